@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Data of a pool: a set of PCPUs, the VMs and VCPUs that share them, one policy and one lock (the host's).
+ *
+ * Everything is an array of fixed size; links are 16-bit indices, TAKT_NIL ends a list; no pointer is stored, so a
+ * pool can be copied, compared and replayed byte by byte. All times are ns. docs/states.md is the contract between
+ * a host and this file.
+ */
+#ifndef TAKT_POOL_H
+#define TAKT_POOL_H
+
+#include "env.h"
+
+/* Compile-time limits; powers of two, because every access is masked. */
+#ifndef TAKT_NCPU
+#define TAKT_NCPU 64u
+#endif
+#ifndef TAKT_NVCPU
+#define TAKT_NVCPU 1024u
+#endif
+#ifndef TAKT_NVM
+#define TAKT_NVM 256u
+#endif
+
+#define TAKT_NIL 0xffffu
+#define TAKT_NEVER (~0ULL)
+#define TAKT_US 1000ULL
+#define TAKT_MS 1000000ULL
+#define TAKT_SEC 1000000000ULL
+
+/* Error numbers, those of errno; an operation that fails changes nothing. */
+#define TAKT_ENOENT 2			/* no such PCPU, VM or VCPU */
+#define TAKT_EBUSY 16			/* the state table forbids it in the present state */
+#define TAKT_EEXIST 17			/* the slot is taken */
+#define TAKT_EINVAL 22			/* unknown operation, key or flag */
+#define TAKT_ERANGE 34			/* value outside its range */
+#define TAKT_EOPNOTSUPP 95		/* this policy has no such thing */
+
+#define TAKT_MASK_WORDS (TAKT_NCPU / 64u)
+
+struct takt_mask {
+	u64 w[TAKT_MASK_WORDS];
+};
+
+/* Credit priority levels, high to low (spec §1.2, §2.3). */
+enum takt_class { TAKT_RT, TAKT_BOOST, TAKT_UNDER, TAKT_OVER, TAKT_IDLE, TAKT_NCLASS };
+
+/* State of a VCPU (docs/states.md). PARKED is a QUEUED one that its cap withholds from the run queue. */
+enum takt_state {
+	TAKT_ABSENT, TAKT_BLOCKED, TAKT_QUEUED, TAKT_PICKED, TAKT_RUNNING, TAKT_PUT_PENDING, TAKT_PAUSED, TAKT_PARKED,
+};
+
+enum takt_kind {
+	TAKT_GUEST,
+	TAKT_IO,			/* a VM's own backend thread: charged to and promoted with its VM */
+	TAKT_HOST,			/* Dom0's VCPUs; on Linux the host's ordinary threads, one entity a CPU */
+	TAKT_NKIND,
+};
+
+enum takt_opcode {
+	TAKT_OP_NONE, TAKT_OP_EPOCH, TAKT_OP_CPU_ADD, TAKT_OP_CPU_REMOVE, TAKT_OP_VM_ADD, TAKT_OP_VM_REMOVE,
+	TAKT_OP_VCPU_ADD, TAKT_OP_VCPU_REMOVE, TAKT_OP_ADJUST, TAKT_OP_SET_RT, TAKT_OP_SET_GROUP,
+	TAKT_OP_SET_PLACEMENT, TAKT_OP_SET_AFFINITY, TAKT_OP_WAKE, TAKT_OP_EVENT, TAKT_OP_BLOCK, TAKT_OP_YIELD,
+	TAKT_OP_PAUSE, TAKT_OP_UNPAUSE, TAKT_OP_MOVE, TAKT_OP_SCHEDULE, TAKT_OP_STARTED, TAKT_OP_REFUSED,
+	TAKT_OP_PUT, TAKT_OP_CPU_TAKEN, TAKT_OP_CPU_BACK, TAKT_OP_TIMER_CPU, TAKT_OP_TIMER_POOL, TAKT_NOP,
+};
+
+/* Why a VCPU wakes, and what an event comes from. A timer's interrupt is no I/O event (spec D5). */
+enum takt_source { TAKT_SRC_OTHER, TAKT_SRC_IO, TAKT_SRC_TIMER, TAKT_SRC_IPI, TAKT_NSRC };
+
+/* Flags of schedule(). */
+#define TAKT_FORCE_IDLE 1u		/* the PCPU must idle whatever is queued (Xen: a tasklet waits) */
+#define TAKT_CUR_STOPS 2u		/* the current VCPU is not runnable any more */
+
+/* Which of a VCPU's masks set_affinity() sets. The policy's own is set by set_placement(). */
+#define TAKT_HARD 0u
+#define TAKT_SOFT 1u
+
+/* Values of the VM parameter `rt`; off wins over whatever the monitor reports. */
+enum { TAKT_RT_AUTO, TAKT_RT_ON, TAKT_RT_OFF };
+
+/* Flags of a VCPU; who sets and who clears is said in core/states.h. */
+#define TAKT_F_WOKEN 1u			/* a wake met it running, picked, put-pending or paused */
+#define TAKT_F_PAUSE 2u			/* pause met it running, picked or put-pending: the next put obeys */
+#define TAKT_F_EVENT 4u			/* an I/O event met it off the queue: the next insertion may promote */
+#define TAKT_F_ACTIVE 8u		/* on its VM's active list: earns credit */
+#define TAKT_F_MIGRATE 16u		/* a tick found a better PCPU: the next insertion goes there */
+#define TAKT_F_CAPPED 32u		/* below its cap's floor: parked where it would queue */
+#define TAKT_F_RTQ 64u			/* in the deadline queue of its PCPU */
+
+struct takt_vcpu {
+	struct takt_mask hard, soft;	/* the operator's; never written by a policy */
+	struct takt_mask placement;	/* the policy's (Poris' spread, S's LL) */
+	u64 start;			/* since when the present run is not charged yet */
+	u64 ran;			/* charged in the present run, ns */
+	u64 deadline;			/* Doris §2.3: latest time to be scheduled */
+	u64 enq;			/* when it entered its queue */
+	s32 credit;
+	s32 residue;			/* ns run and not yet worth a credit, ±half a credit */
+	u16 rq_next, rq_prev;		/* run queue */
+	u16 dq_next, dq_prev;		/* deadline queue */
+	u16 vm, sibling;		/* owner; next VCPU of the same VM */
+	u16 cpu, flags;
+	u8 state, kind;
+	u8 pri;				/* real class: preemption and stealing compare it */
+	u8 qclass;			/* class of its place in the queue: max of own and of the entry behind (spec L3) */
+	u8 base;			/* class given at the last accounting (spec D15) */
+	u8 pad[3];
+};
+
+struct takt_vm {
+	u64 period;			/* as reported; 0 = none yet (spec D2) */
+	u64 lease_end;			/* when the real-time type lapses; TAKT_NEVER: never */
+	u64 promotions, refusals;	/* events that did and did not promote */
+	u32 weight, cap;		/* cap in percent of a PCPU; 0 = none */
+	u32 window;			/* event promotions since the last accounting */
+	u16 first, nr, nr_active;	/* VCPUs */
+	u16 act_next, act_prev;		/* list of VMs with active VCPUs */
+	u16 rt_next, rt_prev;		/* list of real-time VMs */
+	u16 group;
+	u8 used, kind, rt, rt_mode;
+	u32 pad;
+};
+
+struct takt_cpu {
+	u64 timer;			/* out: when the policy wants timer(cpu); TAKT_NEVER: not at all */
+	u64 tick_base, tick_next;
+	struct takt_mask core_mask, llc_mask;	/* online PCPUs that share them, itself included */
+	u32 sort_epoch;
+	u16 head, last[TAKT_NCLASS];	/* run queue: first entry, last entry of each queue class */
+	u16 dq_head;
+	u16 cur;			/* picked or running here */
+	u16 nr_queued;
+	u16 core, llc, node;
+	u8 online, taken, forced_idle;
+	u8 pad[3];
+};
+
+/* What an operation asks of its host; valid until the next one. The host copies it under its lock. */
+struct takt_out {
+	u64 slice;			/* schedule(): longest run of next, ns; TAKT_NEVER: no limit */
+	struct takt_mask kick;		/* PCPUs that shall call schedule() */
+	struct takt_mask armed;		/* PCPUs whose timer changed: read cpu[].timer */
+	u32 next;			/* schedule(): the VCPU to run, TAKT_NIL = idle */
+	u32 pool_armed;			/* pool_timer changed */
+};
+
+/* Parameters of a pool; docs and ranges in core/params.h. */
+struct takt_params {
+	u64 tick, acct, slice;		/* Credit §1.2 */
+	u64 min_ts;			/* Doris §2.1 */
+	u64 period;			/* Doris: 0 = inferred, else forced on RT-VMs and Dom0 */
+	u64 period_floor;		/* spec D3 */
+	u32 activate_burn;		/* 1 = burn, 0 = tick */
+	u32 eligible_class;		/* 1 = class, 0 = credit (spec D15) */
+	u32 dom0;			/* 1 = Dom0 and io entities follow the RT-VMs */
+	u32 promote_on_timer;		/* spec D5 */
+	u32 rt_max;			/* most VMs that may be real-time at a time */
+	u32 event_max;			/* most event promotions of a VM per accounting period */
+};
+
+/* Where credits went; change of Σ credit = given − burned − clipped at every instant. */
+struct takt_ledger {
+	s64 given, burned, clipped;
+};
+
+struct takt_pool {
+	struct takt_out out;
+	u64 pool_timer;
+	u64 now;			/* time of the last operation: time never runs backwards */
+	u64 seq;
+	struct takt_params par;
+	struct takt_ledger ledger;
+	struct takt_mask online, idle;	/* idle: nothing picked or running, and kickable */
+	s64 balance;			/* Σ credit of active VCPUs at the last accounting */
+	u64 weight;			/* Σ weight of VMs with active VCPUs */
+	u64 steals, rt_promotions;
+	u64 dom0_period;		/* Doris §2.4: min of the RT-VMs' periods */
+	u32 policy;
+	u32 zero, scratch;		/* for the verifier; zero stays 0 and scratch is no state */
+	u32 sort_epoch;
+	u16 act_head, rt_head;
+	u16 nr_cpu, nr_vm, nr_vcpu, nr_rt;
+	u32 pad;
+	struct takt_cpu cpu[TAKT_NCPU];
+	struct takt_vm vm[TAKT_NVM];
+	struct takt_vcpu vcpu[TAKT_NVCPU];
+};
+
+/* An operation as it is logged, generated and replayed. */
+struct takt_op {
+	u64 seq, now;
+	u16 op, cpu, vcpu, vm;
+	u64 arg[4];			/* docs/states.md lists them per operation */
+};
+
+/* Its outcome as it is logged and compared. */
+struct takt_res {
+	s32 ret;
+	u32 next;
+	u64 slice;
+	u64 kick[TAKT_MASK_WORDS], armed[TAKT_MASK_WORDS];
+	u64 cpu_timer;			/* of op.cpu, or of the VCPU's PCPU */
+	u64 pool_timer;
+};
+
+#endif
