@@ -1,1 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
+//! The policy core behind a safe interface: one [`Pool`] = a set of PCPUs, one policy, one lock (here: `&mut`).
+//!
+//! `docs/states.md` is the contract of every method; times are ns. Errors are the core's own numbers, see [`Error`].
+
+mod ffi;
+mod op;
+mod params;
+mod pool;
+
+pub use op::{Log, Op, OpCode, Record, Res};
+pub use params::{ParamInfo, PolicyInfo, params, policies};
+pub use pool::{Class, Error, Kind, Ledger, NCPU, NVCPU, NVM, Pool, Result, Source, State, VmStat};
+
+/// "No such index": no VCPU to run, end of a list, the pool itself where a VM is expected.
+pub const NIL: u32 = 0xffff;
+/// "Not at all" as a time, "no limit" as a slice.
+pub const NEVER: u64 = u64::MAX;
+/// Flag of [`Pool::schedule`]: the PCPU must idle.
+pub const FORCE_IDLE: u64 = 1;
+/// Flag of [`Pool::schedule`]: the current VCPU is not runnable any more.
+pub const CUR_STOPS: u64 = 2;
