@@ -1,1 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
+//! What is off the hot path: policies by name, the configuration of VMs, and bringing a host to it.
+//!
+//! Nothing here decides who runs. Control only issues operations; a host whose control has died stays correct, and
+//! control that comes back reads the host's state again ([`apply`] keeps none of its own). Times are ns.
+
+pub mod config;
+pub mod duration;
+pub mod host;
+pub mod spec;
+
+pub use config::{HostConfig, Ports, RtMode, VmConfig};
+pub use host::{Applied, Change, Host, VmState, apply};
+pub use spec::PolicySpec;

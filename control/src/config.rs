@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The configuration of VMs: what an operator may say about each. Every key has a default that asks for nothing.
+
+use anyhow::{Result, bail};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+/// Whether a VM is real-time: as the monitor infers, always, or never (off wins over everything).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RtMode {
+    #[default]
+    Auto,
+    On,
+    Off,
+}
+
+/// What is said of one VM.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct VmConfig {
+    pub rt: RtMode,
+    /// Source ports of its real-time application (spec §2.4b); they outlast a demotion.
+    pub ports: Ports,
+    /// Share of a VM against others, 1..=65535.
+    #[serde(deserialize_with = "weight")]
+    pub weight: u32,
+    /// Most CPU time in percent of one PCPU, 0 = no cap.
+    #[serde(deserialize_with = "cap")]
+    pub cap: u32,
+}
+
+pub const WEIGHTS: std::ops::RangeInclusive<i64> = 1..=65_535;
+pub const CAPS: std::ops::RangeInclusive<i64> = 0..=6_400;
+
+impl Default for VmConfig {
+    fn default() -> Self {
+        Self { rt: RtMode::Auto, ports: Ports::default(), weight: 256, cap: 0 }
+    }
+}
+
+impl VmConfig {
+    /// Checks the ranges of a configuration that was not read by serde.
+    ///
+    /// # Errors
+    /// One line that names `vm`, the key and its range.
+    pub fn validate(&self, vm: &str) -> Result<()> {
+        for (key, value, range) in [("weight", self.weight, WEIGHTS), ("cap", self.cap, CAPS)] {
+            if !range.contains(&i64::from(value)) {
+                bail!("VM `{vm}`: {key} is {value}, allowed {}..={}", range.start(), range.end());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// VMs by name. VMs that it does not name keep what they have.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct HostConfig {
+    pub vm: BTreeMap<String, VmConfig>,
+}
+
+/// A set of UDP or TCP ports as ascending disjoint ranges; written `[554, "16384-32767"]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ports(Vec<(u16, u16)>);
+
+impl Ports {
+    /// Sorts and joins `ranges` (first and last port of each).
+    ///
+    /// # Errors
+    /// A range whose end lies before its begin.
+    pub fn new(mut ranges: Vec<(u16, u16)>) -> Result<Self> {
+        if let Some((a, b)) = ranges.iter().find(|(a, b)| a > b) {
+            bail!("ports `{a}-{b}` end before they begin");
+        }
+        ranges.sort_unstable();
+        let mut joined: Vec<(u16, u16)> = Vec::new();
+        for (a, b) in ranges {
+            match joined.last_mut() {
+                Some(last) if u32::from(a) <= u32::from(last.1) + 1 => last.1 = last.1.max(b),
+                _ => joined.push((a, b)),
+            }
+        }
+        Ok(Self(joined))
+    }
+
+    /// First and last port of each range, ascending.
+    pub fn ranges(&self) -> &[(u16, u16)] {
+        &self.0
+    }
+
+    pub fn contains(&self, port: u16) -> bool {
+        self.0.iter().any(|&(a, b)| (a..=b).contains(&port))
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl FromStr for Ports {
+    type Err = anyhow::Error;
+
+    /// Reads `554`, `16384-32767` or a list of them with commas.
+    fn from_str(text: &str) -> Result<Self> {
+        let range = |part: &str| {
+            let (a, b) = part.split_once('-').unwrap_or((part, part));
+            match (a.trim().parse(), b.trim().parse()) {
+                (Ok(a), Ok(b)) => Ok((a, b)),
+                _ => bail!("`{part}` is no port or range, allowed 0..=65535"),
+            }
+        };
+        Self::new(text.split(',').map(range).collect::<Result<_>>()?)
+    }
+}
+
+impl Serialize for Ports {
+    fn serialize<S: Serializer>(&self, s: S) -> std::result::Result<S::Ok, S::Error> {
+        s.collect_seq(
+            self.0.iter().map(|&(a, b)| if a == b { Item::Port(a.into()) } else { Item::Range(format!("{a}-{b}")) }),
+        )
+    }
+}
+
+impl<'de> Deserialize<'de> for Ports {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> std::result::Result<Self, D::Error> {
+        let mut ranges = Vec::new();
+        for item in Vec::<Item>::deserialize(d)? {
+            match item {
+                Item::Port(n) => match u16::try_from(n) {
+                    Ok(n) => ranges.push((n, n)),
+                    Err(_) => return Err(D::Error::custom(format!("port {n} is not allowed, allowed 0..=65535"))),
+                },
+                Item::Range(text) => ranges.extend(text.parse::<Ports>().map_err(D::Error::custom)?.0),
+            }
+        }
+        Self::new(ranges).map_err(D::Error::custom)
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Item {
+    Port(i64),
+    Range(String),
+}
+
+fn weight<'de, D: Deserializer<'de>>(d: D) -> std::result::Result<u32, D::Error> {
+    ranged(d, "weight", WEIGHTS)
+}
+
+fn cap<'de, D: Deserializer<'de>>(d: D) -> std::result::Result<u32, D::Error> {
+    ranged(d, "cap", CAPS)
+}
+
+/// A number within `range`; serde's own message would name the type instead of the range.
+fn ranged<'de, D: Deserializer<'de>>(
+    d: D,
+    key: &str,
+    range: std::ops::RangeInclusive<i64>,
+) -> std::result::Result<u32, D::Error> {
+    let value = i64::deserialize(d)?;
+    if !range.contains(&value) {
+        return Err(D::Error::custom(format!("{key} is {value}, allowed {}..={}", range.start(), range.end())));
+    }
+    u32::try_from(value).map_err(D::Error::custom)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_ask_for_nothing() {
+        let c: HostConfig = toml::from_str("[vm.a]").unwrap();
+        assert_eq!(c.vm["a"], VmConfig { rt: RtMode::Auto, ports: Ports::default(), weight: 256, cap: 0 });
+    }
+
+    #[test]
+    fn ports_are_joined_and_written_back() {
+        let c: VmConfig = toml::from_str("rt = \"on\"\nports = [554, \"16384-16390\", 16391]").unwrap();
+        assert_eq!(c.ports.ranges(), [(554, 554), (16384, 16391)]);
+        assert!(c.ports.contains(16385) && !c.ports.contains(555));
+        let text = toml::to_string(&c).unwrap();
+        assert_eq!(toml::from_str::<VmConfig>(&text).unwrap(), c);
+    }
+
+    #[test]
+    fn errors_name_key_and_range() {
+        for (text, want) in [
+            ("weight = -5", "weight is -5, allowed 1..=65535"),
+            ("weight = 0", "weight is 0, allowed 1..=65535"),
+            ("cap = 6401", "cap is 6401, allowed 0..=6400"),
+            ("ports = [70000]", "port 70000 is not allowed, allowed 0..=65535"),
+            ("ports = [\"9-3\"]", "end before they begin"),
+            ("wieght = 3", "unknown field `wieght`"),
+            ("rt = \"maybe\"", "maybe"),
+        ] {
+            let error = toml::from_str::<VmConfig>(text).expect_err(text).to_string();
+            assert!(error.contains(want), "{text}: {error}");
+        }
+        let bad = VmConfig { weight: 0, ..VmConfig::default() };
+        assert!(bad.validate("web").unwrap_err().to_string().contains("VM `web`: weight is 0, allowed 1..=65535"));
+    }
+}

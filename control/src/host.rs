@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A live or simulated host as control sees it, and bringing it to a configuration.
+
+use crate::config::{HostConfig, Ports, RtMode, VmConfig};
+use anyhow::{Context, Result, bail};
+
+/// A VM as its host holds it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VmState {
+    /// The policy's index.
+    pub id: u32,
+    pub name: String,
+    /// What an operator may set.
+    pub config: VmConfig,
+    /// Whether it is real-time now, by whatever way.
+    pub rt: bool,
+    /// Period in use, ns; 0 = none yet.
+    pub period: u64,
+}
+
+/// What control needs of a host. Every call is one operation of the host or one read of its state; `now` in ns.
+pub trait Host {
+    /// All VMs, by ascending id.
+    ///
+    /// # Errors
+    /// The host cannot be read.
+    fn vms(&self) -> Result<Vec<VmState>>;
+
+    /// Sets one parameter of a VM.
+    ///
+    /// # Errors
+    /// The host refuses it.
+    fn set(&mut self, now: u64, vm: u32, change: &Change) -> Result<()>;
+
+    /// Marks a VM as real-time or not by hand, as a monitor would; `period` ns (0 = unknown), `lease` ns from now.
+    ///
+    /// # Errors
+    /// The host refuses it: `rt=off`, or too many real-time VMs.
+    fn set_rt(&mut self, now: u64, vm: u32, rt: bool, period: u64, lease: u64) -> Result<()>;
+
+    /// The VM of that name.
+    ///
+    /// # Errors
+    /// One line with the names there are.
+    fn find(&self, name: &str) -> Result<VmState> {
+        let vms = self.vms()?;
+        match vms.iter().find(|vm| vm.name == name) {
+            Some(vm) => Ok(vm.clone()),
+            None => {
+                let names: Vec<_> = vms.iter().map(|vm| vm.name.as_str()).collect();
+                bail!("no VM `{name}`, there are {}", names.join(", "))
+            }
+        }
+    }
+}
+
+/// One parameter of a VM with its new value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    Rt(RtMode),
+    Ports(Ports),
+    /// 1..=65535
+    Weight(u32),
+    /// Percent of a PCPU, 0 = none.
+    Cap(u32),
+}
+
+impl Change {
+    /// Key and value for `adjust`; `None` for what concerns the monitor (ports) instead of the policy.
+    pub fn adjust(&self) -> Option<(u32, u64)> {
+        let (name, value) = match self {
+            Change::Rt(mode) => ("rt", *mode as u64),
+            Change::Weight(w) => ("weight", u64::from(*w)),
+            Change::Cap(c) => ("cap", u64::from(*c)),
+            Change::Ports(_) => return None,
+        };
+        takt_policy::params().iter().find(|p| p.per_vm && p.name == name).map(|p| (p.key, value))
+    }
+}
+
+/// What [`apply`] did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Applied {
+    /// VM ids and what changed, in the order performed.
+    pub changes: Vec<(u32, Change)>,
+    /// Configured VMs that the host does not have (yet).
+    pub absent: Vec<String>,
+}
+
+/// Brings `host` to `config` by the smallest set of operations: reads the host's state and sets only what differs.
+/// Nothing is remembered between calls, so a second call does nothing, and a call after a crash completes the first.
+///
+/// # Errors
+/// A configuration out of range (before anything is changed), or an operation that the host refuses; it names the VM.
+pub fn apply(config: &HostConfig, host: &mut dyn Host, now: u64) -> Result<Applied> {
+    for (name, vm) in &config.vm {
+        vm.validate(name)?;
+    }
+    let mut done = Applied::default();
+    let vms = host.vms()?;
+    for (name, want) in &config.vm {
+        let Some(vm) = vms.iter().find(|vm| vm.name == *name) else {
+            done.absent.push(name.clone());
+            continue;
+        };
+        for change in differences(&vm.config, want) {
+            host.set(now, vm.id, &change).with_context(|| format!("VM `{name}`: {change:?}"))?;
+            done.changes.push((vm.id, change));
+        }
+    }
+    Ok(done)
+}
+
+fn differences(have: &VmConfig, want: &VmConfig) -> Vec<Change> {
+    let mut all = Vec::new();
+    // The monitor must know the ports before `rt` lets it act on them.
+    if have.ports != want.ports {
+        all.push(Change::Ports(want.ports.clone()));
+    }
+    if have.weight != want.weight {
+        all.push(Change::Weight(want.weight));
+    }
+    if have.cap != want.cap {
+        all.push(Change::Cap(want.cap));
+    }
+    if have.rt != want.rt {
+        all.push(Change::Rt(want.rt));
+    }
+    all
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A policy as people name it: `doris`, `doris(dom0=off)`, `credit(slice=5ms,activate=tick)`, `pin`.
+
+use crate::duration;
+use anyhow::{Context, Result, bail};
+use std::fmt;
+use takt_policy::ParamInfo;
+
+/// A policy and the pool parameters that differ from its defaults.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicySpec {
+    /// As given, without blanks; names the policy in every table and file.
+    pub label: String,
+    /// The core's policy.
+    pub name: String,
+    /// Real-time VMs get PCPUs of their own, which every other guest is kept off (spec §1.4 "pin").
+    pub pin: bool,
+    /// For `adjust` on the pool, in the order given.
+    pub params: Vec<(u32, u64)>,
+}
+
+/// Words that stand for values; all other parameters take numbers.
+const WORDS: [(&str, [&str; 2]); 4] = [
+    ("activate", ["tick", "burn"]),
+    ("eligible", ["credit", "class"]),
+    ("dom0", ["off", "on"]),
+    ("promote_on_timer", ["off", "on"]),
+];
+
+impl PolicySpec {
+    /// Reads a policy; parameters, units and ranges are those of [`takt_policy::params`].
+    ///
+    /// # Errors
+    /// One line that names the policy or the key, and what is allowed.
+    pub fn parse(text: &str) -> Result<Self> {
+        let label: String = text.chars().filter(|c| !c.is_whitespace()).collect();
+        let (head, list) = match label.split_once('(') {
+            None => (label.as_str(), ""),
+            Some((head, rest)) => match rest.strip_suffix(')') {
+                Some(list) if !list.contains(['(', ')']) => (head, list),
+                _ => bail!("policy `{text}`: write it as NAME or NAME(key=value,…)"),
+            },
+        };
+        let pin = head == "pin";
+        let name = if pin { "credit" } else { head };
+        if !takt_policy::policies().iter().any(|p| p.name == name) {
+            bail!("unknown policy `{head}`, known are {}", known().join(", "));
+        }
+        let table = takt_policy::params();
+        let mut params = Vec::new();
+        for pair in list.split(',').filter(|p| !p.is_empty() || !list.is_empty()) {
+            let (key, value) = param(pair, &table).with_context(|| format!("policy `{label}`")).map_err(one_line)?;
+            if params.iter().any(|&(k, _)| k == key) {
+                bail!("policy `{label}`: `{pair}` sets a key a second time");
+            }
+            params.push((key, value));
+        }
+        Ok(Self { name: name.into(), pin, params, label })
+    }
+}
+
+impl fmt::Display for PolicySpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.label)
+    }
+}
+
+/// What [`PolicySpec::parse`] takes as a name: the core's policies and `pin`.
+pub fn known() -> Vec<String> {
+    takt_policy::policies().iter().map(|p| p.name.to_owned()).chain(["pin".to_owned()]).collect()
+}
+
+/// Reads `key=value` against the pool's parameters in `table`.
+fn param(pair: &str, table: &[ParamInfo]) -> Result<(u32, u64)> {
+    let Some((key, text)) = pair.split_once('=') else {
+        bail!("`{pair}` is not key=value");
+    };
+    let Some(info) = table.iter().find(|p| !p.per_vm && p.name == key) else {
+        let keys: Vec<_> = table.iter().filter(|p| !p.per_vm).map(|p| p.name).collect();
+        bail!("unknown key `{key}`, known are {}", keys.join(", "));
+    };
+    Ok((info.key, value(info, text)?))
+}
+
+/// Reads the value of a parameter: a duration, a word, or a number, within its range.
+///
+/// # Errors
+/// One line that names the key and its range.
+pub fn value(info: &ParamInfo, text: &str) -> Result<u64> {
+    let value = match words(info) {
+        Some(words) => words.iter().position(|w| *w == text).map(|n| n as u64),
+        None if info.unit == "ns" => duration::parse(text).ok(),
+        None => text.parse().ok(),
+    };
+    match value {
+        Some(v) if (info.min..=info.max).contains(&v) => Ok(v),
+        _ => bail!("`{}={text}` is not allowed, allowed {}", info.name, range(info)),
+    }
+}
+
+/// The values a parameter takes, for an error or a table.
+pub fn range(info: &ParamInfo) -> String {
+    match words(info) {
+        Some(words) => words.join("|"),
+        None => format!("{}..={}", show(info, info.min), show(info, info.max)),
+    }
+}
+
+/// A value as [`value`] reads it.
+pub fn show(info: &ParamInfo, value: u64) -> String {
+    match words(info) {
+        Some(words) => words.get(value as usize).map_or_else(|| value.to_string(), |w| (*w).to_owned()),
+        None if info.unit == "ns" => duration::format(value),
+        None => value.to_string(),
+    }
+}
+
+fn words(info: &ParamInfo) -> Option<&'static [&'static str]> {
+    match (info.per_vm, info.name) {
+        (true, "rt") => Some(&["auto", "on", "off"]),
+        (true, _) => None,
+        (false, name) => WORDS.iter().find(|(n, _)| *n == name).map(|(_, w)| &w[..]),
+    }
+}
+
+/// A chain of contexts as one message.
+fn one_line(e: anyhow::Error) -> anyhow::Error {
+    anyhow::anyhow!("{e:#}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(text: &str) -> String {
+        let error = PolicySpec::parse(text).expect_err(text).to_string();
+        assert!(!error.contains('\n'), "{error}");
+        error
+    }
+
+    fn get(spec: &PolicySpec, name: &str) -> Option<u64> {
+        let key = takt_policy::params().iter().find(|p| !p.per_vm && p.name == name).expect(name).key;
+        spec.params.iter().find(|(k, _)| *k == key).map(|&(_, v)| v)
+    }
+
+    #[test]
+    fn plain_names_set_nothing() {
+        for name in ["credit", "doris"] {
+            let spec = PolicySpec::parse(name).unwrap();
+            assert_eq!((spec.name.as_str(), spec.pin, spec.params.len()), (name, false, 0));
+        }
+        let pin = PolicySpec::parse("pin").unwrap();
+        assert_eq!((pin.name.as_str(), pin.pin, pin.label.as_str()), ("credit", true, "pin"));
+    }
+
+    #[test]
+    fn parameters_have_words_and_units() {
+        let spec = PolicySpec::parse("credit( slice=5ms, activate=tick )").unwrap();
+        assert_eq!(spec.label, "credit(slice=5ms,activate=tick)");
+        assert_eq!((get(&spec, "slice"), get(&spec, "activate")), (Some(5_000_000), Some(0)));
+        let spec = PolicySpec::parse("doris(dom0=off,period=10us,eligible=credit)").unwrap();
+        assert_eq!(get(&spec, "dom0"), Some(0));
+        assert_eq!(get(&spec, "period"), Some(10_000));
+        assert_eq!(get(&spec, "eligible"), Some(0));
+    }
+
+    #[test]
+    fn errors_name_the_culprit_and_what_is_allowed() {
+        assert!(refused("fifo").contains("unknown policy `fifo`, known are"));
+        assert!(refused("").contains("unknown policy"));
+        assert!(refused("doris(slize=1ms)").contains("unknown key `slize`, known are"));
+        assert!(refused("doris(slice=1000s)").contains("`slice=1000s` is not allowed, allowed "));
+        assert!(refused("doris(slice=-1ms)").contains("slice"));
+        assert!(refused("doris(dom0=maybe)").contains("allowed off|on"));
+        assert!(refused("doris(activate=later)").contains("allowed tick|burn"));
+        for text in ["doris(", "doris)", "doris()x", "doris(slice)", "doris(slice=1ms,)", "doris(slice=1ms,slice=2ms)"]
+        {
+            refused(text);
+        }
+    }
+
+    #[test]
+    fn every_default_lies_in_its_range_and_is_read_back() {
+        for info in takt_policy::params() {
+            assert_eq!(value(&info, &show(&info, info.default)).unwrap(), info.default, "{}", info.name);
+        }
+    }
+}
