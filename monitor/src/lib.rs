@@ -1,1 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
+//! The monitor of Doris (spec §2.2): packets that a virtual machine sends in, "it is real-time, its period is p" out.
+//!
+//! The decision is made in freestanding C (`core/`), which runs here natively and, with the feature `bpf`, in the
+//! kernel. [`Monitor`] wraps one VM's state; [`inspect()`] runs one monitor per sender of a capture file.
+
+#[cfg(feature = "bpf")]
+pub mod bpf;
+pub mod capture;
+mod ffi;
+mod inspect;
+mod monitor;
+mod statistic;
+
+pub use ffi::{Link, Parsed, PeriodSource};
+pub use inspect::{Report, Sender, inspect, inspect_with};
+pub use monitor::{Config, Counters, Monitor, Outcome, Packet, Promotion, REPORT_NS};

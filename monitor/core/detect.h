@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The list of detectors (Doris §2.2: protocol analysis; spec §2.4b: "developers add protocol recognisers").
+ *
+ * A detector NAME is a header with
+ *	struct takt_NAME		its state in every VM, zero at first, never pointing anywhere;
+ *	u32 takt_NAME_match(struct takt_NAME *, struct takt_work *, u64 now)
+ *					how many packets of the stream it has seen when it knows that this packet is
+ *					real-time, else 0; called for packets with ports whose source port is not in
+ *					the port set.
+ * To add one: include its header and append a line to TAKT_DETECTORS; the rule id and its name follow. There are no
+ * function pointers because the BPF verifier has none: the list expands to direct calls, in this order.
+ */
+#ifndef TAKT_DETECT_H
+#define TAKT_DETECT_H
+
+#include "detect_rtp.h"
+#include "detect_rtsp.h"
+
+#define TAKT_DETECTORS(X)	\
+	X(RTP, rtp)		\
+	X(RTSP, rtsp)
+
+/* Why a VM became real-time; TAKT_RULE_PORT: the user named the port. */
+enum takt_rule {
+	TAKT_RULE_NONE,
+	TAKT_RULE_PORT,
+#define X(id, name) TAKT_RULE_##id,
+	TAKT_DETECTORS(X)
+#undef X
+	TAKT_NRULE,
+};
+
+struct takt_detectors {
+#define X(id, name) struct takt_##name name;
+	TAKT_DETECTORS(X)
+#undef X
+};
+
+/* Protocol analysis: the rule that this packet meets; w->after is set as the detectors return it. */
+TAKT_INLINE u32 takt_detect(struct takt_detectors *d, struct takt_work *w, u64 now)
+{
+#define X(id, name)						\
+	w->after = takt_##name##_match(&d->name, w, now);	\
+	if (w->after)						\
+		return TAKT_RULE_##id;
+	TAKT_DETECTORS(X)
+#undef X
+	return TAKT_RULE_NONE;
+}
+
+#endif

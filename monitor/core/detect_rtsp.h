@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * RTSP, the explicit protocol of Doris §2.2: the keyword "RTSP" in the header, or the well-known port 554.
+ *
+ * The keyword is looked for where the protocol has it, so that a web page about RTSP is none: "RTSP/" and a digit at the
+ * start of the first line (a response) or after a blank in it (a request), or a URL of its scheme after the method.
+ * Only payloads that begin with a capital letter can be either; that excludes nearly everything at the first byte.
+ */
+#ifndef TAKT_DETECT_RTSP_H
+#define TAKT_DETECT_RTSP_H
+
+#include "packet.h"
+
+#define TAKT_RTSP_PORT 554u
+#define TAKT_RTSP_LINE 192u		/* bytes of the first line that are searched */
+
+struct takt_rtsp {
+	u32 messages, pad;		/* RTSP messages that were recognised */
+};
+
+/* The keyword at @off, in either of its two forms. */
+TAKT_INLINE u32 takt_rtsp_word(const struct takt_work *w, u32 off)
+{
+	u32 word = takt_b32(w, off), c = takt_b8(w, off + 4);
+
+	if (word == 0x52545350)		/* RTSP */
+		return c == '/' && takt_b8(w, off + 5) - '0' < 10;
+	return word == 0x72747370 && (c == ':' || c == 'u');	/* rtsp: and rtspu: */
+}
+
+TAKT_FN u32 takt_rtsp_match(struct takt_rtsp *t, struct takt_work *w, u64 now)
+{
+	u32 i, off, c, n = w->paycap, found = 0;
+
+	(void)now;
+	if (!n)
+		return 0;
+	c = takt_b8(w, w->pay);
+	if (w->sport == TAKT_RTSP_PORT) {
+		found = 1;
+	} else if (c - 'A' < 26 && n >= 6) {
+		if (n > TAKT_RTSP_LINE)
+			n = TAKT_RTSP_LINE;
+		if (takt_b32(w, w->pay) == 0x48545450)	/* HTTP: the most frequent text that it is not */
+			return 0;
+		found = takt_rtsp_word(w, w->pay);
+		TAKT_LOOP(w, i, n) {
+			off = w->pay + i;
+			c = takt_b8(w, off);
+			if (found || c < ' ' || c > '~')
+				break;
+			if (c == ' ' && i + 6 < n)
+				found = takt_rtsp_word(w, off + 1);
+		}
+	}
+	t->messages += found;
+	return found;
+}
+
+#endif

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Packet parser of the monitor: link layer, VLAN tags, IPv4 and IPv6 down to the ports of UDP or TCP (spec §2.2).
+ *
+ * A host copies the first bytes of a packet into the work area and says how many there are; every read is masked to
+ * that buffer and preceded by a check against what was captured, so the same code runs natively and passes the BPF
+ * verifier. A packet of which too little was captured, or that contradicts itself, has no ports and decides nothing.
+ */
+#ifndef TAKT_PACKET_H
+#define TAKT_PACKET_H
+
+#include "env.h"
+
+#define TAKT_SNAP 256u			/* bytes of a packet that are looked at; a power of two */
+
+/* What the first byte of the buffer belongs to. */
+enum takt_link { TAKT_LINK_ETHER, TAKT_LINK_RAW, TAKT_LINK_NULL, TAKT_LINK_SLL, TAKT_LINK_SLL2, TAKT_NLINK };
+
+/* What became of a packet. */
+enum takt_parsed {
+	TAKT_PKT_PORTS,			/* UDP or TCP with ports */
+	TAKT_PKT_OTHER,			/* neither IP, nor UDP or TCP on IP */
+	TAKT_PKT_FRAGMENT,		/* a fragment without the ports: not the first one */
+	TAKT_PKT_TRUNCATED,		/* the capture ends before the ports */
+	TAKT_PKT_MALFORMED,		/* the packet contradicts itself */
+	TAKT_NPARSED,
+};
+
+#define TAKT_TCP 6u
+#define TAKT_UDP 17u
+
+/* Work area of one packet; in BPF one per CPU. The first five fields are inputs of takt_parse(). */
+struct takt_work {
+	u32 zero, scratch;		/* for loops under the verifier, see env.h; zero stays 0 */
+	u32 link;			/* enum takt_link */
+	u32 caplen;			/* bytes valid in b, at most TAKT_SNAP */
+	u32 len;			/* bytes on the wire */
+
+	u32 parsed;			/* enum takt_parsed */
+	u32 family;			/* 4, 6 or 0: no IP header */
+	u32 l3;				/* offset of the IP header */
+	u32 proto;			/* protocol above IP */
+	u32 sport, dport;
+	u32 pay;			/* offset of the payload of UDP or TCP */
+	u32 paylen;			/* its length on the wire */
+	u32 paycap;			/* bytes of it in b */
+
+	/* outputs of the monitor, see monitor.h */
+	u32 events;
+	u32 rule;
+	u32 after;
+	u32 pad;
+	u64 period;
+	u64 lease;
+
+	u8 b[TAKT_SNAP];
+};
+
+TAKT_INLINE u32 takt_b8(const struct takt_work *w, u32 off)
+{
+	takt_opaque(off);
+	return w->b[off & (TAKT_SNAP - 1)];
+}
+
+TAKT_INLINE u32 takt_b16(const struct takt_work *w, u32 off)
+{
+	return takt_b8(w, off) << 8 | takt_b8(w, off + 1);
+}
+
+TAKT_INLINE u32 takt_b32(const struct takt_work *w, u32 off)
+{
+	return takt_b16(w, off) << 16 | takt_b16(w, off + 2);
+}
+
+/* Bytes [0, end) are needed and not there: the capture was cut, or the packet is shorter than it says. */
+TAKT_INLINE u32 takt_short(const struct takt_work *w, u32 end)
+{
+	return end > w->len ? TAKT_PKT_MALFORMED : TAKT_PKT_TRUNCATED;
+}
+
+/* Skips the link layer; leaves w->l3 at what should be an IP header. Returns 0 when another protocol follows. */
+TAKT_INLINE u32 takt_parse_link(struct takt_work *w)
+{
+	u32 type, off, n;
+
+	switch (w->link) {
+	case TAKT_LINK_RAW:
+		w->l3 = 0;
+		return 1;
+	case TAKT_LINK_NULL:		/* the address family is in the capturing machine's byte order: ignored */
+		w->l3 = 4;
+		return 1;
+	case TAKT_LINK_SLL:
+		type = takt_b16(w, 14);
+		off = 16;
+		break;
+	case TAKT_LINK_SLL2:
+		type = takt_b16(w, 0);
+		off = 20;
+		break;
+	default:
+		type = takt_b16(w, 12);
+		off = 14;
+	}
+	if (w->caplen < off) {
+		w->parsed = takt_short(w, off);
+		return 0;
+	}
+	for (n = 0; n < 2 && (type == 0x8100 || type == 0x88a8 || type == 0x9100); n++) {
+		if (w->caplen < off + 4) {
+			w->parsed = takt_short(w, off + 4);
+			return 0;
+		}
+		type = takt_b16(w, off + 2);
+		off += 4;
+	}
+	w->l3 = off;
+	return type == 0x0800 || type == 0x86dd;
+}
+
+/* Returns the offset behind the IPv4 header, 0 when there are no ports; *end is where the datagram ends. */
+TAKT_INLINE u32 takt_parse_ipv4(struct takt_work *w, u32 *end)
+{
+	u32 l3 = w->l3, hdr = (takt_b8(w, l3) & 15) * 4, tot = takt_b16(w, l3 + 2);
+
+	if (w->caplen < l3 + 20) {
+		w->parsed = takt_short(w, l3 + 20);
+		return 0;
+	}
+	w->family = 4;
+	if (hdr < 20 || (tot && tot < hdr)) {
+		w->parsed = TAKT_PKT_MALFORMED;
+		return 0;
+	}
+	if (tot)			/* 0: segmentation is left to the device */
+		*end = l3 + tot;
+	w->proto = takt_b8(w, l3 + 9);
+	if (takt_b16(w, l3 + 6) & 0x1fff) {
+		w->parsed = TAKT_PKT_FRAGMENT;
+		return 0;
+	}
+	return l3 + hdr;
+}
+
+/* As above. At most eight extension headers; a longer chain is no traffic that we know. */
+TAKT_INLINE u32 takt_parse_ipv6(struct takt_work *w, u32 *end)
+{
+	u32 off = w->l3 + 40, next = takt_b8(w, w->l3 + 6), plen = takt_b16(w, w->l3 + 4), i, n;
+
+	if (w->caplen < off) {
+		w->parsed = takt_short(w, off);
+		return 0;
+	}
+	w->family = 6;
+	if (plen)
+		*end = off + plen;
+	TAKT_LOOP(w, i, 8u) {
+		if (next == TAKT_TCP || next == TAKT_UDP)
+			break;
+		n = takt_b8(w, off + 1);
+		if (next == 0 || next == 43 || next == 60 || next == 135)
+			n = (n + 1) * 8;
+		else if (next == 51)
+			n = (n + 2) * 4;
+		else if (next == 44)
+			n = 8;
+		else
+			break;
+		if (w->caplen < off + n) {
+			w->parsed = takt_short(w, off + n);
+			return 0;
+		}
+		if (next == 44 && takt_b16(w, off + 2) & 0xfff8) {
+			w->parsed = TAKT_PKT_FRAGMENT;
+			return 0;
+		}
+		next = takt_b8(w, off);
+		off += n;
+	}
+	w->proto = next;
+	return off;
+}
+
+/* Ports, and where the payload is, of the segment or datagram at @l4 that ends at @end. */
+TAKT_INLINE void takt_parse_l4(struct takt_work *w, u32 l4, u32 end)
+{
+	u32 hdr = 8, n;
+
+	if (w->proto != TAKT_UDP && w->proto != TAKT_TCP)
+		return;
+	if (end > w->len)
+		end = w->len;
+	if (w->proto == TAKT_TCP)
+		hdr = 20;
+	if (l4 + hdr > end) {
+		w->parsed = TAKT_PKT_MALFORMED;
+		return;
+	}
+	if (w->caplen < l4 + hdr) {
+		w->parsed = takt_short(w, l4 + hdr);
+		return;
+	}
+	if (w->proto == TAKT_TCP) {
+		hdr = (takt_b8(w, l4 + 12) >> 4) * 4;
+		if (hdr < 20 || l4 + hdr > end) {
+			w->parsed = TAKT_PKT_MALFORMED;
+			return;
+		}
+	} else {
+		n = takt_b16(w, l4 + 4);
+		if (n && n < 8) {
+			w->parsed = TAKT_PKT_MALFORMED;
+			return;
+		}
+		if (n && l4 + n < end)
+			end = l4 + n;
+	}
+	w->sport = takt_b16(w, l4);
+	w->dport = takt_b16(w, l4 + 2);
+	w->pay = l4 + hdr;
+	w->paylen = end - w->pay;
+	n = w->caplen > w->pay ? w->caplen - w->pay : 0;
+	w->paycap = n < w->paylen ? n : w->paylen;
+	w->parsed = TAKT_PKT_PORTS;
+}
+
+/* Fills the fields of @w from `parsed` to `paycap`. */
+TAKT_FN u32 takt_parse(struct takt_work *w)
+{
+	u32 end = w->len, l4 = 0, ver;
+
+	if (w->caplen > TAKT_SNAP)
+		w->caplen = TAKT_SNAP;
+	if (w->caplen > w->len)
+		w->len = w->caplen;
+	w->parsed = TAKT_PKT_OTHER;
+	w->family = w->l3 = w->proto = w->sport = w->dport = w->pay = w->paylen = w->paycap = 0;
+	if (!takt_parse_link(w))
+		return w->parsed;
+	if (w->caplen <= w->l3) {
+		w->parsed = takt_short(w, w->l3 + 1);
+		return w->parsed;
+	}
+	ver = takt_b8(w, w->l3) >> 4;
+	if (ver == 4)
+		l4 = takt_parse_ipv4(w, &end);
+	else if (ver == 6)
+		l4 = takt_parse_ipv6(w, &end);
+	if (l4)
+		takt_parse_l4(w, l4, end);
+	return w->parsed;
+}
+
+#endif

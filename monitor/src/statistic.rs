@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! One number for the period of a whole capture.
+//!
+//! p jumps with every gap, most of all when many calls share a phase: it falls towards 0 within a burst and rises at the
+//! next, so a look at it every 30 ms finds whatever the phase says. Its mean over *packets*, however, is the mean gap.
+//! So: the mean of p over the packets of each second, and of these the median, weighted by packets, which also
+//! passes over ramps and pauses.
+
+const WINDOW_NS: u64 = 1_000_000_000;
+
+#[derive(Default)]
+pub struct PeriodStatistic {
+    /// Begin, sum of p in ns, packets.
+    window: Option<(u64, u128, u64)>,
+    /// Mean of p in ns, packets.
+    means: Vec<(u64, u64)>,
+}
+
+impl PeriodStatistic {
+    pub fn add(&mut self, now: u64, p: u64) {
+        match &mut self.window {
+            Some((begin, sum, n)) if now.saturating_sub(*begin) < WINDOW_NS => {
+                *sum += u128::from(p);
+                *n += 1;
+            }
+            _ => {
+                self.close();
+                self.window = Some((now, p.into(), 1));
+            }
+        }
+    }
+
+    fn close(&mut self) {
+        if let Some((_, sum, n)) = self.window.take() {
+            self.means.push(((sum / u128::from(n)) as u64, n));
+        }
+    }
+
+    /// The period in ns.
+    pub fn value(mut self) -> Option<u64> {
+        self.close();
+        self.means.sort_unstable();
+        let half = self.means.iter().map(|(_, n)| n).sum::<u64>().div_ceil(2);
+        let mut seen = 0;
+        self.means.iter().find_map(|(mean, n)| {
+            seen += n;
+            (seen >= half).then_some(*mean)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passes_over_a_ramp() {
+        let mut s = PeriodStatistic::default();
+        for ms in (0..1000).step_by(20) {
+            s.add(ms * 1_000_000, 20_000_000);
+        }
+        for ms in (1000..5000).step_by(2) {
+            s.add(ms * 1_000_000, 2_000_000);
+        }
+        assert_eq!(s.value(), Some(2_000_000));
+    }
+
+    #[test]
+    fn nothing_has_no_period() {
+        assert_eq!(PeriodStatistic::default().value(), None);
+    }
+}
