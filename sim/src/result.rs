@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a run yields: a stable JSON interface. Times are ns, and all figures are of the measured window (after the warm-up).
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// One run of one scenario under one policy with one seed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunResult {
+    /// Name of the scenario.
+    pub scenario: String,
+    /// Label of the policy, as the user wrote it.
+    pub policy: String,
+    pub seed: u64,
+    /// Simulated time before the measured window, ns.
+    pub warmup_ns: u64,
+    /// Length of the measured window, ns.
+    pub duration_ns: u64,
+    /// VMs in the order of the scenario, Dom0 first.
+    pub vms: Vec<VmResult>,
+    pub host: HostResult,
+}
+
+/// One VM, or Dom0.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct VmResult {
+    /// Name from the scenario; with `count` above 1 a number is appended ("hog-2"). Dom0 is "dom0".
+    pub name: String,
+    /// "host" (Dom0) or "guest".
+    pub kind: String,
+    /// Type of the workload: "hog", "voip", "stream", "idle"; "dom0" for Dom0.
+    pub workload: String,
+    pub weight: u64,
+    /// Time its VCPUs held a PCPU, ns.
+    pub cpu_time_ns: u64,
+    /// Batch work done, CPU-seconds of useful work: without refills of cold caches, interrupts and guest ticks. 0 for non-batch VMs.
+    pub work: f64,
+    /// Time lost to cold caches, ns.
+    pub cold_ns: u64,
+    /// Whether the policy holds it for real-time at the end.
+    pub rt: bool,
+    /// Period the policy holds at the end, ns; 0 = none.
+    pub period_ns: u64,
+    /// Promotions of its VCPUs to the real-time class, by event and by deadline.
+    pub promotions: u64,
+    /// Promotions refused for want of credit.
+    pub refusals: u64,
+    /// Waits in run queues by class at enqueue ("rt", "boost", "under", "over"), and "all".
+    pub wait: BTreeMap<String, WaitStat>,
+    pub vcpus: Vec<VcpuResult>,
+    /// Only for VoIP servers.
+    pub voip: Option<VoipResult>,
+    /// Only for VMs that send packets: gaps between them as netback sees them.
+    pub tx: Option<TxResult>,
+    pub drops: Drops,
+}
+
+/// One VCPU.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct VcpuResult {
+    /// Number within the pool, as in logs and traces.
+    pub vcpu: u32,
+    /// Time it held a PCPU, ns.
+    pub cpu_time_ns: u64,
+    /// Waits as in [`VmResult::wait`].
+    pub wait: BTreeMap<String, WaitStat>,
+}
+
+/// Waits from entering a run queue to running.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WaitStat {
+    /// Entries into a queue.
+    pub entries: u64,
+    pub mean_ns: u64,
+    /// Quantiles are exact to 1.6%.
+    pub p50_ns: u64,
+    pub p99_ns: u64,
+    pub max_ns: u64,
+    /// Mean run time that followed an entry, ns.
+    pub run_per_entry_ns: u64,
+}
+
+/// The calls of a VoIP server.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct VoipResult {
+    pub calls: Vec<CallResult>,
+    /// Mean over the calls; 1 to 4.5.
+    pub mean_pesq: f64,
+    pub min_pesq: f64,
+    pub p25_pesq: f64,
+    pub p50_pesq: f64,
+    pub p75_pesq: f64,
+    pub max_pesq: f64,
+    /// Mean of the E-model's MOS, without noise.
+    pub mean_mos: f64,
+    /// Packets late or lost, percent of those sent.
+    pub late_lost_pct: f64,
+    /// Mean and extreme time from client to client, ns; of packets that arrived.
+    pub delay_mean_ns: u64,
+    pub delay_max_ns: u64,
+}
+
+/// One call, as its client hears it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CallResult {
+    /// Number of the call, from 0 in the order of the ramp.
+    pub id: u32,
+    /// Packets the client sent.
+    pub sent: u64,
+    /// Packets that came back after their play-out time.
+    pub late: u64,
+    /// Packets that never came back.
+    pub lost: u64,
+    /// Mean length of the loss bursts over that of random loss; 1 = random.
+    pub burst_ratio: f64,
+    /// E-model, 1 to 4.5.
+    pub mos: f64,
+    /// PESQ stand-in: MOS + 0.04 with seeded noise, at most 4.5.
+    pub pesq: f64,
+}
+
+/// Packets a VM sent, at netback's transmit side.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TxResult {
+    pub packets: u64,
+    /// Gaps between packets, ns.
+    pub gap_mean_ns: u64,
+    pub gap_p50_ns: u64,
+    pub gap_p99_ns: u64,
+}
+
+/// Packets that found no room.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Drops {
+    /// Packets for this VM at the NIC's ring.
+    pub nic: u64,
+    /// At the VM's receive ring and the queue before it.
+    pub rx: u64,
+    /// At the VM's transmit ring.
+    pub tx: u64,
+}
+
+/// The machine as a whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct HostResult {
+    pub pcpus: u32,
+    /// Context switches between different VCPUs.
+    pub switches: u64,
+    /// PCPUs kicked by the policy.
+    pub kicks: u64,
+    /// Calls of `schedule`.
+    pub decisions: u64,
+    /// VCPUs that started on another PCPU than the one they ran on before.
+    pub migrations: u64,
+    /// Migrations to another last-level cache.
+    pub llc_migrations: u64,
+    /// Time PCPUs idled, ns, summed over them.
+    pub idle_ns: u64,
+    /// Time spent in decisions and switches, ns, summed over PCPUs.
+    pub overhead_ns: u64,
+    /// Events the engine handled, over the whole run.
+    pub events: u64,
+    /// Timers dequeued after they had been cancelled or moved, over the whole run.
+    pub cancelled_events: u64,
+    /// Operations the policy handled, over the whole run.
+    pub policy_ops: u64,
+    /// Jain's fairness index over the work of the batch VMs: 1 = equal shares; 1 if there are fewer than two.
+    pub jain: f64,
+    /// Packets dropped anywhere.
+    pub ring_drops: u64,
+    /// VCPUs that were runnable for over 1 s without running.
+    pub stalls: u64,
+    /// Longest time a VCPU was runnable without running, ns.
+    pub longest_wait_ns: u64,
+}

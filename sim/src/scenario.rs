@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A scenario: machine, Dom0, VMs and their workloads, read from TOML (`docs/scenarios.md` lists every key).
+//!
+//! Each key goes through [`Scenario::set`], so that a file and `--set key=value` mean the same and fail alike.
+
+use crate::constants::Constants;
+use crate::keys;
+use crate::vm::VmSpec;
+use anyhow::{Context, Result, anyhow, bail};
+use takt_policy::{NVCPU, NVM};
+use toml::{Table, Value};
+
+/// Everything a run depends on, besides policy and seed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scenario {
+    /// Short name; the file's name without its ending if the file gives none.
+    pub name: String,
+    /// One line for tables and reports.
+    pub title: String,
+    /// Measured time, ns.
+    pub duration: u64,
+    /// Time before it, ns; `None` = until all calls are up, and 1 s.
+    pub warmup: Option<u64>,
+    /// Policies to compare, as `takt_control::PolicySpec` reads them.
+    pub policies: Vec<String>,
+    pub machine: Machine,
+    pub dom0: Dom0,
+    pub vms: Vec<VmSpec>,
+    pub constants: Constants,
+}
+
+/// PCPUs and what they share. PCPU n has core n/threads, LLC n/llc, node n/node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machine {
+    pub pcpus: u32,
+    /// Hardware threads per core.
+    pub threads: u32,
+    /// PCPUs per last-level cache.
+    pub llc: u32,
+    /// PCPUs per NUMA node.
+    pub node: u32,
+}
+
+/// The VM with the devices.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dom0 {
+    pub vcpus: u32,
+    pub weight: u32,
+    pub net_vcpu: NetVcpu,
+    /// Where netback's packets get the time that the monitor sees.
+    pub stamp: Stamp,
+}
+
+/// Which of Dom0's VCPUs do network work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NetVcpu {
+    /// VCPU 0 has the NIC's interrupt and every vif.
+    One,
+    /// VCPU 0 has the NIC's interrupt, the vifs' transmit sides go round the others.
+    PerVif,
+    /// NIC and vifs spread over all: each VM's packets have a VCPU of their own, both ways.
+    Spread,
+}
+
+/// Whose clock the monitor reads (spec D3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stamp {
+    /// When netback transmits the packet.
+    Netback,
+    /// When the guest queued it.
+    Guest,
+}
+
+impl Default for Scenario {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            title: String::new(),
+            duration: 30_000_000_000,
+            warmup: None,
+            policies: Vec::new(),
+            machine: Machine { pcpus: 8, threads: 1, llc: 4, node: 4 },
+            dom0: Dom0 { vcpus: 8, weight: 256, net_vcpu: NetVcpu::One, stamp: Stamp::Netback },
+            vms: Vec::new(),
+            constants: Constants::default(),
+        }
+    }
+}
+
+impl Scenario {
+    /// Reads a scenario; `file` names it in errors, and the scenario if it has no name of its own.
+    ///
+    /// # Errors
+    /// One line: file, key, what is wrong and what is allowed.
+    pub fn from_toml(text: &str, file: &str) -> Result<Self> {
+        Self::read(text, file).map_err(|e| anyhow!("{file}: {e:#}"))
+    }
+
+    fn read(text: &str, file: &str) -> Result<Self> {
+        let mut table: Table = text.parse().map_err(|e: toml::de::Error| {
+            let line = text[..e.span().map_or(0, |s| s.start.min(text.len()))].matches('\n').count() + 1;
+            anyhow!("line {line}: {}", e.message().replace('\n', " "))
+        })?;
+        let mut s = Self::default();
+        let vms = table.remove("vm").context("vm: missing; allowed: one [[vm]] table or more")?;
+        let Value::Array(vms) = vms else { bail!("vm: not a list; allowed: one [[vm]] table or more") };
+        for (n, vm) in vms.into_iter().enumerate() {
+            let Value::Table(vm) = vm else { bail!("vm: entry {n} is not a [[vm]] table") };
+            s.vms.push(VmSpec::read(vm, n)?);
+        }
+        for (key, value) in table {
+            s.assign(&key, value)?;
+        }
+        if s.name.is_empty() {
+            let base = file.rsplit('/').next().unwrap_or(file);
+            s.name = base.strip_suffix(".toml").unwrap_or(base).to_string();
+        }
+        s.validate()?;
+        Ok(s)
+    }
+
+    fn assign(&mut self, key: &str, value: Value) -> Result<()> {
+        match value {
+            Value::Table(t) => t.into_iter().try_for_each(|(k, v)| self.assign(&format!("{key}.{k}"), v)),
+            value => self.set_one(key, &keys::text(key, &value)?),
+        }
+    }
+
+    /// Sets one value by its dotted name: `duration`, `machine.pcpus`, a constant (`machine.switch`), or a key of a VM
+    /// (`vm.voip.calls`).
+    ///
+    /// # Errors
+    /// One line that names the key and what is allowed; the scenario is then as before.
+    pub fn set(&mut self, key: &str, value: &str) -> Result<()> {
+        let mut changed = self.clone();
+        changed.set_one(key, value)?;
+        changed.validate()?;
+        *self = changed;
+        Ok(())
+    }
+
+    fn set_one(&mut self, key: &str, value: &str) -> Result<()> {
+        if let Some(rest) = key.strip_prefix("vm.") {
+            let (name, sub) = rest.split_once('.').with_context(|| format!("{key}: allowed: vm.NAME.KEY"))?;
+            let names: Vec<_> = self.vms.iter().map(|v| v.name.clone()).collect();
+            let vm = self.vms.iter_mut().find(|v| v.name == name);
+            return match vm {
+                Some(vm) => vm.set(sub, value).with_context(|| key.to_string()),
+                None => bail!("{key}: no VM '{name}'; allowed: {}", names.join(", ")),
+            };
+        }
+        if let Some(set) = self.constants.set(key, value) {
+            return set.with_context(|| key.to_string());
+        }
+        self.set_structure(key, value).with_context(|| key.to_string())
+    }
+
+    fn set_structure(&mut self, key: &str, value: &str) -> Result<()> {
+        match key {
+            "name" => self.name = keys::name(value)?,
+            "title" => self.title = keys::line(value)?,
+            "duration" => self.duration = keys::time(value, 1_000_000, keys::DAY)?,
+            "warmup" if value == "auto" => self.warmup = None,
+            "warmup" => self.warmup = Some(keys::time(value, 0, keys::DAY)?),
+            "policies" => self.policies = keys::policies(value)?,
+            "machine.pcpus" => self.machine.pcpus = keys::count(value, 1, 64)?,
+            "machine.threads" => self.machine.threads = keys::count(value, 1, 64)?,
+            "machine.llc" => self.machine.llc = keys::count(value, 1, 64)?,
+            "machine.node" => self.machine.node = keys::count(value, 1, 64)?,
+            "dom0.vcpus" => self.dom0.vcpus = keys::count(value, 1, 64)?,
+            "dom0.weight" => self.dom0.weight = keys::count(value, 1, 65_535)?,
+            "dom0.net_vcpu" => {
+                self.dom0.net_vcpu = keys::word(
+                    value,
+                    &[("one", NetVcpu::One), ("per-vif", NetVcpu::PerVif), ("spread", NetVcpu::Spread)],
+                )?;
+            }
+            "dom0.stamp" => {
+                self.dom0.stamp = keys::word(value, &[("netback", Stamp::Netback), ("guest", Stamp::Guest)])?;
+            }
+            _ => bail!("unknown key; allowed: {}", keys::known(key)),
+        }
+        Ok(())
+    }
+
+    /// What no single key can tell.
+    fn validate(&self) -> Result<()> {
+        if self.vms.is_empty() {
+            bail!("vm: missing; allowed: one [[vm]] table or more");
+        }
+        for (n, vm) in self.vms.iter().enumerate() {
+            if self.vms[..n].iter().any(|other| other.name == vm.name) || vm.name == "dom0" {
+                bail!("vm.{}.name: used twice; allowed: a name of its own for each VM, not dom0", vm.name);
+            }
+            if let Some(cpu) = vm.affinity.iter().find(|&&c| c >= self.machine.pcpus) {
+                bail!("vm.{}.affinity: no PCPU {cpu}; allowed: 0 .. {}", vm.name, self.machine.pcpus - 1);
+            }
+        }
+        let vms: u64 = 1 + self.vms.iter().map(|v| u64::from(v.count)).sum::<u64>();
+        if vms > u64::from(NVM) {
+            bail!("vm: {vms} VMs with Dom0; allowed: at most {NVM}");
+        }
+        let vcpus = self.vms.iter().map(|v| u64::from(v.count) * u64::from(v.vcpus)).sum::<u64>();
+        if vcpus + u64::from(self.dom0.vcpus) > u64::from(NVCPU) {
+            bail!("vm: {} VCPUs with Dom0; allowed: at most {NVCPU}", vcpus + u64::from(self.dom0.vcpus));
+        }
+        Ok(())
+    }
+
+    /// Time before the measured window, ns: as given, or until all calls are up, and 1 s.
+    pub fn warmup(&self) -> u64 {
+        self.warmup.unwrap_or_else(|| {
+            let calls = self.vms.iter().map(VmSpec::calls).max().unwrap_or(0);
+            u64::from(calls) * 1_000_000_000_000 / self.constants.ramp + 1_000_000_000
+        })
+    }
+}

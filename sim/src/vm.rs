@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! VMs of a scenario and their workloads.
+
+use crate::keys;
+use anyhow::{Context, Result, bail};
+use takt_control::{Ports, RtMode};
+use toml::{Table, Value};
+
+/// One `[[vm]]` table: `count` equal VMs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VmSpec {
+    pub name: String,
+    pub count: u32,
+    pub vcpus: u32,
+    pub weight: u32,
+    /// Percent of one PCPU, 0 = none.
+    pub cap: u32,
+    pub rt: RtMode,
+    /// Source ports of its real-time application, known beforehand (spec §2.4b).
+    pub ports: Ports,
+    /// PCPUs its VCPUs may run on (hard affinity); empty = all.
+    pub affinity: Vec<u32>,
+    /// Under `pin`: each VCPU gets a PCPU of its own. `None` = VoIP servers do.
+    pub dedicated: Option<bool>,
+    pub workload: Workload,
+}
+
+/// What runs in a VM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Workload {
+    /// Busy loops, spread over the VCPUs; `None` = one per VCPU.
+    Hog { threads: Option<u32> },
+    /// A VoIP server that sends each call's packets back to its client.
+    Voip { calls: u32 },
+    /// A sender on a timer of its own: every `period` a burst of `burst` packets, `gap` apart; `work` per packet.
+    Stream { period: u64, burst: u32, gap: u64, work: u64 },
+    /// Nothing but the kernel's own wakes.
+    Idle,
+}
+
+const WORKLOADS: &str = "hog, voip, stream, idle";
+
+impl Workload {
+    fn named(name: &str) -> Result<Self> {
+        Ok(match name {
+            "hog" => Workload::Hog { threads: None },
+            "voip" => Workload::Voip { calls: 90 },
+            "stream" => Workload::Stream { period: 70_000_000, burst: 1, gap: 0, work: 20_000 },
+            "idle" => Workload::Idle,
+            _ => bail!("unknown workload '{name}'; allowed: {WORKLOADS}"),
+        })
+    }
+
+    /// As written in `type`.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Workload::Hog { .. } => "hog",
+            Workload::Voip { .. } => "voip",
+            Workload::Stream { .. } => "stream",
+            Workload::Idle => "idle",
+        }
+    }
+
+    fn keys(&self) -> &'static str {
+        match self {
+            Workload::Hog { .. } => "type, threads",
+            Workload::Voip { .. } => "type, calls",
+            Workload::Stream { .. } => "type, period, burst, gap, work",
+            Workload::Idle => "type",
+        }
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<()> {
+        match (&mut *self, key) {
+            (Workload::Hog { threads }, "threads") => *threads = Some(keys::count(value, 1, 4096)?),
+            (Workload::Voip { calls }, "calls") => *calls = keys::count(value, 0, 10_000)?,
+            (Workload::Stream { period, .. }, "period") => *period = keys::time(value, 10_000, 10_000_000_000)?,
+            (Workload::Stream { burst, .. }, "burst") => *burst = keys::count(value, 1, 1_000)?,
+            (Workload::Stream { gap, .. }, "gap") => *gap = keys::time(value, 0, 1_000_000_000)?,
+            (Workload::Stream { work, .. }, "work") => *work = keys::time(value, 0, 1_000_000_000)?,
+            _ => bail!("unknown key; allowed: {}", self.keys()),
+        }
+        Ok(())
+    }
+}
+
+impl VmSpec {
+    /// Reads the `n`-th `[[vm]]` table.
+    pub(crate) fn read(mut table: Table, n: usize) -> Result<Self> {
+        let Some(name) = table.remove("name") else { bail!("vm: entry {n} has no name; allowed: name = \"...\"") };
+        let name = keys::text("vm.name", &name).and_then(|t| keys::name(&t).context("vm.name"))?;
+        if !table.contains_key("vcpus") {
+            bail!("vm.{name}.vcpus: missing; allowed: 1 .. 1024");
+        }
+        let workload = table.remove("workload").unwrap_or(Value::String("idle".into()));
+        let mut vm = Self {
+            name,
+            count: 1,
+            vcpus: 1,
+            weight: 256,
+            cap: 0,
+            rt: RtMode::Auto,
+            ports: Ports::default(),
+            affinity: Vec::new(),
+            dedicated: None,
+            workload: Workload::Idle,
+        };
+        let prefix = format!("vm.{}", vm.name);
+        vm.read_workload(&prefix, workload)?;
+        for (key, value) in table {
+            let path = format!("{prefix}.{key}");
+            let text = keys::text(&path, &value)?;
+            vm.set(&key, &text).context(path)?;
+        }
+        Ok(vm)
+    }
+
+    fn read_workload(&mut self, prefix: &str, value: Value) -> Result<()> {
+        let path = format!("{prefix}.workload");
+        let Value::Table(mut table) = value else {
+            self.workload = Workload::named(&keys::text(&path, &value)?).context(path)?;
+            return Ok(());
+        };
+        let Some(kind) = table.remove("type") else { bail!("{path}: no type; allowed: {WORKLOADS}") };
+        self.workload = Workload::named(&keys::text(&path, &kind)?).with_context(|| format!("{path}.type"))?;
+        for (key, value) in table {
+            let path = format!("{path}.{key}");
+            let text = keys::text(&path, &value)?;
+            self.workload.set(&key, &text).context(path)?;
+        }
+        Ok(())
+    }
+
+    /// Sets one key; those of the workload go by their own name (`calls`) or with `workload.` before it.
+    pub(crate) fn set(&mut self, key: &str, value: &str) -> Result<()> {
+        match key {
+            "count" => self.count = keys::count(value, 1, 255)?,
+            "vcpus" => self.vcpus = keys::count(value, 1, 1024)?,
+            "weight" => self.weight = keys::count(value, 1, 65_535)?,
+            "cap" => self.cap = keys::count(value, 0, 6_400)?,
+            "rt" => self.rt = keys::word(value, &[("auto", RtMode::Auto), ("on", RtMode::On), ("off", RtMode::Off)])?,
+            "ports" => self.ports = if value.is_empty() { Ports::default() } else { value.parse()? },
+            "affinity" => self.affinity = keys::cpus(value)?,
+            "dedicated" => self.dedicated = Some(keys::word(value, &[("true", true), ("false", false)])?),
+            "workload" | "workload.type" => self.workload = Workload::named(value)?,
+            _ => {
+                let own = key.strip_prefix("workload.").unwrap_or(key);
+                if !self.workload.keys().split(", ").any(|k| k == own) {
+                    bail!(
+                        "unknown key; allowed: count, vcpus, weight, cap, rt, ports, affinity, dedicated, workload; in a {} workload: {}",
+                        self.workload.name(),
+                        self.workload.keys()
+                    );
+                }
+                return self.workload.set(own, value);
+            }
+        }
+        Ok(())
+    }
+
+    /// Calls of a VoIP server, else 0.
+    pub fn calls(&self) -> u32 {
+        match self.workload {
+            Workload::Voip { calls } => calls,
+            _ => 0,
+        }
+    }
+
+    /// Whether its VCPUs get PCPUs of their own under `pin`.
+    pub fn is_dedicated(&self) -> bool {
+        self.dedicated.unwrap_or(matches!(self.workload, Workload::Voip { .. }))
+    }
+}
