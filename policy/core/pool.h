@@ -127,13 +127,14 @@ struct takt_cpu {
 	u64 tick_base, tick_next;
 	struct takt_mask core_mask, llc_mask;	/* online PCPUs that share them, itself included */
 	u32 sort_epoch;
-	u16 head, last[TAKT_NCLASS];	/* run queue: first entry, last entry of each queue class */
+	u16 head, tail;			/* run queue */
+	u16 last[TAKT_NCLASS];		/* its last entry of each queue class */
 	u16 dq_head;
 	u16 cur;			/* picked or running here */
 	u16 nr_queued;
 	u16 core, llc, node;
 	u8 online, taken, forced_idle;
-	u8 pad[3];
+	u8 pad;
 };
 
 /* What an operation asks of its host; valid until the next one. The host copies it under its lock. */
@@ -151,8 +152,8 @@ struct takt_params {
 	u64 min_ts;			/* Doris §2.1 */
 	u64 period;			/* Doris: 0 = inferred, else forced on RT-VMs and Dom0 */
 	u64 period_floor;		/* spec D3 */
-	u32 activate_burn;		/* 1 = burn, 0 = tick */
-	u32 eligible_class;		/* 1 = class, 0 = credit (spec D15) */
+	u32 activate;		/* 1 = burn, 0 = tick */
+	u32 eligible;		/* 1 = class, 0 = credit (spec D15) */
 	u32 dom0;			/* 1 = Dom0 and io entities follow the RT-VMs */
 	u32 promote_on_timer;		/* spec D5 */
 	u32 rt_max;			/* most VMs that may be real-time at a time */

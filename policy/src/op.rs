@@ -39,9 +39,33 @@ impl OpCode {
     pub const ALL: [OpCode; 27] = {
         use OpCode::*;
         [
-            Epoch, CpuAdd, CpuRemove, VmAdd, VmRemove, VcpuAdd, VcpuRemove, Adjust, SetRt, SetGroup, SetPlacement,
-            SetAffinity, Wake, Event, Block, Yield, Pause, Unpause, Move, Schedule, Started, Refused, Put, CpuTaken,
-            CpuBack, TimerCpu, TimerPool,
+            Epoch,
+            CpuAdd,
+            CpuRemove,
+            VmAdd,
+            VmRemove,
+            VcpuAdd,
+            VcpuRemove,
+            Adjust,
+            SetRt,
+            SetGroup,
+            SetPlacement,
+            SetAffinity,
+            Wake,
+            Event,
+            Block,
+            Yield,
+            Pause,
+            Unpause,
+            Move,
+            Schedule,
+            Started,
+            Refused,
+            Put,
+            CpuTaken,
+            CpuBack,
+            TimerCpu,
+            TimerPool,
         ]
     };
 

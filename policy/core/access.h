@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Masked access to the arrays of a pool, and PCPU masks. */
+#ifndef TAKT_ACCESS_H
+#define TAKT_ACCESS_H
+
+#include "pool.h"
+
+TAKT_INLINE struct takt_vcpu *vcpu_of(struct takt_pool *p, u32 i)
+{
+	takt_opaque(i);
+	return &p->vcpu[i & (TAKT_NVCPU - 1)];
+}
+
+TAKT_INLINE struct takt_vm *vm_of(struct takt_pool *p, u32 i)
+{
+	takt_opaque(i);
+	return &p->vm[i & (TAKT_NVM - 1)];
+}
+
+TAKT_INLINE struct takt_cpu *cpu_of(struct takt_pool *p, u32 i)
+{
+	takt_opaque(i);
+	return &p->cpu[i & (TAKT_NCPU - 1)];
+}
+
+TAKT_INLINE u16 *last_of(struct takt_cpu *c, u32 class)
+{
+	takt_opaque(class);
+	return &c->last[class & 3];	/* IDLE is never queued */
+}
+
+/* ---- masks: @cpu is a PCPU number, words are an implementation detail of this section ---- */
+
+TAKT_INLINE u64 mask_bit(u32 cpu)
+{
+	return 1ULL << (cpu & 63);
+}
+
+TAKT_INLINE u64 *mask_word(struct takt_mask *m, u32 cpu)
+{
+	u32 w = cpu / 64;
+
+	takt_opaque(w);
+	return &m->w[w & (TAKT_MASK_WORDS - 1)];
+}
+
+TAKT_INLINE void mask_set(struct takt_mask *m, u32 cpu)
+{
+	*mask_word(m, cpu) |= mask_bit(cpu);
+}
+
+TAKT_INLINE void mask_clear(struct takt_mask *m, u32 cpu)
+{
+	*mask_word(m, cpu) &= ~mask_bit(cpu);
+}
+
+TAKT_INLINE u32 mask_test(struct takt_mask *m, u32 cpu)
+{
+	return (*mask_word(m, cpu) & mask_bit(cpu)) != 0;
+}
+
+TAKT_INLINE u32 mask_empty(const struct takt_mask *m)
+{
+	u64 any = 0;
+
+	for (u32 i = 0; i < TAKT_MASK_WORDS; i++)
+		any |= m->w[i];
+	return !any;
+}
+
+TAKT_INLINE void mask_zero(struct takt_mask *m)
+{
+	for (u32 i = 0; i < TAKT_MASK_WORDS; i++)
+		m->w[i] = 0;
+}
+
+TAKT_INLINE void mask_fill(struct takt_mask *m)
+{
+	for (u32 i = 0; i < TAKT_MASK_WORDS; i++)
+		m->w[i] = ~0ULL;
+}
+
+/* @m &= @with */
+TAKT_INLINE void mask_and(struct takt_mask *m, const struct takt_mask *with)
+{
+	for (u32 i = 0; i < TAKT_MASK_WORDS; i++)
+		m->w[i] &= with->w[i];
+}
+
+/* @m |= @with */
+TAKT_INLINE void mask_or(struct takt_mask *m, const struct takt_mask *with)
+{
+	for (u32 i = 0; i < TAKT_MASK_WORDS; i++)
+		m->w[i] |= with->w[i];
+}
+
+/* Bits set in @x; arithmetic, because neither BPF nor Xen has a library behind the builtin. */
+TAKT_INLINE u32 popcount64(u64 x)
+{
+	x -= (x >> 1) & 0x5555555555555555ULL;
+	x = (x & 0x3333333333333333ULL) + ((x >> 2) & 0x3333333333333333ULL);
+	x = (x + (x >> 4)) & 0x0f0f0f0f0f0f0f0fULL;
+	return (u32)((x * 0x0101010101010101ULL) >> 56);
+}
+
+/* Number of PCPUs in both masks. */
+TAKT_INLINE u32 mask_weight_and(const struct takt_mask *a, const struct takt_mask *b)
+{
+	u32 n = 0;
+
+	for (u32 i = 0; i < TAKT_MASK_WORDS; i++)
+		n += popcount64(a->w[i] & b->w[i]);
+	return n;
+}
+
+/* First PCPU of @m, in cyclic order after @cpu (which comes last); TAKT_NIL if @m is empty. */
+TAKT_INLINE u32 mask_next(const struct takt_mask *m, u32 cpu)
+{
+	u64 above, below;
+
+#if TAKT_NCPU == 64
+	above = (cpu & 63) == 63 ? 0 : m->w[0] & (~0ULL << ((cpu & 63) + 1));
+	below = above ? above : m->w[0];
+	if (!below)
+		return TAKT_NIL;
+	return popcount64((below & -below) - 1);
+#else
+#error "mask_next() is written for one word; a pool has at most 64 PCPUs"
+#endif
+}
+
+/*
+ * The PCPUs where @v may run: operator and placement; without the placement if that leaves nothing online; any
+ * online one if the operator's mask has none (docs/states.md rule 9).
+ */
+TAKT_INLINE void vcpu_allowed(struct takt_pool *p, struct takt_vcpu *v, struct takt_mask *out)
+{
+	*out = v->hard;
+	mask_and(out, &v->placement);
+	mask_and(out, &p->online);
+	if (mask_empty(out)) {
+		*out = v->hard;
+		mask_and(out, &p->online);
+	}
+	if (mask_empty(out))
+		*out = p->online;
+}
+
+TAKT_INLINE u32 vcpu_may_run(struct takt_pool *p, struct takt_vcpu *v, u32 cpu)
+{
+	struct takt_mask m;
+
+	vcpu_allowed(p, v, &m);
+	return mask_test(&m, cpu);
+}
+
+/* ---- what an operation asks of its host ---- */
+
+TAKT_INLINE void kick(struct takt_pool *p, u32 cpu)
+{
+	mask_set(&p->out.kick, cpu);
+}
+
+TAKT_INLINE void arm_cpu(struct takt_pool *p, u32 cpu, u64 when)
+{
+	struct takt_cpu *c = cpu_of(p, cpu);
+
+	if (c->timer == when)
+		return;
+	c->timer = when;
+	mask_set(&p->out.armed, cpu);
+}
+
+TAKT_INLINE void arm_pool(struct takt_pool *p, u64 when)
+{
+	if (p->pool_timer == when)
+		return;
+	p->pool_timer = when;
+	p->out.pool_armed = 1;
+}
+
+/* Class of what holds @cpu; IDLE if nothing does. */
+TAKT_INLINE u32 cur_class(struct takt_pool *p, u32 cpu)
+{
+	u32 cur = cpu_of(p, cpu)->cur;
+
+	return cur == TAKT_NIL ? TAKT_IDLE : vcpu_of(p, cur)->pri;
+}
+
+#endif

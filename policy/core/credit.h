@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Credit: charging, accounting and ticks (spec §1.2, Xen 4.0.1). What credit.c and doris.c share; credit-derived
+ * policies differ in when they promote and for how long they let run, not in who has earned what.
+ *
+ * One credit is 100 µs on a PCPU (10 credits/ms). Every change of a credit is booked in the pool's ledger.
+ */
+#ifndef TAKT_CREDIT_H
+#define TAKT_CREDIT_H
+
+#include "runq.h"
+
+/* The state table's business (states.h), on behalf of a cap. */
+TAKT_FN void takt_park(struct takt_pool *p, u32 vi);
+TAKT_FN void takt_unpark(struct takt_pool *p, u32 vi);
+/* The policy's (hooks.h): accounting has lifted a queued VCPU out of OVER. */
+TAKT_INLINE void hook_restored(struct takt_pool *p, u32 vi);
+
+#define CREDIT_NS (100 * TAKT_US)
+
+/* Credits that one PCPU yields per accounting period; also the floor and the ceiling of a balance. */
+TAKT_INLINE s32 credit_per_acct(struct takt_pool *p)
+{
+	return (s32)(p->par.acct / CREDIT_NS);
+}
+
+TAKT_INLINE u64 div_up(u64 a, u64 b)
+{
+	return b ? (a + b - 1) / b : 0;
+}
+
+/* ---- the active list: VMs and VCPUs that earn ---- */
+
+TAKT_FN void credit_activate(struct takt_pool *p, u32 vi)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+	struct takt_vm *m = vm_of(p, v->vm);
+
+	if (v->flags & TAKT_F_ACTIVE)
+		return;
+	v->flags |= TAKT_F_ACTIVE;
+	if (m->nr_active++)
+		return;
+	m->act_prev = TAKT_NIL;
+	m->act_next = p->act_head;
+	if (p->act_head != TAKT_NIL)
+		vm_of(p, p->act_head)->act_prev = v->vm;
+	p->act_head = v->vm;
+	p->weight += m->weight;
+}
+
+TAKT_FN void credit_deactivate(struct takt_pool *p, u32 vi)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+	struct takt_vm *m = vm_of(p, v->vm);
+
+	if (!(v->flags & TAKT_F_ACTIVE))
+		return;
+	v->flags &= ~TAKT_F_ACTIVE;
+	if (--m->nr_active)
+		return;
+	if (m->act_prev == TAKT_NIL)
+		p->act_head = m->act_next;
+	else
+		vm_of(p, m->act_prev)->act_next = m->act_next;
+	if (m->act_next != TAKT_NIL)
+		vm_of(p, m->act_next)->act_prev = m->act_prev;
+	m->act_next = m->act_prev = TAKT_NIL;
+	p->weight -= m->weight;
+}
+
+/* ---- charging ---- */
+
+/*
+ * Charges @ns of running (negative: gives back what the clock charged too much). The rounding residue stays with
+ * the VCPU across its runs; without it, runs shorter than half a credit would be free.
+ */
+TAKT_FN void credit_charge(struct takt_pool *p, u32 vi, s64 ns)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+	s64 due = ns + v->residue;
+	s64 c;
+
+	if (due >= 0)
+		c = (s64)(((u64)due + CREDIT_NS / 2) / CREDIT_NS);
+	else
+		c = -(s64)(((u64)-due + CREDIT_NS / 2) / CREDIT_NS);
+	v->residue = (s32)(due - c * (s64)CREDIT_NS);
+	v->credit -= (s32)c;
+	p->ledger.burned += c;
+	if (c > 0 && p->par.activate)
+		credit_activate(p, vi);
+}
+
+/* Class that the balance gives (spec §1.2). */
+TAKT_INLINE u32 credit_class(struct takt_vcpu *v)
+{
+	return v->credit >= 0 ? TAKT_UNDER : TAKT_OVER;
+}
+
+/* ---- accounting, every 30 ms ---- */
+
+/* Books a balance outside [-limit, limit]: debt is forgiven at the floor, at the ceiling a VCPU stops earning. */
+TAKT_INLINE void credit_clip(struct takt_pool *p, u32 vi, s32 limit)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	if (v->credit < -limit) {
+		p->ledger.clipped += (s64)v->credit + limit;
+		v->credit = -limit;
+	} else if (v->credit > limit) {
+		p->ledger.clipped += v->credit;
+		v->credit = 0;
+		credit_deactivate(p, vi);
+	}
+}
+
+/* Gives @share to an active @vi and its class anew; BOOST ends here, RT only at deschedule (spec D13b). */
+TAKT_FN void credit_earn(struct takt_pool *p, u32 vi, u32 share, u32 park)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	u32 before = v->pri;
+
+	v->credit += (s32)share;
+	p->ledger.given += share;
+	v->base = credit_class(v);
+	if (v->pri != TAKT_RT)
+		v->pri = v->base;
+	if (park && v->credit < -(s32)park)
+		takt_park(p, vi);
+	else if (v->credit >= 0)
+		takt_unpark(p, vi);
+	credit_clip(p, vi, credit_per_acct(p));
+	p->balance += v->credit;
+	if (before == TAKT_OVER && v->pri == TAKT_UNDER && v->state == TAKT_QUEUED)
+		hook_restored(p, vi);
+}
+
+/* Moves @mi to the front of the active list, where its surplus reaches all others. */
+TAKT_FN void credit_to_front(struct takt_pool *p, u32 mi)
+{
+	struct takt_vm *m = vm_of(p, mi);
+
+	if (m->act_prev == TAKT_NIL)
+		return;
+	vm_of(p, m->act_prev)->act_next = m->act_next;
+	if (m->act_next != TAKT_NIL)
+		vm_of(p, m->act_next)->act_prev = m->act_prev;
+	m->act_prev = TAKT_NIL;
+	m->act_next = p->act_head;
+	vm_of(p, p->act_head)->act_prev = mi;
+	p->act_head = mi;
+}
+
+/*
+ * One accounting pass (spec §1.2). @p->balance is Σ credit of the last pass: if negative, that much more is handed
+ * out and VMs may earn above their peak. What a VM cannot take goes to those behind it in the list; a VM that took
+ * less than its share because of its peak moves to the front, so that it is others' turn next time.
+ */
+TAKT_FN void credit_account_pass(struct takt_pool *p)
+{
+	u64 per_cpu = (u64)credit_per_acct(p);
+	u64 debt = p->balance < 0 ? (u64)-p->balance : 0;
+	u64 pot = per_cpu * p->nr_cpu + debt, weight = p->weight, left = weight;
+	u32 mi = p->act_head, wanting = takt_zero(p), n, k;
+
+	p->balance = 0;
+	TAKT_LOOP(p, n, TAKT_NVM) {
+		struct takt_vm *m;
+		u64 fair, peak;
+		u32 share, park = 0, vi, next;
+
+		if (mi == TAKT_NIL)
+			break;
+		m = vm_of(p, mi);
+		next = m->act_next;
+		left -= m->weight;
+		peak = per_cpu * m->nr_active + div_up(debt * m->weight, weight);
+		if (m->cap) {
+			u64 cap = div_up(m->cap * per_cpu, 100);
+
+			peak = cap < peak ? cap : peak;
+			park = (u32)div_up(cap, m->nr_active);
+		}
+		fair = div_up(pot * m->weight, weight);
+		if (fair < peak)
+			wanting = 1;
+		else if (left)
+			pot += div_up((fair - peak) * weight, left);
+		share = (u32)div_up(fair < peak ? fair : peak, m->nr_active);
+		if (fair >= peak && wanting)
+			credit_to_front(p, mi);
+		vi = m->first;
+		TAKT_LOOP(p, k, TAKT_NVCPU) {
+			struct takt_vcpu *v;
+
+			if (vi == TAKT_NIL)
+				break;
+			v = vcpu_of(p, vi);
+			if (v->flags & TAKT_F_ACTIVE)
+				credit_earn(p, vi, share, park);
+			vi = v->sibling;
+		}
+		mi = next;
+	}
+	p->sort_epoch++;
+}
+
+/* ---- placement ---- */
+
+/*
+ * "A better place" (spec §1.2, tick): the idle PCPU whose core, then cache, is idler than that of @v's own PCPU, which
+ * counts as idle if @v is all it has. Soft affinity narrows the choice where it leaves one. The present PCPU unless
+ * another is strictly better.
+ */
+TAKT_FN u32 credit_pick_cpu(struct takt_pool *p, u32 vi)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+	struct takt_mask idle = p->idle, to, soft;
+	u32 best = v->cpu, it = v->cpu, n, score;
+
+	vcpu_allowed(p, v, &to);
+	if (!mask_test(&to, best)) {
+		best = mask_next(&to, best);
+		it = best;
+	}
+	mask_and(&to, &p->idle);
+	soft = to;
+	mask_and(&soft, &v->soft);
+	if (!mask_empty(&soft))
+		to = soft;
+	mask_clear(&to, best);
+	if (mask_empty(&to))
+		return best;
+	if (!cpu_of(p, best)->nr_queued)
+		mask_set(&idle, best);
+	score = 128 * mask_weight_and(&idle, &cpu_of(p, best)->core_mask) +
+		mask_weight_and(&idle, &cpu_of(p, best)->llc_mask);
+	TAKT_LOOP(p, n, TAKT_NCPU) {
+		u32 s;
+
+		if (mask_empty(&to))
+			break;
+		it = mask_next(&to, it);
+		mask_clear(&to, it);
+		s = 128 * mask_weight_and(&idle, &cpu_of(p, it)->core_mask) +
+		    mask_weight_and(&idle, &cpu_of(p, it)->llc_mask);
+		if (s > score) {
+			score = s;
+			best = it;
+		}
+	}
+	return best;
+}
+
+/* Asks for a decision where the queued @vi may run now: its PCPU if it ranks higher there, and the idle ones. */
+TAKT_FN void credit_tickle(struct takt_pool *p, u32 vi)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+	struct takt_mask m;
+
+	if (v->pri < cur_class(p, v->cpu))
+		kick(p, v->cpu);
+	vcpu_allowed(p, v, &m);
+	mask_and(&m, &p->idle);
+	mask_or(&p->out.kick, &m);
+}
+
+/* The first VCPU in another PCPU's queue that ranks above @class and may run on @cpu (spec §1.2, load_balance). */
+TAKT_FN u32 credit_steal(struct takt_pool *p, u32 cpu, u32 class)
+{
+	struct takt_mask peers = p->online;
+	u32 peer = cpu, n, k;
+
+	mask_clear(&peers, cpu);
+	TAKT_LOOP(p, n, TAKT_NCPU) {
+		u32 it;
+
+		if (mask_empty(&peers))
+			break;
+		peer = mask_next(&peers, peer);
+		mask_clear(&peers, peer);
+		it = cpu_of(p, peer)->head;
+		TAKT_LOOP(p, k, TAKT_NVCPU) {
+			struct takt_vcpu *w;
+
+			if (it == TAKT_NIL)
+				break;
+			w = vcpu_of(p, it);
+			if (w->pri >= class)
+				break;
+			if (vcpu_may_run(p, w, cpu))
+				return it;
+			it = w->rq_next;
+		}
+	}
+	return TAKT_NIL;
+}
+
+/* ---- ticks, every 10 ms on a busy PCPU ---- */
+
+/* The next point of a PCPU's tick grid after @now; O(1) however long ago the last one was. */
+TAKT_INLINE u64 credit_next_tick(struct takt_pool *p, struct takt_cpu *c, u64 now)
+{
+	u64 tick = p->par.tick ? p->par.tick : 1;
+
+	return now + tick - (now - c->tick_base) % tick;
+}
+
+/* What a tick does to the VCPU it finds running (spec §1.2). The caller has charged it. */
+TAKT_FN void credit_tick_vcpu(struct takt_pool *p, u32 vi)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	if (v->pri == TAKT_BOOST)
+		v->pri = TAKT_UNDER;
+	if (!(v->flags & TAKT_F_ACTIVE)) {
+		credit_activate(p, vi);
+	} else if (credit_pick_cpu(p, vi) != v->cpu) {
+		v->flags |= TAKT_F_MIGRATE;
+		kick(p, v->cpu);
+	}
+}
+
+#endif

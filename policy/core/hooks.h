@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What a policy is: twelve functions. A policy file defines them as <policy>_<hook>, and names at its end those that it
+ * takes from elsewhere. The choice is a switch on the pool's policy, because BPF knows no function pointers.
+ *
+ *   wake(p, vi)              gives a VCPU that becomes runnable its class; it is queued right after
+ *   queue(p, vi, now)        puts it into a queue of the policy and asks for decisions (kick)
+ *   dequeue(p, vi)           takes it out
+ *   event(p, vi, now)        an I/O event for a queued VCPU
+ *   charge(p, vi, ns)        it ran that long
+ *   deschedule(p, vi)        a decision falls on its PCPU: what it was promoted for ends here
+ *   pick(p, cpu, cur, now)   the VCPU to run: @cur (may run on; TAKT_NIL if nothing may), a queued one, or TAKT_NIL
+ *   slice(p, cpu, back, now) how long; @back goes back to the queue now (TAKT_NIL: nobody). Also arms the timer
+ *   tick(p, cpu, now)        timer(cpu); a running VCPU has been charged
+ *   account(p, now)          timer(pool); a VM's lease has been looked after
+ *   restored(p, vi)          accounting has lifted a queued VCPU out of OVER
+ *   rt_changed(p)            a VM became real-time, ceased to be, or changed its period
+ */
+#ifndef TAKT_HOOKS_H
+#define TAKT_HOOKS_H
+
+#include "../credit.c"
+#include "../doris.c"
+#include "../rr.c"
+
+#define TAKT_POLICY_CREDIT 0u
+#define TAKT_POLICY_DORIS 1u
+#define TAKT_POLICY_RR 2u
+
+/* id, name, what it is */
+#define TAKT_POLICIES(X)									\
+	X(TAKT_POLICY_CREDIT, credit, "Xen's Credit scheduler (4.0.1): weights, caps, boost on wake")		\
+	X(TAKT_POLICY_DORIS, doris, "Doris: VMs found real-time by their packets are promoted on events and deadlines")	\
+	X(TAKT_POLICY_RR, rr, "round robin: the smallest policy, the example of docs/writing-a-policy.md")
+
+#define TAKT_HOOK(type, hook, params, args)							\
+TAKT_INLINE type hook_##hook params								\
+{												\
+	switch (p->policy) {									\
+	case TAKT_POLICY_DORIS: return doris_##hook args;							\
+	case TAKT_POLICY_RR: return rr_##hook args;								\
+	default: return credit_##hook args;							\
+	}											\
+}
+
+TAKT_HOOK(void, wake, (struct takt_pool *p, u32 vi), (p, vi))
+TAKT_HOOK(void, queue, (struct takt_pool *p, u32 vi, u64 now), (p, vi, now))
+TAKT_HOOK(void, dequeue, (struct takt_pool *p, u32 vi), (p, vi))
+TAKT_HOOK(void, event, (struct takt_pool *p, u32 vi, u64 now), (p, vi, now))
+TAKT_HOOK(void, charge, (struct takt_pool *p, u32 vi, s64 ns), (p, vi, ns))
+TAKT_HOOK(void, deschedule, (struct takt_pool *p, u32 vi), (p, vi))
+TAKT_HOOK(u32, pick, (struct takt_pool *p, u32 cpu, u32 cur, u64 now), (p, cpu, cur, now))
+TAKT_HOOK(u64, slice, (struct takt_pool *p, u32 cpu, u32 back, u64 now), (p, cpu, back, now))
+TAKT_HOOK(void, tick, (struct takt_pool *p, u32 cpu, u64 now), (p, cpu, now))
+TAKT_HOOK(void, account, (struct takt_pool *p, u64 now), (p, now))
+TAKT_HOOK(void, restored, (struct takt_pool *p, u32 vi), (p, vi))
+TAKT_HOOK(void, rt_changed, (struct takt_pool *p), (p))
+
+#endif

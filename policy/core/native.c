@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* The native build: the core behind plain functions, for the simulator, replay and tests (policy/src/ffi.rs). */
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include "check.h"
+
+struct param_info {
+	const char *name, *doc, *unit;
+	u64 min, max, def;
+	u32 key, per_vm;
+};
+
+struct policy_info {
+	const char *name, *doc;
+	u32 id, pad;
+};
+
+struct ledger_info {
+	s64 given, burned, clipped, total;
+};
+
+_Static_assert(sizeof(struct takt_vcpu) <= 128, "a VCPU takes at most 128 bytes");
+_Static_assert(sizeof(struct takt_op) == 56 && sizeof(struct takt_res) == 48, "the log format is fixed");
+
+#define PARAM(k, f, u, lo, hi, d, text, vm) { .name = #f, .doc = text, .unit = u, .min = lo, .max = hi, .def = d, .key = k, .per_vm = vm },
+#define POOL_PARAM(k, f, u, lo, hi, d, text) PARAM(k, f, u, lo, hi, d, text, 0)
+#define VM_PARAM(k, f, u, lo, hi, d, text) PARAM(k, f, u, lo, hi, d, text, 1)
+static const struct param_info params[] = { TAKT_POOL_PARAMS(POOL_PARAM) TAKT_VM_PARAMS(VM_PARAM) };
+
+#define POLICY(i, n, text) { .name = #n, .doc = text, .id = i },
+static const struct policy_info policies[] = { TAKT_POLICIES(POLICY) };
+
+const struct param_info *takt_params(u32 n)
+{
+	return n < sizeof(params) / sizeof(params[0]) ? &params[n] : NULL;
+}
+
+const struct policy_info *takt_policies(u32 n)
+{
+	return n < sizeof(policies) / sizeof(policies[0]) ? &policies[n] : NULL;
+}
+
+size_t takt_pool_size(void)
+{
+	return sizeof(struct takt_pool);
+}
+
+/* An empty pool with default parameters, ready to be copied into a BPF map as well. */
+int takt_pool_init(struct takt_pool *p, u32 policy)
+{
+	if (policy >= sizeof(policies) / sizeof(policies[0]))
+		return -TAKT_ENOENT;
+	memset(p, 0, sizeof(*p));
+	p->policy = policy;
+	p->pool_timer = TAKT_NEVER;
+	p->act_head = p->rt_head = TAKT_NIL;
+	p->out.next = TAKT_NIL;
+	for (u32 i = 0; i < TAKT_NCPU; i++)
+		cpu_clear(&p->cpu[i], 0);
+#define DEFAULT(k, f, u, lo, hi, d, text) p->par.f = d;
+	TAKT_POOL_PARAMS(DEFAULT)
+	return 0;
+}
+
+int takt_pool_op(struct takt_pool *p, const struct takt_op *op, struct takt_res *res)
+{
+	int ret = takt_apply(p, op);
+
+	takt_result(p, op, ret, res);
+	return ret;
+}
+
+int takt_pool_check(struct takt_pool *p, char *msg, size_t len)
+{
+	u32 who = 0;
+	const char *bad = check_pool(p, &who);
+
+	if (!bad)
+		return 0;
+	snprintf(msg, len, "%s %u", bad, who);
+	return -1;
+}
+
+u64 takt_pool_cpu_timer(struct takt_pool *p, u32 cpu)
+{
+	return cpu_of(p, cpu)->timer;
+}
+
+u32 takt_pool_state(struct takt_pool *p, u32 v)
+{
+	return v < TAKT_NVCPU ? vcpu_of(p, v)->state : TAKT_ABSENT;
+}
+
+u32 takt_pool_class(struct takt_pool *p, u32 v)
+{
+	return vcpu_of(p, v)->pri;
+}
+
+s32 takt_pool_credit(struct takt_pool *p, u32 v)
+{
+	return vcpu_of(p, v)->credit;
+}
+
+u32 takt_pool_vcpu_cpu(struct takt_pool *p, u32 v)
+{
+	return vcpu_of(p, v)->cpu;
+}
+
+u64 takt_pool_deadline(struct takt_pool *p, u32 v)
+{
+	return vcpu_of(p, v)->deadline;
+}
+
+u32 takt_pool_cur(struct takt_pool *p, u32 cpu)
+{
+	return cpu < TAKT_NCPU ? cpu_of(p, cpu)->cur : TAKT_NIL;
+}
+
+/* @out: rt, period, promotions, refusals, weight, cap; of a host VM the collector's view. */
+int takt_pool_vm_stat(struct takt_pool *p, u32 vm, u64 *out)
+{
+	struct takt_vm *m = vm_of(p, vm);
+	u32 host = m->kind == TAKT_HOST;
+
+	if (vm >= TAKT_NVM || !m->used)
+		return -TAKT_ENOENT;
+	out[0] = host ? p->par.dom0 && p->nr_rt : m->rt;
+	out[1] = host ? p->dom0_period : m->period;
+	out[2] = m->promotions;
+	out[3] = m->refusals;
+	out[4] = m->weight;
+	out[5] = m->cap;
+	return 0;
+}
+
+void takt_pool_ledger(struct takt_pool *p, struct ledger_info *out)
+{
+	out->given = p->ledger.given;
+	out->burned = p->ledger.burned;
+	out->clipped = p->ledger.clipped;
+	out->total = total_credit(p);
+}
+
+u64 takt_pool_wait_bound(struct takt_pool *p)
+{
+	return wait_bound(p);
+}

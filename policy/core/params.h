@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Every parameter: key (part of the log format), name, unit, lowest, highest, default, what it does. */
+#ifndef TAKT_PARAMS_H
+#define TAKT_PARAMS_H
+
+#include "pool.h"
+
+/* Of a pool; the name is the field of struct takt_params. */
+#define TAKT_POOL_PARAMS(X)									\
+	X(1, tick, "ns", TAKT_MS, TAKT_SEC, 10 * TAKT_MS,					\
+	  "interval of a busy PCPU's tick, which ends boosts (Credit)")				\
+	X(2, acct, "ns", TAKT_MS, 10 * TAKT_SEC, 30 * TAKT_MS,					\
+	  "interval of accounting, which hands out credit (Credit)")				\
+	X(3, slice, "ns", 100 * TAKT_US, 10 * TAKT_SEC, 30 * TAKT_MS,				\
+	  "longest run of a VCPU; Doris' DEFAULT_TS")						\
+	X(4, min_ts, "ns", TAKT_US, 30 * TAKT_MS, 100 * TAKT_US,				\
+	  "shortest slice (Doris' MIN_TS)")							\
+	X(5, period, "ns", 0, 10 * TAKT_SEC, 0,							\
+	  "forces this period on real-time VMs and Dom0 (Doris); 0 = as inferred")		\
+	X(6, period_floor, "ns", TAKT_US, TAKT_SEC, 10 * TAKT_US,				\
+	  "shortest inferred period that is believed (Doris)")					\
+	X(7, activate, "tick|burn", 0, 1, 1,						\
+	  "a VCPU starts to earn when a tick finds it running (0) or when it is first charged (1)")	\
+	X(8, eligible, "credit|class", 0, 1, 1,						\
+	  "promotion asks for credit >= 0 now (0) or for the class of the last accounting (1) (Doris)")	\
+	X(9, dom0, "off|on", 0, 1, 1,								\
+	  "Dom0 and a VM's I/O threads are promoted with the real-time VMs (Doris)")		\
+	X(10, promote_on_timer, "off|on", 0, 1, 0,						\
+	  "a timer's interrupt counts as an I/O event (Doris)")					\
+	X(11, rt_max, "", 0, TAKT_NVM, 64,							\
+	  "most VMs that are real-time at a time")						\
+	X(12, event_max, "", 0, 1000000, 3000,							\
+	  "most promotions of a VM by events in an accounting interval (Doris)")
+
+/* Of a VM. */
+#define TAKT_KEY_WEIGHT 101
+#define TAKT_KEY_CAP 102
+#define TAKT_KEY_RT 103
+
+#define TAKT_VM_PARAMS(X)									\
+	X(TAKT_KEY_WEIGHT, weight, "", 1, 65535, 256,						\
+	  "share of credit relative to other VMs")						\
+	X(TAKT_KEY_CAP, cap, "%", 0, 6400, 0,							\
+	  "most CPU time in percent of a PCPU; 0 = no limit")					\
+	X(TAKT_KEY_RT, rt, "auto|on|off", 0, 2, 0,						\
+	  "real-time: as the monitor reports, always, or never")
+
+#endif

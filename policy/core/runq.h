@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Run queue of a PCPU: one list, in order of queue class, high to low.
+ *
+ *   head -> RT RT | BOOST | UNDER UNDER UNDER | OVER OVER <- tail
+ *              ^      ^                   ^          ^
+ *        last[RT]  last[BOOST]      last[UNDER]  last[OVER]
+ *
+ * An entry's queue class (qclass) is the class of its place: its own class when it entered, or that of the entry
+ * behind it if that is higher, so that an entry put into the middle (S's laxity, spec §4 L3) does not break the
+ * order. Accounting changes classes without moving anything; the next tick re-sorts (spec §1.2).
+ */
+#ifndef TAKT_RUNQ_H
+#define TAKT_RUNQ_H
+
+#include "access.h"
+
+/* Links @vi behind @prev (TAKT_NIL: at the head) of the queue of its PCPU. */
+TAKT_FN void runq_link(struct takt_pool *p, u32 vi, u32 prev)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+	struct takt_cpu *c = cpu_of(p, v->cpu);
+	u32 next = prev == TAKT_NIL ? c->head : vcpu_of(p, prev)->rq_next;
+
+	v->rq_prev = prev;
+	v->rq_next = next;
+	if (prev == TAKT_NIL)
+		c->head = vi;
+	else
+		vcpu_of(p, prev)->rq_next = vi;
+	if (next == TAKT_NIL)
+		c->tail = vi;
+	else
+		vcpu_of(p, next)->rq_prev = vi;
+	c->nr_queued++;
+}
+
+TAKT_FN void runq_unlink(struct takt_pool *p, u32 vi)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+	struct takt_cpu *c = cpu_of(p, v->cpu);
+
+	if (v->rq_prev == TAKT_NIL)
+		c->head = v->rq_next;
+	else
+		vcpu_of(p, v->rq_prev)->rq_next = v->rq_next;
+	if (v->rq_next == TAKT_NIL)
+		c->tail = v->rq_prev;
+	else
+		vcpu_of(p, v->rq_next)->rq_prev = v->rq_prev;
+	v->rq_next = v->rq_prev = TAKT_NIL;
+	c->nr_queued--;
+}
+
+/* Puts @vi at the tail of its own class (spec §1.2). */
+TAKT_FN void runq_insert(struct takt_pool *p, u32 vi)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+	struct takt_cpu *c = cpu_of(p, v->cpu);
+	u32 prev = TAKT_NIL;
+
+	/* The last entry of the lowest queue class that is not below ours. */
+	if (c->last[TAKT_RT] != TAKT_NIL)
+		prev = c->last[TAKT_RT];
+	if (v->pri >= TAKT_BOOST && c->last[TAKT_BOOST] != TAKT_NIL)
+		prev = c->last[TAKT_BOOST];
+	if (v->pri >= TAKT_UNDER && c->last[TAKT_UNDER] != TAKT_NIL)
+		prev = c->last[TAKT_UNDER];
+	if (v->pri >= TAKT_OVER && c->last[TAKT_OVER] != TAKT_NIL)
+		prev = c->last[TAKT_OVER];
+	v->qclass = v->pri;
+	*last_of(c, v->pri) = vi;
+	runq_link(p, vi, prev);
+}
+
+TAKT_FN void runq_remove(struct takt_pool *p, u32 vi)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+	struct takt_cpu *c = cpu_of(p, v->cpu);
+	u16 *last = last_of(c, v->qclass);
+
+	if (*last == vi) {
+		u32 prev = v->rq_prev;
+
+		*last = prev != TAKT_NIL && vcpu_of(p, prev)->qclass == v->qclass ? prev : TAKT_NIL;
+	}
+	runq_unlink(p, vi);
+}
+
+/* Gives a queued @vi another class, at that class' tail. */
+TAKT_FN void runq_requeue(struct takt_pool *p, u32 vi, u32 class)
+{
+	runq_remove(p, vi);
+	vcpu_of(p, vi)->pri = class;
+	runq_insert(p, vi);
+}
+
+/* Queue classes and their last entries anew, from the tail: a place is worth the best class behind it. */
+TAKT_FN void runq_reclass(struct takt_pool *p, u32 cpu)
+{
+	struct takt_cpu *c = cpu_of(p, cpu);
+	u32 best = TAKT_IDLE, it = c->tail, n;
+
+	takt_opaque(best);
+	c->last[TAKT_RT] = c->last[TAKT_BOOST] = c->last[TAKT_UNDER] = c->last[TAKT_OVER] = TAKT_NIL;
+	TAKT_LOOP(p, n, TAKT_NVCPU) {
+		struct takt_vcpu *v;
+
+		if (it == TAKT_NIL)
+			break;
+		v = vcpu_of(p, it);
+		if (v->pri < best) {
+			best = v->pri;
+			*last_of(c, best) = it;
+		}
+		v->qclass = best;
+		it = v->rq_prev;
+	}
+}
+
+/* The re-sort after accounting: RT in front (spec D13b), OVER behind, all else stays where it is (spec §1.2). */
+TAKT_FN void runq_sort(struct takt_pool *p, u32 cpu)
+{
+	struct takt_cpu *c = cpu_of(p, cpu);
+	u32 it = c->head, end = c->tail, rt = TAKT_NIL, n;
+
+	takt_opaque(rt);
+	TAKT_LOOP(p, n, TAKT_NVCPU) {
+		struct takt_vcpu *v;
+		u32 next;
+
+		if (it == TAKT_NIL)
+			break;
+		v = vcpu_of(p, it);
+		next = it == end ? TAKT_NIL : v->rq_next;
+		if (v->pri == TAKT_RT) {
+			runq_unlink(p, it);
+			runq_link(p, it, rt);
+			rt = it;
+		} else if (v->pri == TAKT_OVER) {
+			runq_unlink(p, it);
+			runq_link(p, it, c->tail);
+		}
+		it = next;
+	}
+	runq_reclass(p, cpu);
+}
+
+#endif

@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The state table of docs/states.md: what moves a VCPU, whatever the policy. Every function is one operation; it
+ * returns 0 or a negative TAKT_E… and then has changed nothing.
+ *
+ *                 wake                 schedule            started
+ *    BLOCKED ------------> QUEUED ---------------> PICKED ---------> RUNNING
+ *       ^  ^                ^ | ^ ^                  |                  | schedule
+ *       |  '-----block------|-' | '-----refused------'                  v
+ *       |                   |   '----put(runnable)------------- PUT_PENDING
+ *       '-------------------|-----put(not runnable)-------------------'
+ *                    pause / unpause: PAUSED
+ *
+ * Flags: WOKEN is set by wake and pause, cleared by the put, unpause or block that obeys it, or when the VCPU runs
+ * on. PAUSE is set by pause, cleared by unpause and the put or refused that obeys it. EVENT is set by event, cleared
+ * by the policy when it queues the VCPU. CAPPED is set and cleared by accounting.
+ */
+#ifndef TAKT_STATES_H
+#define TAKT_STATES_H
+
+#include "access.h"
+
+/* Begins an operation: clears the outputs; time never runs backwards. */
+TAKT_INLINE u64 takt_begin(struct takt_pool *p, u64 now)
+{
+	p->out.next = TAKT_NIL;
+	p->out.slice = 0;
+	p->out.pool_armed = 0;
+	mask_zero(&p->out.kick);
+	mask_zero(&p->out.armed);
+	p->seq++;
+	if (now > p->now)
+		p->now = now;
+	return p->now;
+}
+
+TAKT_INLINE u32 vcpu_exists(struct takt_pool *p, u32 vi)
+{
+	return vi < TAKT_NVCPU && vcpu_of(p, vi)->state != TAKT_ABSENT;
+}
+
+TAKT_INLINE u32 cpu_online(struct takt_pool *p, u32 cpu)
+{
+	return cpu < TAKT_NCPU && cpu_of(p, cpu)->online;
+}
+
+TAKT_INLINE u32 holds_cpu(u32 state)
+{
+	return state == TAKT_PICKED || state == TAKT_RUNNING;
+}
+
+/* Idle = a kick could put something to use here. */
+TAKT_INLINE void update_idle(struct takt_pool *p, u32 cpu)
+{
+	struct takt_cpu *c = cpu_of(p, cpu);
+
+	if (c->online && c->cur == TAKT_NIL && !c->taken && !c->forced_idle)
+		mask_set(&p->idle, cpu);
+	else
+		mask_clear(&p->idle, cpu);
+}
+
+TAKT_INLINE void set_cur(struct takt_pool *p, u32 cpu, u32 vi)
+{
+	cpu_of(p, cpu)->cur = vi;
+	update_idle(p, cpu);
+}
+
+/* Puts @vi into a queue of a PCPU where it may run, or parks it. */
+TAKT_FN void enqueue(struct takt_pool *p, u32 vi, u64 now)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	v->enq = now;
+	if (v->flags & TAKT_F_CAPPED) {
+		v->state = TAKT_PARKED;
+		return;
+	}
+	if (!vcpu_may_run(p, v, v->cpu)) {
+		struct takt_mask m;
+
+		vcpu_allowed(p, v, &m);
+		v->cpu = mask_next(&m, v->cpu);
+	}
+	v->state = TAKT_QUEUED;
+	hook_queue(p, vi, now);
+}
+
+TAKT_INLINE void dequeue(struct takt_pool *p, u32 vi, u32 state)
+{
+	hook_dequeue(p, vi);
+	vcpu_of(p, vi)->state = state;
+}
+
+/* A VCPU becomes runnable: its class first (boost), then its queue. */
+TAKT_FN void wake_up(struct takt_pool *p, u32 vi, u64 now)
+{
+	hook_wake(p, vi);
+	enqueue(p, vi, now);
+}
+
+/* ---- caps (spec §1.2, "parked") ---- */
+
+TAKT_FN void takt_park(struct takt_pool *p, u32 vi)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	if (v->flags & TAKT_F_CAPPED)
+		return;
+	v->flags |= TAKT_F_CAPPED;
+	if (v->state == TAKT_QUEUED)
+		dequeue(p, vi, TAKT_PARKED);
+	else if (holds_cpu(v->state))
+		kick(p, v->cpu);
+}
+
+/* Back into the queue, without a boost. */
+TAKT_FN void takt_unpark(struct takt_pool *p, u32 vi)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	if (!(v->flags & TAKT_F_CAPPED))
+		return;
+	v->flags &= ~TAKT_F_CAPPED;
+	if (v->state == TAKT_PARKED)
+		enqueue(p, vi, p->now);
+}
+
+/* ---- charging ---- */
+
+/* Charges the VCPU running on @cpu up to @now; time taken by a higher class is charged to nobody. */
+TAKT_FN void charge_cur(struct takt_pool *p, u32 cpu, u64 now)
+{
+	struct takt_cpu *c = cpu_of(p, cpu);
+	struct takt_vcpu *v;
+	u64 ns;
+
+	if (c->cur == TAKT_NIL || c->taken)
+		return;
+	v = vcpu_of(p, c->cur);
+	if (v->state != TAKT_RUNNING)
+		return;
+	ns = now - v->start;
+	v->start = now;
+	v->ran += ns;
+	hook_charge(p, c->cur, (s64)ns);
+}
+
+/* The host knows better how long the run was: charges the difference. Bounded, so that no report overflows credit. */
+TAKT_INLINE void charge_correct(struct takt_pool *p, u32 vi, u64 ran)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+	u64 most = v->ran + TAKT_SEC;
+
+	if (ran == TAKT_NEVER || ran == v->ran)
+		return;
+	if (ran > most)
+		ran = most;
+	hook_charge(p, vi, (s64)(ran - v->ran));
+	v->ran = ran;
+}
+
+/* ---- operations ---- */
+
+TAKT_FN int takt_wake(struct takt_pool *p, u32 vi, u32 reason, u64 now)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	now = takt_begin(p, now);
+	if (!vcpu_exists(p, vi))
+		return -TAKT_ENOENT;
+	if (reason >= TAKT_NSRC)
+		return -TAKT_ERANGE;
+	if (v->state == TAKT_BLOCKED)
+		wake_up(p, vi, now);
+	else if (v->state != TAKT_QUEUED && v->state != TAKT_PARKED)
+		v->flags |= TAKT_F_WOKEN;
+	return 0;
+}
+
+TAKT_FN int takt_event(struct takt_pool *p, u32 vi, u32 source, u64 now)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	now = takt_begin(p, now);
+	if (!vcpu_exists(p, vi))
+		return -TAKT_ENOENT;
+	if (source >= TAKT_NSRC)
+		return -TAKT_ERANGE;
+	/* Only I/O counts (spec D5); what runs or is about to sees it by itself. */
+	if (source != TAKT_SRC_IO && !(source == TAKT_SRC_TIMER && p->par.promote_on_timer))
+		return 0;
+	if (v->state == TAKT_QUEUED)
+		hook_event(p, vi, now);
+	else if (!holds_cpu(v->state))
+		v->flags |= TAKT_F_EVENT;
+	return 0;
+}
+
+TAKT_FN int takt_block(struct takt_pool *p, u32 vi, u64 now)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	takt_begin(p, now);
+	if (!vcpu_exists(p, vi))
+		return -TAKT_ENOENT;
+	if (holds_cpu(v->state) || v->state == TAKT_PUT_PENDING)
+		return -TAKT_EBUSY;
+	if (v->state == TAKT_QUEUED)
+		dequeue(p, vi, TAKT_BLOCKED);
+	else if (v->state == TAKT_PARKED)
+		v->state = TAKT_BLOCKED;
+	v->flags &= ~TAKT_F_WOKEN;
+	return 0;
+}
+
+/* A hint whom to run instead (@to) is for policies of directed yield; Credit and Doris just decide anew. */
+TAKT_FN int takt_yield(struct takt_pool *p, u32 vi, u32 to, u64 now)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	takt_begin(p, now);
+	if (!vcpu_exists(p, vi) || (to != TAKT_NIL && !vcpu_exists(p, to)))
+		return -TAKT_ENOENT;
+	if (v->state != TAKT_RUNNING)
+		return -TAKT_EBUSY;
+	kick(p, v->cpu);
+	return 0;
+}
+
+TAKT_FN int takt_pause(struct takt_pool *p, u32 vi, u64 now)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	takt_begin(p, now);
+	if (!vcpu_exists(p, vi))
+		return -TAKT_ENOENT;
+	if (v->state == TAKT_PAUSED || (v->flags & TAKT_F_PAUSE))
+		return -TAKT_EBUSY;
+	if (holds_cpu(v->state) || v->state == TAKT_PUT_PENDING) {
+		v->flags |= TAKT_F_PAUSE;
+		if (v->state != TAKT_PUT_PENDING)
+			kick(p, v->cpu);
+		return 0;
+	}
+	if (v->state != TAKT_BLOCKED)
+		v->flags |= TAKT_F_WOKEN;
+	if (v->state == TAKT_QUEUED)
+		dequeue(p, vi, TAKT_PAUSED);
+	v->state = TAKT_PAUSED;
+	return 0;
+}
+
+TAKT_FN int takt_unpause(struct takt_pool *p, u32 vi, u64 now)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	now = takt_begin(p, now);
+	if (!vcpu_exists(p, vi))
+		return -TAKT_ENOENT;
+	if (v->flags & TAKT_F_PAUSE) {
+		v->flags &= ~TAKT_F_PAUSE;
+		return 0;
+	}
+	if (v->state != TAKT_PAUSED)
+		return -TAKT_EBUSY;
+	v->state = TAKT_BLOCKED;
+	if (v->flags & TAKT_F_WOKEN) {
+		v->flags &= ~TAKT_F_WOKEN;
+		wake_up(p, vi, now);
+	}
+	return 0;
+}
+
+TAKT_FN int takt_move(struct takt_pool *p, u32 vi, u32 cpu, u64 now)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	now = takt_begin(p, now);
+	if (!vcpu_exists(p, vi) || !cpu_online(p, cpu))
+		return -TAKT_ENOENT;
+	if (holds_cpu(v->state))
+		return -TAKT_EBUSY;
+	if (!vcpu_may_run(p, v, cpu))
+		return -TAKT_ERANGE;
+	v->flags &= ~TAKT_F_MIGRATE;
+	if (v->state == TAKT_QUEUED) {
+		hook_dequeue(p, vi);
+		v->cpu = cpu;
+		enqueue(p, vi, now);
+	} else {
+		v->cpu = cpu;
+	}
+	return 0;
+}
+
+/* @vi, which holds its PCPU, gives it up; what becomes of it is the coming put's business. */
+TAKT_INLINE void take_off(struct takt_pool *p, u32 vi)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	v->state = TAKT_PUT_PENDING;
+	set_cur(p, v->cpu, TAKT_NIL);
+}
+
+/* @vi leaves its queue, wherever that is, for @cpu. */
+TAKT_INLINE void put_on(struct takt_pool *p, u32 vi, u32 cpu)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	dequeue(p, vi, TAKT_PICKED);
+	v->cpu = cpu;
+	set_cur(p, cpu, vi);
+}
+
+TAKT_FN int takt_schedule(struct takt_pool *p, u32 cpu, u32 flags, u64 now)
+{
+	struct takt_cpu *c = cpu_of(p, cpu);
+	u32 cur, keep = TAKT_NIL, back = TAKT_NIL, next = TAKT_NIL;
+	struct takt_vcpu *v;
+
+	now = takt_begin(p, now);
+	if (!cpu_online(p, cpu))
+		return -TAKT_ENOENT;
+	if (flags & ~(TAKT_FORCE_IDLE | TAKT_CUR_STOPS))
+		return -TAKT_EINVAL;
+	cur = c->cur;
+	v = vcpu_of(p, cur);
+	if (cur != TAKT_NIL && v->state == TAKT_PICKED)
+		return -TAKT_EBUSY;
+	c->forced_idle = flags & TAKT_FORCE_IDLE;
+	if (cur != TAKT_NIL) {
+		charge_cur(p, cpu, now);
+		hook_deschedule(p, cur);
+		if (!(flags & TAKT_CUR_STOPS) && !(v->flags & (TAKT_F_PAUSE | TAKT_F_CAPPED)))
+			back = cur;
+		if (back != TAKT_NIL && !(v->flags & TAKT_F_MIGRATE) && vcpu_may_run(p, v, cpu))
+			keep = cur;
+	}
+	if (!c->forced_idle)
+		next = hook_pick(p, cpu, keep, now);
+	if (cur != TAKT_NIL && next == cur) {
+		v->flags &= ~TAKT_F_WOKEN;
+		back = TAKT_NIL;
+	} else {
+		if (cur != TAKT_NIL)
+			take_off(p, cur);
+		if (next != TAKT_NIL)
+			put_on(p, next, cpu);
+	}
+	update_idle(p, cpu);
+	p->out.next = next;
+	p->out.slice = hook_slice(p, cpu, back, now);
+	if (next == TAKT_NIL)
+		p->out.slice = TAKT_NEVER;
+	return 0;
+}
+
+TAKT_FN int takt_started(struct takt_pool *p, u32 vi, u64 now)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	now = takt_begin(p, now);
+	if (!vcpu_exists(p, vi))
+		return -TAKT_ENOENT;
+	if (v->state != TAKT_PICKED)
+		return -TAKT_EBUSY;
+	v->state = TAKT_RUNNING;
+	v->start = now;
+	v->ran = 0;
+	return 0;
+}
+
+/* Off the PCPU for good: queued if runnable or woken meanwhile, unless paused. */
+TAKT_FN void settle(struct takt_pool *p, u32 vi, u32 runnable, u64 now)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+	u32 woken = v->flags & TAKT_F_WOKEN;
+
+	if (v->flags & TAKT_F_PAUSE) {
+		v->flags &= ~TAKT_F_PAUSE;
+		if (runnable)
+			v->flags |= TAKT_F_WOKEN;
+		v->state = TAKT_PAUSED;
+		return;
+	}
+	v->flags &= ~TAKT_F_WOKEN;
+	v->state = TAKT_BLOCKED;
+	if (runnable)
+		enqueue(p, vi, now);
+	else if (woken)
+		wake_up(p, vi, now);
+}
+
+TAKT_FN int takt_refused(struct takt_pool *p, u32 vi, u64 now)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	now = takt_begin(p, now);
+	if (!vcpu_exists(p, vi))
+		return -TAKT_ENOENT;
+	if (v->state != TAKT_PICKED)
+		return -TAKT_EBUSY;
+	take_off(p, vi);
+	kick(p, v->cpu);
+	settle(p, vi, 1, now);
+	return 0;
+}
+
+TAKT_FN int takt_put(struct takt_pool *p, u32 vi, u32 runnable, u64 ran, u64 now)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	now = takt_begin(p, now);
+	if (!vcpu_exists(p, vi))
+		return -TAKT_ENOENT;
+	if (v->state != TAKT_RUNNING && v->state != TAKT_PUT_PENDING)
+		return -TAKT_EBUSY;
+	if (runnable > 1)
+		return -TAKT_ERANGE;
+	if (v->state == TAKT_RUNNING) {
+		/* The host took it off by itself; its PCPU needs a decision. */
+		charge_cur(p, v->cpu, now);
+		hook_deschedule(p, vi);
+		take_off(p, vi);
+		kick(p, v->cpu);
+	}
+	charge_correct(p, vi, ran);
+	settle(p, vi, runnable, now);
+	return 0;
+}
+
+TAKT_FN int takt_cpu_taken(struct takt_pool *p, u32 cpu, u64 now)
+{
+	now = takt_begin(p, now);
+	if (!cpu_online(p, cpu))
+		return -TAKT_ENOENT;
+	if (cpu_of(p, cpu)->taken)
+		return -TAKT_EBUSY;
+	charge_cur(p, cpu, now);
+	cpu_of(p, cpu)->taken = 1;
+	update_idle(p, cpu);
+	return 0;
+}
+
+TAKT_FN int takt_cpu_back(struct takt_pool *p, u32 cpu, u64 now)
+{
+	struct takt_cpu *c = cpu_of(p, cpu);
+
+	now = takt_begin(p, now);
+	if (!cpu_online(p, cpu))
+		return -TAKT_ENOENT;
+	if (!c->taken)
+		return -TAKT_EBUSY;
+	c->taken = 0;
+	update_idle(p, cpu);
+	if (c->cur != TAKT_NIL)
+		vcpu_of(p, c->cur)->start = now;
+	else
+		kick(p, cpu);
+	return 0;
+}
+
+TAKT_FN int takt_timer_cpu(struct takt_pool *p, u32 cpu, u64 now)
+{
+	now = takt_begin(p, now);
+	if (!cpu_online(p, cpu))
+		return -TAKT_ENOENT;
+	cpu_of(p, cpu)->timer = TAKT_NEVER;	/* it has fired; the policy arms the next one */
+	charge_cur(p, cpu, now);
+	hook_tick(p, cpu, now);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Credit, the default scheduler of Xen 4.0.1 (spec §1.2).
+ *
+ * Design: each PCPU has a run queue in order of class, BOOST > UNDER > OVER; equal classes take turns of one slice
+ * (30 ms). Running costs 10 credits/ms; every 30 ms the PCPUs' credits are shared out among the VMs that ran, by
+ * weight. A VCPU with credit is UNDER, one in debt OVER. One that wakes UNDER is BOOSTed above both until a 10 ms
+ * tick finds it running or an accounting pass comes by; a VCPU that is queued already gets no boost, whatever
+ * arrives for it. A PCPU that would run OVER or idle steals better work from others.
+ *
+ * Host entities (Dom0) are charged and boosted like guests. Real-time types are kept and ignored. VMs without
+ * parameters have weight 256 and no cap.
+ *
+ * Locking: the pool's lock serialises everything; no function here takes one.
+ */
+#include "core/credit.h"
+
+/* Boost: only from UNDER, and not what a cap holds back. An OVER VCPU stays OVER. */
+TAKT_INLINE void credit_wake(struct takt_pool *p, u32 vi)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	if (v->pri == TAKT_UNDER && !(v->flags & TAKT_F_CAPPED))
+		v->pri = TAKT_BOOST;
+}
+
+/* A tick's wish for a better PCPU is granted on the way into the queue. */
+TAKT_FN void credit_queue_on(struct takt_pool *p, u32 vi)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	if (v->flags & TAKT_F_MIGRATE) {
+		v->flags &= ~TAKT_F_MIGRATE;
+		v->cpu = credit_pick_cpu(p, vi);
+	}
+	runq_insert(p, vi);
+}
+
+TAKT_INLINE void credit_queue(struct takt_pool *p, u32 vi, u64 now)
+{
+	(void)now;
+	vcpu_of(p, vi)->flags &= ~TAKT_F_EVENT;
+	credit_queue_on(p, vi);
+	credit_tickle(p, vi);
+}
+
+TAKT_INLINE void credit_dequeue(struct takt_pool *p, u32 vi)
+{
+	runq_remove(p, vi);
+}
+
+/* Credit has no notion of events for a queued VCPU. */
+TAKT_INLINE void credit_event(struct takt_pool *p, u32 vi, u64 now)
+{
+	(void)p; (void)vi; (void)now;
+}
+
+/* BOOST is not lost by being preempted. */
+TAKT_INLINE void credit_deschedule(struct takt_pool *p, u32 vi)
+{
+	(void)p; (void)vi;
+}
+
+/*
+ * The head of the queue, where @cur would stand behind the last of its class; what is no better than OVER gives
+ * way to anything better elsewhere.
+ */
+TAKT_FN u32 credit_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
+{
+	struct takt_cpu *c = cpu_of(p, cpu);
+	u32 next = c->head, class, w;
+
+	(void)now;
+	if (cur != TAKT_NIL && (next == TAKT_NIL || vcpu_of(p, cur)->pri < vcpu_of(p, next)->qclass))
+		next = cur;
+	class = next == TAKT_NIL ? TAKT_IDLE : vcpu_of(p, next)->pri;
+	if (class < TAKT_OVER)
+		return next;
+	w = credit_steal(p, cpu, class);
+	if (w == TAKT_NIL)
+		return next;
+	p->steals++;
+	return w;
+}
+
+/* When timer(cpu) is due: ticks come only while something runs, as Xen stops them on idle PCPUs. */
+TAKT_INLINE u64 credit_tick_due(struct takt_pool *p, u32 cpu, u64 now)
+{
+	struct takt_cpu *c = cpu_of(p, cpu);
+
+	if (c->cur == TAKT_NIL)
+		c->tick_next = TAKT_NEVER;
+	else if (c->tick_next == TAKT_NEVER)
+		c->tick_next = credit_next_tick(p, c, now);
+	return c->tick_next;
+}
+
+TAKT_INLINE u64 credit_slice(struct takt_pool *p, u32 cpu, u32 back, u64 now)
+{
+	(void)back;
+	arm_cpu(p, cpu, credit_tick_due(p, cpu, now));
+	return p->par.slice;
+}
+
+/* The tick proper; the caller arms the timer. */
+TAKT_FN void credit_do_tick(struct takt_pool *p, u32 cpu, u64 now)
+{
+	struct takt_cpu *c = cpu_of(p, cpu);
+
+	if (now < c->tick_next)
+		return;
+	c->tick_next = credit_next_tick(p, c, now);
+	if (c->cur != TAKT_NIL && vcpu_of(p, c->cur)->state == TAKT_RUNNING)
+		credit_tick_vcpu(p, c->cur);
+	if (c->sort_epoch != p->sort_epoch) {
+		c->sort_epoch = p->sort_epoch;
+		runq_sort(p, cpu);
+	}
+}
+
+TAKT_INLINE void credit_tick(struct takt_pool *p, u32 cpu, u64 now)
+{
+	credit_do_tick(p, cpu, now);
+	arm_cpu(p, cpu, credit_tick_due(p, cpu, now));
+}
+
+/* hooks */
+#define credit_account(p, now) credit_account_pass(p)
+#define credit_restored(p, vi) ((void)0)
+#define credit_rt_changed(p) ((void)0)

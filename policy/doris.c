@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Doris, an adaptive soft real-time scheduler (spec §2): Credit, and above it a class REAL-TIME for the VMs that a
+ * monitor finds real-time by the packets they send.
+ *
+ * Design: a queued VCPU of a real-time VM is promoted to RT (1) when an I/O event arrives for it and (2) when its
+ * deadline comes: the time it was queued plus the period of its VM, the latest time to be *scheduled*. Next to its run
+ * queue each PCPU has a queue of those deadlines (rtq) and a timer at the first one. The runner's slice ends at the
+ * next deadline; it is at least MIN_TS, and just MIN_TS if another RT VCPU waits already. RT ends when the VCPU is
+ * descheduled, and only VCPUs with remaining credit get it, so shares are Credit's own. Since every packet passes
+ * through Dom0, Dom0 is real-time as long as any VM is, with the shortest of their periods (collector, spec §2.4);
+ * a VM's own I/O threads follow their VM. Type and period are a lease that lapses unless renewed.
+ *
+ * Host entities: real-time by the collector (dom0=on), else as in Credit. VMs without parameters: as in Credit.
+ *
+ * Locking: the pool's lock serialises everything; no function here takes one.
+ */
+#include "core/credit.h"
+#include "core/rtq.h"
+
+/* ---- collector (spec §2.4): who is real-time, with which period ---- */
+
+/* Of @v's VM, or for privileged entities of those it works for. */
+TAKT_INLINE u32 doris_is_rt(struct takt_pool *p, struct takt_vcpu *v)
+{
+	if (v->kind == TAKT_HOST)
+		return p->par.dom0 && p->nr_rt;
+	if (v->kind == TAKT_IO && !p->par.dom0)
+		return 0;
+	return vm_of(p, v->vm)->rt;
+}
+
+/* 0 = not known yet: no deadline, promotion by events only (spec D2). */
+TAKT_INLINE u64 doris_period(struct takt_pool *p, struct takt_vcpu *v)
+{
+	u64 period = v->kind == TAKT_HOST ? p->dom0_period : vm_of(p, v->vm)->period;
+
+	if (p->par.period)
+		return p->par.period;	/* Doris(10us) and the like (spec §1.4) */
+	return period && period < p->par.period_floor ? p->par.period_floor : period;
+}
+
+TAKT_FN void doris_rt_changed(struct takt_pool *p)
+{
+	u64 min = TAKT_NEVER;
+	u32 mi = p->rt_head, n;
+
+	TAKT_LOOP(p, n, TAKT_NVM) {
+		struct takt_vm *m;
+
+		if (mi == TAKT_NIL)
+			break;
+		m = vm_of(p, mi);
+		if (m->period && m->period < min)
+			min = m->period;
+		mi = m->rt_next;
+	}
+	p->dom0_period = min == TAKT_NEVER ? 0 : min;
+}
+
+/* ---- promotion ---- */
+
+/* "Remaining credit" (spec D15). */
+TAKT_INLINE u32 doris_eligible(struct takt_pool *p, struct takt_vcpu *v)
+{
+	if (p->par.eligible)
+		return v->base <= TAKT_UNDER;
+	return v->credit >= 0;
+}
+
+/*
+ * Whether an event may promote now; books the answer. A VM has so many such promotions per accounting period, lest a
+ * forger flood its host with decisions; Dom0's events are not a guest's to make up one by one.
+ */
+TAKT_FN u32 doris_event_promotes(struct takt_pool *p, struct takt_vcpu *v)
+{
+	struct takt_vm *m = vm_of(p, v->vm);
+
+	if (!doris_is_rt(p, v))
+		return 0;
+	if (!doris_eligible(p, v) || (v->kind != TAKT_HOST && m->window >= p->par.event_max)) {
+		m->refusals++;
+		return 0;
+	}
+	m->window++;
+	m->promotions++;
+	return 1;
+}
+
+TAKT_INLINE void doris_arm(struct takt_pool *p, u32 cpu, u64 now)
+{
+	u64 tick = credit_tick_due(p, cpu, now), first = rtq_first(p, cpu);
+
+	arm_cpu(p, cpu, tick < first ? tick : first);
+}
+
+/* Promotes all whose deadline has come (≤ now, spec D11); ineligible ones leave the rtq as they are (D8). */
+TAKT_FN void doris_promote_due(struct takt_pool *p, u32 cpu, u64 now)
+{
+	struct takt_cpu *c = cpu_of(p, cpu);
+	u32 n;
+
+	TAKT_LOOP(p, n, TAKT_NVCPU) {
+		u32 vi = c->dq_head;
+		struct takt_vcpu *v;
+
+		if (vi == TAKT_NIL)
+			break;
+		v = vcpu_of(p, vi);
+		if (v->deadline > now)
+			break;
+		rtq_remove(p, vi);
+		if (doris_is_rt(p, v) && doris_eligible(p, v)) {
+			runq_requeue(p, vi, TAKT_RT);
+			p->rt_promotions++;
+		}
+	}
+}
+
+/* ---- hooks ---- */
+
+/* Ordinary insertion; an event that came while it was off the queue promotes it now. In the rtq unless RT (D6). */
+TAKT_FN void doris_queue(struct takt_pool *p, u32 vi, u64 now)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+	u64 period = doris_period(p, v);
+
+	if ((v->flags & TAKT_F_EVENT) && doris_event_promotes(p, v))
+		v->pri = TAKT_RT;
+	v->flags &= ~TAKT_F_EVENT;
+	credit_queue_on(p, vi);
+	v->deadline = doris_is_rt(p, v) && period ? now + period : 0;
+	if (v->deadline && v->pri != TAKT_RT) {
+		rtq_insert(p, vi);
+		doris_arm(p, v->cpu, now);
+	}
+	credit_tickle(p, vi);
+}
+
+TAKT_FN void doris_dequeue(struct takt_pool *p, u32 vi)
+{
+	runq_remove(p, vi);
+	rtq_remove(p, vi);
+	doris_arm(p, vcpu_of(p, vi)->cpu, p->now);
+}
+
+/* An I/O event for a queued VCPU: to the tail of RT. */
+TAKT_FN void doris_event(struct takt_pool *p, u32 vi, u64 now)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	if (v->pri == TAKT_RT || !doris_event_promotes(p, v))
+		return;
+	rtq_remove(p, vi);
+	runq_requeue(p, vi, TAKT_RT);
+	doris_arm(p, v->cpu, now);
+	credit_tickle(p, vi);
+}
+
+TAKT_INLINE void doris_deschedule(struct takt_pool *p, u32 vi)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	(void)p;
+	if (v->pri == TAKT_RT)
+		v->pri = credit_class(v);
+}
+
+TAKT_INLINE u32 doris_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
+{
+	doris_promote_due(p, cpu, now);
+	return credit_pick(p, cpu, cur, now);
+}
+
+/* @back counts as queued: its deadline would be a period from now. */
+TAKT_FN u64 doris_slice(struct takt_pool *p, u32 cpu, u32 back, u64 now)
+{
+	struct takt_cpu *c = cpu_of(p, cpu);
+	u64 first = rtq_first(p, cpu), slice = p->par.slice;
+
+	doris_arm(p, cpu, now);
+	if (back != TAKT_NIL && doris_is_rt(p, vcpu_of(p, back))) {
+		u64 period = doris_period(p, vcpu_of(p, back));
+
+		if (period && now + period < first)
+			first = now + period;
+	}
+	if (c->head != TAKT_NIL && vcpu_of(p, c->head)->pri == TAKT_RT)
+		return p->par.min_ts;
+	if (first != TAKT_NEVER && first < now + slice)
+		slice = first > now ? first - now : 0;
+	return slice > p->par.min_ts ? slice : p->par.min_ts;
+}
+
+/* timer(cpu): the rt-timer, and Credit's tick if that is due as well. A runner that is RT goes on (spec D14). */
+TAKT_FN void doris_tick(struct takt_pool *p, u32 cpu, u64 now)
+{
+	struct takt_cpu *c = cpu_of(p, cpu);
+
+	doris_promote_due(p, cpu, now);
+	if (c->head != TAKT_NIL && vcpu_of(p, c->head)->pri == TAKT_RT && cur_class(p, cpu) > TAKT_RT)
+		kick(p, cpu);
+	credit_do_tick(p, cpu, now);
+	doris_arm(p, cpu, now);
+}
+
+/* Back from OVER with a deadline: it rejoins the rtq, where a deadline that has passed promotes it (spec D8). */
+TAKT_FN void doris_restored(struct takt_pool *p, u32 vi)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	if ((v->flags & TAKT_F_RTQ) || !v->deadline || !doris_is_rt(p, v))
+		return;
+	rtq_insert(p, vi);
+	doris_arm(p, v->cpu, p->now);
+}
+
+TAKT_FN void doris_account(struct takt_pool *p, u64 now)
+{
+	u32 mi = p->rt_head, n;
+
+	(void)now;
+	credit_account_pass(p);
+	TAKT_LOOP(p, n, TAKT_NVM) {
+		if (mi == TAKT_NIL)
+			break;
+		vm_of(p, mi)->window = 0;
+		mi = vm_of(p, mi)->rt_next;
+	}
+}
+
+/* hooks taken from Credit as they are */
+#define doris_wake credit_wake
+#define doris_charge credit_charge
