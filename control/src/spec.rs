@@ -19,14 +19,6 @@ pub struct PolicySpec {
     pub params: Vec<(u32, u64)>,
 }
 
-/// Words that stand for values; all other parameters take numbers.
-const WORDS: [(&str, [&str; 2]); 4] = [
-    ("activate", ["tick", "burn"]),
-    ("eligible", ["credit", "class"]),
-    ("dom0", ["off", "on"]),
-    ("promote_on_timer", ["off", "on"]),
-];
-
 impl PolicySpec {
     /// Reads a policy; parameters, units and ranges are those of [`takt_policy::params`].
     ///
@@ -115,12 +107,9 @@ pub fn show(info: &ParamInfo, value: u64) -> String {
     }
 }
 
-fn words(info: &ParamInfo) -> Option<&'static [&'static str]> {
-    match (info.per_vm, info.name) {
-        (true, "rt") => Some(&["auto", "on", "off"]),
-        (true, _) => None,
-        (false, name) => WORDS.iter().find(|(n, _)| *n == name).map(|(_, w)| &w[..]),
-    }
+/// Words that stand for 0, 1, …; the core gives them in place of a unit.
+fn words(info: &ParamInfo) -> Option<Vec<&'static str>> {
+    info.unit.contains('|').then(|| info.unit.split('|').collect())
 }
 
 /// A chain of contexts as one message.
