@@ -4,9 +4,9 @@
 use crate::ffi::{Link, Work};
 use crate::monitor::{Monitor, Outcome, Packet};
 use anyhow::{Context, Result, ensure};
-use libbpf_rs::query::ProgramInfo;
-use libbpf_rs::{Map, MapCore, MapFlags, Object, ObjectBuilder, Program, ProgramInput};
-use std::os::fd::AsFd;
+use libbpf_rs::libbpf_sys::{bpf_prog_get_info_by_fd, bpf_prog_info};
+use libbpf_rs::{Map, MapCore, MapFlags, Object, ObjectBuilder, ProgramInput, ProgramMut};
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 use std::time::Duration;
 
@@ -77,8 +77,8 @@ impl BpfMonitor {
         Ok(Self { object })
     }
 
-    fn program(&self, name: &str) -> Result<Program<'_>> {
-        let mut programs = self.object.progs();
+    fn program(&self, name: &str) -> Result<ProgramMut<'_>> {
+        let mut programs = self.object.progs_mut();
         programs.find(|p| p.name() == name).with_context(|| format!("no program {name}"))
     }
 
@@ -95,7 +95,11 @@ impl BpfMonitor {
         self.object
             .progs()
             .map(|p| {
-                let info = ProgramInfo::from_fd(p.as_fd())?;
+                let mut info = bpf_prog_info::default();
+                let mut size = size_of_val(&info) as u32;
+                // SAFETY: the descriptor is open; the kernel fills at most `size` bytes of a structure of integers.
+                let failed = unsafe { bpf_prog_get_info_by_fd(p.as_fd().as_raw_fd(), &mut info, &mut size) };
+                ensure!(failed == 0, "cannot query {}", p.name().to_string_lossy());
                 Ok((p.name().to_string_lossy().into_owned(), info.verified_insns))
             })
             .collect()
