@@ -25,7 +25,7 @@ TAKT_INLINE void credit_wake(struct takt_pool *p, u32 vi)
 }
 
 /* A tick's wish for a better PCPU is granted on the way into the queue. */
-TAKT_FN void credit_queue_on(struct takt_pool *p, u32 vi)
+TAKT_INLINE void credit_queue_on(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
@@ -83,7 +83,7 @@ TAKT_FN u32 credit_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
 	return w;
 }
 
-/* When timer(cpu) is due: ticks come only while something runs, as Xen stops them on idle PCPUs. */
+/* When the next tick is due: they come only while something runs, as Xen stops them on idle PCPUs. */
 TAKT_INLINE u64 credit_tick_due(struct takt_pool *p, u32 cpu, u64 now)
 {
 	struct takt_cpu *c = cpu_of(p, cpu);

@@ -87,9 +87,10 @@ TAKT_FN u32 doris_event_promotes(struct takt_pool *p, struct takt_vcpu *v)
 	return 1;
 }
 
-TAKT_INLINE void doris_arm(struct takt_pool *p, u32 cpu, u64 now)
+/* One timer serves both: the first deadline and Credit's tick. */
+TAKT_INLINE void doris_arm(struct takt_pool *p, u32 cpu)
 {
-	u64 tick = credit_tick_due(p, cpu, now), first = rtq_first(p, cpu);
+	u64 tick = cpu_of(p, cpu)->tick_next, first = rtq_first(p, cpu);
 
 	arm_cpu(p, cpu, tick < first ? tick : first);
 }
@@ -132,7 +133,7 @@ TAKT_FN void doris_queue(struct takt_pool *p, u32 vi, u64 now)
 	v->deadline = doris_is_rt(p, v) && period ? now + period : 0;
 	if (v->deadline && v->pri != TAKT_RT) {
 		rtq_insert(p, vi);
-		doris_arm(p, v->cpu, now);
+		doris_arm(p, v->cpu);
 	}
 	credit_tickle(p, vi);
 }
@@ -141,7 +142,7 @@ TAKT_FN void doris_dequeue(struct takt_pool *p, u32 vi)
 {
 	runq_remove(p, vi);
 	rtq_remove(p, vi);
-	doris_arm(p, vcpu_of(p, vi)->cpu, p->now);
+	doris_arm(p, vcpu_of(p, vi)->cpu);
 }
 
 /* An I/O event for a queued VCPU: to the tail of RT. */
@@ -149,11 +150,12 @@ TAKT_FN void doris_event(struct takt_pool *p, u32 vi, u64 now)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
+	(void)now;
 	if (v->pri == TAKT_RT || !doris_event_promotes(p, v))
 		return;
 	rtq_remove(p, vi);
 	runq_requeue(p, vi, TAKT_RT);
-	doris_arm(p, v->cpu, now);
+	doris_arm(p, v->cpu);
 	credit_tickle(p, vi);
 }
 
@@ -178,7 +180,8 @@ TAKT_FN u64 doris_slice(struct takt_pool *p, u32 cpu, u32 back, u64 now)
 	struct takt_cpu *c = cpu_of(p, cpu);
 	u64 first = rtq_first(p, cpu), slice = p->par.slice;
 
-	doris_arm(p, cpu, now);
+	credit_tick_due(p, cpu, now);
+	doris_arm(p, cpu);
 	if (back != TAKT_NIL && doris_is_rt(p, vcpu_of(p, back))) {
 		u64 period = doris_period(p, vcpu_of(p, back));
 
@@ -201,7 +204,8 @@ TAKT_FN void doris_tick(struct takt_pool *p, u32 cpu, u64 now)
 	if (c->head != TAKT_NIL && vcpu_of(p, c->head)->pri == TAKT_RT && cur_class(p, cpu) > TAKT_RT)
 		kick(p, cpu);
 	credit_do_tick(p, cpu, now);
-	doris_arm(p, cpu, now);
+	credit_tick_due(p, cpu, now);
+	doris_arm(p, cpu);
 }
 
 /* Back from OVER with a deadline: it rejoins the rtq, where a deadline that has passed promotes it (spec D8). */
@@ -212,10 +216,10 @@ TAKT_FN void doris_restored(struct takt_pool *p, u32 vi)
 	if ((v->flags & TAKT_F_RTQ) || !v->deadline || !doris_is_rt(p, v))
 		return;
 	rtq_insert(p, vi);
-	doris_arm(p, v->cpu, p->now);
+	doris_arm(p, v->cpu);
 }
 
-TAKT_FN void doris_account(struct takt_pool *p, u64 now)
+TAKT_INLINE void doris_account(struct takt_pool *p, u64 now)
 {
 	u32 mi = p->rt_head, n;
 

@@ -163,10 +163,12 @@ TAKT_FN void rt_expire(struct takt_pool *p, u64 now)
 		m = vm_of(p, mi);
 		next = m->rt_next;
 		if (m->lease_end <= now) {
-			if (m->rt_mode != TAKT_RT_ON)
-				rt_end(p, mi);
-			else
+			if (m->rt_mode == TAKT_RT_ON) {
 				m->period = 0;
+				m->lease_end = TAKT_NEVER;
+			} else {
+				rt_end(p, mi);
+			}
 			lapsed = 1;
 		}
 		mi = next;

@@ -12,11 +12,12 @@
 
 /* The state table's business (states.h), on behalf of a cap. */
 TAKT_FN void takt_park(struct takt_pool *p, u32 vi);
-TAKT_FN void takt_unpark(struct takt_pool *p, u32 vi);
+TAKT_INLINE void takt_unpark(struct takt_pool *p, u32 vi);
 /* The policy's (hooks.h): accounting has lifted a queued VCPU out of OVER. */
 TAKT_INLINE void hook_restored(struct takt_pool *p, u32 vi);
 
 #define CREDIT_NS (100 * TAKT_US)
+#define CREDIT_MOST (1 << 30)		/* a day on a PCPU; a charge beyond is a host's error and not booked */
 
 /* Credits that one PCPU yields per accounting period; also the floor and the ceiling of a balance. */
 TAKT_INLINE s32 credit_per_acct(struct takt_pool *p)
@@ -86,6 +87,8 @@ TAKT_FN void credit_charge(struct takt_pool *p, u32 vi, s64 ns)
 	else
 		c = -(s64)(((u64)-due + CREDIT_NS / 2) / CREDIT_NS);
 	v->residue = (s32)(due - c * (s64)CREDIT_NS);
+	if (c > CREDIT_MOST || c < -CREDIT_MOST || v->credit - c < -CREDIT_MOST || v->credit - c > CREDIT_MOST)
+		c = 0;
 	v->credit -= (s32)c;
 	p->ledger.burned += c;
 	if (c > 0 && p->par.activate)
@@ -116,7 +119,7 @@ TAKT_INLINE void credit_clip(struct takt_pool *p, u32 vi, s32 limit)
 }
 
 /* Gives @share to an active @vi and its class anew; BOOST ends here, RT only at deschedule (spec D13b). */
-TAKT_FN void credit_earn(struct takt_pool *p, u32 vi, u32 share, u32 park)
+TAKT_INLINE void credit_earn(struct takt_pool *p, u32 vi, u32 share, u32 park)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
@@ -153,6 +156,23 @@ TAKT_FN void credit_to_front(struct takt_pool *p, u32 mi)
 	p->act_head = mi;
 }
 
+/* Gives @share to each active VCPU of @mi. */
+TAKT_FN void credit_pay(struct takt_pool *p, u32 mi, u32 share, u32 park)
+{
+	u32 vi = vm_of(p, mi)->first, n;
+
+	TAKT_LOOP(p, n, TAKT_NVCPU) {
+		struct takt_vcpu *v;
+
+		if (vi == TAKT_NIL)
+			break;
+		v = vcpu_of(p, vi);
+		if (v->flags & TAKT_F_ACTIVE)
+			credit_earn(p, vi, share, park);
+		vi = v->sibling;
+	}
+}
+
 /*
  * One accounting pass (spec §1.2). @p->balance is Σ credit of the last pass: if negative, that much more is handed
  * out and VMs may earn above their peak. What a VM cannot take goes to those behind it in the list; a VM that took
@@ -163,13 +183,13 @@ TAKT_FN void credit_account_pass(struct takt_pool *p)
 	u64 per_cpu = (u64)credit_per_acct(p);
 	u64 debt = p->balance < 0 ? (u64)-p->balance : 0;
 	u64 pot = per_cpu * p->nr_cpu + debt, weight = p->weight, left = weight;
-	u32 mi = p->act_head, wanting = takt_zero(p), n, k;
+	u32 mi = p->act_head, wanting = takt_zero(p), n;
 
 	p->balance = 0;
 	TAKT_LOOP(p, n, TAKT_NVM) {
 		struct takt_vm *m;
 		u64 fair, peak;
-		u32 share, park = 0, vi, next;
+		u32 share, park = takt_zero(p), next;
 
 		if (mi == TAKT_NIL)
 			break;
@@ -185,23 +205,13 @@ TAKT_FN void credit_account_pass(struct takt_pool *p)
 		}
 		fair = div_up(pot * m->weight, weight);
 		if (fair < peak)
-			wanting = 1;
+			wanting = 1 | takt_zero(p);
 		else if (left)
 			pot += div_up((fair - peak) * weight, left);
 		share = (u32)div_up(fair < peak ? fair : peak, m->nr_active);
 		if (fair >= peak && wanting)
 			credit_to_front(p, mi);
-		vi = m->first;
-		TAKT_LOOP(p, k, TAKT_NVCPU) {
-			struct takt_vcpu *v;
-
-			if (vi == TAKT_NIL)
-				break;
-			v = vcpu_of(p, vi);
-			if (v->flags & TAKT_F_ACTIVE)
-				credit_earn(p, vi, share, park);
-			vi = v->sibling;
-		}
+		credit_pay(p, mi, share, park);
 		mi = next;
 	}
 	p->sort_epoch++;
@@ -267,7 +277,10 @@ TAKT_FN void credit_tickle(struct takt_pool *p, u32 vi)
 	mask_or(&p->out.kick, &m);
 }
 
-/* The first VCPU in another PCPU's queue that ranks above @class and may run on @cpu (spec §1.2, load_balance). */
+/*
+ * The first VCPU in another PCPU's queue that ranks above @class and may run on @cpu (spec §1.2, load_balance). Idle
+ * peers are looked at as well: one that was kicked for two VCPUs would leave us idle beside the second.
+ */
 TAKT_FN u32 credit_steal(struct takt_pool *p, u32 cpu, u32 class)
 {
 	struct takt_mask peers = p->online;

@@ -16,7 +16,7 @@
 #include "access.h"
 
 /* Links @vi behind @prev (TAKT_NIL: at the head) of the queue of its PCPU. */
-TAKT_FN void runq_link(struct takt_pool *p, u32 vi, u32 prev)
+TAKT_INLINE void runq_link(struct takt_pool *p, u32 vi, u32 prev)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 	struct takt_cpu *c = cpu_of(p, v->cpu);
@@ -35,7 +35,7 @@ TAKT_FN void runq_link(struct takt_pool *p, u32 vi, u32 prev)
 	c->nr_queued++;
 }
 
-TAKT_FN void runq_unlink(struct takt_pool *p, u32 vi)
+TAKT_INLINE void runq_unlink(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 	struct takt_cpu *c = cpu_of(p, v->cpu);

@@ -115,7 +115,7 @@ TAKT_FN void takt_park(struct takt_pool *p, u32 vi)
 }
 
 /* Back into the queue, without a boost. */
-TAKT_FN void takt_unpark(struct takt_pool *p, u32 vi)
+TAKT_INLINE void takt_unpark(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 

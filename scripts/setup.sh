@@ -1,0 +1,68 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# Installs what `make demo` (build) or `make test` (test) needs on Debian 12 or 13. Does nothing, and needs no
+# network, when it is there already.
+set -eu
+
+what=${1:-build}
+packages="gcc libc6-dev make ca-certificates"
+[ "$what" = build ] || packages="$packages pkg-config libelf-dev zlib1g-dev sip-tester tshark python3 cpio zstd"
+
+say() { echo "setup: $*" >&2; }
+
+as_root() {
+	if [ "$(id -u)" = 0 ]; then "$@"; elif command -v sudo >/dev/null; then sudo "$@"; else
+		say "needs root to run: $*"
+		exit 2
+	fi
+}
+
+installed() { dpkg-query -W -f '${Status}' "$1" 2>/dev/null | grep -q 'ok installed'; }
+
+updated=no
+install() {
+	command -v apt-get >/dev/null || { say "not a Debian system; please install: $*"; exit 2; }
+	[ "$updated" = yes ] || { say "reading package lists"; as_root apt-get update -qq; updated=yes; }
+	say "installing $*"
+	as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null
+}
+
+missing=
+for p in $packages; do installed "$p" || missing="$missing $p"; done
+# shellcheck disable=SC2086
+[ -z "$missing" ] || install $missing
+
+# Rust 1.85 or newer: the one in the PATH, else Debian 13's own, else Debian 12's package for browsers.
+new_enough() {
+	v=$("$1" --version 2>/dev/null | sed -n 's/^[a-z]* 1\.\([0-9]*\)\..*/\1/p')
+	[ -n "$v" ] && [ "$v" -ge 85 ]
+}
+if ! new_enough cargo || ! new_enough rustc; then
+	version() { apt-cache policy "$1" | sed -n 's/ *Candidate: \(1\.[0-9]*\).*/\1/p' | cut -d. -f2; }
+	[ "$updated" = yes ] || { as_root apt-get update -qq; updated=yes; }
+	if [ "$(version rustc)" -ge 85 ] 2>/dev/null; then
+		install rustc cargo
+	elif [ "$(version rustc-web)" -ge 85 ] 2>/dev/null; then
+		install rustc-web cargo-web
+	else
+		say "no Rust 1.85 or newer among the packages; please install it by rustup"
+		exit 2
+	fi
+	new_enough cargo || { say "cargo in the PATH is older than 1.85: $(command -v cargo)"; exit 2; }
+fi
+
+# The BPF tests: a clang that knows the target, and a way to boot a kernel where the machine refuses BPF.
+if [ "$what" = test ]; then
+	found=no
+	for c in clang clang-19 clang-18 clang-17 clang-16 clang-15 clang-14; do
+		command -v "$c" >/dev/null && found=yes
+	done
+	[ "$found" = yes ] || { apt-cache show clang-19 >/dev/null 2>&1 && install clang-19 || install clang; }
+	command -v qemu-system-x86_64 >/dev/null || install qemu-system-x86
+fi
+
+# Crates come once; afterwards builds run offline.
+if ! cargo fetch --locked --offline >/dev/null 2>&1; then
+	say "downloading crates"
+	cargo fetch --locked
+fi
