@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * RTSP, the explicit protocol of Doris §2.2: the keyword "RTSP" in the header, or the well-known port 554.
+ * RTSP, the explicit protocol of Doris §2.2: the keyword "RTSP" in the header, or the well-known port 554 (of
+ * TCP, with a payload: media may be interleaved there without any keyword).
  *
  * The keyword is looked for where the protocol has it, so that a web page about RTSP is none: "RTSP/" and a digit at the
  * start of the first line (a response) or after a blank in it (a request), or a URL of its scheme after the method.
@@ -36,7 +37,7 @@ TAKT_FN u32 takt_rtsp_match(struct takt_rtsp *t, struct takt_work *w, u64 now)
 	if (!n)
 		return 0;
 	c = takt_b8(w, w->pay);
-	if (w->sport == TAKT_RTSP_PORT) {
+	if (w->proto == TAKT_TCP && w->sport == TAKT_RTSP_PORT) {
 		found = 1;
 	} else if (c - 'A' < 26 && n >= 6) {
 		if (n > TAKT_RTSP_LINE)
