@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Capture files: formats, link types, and files that are none. One line names the file and the reason; nothing partial.
+
+mod common;
+use common::{Capture, MS, Rng, assert_rtp, file, flow};
+use proptest::prelude::*;
+use std::path::Path;
+use takt_monitor::{Config, Report, inspect, inspect_with};
+
+fn call() -> Capture {
+    let mut c = Capture::default();
+    c.stream(&flow("10.0.0.1", "10.0.0.2", 5004, 5004), 0, 5, 1_700_000_000_000 * MS, 20 * MS, 100);
+    c
+}
+
+#[test]
+fn both_formats_tell_the_same() {
+    let c = call();
+    let legacy = inspect(file(&c.pcap(1)).path()).expect("pcap");
+    let ng = inspect(file(&c.pcapng(1)).path()).expect("pcapng");
+    assert_rtp(&legacy.senders[0], 20_000.0);
+    assert_eq!(legacy, ng);
+}
+
+#[test]
+fn link_types() {
+    for (link, head) in [(101, 0), (228, 0), (12, 0), (0, 4), (108, 4), (113, 16), (276, 20)] {
+        let mut c = call();
+        for (_, data, len) in &mut c.0 {
+            let mut front = vec![0; head];
+            match head {
+                16 => front[14] = 8,
+                20 => front[0] = 8,
+                _ => {}
+            }
+            data.splice(..14, front);
+            *len = data.len();
+        }
+        let report = inspect(file(&c.pcap(link)).path()).expect("report");
+        assert_rtp(&report.senders[0], 20_000.0);
+    }
+}
+
+#[test]
+fn ports_of_the_user_are_real_time() {
+    let mut c = Capture::default();
+    for i in 0..50 {
+        c.add(i * 16 * MS, flow("10.0.0.1", "10.0.0.2", 7777, 1).udp(b"frame"));
+    }
+    let f = file(&c.pcap(1));
+    assert!(!inspect(f.path()).expect("report").senders[0].rt);
+    let s = inspect_with(f.path(), &Config::default(), &[7777]).expect("report").senders[0].clone();
+    assert_eq!((s.rule, s.verdict_after, s.period_us), (Some("port"), Some(1), Some(16_000.0)));
+}
+
+#[test]
+fn large_packets_are_read() {
+    let mut c = call();
+    c.add(1_700_000_100_000 * MS, vec![0; 200_000]);
+    assert_eq!(inspect(file(&c.pcap(1)).path()).expect("report").packets, 101);
+    assert_eq!(inspect(file(&c.pcapng(1)).path()).expect("report").packets, 101);
+}
+
+#[track_caller]
+fn assert_refused(path: &Path, reason: &str) {
+    let error = inspect(path).expect_err("refused").to_string();
+    assert!(error.starts_with(&path.display().to_string()), "{error}");
+    assert!(error.contains(reason), "{error}");
+    assert!(!error.contains('\n') && error.len() < 300, "{error}");
+}
+
+#[test]
+fn files_that_are_no_captures_are_refused() {
+    assert_refused(Path::new("no/such.pcap"), "No such file");
+    assert_refused(tempfile::tempdir().expect("directory").path(), "directory");
+    assert_refused(file(b"").path(), "empty");
+    assert_refused(file(b"hello, world, this is text\n").path(), "not a pcap or pcapng");
+    assert_refused(file(&Rng(4).bytes(10_000)).path(), "not a pcap or pcapng");
+    assert_refused(file(&call().pcap(147)).path(), "link type 147");
+    assert_refused(file(&call().pcapng(147)).path(), "link type 147");
+    let mut noise = call().pcap(1)[..24].to_vec();
+    noise.extend(Rng(5).bytes(5000));
+    assert_refused(file(&noise).path(), "block 2");
+    let mut huge = call().pcap(1)[..24].to_vec();
+    huge.extend([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x70, 0, 0, 0, 0x70]);
+    huge.resize(3_000_000, 0);
+    assert_refused(file(&huge).path(), "block 2");
+}
+
+#[test]
+fn every_cut_is_an_error_unless_it_falls_between_records() {
+    for (whole, first, record) in [(call().pcap(1), 24, 230), (call().pcapng(1), 28 + 20, 248)] {
+        for cut in 1..first + 3 * record {
+            let report = Report::from_reader(&whole[..cut]);
+            if (first == 48 && cut == 28) || cut >= first && (cut - first) % record == 0 {
+                assert!(report.is_ok(), "cut at {cut}: {report:?}");
+            } else {
+                assert!(report.is_err(), "cut at {cut}: {report:?}");
+            }
+        }
+        let f = file(&whole[..whole.len() - 1]);
+        assert_refused(f.path(), "truncated");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1000) })]
+    /// A bounded run of what the fuzz target does: captures with some bytes replaced, cut or repeated.
+    #[test]
+    fn spoiled_captures_never_panic(seed: u64, ng: bool, cut in 0usize..6000) {
+        let mut c = call();
+        c.0.truncate(20);
+        let mut bytes = if ng { c.pcapng(1) } else { c.pcap(1) };
+        let mut rng = Rng(seed);
+        for _ in 0..rng.below(10) {
+            let at = rng.below(bytes.len() as u64) as usize;
+            bytes[at] = if rng.below(2) == 0 { rng.next() as u8 } else { [0, 0xff][rng.below(2) as usize] };
+        }
+        bytes.truncate(cut.max(1));
+        if let Ok(report) = Report::from_reader(&bytes[..]) {
+            let attributed: u64 = report.senders.iter().map(|s| s.packets).sum();
+            prop_assert_eq!(report.packets, attributed + report.unattributed);
+        }
+    }
+}
