@@ -118,6 +118,9 @@ TAKT_INLINE void credit_clip(struct takt_pool *p, u32 vi, s32 limit)
 	}
 }
 
+/* A debt that no VCPU reaches: it is clipped before. */
+#define NEVER_PARK 0x7fffffffu
+
 /* Gives @share to an active @vi and its class anew; BOOST ends here, RT only at deschedule (spec D13b). */
 TAKT_INLINE void credit_earn(struct takt_pool *p, u32 vi, u32 share, u32 park)
 {
@@ -130,7 +133,7 @@ TAKT_INLINE void credit_earn(struct takt_pool *p, u32 vi, u32 share, u32 park)
 	v->base = credit_class(v);
 	if (v->pri != TAKT_RT)
 		v->pri = v->base;
-	if (park && v->credit < -(s32)park)
+	if (v->credit < -(s32)park)
 		takt_park(p, vi);
 	else if (v->credit >= 0)
 		takt_unpark(p, vi);
@@ -186,10 +189,13 @@ TAKT_FN void credit_account_pass(struct takt_pool *p)
 	u32 mi = p->act_head, wanting = takt_zero(p), n;
 
 	p->balance = 0;
+	p->sort_epoch++;
+	if (!weight)
+		return;
 	TAKT_LOOP(p, n, TAKT_NVM) {
 		struct takt_vm *m;
 		u64 fair, peak;
-		u32 share, park = takt_zero(p), next;
+		u32 share, park = NEVER_PARK, next;
 
 		if (mi == TAKT_NIL)
 			break;
@@ -205,7 +211,7 @@ TAKT_FN void credit_account_pass(struct takt_pool *p)
 		}
 		fair = div_up(pot * m->weight, weight);
 		if (fair < peak)
-			wanting = 1 | takt_zero(p);
+			wanting = takt_fresh(p, 1);
 		else if (left)
 			pot += div_up((fair - peak) * weight, left);
 		share = (u32)div_up(fair < peak ? fair : peak, m->nr_active);
@@ -214,7 +220,6 @@ TAKT_FN void credit_account_pass(struct takt_pool *p)
 		credit_pay(p, mi, share, park);
 		mi = next;
 	}
-	p->sort_epoch++;
 }
 
 /* ---- placement ---- */
@@ -252,7 +257,7 @@ TAKT_FN u32 credit_pick_cpu(struct takt_pool *p, u32 vi)
 
 		if (mask_empty(&to))
 			break;
-		it = mask_next(&to, it);
+		it = takt_fresh(p, mask_next(&to, it));
 		mask_clear(&to, it);
 		s = 128 * mask_weight_and(&idle, &cpu_of(p, it)->core_mask) +
 		    mask_weight_and(&idle, &cpu_of(p, it)->llc_mask);
@@ -292,7 +297,7 @@ TAKT_FN u32 credit_steal(struct takt_pool *p, u32 cpu, u32 class)
 
 		if (mask_empty(&peers))
 			break;
-		peer = mask_next(&peers, peer);
+		peer = takt_fresh(p, mask_next(&peers, peer));
 		mask_clear(&peers, peer);
 		it = cpu_of(p, peer)->head;
 		TAKT_LOOP(p, k, TAKT_NVCPU) {
