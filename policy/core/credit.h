@@ -133,14 +133,14 @@ TAKT_INLINE void credit_earn(struct takt_pool *p, u32 vi, u32 share, u32 park)
 	v->base = credit_class(v);
 	if (v->pri != TAKT_RT)
 		v->pri = v->base;
+	if (before == TAKT_OVER && v->pri == TAKT_UNDER && v->state == TAKT_QUEUED)
+		hook_restored(p, vi);
 	if (v->credit < -(s32)park)
 		takt_park(p, vi);
 	else if (v->credit >= 0)
 		takt_unpark(p, vi);
 	credit_clip(p, vi, credit_per_acct(p));
 	p->balance += v->credit;
-	if (before == TAKT_OVER && v->pri == TAKT_UNDER && v->state == TAKT_QUEUED)
-		hook_restored(p, vi);
 }
 
 /* Moves @mi to the front of the active list, where its surplus reaches all others. */
@@ -211,13 +211,15 @@ TAKT_FN void credit_account_pass(struct takt_pool *p)
 		}
 		fair = div_up(pot * m->weight, weight);
 		if (fair < peak)
-			wanting = takt_fresh(p, 1);
+			wanting = 1;
 		else if (left)
 			pot += div_up((fair - peak) * weight, left);
 		share = (u32)div_up(fair < peak ? fair : peak, m->nr_active);
 		if (fair >= peak && wanting)
 			credit_to_front(p, mi);
-		credit_pay(p, mi, share, park);
+		/* Through memory, or the verifier tells every outcome of the tests above apart for all that follows. */
+		wanting = takt_fresh(p, wanting);
+		credit_pay(p, mi, takt_fresh(p, share), takt_fresh(p, park));
 		mi = next;
 	}
 }
