@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Cost of a decision, by operation.
+//!
+//! A log of operations is recorded once and replayed [`REPLAYS`] times into copies of the same pool, each operation between two readings of
+//! the clock. The policies are deterministic, so an operation meets the same pool in each replay: the least of its times is its cost without
+//! interrupts and other tenants, and the spread that remains over the operations of a kind comes from the states they met.
+
+use crate::clock::{Clock, ticks};
+use crate::mix::{Feeder, Shared};
+use crate::table;
+use anyhow::{Context, Result, ensure};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::time::Instant;
+use takt_policy::{CUR_STOPS, Class, Log, NIL, OpCode, Pool, State};
+
+pub const POLICIES: [&str; 2] = ["credit", "doris"];
+pub const SIZES: [u32; 3] = [8, 64, 512];
+const REPLAYS: u32 = 7;
+
+/// Operations of one kind.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    pub policy: &'static str,
+    pub vcpus: u32,
+    pub operation: &'static str,
+    pub count: u64,
+    pub share_pct: f64,
+    pub median_ns: f64,
+    pub p99_ns: f64,
+    pub mean_ns: f64,
+}
+
+/// All operations of one pool.
+#[derive(Clone, Debug, Serialize)]
+pub struct Mean {
+    pub policy: &'static str,
+    pub vcpus: u32,
+    /// VCPUs queued on average when an operation came.
+    pub queued: f64,
+    pub operations: u64,
+    /// Replayed at full speed, without the clock between operations: the figure to compare hosts by.
+    pub mean_ns: f64,
+    /// Mean of the single times, which cannot overlap.
+    pub fenced_mean_ns: f64,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct Decisions {
+    pub clock_overhead_ns: f64,
+    pub replays: u32,
+    pub means: Vec<Mean>,
+    pub rows: Vec<Row>,
+}
+
+pub fn measure(quick: bool) -> Result<Decisions> {
+    let clock = Clock::calibrate();
+    let (skip, count) = if quick { (20_000, 30_000) } else { (50_000, 300_000) };
+    let mut all =
+        Decisions { clock_overhead_ns: clock.overhead_ns(), replays: REPLAYS, means: Vec::new(), rows: Vec::new() };
+    for policy in POLICIES {
+        for vcpus in SIZES {
+            one(&mut all, clock, policy, vcpus, skip, count)?;
+        }
+    }
+    Ok(all)
+}
+
+/// A pool after `skip` operations, the `count` operations that follow, and the pool after those.
+fn record(policy: &str, vcpus: u32, skip: u32, count: u32) -> Result<(Pool, Log, Pool)> {
+    let mut shared = Shared::new(policy, vcpus).with_context(|| format!("no pool of policy {policy}"))?;
+    let mut feeder = Feeder::new(vcpus, 0, 1, u64::from(vcpus));
+    for _ in 0..skip {
+        feeder.step(|op, after, mine| shared.call(op, after, mine));
+    }
+    let start = shared.pool.clone();
+    shared.pool.record();
+    for _ in 0..count {
+        feeder.step(|op, after, mine| shared.call(op, after, mine));
+    }
+    let log = shared.pool.take_log();
+    Ok((start, log, shared.pool))
+}
+
+/// What an operation was, told by the pool before and after it; and how many VCPUs were queued.
+fn classify(start: &Pool, log: &Log, vcpus: u32) -> (Vec<&'static str>, f64) {
+    let mut pool = start.clone();
+    let mut queued = 0;
+    let kinds = log
+        .iter()
+        .enumerate()
+        .map(|(i, r)| {
+            let (v, cpu) = (u32::from(r.op.vcpu), u32::from(r.op.cpu));
+            if i % 64 == 0 {
+                queued += (0..vcpus).filter(|&v| pool.state(v) == State::Queued).count();
+            }
+            let next_at = (r.res.next != NIL).then(|| pool.vcpu_cpu(r.res.next));
+            let (before, class, cur) = (pool.state(v), pool.class(v), pool.cur(cpu));
+            pool.op(r.op);
+            match OpCode::from_u16(r.op.op) {
+                Some(OpCode::Wake) if before == State::Blocked => "wake",
+                Some(OpCode::Wake) => "wake, already awake",
+                Some(OpCode::Event) if class != Class::Rt && pool.class(v) == Class::Rt => "event, promotes",
+                Some(OpCode::Event) => "event",
+                Some(OpCode::Schedule) => match next_at {
+                    None => "schedule, nothing anywhere",
+                    Some(_) if cur == Some(r.res.next) => "schedule, runs on",
+                    Some(at) if at != cpu => "schedule, steals",
+                    Some(_) if r.op.arg[0] & CUR_STOPS != 0 => "schedule, current stops",
+                    Some(_) => "schedule, switches",
+                },
+                Some(OpCode::Started) => "started",
+                Some(OpCode::Put) if r.op.arg[0] != 0 => "put, to the queue",
+                Some(OpCode::Put) => "put, blocks",
+                Some(OpCode::TimerCpu) => "timer(cpu)",
+                Some(OpCode::TimerPool) => "timer(pool), accounting",
+                Some(OpCode::SetRt) => "set_rt",
+                Some(OpCode::Yield) => "yield",
+                _ => "other",
+            }
+        })
+        .collect();
+    (kinds, queued as f64 / log.len().div_ceil(64).max(1) as f64)
+}
+
+fn one(all: &mut Decisions, clock: Clock, policy: &'static str, vcpus: u32, skip: u32, count: u32) -> Result<()> {
+    let (start, log, end) = record(policy, vcpus, skip, count)?;
+    let (kinds, queued) = classify(&start, &log, vcpus);
+    let mut least = vec![u64::MAX; log.len()];
+    let mut whole = f64::INFINITY;
+    for _ in 0..REPLAYS {
+        let mut pool = start.clone();
+        for (r, least) in log.iter().zip(&mut least) {
+            let from = ticks();
+            pool.op(r.op);
+            *least = (*least).min(ticks() - from);
+        }
+        ensure!(pool.bytes() == end.bytes(), "a replay under {policy} ended in another state");
+        let mut pool = start.clone();
+        let from = Instant::now();
+        for r in &log {
+            pool.op(r.op);
+        }
+        whole = whole.min(from.elapsed().as_nanos() as f64 / log.len() as f64);
+        ensure!(pool.bytes() == end.bytes(), "a replay under {policy} ended in another state");
+    }
+    let mut by_kind: BTreeMap<&'static str, Vec<f64>> = BTreeMap::new();
+    for (&kind, &t) in kinds.iter().zip(&least) {
+        by_kind.entry(kind).or_default().push(clock.ns(t));
+    }
+    let fenced: f64 = by_kind.values().flatten().sum();
+    let operations = log.len() as u64;
+    let fenced_mean_ns = fenced / operations as f64;
+    all.means.push(Mean { policy, vcpus, queued, operations, mean_ns: whole, fenced_mean_ns });
+    for (operation, mut times) in by_kind {
+        times.sort_by(f64::total_cmp);
+        let n = times.len();
+        all.rows.push(Row {
+            policy,
+            vcpus,
+            operation,
+            count: n as u64,
+            share_pct: 100.0 * n as f64 / operations as f64,
+            median_ns: times[n / 2],
+            p99_ns: times[(n * 99 / 100).min(n - 1)],
+            mean_ns: times.iter().sum::<f64>() / n as f64,
+        });
+    }
+    Ok(())
+}
+
+impl Decisions {
+    pub fn print(&self) {
+        println!("== Decisions: ns per operation, by VCPUs in the pool (8 PCPUs) ==\n");
+        for policy in POLICIES {
+            let mut kinds: Vec<_> = self.rows.iter().filter(|r| r.policy == policy).map(|r| r.operation).collect();
+            kinds.sort_unstable();
+            kinds.dedup();
+            let find =
+                |kind, vcpus| self.rows.iter().find(|r| r.policy == policy && r.operation == kind && r.vcpus == vcpus);
+            let mut rows: Vec<Vec<String>> = Vec::new();
+            for kind in kinds {
+                let mut row = vec![kind.to_string()];
+                for vcpus in SIZES {
+                    match find(kind, vcpus) {
+                        Some(r) => row.extend([
+                            format!("{:.1}%", r.share_pct),
+                            format!("{:.0}", r.median_ns),
+                            format!("{:.0}", r.p99_ns),
+                        ]),
+                        None => row.extend(["-", "-", "-"].map(String::from)),
+                    }
+                }
+                rows.push(row);
+            }
+            let head =
+                [policy, "8: share", "median", "p99", "64: share", "median", "p99", "512: share", "median", "p99"];
+            println!("{}", table::render(&head, &rows));
+        }
+        let rows: Vec<_> = self
+            .means
+            .iter()
+            .map(|m| {
+                vec![
+                    m.policy.to_string(),
+                    m.vcpus.to_string(),
+                    format!("{:.0}", m.queued),
+                    format!("{:.1}", m.mean_ns),
+                    format!("{:.1}", m.fenced_mean_ns),
+                ]
+            })
+            .collect();
+        println!("{}", table::render(&["all operations", "VCPUs", "queued", "mean", "mean of single ones"], &rows));
+        println!(
+            "  Single times: least of {} replays, less {:.1} ns of clock; \"mean\": replay without the clock.\n",
+            self.replays, self.clock_overhead_ns
+        );
+    }
+}

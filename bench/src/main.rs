@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `make bench`: figures and ratios measured in one run (docs/benchmarks.md). Nothing here passes or fails by time.
+
+mod clock;
+mod decisions;
+mod lock;
+mod mix;
+mod table;
+
+use anyhow::Result;
+use clap::{Parser, ValueEnum};
+use serde::Serialize;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Part {
+    Decisions,
+    Lock,
+}
+
+/// What a decision, a simulated event and an inspected packet cost on this machine.
+#[derive(Parser)]
+#[command(name = "takt-bench")]
+struct Args {
+    /// Print JSON instead of tables.
+    #[arg(long)]
+    json: bool,
+    /// Shorter runs: coarser figures.
+    #[arg(long)]
+    quick: bool,
+    /// Only these parts.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    only: Vec<Part>,
+}
+
+#[derive(Serialize, Default)]
+struct Report {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    decisions: Option<decisions::Decisions>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lock: Option<lock::Locking>,
+}
+
+fn main() -> Result<()> {
+    let args = Args::parse();
+    let wanted = |part| args.only.is_empty() || args.only.contains(&part);
+    let mut report = Report::default();
+    if wanted(Part::Decisions) {
+        let part = decisions::measure(args.quick)?;
+        if !args.json {
+            part.print();
+        }
+        report.decisions = Some(part);
+    }
+    if wanted(Part::Lock) {
+        let part = lock::measure(args.quick)?;
+        if !args.json {
+            part.print();
+        }
+        report.lock = Some(part);
+    }
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&report)?);
+    }
+    Ok(())
+}
