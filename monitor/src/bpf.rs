@@ -137,7 +137,7 @@ impl BpfMonitor {
         Ok(())
     }
 
-    /// Runs the test program on a packet (at least 14 bytes: the kernel takes no less) sent by `vm` at `now`, `repeat`
+    /// Runs the test program on a packet (which the kernel must take for an Ethernet frame) sent by `vm` at `now`, `repeat`
     /// times; returns the outcome of the last run and the mean time of one.
     ///
     /// # Errors

@@ -53,6 +53,26 @@ fn multiarch() -> Option<PathBuf> {
     path.is_dir().then_some(path)
 }
 
+/// Whether this process may load BPF programs at all; what a test asks before it calls a refusal a failure.
+///
+/// # Errors
+/// The kernel's reason.
+pub fn allowed() -> Result<()> {
+    let object = tempfile::Builder::new().suffix(".bpf.o").tempfile()?;
+    let source = tempfile::Builder::new().suffix(".bpf.c").tempfile()?;
+    std::fs::write(source.path(), PROBE)?;
+    compile::<&str>(source.path(), object.path(), &[])?;
+    libbpf_rs::ObjectBuilder::default().open_file(object.path())?.load().context("the kernel refuses BPF")?;
+    Ok(())
+}
+
+/// The least program that has a map.
+const PROBE: &str = r#"
+struct { int (*type)[2]; int (*max_entries)[1]; int *key; int *value; } m __attribute__((section(".maps"), used));
+__attribute__((section("tc"), used)) int probe(void *ctx) { (void)ctx; return 0; }
+char _license[] __attribute__((section("license"), used)) = "GPL";
+"#;
+
 /// For tests that need something the machine may lack: says so, or fails where nothing may be skipped (`CI=true`).
 ///
 /// # Panics
