@@ -19,6 +19,20 @@ struct takt_rtsp {
 	u32 messages, pad;		/* RTSP messages that were recognised */
 };
 
+/* HTTP's own first words: by far the most text there is, and none of them is a method of RTSP. */
+TAKT_INLINE u32 takt_rtsp_http(u32 word)
+{
+	switch (word) {
+	case 0x47455420:		/* GET, which RTSP's GET_PARAMETER is not */
+	case 0x48454144:		/* HEAD */
+	case 0x48545450:		/* HTTP, a response */
+	case 0x504f5354:		/* POST */
+	case 0x50555420:		/* PUT */
+		return 1;
+	}
+	return 0;
+}
+
 /* The keyword at @off, in either of its two forms. */
 TAKT_INLINE u32 takt_rtsp_word(const struct takt_work *w, u32 off)
 {
@@ -42,7 +56,7 @@ TAKT_FN u32 takt_rtsp_match(struct takt_rtsp *t, struct takt_work *w, u64 now)
 	} else if (c - 'A' < 26 && n >= 6) {
 		if (n > TAKT_RTSP_LINE)
 			n = TAKT_RTSP_LINE;
-		if (takt_b32(w, w->pay) == 0x48545450)	/* HTTP: the most frequent text that it is not */
+		if (takt_rtsp_http(takt_b32(w, w->pay)))
 			return 0;
 		found = takt_rtsp_word(w, w->pay);
 		TAKT_LOOP(w, i, n) {

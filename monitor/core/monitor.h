@@ -57,6 +57,15 @@ TAKT_INLINE void takt_port_add(u64 *set, u32 port)
 	*takt_port_word(set, port) |= 1ULL << (port & 63);
 }
 
+/*
+ * Whether takt_mon_packet() may look at the payload: a host that copied only the head of the packet then copies the
+ * rest. Read without the lock; a stale answer costs one analysis.
+ */
+TAKT_INLINE u32 takt_mon_wants_payload(struct takt_mon *m, const struct takt_work *w, u64 now)
+{
+	return !takt_port_test(m->set, w->sport) || (m->rt && now - m->last_rt > m->cfg.timeout);
+}
+
 /* The user names a source port of the VM's application, or takes it back. A port that was learned too is forgotten with it. */
 TAKT_FN void takt_mon_port(struct takt_mon *m, u32 port, u32 on)
 {

@@ -181,6 +181,15 @@ TAKT_INLINE u32 takt_parse_ipv6(struct takt_work *w, u32 *end)
 	return off;
 }
 
+/* Of a packet with ports @caplen bytes are in the buffer, at least as many as when it was parsed. */
+TAKT_INLINE void takt_captured(struct takt_work *w, u32 caplen)
+{
+	u32 n = caplen > w->pay ? caplen - w->pay : 0;
+
+	w->caplen = caplen;
+	w->paycap = n < w->paylen ? n : w->paylen;
+}
+
 /* Ports, and where the payload is, of the segment or datagram at @l4 that ends at @end. */
 TAKT_INLINE void takt_parse_l4(struct takt_work *w, u32 l4, u32 end)
 {
@@ -219,8 +228,7 @@ TAKT_INLINE void takt_parse_l4(struct takt_work *w, u32 l4, u32 end)
 	w->dport = takt_b16(w, l4 + 2);
 	w->pay = l4 + hdr;
 	w->paylen = end - w->pay;
-	n = w->caplen > w->pay ? w->caplen - w->pay : 0;
-	w->paycap = n < w->paylen ? n : w->paylen;
+	takt_captured(w, w->caplen);
 	w->parsed = TAKT_PKT_PORTS;
 }
 

@@ -159,6 +159,19 @@ impl BpfMonitor {
         Ok((Outcome::of(&w), duration))
     }
 
+    /// Mean time that a test run takes for a program that does nothing, of `repeat` runs.
+    ///
+    /// # Errors
+    /// The kernel refuses the run.
+    pub fn overhead(&self, repeat: u32) -> Result<Duration> {
+        let run = self.program("takt_empty")?.test_run(ProgramInput {
+            data_in: Some(&[0; 64]),
+            repeat,
+            ..ProgramInput::default()
+        })?;
+        Ok(run.duration)
+    }
+
     /// As [`Self::packet`] with the live program, which reads the clock and tells user space what changed.
     ///
     /// # Errors
