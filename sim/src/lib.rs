@@ -5,13 +5,69 @@
 //! Equal scenario, policy and seed give equal results on every machine: integer time, seeded randomness, no clock.
 
 pub mod constants;
+pub mod emodel;
+mod engine;
+mod guest;
 mod keys;
+mod machine;
+mod net;
+mod observe;
+mod report;
 pub mod result;
+mod rng;
 pub mod scenario;
 pub mod units;
 pub mod vm;
+mod voip;
 
 pub use constants::{CONSTANTS, ConstantInfo, Constants};
+pub use observe::{Marker, MarkerKind, Slice, Trace, TraceVcpu, Window};
 pub use result::RunResult;
 pub use scenario::Scenario;
 pub use vm::{VmSpec, Workload};
+
+use anyhow::Result;
+use std::fmt;
+use takt_control::PolicySpec;
+use takt_policy::Log;
+
+/// What a run shall yield besides its result.
+#[derive(Default)]
+pub struct Options<'a> {
+    /// Traces this part of the measured window.
+    pub trace: Option<Window>,
+    /// Checks every operation against `docs/states.md`.
+    pub checker: bool,
+    /// Keeps the log of operations: about 120 bytes for each.
+    pub record: bool,
+    /// Called now and then with the part of the run that is done, 0 to 1.
+    pub progress: Option<&'a mut dyn FnMut(f64)>,
+}
+
+/// The machine broke the contract with the policy.
+#[derive(Debug)]
+pub struct CheckFailed(pub String);
+
+impl fmt::Display for CheckFailed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "operation log: {}", self.0)
+    }
+}
+
+impl std::error::Error for CheckFailed {}
+
+/// Runs a scenario under a policy.
+///
+/// # Errors
+/// The policy does not fit the scenario (too few PCPUs to pin, a parameter refused), or with `checker` a [`CheckFailed`].
+pub fn run(
+    scenario: &Scenario,
+    policy: &PolicySpec,
+    seed: u64,
+    mut options: Options,
+) -> Result<(RunResult, Option<Trace>, Option<Log>)> {
+    let mut machine = machine::Machine::new(scenario, policy, seed, &options)?;
+    machine.run(&mut options)?;
+    machine.finish();
+    Ok((machine.result(), machine.trace(), machine.log.take()))
+}

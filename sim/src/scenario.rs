@@ -71,6 +71,9 @@ pub enum Stamp {
     Guest,
 }
 
+/// Most calls of a scenario.
+const MAX_CALLS: u64 = 50_000;
+
 impl Default for Scenario {
     fn default() -> Self {
         Self {
@@ -203,6 +206,10 @@ impl Scenario {
         let vcpus = self.vms.iter().map(|v| u64::from(v.count) * u64::from(v.vcpus)).sum::<u64>();
         if vcpus + u64::from(self.dom0.vcpus) > u64::from(NVCPU) {
             bail!("vm: {} VCPUs with Dom0; allowed: at most {NVCPU}", vcpus + u64::from(self.dom0.vcpus));
+        }
+        let calls: u64 = self.vms.iter().map(|v| u64::from(v.count) * u64::from(v.calls())).sum();
+        if calls > MAX_CALLS {
+            bail!("vm: {calls} calls; allowed: at most {MAX_CALLS}");
         }
         Ok(())
     }

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The guest kernel in motion: interrupts, choice of threads, idling.
+
+use super::{Body, Host, NET, OTHER, TICK, Vcpu};
+use crate::engine::{NEVER, What};
+use crate::machine::Machine;
+use takt_policy::Source;
+
+/// What the policy is told of an interrupt.
+fn source(bit: u8) -> Source {
+    match bit {
+        NET => Source::Io,
+        TICK => Source::Timer,
+        _ => Source::Other,
+    }
+}
+
+impl Machine<'_> {
+    /// Raises an interrupt of VCPU `v` on behalf of PCPU `own`: its pending bit, `event` on the edge, and the wake that a
+    /// blocked VCPU needs (spec §1.1). A VCPU in execution takes it at once.
+    pub(crate) fn interrupt(&mut self, v: u32, bit: u8, own: u32) {
+        let vcpu = &mut self.vcpus[v as usize];
+        if vcpu.pending & bit != 0 {
+            return;
+        }
+        vcpu.pending |= bit;
+        self.observe.event(self.now, v, bit);
+        let res = self.pool.event(self.now, v, source(bit));
+        self.apply(res, own, "event", v);
+        self.observe.promoted(self.now, v, &self.pool);
+        let vcpu = &mut self.vcpus[v as usize];
+        if vcpu.idle {
+            vcpu.idle = false;
+            let queued = vcpu.state == Host::Blocked;
+            if queued {
+                vcpu.state = Host::Queued;
+            }
+            self.observe.wake(self.now, v);
+            let res = self.pool.wake(self.now, v, source(bit));
+            self.apply(res, own, "wake", v);
+            if queued {
+                self.observe.enqueued(self.now, v, self.pool.class(v));
+            }
+        } else if vcpu.state == Host::Running {
+            vcpu.advance(self.now);
+            self.take_interrupts(v);
+            self.run_guest(v);
+        }
+    }
+
+    /// The VCPU in execution handles what is pending.
+    fn take_interrupts(&mut self, v: u32) {
+        let vcpu = &mut self.vcpus[v as usize];
+        let pending = std::mem::take(&mut vcpu.pending);
+        if pending & TICK != 0 {
+            vcpu.overhead += self.c.tick;
+        }
+        for bit in [NET, OTHER] {
+            if pending & bit == 0 {
+                continue;
+            }
+            vcpu.overhead += self.c.irq;
+            for t in 0..vcpu.threads.len() {
+                let thread = &vcpu.threads[t];
+                let woken = match thread.body {
+                    Body::Spin => bit == OTHER,
+                    Body::Serve(_) | Body::Netback(_) => bit == NET,
+                    Body::Send(stream) => bit == OTHER && self.net.streams[stream as usize].due > 0,
+                    Body::Jobs(_) => bit == OTHER && thread.jobs > 0,
+                };
+                if woken {
+                    vcpu.wake_thread(t as u8);
+                }
+            }
+        }
+    }
+
+    /// The VCPU has come onto its PCPU, or goes on after a decision in its favour.
+    pub(crate) fn resume_guest(&mut self, v: u32) {
+        self.vcpus[v as usize].since = self.now;
+        if self.vcpus[v as usize].pending != 0 {
+            self.take_interrupts(v);
+        }
+        self.run_guest(v);
+    }
+
+    /// Picks a thread if there is none, and sets the PCPU's completion timer; without any work the VCPU idles.
+    fn run_guest(&mut self, v: u32) {
+        while self.vcpus[v as usize].current.is_none() && !self.vcpus[v as usize].ready.is_empty() {
+            let vcpu = &mut self.vcpus[v as usize];
+            let t = vcpu.ready.remove(0);
+            vcpu.current = Some(t);
+            let thread = &mut vcpu.threads[usize::from(t)];
+            if thread.slice == 0 {
+                thread.slice = self.c.rr;
+            }
+            if !thread.busy && !self.begin_unit(v, t) {
+                let vcpu = &mut self.vcpus[v as usize];
+                vcpu.threads[usize::from(t)].ready = false;
+                vcpu.current = None;
+            }
+        }
+        let vcpu = &mut self.vcpus[v as usize];
+        let cpu = vcpu.pcpu;
+        let left = vcpu.until_done();
+        if vcpu.current.is_none() && left == 0 {
+            vcpu.idle = true;
+            vcpu.tick.cancel();
+            self.pcpus[cpu as usize].done.cancel();
+            self.request_schedule(cpu, self.now);
+            return;
+        }
+        if vcpu.tick.when() == NEVER && vcpu.pending & TICK == 0 && self.c.hz > 0 {
+            let gap = 1_000_000_000_000 / self.c.hz;
+            let next = (self.now - vcpu.tick_phase) / gap * gap + gap + vcpu.tick_phase;
+            vcpu.tick.set(&mut self.queue, next, What::Tick, v);
+        }
+        let when = self.now.saturating_add(left);
+        self.pcpus[cpu as usize].done.set(&mut self.queue, when, What::Done, cpu);
+    }
+
+    /// The completion timer of a PCPU: a unit of work is complete, or a round-robin slice over.
+    pub(crate) fn guest_done(&mut self, v: u32) {
+        let vcpu = &mut self.vcpus[v as usize];
+        vcpu.advance(self.now);
+        if let Some(t) = vcpu.current {
+            let contended = vcpu.contended();
+            let thread = &mut vcpu.threads[usize::from(t)];
+            if thread.body != Body::Spin && thread.left == 0 {
+                thread.busy = false;
+                self.complete_unit(v, t);
+                // What completed may have kicked, woken or interrupted anything but this thread.
+                if self.vcpus[v as usize].current == Some(t) && !self.begin_unit(v, t) {
+                    let vcpu = &mut self.vcpus[v as usize];
+                    vcpu.threads[usize::from(t)].ready = false;
+                    vcpu.current = None;
+                }
+            } else if contended && thread.slice == 0 {
+                vcpu.current = None;
+                vcpu.enqueue(t, false);
+            }
+        }
+        self.run_guest(v);
+    }
+
+    /// A guest's timer tick.
+    pub(crate) fn guest_tick(&mut self, v: u32) {
+        let own = self.vcpus[v as usize].pcpu;
+        self.interrupt(v, TICK, own);
+    }
+
+    /// A timer or daemon has work for VCPU `v`.
+    pub(crate) fn housekeeping(&mut self, v: u32) {
+        let Some(gap) = self.house[v as usize].as_mut().map(|h| h.next()) else { return };
+        self.queue.push(self.now + gap, What::House, v);
+        let vcpu: &mut Vcpu = &mut self.vcpus[v as usize];
+        let own = vcpu.pcpu;
+        for thread in &mut vcpu.threads {
+            if matches!(thread.body, Body::Jobs(_)) {
+                thread.jobs += 1;
+            }
+        }
+        self.interrupt(v, OTHER, own);
+    }
+}

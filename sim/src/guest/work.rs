@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Units of work of the threads: where a packet's or a job's time is spent, and what follows from it.
+
+use super::Body;
+use crate::machine::Machine;
+
+impl Machine<'_> {
+    /// Begins the next unit of a thread; false if there is none and it sleeps.
+    pub(super) fn begin_unit(&mut self, v: u32, t: u8) -> bool {
+        let thread = &mut self.vcpus[v as usize].threads[usize::from(t)];
+        let cost = match thread.body {
+            Body::Spin => return true,
+            Body::Serve(vif) => (!self.net.vifs[vif as usize].rx.is_empty()).then_some(self.c.voip_packet),
+            Body::Netback(q) => self.net.next_direction(q).map(|rx| if rx { self.c.dom0_rx } else { self.c.dom0_tx }),
+            Body::Send(s) => {
+                let stream = &self.net.streams[s as usize];
+                (stream.due > 0).then_some(stream.work)
+            }
+            Body::Jobs(cost) => (thread.jobs > 0).then_some(cost),
+        };
+        let Some(cost) = cost else { return false };
+        thread.busy = true;
+        thread.left = cost;
+        true
+    }
+
+    /// A unit is complete. The entry leaves its ring only now, so that a ring with work in progress is not empty and
+    /// nobody notifies for what follows.
+    pub(super) fn complete_unit(&mut self, v: u32, t: u8) {
+        let cpu = self.vcpus[v as usize].pcpu;
+        let thread = &mut self.vcpus[v as usize].threads[usize::from(t)];
+        match thread.body {
+            Body::Spin => (),
+            Body::Serve(vif) => self.served(vif, cpu),
+            Body::Netback(q) => self.netback_done(q, cpu),
+            Body::Send(s) => self.sent(s, cpu),
+            Body::Jobs(_) => thread.jobs -= 1,
+        }
+    }
+}

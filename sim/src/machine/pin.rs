@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! PCPUs of their own for the real-time VMs and Dom0's network VCPU: what operators do without a real-time scheduler.
+
+use super::Machine;
+use crate::scenario::{NetVcpu, Scenario};
+use anyhow::{Result, bail};
+
+/// The scenario's VCPUs in the order of the pool: VM's entry (`None` = Dom0) and number within the VM.
+fn vcpus(s: &Scenario) -> impl Iterator<Item = (Option<usize>, u32)> + '_ {
+    let dom0 = (0..s.dom0.vcpus).map(|n| (None, n));
+    let guests = s.vms.iter().enumerate();
+    dom0.chain(guests.flat_map(|(i, vm)| (0..vm.count * vm.vcpus).map(move |n| (Some(i), n % vm.vcpus))))
+}
+
+fn dedicated(s: &Scenario, vm: Option<usize>, n: u32) -> bool {
+    match vm {
+        None => s.dom0.net_vcpu != NetVcpu::One || n == 0,
+        Some(i) => s.vms[i].is_dedicated(),
+    }
+}
+
+/// Hard-affinity mask of each VCPU; `pin` adds dedicated PCPUs to what the scenario says.
+///
+/// # Errors
+/// Too few PCPUs; the message names the numbers.
+pub(super) fn masks(s: &Scenario, pin: bool) -> Result<Vec<u64>> {
+    let all = u64::MAX >> (64 - s.machine.pcpus);
+    let own = |vm: Option<usize>| -> u64 {
+        let list = vm.map_or(&[][..], |i| &s.vms[i].affinity);
+        if list.is_empty() { all } else { list.iter().fold(0, |m, &c| m | 1 << c) }
+    };
+    if !pin {
+        return Ok(vcpus(s).map(|(vm, _)| own(vm)).collect());
+    }
+    let needs = vcpus(s).filter(|&(vm, n)| dedicated(s, vm, n)).count();
+    let rest = vcpus(s).count() - needs;
+    let pcpus = s.machine.pcpus as usize;
+    if needs + usize::from(rest > 0) > pcpus {
+        bail!(
+            "policy pin: {needs} VCPUs need a PCPU of their own and {rest} share the rest; machine.pcpus is {pcpus}, allowed: {} .. 64",
+            needs + usize::from(rest > 0)
+        );
+    }
+    let shared = all & !((1u64 << needs) - 1);
+    let mut next = 0;
+    let mut masks = Vec::new();
+    for (vm, n) in vcpus(s) {
+        masks.push(if dedicated(s, vm, n) {
+            next += 1;
+            1 << (next - 1)
+        } else {
+            let mask = own(vm) & shared;
+            if mask == 0 { shared } else { mask }
+        });
+    }
+    Ok(masks)
+}
+
+impl Machine<'_> {
+    /// Sets the operator's masks where they are narrower than the machine.
+    pub(super) fn set_affinity(&mut self, masks: &[u64]) {
+        let all = u64::MAX >> (64 - self.scenario.machine.pcpus);
+        for (v, &mask) in masks.iter().enumerate() {
+            if mask != all {
+                let res = self.pool.set_affinity(self.now, v as u32, false, mask);
+                self.apply(res, 0, "set_affinity", v as u32);
+            }
+        }
+    }
+}

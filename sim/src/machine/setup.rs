@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! From a scenario to a machine: PCPUs one after the other, then VMs, then workloads.
+
+use super::{Counters, Machine, Vm, Watch, pin};
+use crate::engine::{Queue, Timer, What};
+use crate::guest::{Body, OTHER, Thread, Vcpu};
+use crate::net::{Call, House, Net, Netback, Ring, Stream, Template, Vif};
+use crate::observe::Observe;
+use crate::rng::{Purpose, Rng};
+use crate::scenario::{NetVcpu, Scenario};
+use crate::voip::Record;
+use crate::{Options, VmSpec, Workload};
+use anyhow::{Context, Result, bail};
+use takt_conformance::{Checker, Limits};
+use takt_control::host::Change;
+use takt_control::{PolicySpec, RtMode};
+use takt_monitor::{Config, Monitor, REPORT_NS};
+use takt_policy::{Kind, NEVER, NIL, Pool};
+
+/// Priorities of threads: those that handle packets run before daemons, those before busy loops.
+const PRIO_NET: u8 = 50;
+const PRIO_JOBS: u8 = 40;
+const PRIO_BATCH: u8 = 10;
+/// Workloads begin within this time, as VMs do not boot in step; ns.
+const START_SPREAD: u64 = 30_000_000;
+/// Between the creation of VMs and the first call, ns.
+const SETTLE: u64 = 100_000_000;
+/// Busy PCPUs that miss no timer: the checker allows none to be late.
+const LIMBO: u64 = 1_000_000_000;
+
+impl<'a> Machine<'a> {
+    /// Builds everything but what happens at its own time.
+    pub(crate) fn new(scenario: &'a Scenario, policy: &'a PolicySpec, seed: u64, options: &Options) -> Result<Self> {
+        let c = scenario.constants.clone();
+        let pool = Pool::new(&policy.name).with_context(|| format!("unknown policy '{}'", policy.name))?;
+        pin::masks(scenario, policy.pin)?;
+        let m = &scenario.machine;
+        let created = u64::from(m.pcpus) * c.stagger;
+        let from = created + scenario.warmup();
+        let until = from + scenario.duration;
+        let mut machine = Self {
+            scenario,
+            policy,
+            seed,
+            now: 0,
+            queue: Queue::new(4096),
+            pool,
+            pool_timer: Timer::default(),
+            pcpus: (0..m.pcpus).map(|n| super::Pcpu::new(n / m.llc)).collect(),
+            vcpus: Vec::new(),
+            vms: Vec::new(),
+            house: Vec::new(),
+            starts: Vec::new(),
+            llc_run: vec![0; m.pcpus.div_ceil(m.llc) as usize],
+            net: Net { napi: c.napi, ..Net::default() },
+            watches: Vec::new(),
+            scratch: takt_monitor::Packet::new(),
+            stamp: scenario.dom0.stamp,
+            observe: Observe::default(),
+            count: Counters::default(),
+            events: 0,
+            cancelled: 0,
+            ops: 0,
+            from,
+            until,
+            refused: None,
+            checker: options
+                .checker
+                .then(|| Checker::new(Limits { wait: None, late: Some(0), limbo: Some(LIMBO), skew: 0 })),
+            log: options.record.then(Vec::new),
+            c,
+        };
+        if options.checker || options.record {
+            machine.pool.record();
+        }
+        machine.build()?;
+        let trace = options.trace.map(|w| (from + w.from, from + w.to));
+        machine.observe = Observe::new(machine.vcpus.len(), machine.vms.len(), trace);
+        for cpu in 0..m.pcpus {
+            machine.queue.push(u64::from(cpu) * machine.c.stagger, What::Boot, cpu);
+        }
+        machine.queue.push(created, What::Create, 0);
+        machine.queue.push(from, What::Measure, 0);
+        machine.adjust_pool();
+        machine.refused.take().map_or(Ok(machine), Err)
+    }
+
+    fn adjust_pool(&mut self) {
+        for &(key, value) in &self.policy.params {
+            let res = self.pool.adjust(0, NIL, key, value);
+            self.apply(res, 0, "adjust", key);
+        }
+    }
+
+    /// VMs, VCPUs, threads and the network.
+    fn build(&mut self) -> Result<()> {
+        let s = self.scenario;
+        let dom0 = self.add_vm("dom0".into(), None, s.dom0.vcpus, s.dom0.weight, self.c.dom0_ws);
+        for n in 0..s.dom0.vcpus {
+            let v = self.vms[dom0].first + n;
+            self.net.backs.push(Netback::new(v, self.c.nic_ring));
+            self.add_thread(v, Body::Netback(n), PRIO_NET, false);
+            self.add_house(v, self.c.dom0_hz, self.c.dom0_job);
+        }
+        for (i, spec) in s.vms.iter().enumerate() {
+            for n in 0..spec.count {
+                let name = if spec.count == 1 { spec.name.clone() } else { format!("{}-{}", spec.name, n + 1) };
+                self.add_guest(name, i, spec)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn add_vm(&mut self, name: String, spec: Option<usize>, vcpus: u32, weight: u32, working_set: u64) -> usize {
+        let first = self.vcpus.len() as u32;
+        let refill = working_set * self.c.refill;
+        let tick = 1_000_000_000_000u64.checked_div(self.c.hz).unwrap_or(0);
+        for n in 0..vcpus {
+            let mut v = Vcpu::new((first + n) % self.scenario.machine.pcpus, refill);
+            let mut rng = Rng::new(self.seed, Purpose::Start, first + n);
+            v.tick_phase = rng.below(tick);
+            self.vcpus.push(v);
+            self.starts.push(rng);
+            self.house.push(None);
+        }
+        self.vms.push(Vm { name, spec, first, vcpus, weight });
+        self.watches.push(None);
+        self.net.drops.push(Default::default());
+        self.vms.len() - 1
+    }
+
+    fn add_thread(&mut self, v: u32, body: Body, prio: u8, rr: bool) {
+        self.vcpus[v as usize].threads.push(Thread::new(body, prio, rr));
+    }
+
+    fn add_house(&mut self, v: u32, rate: u64, cost: u64) {
+        if rate > 0 {
+            self.add_thread(v, Body::Jobs(cost), PRIO_JOBS, false);
+            let rng = Rng::new(self.seed, Purpose::House, v);
+            self.house[v as usize] = Some(House { rng, mean: 1_000_000_000_000 / rate });
+        }
+    }
+
+    fn add_guest(&mut self, name: String, i: usize, spec: &VmSpec) -> Result<()> {
+        let working_set = match spec.workload {
+            Workload::Hog { .. } => self.c.hog_ws,
+            _ => self.c.voip_ws,
+        };
+        let vm = self.add_vm(name, Some(i), spec.vcpus, spec.weight, working_set);
+        let first = self.vms[vm].first;
+        match spec.workload {
+            Workload::Hog { threads } => {
+                for n in 0..threads.unwrap_or(spec.vcpus) {
+                    let v = first + n % spec.vcpus;
+                    if self.vcpus[v as usize].threads.len() == usize::from(u8::MAX) {
+                        bail!("vm.{}.threads: more than 255 on a VCPU; allowed: 1 .. {}", spec.name, 255 * spec.vcpus);
+                    }
+                    self.add_thread(v, Body::Spin, PRIO_BATCH, true);
+                }
+            }
+            Workload::Voip { calls } => {
+                let vifs: Vec<_> = (0..spec.vcpus).map(|n| self.add_vif(vm, first + n)).collect();
+                for (n, &vif) in vifs.iter().enumerate() {
+                    self.add_thread(first + n as u32, Body::Serve(vif), PRIO_NET, false);
+                }
+                for id in 0..calls {
+                    self.add_call(vm, id, vifs[id as usize % vifs.len()]);
+                }
+                self.add_watch(vm, spec)?;
+            }
+            Workload::Stream { period, burst, gap, work } => {
+                let vif = self.add_vif(vm, first);
+                let s = self.net.streams.len() as u32;
+                let (rest, begin, due, sequence) = (burst, 0, 0, 0);
+                self.net.streams.push(Stream { vif, flow: 0, period, burst, gap, work, rest, begin, due, sequence });
+                self.add_thread(first, Body::Send(s), PRIO_NET, false);
+                self.add_watch(vm, spec)?;
+            }
+            Workload::Idle => (0..spec.vcpus).for_each(|n| self.add_house(first + n, self.c.idle_hz, self.c.idle_job)),
+        }
+        Ok(())
+    }
+
+    fn add_watch(&mut self, vm: usize, spec: &VmSpec) -> Result<()> {
+        if spec.rt == RtMode::Off {
+            return Ok(());
+        }
+        let mut monitor = Monitor::new(&Config::default())?;
+        for &(from, to) in spec.ports.ranges() {
+            (from..=to).for_each(|port| monitor.add_port(port));
+        }
+        self.watches[vm] = Some(Watch { monitor, mode: spec.rt });
+        Ok(())
+    }
+
+    /// A vif, with its place in Dom0 as `dom0.net_vcpu` says.
+    fn add_vif(&mut self, vm: usize, vcpu: u32) -> u32 {
+        let vif = self.net.vifs.len() as u32;
+        let dom0 = self.scenario.dom0.vcpus;
+        let (nic, back) = match self.scenario.dom0.net_vcpu {
+            NetVcpu::One => (0, 0),
+            NetVcpu::PerVif if dom0 > 1 => (0, 1 + vif % (dom0 - 1)),
+            NetVcpu::PerVif => (0, 0),
+            NetVcpu::Spread => (vif % dom0, vif % dom0),
+        };
+        self.net.backs[back as usize].vifs.push(vif);
+        let rx = Ring::new(self.c.vif_ring + self.c.vif_queue);
+        self.net.vifs.push(Vif { vm: vm as u32, vcpu, rx, tx: Ring::new(self.c.vif_ring), nic, back });
+        vif
+    }
+
+    fn add_call(&mut self, vm: usize, id: u32, vif: u32) {
+        let c = &self.c;
+        // A packet's way when nobody is in front of it; the client's buffer counts from there.
+        let way = 2 * c.wire + c.dom0_rx + c.voip_packet + c.dom0_tx;
+        let limit = way + c.jitter_buffer;
+        let record =
+            Record::new(self.from.saturating_sub(limit), self.until - limit.min(self.until), c.packet_gap, limit);
+        self.net.calls.push(Call { vm: vm as u32, id, vif, next: 0, record });
+    }
+
+    /// A PCPU comes online.
+    pub(super) fn boot(&mut self, cpu: u32) {
+        let m = &self.scenario.machine;
+        let res = self.pool.cpu_add(self.now, cpu, cpu / m.threads, cpu / m.llc, cpu / m.node);
+        self.pcpus[cpu as usize].phase = super::pcpu::Phase::Idle;
+        self.settle(cpu);
+        self.apply(res, cpu, "cpu_add", cpu);
+    }
+
+    /// VMs enter the pool, and their workloads are set going.
+    pub(super) fn create(&mut self) {
+        for vm in 0..self.vms.len() {
+            self.create_vm(vm as u32);
+        }
+        if let Ok(masks) = pin::masks(self.scenario, self.policy.pin) {
+            self.set_affinity(&masks);
+        }
+        for v in 0..self.vcpus.len() {
+            let at = self.now + self.starts[v].below(START_SPREAD);
+            self.queue.push(at, What::Start, v as u32);
+            if let Some(house) = &mut self.house[v] {
+                let first = house.next();
+                self.queue.push(at + first, What::House, v as u32);
+            }
+        }
+        let calls = self.net.calls.len() as u32;
+        for n in 0..calls {
+            let call = &self.net.calls[n as usize];
+            self.net.flows.push(Template::new(call.vm, n));
+            let ramp = u64::from(call.id) * 1_000_000_000_000 / self.c.ramp;
+            let phase = Rng::new(self.seed, Purpose::Call, n).below(self.c.phase_spread);
+            self.queue.push(self.now + SETTLE + ramp + phase + self.c.wire, What::Call, n);
+        }
+        for n in 0..self.net.streams.len() as u32 {
+            let stream = &mut self.net.streams[n as usize];
+            stream.flow = calls + n;
+            stream.begin = self.now + SETTLE;
+            self.net.flows.push(Template::new(self.net.vifs[stream.vif as usize].vm, stream.flow));
+            self.queue.push(stream.begin, What::Stream, n);
+        }
+        self.queue.push(self.now + REPORT_NS, What::Monitor, 0);
+    }
+
+    fn create_vm(&mut self, id: u32) {
+        let vm = self.vms[id as usize].clone();
+        let kind = if vm.spec.is_none() { Kind::Host } else { Kind::Guest };
+        let res = self.pool.vm_add(self.now, id, kind, vm.weight.into());
+        self.apply(res, 0, "vm_add", id);
+        for v in vm.first..vm.first + vm.vcpus {
+            let cpu = self.vcpus[v as usize].pcpu;
+            let res = self.pool.vcpu_add(self.now, v, id, cpu, kind);
+            self.apply(res, cpu, "vcpu_add", v);
+        }
+        let Some(spec) = vm.spec.map(|i| &self.scenario.vms[i]) else { return };
+        let cap = (spec.cap > 0).then_some(Change::Cap(spec.cap));
+        let mode = (spec.rt != RtMode::Auto).then_some(Change::Rt(spec.rt));
+        for (key, value) in cap.into_iter().chain(mode).filter_map(|c| c.adjust()) {
+            let res = self.pool.adjust(self.now, id, key, value);
+            self.apply(res, 0, "adjust", id);
+        }
+        if spec.rt == RtMode::On {
+            self.set_rt(id, true, 0, NEVER, 0);
+        }
+    }
+
+    /// A VCPU begins what it is there for.
+    pub(super) fn start(&mut self, v: u32) {
+        let own = self.vcpus[v as usize].pcpu;
+        self.interrupt(v, OTHER, own);
+    }
+}

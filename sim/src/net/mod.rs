@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The network: NIC queues, the rings of the split driver, clients and senders.
+
+mod path;
+mod rtp;
+
+pub use rtp::{Template, WIRE_BYTES};
+
+use crate::rng::Rng;
+use std::collections::VecDeque;
+
+/// One packet.
+#[derive(Clone, Copy, Debug)]
+pub struct Packet {
+    /// Index into [`Net::vifs`].
+    pub vif: u32,
+    /// Index into [`Net::flows`].
+    pub flow: u32,
+    pub sequence: u32,
+    /// When its client sent it, or its guest made it, ns.
+    pub sent: u64,
+    /// When the guest queued it for transmission, ns.
+    pub queued: u64,
+}
+
+/// A finite queue that never allocates after its creation.
+#[derive(Debug)]
+pub struct Ring {
+    slots: VecDeque<Packet>,
+    capacity: usize,
+}
+
+impl Ring {
+    pub fn new(capacity: u64) -> Self {
+        let capacity = capacity as usize;
+        Self { slots: VecDeque::with_capacity(capacity), capacity }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// Appends; `Ok(true)` if it was empty, so that its reader needs a notification.
+    ///
+    /// # Errors
+    /// The packet finds no room.
+    pub fn push(&mut self, packet: Packet) -> Result<bool, Packet> {
+        if self.slots.len() == self.capacity {
+            return Err(packet);
+        }
+        self.slots.push_back(packet);
+        Ok(self.slots.len() == 1)
+    }
+
+    pub fn pop(&mut self) -> Option<Packet> {
+        self.slots.pop_front()
+    }
+}
+
+/// A VM's virtual interface; a VM has one per VCPU that handles packets.
+#[derive(Debug)]
+pub struct Vif {
+    /// Index of the VM in the pool.
+    pub vm: u32,
+    pub vcpu: u32,
+    /// Towards the guest: ring and the queue before it.
+    pub rx: Ring,
+    /// From the guest.
+    pub tx: Ring,
+    /// NIC queue that its packets arrive in.
+    pub nic: u32,
+    /// Netback that transmits for it.
+    pub back: u32,
+}
+
+/// What one of Dom0's VCPUs does for the network.
+#[derive(Debug)]
+pub struct Netback {
+    pub vcpu: u32,
+    pub nic: Ring,
+    /// An interrupt is on its way (moderation).
+    pub moderated: bool,
+    /// Vifs that it transmits for.
+    pub vifs: Vec<u32>,
+    /// The direction in work is towards guests.
+    receiving: bool,
+    /// Packets until the other direction gets its turn.
+    budget: u64,
+    /// Vif whose packet is in work.
+    cursor: usize,
+}
+
+impl Netback {
+    pub fn new(vcpu: u32, ring: u64) -> Self {
+        Self { vcpu, nic: Ring::new(ring), moderated: false, vifs: Vec::new(), receiving: true, budget: 0, cursor: 0 }
+    }
+}
+
+/// A sender on a timer of its own.
+#[derive(Debug)]
+pub struct Stream {
+    pub vif: u32,
+    pub flow: u32,
+    pub period: u64,
+    pub burst: u32,
+    pub gap: u64,
+    pub work: u64,
+    /// Packets of the present burst that are still to come.
+    pub rest: u32,
+    /// When the present burst began.
+    pub begin: u64,
+    /// Packets that shall have been sent.
+    pub due: u32,
+    pub sequence: u32,
+}
+
+/// A client's call.
+#[derive(Debug)]
+pub struct Call {
+    /// Index of the VM in the pool.
+    pub vm: u32,
+    /// Number within its VM.
+    pub id: u32,
+    pub vif: u32,
+    pub next: u32,
+    pub record: crate::voip::Record,
+}
+
+/// Counters of packets without room, per VM of the pool.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Drop {
+    pub nic: u64,
+    pub rx: u64,
+    pub tx: u64,
+}
+
+#[derive(Debug, Default)]
+pub struct Net {
+    pub vifs: Vec<Vif>,
+    pub backs: Vec<Netback>,
+    pub calls: Vec<Call>,
+    pub streams: Vec<Stream>,
+    /// Header bytes of each flow: calls first, then streams.
+    pub flows: Vec<Template>,
+    pub drops: Vec<Drop>,
+    pub napi: u64,
+}
+
+/// Wakes of a VCPU's timers and daemons.
+#[derive(Debug)]
+pub struct House {
+    pub rng: Rng,
+    /// Mean distance, ns.
+    pub mean: u64,
+}
+
+impl House {
+    pub fn next(&mut self) -> u64 {
+        self.rng.exponential(self.mean)
+    }
+}
+
+impl Net {
+    /// The direction that netback `q` turns to: towards guests (true), from guests, or none. Both get their turns.
+    pub fn next_direction(&mut self, q: u32) -> Option<bool> {
+        let back = &mut self.backs[q as usize];
+        let rx = !back.nic.is_empty();
+        let start = back.cursor;
+        let n = back.vifs.len();
+        let found = (0..n).map(|i| (start + i) % n).find(|&i| !self.vifs[back.vifs[i] as usize].tx.is_empty());
+        let receive = match (rx, found.is_some()) {
+            (false, false) => return None,
+            (true, true) if back.budget == 0 => !back.receiving,
+            (true, true) => back.receiving,
+            (rx, _) => rx,
+        };
+        if receive != back.receiving || back.budget == 0 {
+            back.budget = self.napi;
+            back.receiving = receive;
+        }
+        back.budget -= 1;
+        if !receive && let Some(i) = found {
+            back.cursor = i;
+        }
+        Some(receive)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn packet(vif: u32, sequence: u32) -> Packet {
+        Packet { vif, flow: 0, sequence, sent: 0, queued: 0 }
+    }
+
+    #[test]
+    fn only_the_first_packet_of_an_empty_ring_notifies() {
+        let mut r = Ring::new(2);
+        assert!(r.push(packet(0, 0)).unwrap());
+        assert!(!r.push(packet(0, 1)).unwrap());
+        assert_eq!(r.push(packet(0, 2)).unwrap_err().sequence, 2);
+        // Work in progress keeps its entry: no second notification before it is complete.
+        assert_eq!(r.pop().unwrap().sequence, 0);
+        assert!(!r.push(packet(0, 3)).unwrap());
+        r.pop();
+        r.pop();
+        assert!(r.push(packet(0, 4)).unwrap());
+    }
+
+    #[test]
+    fn netback_gives_both_directions_their_turn() {
+        let mut net = Net { napi: 2, ..Net::default() };
+        net.vifs.push(Vif { vm: 1, vcpu: 1, rx: Ring::new(8), tx: Ring::new(8), nic: 0, back: 0 });
+        let mut back = Netback::new(0, 8);
+        back.vifs.push(0);
+        for n in 0..6 {
+            back.nic.push(packet(0, n)).unwrap();
+            net.vifs[0].tx.push(packet(0, n)).unwrap();
+        }
+        net.backs.push(back);
+        let mut order = String::new();
+        while let Some(rx) = net.next_direction(0) {
+            order.push(if rx { 'r' } else { 't' });
+            if rx {
+                net.backs[0].nic.pop()
+            } else {
+                net.vifs[0].tx.pop()
+            };
+        }
+        assert_eq!(order, "rrttrrttrrtt");
+    }
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The way of a packet: client, NIC, Dom0, guest, Dom0, client (spec §1.1).
+
+use super::Packet;
+use crate::engine::What;
+use crate::guest::{NET, OTHER};
+use crate::machine::Machine;
+use crate::scenario::Stamp;
+
+impl Machine<'_> {
+    /// A client's packet reaches the NIC; the next one follows.
+    pub(crate) fn call_packet(&mut self, call: u32) {
+        let c = &mut self.net.calls[call as usize];
+        let packet = Packet { vif: c.vif, flow: call, sequence: c.next, sent: self.now - self.c.wire, queued: 0 };
+        c.next += 1;
+        c.record.sent(packet.sent);
+        self.queue.push(self.now + self.c.packet_gap, What::Call, call);
+        let vif = &self.net.vifs[packet.vif as usize];
+        let (vm, q) = (vif.vm, vif.nic);
+        match self.net.backs[q as usize].nic.push(packet) {
+            Ok(true) => self.nic_interrupt(q),
+            Ok(false) => (),
+            Err(_) => self.net.drops[vm as usize].nic += 1,
+        }
+    }
+
+    fn nic_interrupt(&mut self, q: u32) {
+        let back = &mut self.net.backs[q as usize];
+        if self.c.coalesce == 0 {
+            let v = back.vcpu;
+            let own = self.vcpus[v as usize].pcpu;
+            self.interrupt(v, NET, own);
+        } else if !back.moderated {
+            back.moderated = true;
+            self.queue.push(self.now + self.c.coalesce, What::Nic, q);
+        }
+    }
+
+    /// The moderated interrupt of a NIC queue.
+    pub(crate) fn nic_fires(&mut self, q: u32) {
+        self.net.backs[q as usize].moderated = false;
+        let v = self.net.backs[q as usize].vcpu;
+        let own = self.vcpus[v as usize].pcpu;
+        self.interrupt(v, NET, own);
+    }
+
+    /// Netback `q` on PCPU `cpu` has copied a packet, in the direction that it had turned to.
+    pub(crate) fn netback_done(&mut self, q: u32, cpu: u32) {
+        let back = &mut self.net.backs[q as usize];
+        if back.receiving {
+            let Some(packet) = back.nic.pop() else { return };
+            let vif = &mut self.net.vifs[packet.vif as usize];
+            let (vm, v) = (vif.vm, vif.vcpu);
+            match vif.rx.push(packet) {
+                Ok(true) => self.interrupt(v, NET, cpu),
+                Ok(false) => (),
+                Err(_) => self.net.drops[vm as usize].rx += 1,
+            }
+            return;
+        }
+        let vif = back.vifs[back.cursor];
+        back.cursor = (back.cursor + 1) % back.vifs.len();
+        if let Some(packet) = self.net.vifs[vif as usize].tx.pop() {
+            self.transmit(packet, cpu);
+        }
+    }
+
+    /// The server on PCPU `cpu` has answered the first packet of its receive ring.
+    pub(crate) fn served(&mut self, vif: u32, cpu: u32) {
+        if let Some(packet) = self.net.vifs[vif as usize].rx.pop() {
+            self.enqueue_tx(packet, cpu);
+        }
+    }
+
+    fn enqueue_tx(&mut self, mut packet: Packet, cpu: u32) {
+        packet.queued = self.now;
+        let vif = &mut self.net.vifs[packet.vif as usize];
+        let (vm, q) = (vif.vm, vif.back);
+        match vif.tx.push(packet) {
+            Ok(true) => self.interrupt(self.net.backs[q as usize].vcpu, NET, cpu),
+            Ok(false) => (),
+            Err(_) => self.net.drops[vm as usize].tx += 1,
+        }
+    }
+
+    /// A packet leaves Dom0: the monitor sees it, then the client gets it.
+    fn transmit(&mut self, packet: Packet, cpu: u32) {
+        let vm = self.net.vifs[packet.vif as usize].vm;
+        self.observe.transmitted(self.now, vm);
+        let stamp = match self.stamp {
+            Stamp::Netback => self.now,
+            Stamp::Guest => packet.queued,
+        };
+        self.monitor_packet(vm, &packet, stamp, cpu);
+        if let Some(call) = self.net.calls.get_mut(packet.flow as usize) {
+            let arrival = self.now + self.c.wire;
+            call.record.arrived(packet.sent, arrival);
+        }
+    }
+
+    /// A stream's timer in its guest: a packet is due.
+    pub(crate) fn stream_due(&mut self, s: u32) {
+        let stream = &mut self.net.streams[s as usize];
+        stream.due += 1;
+        let next = if stream.rest > 1 {
+            stream.rest -= 1;
+            self.now + stream.gap
+        } else {
+            stream.rest = stream.burst;
+            stream.begin = (stream.begin + stream.period).max(self.now + 1);
+            stream.begin
+        };
+        self.queue.push(next, What::Stream, s);
+        let v = self.net.vifs[stream.vif as usize].vcpu;
+        let own = self.vcpus[v as usize].pcpu;
+        self.interrupt(v, OTHER, own);
+    }
+
+    /// A stream's guest has made a packet.
+    pub(crate) fn sent(&mut self, s: u32, cpu: u32) {
+        let stream = &mut self.net.streams[s as usize];
+        stream.due -= 1;
+        let packet =
+            Packet { vif: stream.vif, flow: stream.flow, sequence: stream.sequence, sent: self.now, queued: self.now };
+        stream.sequence = stream.sequence.wrapping_add(1);
+        self.enqueue_tx(packet, cpu);
+    }
+}

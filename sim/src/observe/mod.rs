@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Observers: they see what the machine does and never change it.
+
+mod hist;
+mod metrics;
+mod trace;
+
+pub use hist::Hist;
+pub use metrics::{CLASSES, Metrics, VcpuMetrics};
+pub use trace::{Marker, MarkerKind, Slice, Trace, TraceVcpu, Tracer, Window};
+
+use takt_policy::{Class, Pool};
+
+/// All observers of a run.
+#[derive(Default)]
+pub struct Observe {
+    pub metrics: Metrics,
+    pub tracer: Option<Tracer>,
+}
+
+impl Observe {
+    /// `window`: absolute times of the trace, ns.
+    pub fn new(vcpus: usize, vms: usize, window: Option<(u64, u64)>) -> Self {
+        Self { metrics: Metrics::new(vcpus, vms), tracer: window.map(|(from, to)| Tracer::new(from, to, vcpus)) }
+    }
+
+    /// The measured window begins.
+    pub fn reset(&mut self, now: u64) {
+        self.metrics.reset(now);
+    }
+
+    #[inline]
+    pub fn event(&mut self, now: u64, v: u32, bit: u8) {
+        if let Some(t) = &mut self.tracer {
+            t.event(now, v, bit);
+        }
+    }
+
+    #[inline]
+    pub fn wake(&mut self, now: u64, v: u32) {
+        if let Some(t) = &mut self.tracer {
+            t.wake(now, v);
+        }
+    }
+
+    /// After an operation that may promote VCPU `v`.
+    #[inline]
+    pub fn promoted(&mut self, now: u64, v: u32, pool: &Pool) {
+        if let Some(t) = &mut self.tracer {
+            t.promoted(now, v, pool, MarkerKind::Promotion);
+        }
+    }
+
+    /// After a timer of the policy, which may promote any VCPU.
+    #[inline]
+    pub fn timer(&mut self, now: u64, pool: &Pool) {
+        if let Some(t) = &mut self.tracer {
+            t.timer(now, pool);
+        }
+    }
+
+    #[inline]
+    pub fn enqueued(&mut self, now: u64, v: u32, class: Class) {
+        self.metrics.enqueued(now, v, class);
+        if let Some(t) = &mut self.tracer {
+            t.enqueued(now, v, class);
+        }
+    }
+
+    #[inline]
+    pub fn picked(&mut self, v: u32, pool: &Pool) {
+        if let Some(t) = &mut self.tracer {
+            t.picked(v, pool.class(v));
+        }
+    }
+
+    #[inline]
+    pub fn started(&mut self, now: u64, cpu: u32, v: u32) {
+        let wait = self.metrics.started(now, v);
+        if let Some(t) = &mut self.tracer {
+            t.started(now, cpu, v, wait);
+        }
+    }
+
+    #[inline]
+    pub fn stopped(&mut self, now: u64, cpu: u32, v: u32) {
+        if let Some(t) = &mut self.tracer {
+            t.stopped(now, cpu, v);
+        }
+    }
+
+    #[inline]
+    pub fn ran(&mut self, v: u32, time: u64) {
+        self.metrics.ran(v, time);
+    }
+
+    #[inline]
+    pub fn transmitted(&mut self, now: u64, vm: u32) {
+        self.metrics.transmitted(now, vm);
+    }
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! From a machine that has run to its result.
+
+use crate::machine::{Machine, Vm};
+use crate::observe::{CLASSES, Hist, Trace, TraceVcpu, VcpuMetrics};
+use crate::result::{Drops, HostResult, RunResult, TxResult, VcpuResult, VmResult, VoipResult, WaitStat};
+use crate::rng::{Purpose, Rng};
+use crate::{Workload, voip};
+use std::collections::BTreeMap;
+
+impl Machine<'_> {
+    /// The figures of the measured window.
+    pub(crate) fn result(&mut self) -> RunResult {
+        let vms: Vec<_> = (0..self.vms.len()).map(|id| self.vm_result(id)).collect();
+        let batch: Vec<f64> = vms.iter().filter(|v| v.workload == "hog").map(|v| v.work).collect();
+        RunResult {
+            scenario: self.scenario.name.clone(),
+            policy: self.policy.label.clone(),
+            seed: self.seed,
+            warmup_ns: self.from,
+            duration_ns: self.until - self.from,
+            host: self.host_result(&vms, jain(&batch)),
+            vms,
+        }
+    }
+
+    fn host_result(&self, vms: &[VmResult], jain: f64) -> HostResult {
+        let c = &self.count;
+        HostResult {
+            pcpus: self.pcpus.len() as u32,
+            switches: c.switches,
+            kicks: c.kicks,
+            decisions: c.decisions,
+            migrations: c.migrations,
+            llc_migrations: c.llc_migrations,
+            idle_ns: c.idle,
+            overhead_ns: c.overhead,
+            events: self.events,
+            cancelled_events: self.cancelled,
+            policy_ops: self.ops,
+            jain,
+            ring_drops: vms.iter().map(|v| v.drops.nic + v.drops.rx + v.drops.tx).sum(),
+            stalls: self.observe.metrics.stalls,
+            longest_wait_ns: self.observe.metrics.longest,
+        }
+    }
+
+    fn vm_result(&self, id: usize) -> VmResult {
+        let vm = &self.vms[id];
+        let spec = vm.spec.map(|i| &self.scenario.vms[i]);
+        let range = vm.first as usize..(vm.first + vm.vcpus) as usize;
+        let metrics = &self.observe.metrics.vcpus[range.clone()];
+        let stat = self.pool.vm_stat(id as u32).unwrap_or_default();
+        let batch = spec.is_some_and(|s| matches!(s.workload, Workload::Hog { .. }));
+        let work: u64 = self.vcpus[range.clone()].iter().map(|v| v.work).sum();
+        let drops = &self.net.drops[id];
+        VmResult {
+            name: vm.name.clone(),
+            kind: if spec.is_some() { "guest" } else { "host" }.into(),
+            workload: spec.map_or("dom0", |s| s.workload.name()).into(),
+            weight: stat.weight,
+            cpu_time_ns: metrics.iter().map(|m| m.cpu_time).sum(),
+            work: if batch { work as f64 / 1e9 } else { 0.0 },
+            cold_ns: self.vcpus[range].iter().map(|v| v.cold).sum(),
+            rt: stat.rt != 0,
+            period_ns: stat.period,
+            promotions: stat.promotions,
+            refusals: stat.refusals,
+            wait: waits(metrics),
+            vcpus: self.vcpu_results(vm),
+            voip: self.voip_result(id as u32),
+            tx: self.tx_result(id as u32),
+            drops: Drops { nic: drops.nic, rx: drops.rx, tx: drops.tx },
+        }
+    }
+
+    fn vcpu_results(&self, vm: &Vm) -> Vec<VcpuResult> {
+        let result = |v: u32| {
+            let m = &self.observe.metrics.vcpus[v as usize];
+            VcpuResult { vcpu: v, cpu_time_ns: m.cpu_time, wait: waits(std::slice::from_ref(m)) }
+        };
+        (vm.first..vm.first + vm.vcpus).map(result).collect()
+    }
+
+    fn voip_result(&self, vm: u32) -> Option<VoipResult> {
+        let bpl = self.c.bpl as f64 / 1e3;
+        let spread = self.c.noise as f64 / 1e3;
+        let calls = || self.net.calls.iter().enumerate().filter(|(_, c)| c.vm == vm);
+        let results = calls().map(|(n, c)| {
+            let noise = (Rng::new(self.seed, Purpose::Pesq, n as u32).unit() * 2.0 - 1.0) * spread;
+            c.record.result(c.id, bpl, noise)
+        });
+        voip::summary(results.collect(), &calls().map(|(_, c)| &c.record).collect::<Vec<_>>())
+    }
+
+    fn tx_result(&self, vm: u32) -> Option<TxResult> {
+        self.net.vifs.iter().any(|v| v.vm == vm).then(|| {
+            let (packets, gaps) = self.observe.metrics.tx(vm);
+            TxResult {
+                packets,
+                gap_mean_ns: gaps.mean(),
+                gap_p50_ns: gaps.percentile(50),
+                gap_p99_ns: gaps.percentile(99),
+            }
+        })
+    }
+
+    /// The trace, if one was asked for.
+    pub(crate) fn trace(&mut self) -> Option<Trace> {
+        let tracer = self.observe.tracer.take()?;
+        let name = |vm: &Vm, v: u32| format!("{}.{}", vm.name, v - vm.first);
+        let vcpus = self.vms.iter().enumerate().flat_map(|(id, vm)| {
+            (vm.first..vm.first + vm.vcpus).map(move |v| TraceVcpu { name: name(vm, v), vm: id as u32 })
+        });
+        let names = self.vms.iter().map(|vm| vm.name.clone()).collect();
+        Some(tracer.finish(self.now, self.pcpus.len() as u32, names, vcpus.collect()))
+    }
+}
+
+/// Waits of some VCPUs together, by class at enqueue, and over all classes.
+fn waits(vcpus: &[VcpuMetrics]) -> BTreeMap<String, WaitStat> {
+    let mut all = (Hist::default(), 0);
+    let mut map = BTreeMap::new();
+    for (n, class) in CLASSES.iter().enumerate() {
+        let mut one = (Hist::default(), 0);
+        for m in vcpus {
+            one.0.merge(&m.waits[n]);
+            one.1 += m.run[n];
+        }
+        all.0.merge(&one.0);
+        all.1 += one.1;
+        map.insert(class.name().to_string(), wait(&one.0, one.1));
+    }
+    map.insert("all".to_string(), wait(&all.0, all.1));
+    map
+}
+
+fn wait(h: &Hist, run: u64) -> WaitStat {
+    WaitStat {
+        entries: h.n,
+        mean_ns: h.mean(),
+        p50_ns: h.percentile(50),
+        p99_ns: h.percentile(99),
+        max_ns: h.max,
+        run_per_entry_ns: run.checked_div(h.n).unwrap_or(0),
+    }
+}
+
+/// Jain's fairness index: (Σx)² / (n·Σx²).
+fn jain(shares: &[f64]) -> f64 {
+    let squares: f64 = shares.iter().map(|x| x * x).sum();
+    if shares.len() < 2 || squares == 0.0 {
+        return 1.0;
+    }
+    let sum: f64 = shares.iter().sum();
+    sum * sum / (shares.len() as f64 * squares)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::jain;
+
+    #[test]
+    fn fairness() {
+        assert_eq!(jain(&[3.0, 3.0, 3.0]), 1.0);
+        assert_eq!(jain(&[1.0, 0.0]), 0.5);
+        assert_eq!(jain(&[7.0]), 1.0);
+    }
+}
