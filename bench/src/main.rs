@@ -5,16 +5,21 @@ mod clock;
 mod decisions;
 mod lock;
 mod mix;
+mod packets;
+mod simso;
 mod table;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::{Parser, ValueEnum};
 use serde::Serialize;
+use std::path::PathBuf;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Part {
     Decisions,
     Lock,
+    Monitor,
+    Simso,
 }
 
 /// What a decision, a simulated event and an inspected packet cost on this machine.
@@ -38,6 +43,16 @@ struct Report {
     decisions: Option<decisions::Decisions>,
     #[serde(skip_serializing_if = "Option::is_none")]
     lock: Option<lock::Locking>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    monitor: Option<packets::Packets>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    simso: Option<simso::Comparison>,
+}
+
+/// Where builds go: two levels above this program. What the benchmarks fetch is kept there.
+fn target_dir() -> Result<PathBuf> {
+    let exe = std::env::current_exe()?;
+    exe.ancestors().nth(2).map(PathBuf::from).context("no target directory above this program")
 }
 
 fn main() -> Result<()> {
@@ -57,6 +72,20 @@ fn main() -> Result<()> {
             part.print();
         }
         report.lock = Some(part);
+    }
+    if wanted(Part::Monitor) {
+        let part = packets::measure()?;
+        if !args.json {
+            part.print();
+        }
+        report.monitor = Some(part);
+    }
+    if wanted(Part::Simso) {
+        let part = simso::measure(args.quick)?;
+        if !args.json {
+            part.print();
+        }
+        report.simso = Some(part);
     }
     if args.json {
         println!("{}", serde_json::to_string_pretty(&report)?);

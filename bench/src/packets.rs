@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Cost of the monitor's look at a packet, natively and in the kernel: what the monitor's own benchmark
+//! (`monitor/examples/bench_packet.rs`) measures, run from here so that one command shows all.
+
+use crate::table;
+use anyhow::{Context, Result, bail};
+use serde::Serialize;
+use serde_json::{Map, Value};
+use std::path::Path;
+use std::process::Command;
+
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    pub traffic: String,
+    pub native_ns: f64,
+    /// `None`: see [`Packets::bpf`].
+    pub bpf_ns: Option<f64>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct Packets {
+    pub rows: Vec<Row>,
+    /// "measured", or why not.
+    pub bpf: String,
+}
+
+/// Runs the example; its one line of output, or the last line of its error.
+fn example(features: &[&str]) -> Result<Map<String, Value>> {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_string());
+    let run = Command::new(&cargo)
+        .args(["run", "--quiet", "--release", "--package", "takt-monitor", "--example", "bench_packet"])
+        .args(features)
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")))
+        .output()
+        .with_context(|| cargo.clone())?;
+    if !run.status.success() {
+        let said = String::from_utf8_lossy(&run.stderr);
+        let line = said.lines().rev().find(|l| !l.trim().is_empty()).unwrap_or("no message");
+        bail!("{}", line.trim());
+    }
+    serde_json::from_slice(&run.stdout).context("the monitor's benchmark printed no JSON")
+}
+
+pub fn measure() -> Result<Packets> {
+    let (line, bpf) = match example(&["--features", "bpf"]) {
+        Ok(line) => (line, "measured".to_string()),
+        Err(e) => (example(&[]).context("the monitor's benchmark")?, format!("skipped: {e:#}")),
+    };
+    let figure = |key: &str| line.get(key).and_then(Value::as_f64);
+    let rows = line
+        .keys()
+        .filter_map(|key| {
+            let traffic = key.strip_prefix("native_")?;
+            let bpf_ns = figure(&format!("bpf_{traffic}"));
+            Some(Row { traffic: traffic.replace('_', " "), native_ns: figure(key)?, bpf_ns })
+        })
+        .collect();
+    Ok(Packets { rows, bpf })
+}
+
+impl Packets {
+    pub fn print(&self) {
+        println!("== Monitor: ns per packet (goal: at most 50) ==\n");
+        let rows: Vec<_> = self
+            .rows
+            .iter()
+            .map(|r| {
+                let bpf = r.bpf_ns.map_or("-".to_string(), |ns| format!("{ns:.0}"));
+                vec![r.traffic.clone(), format!("{:.1}", r.native_ns), bpf]
+            })
+            .collect();
+        println!("{}", table::render(&["traffic of the VM", "native", "BPF"], &rows));
+        println!("  BPF: {}.\n", self.bpf);
+    }
+}

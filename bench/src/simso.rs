@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! SimSo, the scheduling simulator in Python, and ours on a task set that both can express.
+//!
+//! Twenty independent periodic tasks with implicit deadlines on eight CPUs, no overheads. SimSo schedules the tasks themselves with its global RM
+//! or EDF; ours gives each task a VM with one VCPU and schedules the VCPUs. The figure is jobs completed per second of wall time on one core.
+
+use crate::table;
+use anyhow::{Context, Result, bail, ensure};
+use serde::{Deserialize, Serialize};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+pub const CPUS: u32 = 8;
+const TASKS: usize = 20;
+/// Utilisation of the whole set.
+const LOAD: f64 = 0.7 * CPUS as f64;
+const VERSION: &str = "0.8.5";
+const SCHEDULERS: [&str; 2] = ["RM", "EDF"];
+
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Task {
+    pub period_ns: u64,
+    pub work_ns: u64,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    pub simulator: String,
+    pub scheduler: String,
+    pub jobs: u64,
+    pub missed: u64,
+    pub wall_s: f64,
+    pub jobs_per_s: f64,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct Comparison {
+    pub tasks: Vec<Task>,
+    pub rows: Vec<Row>,
+    /// Our slowest row over SimSo's fastest.
+    pub ratio: Option<f64>,
+    /// "measured", or why SimSo was not.
+    pub simso: String,
+}
+
+#[derive(Serialize)]
+struct Job<'a> {
+    scheduler: &'a str,
+    cpus: u32,
+    duration_ns: u64,
+    tasks: &'a [Task],
+}
+
+#[derive(Deserialize)]
+struct Done {
+    jobs: u64,
+    missed: u64,
+    wall_s: f64,
+    version: String,
+}
+
+/// Periods of 5 to 50 ms, utilisations by UUniFast (Bini and Buttazzo), drawn anew while one exceeds 0.8; whole µs.
+pub fn task_set() -> Vec<Task> {
+    let mut rng = fastrand::Rng::with_seed(20);
+    let shares = loop {
+        let mut left = LOAD;
+        let mut shares = Vec::with_capacity(TASKS);
+        for n in (1..TASKS).rev() {
+            let rest = left * rng.f64().powf(1.0 / n as f64);
+            shares.push(left - rest);
+            left = rest;
+        }
+        shares.push(left);
+        if shares.iter().all(|&u| u < 0.8) {
+            break shares;
+        }
+    };
+    shares
+        .iter()
+        .map(|u| {
+            let period_us = rng.u64(5_000..=50_000);
+            let work_us = ((period_us as f64 * u) as u64).max(1);
+            Task { period_ns: period_us * 1000, work_ns: work_us * 1000 }
+        })
+        .collect()
+}
+
+/// Runs a program to its end; its last line of error output if it fails.
+fn call(program: &Path, args: &[&str]) -> Result<()> {
+    let run = Command::new(program).args(args).output().with_context(|| program.display().to_string())?;
+    let said = String::from_utf8_lossy(&run.stderr);
+    let line = said.lines().rev().find(|l| !l.trim().is_empty()).unwrap_or("no message").trim().to_string();
+    ensure!(run.status.success(), "{} {}: {line}", program.display(), args.join(" "));
+    Ok(())
+}
+
+/// The Python of a virtual environment that has SimSo, made on the first run and kept in the target directory.
+fn python() -> Result<PathBuf> {
+    let venv = crate::target_dir()?.join(format!("simso-{VERSION}"));
+    let python = venv.join("bin/python");
+    if call(&python, &["-c", "import simso"]).is_ok() {
+        return Ok(python);
+    }
+    let path = venv.to_str().context("the target directory's name is not UTF-8")?;
+    let make = || call(Path::new("python3"), &["-m", "venv", "--clear", path]);
+    if let Err(first) = make() {
+        // Debian packs it apart from Python.
+        let apt = call(Path::new("apt-get"), &["install", "-y", "-qq", "python3-venv"]);
+        apt.and_then(|()| make()).with_context(|| format!("{first:#}"))?;
+    }
+    let package = format!("simso=={VERSION}");
+    call(&python, &["-m", "pip", "install", "--quiet", "--disable-pip-version-check", &package])?;
+    Ok(python)
+}
+
+fn simso(python: &Path, scheduler: &str, duration_ns: u64, tasks: &[Task]) -> Result<Row> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("simso/measure.py");
+    let mut child = Command::new(python)
+        .arg(script)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .with_context(|| python.display().to_string())?;
+    let job = serde_json::to_vec(&Job { scheduler, cpus: CPUS, duration_ns, tasks })?;
+    child.stdin.take().context("no standard input")?.write_all(&job)?;
+    let run = child.wait_with_output()?;
+    if !run.status.success() {
+        let said = String::from_utf8_lossy(&run.stderr);
+        bail!("SimSo: {}", said.lines().last().unwrap_or("no message"));
+    }
+    let done: Done = serde_json::from_slice(&run.stdout).context("SimSo's result")?;
+    Ok(Row {
+        simulator: format!("SimSo {}", done.version),
+        scheduler: format!("global {scheduler}"),
+        jobs: done.jobs,
+        missed: done.missed,
+        wall_s: done.wall_s,
+        jobs_per_s: done.jobs as f64 / done.wall_s,
+    })
+}
+
+pub fn measure(quick: bool) -> Result<Comparison> {
+    let tasks = task_set();
+    let second = 1_000_000_000;
+    let duration = if quick { 2 * second } else { 10 * second };
+    let theirs = python()
+        .and_then(|python| SCHEDULERS.iter().map(|s| simso(&python, s, duration, &tasks)).collect::<Result<Vec<_>>>());
+    let (mut rows, said) = match theirs {
+        Ok(rows) => (rows, "measured".to_string()),
+        Err(e) => (Vec::new(), format!("skipped: {e:#}")),
+    };
+    let fastest = rows.iter().map(|r| r.jobs_per_s).reduce(f64::max);
+    let ours: Vec<Row> = Vec::new();
+    let slowest = ours.iter().map(|r| r.jobs_per_s).reduce(f64::min);
+    let ratio = fastest.zip(slowest).map(|(theirs, ours)| ours / theirs);
+    rows.extend(ours);
+    Ok(Comparison { tasks, rows, ratio, simso: said })
+}
+
+impl Comparison {
+    pub fn print(&self) {
+        let load: f64 = self.tasks.iter().map(|t| t.work_ns as f64 / t.period_ns as f64).sum();
+        println!(
+            "== Jobs per second of wall time: {} periodic tasks, load {load:.2} on {CPUS} CPUs (goal: 300 times SimSo) ==\n",
+            self.tasks.len()
+        );
+        let rows: Vec<_> = self
+            .rows
+            .iter()
+            .map(|r| {
+                vec![
+                    r.simulator.clone(),
+                    r.scheduler.clone(),
+                    r.jobs.to_string(),
+                    r.missed.to_string(),
+                    format!("{:.2}", r.wall_s),
+                    table::grouped(r.jobs_per_s),
+                ]
+            })
+            .collect();
+        println!("{}", table::render(&["simulator", "scheduler", "jobs", "missed", "wall s", "jobs/s"], &rows));
+        println!("  SimSo: {}.", self.simso);
+        if let Some(ratio) = self.ratio {
+            println!("  Our slowest over SimSo's fastest: {ratio:.0}.");
+        }
+        println!();
+    }
+}
