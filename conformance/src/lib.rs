@@ -1,1 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
+//! Conformance of hosts and policies to `docs/states.md`.
+//!
+//! [`Checker`] judges an operation log from outside: it sees operations and outcomes, never a pool. [`LogFile`] stores
+//! logs and [`replay`] repeats them natively. [`Host`] makes random, host-like operation sequences; [`Run`] drives a core
+//! with them under every check there is; [`vectors`] are the worked examples of the specification.
+
+mod checker;
+mod core;
+mod host;
+mod log;
+mod model;
+mod run;
+mod summary;
+mod verdict;
+
+pub use checker::{Checker, Limits, Rule, Violation};
+pub use core::{Core, Loaded, Maker, Native, maker};
+pub use host::{Host, Mode, Shape};
+pub use log::{LogFile, MAGIC, VERSION, read_log, write_log};
+pub use model::Model;
+pub use run::{Run, Stats, hash, replay, same_but_outputs};
+pub use summary::Summary;

@@ -84,6 +84,7 @@ TAKT_FN void enqueue(struct takt_pool *p, u32 vi, u64 now)
 	}
 	v->state = TAKT_QUEUED;
 	hook_queue(p, vi, now);
+	v->flags &= ~TAKT_F_EVENT;	/* served, whether the policy promotes or not */
 }
 
 TAKT_INLINE void dequeue(struct takt_pool *p, u32 vi, u32 state)

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A core under test: the native one of this build, or a shared library (a broken core, another compiler).
+
+use anyhow::{Context, Result, ensure};
+use std::ffi::{CStr, c_char, c_int};
+use std::path::Path;
+use std::rc::Rc;
+use takt_policy::{Class, Ledger, Op, Pool, Res, State, VmStat};
+
+/// What tests ask of a pool.
+pub trait Core {
+    /// Performs one operation; assigns `seq`.
+    fn op(&mut self, op: Op) -> Res;
+    fn state(&self, v: u32) -> State;
+    fn class(&self, v: u32) -> Class;
+    fn credit(&self, v: u32) -> i32;
+    fn vcpu_cpu(&self, v: u32) -> u32;
+    fn deadline(&self, v: u32) -> u64;
+    fn vm_stat(&self, vm: u32) -> Option<VmStat>;
+    fn ledger(&self) -> Ledger;
+    fn check(&self) -> Result<(), String>;
+    fn bytes(&self) -> &[u8];
+    fn wait_bound(&self) -> u64;
+    fn cpu_timer(&self, cpu: u32) -> u64;
+    fn pool_timer(&self) -> u64;
+}
+
+/// The core that is linked in.
+pub type Native = Pool;
+
+impl Core for Pool {
+    fn op(&mut self, op: Op) -> Res {
+        Pool::op(self, op)
+    }
+    fn state(&self, v: u32) -> State {
+        Pool::state(self, v)
+    }
+    fn class(&self, v: u32) -> Class {
+        Pool::class(self, v)
+    }
+    fn credit(&self, v: u32) -> i32 {
+        Pool::credit(self, v)
+    }
+    fn vcpu_cpu(&self, v: u32) -> u32 {
+        Pool::vcpu_cpu(self, v)
+    }
+    fn deadline(&self, v: u32) -> u64 {
+        Pool::deadline(self, v)
+    }
+    fn vm_stat(&self, vm: u32) -> Option<VmStat> {
+        Pool::vm_stat(self, vm)
+    }
+    fn ledger(&self) -> Ledger {
+        Pool::ledger(self)
+    }
+    fn check(&self) -> Result<(), String> {
+        Pool::check(self)
+    }
+    fn bytes(&self) -> &[u8] {
+        Pool::bytes(self)
+    }
+    fn wait_bound(&self) -> u64 {
+        Pool::wait_bound(self)
+    }
+    fn cpu_timer(&self, cpu: u32) -> u64 {
+        Pool::cpu_timer(self, cpu)
+    }
+    fn pool_timer(&self) -> u64 {
+        Pool::pool_timer(self)
+    }
+}
+
+/// Makes pools of a policy, by its name.
+pub type Maker = Box<dyn Fn(&str) -> Result<Box<dyn Core>>>;
+
+/// Pools of the linked core, or of the shared library at `path`.
+pub fn maker(path: Option<&Path>) -> Result<Maker> {
+    let Some(path) = path else {
+        return Ok(Box::new(|policy| Ok(Box::new(Pool::new(policy).with_context(|| format!("policy {policy:?}"))?))));
+    };
+    let library = Rc::new(Library::open(path)?);
+    Ok(Box::new(move |policy| Ok(Box::new(Loaded::new(&library, policy)?))))
+}
+
+type Raw = *mut u64;
+
+/// Entry points of `policy/core/native.c` in a shared library.
+struct Library {
+    size: unsafe extern "C" fn() -> usize,
+    init: unsafe extern "C" fn(Raw, u32) -> c_int,
+    op: unsafe extern "C" fn(Raw, *const Op, *mut Res) -> c_int,
+    check: unsafe extern "C" fn(Raw, *mut c_char, usize) -> c_int,
+    by_index: [unsafe extern "C" fn(Raw, u32) -> u32; 3],
+    credit: unsafe extern "C" fn(Raw, u32) -> i32,
+    times: [unsafe extern "C" fn(Raw, u32) -> u64; 2],
+    vm_stat: unsafe extern "C" fn(Raw, u32, *mut VmStat) -> c_int,
+    ledger: unsafe extern "C" fn(Raw, *mut [i64; 4]),
+    wait_bound: unsafe extern "C" fn(Raw) -> u64,
+    /// Keeps the code mapped.
+    _library: libloading::Library,
+}
+
+impl Library {
+    fn open(path: &Path) -> Result<Self> {
+        let name = || path.display().to_string();
+        // The library has no constructors, and every entry point the signature of takt_policy's declarations.
+        unsafe {
+            let l = libloading::Library::new(path).with_context(name)?;
+            Ok(Self {
+                size: *l.get(b"takt_pool_size").with_context(name)?,
+                init: *l.get(b"takt_pool_init").with_context(name)?,
+                op: *l.get(b"takt_pool_op").with_context(name)?,
+                check: *l.get(b"takt_pool_check").with_context(name)?,
+                by_index: [
+                    *l.get(b"takt_pool_state").with_context(name)?,
+                    *l.get(b"takt_pool_class").with_context(name)?,
+                    *l.get(b"takt_pool_vcpu_cpu").with_context(name)?,
+                ],
+                credit: *l.get(b"takt_pool_credit").with_context(name)?,
+                times: [
+                    *l.get(b"takt_pool_deadline").with_context(name)?,
+                    *l.get(b"takt_pool_cpu_timer").with_context(name)?,
+                ],
+                vm_stat: *l.get(b"takt_pool_vm_stat").with_context(name)?,
+                ledger: *l.get(b"takt_pool_ledger").with_context(name)?,
+                wait_bound: *l.get(b"takt_pool_wait_bound").with_context(name)?,
+                _library: l,
+            })
+        }
+    }
+}
+
+/// A pool of a shared library.
+pub struct Loaded {
+    library: Rc<Library>,
+    memory: Box<[u64]>,
+    seq: u64,
+}
+
+impl Loaded {
+    fn new(library: &Rc<Library>, policy: &str) -> Result<Self> {
+        let id = takt_policy::policies().into_iter().find(|p| p.name == policy);
+        let id = id.with_context(|| format!("policy {policy:?}"))?.id;
+        let words = unsafe { (library.size)() }.div_ceil(8);
+        let mut memory = vec![0u64; words].into_boxed_slice();
+        let ret = unsafe { (library.init)(memory.as_mut_ptr(), id) };
+        ensure!(ret == 0, "policy {policy:?} of the library: error {ret}");
+        Ok(Self { library: library.clone(), memory, seq: 0 })
+    }
+
+    /// The library takes `const` pointers where it only reads.
+    fn raw(&self) -> Raw {
+        self.memory.as_ptr().cast_mut()
+    }
+}
+
+impl Core for Loaded {
+    fn op(&mut self, mut op: Op) -> Res {
+        self.seq += 1;
+        op.seq = self.seq;
+        let mut res = Res::default();
+        unsafe { (self.library.op)(self.memory.as_mut_ptr(), &op, &mut res) };
+        res
+    }
+    fn state(&self, v: u32) -> State {
+        use State::*;
+        let all = [Absent, Blocked, Queued, Picked, Running, PutPending, Paused, Parked];
+        all[unsafe { (self.library.by_index[0])(self.raw(), v) } as usize % all.len()]
+    }
+    fn class(&self, v: u32) -> Class {
+        Class::ALL[unsafe { (self.library.by_index[1])(self.raw(), v) } as usize % Class::ALL.len()]
+    }
+    fn credit(&self, v: u32) -> i32 {
+        unsafe { (self.library.credit)(self.raw(), v) }
+    }
+    fn vcpu_cpu(&self, v: u32) -> u32 {
+        unsafe { (self.library.by_index[2])(self.raw(), v) }
+    }
+    fn deadline(&self, v: u32) -> u64 {
+        unsafe { (self.library.times[0])(self.raw(), v) }
+    }
+    fn vm_stat(&self, vm: u32) -> Option<VmStat> {
+        let mut s = VmStat::default();
+        (unsafe { (self.library.vm_stat)(self.raw(), vm, &mut s) } == 0).then_some(s)
+    }
+    fn ledger(&self) -> Ledger {
+        let mut l = [0; 4];
+        unsafe { (self.library.ledger)(self.raw(), &mut l) };
+        Ledger { given: l[0], burned: l[1], clipped: l[2], total: l[3] }
+    }
+    fn check(&self) -> Result<(), String> {
+        let mut msg = [0 as c_char; 256];
+        if unsafe { (self.library.check)(self.raw(), msg.as_mut_ptr(), msg.len()) } == 0 {
+            return Ok(());
+        }
+        Err(unsafe { CStr::from_ptr(msg.as_ptr()) }.to_string_lossy().into_owned())
+    }
+    fn bytes(&self) -> &[u8] {
+        let size = unsafe { (self.library.size)() };
+        unsafe { std::slice::from_raw_parts(self.memory.as_ptr().cast(), size) }
+    }
+    fn wait_bound(&self) -> u64 {
+        unsafe { (self.library.wait_bound)(self.raw()) }
+    }
+    fn cpu_timer(&self, cpu: u32) -> u64 {
+        unsafe { (self.library.times[1])(self.raw(), cpu) }
+    }
+    fn pool_timer(&self) -> u64 {
+        // The field behind the outputs: see OUTPUTS in run.rs.
+        self.memory[crate::run::OUTPUTS / 8]
+    }
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Operation logs in files: a header of 64 bytes, then records of 104 bytes, all little-endian (docs/conformance.md).
+
+use anyhow::{Context, Result, bail, ensure};
+use std::path::Path;
+use takt_policy::{Op, OpCode, Record, Res};
+
+/// First bytes of a log.
+pub const MAGIC: [u8; 8] = *b"TAKTLOG\x1a";
+/// Version of the format that this build reads and writes.
+pub const VERSION: u32 = 1;
+
+const HEADER: usize = 64;
+const RECORD: usize = 104;
+const NAME: usize = 24;
+
+/// A log with what is needed to replay it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogFile {
+    pub policy: String,
+    /// Bytes of a pool where the log was made; another size is another core.
+    pub pool_size: u64,
+    /// [`crate::hash`] of the final pool; 0 = not recorded.
+    pub pool_hash: u64,
+    pub records: Vec<Record>,
+}
+
+impl LogFile {
+    /// The file's bytes. Fails if the policy's name is too long.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        let name = self.policy.as_bytes();
+        ensure!(name.len() <= NAME, "policy name {:?} is longer than {NAME} bytes", self.policy);
+        let mut b = Vec::with_capacity(HEADER + RECORD * self.records.len());
+        b.extend(MAGIC);
+        b.extend(VERSION.to_le_bytes());
+        b.extend((RECORD as u32).to_le_bytes());
+        b.extend(self.pool_size.to_le_bytes());
+        b.extend(self.pool_hash.to_le_bytes());
+        b.extend((self.records.len() as u64).to_le_bytes());
+        b.extend(name);
+        b.resize(HEADER, 0);
+        self.records.iter().for_each(|r| put_record(&mut b, r));
+        Ok(b)
+    }
+
+    /// Reads a whole file. Fails on anything but a complete log of this version without gaps.
+    pub fn from_bytes(b: &[u8]) -> Result<Self> {
+        ensure!(b.len() >= 8 && b[..8] == MAGIC, "not a Takt log: the first bytes are not {MAGIC:02x?}");
+        ensure!(b.len() >= HEADER, "truncated: {} bytes, the header has {HEADER}", b.len());
+        let mut r = Reader(&b[8..]);
+        let (version, size) = (r.u32(), r.u32());
+        ensure!(version == VERSION, "log version {version}, this build reads version {VERSION}");
+        ensure!(size as usize == RECORD, "record size {size}, expected {RECORD}");
+        let (pool_size, pool_hash, count) = (r.u64(), r.u64(), r.u64());
+        let name = &r.0[..NAME];
+        let name = &name[..name.iter().position(|&c| c == 0).unwrap_or(NAME)];
+        let policy = std::str::from_utf8(name).context("the policy's name is not text")?.to_string();
+        let body = &b[HEADER..];
+        let want = usize::try_from(count).ok().and_then(|n| n.checked_mul(RECORD));
+        match want {
+            Some(n) if n == body.len() => {}
+            Some(n) if n < body.len() => bail!("{} bytes after the {count} records of the header", body.len() - n),
+            _ => bail!("truncated: {} of {count} records", body.len() / RECORD),
+        }
+        let mut records = Vec::with_capacity(body.len() / RECORD);
+        for (i, chunk) in (1..).zip(body.chunks_exact(RECORD)) {
+            let rec = get_record(chunk);
+            ensure!(rec.op.seq == i, "record {i}: sequence gap: seq {}, expected {i}", rec.op.seq);
+            ensure!(OpCode::from_u16(rec.op.op).is_some(), "record {i}: unknown operation {}", rec.op.op);
+            records.push(rec);
+        }
+        Ok(Self { policy, pool_size, pool_hash, records })
+    }
+}
+
+/// Reads the log in a file; the error names the file.
+pub fn read_log(path: &Path) -> Result<LogFile> {
+    let bytes = std::fs::read(path).with_context(|| path.display().to_string())?;
+    LogFile::from_bytes(&bytes).with_context(|| path.display().to_string())
+}
+
+/// Writes a log to a file, through a temporary one beside it, so that no partial log is left.
+pub fn write_log(path: &Path, log: &LogFile) -> Result<()> {
+    let bytes = log.to_bytes()?;
+    let part = path.with_extension("part");
+    std::fs::write(&part, bytes).and_then(|()| std::fs::rename(&part, path)).with_context(|| path.display().to_string())
+}
+
+fn put_record(b: &mut Vec<u8>, r: &Record) {
+    let (op, res) = (&r.op, &r.res);
+    b.extend(op.seq.to_le_bytes());
+    b.extend(op.now.to_le_bytes());
+    [op.op, op.cpu, op.vcpu, op.vm].iter().for_each(|x| b.extend(x.to_le_bytes()));
+    op.arg.iter().for_each(|x| b.extend(x.to_le_bytes()));
+    b.extend(res.ret.to_le_bytes());
+    b.extend(res.next.to_le_bytes());
+    [res.slice, res.kick, res.armed, res.cpu_timer, res.pool_timer].iter().for_each(|x| b.extend(x.to_le_bytes()));
+}
+
+fn get_record(b: &[u8]) -> Record {
+    let mut r = Reader(b);
+    let (seq, now) = (r.u64(), r.u64());
+    let (op, cpu, vcpu, vm) = (r.u16(), r.u16(), r.u16(), r.u16());
+    let arg = [r.u64(), r.u64(), r.u64(), r.u64()];
+    let (ret, next) = (r.u32() as i32, r.u32());
+    let (slice, kick, armed, cpu_timer, pool_timer) = (r.u64(), r.u64(), r.u64(), r.u64(), r.u64());
+    Record {
+        op: Op { seq, now, op, cpu, vcpu, vm, arg },
+        res: Res { ret, next, slice, kick, armed, cpu_timer, pool_timer },
+    }
+}
+
+/// Little-endian fields of a buffer whose length was checked.
+struct Reader<'a>(&'a [u8]);
+
+impl Reader<'_> {
+    fn take<const N: usize>(&mut self) -> [u8; N] {
+        let mut x = [0; N];
+        x.copy_from_slice(&self.0[..N]);
+        self.0 = &self.0[N..];
+        x
+    }
+    fn u16(&mut self) -> u16 {
+        u16::from_le_bytes(self.take())
+    }
+    fn u32(&mut self) -> u32 {
+        u32::from_le_bytes(self.take())
+    }
+    fn u64(&mut self) -> u64 {
+        u64::from_le_bytes(self.take())
+    }
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Drives a core with a model host under every check, and replays logs.
+
+use crate::checker::{Checker, Limits};
+use crate::core::Core;
+use crate::host::{Host, Mode, SKEW, Shape};
+use crate::log::LogFile;
+use crate::summary::name;
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use takt_policy::{OpCode, Pool, Record, State};
+
+/// Size of `struct takt_out`, the first field of a pool: what the last operation asked of its host.
+pub(crate) const OUTPUTS: usize = 32;
+/// `now` and `seq` of `struct takt_pool`: every operation advances them, also one that is refused.
+const CLOCK: std::ops::Range<usize> = OUTPUTS + 8..OUTPUTS + 24;
+
+/// Whether two pools differ at most in what a refused operation may change: outputs, time and sequence number.
+pub fn same_but_outputs(a: &[u8], b: &[u8]) -> bool {
+    a.len() == b.len() && a[OUTPUTS..CLOCK.start] == b[OUTPUTS..CLOCK.start] && a[CLOCK.end..] == b[CLOCK.end..]
+}
+
+/// FNV-1a over the bytes of a pool; the same on every machine.
+pub fn hash(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, &b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3))
+}
+
+/// Repeats a log natively. The hash of the final pool, or the first record whose outcome differs.
+pub fn replay(log: &LogFile) -> Result<u64> {
+    let mut pool = Pool::new(&log.policy).with_context(|| format!("unknown policy {:?}", log.policy))?;
+    let size = pool.bytes().len() as u64;
+    ensure!(log.pool_size == size, "the log's pool has {} bytes, this build's {size}: another core", log.pool_size);
+    for r in &log.records {
+        let res = pool.op(r.op);
+        if res != r.res {
+            let op = OpCode::from_u16(r.op.op).map_or("unknown operation", name);
+            bail!("record {}: {op} gives {res:?}, logged {:?}", r.op.seq, r.res);
+        }
+    }
+    let got = hash(pool.bytes());
+    ensure!(
+        log.pool_hash == 0 || log.pool_hash == got,
+        "the final pool differs: {got:#x}, logged {:#x}",
+        log.pool_hash
+    );
+    Ok(got)
+}
+
+/// What a run has seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    pub operations: u64,
+    pub refused: u64,
+    /// Refused ones whose pool was compared byte by byte.
+    pub compared: u64,
+    /// Times all invariants were checked.
+    pub checks: u64,
+}
+
+/// A core, a host and the judges between them.
+pub struct Run {
+    pub core: Box<dyn Core>,
+    pub checker: Checker,
+    pub stats: Stats,
+    host: Host,
+    mode: Mode,
+    check_every: u64,
+    widest: u64,
+}
+
+impl Run {
+    /// A run on a fresh pool. Invariants are checked at every `check_every`-th step.
+    pub fn new(core: Box<dyn Core>, seed: u64, shape: Shape, mode: Mode, check_every: u64) -> Self {
+        let limits = match mode {
+            Mode::Chaos => Limits { skew: SKEW, ..Limits::default() },
+            Mode::Faithful => Limits { late: Some(0), limbo: Some(0), ..Limits::default() },
+        };
+        let host = Host::new(seed, shape, mode);
+        Self { core, checker: Checker::new(limits), stats: Stats::default(), host, mode, check_every, widest: 0 }
+    }
+
+    /// One operation under all checks.
+    pub fn step(&mut self) -> Result<Record> {
+        let mut op = self.host.next(self.core.as_ref(), &self.checker);
+        let refuses = self.checker.model().verdict(&op).refuses();
+        let before = refuses.then(|| self.core.bytes().to_vec());
+        let res = self.core.op(op);
+        self.stats.operations += 1;
+        op.seq = self.stats.operations;
+        let record = Record { op, res };
+        self.checker.step(&record)?;
+        self.host.observe(&op, &res);
+        self.stats.refused += u64::from(res.ret != 0);
+        if let Some(before) = before {
+            self.stats.compared += 1;
+            ensure!(same_but_outputs(&before, self.core.bytes()), "refused and changed the pool: {record:?}");
+        }
+        self.agree(op.vcpu.into(), &record)?;
+        self.agree(res.next, &record)?;
+        if self.stats.operations % self.check_every == 0 {
+            self.stats.checks += 1;
+            self.core.check().map_err(|e| anyhow!("invariant: {e}, after {record:?}"))?;
+            let l = self.core.ledger();
+            ensure!(l.total == l.given - l.burned - l.clipped, "ledger: {l:?}, after {record:?}");
+            (0..takt_policy::NVCPU).try_for_each(|v| self.agree(v, &record))?;
+        }
+        if self.mode == Mode::Faithful && self.stats.operations % 64 == 0 {
+            // The bound grows with the population; what began to wait under a wider one may keep to that.
+            self.widest = self.widest.max(self.core.wait_bound());
+            self.checker.limits.wait = Some(self.widest);
+        }
+        Ok(record)
+    }
+
+    /// The pool holds the state that the log implies.
+    fn agree(&self, v: u32, record: &Record) -> Result<()> {
+        let (inside, outside) = (self.core.state(v), self.checker.model().state(v));
+        let same = inside == outside || inside == State::Parked && outside == State::Queued;
+        ensure!(same, "VCPU {v} is {inside:?}, by the log {outside:?}, after {record:?}");
+        Ok(())
+    }
+
+    /// Many steps; the records if they are wanted.
+    pub fn steps(&mut self, n: u64, keep: bool) -> Result<Vec<Record>> {
+        let mut records = Vec::new();
+        for _ in 0..n {
+            let r = self.step()?;
+            if keep {
+                records.push(r);
+            }
+        }
+        Ok(records)
+    }
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A million random operations, natively, under all policies and every check.
+
+use takt_conformance::{Mode, Run, Shape, maker};
+
+/// Per policy, shape and mode; with three policies and four shapes 1.2 million operations.
+const OPERATIONS: u64 = 50_000;
+
+/// Invariants after each step on pools of up to 8 PCPUs, after each 8th on the big one.
+fn run(policy: &str, shape: Shape, mode: Mode, seed: u64) {
+    let make = maker(None).expect("native core");
+    let every = if shape.cpus > 8 { 8 } else { 1 };
+    let mut run = Run::new(make(policy).expect("policy"), seed, shape, mode, every);
+    if let Err(e) = run.steps(OPERATIONS, false) {
+        panic!("{policy}, {shape:?}, {mode:?}, seed {seed}: {e:#}");
+    }
+    if mode == Mode::Chaos {
+        assert!(run.stats.compared > OPERATIONS / 30, "too few forbidden operations: {:?}", run.stats);
+    }
+    run.checker.finish().expect("sane counts");
+}
+
+fn all(mode: Mode, seed: u64) {
+    for policy in takt_policy::policies() {
+        for shape in Shape::ALL {
+            run(policy.name, shape, mode, seed);
+        }
+    }
+}
+
+#[test]
+fn chaotic_hosts() {
+    all(Mode::Chaos, 1);
+}
+
+#[test]
+fn faithful_hosts() {
+    all(Mode::Faithful, 2);
+}
