@@ -36,7 +36,7 @@ impl Rng {
 
     /// Uniform in `0..n`; 0 if `n` is 0.
     pub fn below(&mut self, n: u64) -> u64 {
-        (u128::from(self.0.next_u64()) * u128::from(n) >> 64) as u64
+        ((u128::from(self.0.next_u64()) * u128::from(n)) >> 64) as u64
     }
 
     /// Uniform in `0.0..1.0`.

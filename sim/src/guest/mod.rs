@@ -61,8 +61,6 @@ impl Thread {
 }
 
 pub struct Vcpu {
-    /// Index of the VM in the pool.
-    pub vm: u32,
     pub state: Host,
     /// The guest idles: not runnable until the next interrupt.
     pub idle: bool,
