@@ -41,6 +41,8 @@ pub enum What {
     Call,
     /// The next packet of stream `arg` is due in its guest.
     Stream,
+    /// A job of periodic task `arg` is released.
+    Release,
     /// Moderated interrupt of NIC queue `arg`.
     Nic,
     /// What PCPU `arg` works on is complete.
@@ -57,9 +59,14 @@ impl What {
     fn order(self) -> Order {
         match self {
             What::Resched | What::Slice => Order::Schedule,
-            What::Start | What::House | What::Call | What::Stream | What::Nic | What::Done | What::Switched => {
-                Order::Event
-            }
+            What::Start
+            | What::House
+            | What::Call
+            | What::Stream
+            | What::Release
+            | What::Nic
+            | What::Done
+            | What::Switched => Order::Event,
             _ => Order::Timer,
         }
     }

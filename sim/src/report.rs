@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! From a machine that has run to its result.
 
+use crate::guest::periodic::Task;
 use crate::machine::{Machine, Vm};
 use crate::observe::{CLASSES, Hist, Trace, TraceVcpu, VcpuMetrics};
-use crate::result::{Drops, HostResult, RunResult, TxResult, VcpuResult, VmResult, VoipResult, WaitStat};
+use crate::result::{
+    Drops, HostResult, PeriodicResult, RunResult, TxResult, VcpuResult, VmResult, VoipResult, WaitStat,
+};
 use crate::rng::{Purpose, Rng};
 use crate::{Workload, voip};
 use std::collections::BTreeMap;
@@ -69,6 +72,7 @@ impl Machine<'_> {
             wait: waits(metrics),
             vcpus: self.vcpu_results(vm),
             voip: self.voip_result(id as u32),
+            periodic: self.periodic_result(vm),
             tx: self.tx_result(id as u32),
             drops: Drops { nic: drops.nic, rx: drops.rx, tx: drops.tx },
         }
@@ -91,6 +95,16 @@ impl Machine<'_> {
             c.record.result(c.id, bpl, noise)
         });
         voip::summary(results.collect(), &calls().map(|(_, c)| &c.record).collect::<Vec<_>>())
+    }
+
+    fn periodic_result(&self, vm: &Vm) -> Option<PeriodicResult> {
+        let vcpus = vm.first..vm.first + vm.vcpus;
+        let tasks = self.tasks.iter().filter(|t| vcpus.contains(&t.vcpu));
+        let sum = |sum: Option<PeriodicResult>, t: &Task| {
+            let s = sum.unwrap_or_default();
+            Some(PeriodicResult { jobs: s.jobs + t.done, missed: s.missed + t.missed + t.overdue(self.now) })
+        };
+        tasks.fold(None, sum)
     }
 
     fn tx_result(&self, vm: u32) -> Option<TxResult> {

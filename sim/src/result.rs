@@ -28,7 +28,7 @@ pub struct VmResult {
     pub name: String,
     /// "host" (Dom0) or "guest".
     pub kind: String,
-    /// Type of the workload: "hog", "voip", "stream", "idle"; "dom0" for Dom0.
+    /// Type of the workload: "hog", "voip", "stream", "periodic", "idle"; "dom0" for Dom0.
     pub workload: String,
     pub weight: u64,
     /// Time its VCPUs held a PCPU, ns.
@@ -50,6 +50,8 @@ pub struct VmResult {
     pub vcpus: Vec<VcpuResult>,
     /// Only for VoIP servers.
     pub voip: Option<VoipResult>,
+    /// Only for VMs with periodic tasks.
+    pub periodic: Option<PeriodicResult>,
     /// Only for VMs that send packets: gaps between them as netback sees them.
     pub tx: Option<TxResult>,
     pub drops: Drops,
@@ -117,6 +119,15 @@ pub struct CallResult {
     pub mos: f64,
     /// PESQ stand-in: MOS + 0.04 with seeded noise, at most 4.5.
     pub pesq: f64,
+}
+
+/// The jobs of a VM's periodic tasks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PeriodicResult {
+    /// Jobs completed.
+    pub jobs: u64,
+    /// Jobs completed after their deadline, and those still incomplete past it at the end.
+    pub missed: u64,
 }
 
 /// Packets a VM sent, at netback's transmit side.

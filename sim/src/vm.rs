@@ -34,11 +34,13 @@ pub enum Workload {
     Voip { calls: u32 },
     /// A sender on a timer of its own: every `period` a burst of `burst` packets, `gap` apart; `work` per packet.
     Stream { period: u64, burst: u32, gap: u64, work: u64 },
+    /// On each VCPU a task with a job of `work` every `period`, due by the next; all tasks of a scenario begin together.
+    Periodic { period: u64, work: u64 },
     /// Nothing but the kernel's own wakes.
     Idle,
 }
 
-const WORKLOADS: &str = "hog, voip, stream, idle";
+const WORKLOADS: &str = "hog, voip, stream, periodic, idle";
 
 impl Workload {
     fn named(name: &str) -> Result<Self> {
@@ -46,6 +48,7 @@ impl Workload {
             "hog" => Workload::Hog { threads: None },
             "voip" => Workload::Voip { calls: 90 },
             "stream" => Workload::Stream { period: 70_000_000, burst: 1, gap: 0, work: 20_000 },
+            "periodic" => Workload::Periodic { period: 20_000_000, work: 5_000_000 },
             "idle" => Workload::Idle,
             _ => bail!("unknown workload '{name}'; allowed: {WORKLOADS}"),
         })
@@ -57,6 +60,7 @@ impl Workload {
             Workload::Hog { .. } => "hog",
             Workload::Voip { .. } => "voip",
             Workload::Stream { .. } => "stream",
+            Workload::Periodic { .. } => "periodic",
             Workload::Idle => "idle",
         }
     }
@@ -66,6 +70,7 @@ impl Workload {
             Workload::Hog { .. } => "type, threads",
             Workload::Voip { .. } => "type, calls",
             Workload::Stream { .. } => "type, period, burst, gap, work",
+            Workload::Periodic { .. } => "type, period, work",
             Workload::Idle => "type",
         }
     }
@@ -77,6 +82,8 @@ impl Workload {
             (Workload::Stream { period, .. }, "period") => *period = keys::time(value, 10_000, 10_000_000_000)?,
             (Workload::Stream { burst, .. }, "burst") => *burst = keys::count(value, 1, 1_000)?,
             (Workload::Stream { gap, .. }, "gap") => *gap = keys::time(value, 0, 1_000_000_000)?,
+            (Workload::Periodic { period, .. }, "period") => *period = keys::time(value, 10_000, 10_000_000_000)?,
+            (Workload::Periodic { work, .. }, "work") => *work = keys::time(value, 1_000, 10_000_000_000)?,
             (Workload::Stream { work, .. }, "work") => *work = keys::time(value, 0, 1_000_000_000)?,
             _ => bail!("unknown key; allowed: {}", self.keys()),
         }

@@ -66,6 +66,7 @@ impl Machine<'_> {
                     Body::Spin => bit == OTHER,
                     Body::Serve(_) | Body::Netback(_) => bit == NET,
                     Body::Send(stream) => bit == OTHER && self.net.streams[stream as usize].due > 0,
+                    Body::Periodic(task) => bit == OTHER && self.tasks[task as usize].waiting > 0,
                     Body::Jobs(_) => bit == OTHER && thread.jobs > 0,
                 };
                 if woken {

@@ -2,6 +2,7 @@
 //! A VCPU with the guest kernel on it: threads by fixed priority, interrupts before threads, a tick that stops when idle.
 
 mod kernel;
+pub mod periodic;
 mod work;
 
 use crate::engine::{NEVER, Timer};
@@ -32,6 +33,8 @@ pub enum Body {
     Netback(u32),
     /// Sends the packets that are due of stream `.0`.
     Send(u32),
+    /// Jobs of periodic task `.0`.
+    Periodic(u32),
     /// Timers and daemons: jobs of `.0` ns.
     Jobs(u64),
 }

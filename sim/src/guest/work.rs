@@ -16,6 +16,10 @@ impl Machine<'_> {
                 let stream = &self.net.streams[s as usize];
                 (stream.due > 0).then_some(stream.work)
             }
+            Body::Periodic(n) => {
+                let task = &self.tasks[n as usize];
+                (task.waiting > 0).then_some(task.work)
+            }
             Body::Jobs(cost) => (thread.jobs > 0).then_some(cost),
         };
         let Some(cost) = cost else { return false };
@@ -34,6 +38,7 @@ impl Machine<'_> {
             Body::Serve(vif) => self.served(vif, cpu),
             Body::Netback(q) => self.netback_done(q, cpu),
             Body::Send(s) => self.sent(s, cpu),
+            Body::Periodic(n) => self.job_done(n),
             Body::Jobs(_) => thread.jobs -= 1,
         }
     }

@@ -11,6 +11,7 @@ mod setup;
 use crate::constants::Constants;
 use crate::engine::{Entry, Queue, Timer, What};
 use crate::guest::Vcpu;
+use crate::guest::periodic::Task;
 use crate::net::{House, Net};
 use crate::observe::Observe;
 use crate::rng::Rng;
@@ -66,6 +67,8 @@ pub(crate) struct Machine<'a> {
     /// Per VCPU; `None` = no wakes of its own.
     pub house: Vec<Option<House>>,
     pub starts: Vec<Rng>,
+    /// Periodic tasks.
+    pub tasks: Vec<Task>,
     /// Run clocks of the last-level caches, ns.
     pub llc_run: Vec<u64>,
     pub net: Net,
@@ -166,6 +169,7 @@ impl Machine<'_> {
             What::Switched => self.switched(n),
             What::Call => self.call_packet(n),
             What::Stream => self.stream_due(n),
+            What::Release => self.release(n),
             What::House => self.housekeeping(n),
             What::Nic => self.nic_fires(n),
             What::Monitor => self.monitor_report(),
@@ -187,6 +191,7 @@ impl Machine<'_> {
             v.work = 0;
             v.cold = 0;
         }
+        self.tasks.iter_mut().for_each(Task::reset);
         self.net.drops.fill(Default::default());
         self.observe.reset(self.now);
     }

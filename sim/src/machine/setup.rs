@@ -3,6 +3,7 @@
 
 use super::{Counters, Machine, Vm, Watch, pin};
 use crate::engine::{Queue, Timer, What};
+use crate::guest::periodic::Task;
 use crate::guest::{Body, OTHER, Thread, Vcpu};
 use crate::net::{Call, House, Net, Netback, Ring, Stream, Template, Vif};
 use crate::observe::Observe;
@@ -51,6 +52,7 @@ impl<'a> Machine<'a> {
             vms: Vec::new(),
             house: Vec::new(),
             starts: Vec::new(),
+            tasks: Vec::new(),
             llc_run: vec![0; m.pcpus.div_ceil(m.llc) as usize],
             net: Net { napi: c.napi, ..Net::default() },
             watches: Vec::new(),
@@ -134,10 +136,9 @@ impl<'a> Machine<'a> {
     }
 
     fn add_house(&mut self, v: u32, rate: u64, cost: u64) {
-        if rate > 0 {
+        if let Some(mean) = 1_000_000_000_000u64.checked_div(rate) {
             self.add_thread(v, Body::Jobs(cost), PRIO_JOBS, false);
-            let rng = Rng::new(self.seed, Purpose::House, v);
-            self.house[v as usize] = Some(House { rng, mean: 1_000_000_000_000 / rate });
+            self.house[v as usize] = Some(House { rng: Rng::new(self.seed, Purpose::House, v), mean });
         }
     }
 
@@ -175,6 +176,12 @@ impl<'a> Machine<'a> {
                 self.net.streams.push(Stream { vif, flow: 0, period, burst, gap, work, rest, begin, due, sequence });
                 self.add_thread(first, Body::Send(s), PRIO_NET, false);
                 self.add_watch(vm, spec)?;
+            }
+            Workload::Periodic { period, work } => {
+                for v in first..first + spec.vcpus {
+                    self.add_thread(v, Body::Periodic(self.tasks.len() as u32), PRIO_NET, false);
+                    self.tasks.push(Task::new(v, period, work));
+                }
             }
             Workload::Idle => (0..spec.vcpus).for_each(|n| self.add_house(first + n, self.c.idle_hz, self.c.idle_job)),
         }
@@ -258,6 +265,10 @@ impl<'a> Machine<'a> {
             stream.begin = self.now + SETTLE;
             self.net.flows.push(Template::new(self.net.vifs[stream.vif as usize].vm, stream.flow));
             self.queue.push(stream.begin, What::Stream, n);
+        }
+        for (n, task) in self.tasks.iter_mut().enumerate() {
+            task.begin(self.now + SETTLE);
+            self.queue.push(self.now + SETTLE, What::Release, n as u32);
         }
         self.queue.push(self.now + REPORT_NS, What::Monitor, 0);
     }

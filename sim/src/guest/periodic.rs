@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Periodic tasks: a job of fixed length at every release, due by the next release. The first release of all is at the same time.
+
+use super::OTHER;
+use crate::engine::What;
+use crate::machine::Machine;
+
+#[derive(Clone, Debug, Default)]
+pub struct Task {
+    pub vcpu: u32,
+    /// ns
+    pub period: u64,
+    /// CPU time of a job, ns.
+    pub work: u64,
+    /// Deadline of the oldest job that is not complete, ns.
+    deadline: u64,
+    /// Jobs released and not complete.
+    pub waiting: u64,
+    /// Jobs completed in the measured window.
+    pub done: u64,
+    /// Of those, jobs completed after their deadline.
+    pub missed: u64,
+}
+
+impl Task {
+    pub fn new(vcpu: u32, period: u64, work: u64) -> Self {
+        Self { vcpu, period, work, ..Self::default() }
+    }
+
+    /// Releases begin at that time.
+    pub fn begin(&mut self, at: u64) {
+        self.deadline = at + self.period;
+    }
+
+    /// Figures start from nothing.
+    pub fn reset(&mut self) {
+        (self.done, self.missed) = (0, 0);
+    }
+
+    /// Jobs that the end of the run meets after their deadline.
+    pub fn overdue(&self, now: u64) -> u64 {
+        match now.checked_sub(self.deadline) {
+            Some(late) if self.waiting > 0 => (late / self.period + 1).min(self.waiting),
+            _ => 0,
+        }
+    }
+
+    fn complete(&mut self, now: u64) {
+        self.waiting -= 1;
+        self.done += 1;
+        self.missed += u64::from(now > self.deadline);
+        self.deadline += self.period;
+    }
+}
+
+impl Machine<'_> {
+    /// A job of task `n` is released in its guest.
+    pub(crate) fn release(&mut self, n: u32) {
+        let task = &mut self.tasks[n as usize];
+        task.waiting += 1;
+        self.queue.push(self.now + task.period, What::Release, n);
+        let v = task.vcpu;
+        let own = self.vcpus[v as usize].pcpu;
+        self.interrupt(v, OTHER, own);
+    }
+
+    /// A job of task `n` is complete.
+    pub(super) fn job_done(&mut self, n: u32) {
+        self.tasks[n as usize].complete(self.now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deadlines_are_the_next_release() {
+        let mut t = Task::new(0, 10, 3);
+        t.begin(100);
+        t.waiting = 3;
+        t.complete(110);
+        t.complete(121);
+        assert_eq!((t.done, t.missed), (2, 1));
+        assert_eq!((t.overdue(129), t.overdue(130), t.overdue(200)), (0, 1, 1));
+    }
+}
