@@ -116,7 +116,7 @@ impl State {
                 let ns = i128::from(units) * 1_000_000_000 / i128::from(interface.resolution)
                     + i128::from(interface.offset) * 1_000_000_000;
                 each(&Record {
-                    time: u64::try_from(ns).context("impossible time")?,
+                    time: i64::try_from(ns).ok().and_then(|ns| u64::try_from(ns).ok()).context("impossible time")?,
                     link: link(interface.link)?,
                     data: b.packet_data(),
                     len: b.origlen as usize,

@@ -81,6 +81,9 @@ fn files_that_are_no_captures_are_refused() {
     let mut noise = call().pcap(1)[..24].to_vec();
     noise.extend(Rng(5).bytes(5000));
     assert_refused(file(&noise).path(), "block 2");
+    let mut late = call().pcapng(1);
+    late[28 + 20 + 12..28 + 20 + 20].fill(0xff);
+    assert_refused(file(&late).path(), "impossible time");
     let mut huge = call().pcap(1)[..24].to_vec();
     huge.extend([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x70, 0, 0, 0, 0x70]);
     huge.resize(3_000_000, 0);

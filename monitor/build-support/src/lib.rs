@@ -5,6 +5,7 @@
 
 use anyhow::{Context, Result, bail, ensure};
 use std::ffi::OsStr;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -80,5 +81,6 @@ char _license[] __attribute__((section("license"), used)) = "GPL";
 pub fn skip(test: &str, reason: impl std::fmt::Display) {
     let ci = std::env::var("CI").is_ok_and(|v| v == "true");
     assert!(!ci, "{test}: may not be skipped when CI=true, but: {reason}");
-    println!("SKIPPED {test}: {reason}");
+    // Not eprintln!, which libtest would hide.
+    let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {reason:#}");
 }

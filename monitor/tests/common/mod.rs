@@ -232,5 +232,5 @@ pub fn sip_tester(test: &str, name: &str) -> Option<PathBuf> {
 pub fn skip(test: &str, reason: &str) {
     let ci = std::env::var("CI").is_ok_and(|v| v == "true");
     assert!(!ci, "{test}: may not be skipped when CI=true, but: {reason}");
-    println!("SKIPPED {test}: {reason}");
+    writeln!(std::io::stderr(), "SKIPPED {test}: {reason}").expect("stderr"); // past libtest, which would hide it
 }
