@@ -1,2 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-fn main() {}
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    takt::main(std::env::args_os())
+}

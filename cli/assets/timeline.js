@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// The scheduling timelines of a report: one canvas per policy, all showing the same span of time.
+"use strict";
+(() => {
+	const data = JSON.parse(document.getElementById("timeline-data").textContent);
+	const ROW = 22, GAP = 3, LEFT = 118, TOP = 24;
+	const CLASSES = ["real-time", "boost", "under", "over", "idle"];
+	const dark = matchMedia("(prefers-color-scheme: dark)");
+	const tip = document.createElement("div");
+	tip.className = "tip";
+	tip.setAttribute("role", "status");
+	document.body.append(tip);
+
+	const full = { from: 0, to: data.length };
+	let view = { ...full };
+	const css = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+	const time = ns => {
+		const a = Math.abs(ns);
+		const [div, unit] = a >= 1e6 ? [1e6, "ms"] : a >= 1e3 ? [1e3, "µs"] : [1, "ns"];
+		return (ns / div).toFixed(a >= 1e3 && a / div < 100 ? 2 : 0).replace(/\.?0+$/, m => (m[0] === "." ? "" : m)) + " " + unit;
+	};
+
+	// A flat list of [start since the last end, length, vcpu, class, wait before] becomes objects sorted by start.
+	const unpack = flat => {
+		const out = [];
+		let at = 0;
+		for (let i = 0; i < flat.length; i += 5) {
+			const from = at + flat[i], to = from + flat[i + 1];
+			out.push({ from, to, vcpu: flat[i + 2], class: flat[i + 3], wait: flat[i + 4] });
+			at = to;
+		}
+		return out;
+	};
+	const firstAfter = (list, t) => {
+		let lo = 0, hi = list.length;
+		while (lo < hi) {
+			const mid = (lo + hi) >> 1;
+			if (list[mid].to <= t) lo = mid + 1; else hi = mid;
+		}
+		return lo;
+	};
+
+	const lanes = data.policies.map(policy => {
+		const rows = policy.rows.map((flat, n) => ({ name: "PCPU " + n, list: unpack(flat), waits: false }));
+		// Beside the PCPUs: when the VCPUs that matter were ready and did not run.
+		for (const v of policy.watch) {
+			const list = [];
+			for (const row of rows) {
+				for (const s of row.list) {
+					if (!row.waits && s.vcpu === v && s.wait > 0) {
+						list.push({ from: Math.max(0, s.from - s.wait), to: s.from, vcpu: v, class: s.class, wait: s.wait });
+					}
+				}
+			}
+			list.sort((a, b) => a.from - b.from);
+			rows.push({ name: policy.vcpus[v].name + " waits", list, waits: true });
+		}
+		return { policy, rows, canvas: document.getElementById(policy.canvas) };
+	});
+
+	const colour = (lane, vcpu) => data.vms[lane.policy.vcpus[vcpu].vm].colour[dark.matches ? 1 : 0];
+
+	function draw(lane) {
+		const { canvas, rows } = lane, scale = devicePixelRatio || 1;
+		const width = canvas.clientWidth, height = TOP + rows.length * (ROW + GAP) + 4;
+		canvas.style.height = height + "px";
+		canvas.width = width * scale;
+		canvas.height = height * scale;
+		const g = canvas.getContext("2d");
+		g.scale(scale, scale);
+		g.font = "12px system-ui, sans-serif";
+		g.textBaseline = "middle";
+		const span = view.to - view.from, plot = width - LEFT;
+		const x = t => LEFT + (t - view.from) / span * plot;
+
+		const step = [1, 2, 5].flatMap(m => [...Array(10).keys()].map(e => m * 10 ** e)).sort((a, b) => a - b)
+			.find(s => s / span * plot >= 90) || 1e9;
+		g.fillStyle = css("--muted");
+		g.strokeStyle = css("--grid");
+		g.beginPath();
+		for (let t = Math.ceil(view.from / step) * step; t <= view.to; t += step) {
+			g.moveTo(x(t) + .5, TOP - 6);
+			g.lineTo(x(t) + .5, height);
+			g.textAlign = x(t) < LEFT + 20 ? "left" : x(t) > width - 30 ? "right" : "center";
+			g.fillText(time(t), x(t), 9);
+		}
+		g.stroke();
+
+		rows.forEach((row, n) => {
+			const y = TOP + n * (ROW + GAP);
+			g.textAlign = "right";
+			g.fillStyle = row.waits ? css("--bad") : css("--muted");
+			g.fillText(row.name.length > 17 ? row.name.slice(0, 16) + "…" : row.name, LEFT - 10, y + ROW / 2);
+			g.globalAlpha = .45;
+			g.fillStyle = css("--grid");
+			g.fillRect(LEFT, y, plot, ROW);
+			g.globalAlpha = 1;
+			g.save();
+			g.beginPath();
+			g.rect(LEFT, y, plot, ROW);
+			g.clip();
+			for (let i = firstAfter(row.list, view.from); i < row.list.length && row.list[i].from < view.to; i++) {
+				const s = row.list[i], a = x(s.from), w = Math.max(x(s.to) - a, .6);
+				const rt = s.class === 0;
+				g.fillStyle = row.waits ? css("--bad") : colour(lane, s.vcpu);
+				g.globalAlpha = row.waits ? .85 : rt || data.vms[lane.policy.vcpus[s.vcpu].vm].bold ? 1 : .55;
+				g.fillRect(a, y, w > 3 ? w - .5 : w, ROW);
+				g.globalAlpha = 1;
+				if (rt && !row.waits) {
+					g.fillStyle = css("--ink");
+					g.fillRect(a, y, w, 4);
+				}
+				if (w > 46 && !row.waits) {
+					g.fillStyle = dark.matches ? "#0d1017" : "#ffffff";
+					g.textAlign = "left";
+					g.fillText(lane.policy.vcpus[s.vcpu].name, Math.max(a, LEFT) + 5, y + ROW / 2 + 2, Math.max(10, w - 10));
+				}
+			}
+			g.restore();
+		});
+	}
+
+	let queued = false;
+	const redraw = () => {
+		if (queued) return;
+		queued = true;
+		requestAnimationFrame(() => { queued = false; lanes.forEach(draw); });
+	};
+	const show = (from, to) => {
+		const span = Math.min(Math.max(to - from, 2000), full.to - full.from);
+		from = Math.min(Math.max(from, full.from), full.to - span);
+		view = { from, to: from + span };
+		redraw();
+	};
+	const zoom = (factor, at) => show(at - (at - view.from) * factor, at + (view.to - at) * factor);
+	const middle = () => (view.from + view.to) / 2;
+
+	function hit(lane, e) {
+		const box = lane.canvas.getBoundingClientRect();
+		const px = e.clientX - box.left, row = lane.rows[Math.floor((e.clientY - box.top - TOP) / (ROW + GAP))];
+		if (!row || px < LEFT) return null;
+		const per = (view.to - view.from) / (box.width - LEFT), t = view.from + (px - LEFT) * per;
+		const found = row.list[firstAfter(row.list, t - 2 * per)];
+		return found && found.from <= t + 2 * per ? { row, s: found } : null;
+	}
+
+	function describe(lane, e) {
+		const found = hit(lane, e);
+		tip.style.visibility = found ? "visible" : "hidden";
+		if (!found) return;
+		const { row, s } = found, v = lane.policy.vcpus[s.vcpu];
+		tip.replaceChildren();
+		const lines = row.waits
+			? [v.name, "ready but not running for " + time(s.wait), "from " + time(s.from) + " to " + time(s.to)]
+			: [v.name + " · " + CLASSES[s.class], "runs " + time(s.to - s.from) + " from " + time(s.from),
+				s.wait ? "after waiting " + time(s.wait) : ""];
+		lines.filter(Boolean).forEach((text, i) => {
+			const line = document.createElement(i ? "div" : "b");
+			line.textContent = text;
+			tip.append(line);
+		});
+		tip.style.left = Math.min(e.clientX + 14, innerWidth - tip.offsetWidth - 8) + "px";
+		tip.style.top = Math.min(e.clientY + 14, innerHeight - tip.offsetHeight - 8) + "px";
+	}
+
+	for (const lane of lanes) {
+		const c = lane.canvas;
+		const at = e => view.from + (e.clientX - c.getBoundingClientRect().left - LEFT) / (c.clientWidth - LEFT) * (view.to - view.from);
+		let held = null;
+		c.addEventListener("wheel", e => {
+			if (!e.ctrlKey && !e.shiftKey && Math.abs(e.deltaX) < Math.abs(e.deltaY) && document.activeElement !== c) return;
+			e.preventDefault();
+			if (Math.abs(e.deltaX) > Math.abs(e.deltaY)) {
+				const d = e.deltaX / (c.clientWidth - LEFT) * (view.to - view.from);
+				show(view.from + d, view.to + d);
+			} else {
+				zoom(Math.exp(e.deltaY / 400), at(e));
+			}
+		}, { passive: false });
+		c.addEventListener("pointerdown", e => {
+			held = { x: e.clientX, ...view };
+			c.classList.add("held");
+			c.setPointerCapture(e.pointerId);
+			c.focus({ preventScroll: true });
+		});
+		c.addEventListener("pointermove", e => {
+			if (held) {
+				const d = (held.x - e.clientX) / (c.clientWidth - LEFT) * (held.to - held.from);
+				show(held.from + d, held.to + d);
+			}
+			describe(lane, e);
+		});
+		for (const end of ["pointerup", "pointercancel"]) {
+			c.addEventListener(end, () => { held = null; c.classList.remove("held"); });
+		}
+		c.addEventListener("pointerleave", () => { tip.style.visibility = "hidden"; });
+		c.addEventListener("dblclick", e => zoom(.4, at(e)));
+		c.addEventListener("keydown", e => {
+			const d = (view.to - view.from) / 5;
+			const keys = {
+				ArrowLeft: () => show(view.from - d, view.to - d), ArrowRight: () => show(view.from + d, view.to + d),
+				"+": () => zoom(.6, middle()), "=": () => zoom(.6, middle()), "-": () => zoom(1.6, middle()), 0: () => show(full.from, full.to),
+			};
+			if (keys[e.key]) { e.preventDefault(); keys[e.key](); }
+		});
+	}
+	const buttons = { "zoom-in": () => zoom(.5, middle()), "zoom-out": () => zoom(2, middle()), "zoom-all": () => show(full.from, full.to) };
+	for (const [id, act] of Object.entries(buttons)) document.getElementById(id).addEventListener("click", act);
+	addEventListener("resize", redraw);
+	dark.addEventListener("change", redraw);
+	lanes.forEach(draw);
+})();

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Experiments as data: `experiments/*.toml`, carried inside the program.
+
+use super::check::{Check, Measure};
+use crate::seeds::Seeds;
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Deserializer, de::Error as _};
+use takt_control::{PolicySpec, duration};
+use takt_sim::Scenario;
+
+const EXPERIMENTS: [(&str, &str); 3] = [
+    ("experiments/DORIS-E1.toml", include_str!("../../../experiments/DORIS-E1.toml")),
+    ("experiments/DORIS-E2.toml", include_str!("../../../experiments/DORIS-E2.toml")),
+    ("experiments/DORIS-E3.toml", include_str!("../../../experiments/DORIS-E3.toml")),
+];
+
+const SCENARIOS: [(&str, &str); 1] = [("voip", include_str!("../../../scenarios/voip.toml"))];
+
+/// One published figure or table.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Experiment {
+    pub id: String,
+    pub title: String,
+    /// Paper and figure.
+    pub source: String,
+    pub about: String,
+    #[serde(deserialize_with = "seeds")]
+    pub seeds: Seeds,
+    /// Measured time, ns.
+    #[serde(deserialize_with = "duration::deserialize")]
+    pub duration: u64,
+    #[serde(default)]
+    pub notes: Vec<String>,
+    /// Name of a scenario; without one, `traffic` says what is generated.
+    pub scenario: Option<String>,
+    /// What the main chart shows: a metric, or `calls` for the spread over calls.
+    #[serde(default)]
+    pub chart: String,
+    #[serde(default)]
+    pub policies: Vec<String>,
+    /// Rows to compare with, and rows of the literal rules; shown beside the others.
+    #[serde(default)]
+    pub reference: Vec<String>,
+    #[serde(default)]
+    pub literal: Vec<String>,
+    pub sweep: Option<Sweep>,
+    pub sensitivity: Option<Sensitivity>,
+    #[serde(default)]
+    pub traffic: Vec<Traffic>,
+    #[serde(default)]
+    pub paper: Vec<Paper>,
+    pub check: Vec<Check>,
+}
+
+/// The key of the scenario that takes several values.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sweep {
+    pub key: String,
+    /// What it is called in tables.
+    pub name: String,
+    pub values: Vec<X>,
+}
+
+/// What `--sensitivity` runs: fewer points and seeds.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sensitivity {
+    pub values: Vec<X>,
+    #[serde(deserialize_with = "seeds")]
+    pub seeds: Seeds,
+}
+
+/// A sender of RTP: every `period` a burst of packets `gap` apart; both vary evenly by their jitter.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Traffic {
+    pub name: String,
+    #[serde(deserialize_with = "duration::deserialize")]
+    pub period: u64,
+    #[serde(default, deserialize_with = "duration::deserialize")]
+    pub jitter: u64,
+    pub payload_type: u8,
+    /// Payload of a packet.
+    pub bytes: u16,
+    /// Least and most packets of a burst.
+    #[serde(default = "single")]
+    pub burst: [u32; 2],
+    #[serde(default, deserialize_with = "duration::deserialize")]
+    pub gap: u64,
+    #[serde(default, deserialize_with = "duration::deserialize")]
+    pub gap_jitter: u64,
+}
+
+fn single() -> [u32; 2] {
+    [1, 1]
+}
+
+/// A published value, and what we measure for it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Paper {
+    pub what: String,
+    pub value: toml::Value,
+    pub ours: Measure,
+}
+
+/// A point of a sweep: a number or a name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize, serde::Serialize)]
+#[serde(untagged)]
+pub enum X {
+    Number(u64),
+    Name(String),
+}
+
+impl std::fmt::Display for X {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            X::Number(n) => n.fmt(f),
+            X::Name(s) => f.pad(s),
+        }
+    }
+}
+
+impl Experiment {
+    /// All experiments, in the order of the papers.
+    ///
+    /// # Errors
+    /// One of the files that the program carries is malformed (a test rules it out).
+    pub fn all() -> Result<Vec<Self>> {
+        EXPERIMENTS.iter().map(|(file, text)| Self::parse(text).with_context(|| (*file).to_owned())).collect()
+    }
+
+    fn parse(text: &str) -> Result<Self> {
+        let e: Self = toml::from_str(text).map_err(|e| anyhow::anyhow!("{}", e.message()))?;
+        for policy in e.every_policy() {
+            PolicySpec::parse(policy)?;
+        }
+        let known = |p: &str| e.traffic.iter().any(|_| p == "bare") || e.every_policy().any(|q| q == p);
+        for (name, measure) in
+            e.check.iter().map(|c| (&c.name, &c.of)).chain(e.paper.iter().map(|p| (&p.what, &p.ours)))
+        {
+            if let Some(stranger) = measure.policies().find(|p| !known(p)) {
+                bail!("`{name}` is about the policy `{stranger}`, which is not run");
+            }
+        }
+        Ok(e)
+    }
+
+    /// The experiment of that name, in whatever case.
+    ///
+    /// # Errors
+    /// One line with the names there are.
+    pub fn find(id: &str) -> Result<Self> {
+        let all = Self::all()?;
+        let known: Vec<_> = all.iter().map(|e| e.id.clone()).collect();
+        match all.into_iter().find(|e| e.id.eq_ignore_ascii_case(id)) {
+            Some(e) => Ok(e),
+            None => bail!("unknown experiment `{id}`, known are {}, all, list", known.join(", ")),
+        }
+    }
+
+    /// Policies, references and literal rules, in the order of tables.
+    pub fn every_policy(&self) -> impl Iterator<Item = &String> {
+        self.policies.iter().chain(&self.reference).chain(&self.literal)
+    }
+
+    /// The scenario with the settings of the command line.
+    ///
+    /// # Errors
+    /// One line that names key and range, or an unknown scenario.
+    pub fn scenario(&self, set: &[(String, String)]) -> Result<Scenario> {
+        let name = self.scenario.as_deref().unwrap_or_default();
+        let Some((_, text)) = SCENARIOS.iter().find(|(n, _)| *n == name) else {
+            bail!("{}: no scenario `{name}`", self.id);
+        };
+        let mut scenario = Scenario::from_toml(text, &format!("scenarios/{name}.toml"))?;
+        scenario.duration = self.duration;
+        for (key, value) in set {
+            scenario.set(key, value)?;
+        }
+        Ok(scenario)
+    }
+}
+
+fn seeds<'de, D: Deserializer<'de>>(d: D) -> Result<Seeds, D::Error> {
+    String::deserialize(d)?.parse().map_err(D::Error::custom)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::check::Kind;
+
+    #[test]
+    fn every_file_is_well_formed_and_gates_something() {
+        for e in Experiment::all().unwrap() {
+            assert!(e.check.iter().any(|c| c.kind == Kind::Gate), "{}", e.id);
+            assert!(e.scenario.is_some() != e.traffic.is_empty() || e.scenario.is_none(), "{}", e.id);
+            for c in &e.check {
+                assert!(c.bounded(), "{}: {} asks for nothing", e.id, c.name);
+                assert!(!c.of.policies().any(|p| e.literal.contains(p)), "{}: {}", e.id, c.name);
+            }
+            if let Some(sweep) = &e.sweep {
+                let mut scenario = e.scenario(&[]).unwrap();
+                for x in &sweep.values {
+                    scenario.set(&sweep.key, &x.to_string()).unwrap();
+                }
+            }
+        }
+        assert!(Experiment::find("doris-e2").is_ok());
+        assert!(Experiment::find("E9").unwrap_err().to_string().contains("known are DORIS-E1, DORIS-E2"));
+    }
+}

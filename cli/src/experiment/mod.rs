@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `takt experiment`: published results, computed anew and judged by the rules in `experiments/*.toml`.
+
+pub mod check;
+pub mod data;
+mod page;
+mod plan;
+pub mod row;
+mod sensitivity;
+mod show;
+mod traffic;
+
+use crate::{args, output};
+use anyhow::{Result, bail};
+use check::{Kind, Verdict, round};
+use data::Experiment;
+use plan::Options;
+use row::Row;
+use sensitivity::Violation;
+use serde::Serialize;
+
+/// An experiment that was run; its JSON is a stable interface.
+#[derive(Serialize)]
+pub struct Outcome {
+    pub id: String,
+    pub title: String,
+    pub rows: Vec<Row>,
+    pub checks: Vec<Verdict>,
+    pub paper: Vec<PaperRow>,
+    pub notes: Vec<String>,
+    /// Gates that do not hold with a constant moved; absent unless asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sensitivity: Option<Moved>,
+}
+
+/// A published value beside ours.
+#[derive(Serialize)]
+pub struct PaperRow {
+    pub what: String,
+    pub paper: toml::Value,
+    pub ours: Option<f64>,
+}
+
+/// What `--sensitivity` found.
+#[derive(Serialize)]
+pub struct Moved {
+    /// What was run, in words.
+    pub run: String,
+    pub violations: Vec<Violation>,
+}
+
+impl Outcome {
+    fn new(e: &Experiment, rows: Vec<Row>) -> Self {
+        let ours = |p: &data::Paper| p.ours.values(&rows).first().copied().map(round);
+        Self {
+            id: e.id.clone(),
+            title: e.title.clone(),
+            checks: e.check.iter().map(|c| c.evaluate(&rows)).collect(),
+            paper: e
+                .paper
+                .iter()
+                .map(|p| PaperRow { what: p.what.clone(), paper: p.value.clone(), ours: ours(p) })
+                .collect(),
+            notes: e.notes.clone(),
+            sensitivity: None,
+            rows,
+        }
+    }
+
+    /// Whether every gate holds.
+    pub fn holds(&self) -> bool {
+        self.checks.iter().all(|c| c.ok || c.kind != Kind::Gate)
+    }
+}
+
+/// Runs the command; the value says whether all gates hold.
+///
+/// # Errors
+/// Bad input, a run that fails, or output that cannot be written.
+pub fn run(args: &args::Experiment) -> Result<bool> {
+    if args.id == "list" {
+        return list(args.out.json);
+    }
+    let experiments = if args.id == "all" { Experiment::all()? } else { vec![Experiment::find(&args.id)?] };
+    let options = Options::new(args)?;
+    let (html, svg) = (output::open(args.out.html.as_ref())?, output::open(args.out.svg.as_ref())?);
+    if svg.is_some() && !experiments.iter().any(|e| e.scenario.is_some()) {
+        bail!("--svg: {} has no chart", args.id);
+    }
+    let mut outcomes = plan::run(&experiments, &options)?;
+    if args.sensitivity {
+        for (e, outcome) in experiments.iter().zip(&mut outcomes) {
+            outcome.sensitivity = sensitivity::run(e, &options)?;
+        }
+    }
+    if let Some(file) = html {
+        file.write(page::page(&experiments, &outcomes, &options)?.html().as_bytes())?;
+    }
+    if let Some(file) = svg {
+        file.write(page::main_chart(&experiments, &outcomes)?.as_bytes())?;
+    }
+    if args.out.json {
+        match &outcomes[..] {
+            [one] if args.id != "all" => output::print_json(one)?,
+            all => output::print_json(&all)?,
+        }
+    } else {
+        output::print(
+            &experiments.iter().zip(&outcomes).map(|(e, o)| show::text(e, o)).collect::<Vec<_>>().join("\n"),
+        )?;
+    }
+    Ok(outcomes.iter().all(Outcome::holds))
+}
+
+fn list(json: bool) -> Result<bool> {
+    let all = Experiment::all()?;
+    if json {
+        let one =
+            |e: &Experiment| serde_json::json!({"id": e.id, "title": e.title, "source": e.source, "notes": e.notes});
+        output::print_json(&all.iter().map(one).collect::<Vec<_>>())?;
+    } else {
+        output::print(&show::list(&all))?;
+    }
+    Ok(true)
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Experiments as a report.
+
+use super::data::{Experiment, X};
+use super::plan::Options;
+use super::show::{self, number};
+use super::{Outcome, check::Kind};
+use crate::report::figures::Figures;
+use crate::report::{Page, Section, Table};
+use crate::watch;
+use anyhow::{Context, Result};
+use takt_control::{PolicySpec, duration};
+
+/// All of them on one page.
+///
+/// # Errors
+/// A chart cannot be drawn, or the run for the timeline fails.
+pub fn page(experiments: &[Experiment], outcomes: &[Outcome], options: &Options) -> Result<Page> {
+    let gates = || outcomes.iter().flat_map(|o| &o.checks).filter(|c| c.kind == Kind::Gate);
+    let mut page = Page {
+        title: match experiments {
+            [one] => format!("{}: {}", one.id, one.title),
+            many => format!("{} reproduced", many.iter().map(|e| e.id.as_str()).collect::<Vec<_>>().join(", ")),
+        },
+        headline: vec![(format!("{} of {}", gates().filter(|c| c.ok).count(), gates().count()), "gates hold".into())],
+        ..Page::default()
+    };
+    for (e, o) in experiments.iter().zip(outcomes) {
+        let basis = format!("seeds {}, {} each", options.seeds(e), duration::format(options.duration(e)));
+        page.lead.push(format!("{} ({}): {}", e.id, e.source, e.about));
+        page.facts.push((e.id.clone(), basis.clone()));
+        page.headline.extend(
+            o.paper
+                .iter()
+                .take(3)
+                .map(|p| (number(p.ours), format!("{} — the paper has {}", p.what, show::plain(&p.paper)))),
+        );
+        page.tables.extend(tables(e, o));
+        page.sections.extend(sections(e, o, basis)?);
+    }
+    for (key, value) in &options.set {
+        page.facts.push((key.clone(), value.clone()));
+    }
+    // One timeline is enough: the last point of the first experiment that has a host.
+    if let Some((e, o)) = experiments.iter().zip(outcomes).find(|(e, _)| e.scenario.is_some()) {
+        if let Some(last) = o.rows.iter().map(|r| &r.x).next_back() {
+            let policies = [PolicySpec::parse("credit")?, PolicySpec::parse("doris")?];
+            let seed = options.seeds(e).0[0];
+            page.timeline = Some(watch::timeline(&options.scenario(e, last)?, &policies, seed)?);
+        }
+    }
+    Ok(page)
+}
+
+fn figures<'a>(e: &'a Experiment, o: &'a Outcome, basis: String) -> Figures<'a> {
+    let faint = e.literal.iter().chain(&e.reference).map(String::as_str).collect();
+    Figures { rows: &o.rows, policies: e.every_policy().map(String::as_str).collect(), faint, basis }
+}
+
+/// The chart for `--svg`: of the first experiment that has one.
+///
+/// # Errors
+/// The chart cannot be drawn.
+pub fn main_chart(experiments: &[Experiment], outcomes: &[Outcome]) -> Result<String> {
+    let mut with_host = experiments.iter().zip(outcomes).filter(|(e, _)| e.scenario.is_some());
+    let (e, o) = with_host.next().context("no chart to write")?;
+    let f = figures(e, o, String::new());
+    let sweep = sweep(e, &f)?;
+    let last = o.rows.last().map(|r| &r.x);
+    sweep.or(last.map(|x| f.boxes(x)).transpose()?.flatten()).context("no chart to write")
+}
+
+fn sweep(e: &Experiment, f: &Figures) -> Result<Option<String>> {
+    let x = e.sweep.as_ref().map_or("", |s| &s.name);
+    if e.chart == "calls" { Ok(None) } else { f.sweep(&e.chart, "mean PESQ", [1.0, 4.6], x) }
+}
+
+fn sections(e: &Experiment, o: &Outcome, basis: String) -> Result<Vec<Section>> {
+    let f = figures(e, o, basis);
+    let mut out = Vec::new();
+    if let Some(svg) = sweep(e, &f)? {
+        let caption = format!(
+            "Mean PESQ of all calls, higher is better; whiskers reach from the worst to the best seed. Thin lines are for \
+             comparison: pinned cores, and the rules read literally. {}.",
+            f.basis
+        );
+        out.push(Section { title: format!("{}: {}", e.id, e.title), caption, svg });
+    }
+    if let (Some(sweep), Some(last)) = (&e.sweep, o.rows.last()) {
+        let load = match &last.x {
+            X::Number(n) => format!("{n} {}", sweep.name),
+            X::Name(name) => name.clone(),
+        };
+        out.extend(f.at(&last.x, &load)?);
+    }
+    Ok(out)
+}
+
+fn tables(e: &Experiment, o: &Outcome) -> Vec<Table> {
+    let strings = |head: &[&str]| head.iter().map(|h| (*h).to_owned()).collect();
+    let check = |c: &super::Verdict| {
+        let mark = if c.ok {
+            "✓ holds"
+        } else if c.kind == Kind::Gate {
+            "✗ fails"
+        } else {
+            "not reached"
+        };
+        vec![mark.into(), show::kind(c.kind).into(), c.name.clone(), c.want.clone(), number(c.got)]
+    };
+    let mut out = vec![
+        Table {
+            title: format!("{}: acceptance", e.id),
+            caption: format!(
+                "Gates decide; stretch goals and what the model was given are shown. {}",
+                e.notes.join(" ")
+            ),
+            head: strings(&["", "kind", "check", "want", "got"]),
+            rows: o.checks.iter().map(check).collect(),
+            numbers_from: 3,
+            first: true,
+        },
+        Table {
+            title: format!("{}: published values", e.id),
+            caption: "Values that the paper states in words; its figures are drawn only.".into(),
+            head: strings(&["what", "paper", "ours"]),
+            rows: o.paper.iter().map(|p| vec![p.what.clone(), show::plain(&p.paper), number(p.ours)]).collect(),
+            numbers_from: 1,
+            first: true,
+        },
+    ];
+    let (head, rows) = show::means(e, &o.rows);
+    out.push(Table {
+        title: format!("{}: means over seeds", e.id),
+        caption: "Rows with * are for comparison and decide nothing.".into(),
+        head,
+        rows,
+        numbers_from: 1,
+        first: false,
+    });
+    if let Some(moved) = &o.sensitivity {
+        let none = vec!["✓ every gate holds".to_owned(), String::new(), String::new(), String::new(), String::new()];
+        let mut rows: Vec<_> = moved.violations.iter().map(show::violation).collect();
+        if rows.is_empty() {
+            rows.push(none);
+        }
+        out.push(Table {
+            title: format!("{}: gates that do not hold when a constant is moved", e.id),
+            caption: moved.run.clone(),
+            head: strings(&["constant", "at", "gate", "want", "got"]),
+            rows,
+            numbers_from: 3,
+            first: true,
+        });
+    }
+    out
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Which runs the experiments need. Runs that two of them share are made once.
+
+use super::data::{Experiment, X};
+use super::row::Row;
+use super::{Outcome, traffic};
+use crate::seeds::Seeds;
+use crate::{args, jobs, simulate};
+use anyhow::{Context, Result};
+use takt_control::{PolicySpec, duration};
+use takt_sim::Scenario;
+
+/// What the command line says of every experiment.
+pub struct Options {
+    pub seeds: Option<Seeds>,
+    pub duration: Option<u64>,
+    pub set: Vec<(String, String)>,
+}
+
+impl Options {
+    /// # Errors
+    /// One line that names a malformed argument.
+    pub fn new(args: &args::Experiment) -> Result<Self> {
+        let duration = args.duration.as_deref().map(simulate::duration).transpose()?;
+        Ok(Self { seeds: args.seeds.clone(), duration, set: simulate::settings(&args.set.set)? })
+    }
+
+    pub fn seeds<'a>(&'a self, e: &'a Experiment) -> &'a Seeds {
+        self.seeds.as_ref().unwrap_or(&e.seeds)
+    }
+
+    pub fn duration(&self, e: &Experiment) -> u64 {
+        self.duration.unwrap_or(e.duration)
+    }
+
+    /// The experiment's scenario at point `x` with all settings.
+    ///
+    /// # Errors
+    /// One line that names key and range.
+    pub fn scenario(&self, e: &Experiment, x: &X) -> Result<Scenario> {
+        let mut scenario = e.scenario(&[])?;
+        scenario.set("duration", &duration::format(self.duration(e)))?;
+        if let Some(sweep) = &e.sweep {
+            scenario.set(&sweep.key, &x.to_string())?;
+        }
+        for (key, value) in &self.set {
+            scenario.set(key, value).with_context(|| format!("--set {key}={value}"))?;
+        }
+        Ok(scenario)
+    }
+}
+
+/// One simulation.
+#[derive(Clone, PartialEq)]
+pub struct Job {
+    pub scenario: Scenario,
+    pub policy: PolicySpec,
+    pub x: X,
+    pub seed: u64,
+}
+
+/// Runs all of them.
+///
+/// # Errors
+/// Bad settings or a run that fails.
+pub fn run(experiments: &[Experiment], options: &Options) -> Result<Vec<Outcome>> {
+    let mut unique: Vec<Job> = Vec::new();
+    let mut wanted: Vec<Vec<usize>> = Vec::new();
+    for e in experiments {
+        let mut indices = Vec::new();
+        for job in jobs_of(e, options)? {
+            let at = unique.iter().position(|u| *u == job).unwrap_or_else(|| {
+                unique.push(job);
+                unique.len() - 1
+            });
+            indices.push(at);
+        }
+        wanted.push(indices);
+    }
+    let rows = simulate_all("experiments", &unique)?;
+    experiments
+        .iter()
+        .zip(wanted)
+        .map(|(e, indices)| {
+            let mut mine: Vec<Row> = indices.iter().map(|&n| rows[n].clone()).collect();
+            if !e.traffic.is_empty() {
+                let seeds = &options.seeds(e).0;
+                let made = jobs::run(&e.id, seeds, |seed| traffic::rows(e, options.duration(e), *seed))?;
+                mine.extend(made.into_iter().flatten());
+            }
+            Ok(Outcome::new(e, mine))
+        })
+        .collect()
+}
+
+/// One row per job, over all cores.
+///
+/// # Errors
+/// A run that fails.
+pub fn simulate_all(what: &str, jobs: &[Job]) -> Result<Vec<Row>> {
+    jobs::run(what, jobs, |job| {
+        let run = simulate::one(&job.scenario, &job.policy, job.seed)?;
+        Ok(Row::from_run(&run, &job.policy.label, job.x.clone()))
+    })
+}
+
+/// By policy, point, seed: the order of the rows.
+fn jobs_of(e: &Experiment, options: &Options) -> Result<Vec<Job>> {
+    let Some(sweep) = &e.sweep else { return Ok(Vec::new()) };
+    // A setting of the swept key replaces the sweep.
+    let fixed = options.set.iter().rev().find(|(key, _)| *key == sweep.key);
+    let points = match fixed {
+        Some((_, value)) => vec![value.parse().map_or_else(|_| X::Name(value.clone()), X::Number)],
+        None => sweep.values.clone(),
+    };
+    let mut out = Vec::new();
+    for policy in e.every_policy() {
+        let policy = PolicySpec::parse(policy)?;
+        for x in &points {
+            let scenario = options.scenario(e, x)?;
+            for &seed in &options.seeds(e).0 {
+                out.push(Job { scenario: scenario.clone(), policy: policy.clone(), x: x.clone(), seed });
+            }
+        }
+    }
+    Ok(out)
+}

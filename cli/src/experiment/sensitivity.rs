@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `--sensitivity`: do the gates hold when a constant of the model is not quite what we think?
+
+use super::Moved;
+use super::check::{Kind, Verdict};
+use super::data::Experiment;
+use super::plan::{self, Job, Options};
+use anyhow::Result;
+use serde::Serialize;
+use takt_control::{PolicySpec, duration};
+use takt_sim::{CONSTANTS, ConstantInfo};
+
+/// How far each constant is moved, percent of its value.
+const PERCENT: [u64; 2] = [75, 125];
+
+/// A gate that does not hold with one constant moved.
+#[derive(Serialize)]
+pub struct Violation {
+    /// Empty: it fails with no constant moved.
+    pub constant: String,
+    pub value: String,
+    #[serde(flatten)]
+    pub verdict: Verdict,
+}
+
+/// Moves each constant alone; `None` for an experiment without a model.
+///
+/// # Errors
+/// A run that fails.
+pub fn run(e: &Experiment, options: &Options) -> Result<Option<Moved>> {
+    let Some(range) = &e.sensitivity else { return Ok(None) };
+    let seeds = options.seeds.as_ref().unwrap_or(&range.seeds);
+    let gates: Vec<_> = e.check.iter().filter(|c| c.kind == Kind::Gate).collect();
+    let policies: Vec<_> =
+        e.every_policy().filter(|p| gates.iter().any(|g| g.of.policies().any(|q| q == *p))).collect();
+    let moves: Vec<Option<(&ConstantInfo, u64)>> =
+        [None].into_iter().chain(CONSTANTS.iter().flat_map(|c| PERCENT.map(|p| Some((c, p))))).collect();
+    let mut jobs = Vec::new();
+    let mut ends = Vec::new();
+    for change in &moves {
+        for policy in &policies {
+            let policy = PolicySpec::parse(policy)?;
+            for x in &range.values {
+                let mut scenario = options.scenario(e, x)?;
+                if let Some((constant, percent)) = change {
+                    scenario.constants.scale(constant.key, *percent);
+                }
+                for &seed in &seeds.0 {
+                    jobs.push(Job { scenario: scenario.clone(), policy: policy.clone(), x: x.clone(), seed });
+                }
+            }
+        }
+        ends.push(jobs.len());
+    }
+    let rows = plan::simulate_all(&format!("{} with constants moved", e.id), &jobs)?;
+    let mut violations = Vec::new();
+    let mut from = 0;
+    for (change, to) in moves.iter().zip(ends) {
+        let label = change.map_or_else(Default::default, |(c, p)| (c.key.to_owned(), format!("{p}%")));
+        for verdict in gates.iter().map(|g| g.evaluate(&rows[from..to])).filter(|v| !v.ok) {
+            violations.push(Violation { constant: label.0.clone(), value: label.1.clone(), verdict });
+        }
+        from = to;
+    }
+    let points: Vec<_> = range.values.iter().map(ToString::to_string).collect();
+    let run = format!(
+        "{} constants moved to 75% and 125%, one at a time: {} runs of {}, {} at {}, seeds {}, the policies that gates name",
+        CONSTANTS.len(),
+        jobs.len(),
+        duration::format(options.duration(e)),
+        e.sweep.as_ref().map_or("point", |s| &s.name),
+        points.join(" and "),
+        seeds,
+    );
+    Ok(Some(Moved { run, violations }))
+}

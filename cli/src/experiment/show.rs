@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! An experiment as text.
+
+use super::check::{Kind, Stat, Verdict};
+use super::data::{Experiment, X};
+use super::row::Row;
+use super::sensitivity::Violation;
+use super::{Moved, Outcome};
+use crate::table;
+
+/// `takt experiment list`.
+pub fn list(all: &[Experiment]) -> String {
+    let rows: Vec<_> = all.iter().map(|e| vec![e.id.clone(), e.source.clone(), e.title.clone()]).collect();
+    table::render("", &["experiment", "source", "what"], &rows, 9)
+}
+
+/// Means over seeds, the checks, and the published values beside ours.
+pub fn text(e: &Experiment, o: &Outcome) -> String {
+    let mut out = format!("{}  {} ({})\n\n", e.id, e.title, e.source);
+    let (head, rows) = means(e, &o.rows);
+    let head: Vec<&str> = head.iter().map(String::as_str).collect();
+    out += &(table::render("", &head, &rows, 1) + "\n");
+    if rows.iter().any(|r| r[0].ends_with(" *")) {
+        out += "* for comparison, decides nothing\n\n";
+    }
+    out += &checks(&o.checks);
+    let paper: Vec<_> = o.paper.iter().map(|p| vec![p.what.clone(), plain(&p.paper), number(p.ours)]).collect();
+    out += &(table::render("", &["published", "paper", "ours"], &paper, 1) + "\n");
+    for note in &o.notes {
+        out += &format!("Note: {note}\n");
+    }
+    if let Some(moved) = &o.sensitivity {
+        out += &sensitivity(moved);
+    }
+    out
+}
+
+/// Columns of a table of runs: metric, head, what to divide by, decimals.
+const COLUMNS: [(&str, &str, f64, usize); 11] = [
+    ("pesq_mean", "PESQ", 1.0, 2),
+    ("pesq_p25", "p25", 1.0, 2),
+    ("late_lost_pct", "late+lost%", 1.0, 2),
+    ("rt_wait_p50_ns", "RT wait p50 us", 1e3, 1),
+    ("rt_wait_p99_ns", "p99 us", 1e3, 0),
+    ("rt_wait_max_ns", "max us", 1e3, 0),
+    ("dom0_wait_p50_ns", "Dom0 p50 us", 1e3, 1),
+    ("dom0_wait_p99_ns", "p99 us", 1e3, 0),
+    ("dom0_wait_max_ns", "max us", 1e3, 0),
+    ("work", "batch CPU-s", 1.0, 1),
+    ("jain", "Jain", 1.0, 3),
+];
+
+const TRAFFIC: [(&str, &str, f64, usize); 6] = [
+    ("packets", "packets", 1.0, 0),
+    ("gap_p50_ms", "median gap ms", 1.0, 3),
+    ("period_ms", "EWMA ms", 1.0, 3),
+    ("period_peak_ms", "after a pause ms", 1.0, 3),
+    ("verdict_after", "packets to verdict", 1.0, 0),
+    ("rt", "real-time", 1.0, 0),
+];
+
+/// Head and rows of the table of means over seeds; rows that decide nothing end their name with a star.
+pub fn means(e: &Experiment, rows: &[Row]) -> (Vec<String>, Vec<Vec<String>>) {
+    let columns = if e.traffic.is_empty() { &COLUMNS[..] } else { &TRAFFIC };
+    let mut groups: Vec<(&str, &X)> = Vec::new();
+    for r in rows {
+        if !groups.contains(&(&r.policy, &r.x)) {
+            groups.push((&r.policy, &r.x));
+        }
+    }
+    let cells = groups
+        .iter()
+        .map(|(policy, x)| {
+            let mark = if e.literal.iter().chain(&e.reference).any(|p| p == policy) { " *" } else { "" };
+            let mut cells = vec![format!("{policy}{mark}"), x.to_string()];
+            for (metric, _, unit, decimals) in columns {
+                let here = rows.iter().filter(|r| r.policy == *policy && r.x == **x);
+                let value = Stat::Mean.of(&here.flat_map(|r| r.get(metric)).collect::<Vec<_>>());
+                cells.push(value.map_or("-".into(), |v| format!("{:.*}", decimals, v / unit)));
+            }
+            cells
+        })
+        .collect();
+    let x = e.sweep.as_ref().map_or("server", |s| &s.name);
+    (["policy", x].into_iter().chain(columns.iter().map(|c| c.1)).map(str::to_owned).collect(), cells)
+}
+
+fn checks(all: &[Verdict]) -> String {
+    let rows: Vec<_> = all
+        .iter()
+        .map(|c| {
+            let outcome = match (c.ok, c.kind) {
+                (true, _) => "ok",
+                (false, Kind::Gate) => "FAILS",
+                (false, _) => "not reached",
+            };
+            vec![outcome.into(), kind(c.kind).into(), c.name.clone(), c.want.clone(), number(c.got)]
+        })
+        .collect();
+    table::render("", &["", "kind", "check", "want", "got"], &rows, 3) + "\n"
+}
+
+fn sensitivity(moved: &Moved) -> String {
+    let head = format!("Sensitivity: {}\n", moved.run);
+    if moved.violations.is_empty() {
+        return head + "Every gate holds throughout.\n";
+    }
+    let rows: Vec<_> = moved.violations.iter().map(violation).collect();
+    head + &table::render("Gates that do not hold:", &["constant", "at", "gate", "want", "got"], &rows, 3)
+}
+
+pub fn violation(v: &Violation) -> Vec<String> {
+    let constant = if v.constant.is_empty() { "(none moved)" } else { &v.constant };
+    vec![constant.to_owned(), v.value.clone(), v.verdict.name.clone(), v.verdict.want.clone(), number(v.verdict.got)]
+}
+
+pub fn kind(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Gate => "gate",
+        Kind::Stretch => "stretch",
+        Kind::Modelled => "modelled",
+    }
+}
+
+pub fn number(v: Option<f64>) -> String {
+    v.map_or("-".into(), |v| format!("{v:.3}").trim_end_matches('0').trim_end_matches('.').to_owned())
+}
+
+pub fn plain(v: &toml::Value) -> String {
+    v.as_str().map_or_else(|| v.to_string(), str::to_owned)
+}

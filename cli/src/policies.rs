@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `takt policies`: what this build can run, straight from the core's own tables.
+
+use crate::{args, output, table};
+use anyhow::Result;
+use serde_json::json;
+use takt_control::spec;
+use takt_policy::{ParamInfo, params, policies};
+
+/// Runs the command.
+///
+/// # Errors
+/// stdout cannot be written.
+pub fn run(args: &args::Policies) -> Result<bool> {
+    if args.json {
+        output::print_json(&as_json())?;
+    } else {
+        output::print(&as_text())?;
+    }
+    Ok(true)
+}
+
+fn as_json() -> serde_json::Value {
+    let param = |p: &ParamInfo| {
+        json!({
+            "name": p.name, "unit": p.unit, "min": p.min, "max": p.max, "default": p.default,
+            "allowed": spec::range(p), "doc": p.doc,
+        })
+    };
+    let of = |per_vm: bool| params().iter().filter(|p| p.per_vm == per_vm).map(param).collect::<Vec<_>>();
+    json!({
+        "policies": policies().iter().map(|p| json!({"name": p.name, "doc": p.doc})).chain([
+            json!({"name": "pin", "doc": PIN}),
+        ]).collect::<Vec<_>>(),
+        "pool": of(false),
+        "vm": of(true),
+    })
+}
+
+const PIN: &str = "credit, with real-time VMs on PCPUs of their own (a reference, not a scheduler)";
+
+fn as_text() -> String {
+    let mut names: Vec<_> = policies().iter().map(|p| vec![p.name.to_owned(), p.doc.to_owned()]).collect();
+    names.push(vec!["pin".into(), PIN.into()]);
+    let rows = |per_vm: bool| -> Vec<Vec<String>> {
+        let show = |p: &ParamInfo| vec![p.name.into(), spec::range(p), spec::show(p, p.default), p.doc.into()];
+        params().iter().filter(|p| p.per_vm == per_vm).map(show).collect()
+    };
+    let head = ["parameter", "allowed", "default", "meaning"];
+    [
+        table::render("", &["policy", "what it is"], &names, 9),
+        table::render("Parameters of a policy, as in doris(dom0=off,slice=5ms)", &head, &rows(false), 9),
+        table::render("Parameters of a VM", &head, &rows(true), 9),
+    ]
+    .join("\n")
+}

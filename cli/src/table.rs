@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Aligned text tables.
+
+use comfy_table::{CellAlignment, Table, presets};
+
+/// Text columns are aligned left, all from `numbers_from` on right.
+pub fn render(title: &str, head: &[&str], rows: &[Vec<String>], numbers_from: usize) -> String {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_header(head.to_vec());
+    for row in rows {
+        table.add_row(row);
+    }
+    for (n, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((if n == 0 { 0 } else { 1 }, 1));
+        if n >= numbers_from {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    let body: String = table.lines().map(|l| format!("{}\n", l.trim_end())).collect();
+    if title.is_empty() { body } else { format!("{title}\n{body}") }
+}

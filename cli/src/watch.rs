@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Traces of the simulator, for the timeline of a report and for Perfetto.
+
+use crate::report::timeline::{Lane, Run, Timeline, Vcpu};
+use crate::trace::{TrackId, Writer};
+use anyhow::{Context, Result};
+use takt_control::{PolicySpec, duration};
+use takt_policy::Class;
+use takt_sim::{MarkerKind, Options, RunResult, Scenario, Slice, Trace, Window};
+
+/// How much of the measured time is searched for something to show, and how much of it is shown; ns.
+const SEARCHED: u64 = 10_000_000_000;
+const SHOWN: u64 = 300_000_000;
+/// Most VCPUs whose waits get a row of their own.
+const WATCHED: usize = 4;
+
+fn traced(scenario: &Scenario, policy: &PolicySpec, seed: u64, to: u64) -> Result<(RunResult, Trace)> {
+    let options = Options { trace: Some(Window { from: 0, to }), ..Options::default() };
+    let (result, trace, _) = takt_sim::run(scenario, policy, seed, options)
+        .with_context(|| format!("{} under {policy}, seed {seed}", scenario.name))?;
+    Ok((result, trace.context("the simulator kept no trace")?))
+}
+
+/// The same moment under each policy: where a VCPU that serves clients waits longest.
+///
+/// # Errors
+/// A run that fails.
+pub fn timeline(scenario: &Scenario, policies: &[PolicySpec], seed: u64) -> Result<Timeline> {
+    let mut scenario = scenario.clone();
+    scenario.duration = scenario.duration.min(SEARCHED);
+    let jobs: Vec<_> = policies.iter().collect();
+    let runs = crate::jobs::run("timeline", &jobs, |p| traced(&scenario, p, seed, scenario.duration))?;
+    let (result, first) = runs.first().context("no policy to show")?;
+    let serves = |vm: u32| matches!(result.vms[vm as usize].workload.as_str(), "voip" | "stream" | "periodic");
+    let worst = policies
+        .iter()
+        .zip(&runs)
+        .flat_map(|(p, (_, t))| t.slices.iter().map(move |s| (p, s)))
+        .filter(|(_, s)| s.from > first.from && serves(first.vcpus[s.vcpu as usize].vm))
+        .max_by_key(|(_, s)| s.wait);
+    let middle = worst.map_or(first.from, |(_, s)| s.from - s.wait / 2);
+    let from = middle.saturating_sub(SHOWN / 2).clamp(first.from, first.to.saturating_sub(SHOWN).max(first.from));
+    let to = (from + SHOWN).min(first.to);
+    let mut caption = format!(
+        "{} of {}, seed {seed}, from {:.3} s of the run on; the same time under each policy.",
+        duration::format(to - from),
+        scenario.name,
+        from as f64 / 1e9
+    );
+    if let Some((policy, s)) = worst {
+        let (name, wait) = (&first.vcpus[s.vcpu as usize].name, duration::human(s.wait as f64));
+        caption +=
+            &format!(" It surrounds the longest wait of a VCPU that serves clients: {name}, {wait} under {policy}.");
+    }
+    let watch: Vec<u32> = (0..first.vcpus.len() as u32)
+        .filter(|v| *v == 0 || serves(first.vcpus[*v as usize].vm))
+        .take(WATCHED)
+        .collect();
+    let lane = |(p, (_, t)): (&PolicySpec, &(RunResult, Trace))| Lane {
+        label: p.label.clone(),
+        pcpus: t.pcpus,
+        vcpus: t.vcpus.iter().map(|v| Vcpu { name: v.name.clone(), vm: v.vm as usize }).collect(),
+        watch: watch.clone(),
+        runs: t.slices.iter().filter(|s| s.to > from && s.from < to).map(run).collect(),
+    };
+    let vms = first.vms.iter().enumerate().map(|(n, name)| (name.clone(), n == 0 || serves(n as u32)));
+    Ok(Timeline { caption, from, to, vms: vms.collect(), lanes: policies.iter().zip(&runs).map(lane).collect() })
+}
+
+fn run(s: &Slice) -> Run {
+    Run { cpu: s.pcpu, from: s.from, to: s.to, vcpu: s.vcpu, class: s.class, wait: s.wait }
+}
+
+/// The measured time of one run as a Perfetto trace.
+///
+/// # Errors
+/// A run that fails.
+pub fn perfetto(scenario: &Scenario, policy: &PolicySpec, seed: u64) -> Result<Vec<u8>> {
+    let (_, trace) = traced(scenario, policy, seed, scenario.duration)?;
+    Ok(encode(&trace, &format!("{} under {policy}, seed {seed}", scenario.name)))
+}
+
+/// Something that begins, ends or happens; ends come first among those at one time.
+enum Item<'a> {
+    End(TrackId),
+    Begin(TrackId, String, &'a str),
+    Instant(TrackId, &'a str),
+    Count(TrackId, i64),
+}
+
+impl Item<'_> {
+    fn rank(&self) -> u8 {
+        match self {
+            Item::End(_) => 0,
+            Item::Begin(..) => 1,
+            Item::Instant(..) => 2,
+            Item::Count(..) => 3,
+        }
+    }
+}
+
+/// A track per PCPU (who runs), a track per VCPU (ready, running; wakes, events, promotions), and how many are ready.
+fn encode(trace: &Trace, title: &str) -> Vec<u8> {
+    let mut w = Writer::default();
+    let root = w.track(title, None);
+    let ready = w.counter_track("VCPUs ready but not running", "VCPUs", Some(root));
+    let pcpus: Vec<_> = (0..trace.pcpus).map(|n| w.track(&format!("PCPU {n}"), Some(root))).collect();
+    let vms: Vec<_> = trace.vms.iter().map(|name| w.track(name, None)).collect();
+    let vcpus: Vec<_> = trace.vcpus.iter().map(|v| w.track(&v.name, Some(vms[v.vm as usize]))).collect();
+    let class = |c: u8| Class::ALL.get(usize::from(c)).map_or("unknown", |c| c.name());
+
+    let mut items: Vec<(u64, Item)> = Vec::new();
+    let mut changes: Vec<(u64, i64)> = Vec::new();
+    for s in &trace.slices {
+        let (cpu, vcpu) = (pcpus[s.pcpu as usize], vcpus[s.vcpu as usize]);
+        let (picked, name) = (class(s.class), &trace.vcpus[s.vcpu as usize].name);
+        items.push((s.from, Item::Begin(cpu, format!("{name} {picked}"), picked)));
+        items.push((s.to, Item::End(cpu)));
+        // A slice that ran when the trace began waited before it.
+        if s.wait > 0 && s.from > trace.from {
+            let since = (s.from - s.wait).max(trace.from);
+            let queued = class(s.queued_class);
+            items.push((since, Item::Begin(vcpu, format!("ready, {queued}"), queued)));
+            items.push((s.from, Item::End(vcpu)));
+            changes.extend([(since, 1), (s.from, -1)]);
+        }
+        items.push((s.from, Item::Begin(vcpu, format!("running on PCPU {}, {picked}", s.pcpu), picked)));
+        items.push((s.to, Item::End(vcpu)));
+    }
+    for m in &trace.markers {
+        items.push((m.time, Item::Instant(vcpus[m.vcpu as usize], marker(m.kind))));
+    }
+    changes.sort_unstable();
+    let mut count = 0;
+    for (n, (time, change)) in changes.iter().enumerate() {
+        count += change;
+        if changes.get(n + 1).is_none_or(|next| next.0 != *time) {
+            items.push((*time, Item::Count(ready, count)));
+        }
+    }
+    items.sort_by_key(|(time, item)| (*time, item.rank()));
+    for (time, item) in &items {
+        match item {
+            Item::End(track) => w.end(*time, *track),
+            Item::Begin(track, name, category) => w.begin(*time, *track, name, category),
+            Item::Instant(track, name) => w.instant(*time, *track, name, "event"),
+            Item::Count(track, value) => w.counter(*time, *track, *value),
+        }
+    }
+    w.finish()
+}
+
+fn marker(kind: MarkerKind) -> &'static str {
+    match kind {
+        MarkerKind::Wake => "wake",
+        MarkerKind::Io => "I/O event",
+        MarkerKind::Tick => "guest tick",
+        MarkerKind::Event => "event",
+        MarkerKind::Promotion => "promotion by event",
+        MarkerKind::Deadline => "promotion by deadline",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::proto;
+    use prost::Message;
+    use takt_sim::{Marker, TraceVcpu};
+
+    #[test]
+    fn slices_become_balanced_tracks() {
+        let slice = |from, to, wait| Slice { pcpu: 0, vcpu: 0, class: 0, queued_class: 2, wait, from, to };
+        let trace = Trace {
+            from: 100,
+            to: 200,
+            pcpus: 1,
+            vms: vec!["voip".into()],
+            vcpus: vec![TraceVcpu { name: "voip.0".into(), vm: 0 }],
+            slices: vec![slice(100, 110, 7), slice(130, 140, 10), slice(140, 150, 0)],
+            markers: vec![Marker { time: 120, kind: MarkerKind::Wake, vcpu: 0 }],
+        };
+        let decoded = proto::Trace::decode(&encode(&trace, "t")[..]).unwrap();
+        let names: Vec<_> = decoded.packet.iter().filter_map(|p| p.track.as_ref()).map(|t| t.name.as_str()).collect();
+        assert_eq!(names, ["t", "VCPUs ready but not running", "PCPU 0", "voip", "voip.0"]);
+        let events: Vec<_> = decoded.packet.iter().filter_map(|p| Some((p.timestamp?, p.event.as_ref()?))).collect();
+        assert!(events.windows(2).all(|w| w[0].0 <= w[1].0));
+        for track in [3, 5] {
+            let mut depth = 0;
+            for (_, e) in events.iter().filter(|(_, e)| e.track == Some(track)) {
+                depth += match e.kind() {
+                    proto::Kind::Begin => 1,
+                    proto::Kind::End => -1,
+                    _ => 0,
+                };
+                assert!((0..=1).contains(&depth));
+            }
+            assert_eq!(depth, 0);
+        }
+        let counts: Vec<_> = events.iter().filter_map(|(t, e)| Some((*t, e.value?))).collect();
+        assert_eq!(counts, [(120, 1), (130, 0)]);
+    }
+}
