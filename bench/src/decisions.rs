@@ -7,11 +7,11 @@
 
 use crate::clock::{Clock, ticks};
 use crate::mix::{Feeder, Shared};
+use crate::simulator;
 use crate::table;
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::time::Instant;
 use takt_policy::{CUR_STOPS, Class, Log, NIL, OpCode, Pool, State};
 
 pub const POLICIES: [&str; 2] = ["credit", "doris"];
@@ -22,6 +22,8 @@ const REPLAYS: u32 = 7;
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
     pub policy: &'static str,
+    /// As in [`Mean::mix`].
+    pub mix: &'static str,
     pub vcpus: u32,
     pub operation: &'static str,
     pub count: u64,
@@ -35,6 +37,8 @@ pub struct Row {
 #[derive(Clone, Debug, Serialize)]
 pub struct Mean {
     pub policy: &'static str,
+    /// "random", or "voip": the operations of the simulator's demo scenario.
+    pub mix: &'static str,
     pub vcpus: u32,
     /// VCPUs queued on average when an operation came.
     pub queued: f64,
@@ -59,15 +63,20 @@ pub fn measure(quick: bool) -> Result<Decisions> {
     let mut all =
         Decisions { clock_overhead_ns: clock.overhead_ns(), replays: REPLAYS, means: Vec::new(), rows: Vec::new() };
     for policy in POLICIES {
+        let log = simulator::log(&simulator::scenario(quick)?, policy)?;
+        let start = Pool::new(policy).with_context(|| format!("no policy {policy}"))?;
+        let vcpus = log.iter().filter(|r| r.op.op == OpCode::VcpuAdd as u16).count() as u32;
+        one(&mut all, clock, Source { policy, mix: "voip", vcpus, start, log })?;
         for vcpus in SIZES {
-            one(&mut all, clock, policy, vcpus, skip, count)?;
+            let (start, log) = record(policy, vcpus, skip, count)?;
+            one(&mut all, clock, Source { policy, mix: "random", vcpus, start, log })?;
         }
     }
     Ok(all)
 }
 
-/// A pool after `skip` operations, the `count` operations that follow, and the pool after those.
-fn record(policy: &str, vcpus: u32, skip: u32, count: u32) -> Result<(Pool, Log, Pool)> {
+/// A pool after `skip` operations, and the `count` operations that follow.
+fn record(policy: &str, vcpus: u32, skip: u32, count: u32) -> Result<(Pool, Log)> {
     let mut shared = Shared::new(policy, vcpus).with_context(|| format!("no pool of policy {policy}"))?;
     let mut feeder = Feeder::new(vcpus, 0, 1, u64::from(vcpus));
     for _ in 0..skip {
@@ -78,13 +87,11 @@ fn record(policy: &str, vcpus: u32, skip: u32, count: u32) -> Result<(Pool, Log,
     for _ in 0..count {
         feeder.step(|op, after, mine| shared.call(op, after, mine));
     }
-    let log = shared.pool.take_log();
-    Ok((start, log, shared.pool))
+    Ok((start, shared.pool.take_log()))
 }
 
-/// What an operation was, told by the pool before and after it; and how many VCPUs were queued.
-fn classify(start: &Pool, log: &Log, vcpus: u32) -> (Vec<&'static str>, f64) {
-    let mut pool = start.clone();
+/// What each operation was, told by the pool before and after it; how many VCPUs were queued on average.
+fn classify(pool: &mut Pool, log: &Log, vcpus: u32) -> (Vec<&'static str>, f64) {
     let mut queued = 0;
     let kinds = log
         .iter()
@@ -123,11 +130,20 @@ fn classify(start: &Pool, log: &Log, vcpus: u32) -> (Vec<&'static str>, f64) {
     (kinds, queued as f64 / log.len().div_ceil(64).max(1) as f64)
 }
 
-fn one(all: &mut Decisions, clock: Clock, policy: &'static str, vcpus: u32, skip: u32, count: u32) -> Result<()> {
-    let (start, log, end) = record(policy, vcpus, skip, count)?;
-    let (kinds, queued) = classify(&start, &log, vcpus);
+/// Where a log comes from.
+struct Source {
+    policy: &'static str,
+    mix: &'static str,
+    vcpus: u32,
+    start: Pool,
+    log: Log,
+}
+
+fn one(all: &mut Decisions, clock: Clock, source: Source) -> Result<()> {
+    let Source { policy, mix, vcpus, start, log } = source;
+    let mut end = start.clone();
+    let (kinds, queued) = classify(&mut end, &log, vcpus);
     let mut least = vec![u64::MAX; log.len()];
-    let mut whole = f64::INFINITY;
     for _ in 0..REPLAYS {
         let mut pool = start.clone();
         for (r, least) in log.iter().zip(&mut least) {
@@ -136,14 +152,8 @@ fn one(all: &mut Decisions, clock: Clock, policy: &'static str, vcpus: u32, skip
             *least = (*least).min(ticks() - from);
         }
         ensure!(pool.bytes() == end.bytes(), "a replay under {policy} ended in another state");
-        let mut pool = start.clone();
-        let from = Instant::now();
-        for r in &log {
-            pool.op(r.op);
-        }
-        whole = whole.min(from.elapsed().as_nanos() as f64 / log.len() as f64);
-        ensure!(pool.bytes() == end.bytes(), "a replay under {policy} ended in another state");
     }
+    let mean_ns = simulator::replay(&start, &log);
     let mut by_kind: BTreeMap<&'static str, Vec<f64>> = BTreeMap::new();
     for (&kind, &t) in kinds.iter().zip(&least) {
         by_kind.entry(kind).or_default().push(clock.ns(t));
@@ -151,12 +161,13 @@ fn one(all: &mut Decisions, clock: Clock, policy: &'static str, vcpus: u32, skip
     let fenced: f64 = by_kind.values().flatten().sum();
     let operations = log.len() as u64;
     let fenced_mean_ns = fenced / operations as f64;
-    all.means.push(Mean { policy, vcpus, queued, operations, mean_ns: whole, fenced_mean_ns });
+    all.means.push(Mean { policy, mix, vcpus, queued, operations, mean_ns, fenced_mean_ns });
     for (operation, mut times) in by_kind {
         times.sort_by(f64::total_cmp);
         let n = times.len();
         all.rows.push(Row {
             policy,
+            mix,
             vcpus,
             operation,
             count: n as u64,
@@ -171,31 +182,35 @@ fn one(all: &mut Decisions, clock: Clock, policy: &'static str, vcpus: u32, skip
 
 impl Decisions {
     pub fn print(&self) {
-        println!("== Decisions: ns per operation, by VCPUs in the pool (8 PCPUs) ==\n");
+        println!("== Decisions: ns per operation on 8 PCPUs ==\n");
         for policy in POLICIES {
-            let mut kinds: Vec<_> = self.rows.iter().filter(|r| r.policy == policy).map(|r| r.operation).collect();
+            let rows: Vec<&Row> = self.rows.iter().filter(|r| r.policy == policy).collect();
+            let mut kinds: Vec<_> = rows.iter().map(|r| r.operation).collect();
             kinds.sort_unstable();
             kinds.dedup();
-            let find =
-                |kind, vcpus| self.rows.iter().find(|r| r.policy == policy && r.operation == kind && r.vcpus == vcpus);
-            let mut rows: Vec<Vec<String>> = Vec::new();
-            for kind in kinds {
-                let mut row = vec![kind.to_string()];
-                for vcpus in SIZES {
-                    match find(kind, vcpus) {
-                        Some(r) => row.extend([
-                            format!("{:.1}%", r.share_pct),
-                            format!("{:.0}", r.median_ns),
-                            format!("{:.0}", r.p99_ns),
-                        ]),
-                        None => row.extend(["-", "-", "-"].map(String::from)),
+            let columns = [("voip", None)].into_iter().chain(SIZES.map(|n| ("random", Some(n))));
+            let lines: Vec<Vec<String>> = kinds
+                .into_iter()
+                .map(|kind| {
+                    let mut line = vec![kind.to_string()];
+                    for (mix, vcpus) in columns.clone() {
+                        let fits =
+                            |r: &&&Row| r.operation == kind && r.mix == mix && vcpus.is_none_or(|n| r.vcpus == n);
+                        let figure = |f: fn(&Row) -> String| rows.iter().find(fits).map_or("-".into(), |r| f(r));
+                        line.extend([
+                            figure(|r| format!("{:.0}", r.median_ns)),
+                            figure(|r| format!("{:.0}", r.p99_ns)),
+                        ]);
+                        if vcpus.is_none() {
+                            line.insert(1, figure(|r| format!("{:.1}%", r.share_pct)));
+                        }
                     }
-                }
-                rows.push(row);
-            }
+                    line
+                })
+                .collect();
             let head =
-                [policy, "8: share", "median", "p99", "64: share", "median", "p99", "512: share", "median", "p99"];
-            println!("{}", table::render(&head, &rows));
+                [policy, "voip: share", "median", "p99", "8: median", "p99", "64: median", "p99", "512: median", "p99"];
+            println!("{}", table::render(&head, &lines));
         }
         let rows: Vec<_> = self
             .means
@@ -203,6 +218,7 @@ impl Decisions {
             .map(|m| {
                 vec![
                     m.policy.to_string(),
+                    m.mix.to_string(),
                     m.vcpus.to_string(),
                     format!("{:.0}", m.queued),
                     format!("{:.1}", m.mean_ns),
@@ -210,9 +226,11 @@ impl Decisions {
                 ]
             })
             .collect();
-        println!("{}", table::render(&["all operations", "VCPUs", "queued", "mean", "mean of single ones"], &rows));
+        let head = ["all operations", "mix", "VCPUs", "queued", "mean", "mean of single ones"];
+        println!("{}", table::render(&head, &rows));
         println!(
-            "  Single times: least of {} replays, less {:.1} ns of clock; \"mean\": replay without the clock.\n",
+            "  voip: the simulator's scenario; 8, 64, 512: random mix with as many VCPUs. Single times: least of {} replays,\n  \
+             less {:.1} ns of clock. Mean: replay without the clock.\n",
             self.replays, self.clock_overhead_ns
         );
     }

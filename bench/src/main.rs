@@ -7,6 +7,7 @@ mod lock;
 mod mix;
 mod packets;
 mod simso;
+mod simulator;
 mod table;
 
 use anyhow::{Context, Result};
@@ -18,6 +19,7 @@ use std::path::PathBuf;
 enum Part {
     Decisions,
     Lock,
+    Simulator,
     Monitor,
     Simso,
 }
@@ -43,6 +45,8 @@ struct Report {
     decisions: Option<decisions::Decisions>,
     #[serde(skip_serializing_if = "Option::is_none")]
     lock: Option<lock::Locking>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    simulator: Option<simulator::Simulator>,
     #[serde(skip_serializing_if = "Option::is_none")]
     monitor: Option<packets::Packets>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -72,6 +76,13 @@ fn main() -> Result<()> {
             part.print();
         }
         report.lock = Some(part);
+    }
+    if wanted(Part::Simulator) {
+        let part = simulator::measure(args.quick)?;
+        if !args.json {
+            part.print();
+        }
+        report.simulator = Some(part);
     }
     if wanted(Part::Monitor) {
         let part = packets::measure()?;

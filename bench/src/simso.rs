@@ -7,9 +7,13 @@
 use crate::table;
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
+use std::fmt::Write as _;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Instant;
+use takt_control::PolicySpec;
+use takt_sim::{Options, Scenario};
 
 pub const CPUS: u32 = 8;
 const TASKS: usize = 20;
@@ -17,6 +21,7 @@ const TASKS: usize = 20;
 const LOAD: f64 = 0.7 * CPUS as f64;
 const VERSION: &str = "0.8.5";
 const SCHEDULERS: [&str; 2] = ["RM", "EDF"];
+const POLICIES: [&str; 2] = ["rr", "credit"];
 
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Task {
@@ -141,6 +146,42 @@ fn simso(python: &Path, scheduler: &str, duration_ns: u64, tasks: &[Task]) -> Re
     })
 }
 
+/// The task set as a scenario: a VM for each task, and everything free of charge that SimSo does not know.
+fn scenario(duration_ns: u64, tasks: &[Task]) -> Result<Scenario> {
+    let mut text = format!("duration = \"{duration_ns}ns\"\nwarmup = \"0\"\n");
+    for free in ["machine.switch", "machine.decision", "machine.ipi", "machine.refill", "machine.stagger", "guest.irq"]
+    {
+        writeln!(text, "{free} = \"0\"")?;
+    }
+    writeln!(text, "guest.hz = \"0\"\ndom0.housekeeping = \"0\"\ndom0.vcpus = 1\nmachine.pcpus = {CPUS}")?;
+    for (n, t) in tasks.iter().enumerate() {
+        writeln!(text, "[[vm]]\nname = \"task-{n}\"\nvcpus = 1")?;
+        let (period, work) = (t.period_ns, t.work_ns);
+        writeln!(text, "workload = {{ type = \"periodic\", period = \"{period}ns\", work = \"{work}ns\" }}")?;
+    }
+    Scenario::from_toml(&text, "tasks.toml")
+}
+
+fn ours(policy: &str, duration_ns: u64, tasks: &[Task]) -> Result<Row> {
+    let scenario = scenario(duration_ns, tasks)?;
+    let policy = PolicySpec::parse(policy)?;
+    let from = Instant::now();
+    let (result, _, _) = takt_sim::run(&scenario, &policy, 1, Options::default())?;
+    let wall_s = from.elapsed().as_secs_f64();
+    let sum = |f: fn(&takt_sim::result::PeriodicResult) -> u64| {
+        result.vms.iter().filter_map(|v| v.periodic.as_ref()).map(f).sum::<u64>()
+    };
+    let (jobs, missed) = (sum(|p| p.jobs), sum(|p| p.missed));
+    Ok(Row {
+        simulator: "takt".to_string(),
+        scheduler: policy.label.clone(),
+        jobs,
+        missed,
+        wall_s,
+        jobs_per_s: jobs as f64 / wall_s,
+    })
+}
+
 pub fn measure(quick: bool) -> Result<Comparison> {
     let tasks = task_set();
     let second = 1_000_000_000;
@@ -152,7 +193,8 @@ pub fn measure(quick: bool) -> Result<Comparison> {
         Err(e) => (Vec::new(), format!("skipped: {e:#}")),
     };
     let fastest = rows.iter().map(|r| r.jobs_per_s).reduce(f64::max);
-    let ours: Vec<Row> = Vec::new();
+    let duration = if quick { 100 * second } else { 1000 * second };
+    let ours = POLICIES.iter().map(|p| ours(p, duration, &tasks)).collect::<Result<Vec<_>>>()?;
     let slowest = ours.iter().map(|r| r.jobs_per_s).reduce(f64::min);
     let ratio = fastest.zip(slowest).map(|(theirs, ours)| ours / theirs);
     rows.extend(ours);
