@@ -107,8 +107,10 @@ constants! {
         "working set of a VoIP server's VCPU";
     jitter_buffer "voip.jitter_buffer" Time 40_000_000 in 0..=10_000_000_000
         "fixed buffer of the receiving client (spec §8: 40-60 ms); fitted";
-    phase_spread "voip.phase_spread" Time 3_000_000 in 0..=20_000_000
-        "calls begin on a 100 ms grid, their packets share a phase up to this; small effect";
+    phase_spread "voip.phase_spread" Time 20_000_000 in 0..=1_000_000_000
+        "calls begin on a grid, but signalling takes its time: their phases are independent";
+    send_jitter "voip.send_jitter" Time 2_000_000 in 0..=20_000_000
+        "a packet leaves its client up to this after it is due: timers of a user-space sender; without it calls and ticks would keep step for ever";
     packet_gap "voip.packet_gap" Time 20_000_000 in 1_000_000..=1_000_000_000
         "G.711 in 20 ms packets";
     ramp "voip.ramp" Hz 10_000 in 1..=1_000_000

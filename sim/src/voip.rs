@@ -11,11 +11,10 @@ pub struct Record {
     from: u64,
     /// Packets sent from here on do not count any more: their fate is open when the run ends; ns.
     until: u64,
-    /// Between two packets, ns.
-    gap: u64,
     /// Latest time from sending to arrival, ns.
     limit: u64,
-    first: Option<u64>,
+    /// Sequence number of the first packet that counts.
+    first: Option<u32>,
     sent: u64,
     arrived: u64,
     in_time: u64,
@@ -28,7 +27,7 @@ impl Record {
     pub fn new(from: u64, until: u64, gap: u64, limit: u64) -> Self {
         let packets = until.saturating_sub(from) / gap + 2;
         let bits = vec![0; packets.div_ceil(64) as usize];
-        Self { from, until, gap, limit, first: None, sent: 0, arrived: 0, in_time: 0, bits, delay_sum: 0, delay_max: 0 }
+        Self { from, until, limit, first: None, sent: 0, arrived: 0, in_time: 0, bits, delay_sum: 0, delay_max: 0 }
     }
 
     fn counts(&self, sent: u64) -> bool {
@@ -36,15 +35,15 @@ impl Record {
     }
 
     /// The client has sent a packet.
-    pub fn sent(&mut self, sent: u64) {
+    pub fn sent(&mut self, sequence: u32, sent: u64) {
         if self.counts(sent) {
-            self.first.get_or_insert(sent);
+            self.first.get_or_insert(sequence);
             self.sent += 1;
         }
     }
 
     /// A packet sent at `sent` has come back.
-    pub fn arrived(&mut self, sent: u64, arrival: u64) {
+    pub fn arrived(&mut self, sequence: u32, sent: u64, arrival: u64) {
         let Some(first) = self.first else { return };
         if !self.counts(sent) {
             return;
@@ -54,7 +53,7 @@ impl Record {
         self.delay_sum += delay;
         self.delay_max = self.delay_max.max(delay);
         if delay <= self.limit {
-            let n = (sent - first) / self.gap;
+            let n = sequence - first;
             self.bits[(n / 64) as usize] |= 1 << (n % 64);
             self.in_time += 1;
         }
@@ -122,10 +121,10 @@ mod tests {
     fn late_and_lost_packets_are_told_apart() {
         let mut r = Record::new(100, 1100, 100, 40);
         for n in 0..12 {
-            r.sent(n * 100);
+            r.sent(n as u32, n * 100);
         }
         for n in [0, 1, 2, 4, 5, 6, 7, 8, 9, 11] {
-            r.arrived(n * 100, n * 100 + if n == 5 { 41 } else { 40 });
+            r.arrived(n as u32, n * 100, n * 100 + if n == 5 { 41 } else { 40 });
         }
         let c = r.result(0, 4.3, 0.0);
         assert_eq!((c.sent, c.late, c.lost), (10, 1, 2));

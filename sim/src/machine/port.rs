@@ -28,11 +28,11 @@ impl Machine<'_> {
         while armed != 0 {
             let cpu = armed.trailing_zeros();
             armed &= armed - 1;
-            let when = self.pool.cpu_timer(cpu);
+            let when = self.pool.cpu_timer(cpu).max(self.now);
             self.pcpus[cpu as usize].timer.set(&mut self.queue, when, What::CpuTimer, cpu);
         }
         if self.pool.pool_armed() {
-            self.pool_timer.set(&mut self.queue, self.pool.pool_timer(), What::PoolTimer, 0);
+            self.pool_timer.set(&mut self.queue, self.pool.pool_timer().max(self.now), What::PoolTimer, 0);
         }
     }
 

@@ -223,7 +223,8 @@ impl<'a> Machine<'a> {
         let limit = way + c.jitter_buffer;
         let record =
             Record::new(self.from.saturating_sub(limit), self.until - limit.min(self.until), c.packet_gap, limit);
-        self.net.calls.push(Call { vm: vm as u32, id, vif, next: 0, record });
+        let rng = Rng::new(self.seed, Purpose::Call, self.net.calls.len() as u32);
+        self.net.calls.push(Call { vm: vm as u32, id, vif, next: 0, due: 0, rng, record });
     }
 
     /// A PCPU comes online.
@@ -253,11 +254,11 @@ impl<'a> Machine<'a> {
         }
         let calls = self.net.calls.len() as u32;
         for n in 0..calls {
-            let call = &self.net.calls[n as usize];
+            let call = &mut self.net.calls[n as usize];
             self.net.flows.push(Template::new(call.vm, n));
             let ramp = u64::from(call.id) * 1_000_000_000_000 / self.c.ramp;
-            let phase = Rng::new(self.seed, Purpose::Call, n).below(self.c.phase_spread);
-            self.queue.push(self.now + SETTLE + ramp + phase + self.c.wire, What::Call, n);
+            call.due = self.now + SETTLE + ramp + call.rng.below(self.c.phase_spread);
+            self.queue.push(call.due + self.c.wire, What::Call, n);
         }
         for n in 0..self.net.streams.len() as u32 {
             let stream = &mut self.net.streams[n as usize];

@@ -122,7 +122,10 @@ pub struct Call {
     /// Number within its VM.
     pub id: u32,
     pub vif: u32,
+    /// Sequence number of the next packet, and when the client means to send it.
     pub next: u32,
+    pub due: u64,
+    pub rng: Rng,
     pub record: crate::voip::Record,
 }
 

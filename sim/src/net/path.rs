@@ -13,8 +13,10 @@ impl Machine<'_> {
         let c = &mut self.net.calls[call as usize];
         let packet = Packet { vif: c.vif, flow: call, sequence: c.next, sent: self.now - self.c.wire, queued: 0 };
         c.next += 1;
-        c.record.sent(packet.sent);
-        self.queue.push(self.now + self.c.packet_gap, What::Call, call);
+        c.due += self.c.packet_gap;
+        c.record.sent(packet.sequence, packet.sent);
+        let next = c.due + c.rng.below(self.c.send_jitter) + self.c.wire;
+        self.queue.push(next.max(self.now), What::Call, call);
         let vif = &self.net.vifs[packet.vif as usize];
         let (vm, q) = (vif.vm, vif.nic);
         match self.net.backs[q as usize].nic.push(packet) {
@@ -94,7 +96,7 @@ impl Machine<'_> {
         self.monitor_packet(vm, &packet, stamp, cpu);
         if let Some(call) = self.net.calls.get_mut(packet.flow as usize) {
             let arrival = self.now + self.c.wire;
-            call.record.arrived(packet.sent, arrival);
+            call.record.arrived(packet.sequence, packet.sent, arrival);
         }
     }
 
