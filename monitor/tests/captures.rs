@@ -112,6 +112,19 @@ fn rtp_is_found_among_a_flood_of_lookalikes() {
 }
 
 #[test]
+fn noise_that_was_there_first_gives_way() {
+    let mut rng = Rng(8);
+    let mut c = Capture::default();
+    for i in 0..4000 {
+        let payload = [&[0x80, 0][..], &rng.bytes(100)].concat();
+        c.add(i * MS / 10, v4(rng.next() as u16 | 1).udp(&payload)); // every place is taken
+    }
+    c.stream(&v4(5004), 0, 1, 400 * MS, 20 * MS, 20);
+    let s = c.sender();
+    assert!(s.rt_packets >= 17, "one packet to be let in, three for the proof, the last of which counts: {s:?}");
+}
+
+#[test]
 fn fragments_and_cut_packets_are_counted_not_misread() {
     let mut c = Capture::default();
     let f = v4(5004);
@@ -215,6 +228,8 @@ fn other_protocols_are_not_real_time() {
         b"<html>RTSP/1.0</html>",
         b"A",
         b"PLAY RTSP",
+        b"PLAY RTSP tutorials for everybody",
+        b"PATCH / HTTP/1.1\r\nX: RTSP/1.0\r\n",
     ];
     assert_not_rt("HTTP", &web, true, gap, |i| pages[i as usize % pages.len()].to_vec());
     let ssh = flow("10.0.0.1", "10.0.0.2", 22, 40_000);
@@ -231,6 +246,11 @@ fn other_protocols_are_not_real_time() {
     assert_not_rt("RTCP", &rtcp, false, gap, |i| {
         [&[0x80, 200 + (i % 5) as u8][..], &(i as u16).to_be_bytes(), &[0; 4], &[0, 0, 0, 9], &[0; 16]].concat()
     });
+    for version in [0x00, 0x40, 0xc0] {
+        assert_not_rt("another version", &v4(5004), false, gap, |i| {
+            [&[version][..], &rtp(0, i as u16, 9)[1..]].concat()
+        });
+    }
     assert_not_rt("RTP over TCP's ports", &v4(5004), true, gap, |i| rtp(0, i as u16, 9));
     assert_not_rt("SIP", &v4(5060), false, gap, |_| b"INVITE sip:a@b SIP/2.0\r\nVia: x\r\n\r\n".to_vec());
     assert_not_rt("ESP in UDP", &v4(4500), false, gap, |i| {

@@ -83,7 +83,7 @@ fn fragments_have_no_ports() {
     let f = flow(V4.0, V4.1, 1000, 2000);
     let udp = f.udp(b"hello")[34..].to_vec();
     assert_eq!(parse(Link::Ethernet, &f.frame(17, &udp, 0x2000)).0, Parsed::Ports, "the first one has");
-    for field in [0x2001, 0x0001, 0x1fff] {
+    for field in [0x2001, 0x0001, 0x1fff, 0x1000] {
         let (parsed, p) = parse(Link::Ethernet, &f.frame(17, &udp, field));
         assert_eq!((parsed, p.ports()), (Parsed::Fragment, (0, 0)));
     }
@@ -134,6 +134,12 @@ fn ethernet_padding_is_no_payload() {
     let mut data = flow(V4.0, V4.1, 1000, 2000).udp(b"");
     data.resize(60, 0);
     assert_ports(Link::Ethernet, &data, 0);
+    let mut data = flow(V4.0, V4.1, 1000, 2000).tcp(b"");
+    data.resize(60, 0);
+    assert_ports(Link::Ethernet, &data, 0);
+    let mut data = flow(V4.0, V4.1, 1000, 2000).udp(b"hello");
+    data[39] = 10; // UDP ends before IP does
+    assert_ports(Link::Ethernet, &data, 2);
 }
 
 proptest! {

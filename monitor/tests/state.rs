@@ -133,6 +133,14 @@ fn gap_cap_and_least_report_serve_bursty_senders() {
     assert!(literal > 8 * MS, "after the gap: {literal}");
     assert!(least < 4 * MS, "{least}");
     assert!(capped < MS, "{capped}");
+
+    let mut m = named(&Config { report_min: true, ..Config::default() });
+    for now in [0, 1, 21] {
+        send(&mut m, &voip().udp(b"x"), now * MS);
+    }
+    assert_eq!(m.timer(30 * MS).period, Some(MS));
+    send(&mut m, &voip().udp(b"x"), 41 * MS);
+    assert_eq!(m.timer(60 * MS).period, Some(7_840_000), "the least since the last report, not ever");
 }
 
 #[test]
