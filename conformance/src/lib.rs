@@ -14,6 +14,14 @@ mod run;
 mod summary;
 mod verdict;
 
+pub mod mutants;
+pub mod vectors;
+
+#[cfg(feature = "bpf")]
+pub mod bpf;
+#[cfg(feature = "bpf")]
+pub mod qemu;
+
 pub use checker::{Checker, Limits, Rule, Violation};
 pub use core::{Core, Loaded, Maker, Native, maker};
 pub use host::{Host, Mode, Shape};

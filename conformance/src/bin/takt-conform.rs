@@ -1,2 +1,153 @@
 // SPDX-License-Identifier: GPL-2.0-only
-fn main() {}
+//! Conformance from the command line: judge and replay logs, run random hosts, compare the kernel with the native core.
+
+use anyhow::{Context, Result, ensure};
+use clap::{Parser, Subcommand};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use takt_conformance::{Checker, Limits, LogFile, Mode, Run, Shape, hash, maker, read_log, replay, write_log};
+
+#[derive(Parser)]
+#[command(name = "takt-conform", about = "Judges operation logs and cores by docs/states.md")]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Judge a log by the state table; prints a summary as JSON
+    Check {
+        log: PathBuf,
+        /// Longest wait of a queued VCPU, ns
+        #[arg(long)]
+        wait: Option<u64>,
+        /// How late a timer may be called, ns
+        #[arg(long)]
+        late: Option<u64>,
+        /// Longest time between kick and schedule, schedule and started or put, ns
+        #[arg(long)]
+        limbo: Option<u64>,
+        /// How far time may step back, ns
+        #[arg(long, default_value_t = 0)]
+        skew: u64,
+    },
+    /// Repeat a log natively and compare every outcome
+    Replay { log: PathBuf },
+    /// Run a random host on the native core and store its log
+    Generate {
+        log: PathBuf,
+        #[arg(long, default_value = "doris")]
+        policy: String,
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        #[arg(long, default_value_t = 100_000)]
+        operations: u64,
+        /// 1, 2, 8 or 64
+        #[arg(long, default_value_t = 8)]
+        pcpus: u16,
+    },
+    /// Run vectors and random hosts on the core in a shared library; says what catches it, exit status 1 if anything does
+    Suite { library: PathBuf },
+    /// Run random operations in the kernel and natively; compare outcomes and pools
+    #[cfg(feature = "bpf")]
+    Bpf {
+        /// The compiled bpf/pool.bpf.c
+        object: PathBuf,
+        #[arg(long, default_value_t = 1_000_000)]
+        operations: u64,
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
+}
+
+fn main() -> ExitCode {
+    #[cfg(feature = "bpf")]
+    if std::process::id() == 1 {
+        takt_conformance::qemu::init(|object, operations| bpf(object, operations, 1));
+    }
+    match run(Args::parse().command) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(e) => {
+            eprintln!("takt-conform: {e:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(command: Command) -> Result<bool> {
+    match command {
+        Command::Check { log, wait, late, limbo, skew } => {
+            let file = read_log(&log)?;
+            let mut checker = Checker::new(Limits { wait, late, limbo, skew });
+            let judged = file.records.iter().try_for_each(|r| checker.step(r)).and_then(|()| checker.finish());
+            match judged {
+                Ok(summary) => println!("{}", serde_json::to_string_pretty(&summary)?),
+                Err(v) => {
+                    eprintln!("{}: {v}", log.display());
+                    return Ok(false);
+                }
+            }
+        }
+        Command::Replay { log } => {
+            let file = read_log(&log)?;
+            let hash = replay(&file).with_context(|| log.display().to_string())?;
+            println!("{} records, policy {}: identical, final pool {hash:#018x}", file.records.len(), file.policy);
+        }
+        Command::Generate { log, policy, seed, operations, pcpus } => {
+            let shape = Shape::ALL.into_iter().find(|s| s.cpus == pcpus).context("--pcpus is 1, 2, 8 or 64")?;
+            let mut run = Run::new(maker(None)?(&policy)?, seed, shape, Mode::Chaos, 64);
+            let mut records = run.steps(operations, true)?;
+            // What the format cannot express is no operation at all.
+            ensure!(!records.is_empty(), "--operations is at least 1");
+            records.retain(|r| takt_policy::OpCode::from_u16(r.op.op).is_some());
+            let mut pool = takt_policy::Pool::new(&policy).context("policy")?;
+            for (i, r) in (1..).zip(&mut records) {
+                r.res = pool.op(r.op);
+                r.op.seq = i;
+            }
+            let bytes = pool.bytes();
+            write_log(&log, &LogFile { policy, pool_size: bytes.len() as u64, pool_hash: hash(bytes), records })?;
+        }
+        Command::Suite { library } => {
+            if let Some(caught) = takt_conformance::mutants::suite(&maker(Some(&library))?) {
+                println!("{caught}");
+                return Ok(false);
+            }
+        }
+        #[cfg(feature = "bpf")]
+        Command::Bpf { object, operations, seed } => bpf(&object, operations, seed)?,
+    }
+    Ok(true)
+}
+
+#[cfg(feature = "bpf")]
+fn bpf(object: &std::path::Path, operations: u64, seed: u64) -> Result<()> {
+    let mut kernel = takt_conformance::bpf::Kernel::load(object)?;
+    println!(
+        "programs loaded in {} ms; instructions walked by the verifier (of at most 1000000):",
+        kernel.load_time.as_millis()
+    );
+    for v in kernel.verified()? {
+        println!("  {:14} {:7} walked, {:5} long", v.program, v.walked, v.size);
+    }
+    let policies = takt_policy::policies();
+    let each = operations.div_ceil((policies.len() * Shape::ALL.len() * 2) as u64);
+    for policy in &policies {
+        for (shape, mode) in Shape::ALL.into_iter().flat_map(|s| [(s, Mode::Chaos), (s, Mode::Faithful)]) {
+            let what = || format!("{}, {} PCPUs, {mode:?}, seed {seed}", policy.name, shape.cpus);
+            let core = maker(None)?(policy.name)?;
+            let empty = core.bytes().to_vec();
+            let mut run = Run::new(core, seed, shape, mode, 1024);
+            let records = run.steps(each, true).with_context(what)?;
+            let pool = kernel.run(&empty, &records).with_context(what)?;
+            let differs = pool.iter().zip(run.core.bytes()).position(|(a, b)| a != b);
+            ensure!(differs.is_none(), "{}: the final pools differ at byte {}", what(), differs.unwrap_or(0));
+        }
+        println!("{}: outcomes and pool bytes identical", policy.name);
+    }
+    let per = kernel.spent.as_nanos() / u128::from(kernel.done.max(1));
+    println!("{} operations, {per} ns each in the kernel with lock and maps", kernel.done);
+    Ok(())
+}
