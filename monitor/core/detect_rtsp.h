@@ -19,8 +19,8 @@ struct takt_rtsp {
 	u32 messages, pad;		/* RTSP messages that were recognised */
 };
 
-/* HTTP's own first words: by far the most text there is, and none of them is a method of RTSP. */
-TAKT_INLINE u32 takt_rtsp_http(u32 word)
+/* Words that begin the two texts of which there is most, and no message of RTSP. */
+TAKT_INLINE u32 takt_rtsp_other(u32 word)
 {
 	switch (word) {
 	case 0x47455420:		/* GET, which RTSP's GET_PARAMETER is not */
@@ -28,6 +28,8 @@ TAKT_INLINE u32 takt_rtsp_http(u32 word)
 	case 0x48545450:		/* HTTP, a response */
 	case 0x504f5354:		/* POST */
 	case 0x50555420:		/* PUT */
+	case 0x5349502f:		/* SIP/, a response */
+	case 0x7369703a:		/* sip:, the URL of a request */
 		return 1;
 	}
 	return 0;
@@ -56,7 +58,7 @@ TAKT_FN u32 takt_rtsp_match(struct takt_rtsp *t, struct takt_work *w, u64 now)
 	} else if (c - 'A' < 26 && n >= 6) {
 		if (n > TAKT_RTSP_LINE)
 			n = TAKT_RTSP_LINE;
-		if (takt_rtsp_http(takt_b32(w, w->pay)))
+		if (takt_rtsp_other(takt_b32(w, w->pay)))
 			return 0;
 		found = takt_rtsp_word(w, w->pay);
 		TAKT_LOOP(w, i, n) {
@@ -64,8 +66,11 @@ TAKT_FN u32 takt_rtsp_match(struct takt_rtsp *t, struct takt_work *w, u64 now)
 			c = takt_b8(w, off);
 			if (found || c < ' ' || c > '~')
 				break;
-			if (c == ' ' && i + 6 < n)
+			if (c == ' ' && i + 6 < n) {
+				if (takt_rtsp_other(takt_b32(w, off + 1)))
+					break;
 				found = takt_rtsp_word(w, off + 1);
+			}
 		}
 	}
 	t->messages += found;

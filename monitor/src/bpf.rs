@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The monitor in the kernel, driven by `BPF_PROG_TEST_RUN`: the same packets at the same times as a native [`Monitor`].
 
-use crate::ffi::{Link, Work};
+use crate::ffi::{Link as LinkLayer, Work};
 use crate::monitor::{Monitor, Outcome, Packet};
 use anyhow::{Context, Result, ensure};
-use libbpf_rs::libbpf_sys::{bpf_prog_get_info_by_fd, bpf_prog_info};
-use libbpf_rs::{Map, MapCore, MapFlags, Object, ObjectBuilder, ProgramInput, ProgramMut};
+use libbpf_rs::libbpf_sys::{bpf_prog_get_info_by_fd, bpf_prog_info, bpf_program__attach_tcx};
+use libbpf_rs::{AsRawLibbpf, Link, Map, MapCore, MapFlags, Object, ObjectBuilder, ProgramInput, ProgramMut};
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
+use std::ptr::NonNull;
 use std::time::Duration;
 
 /// Compiles `bpf/monitor.bpf.c` of the crate at `crate_dir` to `object`.
@@ -142,7 +143,7 @@ impl BpfMonitor {
     ///
     /// # Errors
     /// The kernel refuses the run.
-    pub fn packet(&self, vm: u32, link: Link, data: &[u8], now: u64, repeat: u32) -> Result<(Outcome, Duration)> {
+    pub fn packet(&self, vm: u32, link: LinkLayer, data: &[u8], now: u64, repeat: u32) -> Result<(Outcome, Duration)> {
         let mut ctx = SkBuff { mark: vm, priority: link as u32, tstamp: now, ..SkBuff::default() };
         let mut out = SkBuff::default();
         let run = self.program("takt_test")?.test_run(ProgramInput {
@@ -157,6 +158,22 @@ impl BpfMonitor {
         let duration = run.duration;
         (w.rule, w.after) = (out.cb[0], out.cb[1]);
         Ok((Outcome::of(&w), duration))
+    }
+
+    /// Attaches the live program to what arrives at network device `ifindex`, until the link is dropped.
+    ///
+    /// # Errors
+    /// The kernel refuses (tcx came with Linux 6.6), or there is no such device.
+    pub fn attach(&self, ifindex: u32) -> Result<Link> {
+        let program = self.program("takt_tcx")?;
+        // SAFETY: the program is loaded, and the link that comes back is ours.
+        unsafe {
+            let link = bpf_program__attach_tcx(program.as_libbpf_object().as_ptr(), ifindex as i32, std::ptr::null());
+            let link = NonNull::new(link).with_context(|| {
+                format!("cannot attach to network device {ifindex}: {}", std::io::Error::last_os_error())
+            })?;
+            Ok(Link::from_ptr(link))
+        }
     }
 
     /// Mean time that a test run takes for a program that does nothing, of `repeat` runs.

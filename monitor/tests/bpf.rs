@@ -4,6 +4,7 @@
 mod common;
 
 use common::{Flow, MS, Rng, flow, rtp};
+use std::net::UdpSocket;
 use std::path::Path;
 use takt_bpf_build::skip;
 use takt_monitor::bpf::{BpfMonitor, compile};
@@ -151,4 +152,32 @@ fn the_live_program_reports_what_a_device_sends() {
     assert_eq!((reports[0].vm, reports[0].after), (9, 3));
     assert_eq!(reports[0].lease, Config::default().lease);
     assert!(bpf.reports().expect("reports").is_empty());
+}
+
+/// Real datagrams over the loopback device. Other tests' traffic may cross it too, so only what they cannot undo is asked.
+#[test]
+fn the_live_program_sees_a_real_device() {
+    const TEST: &str = "the_live_program_sees_a_real_device";
+    let Some(bpf) = load(TEST) else {
+        return;
+    };
+    // SAFETY: a constant string.
+    let lo = unsafe { libc::if_nametoindex(c"lo".as_ptr()) };
+    bpf.set_state(3, &Monitor::new(&Config::default()).expect("configuration")).expect("state");
+    bpf.set_device(lo, 3).expect("device");
+    let link = match bpf.attach(lo) {
+        Ok(link) => link,
+        Err(e) => return skip(TEST, e),
+    };
+    let to = UdpSocket::bind("127.0.0.1:0").expect("socket");
+    let from = UdpSocket::bind("127.0.0.1:0").expect("socket");
+    for seq in 0..50 {
+        from.send_to(&rtp(0, seq, 7), to.local_addr().expect("address")).expect("send");
+    }
+    let set_rt = bpf.reports().expect("reports").into_iter().find(|r| r.events & 2 != 0).expect("a promotion");
+    assert_eq!(set_rt.vm, 3);
+    let period = bpf.timer(3, set_rt.now + REPORT_NS).expect("timer").period;
+    assert!(period.is_some_and(|p| p >= 10_000), "{period:?}");
+    drop(link);
+    assert!(bpf.attach(u32::MAX >> 1).is_err(), "no such device");
 }
