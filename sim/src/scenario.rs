@@ -5,6 +5,7 @@
 
 use crate::constants::Constants;
 use crate::keys;
+use crate::units::Unit;
 use crate::vm::VmSpec;
 use anyhow::{Context, Result, anyhow, bail};
 use takt_policy::{NVCPU, NVM};
@@ -44,7 +45,8 @@ pub struct Machine {
 /// The VM with the devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dom0 {
-    pub vcpus: u32,
+    /// `None` = one per PCPU, as Xen does.
+    pub vcpus: Option<u32>,
     pub weight: u32,
     pub net_vcpu: NetVcpu,
     /// Where netback's packets get the time that the monitor sees.
@@ -73,6 +75,8 @@ pub enum Stamp {
 
 /// Most calls of a scenario.
 const MAX_CALLS: u64 = 50_000;
+/// Most busy loops on a VCPU.
+const MAX_THREADS: u32 = 64;
 
 impl Default for Scenario {
     fn default() -> Self {
@@ -83,7 +87,7 @@ impl Default for Scenario {
             warmup: None,
             policies: Vec::new(),
             machine: Machine { pcpus: 8, threads: 1, llc: 4, node: 4 },
-            dom0: Dom0 { vcpus: 8, weight: 256, net_vcpu: NetVcpu::One, stamp: Stamp::Netback },
+            dom0: Dom0 { vcpus: None, weight: 256, net_vcpu: NetVcpu::One, stamp: Stamp::Netback },
             vms: Vec::new(),
             constants: Constants::default(),
         }
@@ -170,7 +174,8 @@ impl Scenario {
             "machine.threads" => self.machine.threads = keys::count(value, 1, 64)?,
             "machine.llc" => self.machine.llc = keys::count(value, 1, 64)?,
             "machine.node" => self.machine.node = keys::count(value, 1, 64)?,
-            "dom0.vcpus" => self.dom0.vcpus = keys::count(value, 1, 64)?,
+            "dom0.vcpus" if value == "auto" => self.dom0.vcpus = None,
+            "dom0.vcpus" => self.dom0.vcpus = Some(keys::count(value, 1, 64)?),
             "dom0.weight" => self.dom0.weight = keys::count(value, 1, 65_535)?,
             "dom0.net_vcpu" => {
                 self.dom0.net_vcpu = keys::word(
@@ -204,14 +209,26 @@ impl Scenario {
             bail!("vm: {vms} VMs with Dom0; allowed: at most {NVM}");
         }
         let vcpus = self.vms.iter().map(|v| u64::from(v.count) * u64::from(v.vcpus)).sum::<u64>();
-        if vcpus + u64::from(self.dom0.vcpus) > u64::from(NVCPU) {
-            bail!("vm: {} VCPUs with Dom0; allowed: at most {NVCPU}", vcpus + u64::from(self.dom0.vcpus));
+        if vcpus + u64::from(self.dom0_vcpus()) > u64::from(NVCPU) {
+            bail!("vm: {} VCPUs with Dom0; allowed: at most {NVCPU}", vcpus + u64::from(self.dom0_vcpus()));
         }
         let calls: u64 = self.vms.iter().map(|v| u64::from(v.count) * u64::from(v.calls())).sum();
+        if let Some(vm) = self.vms.iter().find(|v| v.threads() > MAX_THREADS * v.vcpus) {
+            let most = MAX_THREADS * vm.vcpus;
+            bail!("vm.{}.threads: {} on {} VCPUs; allowed: 1 .. {most}", vm.name, vm.threads(), vm.vcpus);
+        }
         if calls > MAX_CALLS {
             bail!("vm: {calls} calls; allowed: at most {MAX_CALLS}");
         }
+        if self.warmup() > keys::DAY {
+            bail!("voip.ramp: the calls need {} to come up; allowed: at most 24 h", Unit::Time.show(self.warmup()));
+        }
         Ok(())
+    }
+
+    /// VCPUs of Dom0.
+    pub fn dom0_vcpus(&self) -> u32 {
+        self.dom0.vcpus.unwrap_or(self.machine.pcpus)
     }
 
     /// Time before the measured window, ns: as given, or until all calls are up, and 1 s.

@@ -173,6 +173,14 @@ impl VmSpec {
         }
     }
 
+    /// Busy loops, else 0.
+    pub fn threads(&self) -> u32 {
+        match self.workload {
+            Workload::Hog { threads } => threads.unwrap_or(self.vcpus),
+            _ => 0,
+        }
+    }
+
     /// Whether its VCPUs get PCPUs of their own under `pin`.
     pub fn is_dedicated(&self) -> bool {
         self.dedicated.unwrap_or(matches!(self.workload, Workload::Voip { .. }))

@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 
 /// The scenario's VCPUs in the order of the pool: VM's entry (`None` = Dom0) and number within the VM.
 fn vcpus(s: &Scenario) -> impl Iterator<Item = (Option<usize>, u32)> + '_ {
-    let dom0 = (0..s.dom0.vcpus).map(|n| (None, n));
+    let dom0 = (0..s.dom0_vcpus()).map(|n| (None, n));
     let guests = s.vms.iter().enumerate();
     dom0.chain(guests.flat_map(|(i, vm)| (0..vm.count * vm.vcpus).map(move |n| (Some(i), n % vm.vcpus))))
 }

@@ -11,7 +11,7 @@ use crate::rng::{Purpose, Rng};
 use crate::scenario::{NetVcpu, Scenario};
 use crate::voip::Record;
 use crate::{Options, VmSpec, Workload};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use takt_conformance::{Checker, Limits};
 use takt_control::host::Change;
 use takt_control::{PolicySpec, RtMode};
@@ -97,8 +97,8 @@ impl<'a> Machine<'a> {
     /// VMs, VCPUs, threads and the network.
     fn build(&mut self) -> Result<()> {
         let s = self.scenario;
-        let dom0 = self.add_vm("dom0".into(), None, s.dom0.vcpus, s.dom0.weight, self.c.dom0_ws);
-        for n in 0..s.dom0.vcpus {
+        let dom0 = self.add_vm("dom0".into(), None, s.dom0_vcpus(), s.dom0.weight, self.c.dom0_ws);
+        for n in 0..s.dom0_vcpus() {
             let v = self.vms[dom0].first + n;
             self.net.backs.push(Netback::new(v, self.c.nic_ring));
             self.add_thread(v, Body::Netback(n), PRIO_NET, false);
@@ -150,13 +150,9 @@ impl<'a> Machine<'a> {
         let vm = self.add_vm(name, Some(i), spec.vcpus, spec.weight, working_set);
         let first = self.vms[vm].first;
         match spec.workload {
-            Workload::Hog { threads } => {
-                for n in 0..threads.unwrap_or(spec.vcpus) {
-                    let v = first + n % spec.vcpus;
-                    if self.vcpus[v as usize].threads.len() == usize::from(u8::MAX) {
-                        bail!("vm.{}.threads: more than 255 on a VCPU; allowed: 1 .. {}", spec.name, 255 * spec.vcpus);
-                    }
-                    self.add_thread(v, Body::Spin, PRIO_BATCH, true);
+            Workload::Hog { .. } => {
+                for n in 0..spec.threads() {
+                    self.add_thread(first + n % spec.vcpus, Body::Spin, PRIO_BATCH, true);
                 }
             }
             Workload::Voip { calls } => {
@@ -203,7 +199,7 @@ impl<'a> Machine<'a> {
     /// A vif, with its place in Dom0 as `dom0.net_vcpu` says.
     fn add_vif(&mut self, vm: usize, vcpu: u32) -> u32 {
         let vif = self.net.vifs.len() as u32;
-        let dom0 = self.scenario.dom0.vcpus;
+        let dom0 = self.scenario.dom0_vcpus();
         let (nic, back) = match self.scenario.dom0.net_vcpu {
             NetVcpu::One => (0, 0),
             NetVcpu::PerVif if dom0 > 1 => (0, 1 + vif % (dom0 - 1)),

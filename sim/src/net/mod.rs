@@ -92,7 +92,7 @@ pub struct Netback {
 
 impl Netback {
     pub fn new(vcpu: u32, ring: u64) -> Self {
-        Self { vcpu, nic: Ring::new(ring), moderated: false, vifs: Vec::new(), receiving: true, budget: 0, cursor: 0 }
+        Self { vcpu, nic: Ring::new(ring), moderated: false, vifs: Vec::new(), receiving: false, budget: 0, cursor: 0 }
     }
 }
 

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Reading scenarios: the shipped ones, and what is refused.
+
+use takt_sim::{CONSTANTS, Scenario, Workload};
+
+const VM: &str = "[[vm]]\nname = \"a\"\nvcpus = 1\n";
+
+fn refused(text: &str) -> String {
+    let e = Scenario::from_toml(text, "bad.toml").expect_err(text);
+    let e = format!("{e:#}");
+    assert!(!e.contains('\n') && e.starts_with("bad.toml: "), "{e}");
+    e
+}
+
+#[test]
+fn every_shipped_scenario_is_read() {
+    let mut seen = 0;
+    for entry in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../scenarios")).unwrap() {
+        let path = entry.unwrap().path();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let s = Scenario::from_toml(&text, path.to_str().unwrap()).unwrap();
+        assert_eq!(s.name, path.file_stem().unwrap().to_str().unwrap());
+        assert!(!s.policies.is_empty() && !s.title.is_empty());
+        seen += 1;
+    }
+    assert!(seen >= 5);
+}
+
+#[test]
+fn one_line_names_file_key_and_range() {
+    for (text, want) in [
+        (String::new(), "bad.toml: vm: missing; allowed: one [[vm]] table or more"),
+        ("x = ".into(), "bad.toml: line 1: "),
+        (format!("speed = 3\n{VM}"), "bad.toml: speed: unknown key; allowed: name, title, duration"),
+        (format!("[machine]\ncpus = 3\n{VM}"), "bad.toml: machine.cpus: unknown key; allowed: pcpus, threads, llc"),
+        (format!("[machine]\npcpus = 65\n{VM}"), "bad.toml: machine.pcpus: '65' is out of range; allowed: 1 .. 64"),
+        (format!("[machine]\npcpus = 0\n{VM}"), "bad.toml: machine.pcpus: '0' is out of range; allowed: 1 .. 64"),
+        (
+            format!("[machine]\nswitch = \"5s\"\n{VM}"),
+            "bad.toml: machine.switch: 5s is out of range; allowed: 0 .. 1ms",
+        ),
+        (format!("[machine]\nswitch = 5\n{VM}"), "bad.toml: machine.switch: `5` is no duration"),
+        (format!("duration = \"0s\"\n{VM}"), "bad.toml: duration: 0s is out of range; allowed: 1ms .. "),
+        (format!("duration = 1979-05-27\n{VM}"), "bad.toml: duration: a date; allowed: "),
+        (format!("policies = [\"fifo\"]\n{VM}"), "bad.toml: policies: unknown policy `fifo`, known are "),
+        (format!("policies = [\"doris(dom0=3)\"]\n{VM}"), "allowed off|on"),
+        ("vm = 3".into(), "bad.toml: vm: not a list"),
+        ("vm = [3]".into(), "bad.toml: vm: entry 0 is not a [[vm]] table"),
+        ("[[vm]]\nvcpus = 1".into(), "bad.toml: vm: entry 0 has no name"),
+        ("[[vm]]\nname = \"a b\"\nvcpus = 1".into(), "bad.toml: vm.name: 'a b' is no name; allowed: "),
+        ("[[vm]]\nname = \"a\"".into(), "bad.toml: vm.a.vcpus: missing; allowed: 1 .. 1024"),
+        ("[[vm]]\nname = \"a\"\nvcpus = 0".into(), "bad.toml: vm.a.vcpus: '0' is out of range; allowed: 1 .. 1024"),
+        ("[[vm]]\nname = \"a\"\nvcpus = 1020".into(), "bad.toml: vm: 1028 VCPUs with Dom0; allowed: at most 1024"),
+        (format!("{VM}count = 256"), "bad.toml: vm.a.count: '256' is out of range; allowed: 1 .. 255"),
+        (format!("{VM}weight = -3"), "bad.toml: vm.a.weight: '-3' is out of range; allowed: 1 .. 65535"),
+        (format!("{VM}weight = 65536"), "bad.toml: vm.a.weight: '65536' is out of range; allowed: 1 .. 65535"),
+        (format!("{VM}cap = 6401"), "bad.toml: vm.a.cap: '6401' is out of range; allowed: 0 .. 6400"),
+        (format!("{VM}rt = \"maybe\""), "bad.toml: vm.a.rt: unknown 'maybe'; allowed: auto, on, off"),
+        (format!("{VM}ports = [70000]"), "bad.toml: vm.a.ports: `70000` is no port"),
+        (format!("{VM}affinity = \"0-9\""), "bad.toml: vm.a.affinity: no PCPU 8; allowed: 0 .. 7"),
+        (format!("{VM}workload = \"nap\""), "bad.toml: vm.a.workload: unknown workload 'nap'; allowed: hog, voip"),
+        (format!("{VM}workload = {{ calls = 3 }}"), "bad.toml: vm.a.workload: no type; allowed: hog"),
+        (format!("{VM}calls = 3"), "bad.toml: vm.a.calls: unknown key; allowed: count"),
+        (
+            format!("{VM}workload = {{ type = \"hog\", calls = 3 }}"),
+            "bad.toml: vm.a.workload.calls: unknown key; allowed: type, threads",
+        ),
+        (
+            format!("{VM}workload = {{ type = \"hog\", threads = 65 }}"),
+            "bad.toml: vm.a.threads: 65 on 1 VCPUs; allowed: 1 .. 64",
+        ),
+        (format!("{VM}{VM}"), "bad.toml: vm.a.name: used twice"),
+        ("[[vm]]\nname = \"dom0\"\nvcpus = 1".into(), "bad.toml: vm.dom0.name: used twice"),
+    ] {
+        let e = refused(&text);
+        assert!(e.contains(want), "{text:?}\n got: {e}\nwant: {want}");
+    }
+}
+
+#[test]
+fn set_reaches_everything_and_changes_nothing_when_refused() {
+    let text = include_str!("../../scenarios/voip.toml");
+    let mut s = Scenario::from_toml(text, "voip.toml").unwrap();
+    s.set("machine.switch", "3us").unwrap();
+    s.set("voip.guest_per_packet", "100us").unwrap();
+    s.set("vm.voip.calls", "45").unwrap();
+    s.set("vm.hog.count", "1").unwrap();
+    s.set("machine.pcpus", "4").unwrap();
+    assert_eq!((s.constants.switch, s.constants.voip_packet), (3_000, 100_000));
+    assert_eq!((s.vms[0].workload.clone(), s.vms[1].count), (Workload::Voip { calls: 45 }, 1));
+    assert_eq!((s.dom0_vcpus(), s.warmup()), (4, 5_500_000_000));
+    let before = s.clone();
+    for (key, value) in [
+        ("machine.switch", "9s"),
+        ("vm.hog.vcpus", "1024"),
+        ("vm.x.vcpus", "1"),
+        ("vm", "3"),
+        ("", ""),
+        ("vm.hog", "1"),
+    ] {
+        assert!(s.set(key, value).is_err(), "{key}={value}");
+        assert_eq!(s, before);
+    }
+    for c in CONSTANTS {
+        s.set(c.key, &c.unit.show(c.default)).unwrap();
+    }
+}
+
+/// Spoiled scenarios are read or refused with one line, never with a panic.
+#[test]
+fn spoiled_scenarios_do_no_harm() {
+    let text = include_str!("../../scenarios/voip.toml").as_bytes();
+    let mut x = 88_172_645_463_325_252u64;
+    let mut random = move |n: usize| {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        (x % n as u64) as usize
+    };
+    let mut read = 0;
+    for _ in 0..20_000 {
+        let mut bytes = text.to_vec();
+        for _ in 0..1 + random(4) {
+            if bytes.is_empty() {
+                break;
+            }
+            let at = random(bytes.len());
+            match random(5) {
+                0 => bytes[at] = random(256) as u8,
+                1 => drop(bytes.drain(at..(at + random(20)).min(bytes.len()))),
+                2 => bytes.insert(at, b"-09.=[]{}\"\n"[random(11)]),
+                3 => bytes.truncate(at + 1),
+                _ => {
+                    let from = random(bytes.len());
+                    let part = bytes[from..(from + random(30)).min(bytes.len())].to_vec();
+                    bytes.splice(at..at, part);
+                }
+            }
+        }
+        match Scenario::from_toml(&String::from_utf8_lossy(&bytes), "x.toml") {
+            Ok(_) => read += 1,
+            Err(e) => assert!(!format!("{e:#}").contains('\n')),
+        }
+    }
+    assert!(read > 1_000, "{read}");
+}
