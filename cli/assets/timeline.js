@@ -101,6 +101,8 @@
 			g.clip();
 			for (let i = firstAfter(row.list, view.from); i < row.list.length && row.list[i].from < view.to; i++) {
 				const s = row.list[i], a = x(s.from), w = Math.max(x(s.to) - a, .6);
+				// Waits too short to see would merge into one that never was.
+				if (row.waits && x(s.to) - a < .4) continue;
 				const rt = s.class === 0;
 				g.fillStyle = row.waits ? css("--bad") : colour(lane, s.vcpu);
 				g.globalAlpha = row.waits ? .85 : rt || data.vms[lane.policy.vcpus[s.vcpu].vm].bold ? 1 : .55;

@@ -4,7 +4,7 @@
 use crate::experiment::data::X;
 use crate::experiment::row::Row;
 use crate::report::figures::Figures;
-use crate::report::{Page, Table};
+use crate::report::{Block, Page, Table};
 use crate::{args, jobs, output, table, watch};
 use anyhow::{Context, Result, bail};
 use std::path::Path;
@@ -208,7 +208,7 @@ impl<'a> Comparison<'a> {
 
     fn title(&self) -> String {
         let s = self.scenario;
-        if s.title.is_empty() { s.name.clone() } else { format!("{}: {}", s.name, s.title) }
+        if s.title.is_empty() { s.name.clone() } else { s.title.clone() }
     }
 
     fn text(&self) -> String {
@@ -262,25 +262,28 @@ fn page(all: &[Comparison], seeds: &str, settings: &[(String, String)]) -> Resul
             "{}: {} PCPUs, Dom0 with {} VCPUs, and {}; {} of simulated time after {} of warm-up.",
             c.scenario.name,
             m.pcpus,
-            c.scenario.dom0.vcpus,
+            c.scenario.dom0_vcpus(),
             vms(c.scenario),
             time::format(c.scenario.duration),
             time::human(c.scenario.warmup() as f64),
         ));
         page.headline.extend(c.headline());
         let prefix = if all.len() > 1 { format!("{}, ", c.scenario.name) } else { String::new() };
-        page.sections.extend(c.figures(seeds).at(&c.x(), &format!("{prefix}{}", c.load()))?);
+        let charts = c.figures(seeds).at(&c.x(), &format!("{prefix}{}", c.load()))?;
+        page.blocks.extend(charts.into_iter().map(Block::Chart));
+        if std::ptr::eq(c, &all[0]) {
+            page.blocks.push(Block::Timeline(watch::timeline(c.scenario, &c.policies, c.seed)?));
+        }
         let (head, rows) = c.table();
-        page.tables.push(Table {
+        page.blocks.push(Block::Table(Table {
             title: format!("Figures: {}", c.scenario.name),
             caption: "Means over seeds.".into(),
             head: head.into_iter().map(str::to_owned).collect(),
             rows,
             numbers_from: 1,
-            first: false,
-        });
+            folded: true,
+        }));
     }
-    page.timeline = Some(watch::timeline(all[0].scenario, &all[0].policies, all[0].seed)?);
     Ok(page)
 }
 

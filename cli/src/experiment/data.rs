@@ -197,7 +197,7 @@ mod tests {
     fn every_file_is_well_formed_and_gates_something() {
         for e in Experiment::all().unwrap() {
             assert!(e.check.iter().any(|c| c.kind == Kind::Gate), "{}", e.id);
-            assert!(e.scenario.is_some() != e.traffic.is_empty() || e.scenario.is_none(), "{}", e.id);
+            assert_eq!(e.scenario.is_some(), e.traffic.is_empty(), "{}", e.id);
             for c in &e.check {
                 assert!(c.bounded(), "{}: {} asks for nothing", e.id, c.name);
                 assert!(!c.of.policies().any(|p| e.literal.contains(p)), "{}: {}", e.id, c.name);

@@ -6,7 +6,7 @@ use super::plan::Options;
 use super::show::{self, number};
 use super::{Outcome, check::Kind};
 use crate::report::figures::Figures;
-use crate::report::{Page, Section, Table};
+use crate::report::{Block, Page, Section, Table};
 use crate::watch;
 use anyhow::{Context, Result};
 use takt_control::{PolicySpec, duration};
@@ -30,13 +30,19 @@ pub fn page(experiments: &[Experiment], outcomes: &[Outcome], options: &Options)
         page.lead.push(format!("{} ({}): {}", e.id, e.source, e.about));
         page.facts.push((e.id.clone(), basis.clone()));
         page.headline.extend(
+            // Measured values that are numbers on both sides speak for themselves.
             o.paper
                 .iter()
+                .filter(|p| e.scenario.is_some() && !p.paper.is_str())
                 .take(3)
                 .map(|p| (number(p.ours), format!("{} — the paper has {}", p.what, show::plain(&p.paper)))),
         );
-        page.tables.extend(tables(e, o));
-        page.sections.extend(sections(e, o, basis)?);
+        let mut charts = sections(e, o, basis)?.into_iter().map(Block::Chart);
+        let mut tables = tables(e, o).into_iter().map(Block::Table);
+        // What it shows, whether that is what it should, why.
+        page.blocks.extend(charts.next());
+        page.blocks.extend(tables.by_ref().take(2));
+        page.blocks.extend(charts.chain(tables));
     }
     for (key, value) in &options.set {
         page.facts.push((key.clone(), value.clone()));
@@ -46,7 +52,8 @@ pub fn page(experiments: &[Experiment], outcomes: &[Outcome], options: &Options)
         if let Some(last) = o.rows.iter().map(|r| &r.x).next_back() {
             let policies = [PolicySpec::parse("credit")?, PolicySpec::parse("doris")?];
             let seed = options.seeds(e).0[0];
-            page.timeline = Some(watch::timeline(&options.scenario(e, last)?, &policies, seed)?);
+            let timeline = watch::timeline(&options.scenario(e, last)?, &policies, seed)?;
+            page.blocks.push(Block::Timeline(timeline));
         }
     }
     Ok(page)
@@ -118,7 +125,7 @@ fn tables(e: &Experiment, o: &Outcome) -> Vec<Table> {
             head: strings(&["", "kind", "check", "want", "got"]),
             rows: o.checks.iter().map(check).collect(),
             numbers_from: 3,
-            first: true,
+            folded: false,
         },
         Table {
             title: format!("{}: published values", e.id),
@@ -126,7 +133,7 @@ fn tables(e: &Experiment, o: &Outcome) -> Vec<Table> {
             head: strings(&["what", "paper", "ours"]),
             rows: o.paper.iter().map(|p| vec![p.what.clone(), show::plain(&p.paper), number(p.ours)]).collect(),
             numbers_from: 1,
-            first: true,
+            folded: false,
         },
     ];
     let (head, rows) = show::means(e, &o.rows);
@@ -136,7 +143,7 @@ fn tables(e: &Experiment, o: &Outcome) -> Vec<Table> {
         head,
         rows,
         numbers_from: 1,
-        first: false,
+        folded: true,
     });
     if let Some(moved) = &o.sensitivity {
         let none = vec!["✓ every gate holds".to_owned(), String::new(), String::new(), String::new(), String::new()];
@@ -150,7 +157,7 @@ fn tables(e: &Experiment, o: &Outcome) -> Vec<Table> {
             head: strings(&["constant", "at", "gate", "want", "got"]),
             rows,
             numbers_from: 3,
-            first: true,
+            folded: false,
         });
     }
     out

@@ -7,4 +7,4 @@ pub mod page;
 pub mod theme;
 pub mod timeline;
 
-pub use page::{Page, Section, Table};
+pub use page::{Block, Page, Section, Table};

@@ -19,9 +19,15 @@ pub struct Page {
     pub facts: Vec<(String, String)>,
     /// Figures to be read first: value and what it is.
     pub headline: Vec<(String, String)>,
-    pub sections: Vec<Section>,
-    pub timeline: Option<Timeline>,
-    pub tables: Vec<Table>,
+    /// In the order of the page.
+    pub blocks: Vec<Block>,
+}
+
+/// A part of a page; it has one timeline at most.
+pub enum Block {
+    Chart(Section),
+    Table(Table),
+    Timeline(Timeline),
 }
 
 /// A chart with its caption.
@@ -39,8 +45,8 @@ pub struct Table {
     pub rows: Vec<Vec<String>>,
     /// Columns from here on are numbers.
     pub numbers_from: usize,
-    /// Shown before the charts, not folded behind them.
-    pub first: bool,
+    /// Behind a line to be opened.
+    pub folded: bool,
 }
 
 impl Page {
@@ -71,22 +77,15 @@ impl Page {
             }
             h += "</div>\n";
         }
-        self.tables.iter().filter(|t| t.first).for_each(|t| t.write(&mut h));
-        for s in &self.sections {
-            let _ = writeln!(
-                h,
-                "<section>\n<h2>{}</h2>\n<p>{}</p>\n{}\n</section>",
-                escape(&s.title),
-                escape(&s.caption),
-                scalable(&s.svg)
-            );
+        for block in &self.blocks {
+            match block {
+                Block::Chart(s) => s.write(&mut h),
+                Block::Table(t) => t.write(&mut h),
+                Block::Timeline(t) => t.write(&mut h),
+            }
         }
-        if let Some(t) = &self.timeline {
-            t.write(&mut h);
-        }
-        self.tables.iter().filter(|t| !t.first).for_each(|t| t.write(&mut h));
         let _ = writeln!(h, "<footer>Made by takt {}.</footer>\n</main>", env!("CARGO_PKG_VERSION"));
-        if self.timeline.is_some() {
+        if self.blocks.iter().any(|b| matches!(b, Block::Timeline(_))) {
             let _ = writeln!(h, "<script>\n{SCRIPT}</script>");
         }
         h += "</body>\n</html>\n";
@@ -94,11 +93,23 @@ impl Page {
     }
 }
 
+impl Section {
+    fn write(&self, h: &mut String) {
+        let _ = writeln!(
+            h,
+            "<section>\n<h2>{}</h2>\n<p>{}</p>\n{}\n</section>",
+            escape(&self.title),
+            escape(&self.caption),
+            scalable(&self.svg)
+        );
+    }
+}
+
 impl Table {
     fn write(&self, h: &mut String) {
         let class = |n: usize| if n >= self.numbers_from { " class=\"n\"" } else { "" };
         let _ = writeln!(h, "<section>\n<h2>{}</h2>\n<p>{}</p>", escape(&self.title), escape(&self.caption));
-        if !self.first {
+        if self.folded {
             *h += "<details><summary>Show the table</summary>\n";
         }
         *h += "<div class=\"scroll\"><table>\n<thead><tr>";
@@ -119,7 +130,7 @@ impl Table {
             *h += "</tr>\n";
         }
         *h += "</tbody>\n</table></div>\n";
-        *h += if self.first { "</section>\n" } else { "</details>\n</section>\n" };
+        *h += if self.folded { "</details>\n</section>\n" } else { "</section>\n" };
     }
 }
 
