@@ -47,7 +47,9 @@ impl Kernel {
     /// Loads the object that [`compile`] made. Fails if the kernel refuses BPF, or with the verifier's verdict.
     pub fn load(object: &Path) -> Result<Self> {
         let begin = Instant::now();
-        let object = ObjectBuilder::default().open_file(object)?.load()?;
+        let path = object;
+        let object = ObjectBuilder::default().open_file(path)?.load();
+        let object = object.with_context(|| format!("not loadable here: {}", unloadable(path).join(", ")))?;
         let load_time = begin.elapsed();
         let ops = memory(&map(&object, "ops")?)?;
         let results = memory(&map(&object, "results")?)?;
@@ -98,6 +100,22 @@ impl Kernel {
         let slot = pools.lookup(&0u32.to_ne_bytes(), MapFlags::ANY)?.context("no pool")?;
         Ok(slot[LOCK..].to_vec())
     }
+}
+
+/// Programs that this kernel does not load, each tried alone.
+fn unloadable(path: &Path) -> Vec<String> {
+    let open = || ObjectBuilder::default().open_file(path);
+    let Ok(object) = open() else { return Vec::new() };
+    let names = object.progs().map(|p| p.name().to_string_lossy().into_owned());
+    let alone = |name: &String| {
+        let mut object = open()?;
+        for mut p in object.progs_mut() {
+            let wanted = p.name() == name.as_str();
+            p.set_autoload(wanted);
+        }
+        object.load()
+    };
+    names.filter(|n| alone(n).is_err()).collect()
 }
 
 fn map<'a>(object: &'a Object, name: &str) -> Result<Map<'a>> {

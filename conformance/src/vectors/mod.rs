@@ -1,10 +1,53 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Worked examples of the specification, through the public interface only, for any core.
 
+mod accounting;
+mod bench;
+mod credit;
+mod doris;
+mod doris_slice;
+
 use crate::core::Maker;
 
 /// A worked example; panics where the core differs.
 pub type Vector = fn(&Maker);
 
 /// All of them, by name.
-pub const VECTORS: &[(&str, Vector)] = &[];
+pub const VECTORS: &[(&str, Vector)] = &[
+    ("burn rounds and keeps the residue", accounting::burn),
+    ("what a higher class takes is charged to nobody", accounting::taken),
+    ("put may correct the clock", accounting::put_corrects),
+    ("shares follow weights, rounded up", accounting::weights),
+    ("a share is split over active VCPUs", accounting::split),
+    ("a negative balance is handed out again", accounting::negative_balance),
+    ("surplus over a cap goes to the others", accounting::surplus),
+    ("a capped VM is parked below its floor", accounting::parking),
+    ("credit has a floor and a ceiling", accounting::limits),
+    ("activation by tick or by burn", accounting::activation),
+    ("accounting re-sorts queues at the tick", accounting::resort),
+    ("boost on wake", credit::boost),
+    ("boost ends at a tick and at accounting, not by preemption", credit::boost_ends),
+    ("no boost for the queued and for OVER", credit::no_boost),
+    ("tickle", credit::tickle),
+    ("stealing: whose, from whom, in which order", credit::stealing),
+    ("slice of 30 ms", credit::slice),
+    ("equal classes take turns", credit::turns),
+    ("round robin", credit::round_robin),
+    ("a wake is never lost", credit::wakes),
+    ("masks", credit::masks),
+    ("a late tick is one tick", credit::late_tick),
+    ("deadline = insertion + period", doris::deadlines),
+    ("promotion at the deadline", doris::promotion),
+    ("promotion by events", doris::events),
+    ("no promotion without credit", doris::eligibility),
+    ("RT ends when descheduled", doris::demotion),
+    ("RT before BOOST, in order of promotion", doris::order),
+    ("Dom0 follows the real-time VMs", doris::dom0),
+    ("a fixed period, a floor, none yet", doris::periods),
+    ("types are leases", doris::leases),
+    ("rt=off and rt=on win", doris::modes),
+    ("limits on promotions and real-time VMs", doris::caps),
+    ("slices end at deadlines", doris_slice::slices),
+    ("the deadline queue is left", doris_slice::rtq_left),
+    ("D14: an RT runner is not preempted", doris_slice::d14),
+];

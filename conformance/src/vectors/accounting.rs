@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Spec §1.2: charging, accounting, caps. 10 credits are 1 ms.
+
+use super::bench::{Bench, MS, US};
+use crate::core::Maker;
+use takt_policy::{Class, NEVER, OpCode, State};
+
+/// One PCPU, VMs 1… with one VCPU each of the same number.
+fn pool(make: &Maker, vms: u16) -> Bench {
+    let mut b = Bench::new(make, "credit", 1, vms);
+    (1..=vms).for_each(|i| b.vcpu(i, i, 0));
+    b
+}
+
+pub fn burn(make: &Maker) {
+    let mut b = pool(make, 1);
+    b.wake(0, 1);
+    b.turn(0, 0);
+    b.turn(1060 * US, 0);
+    assert_eq!(b.credit(1), -11, "1.06 ms is 10.6 credits");
+    b.turn(1980 * US, 0);
+    assert_eq!(b.credit(1), -20, "1.98 ms in all, not 11 + 9.2 rounded apart");
+    b.stop(1980 * US, 0);
+    // Twenty runs of 30 µs are 600 µs: none of them is worth a credit alone.
+    let mut b = pool(make, 1);
+    for i in 0..20 {
+        b.run(1, 0, i * MS, i * MS + 30 * US);
+    }
+    assert_eq!(b.credit(1), -6);
+    let mut b = pool(make, 1);
+    b.run(1, 0, 0, 50 * US);
+    assert_eq!(b.credit(1), -1, "half a credit is rounded up");
+    b.run(1, 0, MS, MS + 140 * US);
+    assert_eq!(b.credit(1), -2, "190 µs");
+}
+
+pub fn taken(make: &Maker) {
+    let mut b = pool(make, 1);
+    b.wake(0, 1);
+    b.turn(0, 0);
+    b.ok(MS, OpCode::CpuTaken, (0, 0, 0), [0; 3]);
+    b.timer(3 * MS, 0);
+    b.ok(5 * MS, OpCode::CpuBack, (0, 0, 0), [0; 3]);
+    b.stop(6 * MS, 0);
+    assert_eq!(b.credit(1), -20);
+}
+
+pub fn put_corrects(make: &Maker) {
+    let mut b = pool(make, 1);
+    b.wake(0, 1);
+    b.turn(0, 0);
+    b.ok(10 * MS, OpCode::Schedule, (0, 0, 0), [2, 0, 0]);
+    assert_eq!(b.credit(1), -100);
+    b.ok(11 * MS, OpCode::Put, (0, 1, 0), [0, 5 * MS, 0]);
+    assert_eq!(b.credit(1), -50, "the host says it ran 5 ms");
+}
+
+/// Credits that an accounting pass at 30 ms gives to VMs of these weights.
+fn given(make: &Maker, weights: &[u64]) -> Vec<i32> {
+    let n = weights.len() as u16;
+    let mut b = pool(make, n);
+    for (v, &w) in (1..).zip(weights) {
+        b.set(0, Some(v), "weight", w);
+        b.run(v, 0, u64::from(v) * MS, u64::from(v) * MS + 100 * US);
+        assert_eq!(b.credit(v), -1);
+    }
+    b.account(30 * MS);
+    (1..=n).map(|v| b.credit(v) + 1).collect()
+}
+
+pub fn weights(make: &Maker) {
+    assert_eq!(given(make, &[256, 512]), [100, 200]);
+    assert_eq!(given(make, &[1, 1, 5]), [43, 43, 215], "⌈300/7⌉, ⌈1500/7⌉");
+    assert_eq!(given(make, &[256]), [300]);
+}
+
+pub fn split(make: &Maker) {
+    let mut b = Bench::new(make, "credit", 1, 2);
+    (1..=3).for_each(|v| b.vcpu(v, 1, 0));
+    b.vcpu(4, 2, 0);
+    b.vcpu(5, 2, 0);
+    for v in 1..=4 {
+        b.run(v, 0, u64::from(v) * MS, u64::from(v) * MS + 100 * US);
+    }
+    b.account(30 * MS);
+    let got: Vec<_> = (1..=5).map(|v| b.credit(v)).collect();
+    assert_eq!(got, [49, 49, 49, 149, 0], "150 for each VM; three, one and no active VCPUs");
+}
+
+pub fn negative_balance(make: &Maker) {
+    let mut b = pool(make, 1);
+    b.run(1, 0, 0, 60 * MS);
+    assert_eq!(b.credit(1), -600);
+    b.account(60 * MS);
+    assert_eq!(b.credit(1), -300);
+    assert_eq!(b.class(1), Class::Over);
+    b.account(90 * MS);
+    assert_eq!(b.credit(1), 300, "pool and peak are larger by the missing 300");
+    assert_eq!(b.class(1), Class::Under);
+}
+
+pub fn surplus(make: &Maker) {
+    let mut b = pool(make, 2);
+    b.set(0, Some(1), "cap", 10);
+    b.run(1, 0, 0, 100 * US);
+    b.run(2, 0, MS, MS + 100 * US);
+    b.account(30 * MS);
+    assert_eq!(b.credit(1), 29, "⌈3·10⌉ at most");
+    let before = b.credit(2);
+    b.run(2, 0, 30 * MS, 60 * MS);
+    b.account(60 * MS);
+    assert_eq!(b.credit(2), before - 300 + 270, "150 and what the capped VM may not take");
+    assert_eq!(b.credit(1), 59);
+}
+
+pub fn parking(make: &Maker) {
+    let mut b = pool(make, 1);
+    b.set(0, Some(1), "cap", 20);
+    b.wake(0, 1);
+    b.turn(0, 0);
+    b.turn(30 * MS, 0);
+    let res = b.account(30 * MS);
+    assert_eq!(b.credit(1), -240, "60 of cap 20%");
+    assert_eq!(res.kick, 1, "its PCPU has to give it up");
+    assert_eq!(b.turn(30 * MS, 0), None);
+    assert_eq!(b.state(1), State::Parked);
+    for (t, credit) in [(60, -180), (90, -120), (120, -60)] {
+        b.account(t * MS);
+        assert_eq!((b.credit(1), b.state(1)), (credit, State::Parked));
+    }
+    let res = b.account(150 * MS);
+    assert_eq!((b.credit(1), b.state(1), res.kick), (0, State::Queued, 1));
+    assert_eq!(b.class(1), Class::Under, "no boost");
+    assert_eq!(b.turn(150 * MS, 0), Some(1));
+    // A cap that is taken away parks nobody.
+    b.turn(180 * MS, 0);
+    b.account(180 * MS);
+    assert_eq!(b.turn(180 * MS, 0), None);
+    b.set(181 * MS, Some(1), "cap", 0);
+    assert_eq!(b.turn(181 * MS, 0), Some(1));
+}
+
+pub fn limits(make: &Maker) {
+    let mut b = pool(make, 1);
+    b.run(1, 0, 0, 90 * MS);
+    b.account(90 * MS);
+    assert_eq!(b.credit(1), -300, "floor");
+    assert_eq!(b.core.ledger().clipped, -300);
+    let mut b = pool(make, 1);
+    b.run(1, 0, 0, 100 * US);
+    b.account(30 * MS);
+    assert_eq!(b.credit(1), 299);
+    b.account(60 * MS);
+    assert_eq!(b.credit(1), 0, "above 300: reset");
+    b.account(90 * MS);
+    assert_eq!(b.credit(1), 0, "and inactive");
+    let l = b.core.ledger();
+    assert_eq!((l.given, l.burned, l.clipped, l.total), (600, 1, 599, 0));
+}
+
+pub fn activation(make: &Maker) {
+    let mut b = pool(make, 1);
+    b.set(0, None, "activate", 0);
+    b.run(1, 0, 0, 5 * MS);
+    b.account(30 * MS);
+    assert_eq!(b.credit(1), -50, "no tick found it: it pays and does not earn");
+    b.wake(30 * MS, 1);
+    b.turn(30 * MS, 0);
+    b.timer(40 * MS, 0);
+    b.stop(41 * MS, 0);
+    assert_eq!(b.credit(1), -160, "activation does not reset credit");
+    b.account(60 * MS);
+    assert_eq!(b.credit(1), 140);
+    let mut b = pool(make, 1);
+    b.set(0, None, "activate", 1);
+    b.run(1, 0, 0, 5 * MS);
+    b.account(30 * MS);
+    assert_eq!(b.credit(1), 250);
+}
+
+pub fn resort(make: &Maker) {
+    let mut b = pool(make, 3);
+    b.wake(0, 1);
+    b.turn(0, 0);
+    b.stop(0, 0);
+    // 2 and 3 queue as equals while 1 runs; 2 has a debt that accounting will see.
+    b.run(2, 0, MS, 81 * MS);
+    b.wake(81 * MS, 1);
+    b.turn(81 * MS, 0);
+    b.wake(82 * MS, 2);
+    b.wake(82 * MS, 3);
+    assert_eq!((b.class(2), b.class(3)), (Class::Boost, Class::Boost));
+    b.account(83 * MS);
+    assert_eq!((b.class(2), b.class(3)), (Class::Over, Class::Boost));
+    b.timer(90 * MS, 0);
+    assert_eq!(b.stop(90 * MS, 0), Some(3), "OVER stands behind after the tick");
+    assert_eq!(b.stop(91 * MS, 0), Some(2));
+    assert_eq!(b.op(91 * MS, OpCode::Put, (0, 2, 0), [2, NEVER, 0]).ret, -34);
+}

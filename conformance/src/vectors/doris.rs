@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Spec §2: deadlines, promotion, the collector.
+
+use super::bench::{Bench, IO, MS, OTHER, TIMER, US};
+use crate::core::Maker;
+use takt_policy::{Class, OpCode, State};
+
+/// One PCPU. VCPU 1 is the hog and runs since 0, UNDER since a tick at 10 ms; VCPUs 2 and 3 belong to VMs 2 and 3.
+pub fn pool(make: &Maker) -> Bench {
+    let mut b = Bench::new(make, "doris", 1, 3);
+    (1..=3).for_each(|v| b.vcpu(v, v, 0));
+    b.vcpu(10, 0, 0);
+    b.wake(0, 1);
+    b.turn(0, 0);
+    b.timer(10 * MS, 0);
+    assert_eq!(b.class(1), Class::Under);
+    b
+}
+
+/// Has `v` queue as UNDER at `t`: it wakes, loses its boost to a tick at `t`, and another runs.
+pub fn queue_under(b: &mut Bench, v: u16, t: u64) {
+    b.wake(t, v);
+    b.turn(t, 0);
+    b.timer(t, 0);
+    b.turn(t, 0);
+    assert_eq!((b.state(v), b.class(v)), (State::Queued, Class::Under), "VCPU {v} queues as UNDER");
+}
+
+pub fn deadlines(make: &Maker) {
+    let mut b = pool(make);
+    b.rt(10 * MS, 2, 20 * MS);
+    b.wake(15 * MS, 2);
+    assert_eq!(b.deadline(2), 35 * MS);
+    b.wake(15 * MS, 3);
+    assert_eq!(b.deadline(3), 0, "no real-time VM");
+    b.turn(15 * MS, 0);
+    b.turn(21 * MS, 0);
+    assert_eq!(b.deadline(2), 41 * MS, "counted from each insertion");
+}
+
+pub fn promotion(make: &Maker) {
+    let mut b = pool(make);
+    b.rt(10 * MS, 2, 7 * MS);
+    queue_under(&mut b, 2, 20 * MS);
+    assert_eq!(b.core.cpu_timer(0), 27 * MS, "the timer is at the first deadline");
+    b.timer(27 * MS - 1, 0);
+    assert_eq!(b.class(2), Class::Under);
+    let res = b.timer(27 * MS, 0);
+    assert_eq!((b.class(2), res.kick), (Class::Rt, 1), "at the deadline, not after it (D11)");
+    assert_eq!(res.cpu_timer, 30 * MS, "the tick is next");
+    assert_eq!(b.turn(27 * MS, 0), Some(2));
+    // A decision promotes as well.
+    let mut b = pool(make);
+    b.rt(10 * MS, 2, 7 * MS);
+    queue_under(&mut b, 2, 20 * MS);
+    assert_eq!(b.turn(28 * MS, 0), Some(2));
+    assert_eq!(b.class(2), Class::Rt);
+}
+
+pub fn events(make: &Maker) {
+    let mut b = pool(make);
+    b.rt(10 * MS, 2, 0);
+    queue_under(&mut b, 2, 20 * MS);
+    assert_eq!(b.event(21 * MS, 2, TIMER).kick, 0, "a timer's interrupt is no I/O (D5)");
+    assert_eq!(b.event(21 * MS, 2, OTHER).kick, 0);
+    assert_eq!(b.class(2), Class::Under);
+    assert_eq!(b.event(21 * MS, 2, IO).kick, 1);
+    assert_eq!(b.class(2), Class::Rt, "queued, and promoted where it is");
+    assert_eq!(b.core.vm_stat(2).map(|s| s.promotions), Some(1));
+    assert_eq!(b.turn(21 * MS, 0), Some(2));
+    assert_eq!(b.stop(21 * MS, 0), Some(1));
+    b.set(21 * MS, None, "promote_on_timer", 1);
+    queue_under(&mut b, 3, 30 * MS);
+    b.event(31 * MS, 3, IO);
+    assert_eq!(b.class(3), Class::Under, "no real-time VM");
+    b.rt(31 * MS, 3, 0);
+    b.event(31 * MS, 3, TIMER);
+    assert_eq!(b.class(3), Class::Rt, "promote_on_timer");
+    // The event before the wake.
+    let mut b = pool(make);
+    b.rt(10 * MS, 2, 20 * MS);
+    b.event(12 * MS, 2, IO);
+    b.wake(12 * MS, 2);
+    assert_eq!(b.class(2), Class::Rt);
+}
+
+/// VCPU 2 after a debt of 2 ms that accounting has not seen, or has.
+fn indebt(make: &Maker, seen: bool) -> Bench {
+    let mut b = pool(make);
+    b.rt(10 * MS, 2, 5 * MS);
+    b.wake(20 * MS, 2);
+    b.turn(20 * MS, 0);
+    b.timer(20 * MS, 0);
+    b.turn(if seen { 400 * MS } else { 22 * MS }, 0);
+    if seen {
+        b.account(400 * MS);
+    }
+    b
+}
+
+pub fn eligibility(make: &Maker) {
+    let mut b = indebt(make, false);
+    assert_eq!((b.credit(2), b.class(2)), (-20, Class::Under));
+    b.event(23 * MS, 2, IO);
+    assert_eq!(b.class(2), Class::Rt, "eligible=class: UNDER at the last accounting");
+    let mut b = indebt(make, false);
+    b.set(22 * MS, None, "eligible", 0);
+    b.event(23 * MS, 2, IO);
+    assert_eq!(b.class(2), Class::Under, "eligible=credit: in debt now");
+    assert_eq!(b.core.vm_stat(2).map(|s| s.refusals), Some(1));
+    let mut b = indebt(make, true);
+    assert_eq!((b.class(2), b.state(2)), (Class::Over, State::Queued));
+    b.event(401 * MS, 2, IO);
+    assert_eq!(b.class(2), Class::Over);
+    b.timer(406 * MS, 0);
+    assert_eq!(b.class(2), Class::Over, "nor at its deadline (D8)");
+    assert!(b.core.cpu_timer(0) > 406 * MS, "it has left the deadline queue");
+}
+
+pub fn demotion(make: &Maker) {
+    let mut b = pool(make);
+    b.rt(10 * MS, 2, 20 * MS);
+    b.event(12 * MS, 2, IO);
+    b.wake(12 * MS, 2);
+    assert_eq!(b.turn(12 * MS, 0), Some(2));
+    b.timer(20 * MS, 0);
+    assert_eq!(b.class(2), Class::Rt, "no tick ends it");
+    b.account(30 * MS);
+    assert_eq!(b.class(2), Class::Rt, "nor accounting (D13b)");
+    assert_eq!(b.turn(31 * MS, 0), Some(1), "descheduled it is an equal again");
+    assert!(b.class(2) > Class::Boost);
+}
+
+pub fn order(make: &Maker) {
+    let mut b = pool(make);
+    b.rt(10 * MS, 2, 0);
+    b.rt(10 * MS, 3, 0);
+    queue_under(&mut b, 3, 20 * MS);
+    queue_under(&mut b, 2, 30 * MS);
+    b.ok(30 * MS, OpCode::Block, (0, 1, 0), [0; 3]);
+    assert_eq!(b.turn(30 * MS, 0), Some(2));
+    b.wake(30 * MS, 10);
+    assert_eq!(b.turn(30 * MS, 0), Some(10));
+    b.wake(31 * MS, 1);
+    assert_eq!((b.class(1), b.class(2), b.class(3)), (Class::Boost, Class::Under, Class::Under));
+    b.event(31 * MS, 2, IO);
+    b.event(32 * MS, 3, IO);
+    assert_eq!(b.turn(32 * MS, 0), Some(2), "RT before BOOST");
+    assert_eq!(b.stop(32 * MS, 0), Some(3), "in order of promotion, not of queueing");
+    assert_eq!(b.stop(32 * MS, 0), Some(1));
+}
+
+pub fn dom0(make: &Maker) {
+    let mut b = pool(make);
+    let stat = |b: &Bench| b.core.vm_stat(0).map(|s| (s.rt, s.period));
+    assert_eq!(stat(&b), Some((0, 0)));
+    b.rt(10 * MS, 2, 20 * MS);
+    b.rt(10 * MS, 3, 5 * MS);
+    assert_eq!(stat(&b), Some((1, 5 * MS)), "the shortest period");
+    b.wake(12 * MS, 10);
+    assert_eq!(b.deadline(10), 17 * MS);
+    b.ok(13 * MS, OpCode::SetRt, (0, 0, 3), [0, 0, 0]);
+    assert_eq!(stat(&b), Some((1, 20 * MS)));
+    assert_eq!(b.turn(13 * MS, 0), Some(10));
+    b.set(13 * MS, None, "dom0", 0);
+    b.wake(14 * MS, 3);
+    assert_eq!(b.turn(14 * MS, 0), Some(3));
+    assert_eq!((b.state(10), b.deadline(10)), (State::Queued, 0), "dom0=off");
+    b.event(14 * MS, 10, IO);
+    assert!(b.class(10) != Class::Rt);
+    b.set(14 * MS, None, "dom0", 1);
+    b.event(14 * MS, 10, IO);
+    assert_eq!(b.class(10), Class::Rt);
+    b.ok(15 * MS, OpCode::SetRt, (0, 0, 2), [0, 0, 0]);
+    assert_eq!(stat(&b).map(|s| s.0), Some(0));
+    assert_eq!(b.op(15 * MS, OpCode::SetRt, (0, 0, 0), [1, 0, MS]).ret, -95, "the collector's, not the monitor's");
+}
+
+pub fn periods(make: &Maker) {
+    let mut b = pool(make);
+    b.rt(10 * MS, 2, 0);
+    b.wake(12 * MS, 2);
+    assert_eq!(b.deadline(2), 0, "none before two packets were seen (D2)");
+    b.rt(12 * MS, 3, US);
+    b.wake(12 * MS, 3);
+    assert_eq!(b.deadline(3), 12 * MS + 10 * US, "at least 10 µs (D3)");
+    b.set(12 * MS, None, "period", MS);
+    b.wake(12 * MS, 10);
+    assert_eq!(b.deadline(10), 13 * MS, "a fixed period holds for Dom0 too");
+}
+
+pub fn leases(make: &Maker) {
+    let mut b = pool(make);
+    let rt = |b: &Bench| b.core.vm_stat(2).map(|s| s.rt);
+    b.ok(10 * MS, OpCode::SetRt, (0, 0, 2), [1, MS, 50 * MS]);
+    b.account(30 * MS);
+    assert_eq!(rt(&b), Some(1));
+    b.ok(40 * MS, OpCode::SetRt, (0, 0, 2), [1, MS, 50 * MS]);
+    b.account(60 * MS);
+    assert_eq!(rt(&b), Some(1), "renewed");
+    b.account(90 * MS);
+    assert_eq!(rt(&b), Some(0), "lapsed");
+    assert_eq!(b.core.vm_stat(0).map(|s| s.rt), Some(0), "and Dom0 with it");
+    b.event(91 * MS, 2, IO);
+    b.wake(91 * MS, 2);
+    assert!(b.class(2) != Class::Rt);
+}
+
+pub fn modes(make: &Maker) {
+    let mut b = pool(make);
+    let rt = |b: &Bench| b.core.vm_stat(2).map(|s| s.rt);
+    b.rt(10 * MS, 2, MS);
+    assert_eq!(b.set(10 * MS, Some(2), "rt", 2).ret, 0);
+    assert_eq!(rt(&b), Some(0));
+    assert_eq!(b.op(10 * MS, OpCode::SetRt, (0, 0, 2), [1, MS, MS]).ret, -16, "off wins");
+    b.set(11 * MS, Some(2), "rt", 1);
+    assert_eq!(rt(&b), Some(1), "on needs no report");
+    b.account(300 * MS);
+    assert_eq!(rt(&b), Some(1), "nor does it lapse");
+    b.set(300 * MS, Some(2), "rt", 0);
+    assert_eq!(rt(&b), Some(0));
+}
+
+pub fn caps(make: &Maker) {
+    let mut b = pool(make);
+    b.set(10 * MS, None, "rt_max", 1);
+    b.rt(10 * MS, 2, 0);
+    assert_eq!(b.op(10 * MS, OpCode::SetRt, (0, 0, 3), [1, MS, MS]).ret, -16);
+    b.rt(10 * MS, 2, 0);
+    b.set(10 * MS, None, "event_max", 1);
+    b.event(12 * MS, 2, IO);
+    b.wake(12 * MS, 2);
+    assert_eq!(b.class(2), Class::Rt);
+    b.turn(12 * MS, 0);
+    b.stop(12 * MS, 0);
+    b.event(13 * MS, 2, IO);
+    b.wake(13 * MS, 2);
+    assert_eq!(b.class(2), Class::Boost, "one in an accounting interval");
+    assert_eq!(b.core.vm_stat(2).map(|s| (s.promotions, s.refusals)), Some((1, 1)));
+    b.account(30 * MS);
+    b.event(31 * MS, 2, IO);
+    assert_eq!(b.class(2), Class::Rt, "the next one");
+}
