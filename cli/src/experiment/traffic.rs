@@ -57,8 +57,8 @@ fn peak(frames: &[(u64, Vec<u8>)]) -> Result<Option<f64>> {
 
 /// Time and bytes of each frame. Bursts keep to their grid (a timer does not drift); jitter moves them around it.
 fn frames(t: &Traffic, duration: u64, seed: u64, stream: u64) -> Vec<(u64, Vec<u8>)> {
-    let mut rng = Pcg32::seed_from_u64(seed << 8 | stream);
-    let mut below = |n: u64| if n == 0 { 0 } else { (u128::from(rng.next_u64()) * u128::from(n) >> 64) as u64 };
+    let mut rng = Pcg32::seed_from_u64((seed << 8) | stream);
+    let mut below = |n: u64| if n == 0 { 0 } else { ((u128::from(rng.next_u64()) * u128::from(n)) >> 64) as u64 };
     let mut out: Vec<(u64, Vec<u8>)> = Vec::new();
     let (first, ssrc) = (below(65_536) as u16, below(1 << 32) as u32);
     let phase = t.period + below(t.period);
