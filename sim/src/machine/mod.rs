@@ -50,6 +50,8 @@ pub(crate) struct Vm {
     pub first: u32,
     pub vcpus: u32,
     pub weight: u32,
+    /// Promotions and refusals before the measured window.
+    pub before: (u64, u64),
 }
 
 pub(crate) struct Machine<'a> {
@@ -192,6 +194,10 @@ impl Machine<'_> {
             v.cold = 0;
         }
         self.tasks.iter_mut().for_each(Task::reset);
+        for (id, vm) in self.vms.iter_mut().enumerate() {
+            let stat = self.pool.vm_stat(id as u32).unwrap_or_default();
+            vm.before = (stat.promotions, stat.refusals);
+        }
         self.net.drops.fill(Default::default());
         self.observe.reset(self.now);
     }

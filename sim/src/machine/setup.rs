@@ -125,7 +125,7 @@ impl<'a> Machine<'a> {
             self.starts.push(rng);
             self.house.push(None);
         }
-        self.vms.push(Vm { name, spec, first, vcpus, weight });
+        self.vms.push(Vm { name, spec, first, vcpus, weight, before: (0, 0) });
         self.watches.push(None);
         self.net.drops.push(Default::default());
         self.vms.len() - 1
