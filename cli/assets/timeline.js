@@ -105,7 +105,8 @@
 				if (row.waits && x(s.to) - a < .4) continue;
 				const rt = s.class === 0;
 				g.fillStyle = row.waits ? css("--bad") : colour(lane, s.vcpu);
-				g.globalAlpha = row.waits ? .85 : rt || data.vms[lane.policy.vcpus[s.vcpu].vm].bold ? 1 : .55;
+				const strong = rt || data.vms[lane.policy.vcpus[s.vcpu].vm].bold;
+				g.globalAlpha = row.waits ? .85 : strong ? 1 : .55;
 				g.fillRect(a, y, w > 3 ? w - .5 : w, ROW);
 				g.globalAlpha = 1;
 				if (rt && !row.waits) {
@@ -113,7 +114,7 @@
 					g.fillRect(a, y, w, 4);
 				}
 				if (w > 46 && !row.waits) {
-					g.fillStyle = dark.matches ? "#0d1017" : "#ffffff";
+					g.fillStyle = strong ? css("--paper") : css("--ink");
 					g.textAlign = "left";
 					g.fillText(lane.policy.vcpus[s.vcpu].name, Math.max(a, LEFT) + 5, y + ROW / 2 + 2, Math.max(10, w - 10));
 				}

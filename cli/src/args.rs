@@ -87,7 +87,7 @@ pub struct Inspect {
 
 #[derive(Group, Debug)]
 pub struct Set {
-    /// Change a key of the scenario, e.g. --set calls=45 or --set cost.switch=2us; repeat for more
+    /// Change a key of the scenario, e.g. --set vm.voip.calls=45 or --set machine.switch=2us; repeat for more
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
 }

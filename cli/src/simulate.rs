@@ -147,7 +147,7 @@ struct Comparison<'a> {
 }
 
 /// Columns of the table: metric, head, what to divide by, decimals.
-const COLUMNS: [(&str, &str, f64, usize); 14] = [
+const COLUMNS: [(&str, &str, f64, usize); 16] = [
     ("pesq_mean", "PESQ", 1.0, 2),
     ("mos_mean", "MOS", 1.0, 2),
     ("late_lost_pct", "late+lost%", 1.0, 2),
@@ -157,6 +157,8 @@ const COLUMNS: [(&str, &str, f64, usize); 14] = [
     ("dom0_wait_p50_ns", "Dom0 p50 us", 1e3, 1),
     ("dom0_wait_p99_ns", "p99 us", 1e3, 1),
     ("dom0_wait_max_ns", "max us", 1e3, 0),
+    ("jobs", "jobs", 1.0, 0),
+    ("missed", "missed", 1.0, 0),
     ("work", "batch CPU-s", 1.0, 2),
     ("jain", "Jain", 1.0, 3),
     ("switches", "switches", 1.0, 0),

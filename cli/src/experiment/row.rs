@@ -4,7 +4,7 @@
 use super::data::X;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use takt_sim::result::{RunResult, VmResult, WaitStat};
+use takt_sim::result::{PeriodicResult, RunResult, VmResult, WaitStat};
 
 /// Policy, point of the sweep, seed, and what was measured.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -53,6 +53,12 @@ impl Row {
             ("events", run.host.events),
         ] {
             put(key, value as f64);
+        }
+        if run.vms.iter().any(|vm| vm.periodic.is_some()) {
+            let sum = |f: fn(&PeriodicResult) -> u64| run.vms.iter().filter_map(|vm| vm.periodic.as_ref()).map(f).sum();
+            let (jobs, missed): (u64, u64) = (sum(|p| p.jobs), sum(|p| p.missed));
+            put("jobs", jobs as f64);
+            put("missed", missed as f64);
         }
         if let Some(dom0) = dom0(run) {
             put("dom0_cpu_ns", dom0.cpu_time_ns as f64);
