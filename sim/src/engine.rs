@@ -290,7 +290,7 @@ mod tests {
             q.push(time, What::House, 0);
             model.insert((time, n));
             if x >> 32 & 3 != 0 && n > 100 {
-                let got = q.pop().map(|e| (e.time, (e.key & (1 << 60) - 1) - 1));
+                let got = q.pop().map(|e| (e.time, (e.key & ((1 << 60) - 1)) - 1));
                 assert_eq!(got, model.pop_first());
             }
         }
