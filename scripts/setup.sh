@@ -6,7 +6,7 @@ set -eu
 
 what=${1:-build}
 packages="gcc libc6-dev make ca-certificates"
-[ "$what" = build ] || packages="$packages pkg-config libelf-dev zlib1g-dev sip-tester tshark python3 cpio zstd"
+[ "$what" = build ] || packages="$packages pkg-config libelf-dev zlib1g-dev libbpf-dev linux-libc-dev sip-tester tshark python3 cpio zstd"
 
 say() { echo "setup: $*" >&2; }
 
