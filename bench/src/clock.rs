@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A clock fine enough for one decision: the time-stamp counter between fences where there is one, else the system's.
 
+use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant};
 
 /// Ticks of unspecified length, not reordered with the code around it.
@@ -23,6 +24,15 @@ pub fn ticks() -> u64 {
     use std::sync::OnceLock;
     static START: OnceLock<Instant> = OnceLock::new();
     START.get_or_init(Instant::now).elapsed().as_nanos() as u64
+}
+
+/// CPU time that `f` takes, s: what other programs take from this thread does not count.
+pub fn cpu_seconds<T>(f: impl FnOnce() -> T) -> (T, f64) {
+    let now = || clock_gettime(ClockId::ThreadCPUTime);
+    let from = now();
+    let value = f();
+    let to = now();
+    (value, (to.tv_sec - from.tv_sec) as f64 + (to.tv_nsec - from.tv_nsec) as f64 / 1e9)
 }
 
 /// What [`ticks`] is worth, and costs.
