@@ -164,6 +164,19 @@ fn a_vm_that_falls_silent_lapses() {
 }
 
 #[test]
+fn periodic_tasks_meet_their_deadlines_unless_overloaded() {
+    let text = "duration = \"2s\"\n[machine]\npcpus = 1\n[[vm]]\nname = \"t\"\ncount = 2\nvcpus = 1\n\
+                workload = { type = \"periodic\", period = \"40ms\", work = \"10ms\" }";
+    let missed = |work: &str| {
+        let r = checked(&scenario(text, &[("vm.t.work", work)]), "credit", 1);
+        r.vms.iter().filter_map(|v| v.periodic.as_ref()).fold((0, 0), |s, p| (s.0 + p.jobs, s.1 + p.missed))
+    };
+    let (jobs, none) = missed("10ms");
+    assert!((98..=102).contains(&jobs) && none == 0, "{none} of {jobs}");
+    assert!(missed("25ms").1 > 20);
+}
+
+#[test]
 fn full_rings_drop() {
     let s = scenario(TINY, &[("duration", "1s"), ("voip.guest_per_packet", "9ms"), ("net.vif_ring", "4")]);
     let r = checked(&s, "credit", 1);
