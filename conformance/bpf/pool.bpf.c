@@ -67,24 +67,7 @@ struct request {
 	ret_;											\
 })
 
-/* Returns how many operations it performed. */
-SEC("syscall")
-int run_batch(struct request *req)
-{
-	u32 zero = 0, i, end = req->end;
-	struct pool_slot *slot = bpf_map_lookup_elem(&pools, &zero);
-	u32 first = req->first;
-
-	if (!slot)
-		return -1;
-	for (i = first; i < end && takt_can_loop; i++)
-		if (UNDER_LOCK(i, takt_apply(p, op)))
-			break;
-	return i - first;
-}
-
-#define PROGRAM(name, call)									\
-	SEC("syscall") int name(struct request *req) { return UNDER_LOCK(req->first, call); }
+#define TOPOLOGY(op) (((op)->arg[0] & 0xffff) | ((op)->arg[1] & 0xffff) << 16 | ((op)->arg[2] & 0xffff) << 32)
 
 TAKT_FN int affinity(struct takt_pool *p, const struct takt_op *op)
 {
@@ -100,32 +83,77 @@ TAKT_FN int placement(struct takt_pool *p, const struct takt_op *op)
 	return takt_set_placement(p, op->vcpu, &mask, op->now);
 }
 
-PROGRAM(epoch, takt_epoch(p, op->now))
-PROGRAM(cpu_add, takt_cpu_add(p, op->cpu, op->arg[0] | op->arg[1] << 16 | op->arg[2] << 32, op->now))
-PROGRAM(cpu_remove, takt_cpu_remove(p, op->cpu, op->now))
-PROGRAM(vm_add, takt_vm_add(p, op->vm, op->arg[0], op->arg[1], op->now))
-PROGRAM(vm_remove, takt_vm_remove(p, op->vm, op->now))
-PROGRAM(vcpu_add, takt_vcpu_add(p, op->vcpu, op->vm | op->cpu << 16, op->arg[0], op->now))
-PROGRAM(vcpu_remove, takt_vcpu_remove(p, op->vcpu, op->now))
-PROGRAM(adjust, takt_adjust(p, op->vm, op->arg[0], op->arg[1], op->now))
-PROGRAM(set_rt, takt_set_rt(p, op->vm, op->arg[1], op->arg[2], op->now))
-PROGRAM(set_group, takt_set_group(p, op->vm, op->arg[0], op->now))
-PROGRAM(set_placement, placement(p, op))
-PROGRAM(set_affinity, affinity(p, op))
-PROGRAM(wake, takt_wake(p, op->vcpu, op->arg[0], op->now))
-PROGRAM(event, takt_event(p, op->vcpu, op->arg[0], op->now))
-PROGRAM(block, takt_block(p, op->vcpu, op->now))
-PROGRAM(yield, takt_yield(p, op->vcpu, op->arg[0], op->now))
-PROGRAM(pause, takt_pause(p, op->vcpu, op->now))
-PROGRAM(unpause, takt_unpause(p, op->vcpu, op->now))
-PROGRAM(move, takt_move(p, op->vcpu, op->cpu, op->now))
-PROGRAM(schedule, takt_schedule(p, op->cpu, op->arg[0], op->now))
-PROGRAM(started, takt_started(p, op->vcpu, op->now))
-PROGRAM(refused, takt_refused(p, op->vcpu, op->now))
-PROGRAM(put, takt_put(p, op->vcpu, op->arg[0], op->arg[1], op->now))
-PROGRAM(cpu_taken, takt_cpu_taken(p, op->cpu, op->now))
-PROGRAM(cpu_back, takt_cpu_back(p, op->cpu, op->now))
-PROGRAM(timer_cpu, takt_timer_cpu(p, op->cpu, op->now))
-PROGRAM(timer_pool, takt_timer_pool(p, op->now))
+TAKT_FN int unknown(struct takt_pool *p, const struct takt_op *op)
+{
+	takt_begin(p, op->now);
+	return -TAKT_EINVAL;
+}
+
+/* Program, operation, call. */
+#define OPERATIONS(X) \
+	X(epoch, EPOCH, takt_epoch(p, op->now)) \
+	X(cpu_add, CPU_ADD, takt_cpu_add(p, op->cpu, TOPOLOGY(op), op->now)) \
+	X(cpu_remove, CPU_REMOVE, takt_cpu_remove(p, op->cpu, op->now)) \
+	X(vm_add, VM_ADD, takt_vm_add(p, op->vm, op->arg[0], op->arg[1], op->now)) \
+	X(vm_remove, VM_REMOVE, takt_vm_remove(p, op->vm, op->now)) \
+	X(vcpu_add, VCPU_ADD, takt_vcpu_add(p, op->vcpu, op->vm | op->cpu << 16, op->arg[0], op->now)) \
+	X(vcpu_remove, VCPU_REMOVE, takt_vcpu_remove(p, op->vcpu, op->now)) \
+	X(adjust, ADJUST, takt_adjust(p, op->vm, op->arg[0], op->arg[1], op->now)) \
+	X(set_rt, SET_RT, takt_set_rt(p, op->vm, op->arg[1], op->arg[0] ? op->arg[2] : 0, op->now)) \
+	X(set_group, SET_GROUP, takt_set_group(p, op->vm, op->arg[0], op->now)) \
+	X(set_placement, SET_PLACEMENT, placement(p, op)) \
+	X(set_affinity, SET_AFFINITY, affinity(p, op)) \
+	X(wake, WAKE, takt_wake(p, op->vcpu, op->arg[0], op->now)) \
+	X(event, EVENT, takt_event(p, op->vcpu, op->arg[0], op->now)) \
+	X(block, BLOCK, takt_block(p, op->vcpu, op->now)) \
+	X(yield, YIELD, takt_yield(p, op->vcpu, op->arg[0], op->now)) \
+	X(pause, PAUSE, takt_pause(p, op->vcpu, op->now)) \
+	X(unpause, UNPAUSE, takt_unpause(p, op->vcpu, op->now)) \
+	X(move, MOVE, takt_move(p, op->vcpu, op->cpu, op->now)) \
+	X(schedule, SCHEDULE, takt_schedule(p, op->cpu, op->arg[0], op->now)) \
+	X(started, STARTED, takt_started(p, op->vcpu, op->now)) \
+	X(refused, REFUSED, takt_refused(p, op->vcpu, op->now)) \
+	X(put, PUT, takt_put(p, op->vcpu, op->arg[0], op->arg[1], op->now)) \
+	X(cpu_taken, CPU_TAKEN, takt_cpu_taken(p, op->cpu, op->now)) \
+	X(cpu_back, CPU_BACK, takt_cpu_back(p, op->cpu, op->now)) \
+	X(timer_cpu, TIMER_CPU, takt_timer_cpu(p, op->cpu, op->now)) \
+	X(timer_pool, TIMER_POOL, takt_timer_pool(p, op->now))
+
+/*
+ * A global function is verified by itself, whoever calls it: the batch costs the sum of the operations, not their
+ * product. It takes the lock itself, because none may be called under one.
+ */
+#define DO(name, code, call)									\
+	__attribute__((noinline)) int do_##name(u32 i) { return UNDER_LOCK(i, call); }
+OPERATIONS(DO)
+DO(unknown, NONE, unknown(p, op))
+
+#define PROGRAM(name, code, call)								\
+	SEC("syscall") int name(struct request *req) { return do_##name(req->first); }
+OPERATIONS(PROGRAM)
+
+/* Returns how many operations it performed. */
+SEC("syscall")
+int run_batch(struct request *req)
+{
+	u32 first = req->first, end = req->end, i;
+
+	for (i = first; i < end && takt_can_loop; i++) {
+		u32 key = i;
+		struct takt_op *op = bpf_map_lookup_elem(&ops, &key);
+		int failed;
+
+		if (!op)
+			break;
+		switch (op->op) {
+#define CASE(name, code, call) case TAKT_OP_##code: failed = do_##name(i); break;
+		OPERATIONS(CASE)
+		default: failed = do_unknown(i);
+		}
+		if (failed)
+			break;
+	}
+	return i - first;
+}
 
 char _license[] SEC("license") = "GPL";
