@@ -1,0 +1,27 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# Everything that can fail, in order of speed. A skipped check says so, and fails when CI=true.
+set -eu
+
+CARGO=${CARGO:-cargo}
+TAKT_CACHE=${TAKT_CACHE:-$PWD/target/cache}
+export TAKT_CACHE
+
+step() { printf '\n== %s (%s)\n' "$1" "$(date +%H:%M:%S)"; }
+
+step "unit tests, vectors, random operations, broken cores"
+$CARGO test --locked --workspace --quiet
+
+step "the same operations in BPF; the monitor in BPF"
+$CARGO test --locked --quiet -p takt-conformance --features bpf --test bpf -- --nocapture
+$CARGO test --locked --quiet -p takt-monitor --features bpf --test bpf -- --nocapture
+
+step "address and undefined-behaviour sanitizers"
+monitor/tests/san.sh
+conformance/san.sh
+
+step "the gates of the experiments on two seeds"
+$CARGO build --release --locked --quiet -p takt
+target/release/takt experiment all --seeds 1-2
+
+printf '\nall tests passed (%s)\n' "$(date +%H:%M:%S)"
