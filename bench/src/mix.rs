@@ -236,3 +236,35 @@ impl Feeder {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_keep_the_contract_and_no_vcpu_is_forgotten() {
+        for (policy, of) in [("credit", 1), ("doris", 1), ("doris", 4)] {
+            let mut shared = Shared::new(policy, 64).unwrap();
+            let mut feeders: Vec<_> = (0..of).map(|n| Feeder::new(64, n, of, 7)).collect();
+            let mut started = 0u64;
+            for i in 0..40_000 {
+                let feeder = &mut feeders[i % of as usize];
+                feeder.step(|op, after, mine| {
+                    let answer = shared.call(op, after, mine);
+                    // With several hosts a VCPU may have left its PCPU when another one's yield comes.
+                    assert!(
+                        answer.res.ret == 0 || (of > 1 && op.op == OpCode::Yield as u16),
+                        "{op:?} {:?}",
+                        answer.res
+                    );
+                    if op.op == OpCode::Started as u16 {
+                        started |= 1 << op.vcpu;
+                    }
+                    answer
+                });
+            }
+            shared.pool.check().unwrap();
+            assert_eq!(started, u64::MAX, "{policy}");
+        }
+    }
+}

@@ -246,3 +246,20 @@ impl Comparison {
         println!("  SimSo: {}.\n", self.simso);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_task_set_has_its_load_and_runs() {
+        let tasks = task_set();
+        let load: f64 = tasks.iter().map(|t| t.work_ns as f64 / t.period_ns as f64).sum();
+        assert!((load - LOAD).abs() < 0.01, "{load}");
+        let second = 1_000_000_000;
+        let row = ours("rr", second, &tasks).unwrap();
+        // The first jobs are released 100 ms after the start.
+        let released: u64 = tasks.iter().map(|t| (second - 100_000_000) / t.period_ns).sum();
+        assert!(row.jobs >= released - tasks.len() as u64 && row.jobs <= released + tasks.len() as u64, "{row:?}");
+    }
+}
