@@ -98,6 +98,15 @@ impl Measure {
         a.all().iter().chain(b)
     }
 
+    /// Whether it needs the rows of this policy at this point.
+    pub fn needs(&self, policy: &str, x: &X) -> bool {
+        let (Measure::Level { at, .. }
+        | Measure::Ratio { at, .. }
+        | Measure::Margin { at, .. }
+        | Measure::Share { at, .. }) = self;
+        covers(at, x) && self.policies().any(|p| p == policy)
+    }
+
     /// One value per policy (pair of policies) and point.
     pub fn values(&self, rows: &[Row]) -> Vec<f64> {
         match self {
@@ -120,6 +129,10 @@ impl Measure {
     }
 }
 
+fn covers(at: &X, x: &X) -> bool {
+    at == x || matches!(at, X::Name(name) if name == "all")
+}
+
 fn mean(rows: &[&Row], metric: &str) -> Option<f64> {
     Stat::Mean.of(&rows.iter().flat_map(|r| r.get(metric)).collect::<Vec<_>>())
 }
@@ -134,7 +147,7 @@ fn each(
 ) -> Vec<f64> {
     let mut points: Vec<&X> = Vec::new();
     for row in rows {
-        if !points.contains(&&row.x) && (*at == X::Name("all".into()) || *at == row.x) {
+        if !points.contains(&&row.x) && covers(at, &row.x) {
             points.push(&row.x);
         }
     }

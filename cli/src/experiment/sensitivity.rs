@@ -5,7 +5,7 @@ use super::Moved;
 use super::check::{Kind, Verdict};
 use super::data::Experiment;
 use super::plan::{self, Job, Options};
-use anyhow::Result;
+use anyhow::{Context, Result};
 use serde::Serialize;
 use takt_control::{PolicySpec, duration};
 use takt_sim::{CONSTANTS, ConstantInfo};
@@ -31,16 +31,21 @@ pub fn run(e: &Experiment, options: &Options) -> Result<Option<Moved>> {
     let Some(range) = &e.sensitivity else { return Ok(None) };
     let seeds = options.seeds.as_ref().unwrap_or(&range.seeds);
     let gates: Vec<_> = e.check.iter().filter(|c| c.kind == Kind::Gate).collect();
-    let policies: Vec<_> =
-        e.every_policy().filter(|p| gates.iter().any(|g| g.of.policies().any(|q| q == *p))).collect();
-    let moves: Vec<Option<(&ConstantInfo, u64)>> =
-        [None].into_iter().chain(CONSTANTS.iter().flat_map(|c| PERCENT.map(|p| Some((c, p))))).collect();
+    // A constant of 0 stays what it is.
+    let at_rest = options.scenario(e, range.values.first().context("sensitivity without points")?)?.constants;
+    let moves = [None].into_iter().chain(CONSTANTS.iter().flat_map(|c| PERCENT.map(|p| Some((c, p)))));
+    let moves: Vec<Option<(&ConstantInfo, u64)>> = moves
+        .filter(|m| {
+            let mut moved = at_rest.clone();
+            m.is_none_or(|(c, p)| moved.scale(c.key, p).is_some() && moved != at_rest)
+        })
+        .collect();
     let mut jobs = Vec::new();
     let mut ends = Vec::new();
     for change in &moves {
-        for policy in &policies {
-            let policy = PolicySpec::parse(policy)?;
-            for x in &range.values {
+        for policy in e.every_policy() {
+            for x in range.values.iter().filter(|x| gates.iter().any(|g| g.of.needs(policy, x))) {
+                let policy = PolicySpec::parse(policy)?;
                 let mut scenario = options.scenario(e, x)?;
                 if let Some((constant, percent)) = change {
                     scenario.constants.scale(constant.key, *percent);
@@ -64,8 +69,8 @@ pub fn run(e: &Experiment, options: &Options) -> Result<Option<Moved>> {
     }
     let points: Vec<_> = range.values.iter().map(ToString::to_string).collect();
     let run = format!(
-        "{} constants moved to 75% and 125%, one at a time: {} runs of {}, {} at {}, seeds {}, the policies that gates name",
-        CONSTANTS.len(),
+        "{} constants moved to 75% and 125%, one at a time: {} runs of {}, {} at {}, seeds {}, as far as gates need them",
+        moves.len() / PERCENT.len(),
         jobs.len(),
         duration::format(options.duration(e)),
         e.sweep.as_ref().map_or("point", |s| &s.name),
