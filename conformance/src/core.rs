@@ -25,9 +25,6 @@ pub trait Core {
     fn pool_timer(&self) -> u64;
 }
 
-/// The core that is linked in.
-pub type Native = Pool;
-
 impl Core for Pool {
     fn op(&mut self, op: Op) -> Res {
         Pool::op(self, op)
@@ -76,10 +73,15 @@ pub type Maker = Box<dyn Fn(&str) -> Result<Box<dyn Core>>>;
 /// Pools of the linked core, or of the shared library at `path`.
 pub fn maker(path: Option<&Path>) -> Result<Maker> {
     let Some(path) = path else {
-        return Ok(Box::new(|policy| Ok(Box::new(Pool::new(policy).with_context(|| format!("policy {policy:?}"))?))));
+        return Ok(Box::new(|policy| Ok(Box::new(Pool::new(policy).with_context(|| unknown(policy))?))));
     };
     let library = Rc::new(Library::open(path)?);
     Ok(Box::new(move |policy| Ok(Box::new(Loaded::new(&library, policy)?))))
+}
+
+fn unknown(policy: &str) -> String {
+    let names: Vec<_> = takt_policy::policies().into_iter().map(|p| p.name).collect();
+    format!("unknown policy {policy:?}, there are {}", names.join(", "))
 }
 
 type Raw = *mut u64;
@@ -140,7 +142,7 @@ pub struct Loaded {
 impl Loaded {
     fn new(library: &Rc<Library>, policy: &str) -> Result<Self> {
         let id = takt_policy::policies().into_iter().find(|p| p.name == policy);
-        let id = id.with_context(|| format!("policy {policy:?}"))?.id;
+        let id = id.with_context(|| unknown(policy))?.id;
         let words = unsafe { (library.size)() }.div_ceil(8);
         let mut memory = vec![0u64; words].into_boxed_slice();
         let ret = unsafe { (library.init)(memory.as_mut_ptr(), id) };

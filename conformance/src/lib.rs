@@ -23,7 +23,7 @@ pub mod bpf;
 pub mod qemu;
 
 pub use checker::{Checker, Limits, Rule, Violation};
-pub use core::{Core, Loaded, Maker, Native, maker};
+pub use core::{Core, Loaded, Maker, maker};
 pub use host::{Host, Mode, Shape};
 pub use log::{LogFile, MAGIC, VERSION, read_log, write_log};
 pub use model::Model;
