@@ -271,7 +271,10 @@ TAKT_FN u32 credit_pick_cpu(struct takt_pool *p, u32 vi)
 	return best;
 }
 
-/* Asks for a decision where the queued @vi may run now: its PCPU if it ranks higher there, and the idle ones. */
+/*
+ * Asks for a decision where the queued @vi may run now: on its PCPU if it ranks higher there, and on the idle ones
+ * unless its own is idle and has nobody else to care for (spec §1.2, tickle).
+ */
 TAKT_FN void credit_tickle(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
@@ -279,6 +282,8 @@ TAKT_FN void credit_tickle(struct takt_pool *p, u32 vi)
 
 	if (v->pri < cur_class(p, v->cpu))
 		kick(p, v->cpu);
+	if (cpu_of(p, v->cpu)->nr_queued == 1 && mask_test(&p->idle, v->cpu))
+		return;
 	vcpu_allowed(p, v, &m);
 	mask_and(&m, &p->idle);
 	mask_or(&p->out.kick, &m);
