@@ -83,7 +83,7 @@ TAKT_FN int placement(struct takt_pool *p, const struct takt_op *op)
 	return takt_set_placement(p, op->vcpu, &mask, op->now);
 }
 
-TAKT_FN int unknown(struct takt_pool *p, const struct takt_op *op)
+TAKT_FN int refuse(struct takt_pool *p, const struct takt_op *op)
 {
 	takt_begin(p, op->now);
 	return -TAKT_EINVAL;
@@ -126,11 +126,12 @@ TAKT_FN int unknown(struct takt_pool *p, const struct takt_op *op)
 #define DO(name, code, call)									\
 	__attribute__((noinline)) int do_##name(u32 i) { return UNDER_LOCK(i, call); }
 OPERATIONS(DO)
-DO(unknown, NONE, unknown(p, op))
+DO(unknown, NONE, refuse(p, op))
 
 #define PROGRAM(name, code, call)								\
 	SEC("syscall") int name(struct request *req) { return do_##name(req->first); }
 OPERATIONS(PROGRAM)
+PROGRAM(unknown, NONE, -)
 
 /* Returns how many operations it performed. */
 SEC("syscall")

@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The core in the kernel: the same operations through `BPF_PROG_TEST_RUN`, compared with the native outcomes.
 
+use crate::summary::name;
 use anyhow::{Context, Result, ensure};
 use libbpf_rs::libbpf_sys::{bpf_prog_get_info_by_fd, bpf_prog_info};
 use libbpf_rs::{Map, MapCore, MapFlags, Object, ObjectBuilder, ProgramInput};
 use memmap2::{MmapMut, MmapOptions};
+use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
-use takt_policy::{Op, Record, Res};
+use takt_policy::{Op, OpCode, Record, Res};
 
 /// The lock in front of the pool in its map (`struct pool_slot`).
 const LOCK: usize = 8;
 /// Operations per system call.
 const CHUNK: usize = 1 << 14;
+/// The program that performs any operations.
+const BATCH: &str = "run_batch";
 
 /// Compiles `bpf/pool.bpf.c` of the crate at `crate_dir` to `object`. Fails without clang, or with what it said.
 pub fn compile(crate_dir: &Path, object: &Path) -> Result<()> {
@@ -36,6 +40,8 @@ pub struct Kernel {
     object: Object,
     ops: MmapMut,
     results: MmapMut,
+    /// The batch does not load here: operations run one by one, each by the program of its kind.
+    pub by_kind: bool,
     /// Time that opening, verifying and compiling all programs took.
     pub load_time: Duration,
     /// Time spent in the kernel by [`Kernel::run`], and operations done.
@@ -47,13 +53,21 @@ impl Kernel {
     /// Loads the object that [`compile`] made. Fails if the kernel refuses BPF, or with the verifier's verdict.
     pub fn load(object: &Path) -> Result<Self> {
         let begin = Instant::now();
-        let path = object;
-        let object = ObjectBuilder::default().open_file(path)?.load();
-        let object = object.with_context(|| format!("not loadable here: {}", unloadable(path).join(", ")))?;
+        let open = || ObjectBuilder::default().open_file(object);
+        let batch = open()?.load();
+        // The verifiers of older kernels walk more than a million instructions for all operations in one program.
+        let by_kind = batch.is_err();
+        let object = batch.or_else(|_| {
+            let mut object = open()?;
+            object.progs_mut().filter(|p| p.name() == BATCH).for_each(|mut p| {
+                p.set_autoload(false);
+            });
+            object.load()
+        })?;
         let load_time = begin.elapsed();
         let ops = memory(&map(&object, "ops")?)?;
         let results = memory(&map(&object, "results")?)?;
-        Ok(Self { object, ops, results, load_time, spent: Duration::ZERO, done: 0 })
+        Ok(Self { object, ops, results, by_kind, load_time, spent: Duration::ZERO, done: 0 })
     }
 
     /// Statistics of all programs, one per operation and the batch.
@@ -67,7 +81,7 @@ impl Kernel {
             ensure!(failed == 0, "cannot query program {program}");
             Ok(Verified { program, walked: info.verified_insns, size: info.xlated_prog_len as usize / 8 })
         };
-        self.object.progs().map(one).collect()
+        self.object.progs().filter(|p| !(self.by_kind && p.name() == BATCH)).map(one).collect()
     }
 
     /// Performs the operations of `records` on a pool with the bytes `pool`, demands equal outcomes, and returns the
@@ -77,15 +91,29 @@ impl Kernel {
         let pools = map(&self.object, "pools")?;
         ensure!(pools.value_size() as usize == slot.len(), "the BPF pool has another size than the native one");
         pools.update(&0u32.to_ne_bytes(), &slot, MapFlags::ANY)?;
-        let batch = self.object.progs_mut().find(|p| p.name() == "run_batch").context("no program run_batch")?;
+        let programs: HashMap<_, _> =
+            self.object.progs_mut().map(|p| (p.name().to_string_lossy().into_owned(), p)).collect();
+        let run = |program: &str, first: usize, end: usize| -> Result<u32> {
+            let program = programs.get(program).with_context(|| format!("no program {program}"))?;
+            let mut request = [(first as u32).to_ne_bytes(), (end as u32).to_ne_bytes()].concat();
+            let input = ProgramInput { context_in: Some(&mut request), ..ProgramInput::default() };
+            Ok(program.test_run(input)?.return_value)
+        };
         for chunk in records.chunks(CHUNK) {
             for (to, r) in self.ops.chunks_exact_mut(size_of::<Op>()).zip(chunk) {
                 to.copy_from_slice(bytes(&r.op));
             }
-            let mut request = [0u32.to_ne_bytes(), (chunk.len() as u32).to_ne_bytes()].concat();
             let begin = Instant::now();
-            let input = ProgramInput { context_in: Some(&mut request), ..ProgramInput::default() };
-            let done = batch.test_run(input)?.return_value;
+            let done = if self.by_kind {
+                let each = |(i, r): (usize, &Record)| {
+                    let program = OpCode::from_u16(r.op.op).map_or("unknown", name);
+                    run(program, i, i + 1).and_then(|failed| ensure_done(failed, program))
+                };
+                chunk.iter().enumerate().try_for_each(each)?;
+                chunk.len() as u32
+            } else {
+                run(BATCH, 0, chunk.len())?
+            };
             self.spent += begin.elapsed();
             self.done += u64::from(done);
             ensure!(done as usize == chunk.len(), "the kernel did {done} of {} operations", chunk.len());
@@ -102,20 +130,9 @@ impl Kernel {
     }
 }
 
-/// Programs that this kernel does not load, each tried alone.
-fn unloadable(path: &Path) -> Vec<String> {
-    let open = || ObjectBuilder::default().open_file(path);
-    let Ok(object) = open() else { return Vec::new() };
-    let names = object.progs().map(|p| p.name().to_string_lossy().into_owned());
-    let alone = |name: &String| {
-        let mut object = open()?;
-        for mut p in object.progs_mut() {
-            let wanted = p.name() == name.as_str();
-            p.set_autoload(wanted);
-        }
-        object.load()
-    };
-    names.filter(|n| alone(n).is_err()).collect()
+fn ensure_done(failed: u32, program: &str) -> Result<()> {
+    ensure!(failed == 0, "program {program} found no map");
+    Ok(())
 }
 
 fn map<'a>(object: &'a Object, name: &str) -> Result<Map<'a>> {

@@ -147,6 +147,9 @@ fn bpf(object: &std::path::Path, operations: u64, seed: u64) -> Result<()> {
         }
         println!("{}: outcomes and pool bytes identical", policy.name);
     }
+    if kernel.by_kind {
+        println!("the batch does not load here: one system call for each operation");
+    }
     let per = kernel.spent.as_nanos() / u128::from(kernel.done.max(1));
     println!("{} operations, {per} ns each in the kernel with lock and maps", kernel.done);
     Ok(())
