@@ -18,7 +18,6 @@ $CARGO test --locked --quiet -p takt-monitor --features bpf --test bpf -- --noca
 
 step "address and undefined-behaviour sanitizers"
 monitor/tests/san.sh
-conformance/san.sh
 
 step "the gates of the experiments on two seeds"
 $CARGO build --release --locked --quiet -p takt
