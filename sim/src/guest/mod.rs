@@ -133,9 +133,7 @@ impl Vcpu {
         thread.ready = true;
         let prio = thread.prio;
         self.enqueue(t, false);
-        if let Some(cur) = self.current
-            && self.threads[usize::from(cur)].prio < prio
-        {
+        if let Some(cur) = self.current.filter(|&c| self.threads[usize::from(c)].prio < prio) {
             self.enqueue(cur, true);
             self.current = None;
         }

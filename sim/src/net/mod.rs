@@ -182,8 +182,8 @@ impl Net {
             back.receiving = receive;
         }
         back.budget -= 1;
-        if !receive && let Some(i) = found {
-            back.cursor = i;
+        if !receive {
+            back.cursor = found.unwrap_or(back.cursor);
         }
         Some(receive)
     }
