@@ -33,11 +33,7 @@ test: setup-test lint
 	@scripts/test.sh
 
 lint:
-	@if $(CARGO) fmt --version >/dev/null 2>&1; then $(CARGO) fmt --all --check; \
-	 else echo "SKIPPED: cargo fmt is not installed"; fi
-	@if $(CARGO) clippy --version >/dev/null 2>&1; then $(CARGO) clippy --quiet --locked --workspace --all-targets \
-	  --features takt-conformance/bpf,takt-monitor/bpf -- -D warnings; \
-	 else echo "SKIPPED: cargo clippy is not installed"; fi
+	@scripts/lint.sh
 
 bench: setup-test
 	@$(CARGO) run --release --locked -p takt-bench

@@ -20,9 +20,10 @@ as_root() {
 installed() { dpkg-query -W -f '${Status}' "$1" 2>/dev/null | grep -q 'ok installed'; }
 
 updated=no
+apt_updated() { [ "$updated" = yes ] || { as_root apt-get update -qq; updated=yes; }; }
 install() {
 	command -v apt-get >/dev/null || { say "not a Debian system; please install: $*"; exit 2; }
-	[ "$updated" = yes ] || { say "reading package lists"; as_root apt-get update -qq; updated=yes; }
+	apt_updated
 	say "installing $*"
 	as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null
 }
@@ -39,7 +40,7 @@ new_enough() {
 }
 if ! new_enough cargo || ! new_enough rustc; then
 	version() { apt-cache policy "$1" | sed -n 's/ *Candidate: \(1\.[0-9]*\).*/\1/p' | cut -d. -f2; }
-	[ "$updated" = yes ] || { as_root apt-get update -qq; updated=yes; }
+	apt_updated
 	if [ "$(version rustc)" -ge 85 ] 2>/dev/null; then
 		install rustc cargo
 	elif [ "$(version rustc-web)" -ge 85 ] 2>/dev/null; then
@@ -49,6 +50,13 @@ if ! new_enough cargo || ! new_enough rustc; then
 		exit 2
 	fi
 	new_enough cargo || { say "cargo in the PATH is older than 1.85: $(command -v cargo)"; exit 2; }
+fi
+
+# Style checks, from where the compiler came.
+if [ "$what" = test ] && ! { cargo fmt --version && cargo clippy --version; } >/dev/null 2>&1; then
+	if installed rustc-web; then install rustfmt-web rust-web-clippy
+	elif installed rustc; then install rustfmt rust-clippy
+	else say "please add the components rustfmt and clippy to your Rust"; fi
 fi
 
 # The BPF tests: a clang that knows the target, and a way to boot a kernel where the machine refuses BPF.

@@ -1,0 +1,18 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# Style. What is not installed is skipped, and that fails when CI=true.
+set -eu
+
+CARGO=${CARGO:-cargo}
+
+skip() {
+	echo "SKIPPED: $* is not installed"
+	[ "${CI:-}" != true ]
+}
+
+if $CARGO fmt --version >/dev/null 2>&1; then $CARGO fmt --all --check; else skip cargo fmt; fi
+if $CARGO clippy --version >/dev/null 2>&1; then
+	$CARGO clippy --quiet --locked --workspace --all-targets --features takt-conformance/bpf,takt-monitor/bpf -- -D warnings
+else
+	skip cargo clippy
+fi
