@@ -3,9 +3,10 @@
 
 use crate::constants::CONSTANTS;
 use crate::units::Unit;
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use takt_control::{PolicySpec, duration};
-use toml::Value;
+use toml::de::{DeTable, DeValue};
+use toml::{Table, Value};
 
 pub const DAY: u64 = 86_400_000_000_000;
 
@@ -25,9 +26,56 @@ const STRUCTURE: &[&str] = &[
     "dom0.stamp",
 ];
 
+/// A TOML document. A number that is too large for TOML stays text, so that the reader of its key names the range.
+///
+/// # Errors
+/// One line that names the line of the text.
+pub fn parse(text: &str) -> Result<Table> {
+    let table = DeTable::parse(text).map_err(|e| {
+        let line = text[..e.span().map_or(0, |s| s.start.min(text.len()))].matches('\n').count() + 1;
+        anyhow!("line {line}: {}", e.message())
+    })?;
+    Ok(owned(table.into_inner()))
+}
+
+fn owned(table: DeTable) -> Table {
+    table.into_iter().map(|(key, value)| (key.into_inner().into_owned(), owned_value(value.into_inner()))).collect()
+}
+
+fn owned_value(value: DeValue) -> Value {
+    match value {
+        DeValue::String(s) => Value::String(s.into_owned()),
+        DeValue::Integer(n) => match i64::from_str_radix(n.as_str(), n.radix()) {
+            Ok(n) => Value::Integer(n),
+            Err(_) => Value::String(n.as_str().to_owned()),
+        },
+        DeValue::Float(x) => match x.as_str().parse::<f64>() {
+            Ok(n) if n.is_finite() => Value::Float(n),
+            _ => Value::String(x.as_str().to_owned()),
+        },
+        DeValue::Boolean(b) => Value::Boolean(b),
+        DeValue::Datetime(d) => Value::Datetime(d),
+        DeValue::Array(list) => Value::Array(list.into_iter().map(|v| owned_value(v.into_inner())).collect()),
+        DeValue::Table(t) => Value::Table(owned(t)),
+    }
+}
+
+fn all() -> impl Iterator<Item = &'static str> {
+    STRUCTURE.iter().copied().chain(CONSTANTS.iter().map(|c| c.key))
+}
+
+/// Whether `key` is the name of a table such as `machine`.
+pub fn is_section(key: &str) -> bool {
+    all().any(|k| k.split_once('.').is_some_and(|(section, _)| section == key))
+}
+
+/// Whether `key` is a full key such as `machine.pcpus`.
+pub fn is_key(key: &str) -> bool {
+    all().any(|k| k == key)
+}
+
 /// Keys of the section that `key` lies in, for an error.
 pub fn known(key: &str) -> String {
-    let all = || STRUCTURE.iter().copied().chain(CONSTANTS.iter().map(|c| c.key));
     if let Some((section, _)) = key.split_once('.') {
         let prefix = format!("{section}.");
         let own: Vec<_> = all().filter_map(|k| k.strip_prefix(prefix.as_str())).collect();

@@ -9,7 +9,7 @@ use crate::units::Unit;
 use crate::vm::VmSpec;
 use anyhow::{Context, Result, anyhow, bail};
 use takt_policy::{NVCPU, NVM};
-use toml::{Table, Value};
+use toml::Value;
 
 /// Everything a run depends on, besides policy and seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,10 +104,7 @@ impl Scenario {
     }
 
     fn read(text: &str, file: &str) -> Result<Self> {
-        let mut table: Table = text.parse().map_err(|e: toml::de::Error| {
-            let line = text[..e.span().map_or(0, |s| s.start.min(text.len()))].matches('\n').count() + 1;
-            anyhow!("line {line}: {}", e.message().replace('\n', " "))
-        })?;
+        let mut table = keys::parse(text)?;
         let mut s = Self::default();
         let vms = table.remove("vm").context("vm: missing; allowed: one [[vm]] table or more")?;
         let Value::Array(vms) = vms else { bail!("vm: not a list; allowed: one [[vm]] table or more") };
@@ -128,7 +125,10 @@ impl Scenario {
 
     fn assign(&mut self, key: &str, value: Value) -> Result<()> {
         match value {
-            Value::Table(t) => t.into_iter().try_for_each(|(k, v)| self.assign(&format!("{key}.{k}"), v)),
+            Value::Table(t) if keys::is_section(key) => {
+                t.into_iter().try_for_each(|(k, v)| self.assign(&format!("{key}.{k}"), v))
+            }
+            Value::Table(_) if !keys::is_key(key) => bail!("{key}: unknown key; allowed: {}", keys::known(key)),
             value => self.set_one(key, &keys::text(key, &value)?),
         }
     }

@@ -6,7 +6,8 @@ use super::Machine;
 /// Part of a working set that is cold, in thousandths: `others` ns of other VCPUs' run time have displaced it, all of it
 /// after `decay` ns.
 fn displaced(others: u64, decay: u64) -> u64 {
-    (u128::from(others) * 1000 / u128::from(decay)).min(1000) as u64
+    // Below `decay`, which is at most some seconds, the product fits.
+    if others >= decay { 1000 } else { others * 1000 / decay }
 }
 
 impl Machine<'_> {
