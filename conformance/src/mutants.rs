@@ -79,7 +79,7 @@ pub fn suite(make: &Maker) -> Option<String> {
         }
     }
     for policy in takt_policy::policies().iter().rev() {
-        for shape in &Shape::ALL[..3] {
+        for shape in &Shape::ALL[..4] {
             for mode in [Mode::Faithful, Mode::Chaos] {
                 let run =
                     make(policy.name).and_then(|core| Run::new(core, 1, *shape, mode, 1).steps(OPERATIONS, false));

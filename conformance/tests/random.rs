@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A million random operations, natively, under all policies and every check.
+//! Over a million random operations, natively, under all policies and every check.
 
 use takt_conformance::{Mode, Run, Shape, maker};
 
-/// Per policy, shape and mode; with three policies and four shapes 1.2 million operations.
+/// Per policy, shape and mode; with three policies and five shapes 1.5 million operations.
 const OPERATIONS: u64 = 50_000;
 
 /// Invariants after each step on pools of up to 8 PCPUs, after each 8th on the big one.

@@ -164,6 +164,16 @@ TAKT_INLINE void kick(struct takt_pool *p, u32 cpu)
 	mask_set(&p->out.kick, cpu);
 }
 
+/* Every idle PCPU that may run @vi. */
+TAKT_INLINE void kick_idle(struct takt_pool *p, u32 vi)
+{
+	struct takt_mask m;
+
+	vcpu_allowed(p, vcpu_of(p, vi), &m);
+	mask_and(&m, &p->idle);
+	mask_or(&p->out.kick, &m);
+}
+
 TAKT_INLINE void arm_cpu(struct takt_pool *p, u32 cpu, u64 when)
 {
 	struct takt_cpu *c = cpu_of(p, cpu);

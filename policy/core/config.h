@@ -339,7 +339,6 @@ TAKT_FN int takt_vcpu_remove(struct takt_pool *p, u32 vi, u64 now)
 TAKT_FN void masks_changed(struct takt_pool *p, u32 vi, u64 now)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
-	struct takt_mask m;
 
 	if (v->state == TAKT_QUEUED) {
 		if (!vcpu_may_run(p, v, v->cpu)) {
@@ -347,9 +346,7 @@ TAKT_FN void masks_changed(struct takt_pool *p, u32 vi, u64 now)
 			enqueue(p, vi, now);
 			return;
 		}
-		vcpu_allowed(p, v, &m);
-		mask_and(&m, &p->idle);
-		mask_or(&p->out.kick, &m);
+		kick_idle(p, vi);
 	} else if (holds_cpu(v->state) && !vcpu_may_run(p, v, v->cpu)) {
 		kick(p, v->cpu);
 	}

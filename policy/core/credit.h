@@ -273,20 +273,23 @@ TAKT_FN u32 credit_pick_cpu(struct takt_pool *p, u32 vi)
 
 /*
  * Asks for a decision where the queued @vi may run now: on its PCPU if it ranks higher there, and on the idle ones
- * unless its own is idle and has nobody else to care for (spec §1.2, tickle).
+ * unless its own is idle (spec §1.2, tickle). Literally, of two on one idle PCPU the second would wait beside idle
+ * ones: hence only one that is alone there asks no other, and the second asks for both (see also pass_on()).
  */
 TAKT_FN void credit_tickle(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
-	struct takt_mask m;
+	struct takt_cpu *c = cpu_of(p, v->cpu);
 
 	if (v->pri < cur_class(p, v->cpu))
 		kick(p, v->cpu);
-	if (cpu_of(p, v->cpu)->nr_queued == 1 && mask_test(&p->idle, v->cpu))
-		return;
-	vcpu_allowed(p, v, &m);
-	mask_and(&m, &p->idle);
-	mask_or(&p->out.kick, &m);
+	if (mask_test(&p->idle, v->cpu)) {
+		if (c->nr_queued == 1)
+			return;
+		if (c->nr_queued == 2)
+			kick_idle(p, c->head == vi ? c->tail : c->head);
+	}
+	kick_idle(p, vi);
 }
 
 /*

@@ -60,6 +60,19 @@ TAKT_INLINE void update_idle(struct takt_pool *p, u32 cpu)
 		mask_clear(&p->idle, cpu);
 }
 
+/* @cpu is idle, and one VCPU is queued on it: that one may have asked no other PCPU to run it. */
+TAKT_INLINE u32 relied_upon(struct takt_pool *p, u32 cpu)
+{
+	return mask_test(&p->idle, cpu) && cpu_of(p, cpu)->nr_queued == 1;
+}
+
+/* @cpu does something else than run the VCPU that relied upon it: the idle ones are asked instead. */
+TAKT_INLINE void pass_on(struct takt_pool *p, u32 cpu)
+{
+	if (cpu_of(p, cpu)->nr_queued)
+		kick_idle(p, cpu_of(p, cpu)->head);
+}
+
 TAKT_INLINE void set_cur(struct takt_pool *p, u32 cpu, u32 vi)
 {
 	cpu_of(p, cpu)->cur = vi;
@@ -317,7 +330,7 @@ TAKT_INLINE void put_on(struct takt_pool *p, u32 vi, u32 cpu)
 TAKT_FN int takt_schedule(struct takt_pool *p, u32 cpu, u32 flags, u64 now)
 {
 	struct takt_cpu *c = cpu_of(p, cpu);
-	u32 cur, keep = TAKT_NIL, back = TAKT_NIL, next = TAKT_NIL;
+	u32 cur, relied, keep = TAKT_NIL, back = TAKT_NIL, next = TAKT_NIL;
 	struct takt_vcpu *v;
 
 	now = takt_begin(p, now);
@@ -329,6 +342,7 @@ TAKT_FN int takt_schedule(struct takt_pool *p, u32 cpu, u32 flags, u64 now)
 	v = vcpu_of(p, cur);
 	if (cur != TAKT_NIL && v->state == TAKT_PICKED)
 		return -TAKT_EBUSY;
+	relied = relied_upon(p, cpu);
 	c->forced_idle = flags & TAKT_FORCE_IDLE;
 	if (cur != TAKT_NIL) {
 		charge_cur(p, cpu, now);
@@ -350,6 +364,8 @@ TAKT_FN int takt_schedule(struct takt_pool *p, u32 cpu, u32 flags, u64 now)
 			put_on(p, next, cpu);
 	}
 	update_idle(p, cpu);
+	if (relied)
+		pass_on(p, cpu);
 	p->out.next = next;
 	p->out.slice = hook_slice(p, cpu, back, now);
 	if (next == TAKT_NIL)
@@ -433,14 +449,19 @@ TAKT_FN int takt_put(struct takt_pool *p, u32 vi, u32 runnable, u64 ran, u64 now
 
 TAKT_FN int takt_cpu_taken(struct takt_pool *p, u32 cpu, u64 now)
 {
+	u32 relied;
+
 	now = takt_begin(p, now);
 	if (!cpu_online(p, cpu))
 		return -TAKT_ENOENT;
 	if (cpu_of(p, cpu)->taken)
 		return -TAKT_EBUSY;
 	charge_cur(p, cpu, now);
+	relied = relied_upon(p, cpu);
 	cpu_of(p, cpu)->taken = 1;
 	update_idle(p, cpu);
+	if (relied)
+		pass_on(p, cpu);
 	return 0;
 }
 

@@ -43,7 +43,7 @@ enum Command {
         seed: u64,
         #[arg(long, default_value_t = 100_000)]
         operations: u64,
-        /// 1, 2, 8 or 64
+        /// 1, 2, 4, 8 or 64
         #[arg(long, default_value_t = 8)]
         pcpus: u16,
     },
@@ -96,7 +96,7 @@ fn run(command: Command) -> Result<bool> {
             println!("{} records, policy {}: identical, final pool {hash:#018x}", file.records.len(), file.policy);
         }
         Command::Generate { log, policy, seed, operations, pcpus } => {
-            let shape = Shape::ALL.into_iter().find(|s| s.cpus == pcpus).context("--pcpus is 1, 2, 8 or 64")?;
+            let shape = Shape::ALL.into_iter().find(|s| s.cpus == pcpus).context("--pcpus is 1, 2, 4, 8 or 64")?;
             let mut run = Run::new(maker(None)?(&policy)?, seed, shape, Mode::Chaos, 64);
             let mut records = run.steps(operations, true)?;
             // What the format cannot express is no operation at all.

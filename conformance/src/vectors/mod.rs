@@ -3,6 +3,7 @@
 
 mod accounting;
 mod bench;
+mod conserve;
 mod credit;
 mod doris;
 mod doris_slice;
@@ -29,6 +30,8 @@ pub const VECTORS: &[(&str, Vector)] = &[
     ("boost ends at a tick and at accounting, not by preemption", credit::boost_ends),
     ("no boost for the queued and for OVER", credit::no_boost),
     ("tickle", credit::tickle),
+    ("the own PCPU first, the idle ones if that will not do", conserve::own_first),
+    ("who was asked alone and does something else passes it on", conserve::passed_on),
     ("stealing: whose, from whom, in which order", credit::stealing),
     ("slice of 30 ms", credit::slice),
     ("equal classes take turns", credit::turns),

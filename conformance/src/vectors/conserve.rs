@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Whom a VCPU that is queued asks to run it (spec §1.2, tickle), and that nobody idles beside one.
+
+use super::bench::{Bench, MS};
+use crate::core::Maker;
+use takt_policy::{Class, FORCE_IDLE, NEVER, OpCode, State};
+
+/// VMs 1… with one VCPU each of the same number, at home on PCPU 0 of four.
+fn pool(make: &Maker, policy: &str, vcpus: u16) -> Bench {
+    let mut b = Bench::new(make, policy, 4, vcpus);
+    (1..=vcpus).for_each(|v| b.vcpu(v, v, 0));
+    b
+}
+
+fn pin(b: &mut Bench, v: u16, mask: u64) {
+    b.ok(0, OpCode::SetAffinity, (0, v, 0), [0, mask, 0]);
+}
+
+pub fn own_first(make: &Maker) {
+    for policy in ["credit", "rr", "doris"] {
+        let mut b = pool(make, policy, 3);
+        assert_eq!(b.wake(0, 1).kick, 0b0001, "{policy}: its own PCPU is idle, the other idle ones sleep on");
+        assert_eq!(b.wake(0, 2).kick, 0b1111, "{policy}: two wait for one idle PCPU");
+        assert_eq!(b.turn(0, 0), Some(1));
+        assert_eq!(b.turn(0, 3), Some(2));
+        assert_eq!(b.wake(0, 3).kick, 0b0110, "{policy}: its own is busy, and busy as BOOST: the idle ones");
+    }
+}
+
+/// A PCPU that was asked alone and then does something else passes the question on.
+pub fn passed_on(make: &Maker) {
+    for policy in ["credit", "rr", "doris"] {
+        let mut b = pool(make, policy, 2);
+        assert_eq!(b.wake(0, 1).kick, 0b0001);
+        let res = b.ok(0, OpCode::Schedule, (0, 0, 0), [FORCE_IDLE, 0, 0]);
+        assert_eq!(res.kick, 0b1110, "{policy}: told to idle");
+        let mut b = pool(make, policy, 2);
+        assert_eq!(b.wake(0, 1).kick, 0b0001);
+        let res = b.ok(0, OpCode::CpuTaken, (0, 0, 0), [0; 3]);
+        assert_eq!(res.kick, 0b1110, "{policy}: taken by a higher class");
+        // Another, which may run nowhere else, comes first there (of equals the older one does).
+        let mut b = pool(make, policy, 2);
+        pin(&mut b, 2, 0b0001);
+        b.wake(0, 1);
+        assert_eq!(b.wake(0, 2).kick, 0b1111, "{policy}: the first needs another PCPU if the second gets this one");
+    }
+    over_left(make);
+}
+
+/// An idle PCPU that is asked by its own OVER VCPU steals a better one.
+fn over_left(make: &Maker) {
+    let mut b = pool(make, "credit", 3);
+    b.run(1, 0, 0, 90 * MS);
+    b.account(90 * MS);
+    let t = 91 * MS;
+    pin(&mut b, 2, 0b0010);
+    pin(&mut b, 3, 0b0011);
+    b.wake(t, 2);
+    assert_eq!(b.turn(t, 1), Some(2));
+    b.ok(t, OpCode::Move, (1, 3, 0), [0; 3]);
+    assert_eq!(b.wake(t, 3).kick, 0b0001, "beside PCPU 1, which is busy");
+    assert_eq!(b.class(1), Class::Over);
+    assert_eq!(b.wake(t, 1).kick, 0b0001);
+    let res = b.ok(t, OpCode::Schedule, (0, 0, 0), [0; 3]);
+    assert_eq!((res.next, b.state(1)), (3, State::Queued));
+    assert_eq!(res.kick, 0b1100, "PCPU 0 has stolen 3: 1 has to go elsewhere");
+    b.ok(t, OpCode::Started, (0, 3, 0), [0; 3]);
+    assert_eq!(b.turn(t, 2), Some(1));
+    assert_eq!(b.op(t, OpCode::Put, (0, 3, 0), [0, NEVER, 0]).ret, 0);
+}
