@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Compiles the policy core natively. `TAKT_MUTANT=n` builds a deliberately broken core (see conformance/).
+//! Compiles the policy core natively: one file, which includes the rest of `core/` and every policy.
 
 fn main() {
     let mut build = cc::Build::new();
@@ -15,4 +15,8 @@ fn main() {
         .opt_level(2);
     build.compile("takt_policy");
     println!("cargo::rerun-if-changed=core");
+    let sources = std::fs::read_dir(".").into_iter().flatten().flatten().map(|f| f.path());
+    for policy in sources.filter(|f| f.extension().is_some_and(|e| e == "c")) {
+        println!("cargo::rerun-if-changed={}", policy.display());
+    }
 }

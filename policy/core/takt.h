@@ -7,7 +7,10 @@
 #include "credit.h"
 #include "hooks.h"
 #include "states.h"
+#include "rt.h"
 #include "config.h"
+#include "adjust.h"
+#include "epoch.h"
 
 /* An argument that an operation takes as 32 bits: what does not fit is out of every range. */
 TAKT_INLINE u32 arg32(u64 arg)

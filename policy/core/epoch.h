@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The pool's timer, and the beginning of time: timer_pool, epoch. */
+#ifndef TAKT_EPOCH_H
+#define TAKT_EPOCH_H
+
+#include "config.h"
+
+/* Accounting and leases; one pass however many intervals have gone by. */
+TAKT_FN int takt_timer_pool(struct takt_pool *p, u64 now)
+{
+	u64 late, due = p->pool_timer, acct = p->par.acct ? p->par.acct : 1;
+
+	now = takt_begin(p, now);
+	if (now < due)
+		return 0;
+	late = now - due;
+	arm_pool(p, due + (late / acct + 1) * acct);
+	rt_expire(p, now);
+	hook_account(p, now);
+	return 0;
+}
+
+/* Everything that a history made, anew from the parameters. A recording begins with it. */
+TAKT_FN int takt_epoch(struct takt_pool *p, u64 now)
+{
+	u32 i;
+
+	now = takt_begin(p, now);
+	TAKT_LOOP(p, i, TAKT_NVCPU) {
+		struct takt_vcpu *v = vcpu_of(p, takt_fresh(p, i));
+
+		if (v->state != TAKT_ABSENT)
+			vcpu_clear(v);
+	}
+	p->act_head = p->rt_head = TAKT_NIL;
+	p->nr_rt = 0;
+	TAKT_LOOP(p, i, TAKT_NVM) {
+		u32 mi = takt_fresh(p, i);
+		struct takt_vm *m = vm_of(p, mi);
+
+		if (!m->used)
+			continue;
+		m->nr_active = m->window = m->rt = 0;
+		m->promotions = m->refusals = m->period = m->lease_end = 0;
+		m->act_next = m->act_prev = m->rt_next = m->rt_prev = TAKT_NIL;
+		if (m->rt_mode == TAKT_RT_ON) {
+			rt_begin(p, mi);
+			m->lease_end = TAKT_NEVER;
+		}
+	}
+	mask_zero(&p->idle);
+	TAKT_LOOP(p, i, TAKT_NCPU) {
+		u32 cpu = takt_fresh(p, i);
+
+		if (!cpu_online(p, cpu))
+			continue;
+		cpu_clear(cpu_of(p, cpu), now);
+		update_idle(p, cpu);
+		kick(p, cpu);
+	}
+	p->ledger.given = p->ledger.burned = p->ledger.clipped = 0;
+	p->balance = 0;
+	p->weight = p->steals = p->rt_promotions = p->dom0_period = 0;
+	p->sort_epoch = 0;
+	p->seq = 1;
+	p->pool_timer = TAKT_NEVER;
+	arm_pool(p, p->nr_cpu ? now + p->par.acct : TAKT_NEVER);
+	return 0;
+}
+
+#endif
