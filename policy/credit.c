@@ -39,7 +39,6 @@ TAKT_INLINE void credit_queue_on(struct takt_pool *p, u32 vi)
 TAKT_INLINE void credit_queue(struct takt_pool *p, u32 vi, u64 now)
 {
 	(void)now;
-	vcpu_of(p, vi)->flags &= ~TAKT_F_EVENT;
 	credit_queue_on(p, vi);
 	credit_tickle(p, vi);
 }
@@ -77,10 +76,7 @@ TAKT_FN u32 credit_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
 	if (class < TAKT_OVER)
 		return next;
 	w = credit_steal(p, cpu, class);
-	if (w == TAKT_NIL)
-		return next;
-	p->steals++;
-	return w;
+	return w == TAKT_NIL ? next : w;
 }
 
 /* When the next tick is due: they come only while something runs, as Xen stops them on idle PCPUs. */

@@ -82,7 +82,8 @@ TAKT_FN u32 doris_event_promotes(struct takt_pool *p, struct takt_vcpu *v)
 		m->refusals++;
 		return 0;
 	}
-	m->window++;
+	if (v->kind != TAKT_HOST)
+		m->window++;
 	m->promotions++;
 	return 1;
 }
@@ -111,10 +112,8 @@ TAKT_FN void doris_promote_due(struct takt_pool *p, u32 cpu, u64 now)
 		if (v->deadline > now)
 			break;
 		rtq_remove(p, vi);
-		if (doris_is_rt(p, v) && doris_eligible(p, v)) {
+		if (doris_is_rt(p, v) && doris_eligible(p, v))
 			runq_requeue(p, vi, TAKT_RT);
-			p->rt_promotions++;
-		}
 	}
 }
 
@@ -128,7 +127,6 @@ TAKT_FN void doris_queue(struct takt_pool *p, u32 vi, u64 now)
 
 	if ((v->flags & TAKT_F_EVENT) && doris_event_promotes(p, v))
 		v->pri = TAKT_RT;
-	v->flags &= ~TAKT_F_EVENT;
 	credit_queue_on(p, vi);
 	v->deadline = doris_is_rt(p, v) && period ? now + period : 0;
 	if (v->deadline && v->pri != TAKT_RT) {

@@ -73,7 +73,7 @@ TAKT_FN int affinity(struct takt_pool *p, const struct takt_op *op)
 {
 	struct takt_mask mask = { { op->arg[1] } };
 
-	return takt_set_affinity(p, op->vcpu, op->arg[0], &mask, op->now);
+	return takt_set_affinity(p, op->vcpu, arg32(op->arg[0]), &mask, op->now);
 }
 
 TAKT_FN int placement(struct takt_pool *p, const struct takt_op *op)
@@ -94,26 +94,26 @@ TAKT_FN int refuse(struct takt_pool *p, const struct takt_op *op)
 	X(epoch, EPOCH, takt_epoch(p, op->now)) \
 	X(cpu_add, CPU_ADD, takt_cpu_add(p, op->cpu, TOPOLOGY(op), op->now)) \
 	X(cpu_remove, CPU_REMOVE, takt_cpu_remove(p, op->cpu, op->now)) \
-	X(vm_add, VM_ADD, takt_vm_add(p, op->vm, op->arg[0], op->arg[1], op->now)) \
+	X(vm_add, VM_ADD, takt_vm_add(p, op->vm, arg32(op->arg[0]), op->arg[1], op->now)) \
 	X(vm_remove, VM_REMOVE, takt_vm_remove(p, op->vm, op->now)) \
-	X(vcpu_add, VCPU_ADD, takt_vcpu_add(p, op->vcpu, op->vm | op->cpu << 16, op->arg[0], op->now)) \
+	X(vcpu_add, VCPU_ADD, takt_vcpu_add(p, op->vcpu, op->vm | op->cpu << 16, arg32(op->arg[0]), op->now)) \
 	X(vcpu_remove, VCPU_REMOVE, takt_vcpu_remove(p, op->vcpu, op->now)) \
-	X(adjust, ADJUST, takt_adjust(p, op->vm, op->arg[0], op->arg[1], op->now)) \
+	X(adjust, ADJUST, takt_adjust(p, op->vm, arg32(op->arg[0]), op->arg[1], op->now)) \
 	X(set_rt, SET_RT, takt_set_rt(p, op->vm, op->arg[1], op->arg[0] ? op->arg[2] : 0, op->now)) \
 	X(set_group, SET_GROUP, takt_set_group(p, op->vm, op->arg[0], op->now)) \
 	X(set_placement, SET_PLACEMENT, placement(p, op)) \
 	X(set_affinity, SET_AFFINITY, affinity(p, op)) \
-	X(wake, WAKE, takt_wake(p, op->vcpu, op->arg[0], op->now)) \
-	X(event, EVENT, takt_event(p, op->vcpu, op->arg[0], op->now)) \
+	X(wake, WAKE, takt_wake(p, op->vcpu, arg32(op->arg[0]), op->now)) \
+	X(event, EVENT, takt_event(p, op->vcpu, arg32(op->arg[0]), op->now)) \
 	X(block, BLOCK, takt_block(p, op->vcpu, op->now)) \
-	X(yield, YIELD, takt_yield(p, op->vcpu, op->arg[0], op->now)) \
+	X(yield, YIELD, takt_yield(p, op->vcpu, arg32(op->arg[0]), op->now)) \
 	X(pause, PAUSE, takt_pause(p, op->vcpu, op->now)) \
 	X(unpause, UNPAUSE, takt_unpause(p, op->vcpu, op->now)) \
 	X(move, MOVE, takt_move(p, op->vcpu, op->cpu, op->now)) \
-	X(schedule, SCHEDULE, takt_schedule(p, op->cpu, op->arg[0], op->now)) \
+	X(schedule, SCHEDULE, takt_schedule(p, op->cpu, arg32(op->arg[0]), op->now)) \
 	X(started, STARTED, takt_started(p, op->vcpu, op->now)) \
 	X(refused, REFUSED, takt_refused(p, op->vcpu, op->now)) \
-	X(put, PUT, takt_put(p, op->vcpu, op->arg[0], op->arg[1], op->now)) \
+	X(put, PUT, takt_put(p, op->vcpu, arg32(op->arg[0]), op->arg[1], op->now)) \
 	X(cpu_taken, CPU_TAKEN, takt_cpu_taken(p, op->cpu, op->now)) \
 	X(cpu_back, CPU_BACK, takt_cpu_back(p, op->cpu, op->now)) \
 	X(timer_cpu, TIMER_CPU, takt_timer_cpu(p, op->cpu, op->now)) \

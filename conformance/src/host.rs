@@ -300,7 +300,7 @@ impl Host {
                 ..Op::default()
             };
             for a in 0..3 {
-                o.arg[a] = [0, 0, 1, 2, 3, 4, 5, NEVER][self.rng.usize(..8)];
+                o.arg[a] = [0, 0, 1, 2, 3, 4, 5, 1 << 32, NEVER][self.rng.usize(..9)];
             }
             if ck.model().verdict(&o).refuses() {
                 return o;

@@ -125,7 +125,6 @@ TAKT_INLINE void credit_clip(struct takt_pool *p, u32 vi, s32 limit)
 TAKT_INLINE void credit_earn(struct takt_pool *p, u32 vi, u32 share, u32 park)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
-
 	u32 before = v->pri;
 
 	v->credit += (s32)share;

@@ -26,12 +26,6 @@ TAKT_FN int takt_epoch(struct takt_pool *p, u64 now)
 	u32 i;
 
 	now = takt_begin(p, now);
-	TAKT_LOOP(p, i, TAKT_NVCPU) {
-		struct takt_vcpu *v = vcpu_of(p, takt_fresh(p, i));
-
-		if (v->state != TAKT_ABSENT)
-			vcpu_clear(v);
-	}
 	p->act_head = p->rt_head = TAKT_NIL;
 	p->nr_rt = 0;
 	TAKT_LOOP(p, i, TAKT_NVM) {
@@ -40,6 +34,7 @@ TAKT_FN int takt_epoch(struct takt_pool *p, u64 now)
 
 		if (!m->used)
 			continue;
+		m->first = TAKT_NIL;
 		m->nr_active = m->window = m->rt = 0;
 		m->promotions = m->refusals = m->period = m->lease_end = 0;
 		m->act_next = m->act_prev = m->rt_next = m->rt_prev = TAKT_NIL;
@@ -48,19 +43,33 @@ TAKT_FN int takt_epoch(struct takt_pool *p, u64 now)
 			m->lease_end = TAKT_NEVER;
 		}
 	}
+	/* As if added by index just now, whatever the history: whoever records a live pool can write that down. */
+	TAKT_LOOP(p, i, TAKT_NVCPU) {
+		u32 vi = takt_fresh(p, i);
+		struct takt_vcpu *v = vcpu_of(p, vi);
+
+		if (v->state == TAKT_ABSENT)
+			continue;
+		vcpu_clear(v);
+		if (!cpu_online(p, v->cpu))
+			v->cpu = mask_next(&p->online, v->cpu);
+		v->sibling = vm_of(p, v->vm)->first;
+		vm_of(p, v->vm)->first = vi;
+	}
 	mask_zero(&p->idle);
 	TAKT_LOOP(p, i, TAKT_NCPU) {
 		u32 cpu = takt_fresh(p, i);
 
 		if (!cpu_online(p, cpu))
 			continue;
+		arm_cpu(p, cpu, TAKT_NEVER);
 		cpu_clear(cpu_of(p, cpu), now);
 		update_idle(p, cpu);
 		kick(p, cpu);
 	}
 	p->ledger.given = p->ledger.burned = p->ledger.clipped = 0;
 	p->balance = 0;
-	p->weight = p->steals = p->rt_promotions = p->dom0_period = 0;
+	p->weight = p->dom0_period = 0;
 	p->sort_epoch = 0;
 	p->seq = 1;
 	p->pool_timer = TAKT_NEVER;

@@ -24,6 +24,7 @@
 
 #define TAKT_NIL 0xffffu
 #define TAKT_NEVER (~0ULL)
+#define TAKT_LATEST (1ULL << 62)		/* 146 years; with any interval added it does not wrap */
 #define TAKT_US 1000ULL
 #define TAKT_MS 1000000ULL
 #define TAKT_SEC 1000000000ULL
@@ -62,7 +63,7 @@ enum takt_opcode {
 	TAKT_OP_VCPU_ADD, TAKT_OP_VCPU_REMOVE, TAKT_OP_ADJUST, TAKT_OP_SET_RT, TAKT_OP_SET_GROUP,
 	TAKT_OP_SET_PLACEMENT, TAKT_OP_SET_AFFINITY, TAKT_OP_WAKE, TAKT_OP_EVENT, TAKT_OP_BLOCK, TAKT_OP_YIELD,
 	TAKT_OP_PAUSE, TAKT_OP_UNPAUSE, TAKT_OP_MOVE, TAKT_OP_SCHEDULE, TAKT_OP_STARTED, TAKT_OP_REFUSED,
-	TAKT_OP_PUT, TAKT_OP_CPU_TAKEN, TAKT_OP_CPU_BACK, TAKT_OP_TIMER_CPU, TAKT_OP_TIMER_POOL, TAKT_NOP,
+	TAKT_OP_PUT, TAKT_OP_CPU_TAKEN, TAKT_OP_CPU_BACK, TAKT_OP_TIMER_CPU, TAKT_OP_TIMER_POOL,
 };
 
 /* Why a VCPU wakes, and what an event comes from. A timer's interrupt is no I/O event (spec D5). */
@@ -94,7 +95,6 @@ struct takt_vcpu {
 	u64 start;			/* since when the present run is not charged yet */
 	u64 ran;			/* charged in the present run, ns */
 	u64 deadline;			/* Doris §2.3: latest time to be scheduled */
-	u64 enq;			/* when it entered its queue */
 	s32 credit;
 	s32 residue;			/* ns run and not yet worth a credit, ±half a credit */
 	u16 rq_next, rq_prev;		/* run queue */
@@ -175,7 +175,6 @@ struct takt_pool {
 	struct takt_mask online, idle;	/* idle: nothing picked or running, and kickable */
 	s64 balance;			/* Σ credit of active VCPUs at the last accounting */
 	u64 weight;			/* Σ weight of VMs with active VCPUs */
-	u64 steals, rt_promotions;
 	u64 dom0_period;		/* Doris §2.4: min of the RT-VMs' periods */
 	u32 policy;
 	u32 zero, scratch;		/* for the verifier; zero stays 0 and scratch is no state */

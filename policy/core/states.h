@@ -13,14 +13,14 @@
  *
  * Flags: WOKEN is set by wake and pause, cleared by the put, unpause or block that obeys it, or when the VCPU runs
  * on. PAUSE is set by pause, cleared by unpause and the put or refused that obeys it. EVENT is set by event, cleared
- * by the policy when it queues the VCPU. CAPPED is set and cleared by accounting.
+ * when the policy has queued the VCPU. CAPPED is set and cleared by accounting.
  */
 #ifndef TAKT_STATES_H
 #define TAKT_STATES_H
 
 #include "access.h"
 
-/* Begins an operation: clears the outputs; time never runs backwards. */
+/* Begins an operation: clears the outputs; time never runs backwards, nor to where sums of it would wrap. */
 TAKT_INLINE u64 takt_begin(struct takt_pool *p, u64 now)
 {
 	p->out.next = TAKT_NIL;
@@ -29,6 +29,8 @@ TAKT_INLINE u64 takt_begin(struct takt_pool *p, u64 now)
 	mask_zero(&p->out.kick);
 	mask_zero(&p->out.armed);
 	p->seq++;
+	if (now > TAKT_LATEST)
+		now = TAKT_LATEST;
 	if (now > p->now)
 		p->now = now;
 	return p->now;
@@ -84,7 +86,6 @@ TAKT_FN void enqueue(struct takt_pool *p, u32 vi, u64 now)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
-	v->enq = now;
 	if (v->flags & TAKT_F_CAPPED) {
 		v->state = TAKT_PARKED;
 		return;

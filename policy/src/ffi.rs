@@ -53,6 +53,7 @@ pub struct RawLedger {
 unsafe extern "C" {
     pub fn takt_pool_size() -> usize;
     pub fn takt_pool_init(p: *mut RawPool, policy: u32) -> c_int;
+    pub fn takt_pool_apply(p: *mut RawPool, op: *const Op) -> c_int;
     pub fn takt_pool_op(p: *mut RawPool, op: *const Op, res: *mut Res) -> c_int;
     pub fn takt_pool_check(p: *const RawPool, msg: *mut c_char, len: usize) -> c_int;
     pub fn takt_pool_cpu_timer(p: *const RawPool, cpu: u32) -> u64;

@@ -184,8 +184,14 @@ impl Pool {
             vm: vm as u16,
             arg: [arg[0], arg[1], arg[2], 0],
         };
-        let res = self.op(op);
-        if res.ret < 0 { Err(Error(res.ret)) } else { Ok(()) }
+        let ret = match self.log {
+            Some(_) => self.op(op).ret,
+            None => {
+                self.seq += 1;
+                unsafe { ffi::takt_pool_apply(self.raw.as_ptr(), &op) }
+            }
+        };
+        if ret < 0 { Err(Error(ret)) } else { Ok(()) }
     }
 
     pub fn epoch(&mut self, now: u64) -> Result<()> {

@@ -7,6 +7,7 @@ mod conserve;
 mod credit;
 mod doris;
 mod doris_slice;
+mod extremes;
 
 use crate::core::Maker;
 
@@ -39,6 +40,8 @@ pub const VECTORS: &[(&str, Vector)] = &[
     ("a wake is never lost", credit::wakes),
     ("masks", credit::masks),
     ("a late tick is one tick", credit::late_tick),
+    ("the end of time", extremes::end_of_time),
+    ("an epoch leaves nothing of the past", extremes::epoch),
     ("deadline = insertion + period", doris::deadlines),
     ("promotion at the deadline", doris::promotion),
     ("promotion by events", doris::events),
