@@ -4,8 +4,15 @@
 use anyhow::{Result, bail};
 use serde::{Deserialize, Deserializer, de::Error as _};
 
-const UNITS: [(&str, u64); 6] =
-    [("ns", 1), ("us", 1_000), ("µs", 1_000), ("ms", 1_000_000), ("min", 60_000_000_000), ("s", 1_000_000_000)];
+const UNITS: [(&str, u64); 7] = [
+    ("ns", 1),
+    ("us", 1_000),
+    ("µs", 1_000),
+    ("ms", 1_000_000),
+    ("s", 1_000_000_000),
+    ("min", 60_000_000_000),
+    ("h", 3_600_000_000_000),
+];
 
 /// Reads a duration in ns: a number, at most nine decimals, and its unit. A bare `0` needs no unit.
 ///
@@ -19,7 +26,7 @@ pub fn parse(text: &str) -> Result<u64> {
     let at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(at);
     let Some(&(_, scale)) = UNITS.iter().find(|(name, _)| *name == unit.trim()) else {
-        bail!("`{text}` is no duration, write a number with ns, us, ms, s or min");
+        bail!("`{text}` is no duration, write a number with ns, us, ms, s, min or h");
     };
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let value = if whole.is_empty() || fraction.len() > 9 || (number.contains('.') && fraction.is_empty()) {
@@ -91,6 +98,7 @@ mod tests {
             ("2s", 2_000_000_000),
             ("2 s", 2_000_000_000),
             ("1min", 60_000_000_000),
+            ("24h", 86_400_000_000_000),
             ("0", 0),
         ] {
             assert_eq!(parse(text).unwrap(), ns, "{text}");

@@ -51,6 +51,34 @@ impl PolicySpec {
     }
 }
 
+impl PolicySpec {
+    /// Reads several policies.
+    ///
+    /// # Errors
+    /// Those of [`PolicySpec::parse`]; a policy that is named twice, in whatever form.
+    pub fn list<'a>(texts: impl Iterator<Item = &'a str>) -> Result<Vec<Self>> {
+        let mut all: Vec<Self> = Vec::new();
+        for text in texts {
+            let policy = Self::parse(text)?;
+            if let Some(other) = all.iter().find(|p| p.same(&policy)) {
+                bail!("policy `{policy}`: named twice, as `{other}` before");
+            }
+            all.push(policy);
+        }
+        Ok(all)
+    }
+
+    /// Whether both mean the same, however they are written.
+    fn same(&self, other: &Self) -> bool {
+        let table = takt_policy::params();
+        let value = |p: &Self, info: &ParamInfo| {
+            p.params.iter().find(|(key, _)| *key == info.key).map_or(info.default, |&(_, value)| value)
+        };
+        let mut pool = table.iter().filter(|info| !info.per_vm);
+        self.name == other.name && self.pin == other.pin && pool.all(|info| value(self, info) == value(other, info))
+    }
+}
+
 impl fmt::Display for PolicySpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.label)
@@ -151,6 +179,16 @@ mod tests {
         assert_eq!(get(&spec, "dom0"), Some(0));
         assert_eq!(get(&spec, "period"), Some(10_000));
         assert_eq!(get(&spec, "eligible"), Some(0));
+    }
+
+    #[test]
+    fn a_policy_is_listed_once() {
+        let list = |texts: &[&str]| PolicySpec::list(texts.iter().copied());
+        assert_eq!(list(&["doris", "doris(dom0=off)", "credit", "pin"]).unwrap().len(), 4);
+        for twice in [["doris", "doris"], ["doris", "doris()"], ["doris", "doris( dom0=on )"]] {
+            assert!(list(&twice).unwrap_err().to_string().contains("named twice"), "{twice:?}");
+        }
+        list(&["doris(slice=5ms,period=1ms)", "doris(period=1ms,slice=5ms)"]).unwrap_err();
     }
 
     #[test]

@@ -177,8 +177,6 @@ pub fn policies(value: &str) -> Result<Vec<String>> {
         c == ',' && depth == 0
     });
     let names: Vec<_> = parts.map(|p| p.trim().to_string()).filter(|p| !p.is_empty()).collect();
-    for policy in &names {
-        PolicySpec::parse(policy)?;
-    }
+    PolicySpec::list(names.iter().map(String::as_str))?;
     Ok(names)
 }

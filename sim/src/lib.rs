@@ -56,6 +56,14 @@ impl fmt::Display for CheckFailed {
 
 impl std::error::Error for CheckFailed {}
 
+/// Whether a scenario can be run under a policy at all.
+///
+/// # Errors
+/// Those of [`run`] that depend on neither seed nor time.
+pub fn check(scenario: &Scenario, policy: &PolicySpec) -> Result<()> {
+    machine::Machine::new(scenario, policy, 0, &Options::default()).map(drop)
+}
+
 /// Runs a scenario under a policy.
 ///
 /// # Errors

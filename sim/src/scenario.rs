@@ -8,6 +8,7 @@ use crate::keys;
 use crate::units::Unit;
 use crate::vm::VmSpec;
 use anyhow::{Context, Result, anyhow, bail};
+use std::collections::HashSet;
 use takt_policy::{NVCPU, NVM};
 use toml::Value;
 
@@ -196,9 +197,12 @@ impl Scenario {
         if self.vms.is_empty() {
             bail!("vm: missing; allowed: one [[vm]] table or more");
         }
-        for (n, vm) in self.vms.iter().enumerate() {
-            if self.vms[..n].iter().any(|other| other.name == vm.name) || vm.name == "dom0" {
-                bail!("vm.{}.name: used twice; allowed: a name of its own for each VM, not dom0", vm.name);
+        let mut names = HashSet::from(["dom0".to_owned()]);
+        for vm in &self.vms {
+            // `--set` tells entries by their names, results tell VMs by theirs.
+            let entry = (vm.count > 1).then(|| vm.name.clone());
+            if let Some(name) = entry.into_iter().chain(vm.names()).find(|name| !names.insert(name.clone())) {
+                bail!("vm.{}.name: '{name}' is used twice; allowed: a name of its own for each VM, not dom0", vm.name);
             }
             if let Some(cpu) = vm.affinity.iter().find(|&&c| c >= self.machine.pcpus) {
                 bail!("vm.{}.affinity: no PCPU {cpu}; allowed: 0 .. {}", vm.name, self.machine.pcpus - 1);

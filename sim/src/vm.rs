@@ -154,7 +154,7 @@ impl VmSpec {
                 let own = key.strip_prefix("workload.").unwrap_or(key);
                 if !self.workload.keys().split(", ").any(|k| k == own) {
                     bail!(
-                        "unknown key; allowed: count, vcpus, weight, cap, rt, ports, affinity, dedicated, workload; in a {} workload: {}",
+                        "unknown key; allowed: count, vcpus, weight, cap, rt, ports, affinity, dedicated, workload; of the workload {}: {}",
                         self.workload.name(),
                         self.workload.keys()
                     );
@@ -163,6 +163,12 @@ impl VmSpec {
             }
         }
         Ok(())
+    }
+
+    /// The names of its VMs.
+    pub fn names(&self) -> impl Iterator<Item = String> {
+        let number = |n: u32| if self.count == 1 { self.name.clone() } else { format!("{}-{n}", self.name) };
+        (1..=self.count).map(number)
     }
 
     /// Calls of a VoIP server, else 0.

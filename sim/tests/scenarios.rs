@@ -69,8 +69,19 @@ fn one_line_names_file_key_and_range() {
             format!("{VM}workload = {{ type = \"hog\", threads = 65 }}"),
             "bad.toml: vm.a.threads: 65 on 1 VCPUs; allowed: 1 .. 64",
         ),
-        (format!("{VM}{VM}"), "bad.toml: vm.a.name: used twice"),
-        ("[[vm]]\nname = \"dom0\"\nvcpus = 1".into(), "bad.toml: vm.dom0.name: used twice"),
+        (format!("{VM}{VM}"), "bad.toml: vm.a.name: 'a' is used twice"),
+        (format!("{VM}count = 2\n{}", VM.replace("\"a\"", "\"a-2\"")), "used twice"),
+        ("[[vm]]\nname = \"dom0\"\nvcpus = 1".into(), "bad.toml: vm.dom0.name: 'dom0' is used twice"),
+        (format!("{VM}weight = 99999999999999999999999"), "bad.toml: vm.a.weight: '99999999999999999999999' is out of"),
+        (format!("{VM}weight = nan"), "bad.toml: vm.a.weight: 'nan' is out of range; allowed: 1 .. 65535"),
+        (
+            format!("[net]\nnic_ring = 18446744073709551615\n{VM}"),
+            "bad.toml: net.nic_ring: 18446744073709551615 is out",
+        ),
+        (format!("[machine]\nprivate_share = 1e400\n{VM}"), "bad.toml: machine.private_share: '1e400' is not a number"),
+        (format!("[machin]\n{VM}"), "bad.toml: machin: unknown key; allowed: name"),
+        (format!("duration = {{}}\n{VM}"), "bad.toml: duration: a table; allowed: "),
+        (format!("policies = [\"doris\", \"doris()\"]\n{VM}"), "bad.toml: policies: policy `doris()`: named twice"),
     ] {
         let e = refused(&text);
         assert!(e.contains(want), "{text:?}\n got: {e}\nwant: {want}");

@@ -105,8 +105,7 @@ impl<'a> Machine<'a> {
             self.add_house(v, self.c.dom0_hz, self.c.dom0_job);
         }
         for (i, spec) in s.vms.iter().enumerate() {
-            for n in 0..spec.count {
-                let name = if spec.count == 1 { spec.name.clone() } else { format!("{}-{}", spec.name, n + 1) };
+            for name in spec.names() {
                 self.add_guest(name, i, spec)?;
             }
         }
