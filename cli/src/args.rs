@@ -2,7 +2,7 @@
 //! The command line.
 
 use crate::seeds::Seeds;
-use clap::{Args as Group, Parser, Subcommand};
+use clap::{Args as Group, CommandFactory, Parser, Subcommand};
 use std::path::PathBuf;
 
 /// Scheduling of soft real-time virtual machines: simulate hosts, reproduce published results, inspect traffic.
@@ -11,6 +11,11 @@ use std::path::PathBuf;
 pub struct Args {
     #[command(subcommand)]
     pub command: Command,
+}
+
+/// Names of the commands.
+pub fn commands() -> Vec<String> {
+    Args::command().get_subcommands().map(|c| c.get_name().to_owned()).collect()
 }
 
 #[derive(Subcommand, Debug)]
@@ -41,10 +46,10 @@ pub struct Sim {
     #[arg(long = "policy", short, value_name = "P")]
     pub policies: Vec<String>,
     /// Seeds, e.g. 1 or 1-8 or 1-8,101-108
-    #[arg(long, alias = "seeds", default_value = "1", value_name = "SEEDS")]
+    #[arg(long, alias = "seeds", default_value = "1", value_name = "SEEDS", allow_hyphen_values = true)]
     pub seed: Seeds,
     /// Simulated time after warm-up, e.g. 60s [default: that of the scenario]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub duration: Option<String>,
     #[command(flatten)]
     pub set: Set,
@@ -61,10 +66,10 @@ pub struct Experiment {
     #[arg(value_name = "ID")]
     pub id: String,
     /// Seeds, e.g. 1-8 or 1-8,101-108 [default: those of the experiment]
-    #[arg(long, alias = "seed", value_name = "SEEDS")]
+    #[arg(long, alias = "seed", value_name = "SEEDS", allow_hyphen_values = true)]
     pub seeds: Option<Seeds>,
     /// Simulated time after warm-up, e.g. 60s [default: that of the experiment]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub duration: Option<String>,
     /// Evaluate the gates again with each constant of the model moved by 25 % either way, and list violations
     #[arg(long)]

@@ -31,6 +31,10 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(e) if matches!(e.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
             return finish(output::print(&e.render().to_string()).map(|()| true));
         }
+        Err(e) if e.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            let commands: Vec<_> = args::commands();
+            return fail(&format!("no command, allowed are {} (see `takt --help`)", commands.join(", ")));
+        }
         Err(e) => return fail(&usage(&e)),
     };
     finish(match &args.command {
@@ -50,11 +54,29 @@ fn finish(outcome: anyhow::Result<bool>) -> ExitCode {
     }
 }
 
+/// Most characters of a word in an error: what a file holds may be of any length.
+const WORD: usize = 300;
+
 /// One line on stderr, whatever the error consists of.
 fn fail(message: &str) -> ExitCode {
-    let line = message.split_whitespace().collect::<Vec<_>>().join(" ");
-    output::complain(&line);
+    output::complain(&one_line(message));
     ExitCode::from(BAD_INPUT)
+}
+
+/// `message` without line breaks, without characters that would drive a terminal, and with long words cut.
+fn one_line(message: &str) -> String {
+    let word = |w: &str| {
+        let mut shown: String = w.chars().take(WORD).flat_map(show).collect();
+        if w.chars().nth(WORD).is_some() {
+            shown.push('…');
+        }
+        shown
+    };
+    message.split_whitespace().map(word).collect::<Vec<_>>().join(" ")
+}
+
+fn show(c: char) -> Vec<char> {
+    if c.is_control() { c.escape_default().collect() } else { vec![c] }
 }
 
 /// The first paragraph of clap's message without its label; the usage text that follows is left to `--help`.
@@ -62,4 +84,15 @@ fn usage(e: &clap::Error) -> String {
     let text = e.render().to_string();
     let first = text.split("\n\n").next().unwrap_or_default();
     format!("{} (see `takt --help`)", first.trim_start_matches("error: "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::one_line;
+
+    #[test]
+    fn errors_are_one_line_that_a_terminal_can_take() {
+        assert_eq!(one_line("a\nb \u{1b}[31mred"), "a b \\u{1b}[31mred");
+        assert_eq!(one_line(&format!("{}: unknown", "k".repeat(9000))).chars().count(), 300 + 1 + " unknown".len());
+    }
 }

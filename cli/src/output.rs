@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What leaves the program: files whole or not at all, stdout without a panic when its reader has gone.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
 /// A file to be written: opened (and so refused) before the long run, visible under its name only when complete.
+/// Devices and pipes are written as they are: nothing may take their place.
 pub struct Pending {
-    file: NamedTempFile,
+    file: Target,
     path: PathBuf,
+}
+
+enum Target {
+    Whole(NamedTempFile),
+    Device(File),
 }
 
 impl Pending {
@@ -20,12 +27,21 @@ impl Pending {
     pub fn open(path: &Path) -> Result<Self> {
         let context = || format!("{}: cannot be written", path.display());
         if path.is_dir() {
-            anyhow::bail!("{}: cannot be written: is a directory", path.display());
+            bail!("{}: cannot be written: is a directory", path.display());
         }
-        // A file that exists and is read-only is not to be replaced behind its owner's back.
-        if path.exists() {
-            std::fs::OpenOptions::new().append(true).open(path).with_context(context)?;
-        }
+        let is_link = path.is_symlink();
+        let path = match path.metadata() {
+            // A file that exists and is read-only is not to be replaced behind its owner's back.
+            Ok(at) => {
+                let file = OpenOptions::new().append(true).open(path).with_context(context)?;
+                if !at.is_file() {
+                    return Ok(Self { file: Target::Device(file), path: path.to_owned() });
+                }
+                path.canonicalize().with_context(context)?
+            }
+            Err(e) if is_link => return Err(e).with_context(context),
+            Err(_) => path.to_owned(),
+        };
         let dir = match path.parent() {
             Some(dir) if !dir.as_os_str().is_empty() => dir,
             _ => Path::new("."),
@@ -34,29 +50,48 @@ impl Pending {
         builder.prefix(".takt-");
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-        let file = builder.tempfile_in(dir).with_context(context)?;
-        Ok(Self { file, path: path.to_owned() })
+        // Without the name of the temporary file, which tells a user nothing.
+        let bare = |e: std::io::Error| e.raw_os_error().map_or(e.kind().into(), std::io::Error::from_raw_os_error);
+        let file = builder.tempfile_in(dir).map_err(bare).with_context(context)?;
+        Ok(Self { file: Target::Whole(file), path })
     }
 
     /// Writes `bytes` and gives the file its name.
     ///
     /// # Errors
     /// One line that names the file.
-    pub fn write(mut self, bytes: &[u8]) -> Result<()> {
-        let context = || format!("{}: cannot be written", self.path.display());
-        self.file.write_all(bytes).and_then(|()| self.file.flush()).with_context(context)?;
-        let path = self.path.clone();
-        self.file.persist(&path).with_context(|| format!("{}: cannot be written", path.display()))?;
-        Ok(())
+    pub fn write(self, bytes: &[u8]) -> Result<()> {
+        let path = &self.path;
+        match self.file {
+            Target::Device(mut file) => file.write_all(bytes).and_then(|()| file.flush()),
+            Target::Whole(mut file) => {
+                let written = file.write_all(bytes).and_then(|()| file.flush());
+                written.and_then(|()| file.persist(path).map(drop).map_err(|e| e.error))
+            }
+        }
+        .with_context(|| format!("{}: cannot be written", path.display()))
     }
 }
 
-/// [`Pending::open`] for an optional file.
+/// [`Pending::open`] for each file that is asked for.
 ///
 /// # Errors
-/// Those of [`Pending::open`].
-pub fn open(path: Option<&PathBuf>) -> Result<Option<Pending>> {
-    path.map(|p| Pending::open(p)).transpose()
+/// Those of [`Pending::open`]; a file named twice, or one that is among `inputs`.
+pub fn open<const N: usize>(paths: [Option<&PathBuf>; N], inputs: &[PathBuf]) -> Result<[Option<Pending>; N]> {
+    let real = |p: &Path| p.canonicalize().unwrap_or_else(|_| p.to_owned());
+    let mut files = paths.map(|_| None);
+    for (n, path) in paths.iter().enumerate() {
+        let Some(path) = path else { continue };
+        let same = |other: &PathBuf| path == &other || (path.is_file() && real(path) == real(other));
+        if inputs.iter().any(same) {
+            bail!("{}: cannot be written: it is read", path.display());
+        }
+        if paths[..n].iter().copied().flatten().any(same) {
+            bail!("{}: cannot be written: named twice", path.display());
+        }
+        files[n] = Some(Pending::open(path)?);
+    }
+    Ok(files)
 }
 
 /// Prints to stdout in one piece. A reader that has gone is no error.

@@ -29,7 +29,7 @@ struct Job<'a> {
 /// # Errors
 /// Bad input, a run that fails, or output that cannot be written.
 pub fn run(args: &args::Sim) -> Result<bool> {
-    let given = args.policies.iter().map(|p| PolicySpec::parse(p).context("--policy")).collect::<Result<Vec<_>>>()?;
+    let given = PolicySpec::list(args.policies.iter().map(String::as_str)).context("--policy")?;
     let settings = settings(&args.set.set)?;
     let duration = args.duration.as_deref().map(duration).transpose()?;
     let scenarios = args
@@ -55,14 +55,21 @@ pub fn run(args: &args::Sim) -> Result<bool> {
     if jobs.len() > MAX_RUNS {
         bail!("{} runs, allowed are at most {MAX_RUNS}", jobs.len());
     }
-    let trace = output::open(args.trace.as_ref())?;
-    let (html, svg) = (output::open(args.out.html.as_ref())?, output::open(args.out.svg.as_ref())?);
     let has_calls = |s: &Scenario| s.vms.iter().any(|vm| vm.calls() > 0);
-    if svg.is_some() && !has_calls(&scenarios[0]) {
+    if args.out.svg.is_some() && !has_calls(&scenarios[0]) {
         bail!("--svg: {} has no calls to draw", scenarios[0].name);
     }
+    for job in jobs.iter().filter(|j| j.seed == args.seed.0[0]) {
+        check(job.scenario, &job.policy)?;
+    }
+    let files = [args.trace.as_ref(), args.out.html.as_ref(), args.out.svg.as_ref()];
+    let [trace, html, svg] = output::open(files, &args.files)?;
 
-    let runs = jobs::run("simulating", &jobs, |j| one(j.scenario, &j.policy, j.seed))?;
+    if let (true, Some(s)) = (trace.is_some(), scenarios.iter().find(|s| s.duration > watch::TRACED)) {
+        let (given, most) = (time::format(s.duration), time::format(watch::TRACED));
+        bail!("--trace: {} measures {given}, allowed are at most {most} (see --duration)", s.name);
+    }
+    let runs = jobs::run("simulating", &jobs, |j, progress| one(j.scenario, &j.policy, j.seed, progress))?;
     if let (Some(file), Some(job)) = (trace, jobs.first()) {
         file.write(&watch::perfetto(job.scenario, &job.policy, job.seed)?)?;
     }
@@ -82,12 +89,21 @@ pub fn run(args: &args::Sim) -> Result<bool> {
     Ok(true)
 }
 
+/// Refuses before the first run what only one of many would refuse.
+///
+/// # Errors
+/// The scenario cannot be run under this policy.
+pub fn check(scenario: &Scenario, policy: &PolicySpec) -> Result<()> {
+    takt_sim::check(scenario, policy).with_context(|| format!("{} under {policy}", scenario.name))
+}
+
 /// One run.
 ///
 /// # Errors
 /// The scenario cannot be run under this policy.
-pub fn one(scenario: &Scenario, policy: &PolicySpec, seed: u64) -> Result<RunResult> {
-    let done = takt_sim::run(scenario, policy, seed, takt_sim::Options::default());
+pub fn one(scenario: &Scenario, policy: &PolicySpec, seed: u64, progress: &mut dyn FnMut(f64)) -> Result<RunResult> {
+    let options = takt_sim::Options { progress: Some(progress), ..Default::default() };
+    let done = takt_sim::run(scenario, policy, seed, options);
     done.map(|(result, ..)| result).with_context(|| format!("{} under {policy}, seed {seed}", scenario.name))
 }
 
@@ -123,19 +139,14 @@ pub fn duration(text: &str) -> Result<u64> {
     }
 }
 
+/// Those of the command line, else those of the scenario, else a default.
 fn policies(given: &[PolicySpec], scenario: &Scenario) -> Result<Vec<PolicySpec>> {
-    let mut all = given.to_vec();
-    if all.is_empty() {
-        let default = || DEFAULT.map(str::to_owned).to_vec();
-        let names = if scenario.policies.is_empty() { default() } else { scenario.policies.clone() };
-        all = names.iter().map(|p| PolicySpec::parse(p)).collect::<Result<_>>()?;
+    if !given.is_empty() {
+        return Ok(given.to_vec());
     }
-    for (n, policy) in all.iter().enumerate() {
-        if all[..n].iter().any(|p| p.label == policy.label) {
-            bail!("--policy {policy}: named twice");
-        }
-    }
-    Ok(all)
+    let default = || DEFAULT.map(str::to_owned).to_vec();
+    let names = if scenario.policies.is_empty() { default() } else { scenario.policies.clone() };
+    names.iter().map(|p| PolicySpec::parse(p)).collect()
 }
 
 /// The runs of one scenario.

@@ -11,14 +11,34 @@ use takt_sim::{MarkerKind, Options, RunResult, Scenario, Slice, Trace, Window};
 /// How much of the measured time is searched for something to show, and how much of it is shown; ns.
 const SEARCHED: u64 = 10_000_000_000;
 const SHOWN: u64 = 300_000_000;
+/// Longest measured time of a Perfetto trace, ns: some 13 MB of memory per second of the VoIP host.
+pub const TRACED: u64 = 120_000_000_000;
 /// Most VCPUs whose waits get a row of their own.
 const WATCHED: usize = 4;
 
-fn traced(scenario: &Scenario, policy: &PolicySpec, seed: u64, to: u64) -> Result<(RunResult, Trace)> {
-    let options = Options { trace: Some(Window { from: 0, to }), ..Options::default() };
+/// A run with the trace of a part of its measured time.
+fn traced(
+    scenario: &Scenario,
+    policy: &PolicySpec,
+    seed: u64,
+    window: Window,
+    progress: &mut dyn FnMut(f64),
+) -> Result<(RunResult, Trace)> {
+    let options = Options { trace: Some(window), progress: Some(progress), ..Options::default() };
     let (result, trace, _) = takt_sim::run(scenario, policy, seed, options)
         .with_context(|| format!("{} under {policy}, seed {seed}", scenario.name))?;
     Ok((result, trace.context("the simulator kept no trace")?))
+}
+
+/// Whether a VM answers clients or a clock.
+fn serves(result: &RunResult, vm: u32) -> bool {
+    matches!(result.vms[vm as usize].workload.as_str(), "voip" | "stream" | "periodic")
+}
+
+/// The slice before which a VCPU of such a VM waited longest.
+fn longest_wait(result: &RunResult, trace: &Trace) -> Option<Slice> {
+    let theirs = |s: &&Slice| s.from > trace.from && serves(result, trace.vcpus[s.vcpu as usize].vm);
+    trace.slices.iter().filter(theirs).max_by_key(|s| s.wait).copied()
 }
 
 /// The same moment under each policy: where a VCPU that serves clients waits longest.
@@ -28,19 +48,22 @@ fn traced(scenario: &Scenario, policy: &PolicySpec, seed: u64, to: u64) -> Resul
 pub fn timeline(scenario: &Scenario, policies: &[PolicySpec], seed: u64) -> Result<Timeline> {
     let mut scenario = scenario.clone();
     scenario.duration = scenario.duration.min(SEARCHED);
-    let jobs: Vec<_> = policies.iter().collect();
-    let runs = crate::jobs::run("timeline", &jobs, |p| traced(&scenario, p, seed, scenario.duration))?;
+    // Long traces are large: each is searched and dropped, then the moment alone is traced again.
+    let whole = Window { from: 0, to: scenario.duration };
+    let searched = crate::jobs::run("searching for a moment to show", policies, |p, progress| {
+        let (result, trace) = traced(&scenario, p, seed, whole, progress)?;
+        Ok((trace.from, longest_wait(&result, &trace)))
+    })?;
+    let start = searched.first().context("no policy to show")?.0;
+    let waits = policies.iter().zip(&searched).filter_map(|(p, (_, slice))| Some((p, slice.as_ref()?)));
+    let worst = waits.max_by_key(|(_, s)| s.wait);
+    let middle = worst.map_or(start, |(_, s)| s.from - s.wait / 2);
+    let latest = scenario.duration.saturating_sub(SHOWN);
+    let from = middle.saturating_sub(SHOWN / 2).saturating_sub(start).min(latest);
+    let window = Window { from, to: (from + SHOWN).min(scenario.duration) };
+    let (from, to) = (start + window.from, start + window.to);
+    let runs = crate::jobs::run("timeline", policies, |p, progress| traced(&scenario, p, seed, window, progress))?;
     let (result, first) = runs.first().context("no policy to show")?;
-    let serves = |vm: u32| matches!(result.vms[vm as usize].workload.as_str(), "voip" | "stream" | "periodic");
-    let worst = policies
-        .iter()
-        .zip(&runs)
-        .flat_map(|(p, (_, t))| t.slices.iter().map(move |s| (p, s)))
-        .filter(|(_, s)| s.from > first.from && serves(first.vcpus[s.vcpu as usize].vm))
-        .max_by_key(|(_, s)| s.wait);
-    let middle = worst.map_or(first.from, |(_, s)| s.from - s.wait / 2);
-    let from = middle.saturating_sub(SHOWN / 2).clamp(first.from, first.to.saturating_sub(SHOWN).max(first.from));
-    let to = (from + SHOWN).min(first.to);
     let mut caption = format!(
         "{} of {}, seed {seed}, from {:.3} s of the run on; the same time under each policy.",
         duration::format(to - from),
@@ -53,7 +76,7 @@ pub fn timeline(scenario: &Scenario, policies: &[PolicySpec], seed: u64) -> Resu
             &format!(" It surrounds the longest wait of a VCPU that serves clients: {name}, {wait} under {policy}.");
     }
     let watch: Vec<u32> = (0..first.vcpus.len() as u32)
-        .filter(|v| *v == 0 || serves(first.vcpus[*v as usize].vm))
+        .filter(|v| *v == 0 || serves(result, first.vcpus[*v as usize].vm))
         .take(WATCHED)
         .collect();
     let lane = |(p, (_, t)): (&PolicySpec, &(RunResult, Trace))| Lane {
@@ -63,7 +86,7 @@ pub fn timeline(scenario: &Scenario, policies: &[PolicySpec], seed: u64) -> Resu
         watch: watch.clone(),
         runs: t.slices.iter().filter(|s| s.to > from && s.from < to).map(run).collect(),
     };
-    let vms = first.vms.iter().enumerate().map(|(n, name)| (name.clone(), n == 0 || serves(n as u32)));
+    let vms = first.vms.iter().enumerate().map(|(n, name)| (name.clone(), n == 0 || serves(result, n as u32)));
     Ok(Timeline { caption, from, to, vms: vms.collect(), lanes: policies.iter().zip(&runs).map(lane).collect() })
 }
 
@@ -76,8 +99,10 @@ fn run(s: &Slice) -> Run {
 /// # Errors
 /// A run that fails.
 pub fn perfetto(scenario: &Scenario, policy: &PolicySpec, seed: u64) -> Result<Vec<u8>> {
-    let (_, trace) = traced(scenario, policy, seed, scenario.duration)?;
-    Ok(encode(&trace, &format!("{} under {policy}, seed {seed}", scenario.name)))
+    let whole = Window { from: 0, to: scenario.duration };
+    let runs = crate::jobs::run("trace", &[policy], |p, progress| traced(scenario, p, seed, whole, progress))?;
+    let (_, trace) = runs.first().context("the simulator kept no trace")?;
+    Ok(encode(trace, &format!("{} under {policy}, seed {seed}", scenario.name)))
 }
 
 /// Something that begins, ends or happens; ends come first among those at one time.

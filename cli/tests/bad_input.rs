@@ -52,18 +52,33 @@ fn arguments() {
     refused(at, &["sim", "host.toml", "--policy", "doris(slize=1ms)"], &["slize", "slice"]);
     refused(at, &["sim", "host.toml", "--policy", "doris(slice=1000s)"], &["slice", "100us..=10s"]);
     refused(at, &["sim", "host.toml", "--policy", "doris", "--policy", "doris"], &["doris", "twice"]);
+    refused(at, &["sim", "host.toml", "--policy", "doris", "--policy", "doris(dom0=on)"], &["dom0=on", "twice"]);
+    refused(
+        at,
+        &["sim", "host.toml", "--policy", "credit", "--policy", "pin", "--set", "machine.pcpus=1"],
+        &["pin", "allowed"],
+    );
     refused(at, &["sim", "host.toml", "--set", "machine.pcpus=0"], &["host.toml", "machine.pcpus", "1 .. 64"]);
     refused(at, &["sim", "host.toml", "--set", "nothing=1"], &["host.toml", "nothing", "allowed"]);
     refused(at, &["sim", "host.toml", "--set", "nothing"], &["--set", "KEY=VALUE"]);
     refused(at, &["sim", "host.toml", "--duration", "0"], &["--duration", "1ms..="]);
     refused(at, &["sim", "host.toml", "--duration", "5"], &["--duration", "5", "ms"]);
+    refused(at, &["sim", "host.toml", "--duration", "-1s"], &["--duration", "-1s", "1ms..="]);
     refused(at, &["sim", "host.toml", "--seed", "9-1"], &["--seed", "9-1"]);
+    refused(at, &["sim", "host.toml", "--seed", "-1"], &["--seed", "-1", "allowed 0..="]);
     refused(at, &["sim", "host.toml", "--sed", "1"], &["--sed"]);
     refused(at, &["sim", "missing.toml"], &["missing.toml", "No such file"]);
     refused(at, &["sim", "."], &["."]);
     refused(at, &["experiment", "DORIS-E99"], &["DORIS-E99", "DORIS-E2", "list"]);
     refused(at, &["experiment", "DORIS-E2", "--set", "vm.voip.calls=-1"], &["vm.voip.calls", "0 .. 10000"]);
+    refused(at, &["experiment", "DORIS-E1", "--set", "machine.switch=1us"], &["--set machine.switch", "DORIS-E1"]);
+    refused(at, &["experiment", "DORIS-E1", "--duration", "1ms"], &["--duration 1ms", "DORIS-E1"]);
+    refused(at, &["experiment", "list", "--html", "x.html"], &["list"]);
     refused(at, &["frobnicate"], &["frobnicate"]);
+    refused(at, &[], &["no command", "policies", "sim", "experiment", "inspect"]);
+    std::fs::write(at.join("wild.toml"), format!("\"\\u001b[31m{}\" = 1", "k".repeat(9000))).unwrap();
+    let line = refused(at, &["sim", "wild.toml"], &["wild.toml", "allowed"]);
+    assert!(line.len() < 1000 && !line.contains('\u{1b}'), "{line}");
 }
 
 #[test]
@@ -91,7 +106,38 @@ fn outputs_that_cannot_be_written_are_refused_before_the_run() {
         refused(at, &[&day[..], &[option, "no/such/dir/out"]].concat(), &["no/such/dir/out", "cannot be written"]);
         refused(at, &[&day[..], &[option, "."]].concat(), &["cannot be written", "directory"]);
     }
+    refused(at, &[&day[..], &["--trace", "out"]].concat(), &["--trace", "86400s", "120s"]);
     refused(at, &["experiment", "DORIS-E2", "--duration", "86400s", "--html", "no/out"], &["no/out"]);
+}
+
+#[test]
+fn outputs_take_the_place_of_nothing_else() {
+    let dir = workdir();
+    let at = dir.path();
+    let run = ["sim", "host.toml", "--duration", "100ms"];
+    refused(at, &[&run[..], &["--html", "host.toml"]].concat(), &["host.toml", "it is read"]);
+    refused(at, &[&run[..], &["--html", "./host.toml"]].concat(), &["host.toml", "it is read"]);
+    refused(at, &[&run[..], &["--html", "out", "--trace", "out"]].concat(), &["out", "named twice"]);
+    assert_eq!(std::fs::read_to_string(at.join("host.toml")).unwrap(), SCENARIO);
+}
+
+/// A device stays a device, a link a link.
+#[test]
+#[cfg(target_os = "linux")]
+fn devices_and_links_stay_what_they_are() {
+    use std::os::unix::fs::{FileTypeExt, symlink};
+    let dir = workdir();
+    let at = dir.path();
+    let run = ["sim", "host.toml", "--duration", "100ms"];
+    symlink("/dev/full", at.join("full")).unwrap();
+    refused(at, &[&run[..], &["--html", "full"]].concat(), &["full", "cannot be written"]);
+    assert!(std::fs::metadata("/dev/full").unwrap().file_type().is_char_device());
+    symlink("nowhere", at.join("dangling")).unwrap();
+    refused(at, &[&run[..], &["--html", "dangling"]].concat(), &["dangling", "cannot be written"]);
+    std::fs::write(at.join("target"), "").unwrap();
+    symlink("target", at.join("link")).unwrap();
+    assert!(takt(at, &[&run[..], &["--html", "link"]].concat()).status.success());
+    assert!(at.join("link").is_symlink() && std::fs::metadata(at.join("target")).unwrap().len() > 1000);
 }
 
 #[test]

@@ -166,20 +166,17 @@ impl Experiment {
         self.policies.iter().chain(&self.reference).chain(&self.literal)
     }
 
-    /// The scenario with the settings of the command line.
+    /// The scenario, with the time that the experiment measures.
     ///
     /// # Errors
-    /// One line that names key and range, or an unknown scenario.
-    pub fn scenario(&self, set: &[(String, String)]) -> Result<Scenario> {
+    /// An unknown or malformed scenario.
+    pub fn scenario(&self) -> Result<Scenario> {
         let name = self.scenario.as_deref().unwrap_or_default();
         let Some((_, text)) = SCENARIOS.iter().find(|(n, _)| *n == name) else {
             bail!("{}: no scenario `{name}`", self.id);
         };
         let mut scenario = Scenario::from_toml(text, &format!("scenarios/{name}.toml"))?;
         scenario.duration = self.duration;
-        for (key, value) in set {
-            scenario.set(key, value)?;
-        }
         Ok(scenario)
     }
 }
@@ -203,7 +200,7 @@ mod tests {
                 assert!(!c.of.policies().any(|p| e.literal.contains(p)), "{}: {}", e.id, c.name);
             }
             if let Some(sweep) = &e.sweep {
-                let mut scenario = e.scenario(&[]).unwrap();
+                let mut scenario = e.scenario().unwrap();
                 for x in &sweep.values {
                     scenario.set(&sweep.key, &x.to_string()).unwrap();
                 }

@@ -79,14 +79,24 @@ impl Outcome {
 /// Bad input, a run that fails, or output that cannot be written.
 pub fn run(args: &args::Experiment) -> Result<bool> {
     if args.id == "list" {
+        if args.out.html.is_some() || args.out.svg.is_some() {
+            bail!("list: writes no report, allowed is --json");
+        }
         return list(args.out.json);
     }
     let experiments = if args.id == "all" { Experiment::all()? } else { vec![Experiment::find(&args.id)?] };
     let options = Options::new(args)?;
-    let (html, svg) = (output::open(args.out.html.as_ref())?, output::open(args.out.svg.as_ref())?);
-    if svg.is_some() && !experiments.iter().any(|e| e.scenario.is_some()) {
+    let has_host = experiments.iter().any(|e| e.scenario.is_some());
+    if let (false, Some((key, value))) = (has_host, options.set.first()) {
+        bail!("--set {key}={value}: {} has no scenario, allowed are --seeds and --duration", args.id);
+    }
+    for e in &experiments {
+        options.fits(e)?;
+    }
+    if args.out.svg.is_some() && !has_host {
         bail!("--svg: {} has no chart", args.id);
     }
+    let [html, svg] = output::open([args.out.html.as_ref(), args.out.svg.as_ref()], &[])?;
     let mut outcomes = plan::run(&experiments, &options)?;
     if args.sensitivity {
         for (e, outcome) in experiments.iter().zip(&mut outcomes) {

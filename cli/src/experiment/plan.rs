@@ -6,9 +6,12 @@ use super::row::Row;
 use super::{Outcome, traffic};
 use crate::seeds::Seeds;
 use crate::{args, jobs, simulate};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use takt_control::{PolicySpec, duration};
 use takt_sim::Scenario;
+
+/// Least periods of a sender that say something of its traffic.
+const ROUNDS: u64 = 10;
 
 /// What the command line says of every experiment.
 pub struct Options {
@@ -33,15 +36,29 @@ impl Options {
         self.duration.unwrap_or(e.duration)
     }
 
+    /// Whether each sender of `e` gets round often enough to have a median.
+    ///
+    /// # Errors
+    /// One line that names the shortest duration.
+    pub fn fits(&self, e: &Experiment) -> Result<()> {
+        let least = e.traffic.iter().map(|t| t.period * ROUNDS).max().unwrap_or(0);
+        if self.duration(e) < least {
+            let (given, least) = (duration::format(self.duration(e)), duration::format(least));
+            bail!("--duration {given}: {} allows {least} or more", e.id);
+        }
+        Ok(())
+    }
+
     /// The experiment's scenario at point `x` with all settings.
     ///
     /// # Errors
     /// One line that names key and range.
     pub fn scenario(&self, e: &Experiment, x: &X) -> Result<Scenario> {
-        let mut scenario = e.scenario(&[])?;
+        let mut scenario = e.scenario()?;
         scenario.set("duration", &duration::format(self.duration(e)))?;
         if let Some(sweep) = &e.sweep {
-            scenario.set(&sweep.key, &x.to_string())?;
+            let x = x.to_string();
+            scenario.set(&sweep.key, &x).with_context(|| format!("--set {}={x}", sweep.key))?;
         }
         for (key, value) in &self.set {
             scenario.set(key, value).with_context(|| format!("--set {key}={value}"))?;
@@ -77,6 +94,11 @@ pub fn run(experiments: &[Experiment], options: &Options) -> Result<Vec<Outcome>
         }
         wanted.push(indices);
     }
+    for (n, job) in unique.iter().enumerate() {
+        if n == 0 || unique[n - 1].scenario != job.scenario || unique[n - 1].policy != job.policy {
+            simulate::check(&job.scenario, &job.policy)?;
+        }
+    }
     let rows = simulate_all("experiments", &unique)?;
     experiments
         .iter()
@@ -85,7 +107,7 @@ pub fn run(experiments: &[Experiment], options: &Options) -> Result<Vec<Outcome>
             let mut mine: Vec<Row> = indices.iter().map(|&n| rows[n].clone()).collect();
             if !e.traffic.is_empty() {
                 let seeds = &options.seeds(e).0;
-                let made = jobs::run(&e.id, seeds, |seed| traffic::rows(e, options.duration(e), *seed))?;
+                let made = jobs::run(&e.id, seeds, |seed, _| traffic::rows(e, options.duration(e), *seed))?;
                 mine.extend(made.into_iter().flatten());
             }
             Ok(Outcome::new(e, mine))
@@ -98,8 +120,8 @@ pub fn run(experiments: &[Experiment], options: &Options) -> Result<Vec<Outcome>
 /// # Errors
 /// A run that fails.
 pub fn simulate_all(what: &str, jobs: &[Job]) -> Result<Vec<Row>> {
-    jobs::run(what, jobs, |job| {
-        let run = simulate::one(&job.scenario, &job.policy, job.seed)?;
+    jobs::run(what, jobs, |job, progress| {
+        let run = simulate::one(&job.scenario, &job.policy, job.seed, progress)?;
         Ok(Row::from_run(&run, &job.policy.label, job.x.clone()))
     })
 }
