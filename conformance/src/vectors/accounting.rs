@@ -87,6 +87,19 @@ pub fn split(make: &Maker) {
     assert_eq!(got, [49, 49, 49, 149, 0], "150 for each VM; three, one and no active VCPUs");
 }
 
+/// Pinned together on one of four PCPUs they earn as if they could use all.
+pub fn pinned(make: &Maker) {
+    let mut b = Bench::new(make, "credit", 4, 3);
+    for v in 1..=3 {
+        b.vcpu(v, v, 0);
+        b.ok(0, OpCode::SetAffinity, (0, v, 0), [0, 1, 0]);
+        b.run(v, 0, u64::from(v) * MS, u64::from(v) * MS + 100 * US);
+    }
+    b.account(30 * MS);
+    let got: Vec<_> = (1..=3).map(|v| b.credit(v)).collect();
+    assert_eq!(got, [299; 3], "1200 for three who can take 300 each");
+}
+
 pub fn negative_balance(make: &Maker) {
     let mut b = pool(make, 1);
     b.run(1, 0, 0, 60 * MS);

@@ -189,6 +189,38 @@ pub fn periods(make: &Maker) {
     assert_eq!(b.deadline(10), 13 * MS, "a fixed period holds for Dom0 too");
 }
 
+/// A VM's own backend thread is promoted and charged with its VM, unless dom0=off.
+pub fn io_threads(make: &Maker) {
+    let mut b = pool(make);
+    b.ok(10 * MS, OpCode::VcpuAdd, (0, 20, 2), [1, 0, 0]);
+    b.rt(10 * MS, 2, 20 * MS);
+    b.wake(12 * MS, 20);
+    assert_eq!(b.deadline(20), 32 * MS);
+    b.event(12 * MS, 20, IO);
+    assert_eq!(b.class(20), Class::Rt);
+    assert_eq!(b.core.vm_stat(2).map(|s| s.promotions), Some(1));
+    assert_eq!(b.op(12 * MS, OpCode::VcpuAdd, (0, 21, 0), [1, 0, 0]).ret, -34, "Dom0 has no VM of its own to serve");
+    let mut b = pool(make);
+    b.set(10 * MS, None, "dom0", 0);
+    b.ok(10 * MS, OpCode::VcpuAdd, (0, 20, 2), [1, 0, 0]);
+    b.rt(10 * MS, 2, 20 * MS);
+    b.event(12 * MS, 20, IO);
+    b.wake(12 * MS, 20);
+    assert_eq!((b.class(20), b.deadline(20)), (Class::Boost, 0), "the privileged are not special");
+}
+
+pub fn restored(make: &Maker) {
+    let mut b = indebt(make, true);
+    b.timer(410 * MS, 0);
+    assert_eq!(b.class(2), Class::Over, "its deadline has passed, and it has left the deadline queue");
+    assert!(b.core.cpu_timer(0) > 410 * MS);
+    b.account(420 * MS);
+    assert_eq!((b.class(2), b.state(2)), (Class::Under, State::Queued), "accounting paid its debt");
+    assert!(b.core.cpu_timer(0) <= 420 * MS, "it is back, and due at once: {}", b.core.cpu_timer(0));
+    assert_eq!(b.timer(420 * MS, 0).kick, 1);
+    assert_eq!(b.class(2), Class::Rt);
+}
+
 pub fn leases(make: &Maker) {
     let mut b = pool(make);
     let rt = |b: &Bench| b.core.vm_stat(2).map(|s| s.rt);
@@ -217,6 +249,10 @@ pub fn modes(make: &Maker) {
     assert_eq!(rt(&b), Some(1), "on needs no report");
     b.account(300 * MS);
     assert_eq!(rt(&b), Some(1), "nor does it lapse");
+    b.ok(300 * MS, OpCode::SetRt, (0, 0, 2), [1, MS, 20 * MS]);
+    assert_eq!(b.core.vm_stat(2).map(|s| s.period), Some(MS));
+    b.account(330 * MS);
+    assert_eq!(b.core.vm_stat(2).map(|s| (s.rt, s.period)), Some((1, 0)), "only what was reported lapses");
     b.set(300 * MS, Some(2), "rt", 0);
     assert_eq!(rt(&b), Some(0));
 }

@@ -8,6 +8,7 @@ mod credit;
 mod doris;
 mod doris_slice;
 mod extremes;
+mod places;
 
 use crate::core::Maker;
 
@@ -24,6 +25,7 @@ pub const VECTORS: &[(&str, Vector)] = &[
     ("a negative balance is handed out again", accounting::negative_balance),
     ("surplus over a cap goes to the others", accounting::surplus),
     ("a capped VM is parked below its floor", accounting::parking),
+    ("the pool of credit ignores affinity", accounting::pinned),
     ("credit has a floor and a ceiling", accounting::limits),
     ("activation by tick or by burn", accounting::activation),
     ("accounting re-sorts queues at the tick", accounting::resort),
@@ -39,6 +41,8 @@ pub const VECTORS: &[(&str, Vector)] = &[
     ("round robin", credit::round_robin),
     ("a wake is never lost", credit::wakes),
     ("masks", credit::masks),
+    ("a mask that forbids where a VCPU runs", places::mask_of_running),
+    ("a tick finds a better PCPU", places::migration),
     ("a late tick is one tick", credit::late_tick),
     ("the end of time", extremes::end_of_time),
     ("an epoch leaves nothing of the past", extremes::epoch),
@@ -50,6 +54,8 @@ pub const VECTORS: &[(&str, Vector)] = &[
     ("RT before BOOST, in order of promotion", doris::order),
     ("Dom0 follows the real-time VMs", doris::dom0),
     ("a fixed period, a floor, none yet", doris::periods),
+    ("I/O threads follow their VM", doris::io_threads),
+    ("D8: back from OVER", doris::restored),
     ("types are leases", doris::leases),
     ("rt=off and rt=on win", doris::modes),
     ("limits on promotions and real-time VMs", doris::caps),

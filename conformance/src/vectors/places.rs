@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Spec §1.2: the better PCPU that a tick finds; masks that change under a running VCPU.
+
+use super::bench::{Bench, MS};
+use crate::core::Maker;
+use takt_policy::{OpCode, State};
+
+/// Two cores of two threads each, VMs 1 to 3 with one VCPU each of the same number, at home on PCPUs 0 to 2.
+fn pool(make: &Maker, policy: &str) -> Bench {
+    let mut b = Bench::new(make, policy, 0, 3);
+    (0..4).for_each(|c| _ = b.ok(0, OpCode::CpuAdd, (c, 0, 0), [u64::from(c / 2), 0, 0]));
+    (1..=3).for_each(|v| b.vcpu(v, v, v - 1));
+    b
+}
+
+/// VCPUs 1 and 2 share a core beside an idle one; the second tick of PCPU 0 (the first only activates with
+/// activate=tick) looks for a better place. Where 1 queues then, if it has to leave.
+fn after_tick(b: &mut Bench) -> Option<u32> {
+    for v in [1, 2] {
+        b.wake(0, v);
+        assert_eq!(b.turn(0, v - 1), Some(v.into()));
+    }
+    b.timer(10 * MS, 0);
+    let res = b.timer(20 * MS, 0);
+    if res.kick == 0 {
+        assert_eq!(b.turn(20 * MS, 0), Some(1));
+        return None;
+    }
+    assert_eq!(res.kick, 0b0001, "PCPU 0 has to give it up");
+    assert_eq!(b.turn(20 * MS, 0), None);
+    assert_eq!(b.state(1), State::Queued);
+    Some(b.core.vcpu_cpu(1))
+}
+
+pub fn migration(make: &Maker) {
+    for policy in ["credit", "doris"] {
+        assert_eq!(after_tick(&mut pool(make, policy)), Some(2), "{policy}: to the idle core, the next PCPU of it");
+        let mut b = pool(make, policy);
+        b.ok(0, OpCode::SetAffinity, (0, 1, 0), [1, 0b1000, 0]);
+        assert_eq!(after_tick(&mut b), Some(3), "{policy}: soft affinity chooses among the idle ones");
+        let mut b = pool(make, policy);
+        b.ok(0, OpCode::SetAffinity, (0, 1, 0), [0, 0b0011, 0]);
+        assert_eq!(after_tick(&mut b), None, "{policy}: hard affinity leaves none");
+        let mut b = pool(make, policy);
+        b.wake(0, 3);
+        b.turn(0, 2);
+        assert_eq!(after_tick(&mut b), None, "{policy}: the other core is not idler");
+    }
+}
+
+pub fn mask_of_running(make: &Maker) {
+    for policy in ["credit", "rr", "doris"] {
+        for (code, arg) in [(OpCode::SetAffinity, [0, 0b1000, 0]), (OpCode::SetPlacement, [0b1000, 0, 0])] {
+            let mut b = pool(make, policy);
+            b.wake(0, 1);
+            b.turn(0, 0);
+            let res = b.ok(MS, code, (0, 1, 0), arg);
+            assert_eq!((res.kick, b.state(1)), (0b0001, State::Running), "{policy}: runs on until PCPU 0 decides");
+            assert_eq!(b.turn(MS, 0), None);
+            assert_eq!((b.state(1), b.core.vcpu_cpu(1)), (State::Queued, 3), "{policy}");
+        }
+    }
+}
