@@ -174,6 +174,13 @@ impl Pool {
         res
     }
 
+    #[cold]
+    fn logged(&mut self, op: &Op) -> i32 {
+        self.op(*op).ret
+    }
+
+    /// An operation by its arguments. While nobody records, its outcome is left where the core puts it.
+    #[inline]
     fn run(&mut self, code: OpCode, now: u64, cpu: u32, vcpu: u32, vm: u32, arg: [u64; 3]) -> Result<()> {
         let op = Op {
             seq: 0,
@@ -184,12 +191,11 @@ impl Pool {
             vm: vm as u16,
             arg: [arg[0], arg[1], arg[2], 0],
         };
-        let ret = match self.log {
-            Some(_) => self.op(op).ret,
-            None => {
-                self.seq += 1;
-                unsafe { ffi::takt_pool_apply(self.raw.as_ptr(), &op) }
-            }
+        let ret = if self.log.is_some() {
+            self.logged(&op)
+        } else {
+            self.seq += 1;
+            unsafe { ffi::takt_pool_apply(self.raw.as_ptr(), &op) }
         };
         if ret < 0 { Err(Error(ret)) } else { Ok(()) }
     }
@@ -233,12 +239,15 @@ impl Pool {
     pub fn set_affinity(&mut self, now: u64, v: u32, soft: bool, mask: u64) -> Result<()> {
         self.run(OpCode::SetAffinity, now, 0, v, 0, [soft.into(), mask, 0])
     }
+    #[inline]
     pub fn wake(&mut self, now: u64, v: u32, reason: Source) -> Result<()> {
         self.run(OpCode::Wake, now, 0, v, 0, [reason as u64, 0, 0])
     }
+    #[inline]
     pub fn event(&mut self, now: u64, v: u32, source: Source) -> Result<()> {
         self.run(OpCode::Event, now, 0, v, 0, [source as u64, 0, 0])
     }
+    #[inline]
     pub fn block(&mut self, now: u64, v: u32) -> Result<()> {
         self.run(OpCode::Block, now, 0, v, 0, [0; 3])
     }
@@ -255,11 +264,13 @@ impl Pool {
         self.run(OpCode::Move, now, cpu, v, 0, [0; 3])
     }
     /// Next VCPU for `cpu` (`None` = idle) and its slice in ns ([`crate::NEVER`] = no limit).
+    #[inline]
     pub fn schedule(&mut self, now: u64, cpu: u32, flags: u64) -> Result<(Option<u32>, u64)> {
         self.run(OpCode::Schedule, now, cpu, 0, 0, [flags, 0, 0])?;
         let out = self.out();
         Ok(((out.next != crate::NIL).then_some(out.next), out.slice))
     }
+    #[inline]
     pub fn started(&mut self, now: u64, v: u32) -> Result<()> {
         self.run(OpCode::Started, now, 0, v, 0, [0; 3])
     }
@@ -267,6 +278,7 @@ impl Pool {
         self.run(OpCode::Refused, now, 0, v, 0, [0; 3])
     }
     /// `ran`: ns really run since `started`, or [`crate::NEVER`] for what the clock says.
+    #[inline]
     pub fn put(&mut self, now: u64, v: u32, runnable: bool, ran: u64) -> Result<()> {
         self.run(OpCode::Put, now, 0, v, 0, [runnable.into(), ran, 0])
     }
@@ -276,9 +288,11 @@ impl Pool {
     pub fn cpu_back(&mut self, now: u64, cpu: u32) -> Result<()> {
         self.run(OpCode::CpuBack, now, cpu, 0, 0, [0; 3])
     }
+    #[inline]
     pub fn timer_cpu(&mut self, now: u64, cpu: u32) -> Result<()> {
         self.run(OpCode::TimerCpu, now, cpu, 0, 0, [0; 3])
     }
+    #[inline]
     pub fn timer_pool(&mut self, now: u64) -> Result<()> {
         self.run(OpCode::TimerPool, now, 0, 0, 0, [0; 3])
     }
