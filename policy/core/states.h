@@ -13,7 +13,7 @@
  *
  * Flags: WOKEN is set by wake and pause, cleared by the put, unpause or block that obeys it, or when the VCPU runs
  * on. PAUSE is set by pause, cleared by unpause and the put or refused that obeys it. EVENT is set by event, cleared
- * when the policy has queued the VCPU. CAPPED is set and cleared by accounting.
+ * when the policy has queued the VCPU, or it has started. CAPPED is set and cleared by accounting.
  */
 #ifndef TAKT_STATES_H
 #define TAKT_STATES_H
@@ -202,12 +202,12 @@ TAKT_FN int takt_event(struct takt_pool *p, u32 vi, u32 source, u64 now)
 		return -TAKT_ENOENT;
 	if (source >= TAKT_NSRC)
 		return -TAKT_ERANGE;
-	/* Only I/O counts (spec D5); what runs or is about to sees it by itself. */
+	/* Only I/O counts (spec D5); what runs sees it by itself. */
 	if (source != TAKT_SRC_IO && !(source == TAKT_SRC_TIMER && p->par.promote_on_timer))
 		return 0;
 	if (v->state == TAKT_QUEUED)
 		hook_event(p, vi, now);
-	else if (!holds_cpu(v->state))
+	else if (v->state != TAKT_RUNNING)
 		v->flags |= TAKT_F_EVENT;
 	return 0;
 }
@@ -384,6 +384,7 @@ TAKT_FN int takt_started(struct takt_pool *p, u32 vi, u64 now)
 	if (v->state != TAKT_PICKED)
 		return -TAKT_EBUSY;
 	v->state = TAKT_RUNNING;
+	v->flags &= ~TAKT_F_EVENT;
 	v->start = now;
 	v->ran = 0;
 	return 0;

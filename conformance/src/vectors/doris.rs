@@ -76,6 +76,21 @@ pub fn events(make: &Maker) {
     b.rt(31 * MS, 3, 0);
     b.event(31 * MS, 3, TIMER);
     assert_eq!(b.class(3), Class::Rt, "promote_on_timer");
+    // While picked: what starts sees it, what is refused does not.
+    for refused in [false, true] {
+        let mut b = pool(make);
+        b.rt(10 * MS, 2, 0);
+        b.wake(12 * MS, 2);
+        assert_eq!(b.ok(12 * MS, OpCode::Schedule, (0, 0, 0), [0; 3]).next, 2);
+        b.event(12 * MS, 2, IO);
+        if refused {
+            b.ok(12 * MS, OpCode::Refused, (0, 2, 0), [0; 3]);
+        } else {
+            b.ok(12 * MS, OpCode::Started, (0, 2, 0), [0; 3]);
+            b.ok(13 * MS, OpCode::Put, (0, 2, 0), [1, MS, 0]);
+        }
+        assert_eq!(b.class(2) == Class::Rt, refused);
+    }
     // The event before the wake.
     let mut b = pool(make);
     b.rt(10 * MS, 2, 20 * MS);
