@@ -8,7 +8,8 @@ use takt_control::{PolicySpec, duration};
 use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
-pub const DAY: u64 = 86_400_000_000_000;
+pub const SECOND: u64 = 1_000_000_000;
+pub const DAY: u64 = 86_400 * SECOND;
 
 const STRUCTURE: &[&str] = &[
     "name",

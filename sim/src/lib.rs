@@ -16,13 +16,14 @@ mod report;
 pub mod result;
 mod rng;
 pub mod scenario;
+mod timer;
 pub mod units;
 pub mod vm;
 mod voip;
 
 pub use constants::{CONSTANTS, ConstantInfo, Constants};
 pub use observe::{Marker, MarkerKind, Slice, Trace, TraceVcpu, Window};
-pub use result::RunResult;
+pub use result::{RunResult, quantile};
 pub use scenario::Scenario;
 pub use vm::{VmSpec, Workload};
 

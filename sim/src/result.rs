@@ -184,3 +184,10 @@ pub struct HostResult {
     /// Longest time a VCPU was runnable without running, ns.
     pub longest_wait_ns: u64,
 }
+
+/// The `q`-quantile, 0 to 1, of sorted values, of which there is one at least: linear between the two nearest ranks.
+pub fn quantile(sorted: &[f64], q: f64) -> f64 {
+    let at = q * (sorted.len() - 1) as f64;
+    let (low, high) = (at.floor() as usize, at.ceil() as usize);
+    sorted[low] + (sorted[high] - sorted[low]) * (at - low as f64)
+}

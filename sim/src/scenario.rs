@@ -76,6 +76,8 @@ pub enum Stamp {
 
 /// Most calls of a scenario.
 const MAX_CALLS: u64 = 50_000;
+/// Most packets of all calls: each is a bit of memory.
+const MAX_PACKETS: u64 = 8_000_000_000;
 /// Most busy loops on a VCPU.
 const MAX_THREADS: u32 = 64;
 
@@ -223,6 +225,11 @@ impl Scenario {
         }
         if calls > MAX_CALLS {
             bail!("vm: {calls} calls; allowed: at most {MAX_CALLS}");
+        }
+        let most = self.constants.packet_gap * MAX_PACKETS / calls.max(1);
+        if self.duration > most {
+            let (given, most) = (Unit::Time.show(self.duration), Unit::Time.show(most / keys::SECOND * keys::SECOND));
+            bail!("duration: {given} of {calls} calls; allowed: at most {most} of that many");
         }
         if self.warmup() > keys::DAY {
             bail!("voip.ramp: the calls need {} to come up; allowed: at most 24 h", Unit::Time.show(self.warmup()));

@@ -2,7 +2,7 @@
 //! A call as its client hears it: which packets came back in time for play-out.
 
 use crate::emodel;
-use crate::result::{CallResult, VoipResult};
+use crate::result::{CallResult, VoipResult, quantile};
 
 /// Fate of a call's packets, one bit per packet of the measured window.
 #[derive(Clone, Debug)]
@@ -87,24 +87,17 @@ pub fn summary(calls: Vec<CallResult>, records: &[&Record]) -> Option<VoipResult
     }
     let mut sorted: Vec<f64> = calls.iter().map(|c| c.pesq).collect();
     sorted.sort_by(f64::total_cmp);
-    // Linear between the two nearest ranks.
-    let quantile = |q: f64| {
-        let at = q * (sorted.len() - 1) as f64;
-        let (low, part) = (at as usize, at - at.trunc());
-        let high = (low + 1).min(sorted.len() - 1);
-        sorted[low] + (sorted[high] - sorted[low]) * part
-    };
     let n = calls.len() as f64;
     let sent: u64 = calls.iter().map(|c| c.sent).sum();
     let missing: u64 = calls.iter().map(|c| c.late + c.lost).sum();
     let arrived: u64 = records.iter().map(|r| r.arrived).sum();
     Some(VoipResult {
         mean_pesq: sorted.iter().sum::<f64>() / n,
-        min_pesq: quantile(0.0),
-        p25_pesq: quantile(0.25),
-        p50_pesq: quantile(0.5),
-        p75_pesq: quantile(0.75),
-        max_pesq: quantile(1.0),
+        min_pesq: quantile(&sorted, 0.0),
+        p25_pesq: quantile(&sorted, 0.25),
+        p50_pesq: quantile(&sorted, 0.5),
+        p75_pesq: quantile(&sorted, 0.75),
+        max_pesq: quantile(&sorted, 1.0),
         mean_mos: calls.iter().map(|c| c.mos).sum::<f64>() / n,
         late_lost_pct: if sent == 0 { 0.0 } else { 100.0 * missing as f64 / sent as f64 },
         delay_mean_ns: records.iter().map(|r| r.delay_sum).sum::<u64>().checked_div(arrived).unwrap_or(0),

@@ -79,6 +79,10 @@ fn one_line_names_file_key_and_range() {
             "bad.toml: net.nic_ring: 18446744073709551615 is out",
         ),
         (format!("[machine]\nprivate_share = 1e400\n{VM}"), "bad.toml: machine.private_share: '1e400' is not a number"),
+        (
+            format!("duration = \"24h\"\n{VM}workload = {{ type = \"voip\", calls = 10000 }}"),
+            "bad.toml: duration: 86400s of 10000 calls; allowed: at most 16000s of that many",
+        ),
         (format!("[machin]\n{VM}"), "bad.toml: machin: unknown key; allowed: name"),
         (format!("duration = {{}}\n{VM}"), "bad.toml: duration: a table; allowed: "),
         (format!("policies = [\"doris\", \"doris()\"]\n{VM}"), "bad.toml: policies: policy `doris()`: named twice"),

@@ -4,6 +4,7 @@
 use super::data::X;
 use super::row::Row;
 use serde::{Deserialize, Serialize};
+use takt_sim::quantile;
 
 /// Whether a check decides the exit status (gate), is worth knowing (stretch), or hands an input back (modelled).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -180,13 +181,6 @@ impl Stat {
             Stat::Max => v[v.len() - 1],
         })
     }
-}
-
-/// Of sorted values, not none.
-pub fn quantile(sorted: &[f64], q: f64) -> f64 {
-    let at = q * (sorted.len() - 1) as f64;
-    let (low, high) = (at.floor() as usize, at.ceil() as usize);
-    sorted[low] + (sorted[high] - sorted[low]) * (at - low as f64)
 }
 
 impl Check {

@@ -26,7 +26,7 @@ pub fn page(experiments: &[Experiment], outcomes: &[Outcome], options: &Options)
         ..Page::default()
     };
     for (e, o) in experiments.iter().zip(outcomes) {
-        let basis = format!("seeds {}, {} each", options.seeds(e), duration::format(options.duration(e)));
+        let basis = format!("Seeds {}, {} each", options.seeds(e), duration::format(options.duration(e)));
         page.lead.push(format!("{} ({}): {}", e.id, e.source, e.about));
         page.facts.push((e.id.clone(), basis.clone()));
         page.headline.extend(

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Servers on an idle LAN (DORIS-E1): frames with their times, which the real monitor reads as a capture.
 
-use super::check::quantile;
 use super::data::{Experiment, Traffic, X};
 use super::row::Row;
 use anyhow::{Context, Result};
@@ -9,6 +8,7 @@ use rand_core::{RngCore, SeedableRng};
 use rand_pcg::Pcg32;
 use std::collections::BTreeMap;
 use takt_monitor::{Config, Link, Monitor, Packet, Report};
+use takt_sim::quantile;
 
 /// Packets that are sent by nobody's scheduler.
 pub const POLICY: &str = "bare";

@@ -3,11 +3,12 @@
 
 use super::Section;
 use super::chart::{self, Axis, Line, Rows};
-use crate::experiment::check::{Stat, quantile};
+use crate::experiment::check::Stat;
 use crate::experiment::data::X;
 use crate::experiment::row::Row;
 use anyhow::Result;
 use takt_control::duration;
+use takt_sim::quantile;
 
 /// The rows of a report and how its policies are to be shown.
 pub struct Figures<'a> {

@@ -5,7 +5,8 @@ mod kernel;
 pub mod periodic;
 mod work;
 
-use crate::engine::{NEVER, Timer};
+use crate::engine::NEVER;
+use crate::timer::Timer;
 
 /// Interrupt sources of a VCPU: one pending bit each; the 0→1 edge of a bit is what `event` reports.
 pub const NET: u8 = 1;

@@ -9,13 +9,14 @@ mod port;
 mod setup;
 
 use crate::constants::Constants;
-use crate::engine::{Entry, Queue, Timer, What};
+use crate::engine::{Entry, Queue, What};
 use crate::guest::Vcpu;
 use crate::guest::periodic::Task;
 use crate::net::{House, Net};
 use crate::observe::Observe;
 use crate::rng::Rng;
 use crate::scenario::{Scenario, Stamp};
+use crate::timer::Timer;
 use crate::{CheckFailed, Options};
 use anyhow::{Result, anyhow};
 use pcpu::Pcpu;

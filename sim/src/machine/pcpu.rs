@@ -2,8 +2,9 @@
 //! A PCPU: decision, context switch, slice.
 
 use super::Machine;
-use crate::engine::{NEVER, Timer, What};
+use crate::engine::{NEVER, What};
 use crate::guest::Host;
+use crate::timer::Timer;
 use takt_policy::CUR_STOPS;
 
 /// What a PCPU is doing.

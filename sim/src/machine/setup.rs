@@ -2,13 +2,14 @@
 //! From a scenario to a machine: PCPUs one after the other, then VMs, then workloads.
 
 use super::{Counters, Machine, Vm, Watch, pin};
-use crate::engine::{Queue, Timer, What};
+use crate::engine::{Queue, What};
 use crate::guest::periodic::Task;
 use crate::guest::{Body, OTHER, Thread, Vcpu};
 use crate::net::{Call, House, Net, Netback, Ring, Stream, Template, Vif};
 use crate::observe::Observe;
 use crate::rng::{Purpose, Rng};
 use crate::scenario::{NetVcpu, Scenario};
+use crate::timer::Timer;
 use crate::voip::Record;
 use crate::{Options, VmSpec, Workload};
 use anyhow::{Context, Result};
@@ -26,7 +27,7 @@ const PRIO_BATCH: u8 = 10;
 const START_SPREAD: u64 = 30_000_000;
 /// Between the creation of VMs and the first call, ns.
 const SETTLE: u64 = 100_000_000;
-/// Busy PCPUs that miss no timer: the checker allows none to be late.
+/// Longest a kicked PCPU may leave the checker waiting for its decision, ns: one that switches answers after it.
 const LIMBO: u64 = 1_000_000_000;
 
 impl<'a> Machine<'a> {

@@ -7,7 +7,7 @@ const SUB: u32 = 6;
 /// Counts times in buckets that double in width every 64; grows with the largest time seen.
 #[derive(Clone, Debug, Default)]
 pub struct Hist {
-    counts: Vec<u32>,
+    counts: Vec<u64>,
     pub n: u64,
     pub sum: u64,
     pub max: u64,
@@ -46,7 +46,7 @@ impl Hist {
         let rank = (self.n * percent).div_ceil(100).max(1);
         let mut seen = 0;
         for (at, &count) in self.counts.iter().enumerate() {
-            seen += u64::from(count);
+            seen += count;
             if seen >= rank {
                 return upper(at).min(self.max);
             }

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `takt sim`: scenarios under policies, side by side.
+
+mod compare;
+
+use crate::{args, jobs, output, watch};
+use anyhow::{Context, Result, bail};
+use compare::Comparison;
+use std::path::Path;
+use takt_control::{PolicySpec, duration as time};
+use takt_sim::{RunResult, Scenario};
+
+/// Policies to compare if neither the command line nor the scenario names any.
+const DEFAULT: [&str; 2] = ["credit", "doris"];
+/// Measured time: less tells nothing, more is a mistake.
+const DURATIONS: [u64; 2] = [1_000_000, 86_400_000_000_000];
+/// Most runs of one command.
+const MAX_RUNS: usize = 100_000;
+
+struct Job<'a> {
+    scenario: &'a Scenario,
+    policy: PolicySpec,
+    seed: u64,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Bad input, a run that fails, or output that cannot be written.
+pub fn run(args: &args::Sim) -> Result<bool> {
+    let given = PolicySpec::list(args.policies.iter().map(String::as_str)).context("--policy")?;
+    let settings = settings(&args.set.set)?;
+    let duration = args.duration.as_deref().map(duration).transpose()?;
+    let scenarios = args
+        .files
+        .iter()
+        .map(|file| {
+            let mut scenario = read(file)?;
+            if let Some(ns) = duration {
+                let context = || format!("{}: --duration", file.display());
+                scenario.set("duration", &time::format(ns)).with_context(context)?;
+            }
+            for (key, value) in &settings {
+                let context = || format!("{}: --set {key}={value}", file.display());
+                scenario.set(key, value).with_context(context)?;
+            }
+            Ok(scenario)
+        })
+        .collect::<Result<Vec<_>>>()?;
+    let mut jobs = Vec::new();
+    for scenario in &scenarios {
+        for policy in policies(&given, scenario)? {
+            let seeds = args.seed.0.iter();
+            jobs.extend(seeds.map(|&seed| Job { scenario, policy: policy.clone(), seed }));
+        }
+    }
+    if jobs.len() > MAX_RUNS {
+        bail!("{} runs, allowed are at most {MAX_RUNS}", jobs.len());
+    }
+    let has_calls = |s: &Scenario| s.vms.iter().any(|vm| vm.calls() > 0);
+    if args.out.svg.is_some() && !has_calls(&scenarios[0]) {
+        bail!("--svg: {} has no calls to draw", scenarios[0].name);
+    }
+    for job in jobs.iter().filter(|j| j.seed == args.seed.0[0]) {
+        check(job.scenario, &job.policy)?;
+    }
+    let files = [args.trace.as_ref(), args.out.html.as_ref(), args.out.svg.as_ref()];
+    let [trace, html, svg] = output::open(files, &args.files)?;
+
+    if let (true, Some(s)) = (trace.is_some(), scenarios.iter().find(|s| s.duration > watch::TRACED)) {
+        let (given, most) = (time::format(s.duration), time::format(watch::TRACED));
+        bail!("--trace: {} measures {given}, allowed are at most {most} (see --duration)", s.name);
+    }
+    let runs = jobs::run("simulating", &jobs, |j, progress| one(j.scenario, &j.policy, j.seed, progress))?;
+    if let (Some(file), Some(job)) = (trace, jobs.first()) {
+        file.write(&watch::perfetto(job.scenario, &job.policy, job.seed)?)?;
+    }
+    let comparisons = Comparison::all(&scenarios, &jobs, &runs);
+    if let Some(file) = svg {
+        let chart = comparisons[0].figures(&args.seed.to_string()).boxes(&comparisons[0].x())?;
+        file.write(chart.context("no chart to write")?.as_bytes())?;
+    }
+    if let Some(file) = html {
+        file.write(compare::page(&comparisons, &args.seed.to_string(), &settings)?.html().as_bytes())?;
+    }
+    if args.out.json {
+        output::print_json(&serde_json::json!({"runs": runs}))?;
+    } else {
+        output::print(&comparisons.iter().map(Comparison::text).collect::<Vec<_>>().join("\n"))?;
+    }
+    Ok(true)
+}
+
+/// Refuses before the first run what only one of many would refuse.
+///
+/// # Errors
+/// The scenario cannot be run under this policy.
+pub fn check(scenario: &Scenario, policy: &PolicySpec) -> Result<()> {
+    takt_sim::check(scenario, policy).with_context(|| format!("{} under {policy}", scenario.name))
+}
+
+/// One run.
+///
+/// # Errors
+/// The scenario cannot be run under this policy.
+pub fn one(scenario: &Scenario, policy: &PolicySpec, seed: u64, progress: &mut dyn FnMut(f64)) -> Result<RunResult> {
+    let options = takt_sim::Options { progress: Some(progress), ..Default::default() };
+    let done = takt_sim::run(scenario, policy, seed, options);
+    done.map(|(result, ..)| result).with_context(|| format!("{} under {policy}, seed {seed}", scenario.name))
+}
+
+fn read(file: &Path) -> Result<Scenario> {
+    let name = file.display().to_string();
+    let text = std::fs::read_to_string(file).with_context(|| format!("{name}: cannot be read"))?;
+    Scenario::from_toml(&text, &name)
+}
+
+/// `key=value` of each `--set`.
+///
+/// # Errors
+/// One line that names the malformed one.
+pub fn settings(set: &[String]) -> Result<Vec<(String, String)>> {
+    set.iter()
+        .map(|pair| match pair.split_once('=') {
+            Some((key, value)) if !key.is_empty() => Ok((key.trim().to_owned(), value.trim().to_owned())),
+            _ => bail!("--set {pair}: allowed KEY=VALUE"),
+        })
+        .collect()
+}
+
+/// `--duration`.
+///
+/// # Errors
+/// One line with the allowed range.
+pub fn duration(text: &str) -> Result<u64> {
+    let [min, max] = DURATIONS;
+    match time::parse(text) {
+        Ok(ns) if (min..=max).contains(&ns) => Ok(ns),
+        Ok(_) => bail!("--duration {text}: allowed {}..={}", time::format(min), time::format(max)),
+        Err(e) => bail!("--duration: {e}, allowed {}..={}", time::format(min), time::format(max)),
+    }
+}
+
+/// Those of the command line, else those of the scenario, else a default.
+fn policies(given: &[PolicySpec], scenario: &Scenario) -> Result<Vec<PolicySpec>> {
+    if !given.is_empty() {
+        return Ok(given.to_vec());
+    }
+    let default = || DEFAULT.map(str::to_owned).to_vec();
+    let names = if scenario.policies.is_empty() { default() } else { scenario.policies.clone() };
+    names.iter().map(|p| PolicySpec::parse(p)).collect()
+}
