@@ -87,7 +87,8 @@ impl Progress {
         if last.elapsed() > LINE && done < self.total * PARTS {
             *last = Instant::now();
             let percent = done * 100 / (self.total * PARTS);
-            let _ = writeln!(std::io::stderr(), "{}: {percent}% of {}", self.what, self.total);
+            let of = if self.total > 1 { format!(" of {} runs", self.total) } else { String::new() };
+            let _ = writeln!(std::io::stderr(), "{}: {percent}%{of}", self.what);
         }
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What leaves the program: files whole or not at all, stdout without a panic when its reader has gone.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -50,8 +50,6 @@ impl Pending {
         builder.prefix(".takt-");
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-        // Without the name of the temporary file, which tells a user nothing.
-        let bare = |e: std::io::Error| e.raw_os_error().map_or(e.kind().into(), std::io::Error::from_raw_os_error);
         let file = builder.tempfile_in(dir).map_err(bare).with_context(context)?;
         Ok(Self { file: Target::Whole(file), path })
     }
@@ -71,6 +69,12 @@ impl Pending {
         }
         .with_context(|| format!("{}: cannot be written", path.display()))
     }
+}
+
+/// An error without the path of a temporary file, which `tempfile` appends and which tells a user nothing.
+fn bare(e: std::io::Error) -> anyhow::Error {
+    let text = e.to_string();
+    anyhow!("{}", text.split(" at path ").next().unwrap_or_default())
 }
 
 /// [`Pending::open`] for each file that is asked for.

@@ -103,7 +103,12 @@ fn outputs_that_cannot_be_written_are_refused_before_the_run() {
     // A run of a day would take minutes: the refusal must come before.
     let day = ["sim", "host.toml", "--duration", "86400s"];
     for option in ["--html", "--trace", "--svg"] {
-        refused(at, &[&day[..], &[option, "no/such/dir/out"]].concat(), &["no/such/dir/out", "cannot be written"]);
+        let line = refused(
+            at,
+            &[&day[..], &[option, "no/such/dir/out"]].concat(),
+            &["no/such/dir/out: cannot be written: No such file"],
+        );
+        assert!(!line.contains(".takt-"), "{line}");
         refused(at, &[&day[..], &[option, "."]].concat(), &["cannot be written", "directory"]);
     }
     refused(at, &[&day[..], &["--trace", "out"]].concat(), &["--trace", "86400s", "120s"]);
