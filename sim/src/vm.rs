@@ -3,7 +3,7 @@
 
 use crate::keys;
 use anyhow::{Context, Result, bail};
-use takt_control::{Ports, RtMode};
+use takt_control::{Ports, RtMode, VmConfig};
 use toml::{Table, Value};
 
 /// One `[[vm]]` table: `count` equal VMs.
@@ -169,6 +169,11 @@ impl VmSpec {
     pub fn names(&self) -> impl Iterator<Item = String> {
         let number = |n: u32| if self.count == 1 { self.name.clone() } else { format!("{}-{n}", self.name) };
         (1..=self.count).map(number)
+    }
+
+    /// What the operator says of each.
+    pub fn config(&self) -> VmConfig {
+        VmConfig { rt: self.rt, ports: self.ports.clone(), weight: self.weight, cap: self.cap }
     }
 
     /// Calls of a VoIP server, else 0.

@@ -233,3 +233,42 @@ fn pinning_needs_pcpus() {
         "policy pin: 2 VCPUs need a PCPU of their own and 3 share the rest; machine.pcpus is 2, allowed: 3 .. 64"
     );
 }
+
+/// What an operator says of a VM reaches policy and monitor through control (`rt`, weight, cap).
+#[test]
+fn the_settings_of_a_vm_take_effect() {
+    let text = r#"
+        name = "settings"
+        duration = "5s"
+        [machine]
+        pcpus = 4
+        [[vm]]
+        name = "voip"
+        vcpus = 1
+        weight = 512
+        ports = [5060, "10000-10100"]
+        workload = { type = "voip", calls = 10 }
+        [[vm]]
+        name = "off"
+        vcpus = 1
+        rt = "off"
+        workload = { type = "voip", calls = 10 }
+        [[vm]]
+        name = "on"
+        vcpus = 1
+        rt = "on"
+        workload = "idle"
+        [[vm]]
+        name = "hog"
+        vcpus = 4
+        cap = 50
+        workload = "hog"
+    "#;
+    let result = checked(&scenario(text, &[]), "doris", 1);
+    let vm = |name: &str| vm(&result, name);
+    assert_eq!((vm("voip").weight, vm("voip").rt), (512, true));
+    assert!(vm("voip").period_ns > 0);
+    assert_eq!((vm("off").rt, vm("off").promotions), (false, 0));
+    assert_eq!((vm("on").rt, vm("on").period_ns), (true, 0));
+    assert!((2.4..2.6).contains(&vm("hog").work), "half a PCPU for 5 s is no {} s", vm("hog").work);
+}

@@ -2,6 +2,7 @@
 //! The machine: PCPUs that run VCPUs as the policy says, in simulated time.
 
 mod cache;
+mod control;
 mod monitor;
 mod pcpu;
 mod pin;
@@ -21,10 +22,9 @@ use crate::{CheckFailed, Options};
 use anyhow::{Result, anyhow};
 use pcpu::Pcpu;
 use takt_conformance::Checker;
-use takt_control::PolicySpec;
+use takt_control::{PolicySpec, VmConfig};
+use takt_monitor::Monitor;
 use takt_policy::{Log, Pool};
-
-pub(crate) use monitor::Watch;
 
 /// Events between two looks at progress and checker.
 const BATCH: u64 = 1 << 16;
@@ -50,7 +50,8 @@ pub(crate) struct Vm {
     /// Its VCPUs are consecutive.
     pub first: u32,
     pub vcpus: u32,
-    pub weight: u32,
+    /// What the operator has set; weight and cap as the VM was created with, the policy knows better.
+    pub config: VmConfig,
     /// Promotions and refusals before the measured window.
     pub before: (u64, u64),
 }
@@ -76,7 +77,7 @@ pub(crate) struct Machine<'a> {
     pub llc_run: Vec<u64>,
     pub net: Net,
     /// Monitor of each VM of the pool that sends packets.
-    pub watches: Vec<Option<Watch>>,
+    pub watches: Vec<Option<Monitor>>,
     pub scratch: takt_monitor::Packet,
     pub stamp: Stamp,
     pub observe: Observe,

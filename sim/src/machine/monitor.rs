@@ -5,14 +5,8 @@ use super::Machine;
 use crate::engine::What;
 use crate::net::{Packet, WIRE_BYTES};
 use takt_control::RtMode;
-use takt_monitor::{Link, Monitor, Outcome, REPORT_NS};
+use takt_monitor::{Link, Outcome, REPORT_NS};
 use takt_policy::NEVER;
-
-/// A VM's monitor, and how the operator wants its verdicts taken.
-pub(crate) struct Watch {
-    pub monitor: Monitor,
-    pub mode: RtMode,
-}
 
 impl Machine<'_> {
     /// A packet of `vm` passes netback on PCPU `cpu`.
@@ -20,7 +14,7 @@ impl Machine<'_> {
         let Some(watch) = &mut self.watches[vm as usize] else { return };
         let bytes = self.net.flows[packet.flow as usize].packet(packet.sequence);
         self.scratch.load(Link::Ethernet, bytes, WIRE_BYTES);
-        let outcome = watch.monitor.packet(&mut self.scratch, stamp);
+        let outcome = watch.packet(&mut self.scratch, stamp);
         self.report(vm, &outcome, cpu);
     }
 
@@ -28,7 +22,7 @@ impl Machine<'_> {
     pub(super) fn monitor_report(&mut self) {
         for vm in 0..self.watches.len() {
             if let Some(watch) = &mut self.watches[vm] {
-                let outcome = watch.monitor.timer(self.now);
+                let outcome = watch.timer(self.now);
                 self.report(vm as u32, &outcome, 0);
             }
         }
@@ -37,22 +31,25 @@ impl Machine<'_> {
 
     /// Type at once, period with the report, each with its lease. `rt=off` reports nothing, `rt=on` only periods.
     fn report(&mut self, vm: u32, outcome: &Outcome, cpu: u32) {
-        let Some(watch) = &self.watches[vm as usize] else { return };
-        let on = watch.mode == RtMode::On;
+        let mode = self.vms[vm as usize].config.rt;
+        let on = mode == RtMode::On;
+        if mode == RtMode::Off {
+            return;
+        }
         if outcome.demoted && !on {
-            self.set_rt(vm, false, 0, NEVER, cpu);
+            self.report_rt(vm, false, 0, NEVER, cpu);
         }
         let Some(watch) = &self.watches[vm as usize] else { return };
         if outcome.promoted.is_some() || outcome.period.is_some() || outcome.renew {
-            let period = outcome.period.or(watch.monitor.period()).unwrap_or(0);
+            let period = outcome.period.or(watch.period()).unwrap_or(0);
             let period = if outcome.promoted.is_some() && outcome.period.is_none() { 0 } else { period };
             let lease = if on { NEVER } else { outcome.lease };
-            self.set_rt(vm, true, period, lease, cpu);
+            self.report_rt(vm, true, period, lease, cpu);
         }
     }
 
     /// A policy may have no use for types, or as many real-time VMs as it takes: neither is an error of the machine.
-    pub(super) fn set_rt(&mut self, vm: u32, rt: bool, period: u64, lease: u64, cpu: u32) {
+    fn report_rt(&mut self, vm: u32, rt: bool, period: u64, lease: u64, cpu: u32) {
         let refused = self.pool.set_rt(self.now, vm, rt, period, lease).is_err();
         if refused {
             self.ops += 1;

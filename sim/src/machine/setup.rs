@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! From a scenario to a machine: PCPUs one after the other, then VMs, then workloads.
 
-use super::{Counters, Machine, Vm, Watch, pin};
+use super::{Counters, Machine, Vm, pin};
 use crate::engine::{Queue, What};
 use crate::guest::periodic::Task;
 use crate::guest::{Body, OTHER, Thread, Vcpu};
@@ -14,10 +14,9 @@ use crate::voip::Record;
 use crate::{Options, VmSpec, Workload};
 use anyhow::{Context, Result};
 use takt_conformance::{Checker, Limits};
-use takt_control::host::Change;
-use takt_control::{PolicySpec, RtMode};
+use takt_control::{PolicySpec, VmConfig};
 use takt_monitor::{Config, Monitor, REPORT_NS};
-use takt_policy::{Kind, NEVER, NIL, Pool};
+use takt_policy::{Kind, NIL, Pool};
 
 /// Priorities of threads: those that handle packets run before daemons, those before busy loops.
 const PRIO_NET: u8 = 50;
@@ -125,7 +124,8 @@ impl<'a> Machine<'a> {
             self.starts.push(rng);
             self.house.push(None);
         }
-        self.vms.push(Vm { name, spec, first, vcpus, weight, before: (0, 0) });
+        let config = VmConfig { weight, ..VmConfig::default() };
+        self.vms.push(Vm { name, spec, first, vcpus, config, before: (0, 0) });
         self.watches.push(None);
         self.net.drops.push(Default::default());
         self.vms.len() - 1
@@ -147,7 +147,7 @@ impl<'a> Machine<'a> {
             Workload::Hog { .. } => self.c.hog_ws,
             _ => self.c.voip_ws,
         };
-        let vm = self.add_vm(name, Some(i), spec.vcpus, spec.weight, working_set);
+        let vm = self.add_vm(name, Some(i), spec.vcpus, VmConfig::default().weight, working_set);
         let first = self.vms[vm].first;
         match spec.workload {
             Workload::Hog { .. } => {
@@ -163,7 +163,7 @@ impl<'a> Machine<'a> {
                 for id in 0..calls {
                     self.add_call(vm, id, vifs[id as usize % vifs.len()]);
                 }
-                self.add_watch(vm, spec)?;
+                self.add_watch(vm)?;
             }
             Workload::Stream { period, burst, gap, work } => {
                 let vif = self.add_vif(vm, first);
@@ -171,7 +171,7 @@ impl<'a> Machine<'a> {
                 let (rest, begin, due, sequence) = (burst, 0, 0, 0);
                 self.net.streams.push(Stream { vif, flow: 0, period, burst, gap, work, rest, begin, due, sequence });
                 self.add_thread(first, Body::Send(s), PRIO_NET, false);
-                self.add_watch(vm, spec)?;
+                self.add_watch(vm)?;
             }
             Workload::Periodic { period, work } => {
                 for v in first..first + spec.vcpus {
@@ -184,15 +184,9 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    fn add_watch(&mut self, vm: usize, spec: &VmSpec) -> Result<()> {
-        if spec.rt == RtMode::Off {
-            return Ok(());
-        }
-        let mut monitor = Monitor::new(&Config::default())?;
-        for &(from, to) in spec.ports.ranges() {
-            (from..=to).for_each(|port| monitor.add_port(port));
-        }
-        self.watches[vm] = Some(Watch { monitor, mode: spec.rt });
+    /// Whoever sends packets is watched; what the verdicts are worth is a matter of its configuration.
+    fn add_watch(&mut self, vm: usize) -> Result<()> {
+        self.watches[vm] = Some(Monitor::new(&Config::default())?);
         Ok(())
     }
 
@@ -237,6 +231,9 @@ impl<'a> Machine<'a> {
         for vm in 0..self.vms.len() {
             self.create_vm(vm as u32);
         }
+        if let Err(error) = self.configure() {
+            self.refused.get_or_insert(error);
+        }
         if let Ok(masks) = pin::masks(self.scenario, self.policy.pin) {
             self.set_affinity(&masks);
         }
@@ -273,22 +270,12 @@ impl<'a> Machine<'a> {
     fn create_vm(&mut self, id: u32) {
         let vm = self.vms[id as usize].clone();
         let kind = if vm.spec.is_none() { Kind::Host } else { Kind::Guest };
-        let res = self.pool.vm_add(self.now, id, kind, vm.weight.into());
+        let res = self.pool.vm_add(self.now, id, kind, vm.config.weight.into());
         self.apply(res, 0, "vm_add", id);
         for v in vm.first..vm.first + vm.vcpus {
             let cpu = self.vcpus[v as usize].pcpu;
             let res = self.pool.vcpu_add(self.now, v, id, cpu, kind);
             self.apply(res, cpu, "vcpu_add", v);
-        }
-        let Some(spec) = vm.spec.map(|i| &self.scenario.vms[i]) else { return };
-        let cap = (spec.cap > 0).then_some(Change::Cap(spec.cap));
-        let mode = (spec.rt != RtMode::Auto).then_some(Change::Rt(spec.rt));
-        for (key, value) in cap.into_iter().chain(mode).filter_map(|c| c.adjust()) {
-            let res = self.pool.adjust(self.now, id, key, value);
-            self.apply(res, 0, "adjust", id);
-        }
-        if spec.rt == RtMode::On {
-            self.set_rt(id, true, 0, NEVER, 0);
         }
     }
 
