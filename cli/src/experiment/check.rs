@@ -108,8 +108,8 @@ impl Measure {
         covers(at, x) && self.policies().any(|p| p == policy)
     }
 
-    /// One value per policy (pair of policies) and point.
-    pub fn values(&self, rows: &[Row]) -> Vec<f64> {
+    /// One value per policy (pair of policies) and point; `None` if any of them has nothing to measure.
+    pub fn values(&self, rows: &[Row]) -> Option<Vec<f64>> {
         match self {
             Measure::Level { level, policy, at, stat } => each(policy, None, at, rows, |here, _| {
                 stat.of(&here.iter().flat_map(|r| r.get(level)).collect::<Vec<_>>())
@@ -138,14 +138,15 @@ fn mean(rows: &[&Row], metric: &str) -> Option<f64> {
     Stat::Mean.of(&rows.iter().flat_map(|r| r.get(metric)).collect::<Vec<_>>())
 }
 
-/// Applies `f` to the rows of each policy, with those of each policy of `over`, at each point of `at`.
+/// Applies `f` to the rows of each policy, with those of each policy of `over`, at each point of `at`; `None` if it has
+/// no answer for one of them, lest a policy that did not run passes.
 fn each(
     policy: &Names,
     over: Option<&Names>,
     at: &X,
     rows: &[Row],
     f: impl Fn(&[&Row], &[&Row]) -> Option<f64>,
-) -> Vec<f64> {
+) -> Option<Vec<f64>> {
     let mut points: Vec<&X> = Vec::new();
     for row in rows {
         if !points.contains(&&row.x) && covers(at, &row.x) {
@@ -157,12 +158,12 @@ fn each(
     for x in points {
         for p in policy.all() {
             match over {
-                None => out.extend(f(&select(p, x), &[])),
-                Some(over) => out.extend(over.all().iter().filter_map(|o| f(&select(p, x), &select(o, x)))),
+                None => out.push(f(&select(p, x), &[])),
+                Some(over) => out.extend(over.all().iter().map(|o| f(&select(p, x), &select(o, x)))),
             }
         }
     }
-    out
+    out.into_iter().collect()
 }
 
 impl Stat {
@@ -197,7 +198,7 @@ impl Check {
             let high = self.max.into_iter().chain(self.below).reduce(f64::min).map_or(f64::NEG_INFINITY, |b| v - b);
             low.max(high)
         };
-        let got = self.of.values(rows).into_iter().max_by(|a, b| beyond(*a).total_cmp(&beyond(*b)));
+        let got = self.of.values(rows).unwrap_or_default().into_iter().max_by(|a, b| beyond(*a).total_cmp(&beyond(*b)));
         let ok = got.is_some_and(|v| {
             self.min.is_none_or(|b| v >= b)
                 && self.max.is_none_or(|b| v <= b)
@@ -268,5 +269,8 @@ mod tests {
     fn nothing_to_measure_fails() {
         let v = check("of = { level = \"pesq_mean\", policy = \"a\", at = 90 }\nmin = 0").evaluate(&[]);
         assert_eq!((v.got, v.ok), (None, false));
+        let one = [row("a", 90, 4.4, &[])];
+        let v = check("of = { level = \"pesq_mean\", policy = [\"a\", \"b\"], at = 90 }\nmin = 0").evaluate(&one);
+        assert_eq!((v.got, v.ok), (None, false), "b did not run");
     }
 }

@@ -51,7 +51,7 @@ pub struct Moved {
 
 impl Outcome {
     fn new(e: &Experiment, rows: Vec<Row>) -> Self {
-        let ours = |p: &data::Paper| p.ours.values(&rows).first().copied().map(round);
+        let ours = |p: &data::Paper| p.ours.values(&rows)?.first().copied().map(round);
         Self {
             id: e.id.clone(),
             title: e.title.clone(),
