@@ -122,6 +122,12 @@ pub struct VmStat {
     pub cap: u64,
 }
 
+/// An index as an operation carries it; what does not fit is one that no array has.
+#[inline]
+fn index(i: u32) -> u16 {
+    u16::try_from(i).unwrap_or(u16::MAX - 1)
+}
+
 /// A pool of the native core.
 pub struct Pool {
     raw: NonNull<RawPool>,
@@ -186,9 +192,9 @@ impl Pool {
             seq: 0,
             now,
             op: code as u16,
-            cpu: cpu as u16,
-            vcpu: vcpu as u16,
-            vm: vm as u16,
+            cpu: index(cpu),
+            vcpu: index(vcpu),
+            vm: index(vm),
             arg: [arg[0], arg[1], arg[2], 0],
         };
         let ret = if self.log.is_some() {

@@ -49,3 +49,15 @@ fn a_boosted_waker_preempts_and_keeps_its_boost_when_preempted() {
 fn unknown_policies_are_none() {
     assert!(Pool::new("fifo").is_none());
 }
+
+#[test]
+fn indices_beyond_the_arrays_reach_nobody() {
+    let mut p = pool("credit");
+    let before = p.bytes()[p.bytes().len() / 2..].to_vec();
+    for beyond in [1024, 65_536 + 10, u32::MAX] {
+        assert!(p.wake(1, beyond, Source::Io).is_err(), "{beyond}");
+        assert!(p.schedule(1, beyond, 0).is_err(), "{beyond}");
+        assert!(p.adjust(1, beyond, 1, 20_000_000).is_err(), "{beyond}");
+    }
+    assert_eq!(p.bytes()[p.bytes().len() / 2..], before);
+}
