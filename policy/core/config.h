@@ -128,7 +128,7 @@ TAKT_FN int takt_vm_add(struct takt_pool *p, u32 mi, u32 kind, u64 weight, u64 n
 	m->used = 1;
 	m->kind = kind;
 	m->weight = weight;
-	m->first = m->act_next = m->act_prev = m->rt_next = m->rt_prev = m->group = TAKT_NIL;
+	m->first = m->act_next = m->act_prev = m->rt_next = m->rt_prev = TAKT_NIL;
 	p->nr_vm++;
 	return 0;
 }
@@ -146,7 +146,7 @@ TAKT_FN int takt_vm_remove(struct takt_pool *p, u32 mi, u64 now)
 	hook_rt_changed(p);
 	m->period = m->lease_end = m->promotions = m->refusals = 0;
 	m->weight = m->cap = m->window = 0;
-	m->first = m->act_next = m->act_prev = m->rt_next = m->rt_prev = m->group = 0;
+	m->first = m->act_next = m->act_prev = m->rt_next = m->rt_prev = 0;
 	m->used = m->kind = m->rt_mode = 0;
 	p->nr_vm--;
 	return 0;

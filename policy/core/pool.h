@@ -117,9 +117,8 @@ struct takt_vm {
 	u16 first, nr, nr_active;	/* VCPUs */
 	u16 act_next, act_prev;		/* list of VMs with active VCPUs */
 	u16 rt_next, rt_prev;		/* list of real-time VMs */
-	u16 group;
 	u8 used, kind, rt, rt_mode;
-	u32 pad;
+	u16 pad;
 };
 
 struct takt_cpu {
@@ -152,8 +151,8 @@ struct takt_params {
 	u64 min_ts;			/* Doris §2.1 */
 	u64 period;			/* Doris: 0 = inferred, else forced on RT-VMs and Dom0 */
 	u64 period_floor;		/* spec D3 */
-	u32 activate;		/* 1 = burn, 0 = tick */
-	u32 eligible;		/* 1 = class, 0 = credit (spec D15) */
+	u32 activate;			/* 1 = burn, 0 = tick */
+	u32 eligible;			/* 1 = class, 0 = credit (spec D15) */
 	u32 dom0;			/* 1 = Dom0 and io entities follow the RT-VMs */
 	u32 promote_on_timer;		/* spec D5 */
 	u32 rt_max;			/* most VMs that may be real-time at a time */

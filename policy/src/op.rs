@@ -1,11 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Operations as data: logged by every host, replayed natively, compared record by record.
 
-/// Number of an operation in a log; the values are part of the log format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[repr(u16)]
-pub enum OpCode {
-    None = 0,
+macro_rules! opcodes {
+    ($($name:ident,)*) => {
+        /// Number of an operation in a log; the values are part of the log format.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u16)]
+        pub enum OpCode {
+            None = 0,
+            $($name,)*
+        }
+
+        impl OpCode {
+            /// Every operation, in the order of its number from 1.
+            pub const ALL: &'static [OpCode] = &[$(OpCode::$name,)*];
+        }
+    };
+}
+
+opcodes! {
     Epoch,
     CpuAdd,
     CpuRemove,
@@ -36,39 +49,6 @@ pub enum OpCode {
 }
 
 impl OpCode {
-    pub const ALL: [OpCode; 27] = {
-        use OpCode::*;
-        [
-            Epoch,
-            CpuAdd,
-            CpuRemove,
-            VmAdd,
-            VmRemove,
-            VcpuAdd,
-            VcpuRemove,
-            Adjust,
-            SetRt,
-            SetGroup,
-            SetPlacement,
-            SetAffinity,
-            Wake,
-            Event,
-            Block,
-            Yield,
-            Pause,
-            Unpause,
-            Move,
-            Schedule,
-            Started,
-            Refused,
-            Put,
-            CpuTaken,
-            CpuBack,
-            TimerCpu,
-            TimerPool,
-        ]
-    };
-
     pub fn from_u16(n: u16) -> Option<Self> {
         Self::ALL.get(usize::from(n).checked_sub(1)?).copied()
     }
