@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Everything that can fail, in order of speed. A skipped check says so, and fails when CI=true.
+# Everything that can fail. A skipped check says so, and fails when CI=true.
 set -eu
 
 CARGO=${CARGO:-cargo}
