@@ -11,7 +11,8 @@
  * through Dom0, Dom0 is real-time as long as any VM is, with the shortest of their periods (collector, spec §2.4);
  * a VM's own I/O threads follow their VM. Type and period are a lease that lapses unless renewed.
  *
- * Host entities: real-time by the collector (dom0=on), else as in Credit. VMs without parameters: as in Credit.
+ * Host entities: real-time by the collector (dom0=on, and not rt=off for them), else as in Credit. VMs without
+ * parameters: as in Credit.
  *
  * Locking: the pool's lock serialises everything; no function here takes one.
  */
@@ -24,7 +25,7 @@
 TAKT_INLINE u32 doris_is_rt(struct takt_pool *p, struct takt_vcpu *v)
 {
 	if (v->kind == TAKT_HOST)
-		return p->par.dom0 && p->nr_rt;
+		return p->par.dom0 && p->nr_rt && vm_of(p, v->vm)->rt_mode != TAKT_RT_OFF;
 	if (v->kind == TAKT_IO && !p->par.dom0)
 		return 0;
 	return vm_of(p, v->vm)->rt;

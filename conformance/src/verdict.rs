@@ -157,7 +157,10 @@ impl Model {
             Some(p) => r
                 .must(p.per_vm == pool, &[EINVAL, ENOENT, ERANGE])
                 .must(!(p.min..=p.max).contains(&op.arg[1]), &[ERANGE])
-                .must(p.name == "rt" && !pool && self.vm[usize::from(op.vm) % NVM as usize].host, &[EOPNOTSUPP])
+                .must(
+                    p.name == "rt" && op.arg[1] == 1 && !pool && self.vm[usize::from(op.vm) % NVM as usize].host,
+                    &[EOPNOTSUPP],
+                )
                 // `rt=on` is subject to rt_max.
                 .may(p.name == "rt", &[EBUSY]),
         }

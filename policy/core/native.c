@@ -131,7 +131,7 @@ int takt_pool_vm_stat(struct takt_pool *p, u32 vm, u64 *out)
 
 	if (vm >= TAKT_NVM || !m->used)
 		return -TAKT_ENOENT;
-	out[0] = host ? p->par.dom0 && p->nr_rt : m->rt;
+	out[0] = host ? p->par.dom0 && p->nr_rt && m->rt_mode != TAKT_RT_OFF : m->rt;
 	out[1] = host ? p->dom0_period : m->period;
 	out[2] = m->promotions;
 	out[3] = m->refusals;

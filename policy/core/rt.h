@@ -97,14 +97,17 @@ TAKT_FN int takt_set_rt(struct takt_pool *p, u32 mi, u64 period, u64 lease, u64 
 	return 0;
 }
 
-/* rt=on is a type without a lease; off takes effect at once; auto leaves the type to the monitor's next report. */
+/*
+ * rt=on is a type without a lease; off takes effect at once; auto leaves the type to the monitor's next report. Host
+ * VMs are real-time by the collector (auto) or never (off: on Linux, where they are the host's ordinary threads).
+ */
 TAKT_FN int adjust_rt(struct takt_pool *p, u32 mi, u64 mode)
 {
 	struct takt_vm *m = vm_of(p, mi);
 
 	if (mode > TAKT_RT_OFF)
 		return -TAKT_ERANGE;
-	if (m->kind == TAKT_HOST)
+	if (m->kind == TAKT_HOST && mode == TAKT_RT_ON)
 		return -TAKT_EOPNOTSUPP;
 	if (mode == TAKT_RT_ON && !m->rt && p->nr_rt >= p->par.rt_max)
 		return -TAKT_EBUSY;

@@ -186,6 +186,15 @@ pub fn dom0(make: &Maker) {
     b.set(14 * MS, None, "dom0", 1);
     b.event(14 * MS, 10, IO);
     assert_eq!(b.class(10), Class::Rt);
+    b.set(15 * MS, Some(0), "rt", 2);
+    assert_eq!(stat(&b).map(|s| s.0), Some(0), "rt=off: the host's threads are no Dom0");
+    b.ok(15 * MS, OpCode::VcpuAdd, (0, 11, 0), [2, 0, 0]);
+    b.wake(15 * MS, 11);
+    assert_eq!(b.deadline(11), 0);
+    let (key, refused) = (u64::from(takt_policy::params().iter().find(|p| p.name == "rt").map_or(0, |p| p.key)), -95);
+    assert_eq!(b.op(15 * MS, OpCode::Adjust, (0, 0, 0), [key, 1, 0]).ret, refused, "the collector decides, or nobody");
+    b.set(15 * MS, Some(0), "rt", 0);
+    assert_eq!(stat(&b).map(|s| s.0), Some(1));
     b.ok(15 * MS, OpCode::SetRt, (0, 0, 2), [0, 0, 0]);
     assert_eq!(stat(&b).map(|s| s.0), Some(0));
     assert_eq!(b.op(15 * MS, OpCode::SetRt, (0, 0, 0), [1, 0, MS]).ret, -95, "the collector's, not the monitor's");
