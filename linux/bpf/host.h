@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The state that all programs of the Linux host share: the pool with its lock, and what the host knows of PCPUs, VCPUs
+ * and VMs beside it. Every object has these maps; the loader makes them one.
+ *
+ * Design: a function that performs operations is global, takes the lock itself and collects in struct out what is to
+ * be done after it is dropped: no helper may be called under it, and a global function is verified once, whoever
+ * calls it. All of struct host is guarded by the lock, but for the counters of waiting threads (atomic).
+ */
+#ifndef TAKT_LINUX_HOST_H
+#define TAKT_LINUX_HOST_H
+
+#include "kernel.h"
+#include "takt.h"
+
+#define HOST_VM 0u			/* the host's ordinary threads */
+#define FIRST_GUEST TAKT_NCPU		/* VCPU n below it is the host entity of PCPU n */
+#define HOST_SLICE (4 * TAKT_MS)	/* of one thread among those of a host entity */
+#define GUARD_SLICE (100 * TAKT_MS)	/* the kernel's own, should a timer of ours be lost */
+#define SHORT_SLICE TAKT_MS		/* of what runs beside the pool */
+#define HOST_WEIGHT 256u
+#define HOST_FLOOR 9u			/* the host weighs at least a ninth of all VMs: a tenth of the machine */
+
+/* Queues of the kernel (DSQ): one a VCPU, one for the host's threads, one a PCPU for those that may run nowhere else. */
+#define DSQ_HOST 0x800u
+#define DSQ_PINNED 0x900u
+#define DSQ_VCPU 0x1000u
+
+#define LOG_LEN (1u << 17)
+#define TIMER_POOL TAKT_NCPU		/* index of a timer; those below are the PCPUs' */
+#define TIMER_KICK (TAKT_NCPU + 1)
+#define NTIMER (TAKT_NCPU + 2)
+
+struct host_cpu {
+	u64 slice_end;			/* when the runner's slice is over; TAKT_NEVER: nobody runs */
+	s64 allowance;			/* ns that threads beside the pool may still take at once */
+	u64 allowed_at;
+	u32 outside;			/* the thread on it runs beside the pool */
+	u32 topology;			/* core | llc << 16, for when it comes back online */
+	u32 node;
+	u32 pinned;			/* runnable host threads that may run only here */
+	u32 resched;			/* a decision is due */
+	u32 turn;			/* which host queue comes first */
+};
+
+struct host_wait {
+	u64 count, sum, max, ran;	/* entries; wait ns; ns run since it was picked */
+};
+
+struct host_vcpu {
+	struct host_wait wait[TAKT_IDLE];	/* by class when it started */
+	u64 queued_at, started_at;
+	u64 ops;
+	u64 refused;
+	u32 pid, id;			/* thread; VCPU number of its VM */
+	u32 in_dsq;			/* its thread is in its queue, or about to be */
+	u32 source;			/* of the last event: why it wakes */
+	u32 misses;			/* refusals in a row */
+	u16 class;			/* when it started */
+	u16 pad;
+};
+
+struct host_vm {
+	u64 kvm;			/* address of the kernel's struct kvm */
+	u64 rt_at, gone_at;		/* when it last became real-time, ceased to be */
+	u32 tgid;
+	u32 gen;			/* a slot that is used again is another VM */
+	u32 rule;			/* by which the monitor found it real-time */
+	u32 pad;
+};
+
+struct host_counts {
+	u64 switches, kicks, refused, lost, beside, overflow, offline;
+};
+
+struct host {
+	struct bpf_spin_lock lock;
+	u32 recording;
+	u32 cfg_gen;			/* changes with what an epoch has to be told */
+	u32 vm_gen;			/* changes with the set of VMs */
+	u32 threads;			/* runnable host threads in DSQ_HOST */
+	u32 pad;
+	u64 vtime;			/* of the host's threads */
+	u64 kicks_due;			/* for TIMER_KICK */
+	u64 host_idle;			/* PCPUs whose host entity is blocked */
+	u64 weights;			/* of all VMs but the host's */
+	struct host_counts count;
+	struct takt_pool pool;
+	struct host_cpu cpu[TAKT_NCPU];
+	struct host_vcpu vcpu[TAKT_NVCPU];
+	struct host_vm vm[TAKT_NVM];
+	u16 epoch_cpu[TAKT_NVCPU];	/* where each VCPU belonged when the recording began */
+};
+
+struct record {
+	struct takt_op op;
+	struct takt_res res;
+};
+
+struct log {
+	u64 head;			/* records written so far */
+	u64 pad[7];
+	struct record rec[LOG_LEN];
+};
+
+struct timer_slot {
+	struct bpf_timer timer;
+};
+
+/* What happened to a VM, for user space. */
+struct notice {
+	u32 what, vm, tgid, gen;
+};
+enum { NOTICE_VM, NOTICE_VM_GONE };
+
+/* Of a thread. */
+struct task_ctx {
+	u64 vtime;
+	u64 from;			/* when it began to run */
+	u32 v;				/* its VCPU, or TAKT_NIL: a host thread */
+	u32 vm_gen;			/* for which set of VMs that was found */
+	u32 waits;			/* enum waits */
+	u32 cpu;			/* of WAITS_PINNED */
+};
+enum waits { WAITS_NOT, WAITS_SHARED, WAITS_PINNED, WAITS_BESIDE };
+
+#define SHARED_MAP(kind, name, n, k, v, fl) \
+struct { \
+	__uint(type, BPF_MAP_TYPE_##kind); \
+	__uint(max_entries, n); \
+	__uint(map_flags, fl); \
+	__type(key, k); \
+	__type(value, v); \
+} name SEC(".maps")
+
+SHARED_MAP(ARRAY, hosts, 1, u32, struct host, 0);
+SHARED_MAP(ARRAY, logs, 1, u32, struct log, BPF_F_MMAPABLE);
+SHARED_MAP(ARRAY, timers, NTIMER, u32, struct timer_slot, 0);
+SHARED_MAP(HASH, tgids, 4 * TAKT_NVM, u32, u32, 0);		/* VMM process -> VM */
+SHARED_MAP(HASH, vcpus, 2 * TAKT_NVCPU, u64, u32, 0);		/* struct kvm_vcpu -> VCPU */
+SHARED_MAP(TASK_STORAGE, tasks, 0, int, struct task_ctx, BPF_F_NO_PREALLOC);
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 16);
+} notices SEC(".maps");
+
+/* To be done when the lock is dropped; operations of one critical section add up. */
+struct out {
+	u64 kick, armed, slice;
+	u32 next, pool_armed;
+};
+
+static __always_inline struct host *the_host(void)
+{
+	u32 zero = 0;
+
+	return bpf_map_lookup_elem(&hosts, &zero);
+}
+
+static __always_inline struct log *the_log(void)
+{
+	u32 zero = 0;
+
+	return bpf_map_lookup_elem(&logs, &zero);
+}
+
+static __always_inline struct host_cpu *host_cpu(struct host *h, u32 cpu)
+{
+	takt_opaque(cpu);
+	return &h->cpu[cpu & (TAKT_NCPU - 1)];
+}
+
+static __always_inline struct host_vcpu *host_vcpu(struct host *h, u32 v)
+{
+	takt_opaque(v);
+	return &h->vcpu[v & (TAKT_NVCPU - 1)];
+}
+
+static __always_inline struct host_vm *host_vm(struct host *h, u32 vm)
+{
+	takt_opaque(vm);
+	return &h->vm[vm & (TAKT_NVM - 1)];
+}
+
+static __always_inline u32 vcpu_state(struct host *h, u32 v)
+{
+	return vcpu_of(&h->pool, v)->state;
+}
+
+static __always_inline bool is_host(u32 v)
+{
+	return v < FIRST_GUEST;
+}
+
+/* Books the operation just done: what it asks for, and its record. */
+static __always_inline void book(struct host *h, struct log *l, struct out *out, const struct takt_op *op, int ret)
+{
+	struct takt_pool *p = &h->pool;
+	u32 slot;
+
+	out->kick |= p->out.kick.w[0];
+	out->armed |= p->out.armed.w[0];
+	out->pool_armed |= p->out.pool_armed;
+	p->scratch = 0;			/* no state: the native pool never uses it */
+	if (!h->recording)
+		return;
+	slot = l->head;
+	takt_opaque(slot);
+	slot &= LOG_LEN - 1;
+	l->rec[slot].op = *op;
+	l->rec[slot].op.seq = l->head + 1;
+	l->rec[slot].op.now = p->now;
+	takt_result(p, &l->rec[slot].op, ret, &l->rec[slot].res);
+	barrier();
+	l->head++;
+}
+
+/*
+ * Performs @call, which is the operation @code of the log with the fields that follow. Needs h, l, out and now in
+ * scope, and the lock held. The pool is p in @call.
+ */
+#define DO(code, call, ...) ({									\
+	struct takt_pool *p = &h->pool;								\
+	int ret_ = (call);									\
+	struct takt_op op_ = { .op = TAKT_OP_##code, __VA_ARGS__ };				\
+	book(h, l, out, &op_, ret_);								\
+	ret_;											\
+})
+
+#define DO_VCPU(code, fn, v, ...) DO(code, fn(p, v, ##__VA_ARGS__, now), .vcpu = (v))
+
+/* The host's guaranteed floor: its weight follows the sum of the VMs'. */
+static __always_inline void keep_floor(struct host *h, struct log *l, struct out *out, u64 guests, u64 now)
+{
+	u64 weight = guests / HOST_FLOOR;
+
+	if (weight < HOST_WEIGHT)
+		weight = HOST_WEIGHT;
+	if (weight > 65535)
+		weight = 65535;
+	if (vm_of(&h->pool, HOST_VM)->used && vm_of(&h->pool, HOST_VM)->weight != weight)
+		DO(ADJUST, takt_adjust(p, HOST_VM, TAKT_KEY_WEIGHT, weight, now), .vm = HOST_VM,
+		   .arg = { TAKT_KEY_WEIGHT, weight });
+}
+
+/* Sum of the VMs' weights; under the lock. Summed up in memory: the verifier would follow a register's range for ever. */
+static __always_inline u64 guest_weight(struct host *h)
+{
+	struct takt_pool *p = &h->pool;
+	volatile u64 *sum = &h->weights;
+	u32 i;
+
+	*sum = 0;
+	TAKT_LOOP(p, i, TAKT_NVM) {
+		u32 vm = takt_fresh(p, i);
+
+		if (vm != HOST_VM && vm_of(p, vm)->used)
+			*sum += vm_of(p, vm)->weight;
+	}
+	return *sum;
+}
+
+/* Starts the timer of PCPU @cpu at what it is wanted for first; another CPU may do so at the same time, so looks again. */
+static __always_inline void arm_timer(struct host *h, u32 cpu)
+{
+	struct timer_slot *t = bpf_map_lookup_elem(&timers, &cpu);
+	u32 i;
+
+	if (!t)
+		return;
+	for (i = 0; i < 3; i++) {
+		u64 tick = *(volatile u64 *)&cpu_of(&h->pool, cpu)->timer;
+		u64 end = *(volatile u64 *)&host_cpu(h, cpu)->slice_end;
+		u64 first = tick < end ? tick : end;
+
+		if (first == TAKT_NEVER)
+			return;		/* one that is started already finds nothing to do */
+		bpf_timer_start(&t->timer, first, TIMER_ABS);
+		if (tick == *(volatile u64 *)&cpu_of(&h->pool, cpu)->timer &&
+		    end == *(volatile u64 *)&host_cpu(h, cpu)->slice_end)
+			return;
+	}
+}
+
+static __always_inline void arm_pool_timer(struct host *h)
+{
+	u32 key = TIMER_POOL;
+	struct timer_slot *t = bpf_map_lookup_elem(&timers, &key);
+	u64 at = *(volatile u64 *)&h->pool.pool_timer;
+
+	if (t && at != TAKT_NEVER)
+		bpf_timer_start(&t->timer, at, TIMER_ABS);
+}
+
+/* Number of the lowest PCPU of @mask, which is not empty. */
+static __always_inline u32 lowest(u64 mask)
+{
+	return popcount64((mask & -mask) - 1) & 63;
+}
+
+static __always_inline void arm_timers(struct host *h, struct out *out)
+{
+	u64 mask = out->armed;
+
+	while (mask && takt_can_loop) {
+		arm_timer(h, lowest(mask));
+		mask &= mask - 1;
+	}
+	if (out->pool_armed)
+		arm_pool_timer(h);
+}
+
+#endif

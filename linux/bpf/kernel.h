@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the programs know of the kernel: fields by name, relocated against the running kernel's BTF when they are
+ * loaded, so that no vmlinux.h of some kernel is needed; enumerators likewise, for their values move between versions.
+ */
+#ifndef TAKT_LINUX_KERNEL_H
+#define TAKT_LINUX_KERNEL_H
+
+#include <linux/bpf.h>
+#include <linux/types.h>
+#include <stdbool.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
+
+#ifndef __ksym
+#define __ksym __attribute__((section(".ksyms")))
+#endif
+#define TIMER_ABS 1			/* BPF_F_TIMER_ABS, which older headers lack */
+#define CORE __attribute__((preserve_access_index))
+
+struct cpumask {
+	unsigned long bits[1];
+} CORE;
+
+struct sched_ext_entity {
+	__u64 slice;
+	__u32 flags;
+	__u32 weight;
+} CORE;
+
+struct task_struct {
+	int pid, tgid;
+	unsigned int flags;
+	int prio;
+	int nr_cpus_allowed;
+	const struct cpumask *cpus_ptr;
+	unsigned short migration_disabled;
+	struct sched_ext_entity scx;
+} CORE;
+
+struct scx_exit_info {
+	int kind;
+	__s64 exit_code;
+	const char *reason;
+	char *msg;
+} CORE;
+
+struct scx_init_task_args;
+struct scx_exit_task_args;
+
+/* Members are found by name: those of the kernel that are not listed stay zero. */
+struct sched_ext_ops {
+	__s32 (*select_cpu)(struct task_struct *, __s32, __u64);
+	void (*enqueue)(struct task_struct *, __u64);
+	void (*dispatch)(__s32, struct task_struct *);
+	void (*running)(struct task_struct *);
+	void (*stopping)(struct task_struct *, bool);
+	void (*quiescent)(struct task_struct *, __u64);
+	void (*set_cpumask)(struct task_struct *, const struct cpumask *);
+	__s32 (*init_task)(struct task_struct *, struct scx_init_task_args *);
+	void (*exit_task)(struct task_struct *, struct scx_exit_task_args *);
+	void (*cpu_online)(__s32);
+	void (*cpu_offline)(__s32);
+	__s32 (*init)(void);
+	void (*exit)(struct scx_exit_info *);
+	__u64 flags;
+	__u32 timeout_ms;
+	__u64 hotplug_seq;
+	char name[128];
+};
+
+#define PF_EXITING 0x00000004u
+#define PF_KTHREAD 0x00200000u
+#define MAX_RT_PRIO 100			/* lower: deadline, FIFO, round robin and stop classes */
+
+enum scx_enq_flags { SCX_ENQ_WAKEUP = 1ULL, SCX_ENQ_HEAD = 1ULL << 4, SCX_ENQ_PREEMPT = 1ULL << 32 };
+enum scx_kick_flags { SCX_KICK_PREEMPT = 1 << 1 };
+enum scx_ent_flags { SCX_TASK_QUEUED = 1 << 0 };
+enum scx_dsq_id_flags { SCX_DSQ_LOCAL = 0x8000000000000002ULL };
+#define VALUE(type, name) bpf_core_enum_value(enum type, name)
+
+/* Numbers of struct sched_ext_ops.flags; the loader compares them with the kernel's. */
+#define OPS_ENQ_LAST 2u			/* else the kernel keeps running what a cap or an empty pick took off */
+#define OPS_ENQ_EXITING 4u
+#define OPS_ENQ_MIGRATION_DISABLED 16u
+
+extern __s32 scx_bpf_create_dsq(__u64 dsq_id, __s32 node) __ksym;
+extern void scx_bpf_dsq_insert(struct task_struct *p, __u64 dsq_id, __u64 slice, __u64 enq_flags) __ksym;
+extern void scx_bpf_dsq_insert_vtime(struct task_struct *p, __u64 dsq_id, __u64 slice, __u64 vtime,
+				     __u64 enq_flags) __ksym;
+extern bool scx_bpf_dsq_move_to_local(__u64 dsq_id) __ksym;
+extern void scx_bpf_kick_cpu(__s32 cpu, __u64 flags) __ksym;
+extern __s32 scx_bpf_task_cpu(const struct task_struct *p) __ksym;
+
+#endif

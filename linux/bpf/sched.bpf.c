@@ -1,0 +1,458 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The Linux host of the policy core: a sched_ext scheduler whose decisions are those of a policy.
+ *
+ * Design: every VCPU thread and every I/O thread of a VM is a VCPU of the pool with a queue (DSQ) of its own, which
+ * enqueue fills; dispatch asks the policy and moves that thread to the PCPU. All other threads of the host share one
+ * VCPU a PCPU (a host entity) and a queue ordered by virtual time; an entity serves whoever is first in it. Per-CPU
+ * kernel threads and threads that may not migrate just now go straight to their PCPU, beside the pool, and to it such
+ * a thread is like a higher scheduling class: the PCPU is taken, and nobody is charged. They have an allowance; beyond it
+ * the host entity pays for them.
+ *
+ * The policy's slices and timers are bpf timers, one a PCPU, because the kernel ends slices at its tick only.
+ *
+ * Locking: host.h. Threads are looked up by their storage, never by number. Callbacks come with the lock of the
+ * thread's run queue held, so that two of them never meet for the same thread.
+ */
+#include "entity.h"
+#include "init.h"
+
+/* ---- threads ---- */
+
+static __always_inline struct task_ctx *ctx_of(struct task_struct *p)
+{
+	return bpf_task_storage_get(&tasks, p, NULL, 0);
+}
+
+/* BPF itself forbids migration of the thread it runs in the name of. */
+static __always_inline bool may_not_migrate(struct task_struct *p)
+{
+	if (p->migration_disabled > 1)
+		return true;
+	return p->migration_disabled == 1 && bpf_get_current_task_btf() != p;
+}
+
+static __always_inline u64 cpus_of(struct task_struct *p)
+{
+	return p->cpus_ptr->bits[0];
+}
+
+static __always_inline bool still_runnable(struct task_struct *p)
+{
+	return p->scx.flags & VALUE(scx_ent_flags, SCX_TASK_QUEUED);
+}
+
+/* The VCPU that thread @p is, or TAKT_NIL. A thread of a VMM that is none yet becomes an I/O thread of its VM. */
+static __always_inline u32 entity_of(struct host *h, struct task_struct *p, struct task_ctx *t, struct out *out)
+{
+	u32 gen = *(volatile u32 *)&h->vm_gen, tgid = p->tgid, *vm;
+	struct newcomer n = {};
+
+	if (t->v != TAKT_NIL || t->vm_gen == gen)
+		return t->v;
+	t->vm_gen = gen;
+	if (p->flags & (PF_KTHREAD | PF_EXITING))
+		return TAKT_NIL;
+	vm = bpf_map_lookup_elem(&tgids, &tgid);
+	if (!vm)
+		return TAKT_NIL;
+	n.vm = *vm;
+	n.tgid = tgid;
+	n.pid = p->pid;
+	n.cpus = cpus_of(p);
+	n.cpu = scx_bpf_task_cpu(p);
+	n.was = TAKT_NIL;
+	t->v = h_vcpu_add(&n, out);
+	return t->v;
+}
+
+static __always_inline void not_waiting(struct host *h, struct task_ctx *t)
+{
+	if (t->waits == WAITS_SHARED)
+		__sync_fetch_and_add(&h->threads, -1);
+	if (t->waits == WAITS_PINNED)
+		__sync_fetch_and_add(&host_cpu(h, t->cpu)->pinned, -1);
+	t->waits = WAITS_NOT;
+}
+
+SEC("struct_ops/takt_select_cpu")
+s32 BPF_PROG(takt_select_cpu, struct task_struct *p, s32 prev_cpu, u64 flags)
+{
+	return prev_cpu;		/* the policy decides when it has been told, in enqueue */
+}
+
+/* Straight to its PCPU, if that has an allowance left for such threads. */
+static __always_inline bool goes_beside(struct task_struct *p, u32 cpu)
+{
+	if (!(p->flags & PF_KTHREAD) || p->nr_cpus_allowed != 1)
+		return false;
+	return h_allowance(cpu) > 0;
+}
+
+static __always_inline void enqueue_host(struct host *h, struct task_struct *p, struct task_ctx *t, u64 flags,
+					 struct out *out)
+{
+	u32 cpu = scx_bpf_task_cpu(p);
+	u64 cpus = cpus_of(p), now_v = *(volatile u64 *)&h->vtime;
+
+	if (t->vtime + HOST_SLICE < now_v)
+		t->vtime = now_v - HOST_SLICE;	/* who slept goes first, but not for ever */
+	if (p->nr_cpus_allowed == 1) {
+		t->waits = WAITS_PINNED;
+		t->cpu = cpu;
+		__sync_fetch_and_add(&host_cpu(h, cpu)->pinned, 1);
+		scx_bpf_dsq_insert_vtime(p, DSQ_PINNED + cpu, HOST_SLICE, t->vtime, flags);
+		cpus = mask_bit(cpu);
+	} else {
+		t->waits = WAITS_SHARED;
+		__sync_fetch_and_add(&h->threads, 1);
+		scx_bpf_dsq_insert_vtime(p, DSQ_HOST, HOST_SLICE, t->vtime, flags);
+	}
+	h_host_wake(cpu, cpus, !!(flags & VALUE(scx_enq_flags, SCX_ENQ_WAKEUP)), out);
+}
+
+SEC("struct_ops/takt_enqueue")
+void BPF_PROG(takt_enqueue, struct task_struct *p, u64 flags)
+{
+	struct host *h = the_host();
+	struct task_ctx *t = ctx_of(p);
+	struct out out = {};
+	u32 v;
+
+	if (!h || !t) {
+		scx_bpf_dsq_insert(p, VALUE(scx_dsq_id_flags, SCX_DSQ_LOCAL), SHORT_SLICE, flags);
+		return;
+	}
+	not_waiting(h, t);
+	v = entity_of(h, p, t, &out);
+	if (may_not_migrate(p) || goes_beside(p, scx_bpf_task_cpu(p))) {
+		if (v != TAKT_NIL)
+			h_block(v, &out);
+		t->waits = WAITS_BESIDE;
+		scx_bpf_dsq_insert(p, VALUE(scx_dsq_id_flags, SCX_DSQ_LOCAL), SHORT_SLICE, flags | VALUE(scx_enq_flags, SCX_ENQ_PREEMPT));
+	} else if (v != TAKT_NIL) {
+		h_enqueue(v, &out);
+		scx_bpf_dsq_insert(p, DSQ_VCPU + v, GUARD_SLICE, flags);
+	} else {
+		enqueue_host(h, p, t, flags, &out);
+	}
+	act(h, &out);
+}
+
+SEC("struct_ops/takt_dispatch")
+void BPF_PROG(takt_dispatch, s32 cpu, struct task_struct *prev)
+{
+	struct host *h = the_host();
+	struct task_ctx *t = NULL;
+	struct out out = {};
+	struct former f = { .v = TAKT_NIL };
+	bool looked = false;
+	u32 i;
+
+	if (!h)
+		return;
+	if (prev && still_runnable(prev)) {
+		t = ctx_of(prev);
+		if (t && !host_cpu(h, cpu)->outside) {
+			f.host = t->v == TAKT_NIL;
+			f.v = t->v;
+		}
+	}
+	if (goes_on(h, cpu)) {
+		if (serve_host(h, cpu))
+			return;
+		if (f.host) {
+			prev->scx.slice = HOST_SLICE;
+			return;
+		}
+	}
+	TAKT_LOOP(&h->pool, i, 4) {
+		u32 next = h_schedule(cpu, &f, &out);
+
+		if (next == TAKT_NIL) {
+			if (looked || !h_host_left(cpu, f.host, &out))
+				break;
+			looked = true;
+		} else if (is_host(next)) {
+			if (serve_host(h, cpu))
+				break;
+			if (f.host) {
+				prev->scx.slice = HOST_SLICE;
+				h_keeps(next, &out);
+				break;
+			}
+			h_no_thread(next, &f, &out);
+		} else {
+			if (next == f.v) {
+				prev->scx.slice = GUARD_SLICE;
+				h_keeps(next, &out);
+				break;
+			}
+			if (scx_bpf_dsq_move_to_local(DSQ_VCPU + next))
+				break;
+			h_refused(next, &f, &out);
+		}
+	}
+	act(h, &out);
+}
+
+SEC("struct_ops/takt_running")
+void BPF_PROG(takt_running, struct task_struct *p)
+{
+	struct host *h = the_host();
+	struct task_ctx *t = ctx_of(p);
+	struct out out = {};
+	u32 cpu = scx_bpf_task_cpu(p), v;
+	bool beside;
+
+	if (!h || !t)
+		return;
+	beside = t->waits == WAITS_BESIDE;
+	v = t->v == TAKT_NIL ? cpu : t->v;
+	not_waiting(h, t);
+	t->from = bpf_ktime_get_ns();
+	if (h_running(cpu, v, beside, &out) && !beside)
+		p->scx.slice = SHORT_SLICE;	/* it runs without having been picked: back to its queue soon */
+	if (t->v == TAKT_NIL && (s64)(t->vtime - h->vtime) > 0)
+		h->vtime = t->vtime;
+	act(h, &out);
+}
+
+SEC("struct_ops/takt_stopping")
+void BPF_PROG(takt_stopping, struct task_struct *p, bool runnable)
+{
+	struct host *h = the_host();
+	struct task_ctx *t = ctx_of(p);
+	struct out out = {};
+	u32 cpu = scx_bpf_task_cpu(p);
+	u64 ran;
+
+	if (!h || !t)
+		return;
+	ran = bpf_ktime_get_ns() - t->from;
+	if (t->v == TAKT_NIL)
+		t->vtime += ran * 100 / (p->scx.weight ? p->scx.weight : 1);
+	h_stopping(cpu, t->v, runnable, ran, &out);
+	out.kick &= ~mask_bit(cpu);		/* a decision follows here anyway */
+	act(h, &out);
+}
+
+SEC("struct_ops/takt_quiescent")
+void BPF_PROG(takt_quiescent, struct task_struct *p, u64 flags)
+{
+	struct host *h = the_host();
+	struct task_ctx *t = ctx_of(p);
+	struct out out = {};
+
+	if (!h || !t)
+		return;
+	not_waiting(h, t);
+	if (t->v != TAKT_NIL)
+		h_block(t->v, &out);
+	act(h, &out);
+}
+
+SEC("struct_ops/takt_set_cpumask")
+void BPF_PROG(takt_set_cpumask, struct task_struct *p, const struct cpumask *cpus)
+{
+	struct host *h = the_host();
+	struct task_ctx *t = ctx_of(p);
+	struct out out = {};
+
+	if (!h || !t || t->v == TAKT_NIL)
+		return;
+	h_affinity(t->v, cpus->bits[0], &out);
+	act(h, &out);
+}
+
+SEC("struct_ops/takt_init_task")
+s32 BPF_PROG(takt_init_task, struct task_struct *p, struct scx_init_task_args *args)
+{
+	struct task_ctx *t = bpf_task_storage_get(&tasks, p, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	struct host *h = the_host();
+
+	if (!t || !h)
+		return -12;			/* ENOMEM */
+	t->v = TAKT_NIL;
+	t->vtime = h->vtime;
+	return 0;
+}
+
+SEC("struct_ops/takt_exit_task")
+void BPF_PROG(takt_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
+{
+	struct host *h = the_host();
+	struct task_ctx *t = ctx_of(p);
+	struct out out = {};
+	u32 gone, tgid = p->tgid;
+
+	if (!h || !t || t->v == TAKT_NIL)
+		return;
+	gone = h_vcpu_remove(t->v, &out);
+	t->v = TAKT_NIL;
+	if (gone != TAKT_NIL) {
+		bpf_map_delete_elem(&tgids, &tgid);
+		notify(h, NOTICE_VM_GONE, gone, tgid);
+	}
+	act(h, &out);
+}
+
+/* ---- PCPUs ---- */
+
+SEC("struct_ops/takt_cpu_online")
+void BPF_PROG(takt_cpu_online, s32 cpu)
+{
+	struct host *h = the_host();
+	struct out out = {};
+
+	h_cpu_online(cpu, &out);
+	if (h)
+		act(h, &out);
+}
+
+SEC("struct_ops/takt_cpu_offline")
+void BPF_PROG(takt_cpu_offline, s32 cpu)
+{
+	struct host *h = the_host();
+	struct out out = {};
+
+	h_cpu_offline(cpu, &out);
+	if (h)
+		act(h, &out);
+}
+
+/* A deadline, real-time or stop thread runs: the PCPU is taken until the next decision here. */
+SEC("tp_btf/sched_switch")
+int BPF_PROG(takt_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	struct host *h = the_host();
+	struct out out = {};
+	u32 cpu = bpf_get_smp_processor_id();
+
+	if (!h || !next->pid || next->prio >= MAX_RT_PRIO || cpu >= TAKT_NCPU)
+		return 0;
+	h_taken(cpu, &out);
+	act(h, &out);
+	return 0;
+}
+
+/* ---- timers ---- */
+
+static int cpu_timer(void *map, u32 *key, struct timer_slot *t)
+{
+	struct host *h = the_host();
+	struct out out = {};
+	u32 cpu = *key;
+
+	if (!h)
+		return 0;
+	h_cpu_timer(cpu, &out);
+	act(h, &out);
+	return 0;
+}
+
+static int pool_timer(void *map, u32 *key, struct timer_slot *t)
+{
+	struct host *h = the_host();
+	struct out out = {};
+
+	if (!h)
+		return 0;
+	h_pool_timer(&out);
+	out.pool_armed = 1;
+	act(h, &out);
+	return 0;
+}
+
+/* Kicks that a program which may not kick has asked for. */
+static int kick_timer(void *map, u32 *key, struct timer_slot *t)
+{
+	struct host *h = the_host();
+	struct out out = {};
+
+	if (!h)
+		return 0;
+	out.kick = __sync_fetch_and_and(&h->kicks_due, 0);
+	act(h, &out);
+	return 0;
+}
+
+SEC("struct_ops.s/takt_init")
+s32 BPF_PROG(takt_init)
+{
+	struct host *h = the_host();
+	u32 key, k;
+	s32 err;
+
+	if (!h)
+		return -2;
+	err = scx_bpf_create_dsq(DSQ_HOST, -1);
+	if (err)
+		return err;
+	TAKT_LOOP(&h->pool, key, TAKT_NCPU) {
+		err = scx_bpf_create_dsq(DSQ_PINNED + key, -1);
+		if (err)
+			return err;
+	}
+	TAKT_LOOP(&h->pool, key, TAKT_NVCPU - FIRST_GUEST) {
+		err = scx_bpf_create_dsq(DSQ_VCPU + FIRST_GUEST + key, -1);
+		if (err)
+			return err;
+	}
+	TAKT_LOOP(&h->pool, key, NTIMER) {
+		struct timer_slot *t;
+
+		k = key;
+		t = bpf_map_lookup_elem(&timers, &k);
+		if (!t)
+			continue;
+		bpf_timer_init(&t->timer, &timers, 1 /* CLOCK_MONOTONIC */);
+		if (k < TAKT_NCPU)
+			bpf_timer_set_callback(&t->timer, cpu_timer);
+		else if (k == TIMER_POOL)
+			bpf_timer_set_callback(&t->timer, pool_timer);
+		else
+			bpf_timer_set_callback(&t->timer, kick_timer);
+	}
+	arm_pool_timer(h);
+	return 0;
+}
+
+/* Why the scheduler ended, for user space. */
+struct {
+	s64 code;
+	s32 kind, pad;
+	char reason[128], msg[1024];
+} ended;
+
+SEC("struct_ops/takt_exit")
+void BPF_PROG(takt_exit, struct scx_exit_info *e)
+{
+	ended.code = e->exit_code;
+	bpf_probe_read_kernel_str(ended.reason, sizeof(ended.reason), e->reason);
+	bpf_probe_read_kernel_str(ended.msg, sizeof(ended.msg), e->msg);
+	barrier();
+	ended.kind = e->kind;
+}
+
+SEC(".struct_ops.link")
+struct sched_ext_ops takt_ops = {
+	.select_cpu = (void *)takt_select_cpu,
+	.enqueue = (void *)takt_enqueue,
+	.dispatch = (void *)takt_dispatch,
+	.running = (void *)takt_running,
+	.stopping = (void *)takt_stopping,
+	.quiescent = (void *)takt_quiescent,
+	.set_cpumask = (void *)takt_set_cpumask,
+	.init_task = (void *)takt_init_task,
+	.exit_task = (void *)takt_exit_task,
+	.cpu_online = (void *)takt_cpu_online,
+	.cpu_offline = (void *)takt_cpu_offline,
+	.init = (void *)takt_init,
+	.exit = (void *)takt_exit,
+	.flags = OPS_ENQ_LAST | OPS_ENQ_EXITING | OPS_ENQ_MIGRATION_DISABLED,
+	.timeout_ms = 30000,
+	.name = "takt",
+};
+
+char _license[] SEC("license") = "GPL";

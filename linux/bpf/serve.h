@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Decisions, and what happens on a PCPU: as entity.h, but by PCPU instead of by VCPU. */
+#ifndef TAKT_LINUX_SERVE_H
+#define TAKT_LINUX_SERVE_H
+
+#include "entity.h"
+
+#define ALLOWANCE_MAX (5 * TAKT_MS)	/* threads beside the pool: so long at once, … */
+#define ALLOWANCE_SHARE 4		/* … and a quarter of the PCPU for long */
+#define MISSES_MAX 64u			/* refusals in a row: its thread is not where it was said to be */
+
+/* The thread that a decision finds on its PCPU, if it is still runnable. */
+struct former {
+	u32 v;				/* its VCPU; TAKT_NIL: none of the pool's */
+	u32 host;			/* it runs for the host entity */
+};
+
+/* Performs what was asked for. For programs that may kick. */
+static __always_inline void act(struct host *h, struct out *out)
+{
+	u64 mask = out->kick;
+
+	while (mask && takt_can_loop) {
+		u32 cpu = lowest(mask);
+
+		host_cpu(h, cpu)->resched = 1;
+		scx_bpf_kick_cpu(cpu, VALUE(scx_kick_flags, SCX_KICK_PREEMPT));
+		__sync_fetch_and_add(&h->count.kicks, 1);
+		mask &= mask - 1;
+	}
+	arm_timers(h, out);
+}
+
+static __always_inline void notify(struct host *h, u32 what, u32 vm, u32 tgid)
+{
+	struct notice n = { .what = what, .vm = vm, .tgid = tgid, .gen = host_vm(h, vm)->gen };
+
+	bpf_ringbuf_output(&notices, &n, sizeof(n), 0);
+}
+
+/* Host threads wait that PCPU @cpu could run; @one: and the one on it would run on. */
+static __always_inline bool host_left(struct host *h, u32 cpu, bool one)
+{
+	return one || *(volatile u32 *)&h->threads || *(volatile u32 *)&host_cpu(h, cpu)->pinned;
+}
+
+static __always_inline void host_blocked(struct host *h, u32 v)
+{
+	h->host_idle |= mask_bit(v);
+}
+
+/* The PCPU is the pool's again. */
+static __always_inline void give_back(struct host *h, struct log *l, struct out *out, u32 cpu, u64 now)
+{
+	if (cpu_of(&h->pool, cpu)->taken)
+		DO(CPU_BACK, takt_cpu_back(p, cpu, now), .cpu = cpu);
+}
+
+/* The thread that a decision took off but which is still there: queued, so that the next one may pick it again. */
+static __always_inline void put_again(struct host *h, struct log *l, struct out *out, u32 v, u64 now)
+{
+	if (v == TAKT_NIL || vcpu_state(h, v) != TAKT_PUT_PENDING)
+		return;
+	host_vcpu(h, v)->queued_at = now;
+	DO(PUT, takt_put(p, v, 1, TAKT_NEVER, now), .vcpu = v, .arg = { 1, TAKT_NEVER });
+}
+
+/* The policy's choice for @cpu: a VCPU, or TAKT_NIL. */
+__attribute__((noinline)) u32 h_schedule(u32 cpu, struct former *f, struct out *out)
+{
+	if (!f)
+		return TAKT_NIL;
+	ENTER(TAKT_NIL);
+	struct host_cpu *hc = host_cpu(h, cpu);
+	bool left = host_left(h, cpu, f->host);
+	u32 cur, next;
+	u64 slice;
+
+	if (!cpu_online(&h->pool, cpu)) {
+		LEAVE();
+		return TAKT_NIL;
+	}
+	out->kick &= ~mask_bit(cpu);	/* this is the decision */
+	hc->resched = 0;
+	give_back(h, l, out, cpu, now);
+	cur = cpu_of(&h->pool, cpu)->cur;
+	if (cur != TAKT_NIL && vcpu_state(h, cur) == TAKT_PICKED) {
+		/* Its thread left the PCPU's queue before it could run. */
+		DO_VCPU(REFUSED, takt_refused, cur);
+		if (is_host(cur) ? !left : !host_vcpu(h, cur)->in_dsq)
+			make_blocked(h, l, out, cur, now);
+		if (vcpu_state(h, cur) == TAKT_BLOCKED && is_host(cur))
+			host_blocked(h, cur);
+		cur = TAKT_NIL;
+	} else if (cur != TAKT_NIL && is_host(cur) && !left) {
+		make_blocked(h, l, out, cur, now);
+		host_blocked(h, cur);
+		cur = TAKT_NIL;
+	}
+	DO(SCHEDULE, takt_schedule(p, cpu, 0, now), .cpu = cpu);
+	next = h->pool.out.next;
+	slice = h->pool.out.slice;
+	if (cur != TAKT_NIL && cur != next && (is_host(cur) || host_vcpu(h, cur)->in_dsq))
+		put_again(h, l, out, cur, now);
+	out->kick &= ~mask_bit(cpu);
+	hc->slice_end = next == TAKT_NIL || slice == TAKT_NEVER ? TAKT_NEVER : now + slice;
+	if (hc->slice_end != TAKT_NEVER)
+		out->armed |= mask_bit(cpu);
+	LEAVE();
+	return next;
+}
+
+/* The host entity of @cpu has no thread to run; @f may be picked again. */
+__attribute__((noinline)) int h_no_thread(u32 v, struct former *f, struct out *out)
+{
+	if (!f)
+		return -1;
+	ENTER(-1);
+	make_blocked(h, l, out, v, now);
+	host_blocked(h, v);
+	put_again(h, l, out, f->v, now);
+	LEAVE();
+	return 0;
+}
+
+/* The thread of VCPU @v may not run here (yet); @f may be picked again. */
+__attribute__((noinline)) int h_refused(u32 v, struct former *f, struct out *out)
+{
+	if (!f)
+		return -1;
+	ENTER(-1);
+	struct host_vcpu *hv = host_vcpu(h, v);
+
+	h->count.refused++;
+	hv->refused++;
+	if (vcpu_state(h, v) == TAKT_PICKED && ++hv->misses < MISSES_MAX) {
+		DO_VCPU(REFUSED, takt_refused, v);
+	} else {
+		/* It is told again when it is queued again. */
+		h->count.lost++;
+		make_blocked(h, l, out, v, now);
+	}
+	put_again(h, l, out, f->v, now);
+	LEAVE();
+	return 0;
+}
+
+/* The thread on @cpu simply runs on, as what was picked. */
+__attribute__((noinline)) int h_keeps(u32 v, struct out *out)
+{
+	ENTER(-1);
+	host_vcpu(h, v)->in_dsq = 0;
+	if (vcpu_state(h, v) == TAKT_PICKED)
+		DO_VCPU(STARTED, takt_started, v);
+	LEAVE();
+	return 0;
+}
+
+/* An idle decision although host threads wait: whether their entity has been woken. */
+__attribute__((noinline)) int h_host_left(u32 cpu, u32 one, struct out *out)
+{
+	ENTER(0);
+	u32 v = cpu & (TAKT_NCPU - 1);
+	int woken = 0;
+
+	if (host_left(h, cpu, one) && vcpu_state(h, v) == TAKT_BLOCKED) {
+		h->host_idle &= ~mask_bit(v);
+		DO(WAKE, takt_wake(p, v, TAKT_SRC_OTHER, now), .vcpu = v, .arg = { TAKT_SRC_OTHER });
+		woken = 1;
+	}
+	LEAVE();
+	return woken;
+}
+
+/*
+ * A host thread was queued that may run on @cpus, last on @cpu. As many entities are kept runnable as threads are: a
+ * fresh one wakes one more, on an idle PCPU before all.
+ */
+__attribute__((noinline)) int h_host_wake(u32 cpu, u64 cpus, u32 fresh, struct out *out)
+{
+	ENTER(-1);
+	u64 online = h->pool.online.w[0] & cpus, can = online & h->host_idle, idle = can & h->pool.idle.w[0];
+	u64 from = idle ? idle : can;
+	u32 v;
+
+	if (!from || (!idle && !fresh && (online & ~h->host_idle))) {
+		LEAVE();
+		return 0;
+	}
+	v = from & mask_bit(cpu) ? cpu & (TAKT_NCPU - 1) : lowest(from);
+	h->host_idle &= ~mask_bit(v);
+	DO(WAKE, takt_wake(p, v, TAKT_SRC_OTHER, now), .vcpu = v, .arg = { TAKT_SRC_OTHER });
+	LEAVE();
+	return 0;
+}
+
+/* Moves the first waiting host thread to @cpu, from its two queues in turn. */
+static __always_inline bool serve_host(struct host *h, u32 cpu)
+{
+	struct host_cpu *hc = host_cpu(h, cpu);
+	bool pinned = *(volatile u32 *)&hc->pinned;
+
+	hc->turn ^= 1;
+	if (pinned && hc->turn && scx_bpf_dsq_move_to_local(DSQ_PINNED + cpu))
+		return true;
+	if (scx_bpf_dsq_move_to_local(DSQ_HOST))
+		return true;
+	return pinned && scx_bpf_dsq_move_to_local(DSQ_PINNED + cpu);
+}
+
+/* Whether the host entity of @cpu runs and nothing asks for a decision: its threads change without one. */
+static __always_inline bool goes_on(struct host *h, u32 cpu)
+{
+	struct takt_cpu *c = cpu_of(&h->pool, cpu);
+	struct host_cpu *hc = host_cpu(h, cpu);
+	u32 cur = *(volatile u16 *)&c->cur;
+
+	if (cur != cpu || c->taken || hc->outside || *(volatile u32 *)&hc->resched || vcpu_state(h, cur) != TAKT_RUNNING)
+		return false;
+	return bpf_ktime_get_ns() < hc->slice_end;
+}
+
+static __always_inline void count_start(struct host *h, u32 v, u64 now)
+{
+	struct host_vcpu *hv = host_vcpu(h, v);
+	u32 class = vcpu_of(&h->pool, v)->pri;
+	u64 wait = now > hv->queued_at && hv->queued_at ? now - hv->queued_at : 0;
+	struct host_wait *w;
+
+	hv->class = class;
+	takt_opaque(class);
+	w = &hv->wait[class & 3];
+	w->count++;
+	w->sum += wait;
+	if (wait > w->max)
+		w->max = wait;
+	hv->queued_at = 0;
+}
+
+/* A thread of VCPU @v (the host entity's: a host thread) begins to run; 1: beside the pool. */
+__attribute__((noinline)) int h_running(u32 cpu, u32 v, u32 beside, struct out *out)
+{
+	ENTER(0);
+	struct host_cpu *hc = host_cpu(h, cpu);
+	u32 state = vcpu_state(h, v);
+
+	h->count.switches++;
+	if (!beside && cpu_of(&h->pool, cpu)->cur == v && (state == TAKT_PICKED || state == TAKT_RUNNING)) {
+		give_back(h, l, out, cpu, now);
+		if (state == TAKT_PICKED) {
+			DO_VCPU(STARTED, takt_started, v);
+			count_start(h, v, now);
+		}
+		host_vcpu(h, v)->in_dsq = host_vcpu(h, v)->misses = 0;
+		out->armed |= mask_bit(cpu);	/* its slice may have ended while it was interrupted */
+		LEAVE();
+		return 0;
+	}
+	if (!is_host(v))
+		make_blocked(h, l, out, v, now);
+	hc->outside = 1;
+	if (cpu_online(&h->pool, cpu) && !cpu_of(&h->pool, cpu)->taken)
+		DO(CPU_TAKEN, takt_cpu_taken(p, cpu, now), .cpu = cpu);
+	LEAVE();
+	return 1;
+}
+
+/* It stops after @ran ns; @v TAKT_NIL: a host thread. A PCPU that was taken stays so until its next decision. */
+__attribute__((noinline)) int h_stopping(u32 cpu, u32 v, u32 runnable, u64 ran, struct out *out)
+{
+	ENTER(-1);
+	struct host_cpu *hc = host_cpu(h, cpu);
+	u32 class;
+
+	if (hc->outside) {
+		hc->outside = 0;
+		hc->allowance -= ran;
+		h->count.beside += ran;
+	} else if (v != TAKT_NIL) {
+		class = host_vcpu(h, v)->class;
+		takt_opaque(class);
+		host_vcpu(h, v)->wait[class & 3].ran += ran;
+		if (!runnable && vcpu_state(h, v) == TAKT_RUNNING)
+			DO(PUT, takt_put(p, v, 0, TAKT_NEVER, now), .vcpu = v, .arg = { 0, TAKT_NEVER });
+	}
+	LEAVE();
+	return 0;
+}
+
+/* Whether threads beside the pool may take @cpu now. */
+__attribute__((noinline)) int h_allowance(u32 cpu)
+{
+	struct host *h = the_host();
+	u64 now = bpf_ktime_get_ns();
+	struct host_cpu *hc;
+	int some;
+
+	if (!h)
+		return 0;
+	bpf_spin_lock(&h->lock);
+	hc = host_cpu(h, cpu);
+	if (now > hc->allowed_at) {
+		hc->allowance += (now - hc->allowed_at) / ALLOWANCE_SHARE;
+		hc->allowed_at = now;
+	}
+	if (hc->allowance > (s64)ALLOWANCE_MAX)
+		hc->allowance = ALLOWANCE_MAX;
+	some = hc->allowance > 0;
+	bpf_spin_unlock(&h->lock);
+	return some;
+}
+
+/* ---- PCPUs ---- */
+
+__attribute__((noinline)) int h_taken(u32 cpu, struct out *out)
+{
+	ENTER(-1);
+	if (cpu_online(&h->pool, cpu) && !cpu_of(&h->pool, cpu)->taken)
+		DO(CPU_TAKEN, takt_cpu_taken(p, cpu, now), .cpu = cpu);
+	LEAVE();
+	return 0;
+}
+
+__attribute__((noinline)) int h_cpu_online(u32 cpu, struct out *out)
+{
+	ENTER(-1);
+	struct host_cpu *hc = host_cpu(h, cpu);
+	u64 core = hc->topology & 0xffff, llc = hc->topology >> 16, node = hc->node & 0xffff;
+
+	h->cfg_gen++;
+	hc->slice_end = TAKT_NEVER;
+	DO(CPU_ADD, takt_cpu_add(p, cpu, core | llc << 16 | node << 32, now), .cpu = cpu, .arg = { core, llc, node });
+	LEAVE();
+	return 0;
+}
+
+/* What still runs there runs beside the pool until it stops; the kernel moves it. */
+__attribute__((noinline)) int h_cpu_offline(u32 cpu, struct out *out)
+{
+	ENTER(-1);
+	u32 cur = cpu_of(&h->pool, cpu)->cur, own = cpu & (TAKT_NCPU - 1);
+
+	h->cfg_gen++;
+	h->count.offline++;
+	if (cur != TAKT_NIL)
+		make_blocked(h, l, out, cur, now);
+	make_blocked(h, l, out, own, now);
+	host_blocked(h, own);
+	host_cpu(h, cpu)->slice_end = TAKT_NEVER;
+	DO(CPU_REMOVE, takt_cpu_remove(p, cpu, now), .cpu = cpu);
+	LEAVE();
+	return 0;
+}
+
+/* ---- timers ---- */
+
+__attribute__((noinline)) int h_cpu_timer(u32 cpu, struct out *out)
+{
+	ENTER(-1);
+	struct host_cpu *hc = host_cpu(h, cpu);
+
+	if (cpu_of(&h->pool, cpu)->timer <= now)
+		DO(TIMER_CPU, takt_timer_cpu(p, cpu, now), .cpu = cpu);
+	if (hc->slice_end <= now) {
+		hc->slice_end = TAKT_NEVER;
+		out->kick |= mask_bit(cpu);
+	}
+	out->armed |= mask_bit(cpu);
+	LEAVE();
+	return 0;
+}
+
+/*
+ * Accounting; and a look at host threads that wait although entities could serve them: a thread that was queued just
+ * while the last entity found the queue empty, or one that only some PCPUs may run.
+ */
+__attribute__((noinline)) int h_pool_timer(struct out *out)
+{
+	ENTER(-1);
+	struct takt_pool *pool = &h->pool;
+	u32 i;
+
+	DO(TIMER_POOL, takt_timer_pool(p, now), .vm = 0);
+	TAKT_LOOP(pool, i, TAKT_NCPU) {
+		u32 v = takt_fresh(pool, i) & (TAKT_NCPU - 1);
+
+		if (!(h->host_idle & h->pool.online.w[0] & mask_bit(v)) || !host_left(h, v, false))
+			continue;
+		h->host_idle &= ~mask_bit(v);
+		DO(WAKE, takt_wake(p, v, TAKT_SRC_OTHER, now), .vcpu = v, .arg = { TAKT_SRC_OTHER });
+	}
+	LEAVE();
+	return 0;
+}
+
+#endif
