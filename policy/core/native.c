@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "check.h"
+#include "describe.h"
 
 struct param_info {
 	const char *name, *doc, *unit;
@@ -88,6 +89,11 @@ int takt_pool_check(struct takt_pool *p, char *msg, size_t len)
 	return -1;
 }
 
+u32 takt_pool_policy(struct takt_pool *p)
+{
+	return p->policy;
+}
+
 u64 takt_pool_cpu_timer(struct takt_pool *p, u32 cpu)
 {
 	return cpu_of(p, cpu)->timer;
@@ -146,6 +152,11 @@ void takt_pool_ledger(struct takt_pool *p, struct ledger_info *out)
 	out->burned = p->ledger.burned;
 	out->clipped = p->ledger.clipped;
 	out->total = total_credit(p);
+}
+
+u32 takt_pool_describe(struct takt_pool *p, struct takt_op *ops, u32 max)
+{
+	return pool_describe(p, ops, max);
 }
 
 u64 takt_pool_wait_bound(struct takt_pool *p)

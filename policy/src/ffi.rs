@@ -56,6 +56,8 @@ unsafe extern "C" {
     pub fn takt_pool_apply(p: *mut RawPool, op: *const Op) -> c_int;
     pub fn takt_pool_op(p: *mut RawPool, op: *const Op, res: *mut Res) -> c_int;
     pub fn takt_pool_check(p: *const RawPool, msg: *mut c_char, len: usize) -> c_int;
+    pub fn takt_pool_policy(p: *const RawPool) -> u32;
+    pub fn takt_pool_describe(p: *const RawPool, ops: *mut Op, max: u32) -> u32;
     pub fn takt_pool_cpu_timer(p: *const RawPool, cpu: u32) -> u64;
     pub fn takt_pool_state(p: *const RawPool, v: u32) -> u32;
     pub fn takt_pool_class(p: *const RawPool, v: u32) -> u32;

@@ -12,6 +12,11 @@ pub use op::{Log, Op, OpCode, Record, Res};
 pub use params::{ParamInfo, PolicyInfo, params, policies};
 pub use pool::{Class, Error, Kind, Ledger, NCPU, NVCPU, NVM, Pool, Result, Source, State, VmStat};
 
+/// Bytes of a pool.
+pub fn pool_size() -> usize {
+    unsafe { ffi::takt_pool_size() }
+}
+
 /// "No such index": no VCPU to run, end of a list, the pool itself where a VM is expected.
 pub const NIL: u32 = 0xffff;
 /// "Not at all" as a time, "no limit" as a slice.

@@ -158,6 +158,34 @@ impl Pool {
         Some(Self { raw, layout, seq: 0, log: None })
     }
 
+    /// A pool with the bytes of another one (see [`Pool::bytes`]), wherever that was; `None` if they are not a pool's.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let pool = Self::new(crate::policies().first()?.name)?;
+        let names = crate::policies().len() as u32;
+        if bytes.len() != pool.layout.size() {
+            return None;
+        }
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), pool.raw.as_ptr().cast(), bytes.len()) };
+        (unsafe { ffi::takt_pool_policy(pool.raw.as_ptr()) } < names).then_some(pool)
+    }
+
+    /// The name of its policy.
+    pub fn policy(&self) -> &'static str {
+        let id = unsafe { ffi::takt_pool_policy(self.raw.as_ptr()) };
+        crate::policies().into_iter().find(|p| p.id == id).map_or("?", |p| p.name)
+    }
+
+    /// Its configuration as operations: on an empty pool, and followed by an epoch, they give the bytes that an epoch
+    /// gives here. `now` and `seq` are 0.
+    pub fn describe(&self) -> Vec<Op> {
+        let count = |ops: &mut [Op]| unsafe {
+            ffi::takt_pool_describe(self.raw.as_ptr(), ops.as_mut_ptr(), ops.len() as u32) as usize
+        };
+        let mut ops = vec![Op::default(); count(&mut [])];
+        count(&mut ops);
+        ops
+    }
+
     /// Starts recording every operation with its outcome.
     pub fn record(&mut self) {
         self.log = Some(Log::new());
