@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The memory that guest and VMM share. src/layout.rs has the same structures; the assertions below and there keep
+ * the two together.
+ *
+ * Everything has one writer. Counters only grow: a measured interval is the difference of two readings, so that
+ * nobody has to stop the guest to begin one.
+ */
+#ifndef TAKT_VMM_GUEST_H
+#define TAKT_VMM_GUEST_H
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long u64;
+
+#define GUEST_SHARED 0x200000UL
+
+#define GUEST_VECTOR_MSI 0x40
+#define GUEST_VECTOR_TIMER 0x50
+#define GUEST_VECTOR_SPURIOUS 0xff
+
+#define GUEST_PORT_TX 0x500		/* packets are in the tx ring */
+#define GUEST_PORT_PANIC 0x501		/* the guest met an exception */
+
+#define GUEST_MAX_VCPUS 64
+#define GUEST_SLOTS 256u		/* of each ring; a power of two */
+#define GUEST_FRAME 2032u		/* bytes of a slot */
+#define GUEST_TEMPLATE 256u
+
+enum guest_role {
+	ROLE_IDLE,
+	ROLE_HOG,
+	ROLE_DODGE,
+	ROLE_PERIODIC,
+	ROLE_ECHO,
+	ROLE_SOURCE,
+	ROLE_INTERRUPTS,
+};
+
+/* Written by the VMM. Times are TSC cycles. */
+struct guest_config {
+	u64 start;			/* when the first period begins */
+	u64 period;			/* PERIODIC, SOURCE; INTERRUPTS: of its timer, 0 for none */
+	u64 work;			/* iterations of a job */
+	u64 deadline;			/* ECHO: an answer later than this after its packet is a miss; 0: never */
+	volatile u64 boundary;		/* DODGE: a boundary that has passed; moves on while the guest runs */
+	u64 tick;			/* DODGE: from one boundary to the next */
+	u64 guard;			/* DODGE: halts from this long before a boundary until as long after it */
+	u64 burst;			/* SOURCE: packets of a period */
+	u64 gap;			/* SOURCE: between packets of a burst */
+	u64 compute;			/* SOURCE: computes between its packets instead of halting */
+	u64 ports;			/* SOURCE: how many source ports take turns */
+	u64 first_port;
+	u64 ssrc;			/* SOURCE: that of the first port */
+	u64 template_len;		/* SOURCE: of the packet to send, which the guest completes */
+	u8 template[GUEST_TEMPLATE];
+};
+
+struct guest_vcpu {
+	u64 self;			/* written by the VMM, as are the next five */
+	u64 role;
+	u64 idt;			/* a page of its own */
+	u64 samples;			/* latencies in TSC cycles: a circular array of sample_mask + 1 */
+	u64 sample_mask;
+	u64 msi_sent;			/* when the VMM sent the oldest interrupt that the guest has not seen; 0: none */
+	u64 timer_request;		/* INTERRUPTS: arm a timer in so many cycles; the guest takes it */
+	volatile u64 work;		/* iterations done */
+	volatile u64 jobs;
+	volatile u64 misses;
+	volatile u64 msis;
+	volatile u64 timers;
+	volatile u64 sampled;
+	volatile u64 armed;		/* when the timer is due */
+	volatile u64 due;		/* the timer has come */
+	volatile u64 seen;		/* ECHO: packets whose arrival was measured */
+};
+
+struct guest_slot {
+	u64 len;
+	u64 tsc;			/* rx: when the VMM sent the interrupt for it */
+	u8 data[GUEST_FRAME];
+};
+
+struct guest_ring {
+	volatile u64 head;		/* written by the producer */
+	volatile u64 tail;		/* written by the consumer */
+	volatile u64 dropped;		/* by the producer: the ring was full */
+	u64 pad[5];
+	struct guest_slot slot[GUEST_SLOTS];
+};
+
+struct guest_shared {
+	struct guest_config config;
+	struct guest_vcpu vcpu[GUEST_MAX_VCPUS];
+	struct guest_ring rx, tx;
+};
+
+_Static_assert(sizeof(struct guest_config) == 368, "src/layout.rs");
+_Static_assert(sizeof(struct guest_vcpu) == 128, "src/layout.rs");
+_Static_assert(sizeof(struct guest_slot) == 2048, "src/layout.rs");
+_Static_assert(sizeof(struct guest_ring) == 64 + 256 * 2048, "src/layout.rs");
+
+#endif

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a VM did between two readings.
+
+use serde::Serialize;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::clock::{self, monotonic};
+use crate::layout;
+use crate::stats::{Summary, kept};
+use crate::vm::{Thread, Vm};
+
+/// All counters at one time.
+pub struct Reading {
+    at: u64,
+    vcpus: Vec<Vcpu>,
+    io: Io,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Vcpu {
+    work: u64,
+    jobs: u64,
+    misses: u64,
+    msis: u64,
+    timers: u64,
+    sampled: u64,
+    cpu: u64,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Io {
+    cpu: u64,
+    packets_in: u64,
+    packets_out: u64,
+    rx_dropped: u64,
+    tx_dropped: u64,
+    waits: usize,
+}
+
+impl Reading {
+    /// Before anything ran.
+    pub fn zero(vm: &Vm, start: u64) -> Self {
+        Self { at: start, vcpus: vec![Vcpu::default(); vm.vcpus.len()], io: Io::default() }
+    }
+
+    pub fn now(vm: &Vm) -> Self {
+        let shared = vm.memory.shared();
+        let get = |a: &AtomicU64| a.load(Relaxed);
+        let vcpu = |(thread, v): (&Thread, &layout::Vcpu)| Vcpu {
+            work: get(&v.work),
+            jobs: get(&v.jobs),
+            misses: get(&v.misses),
+            msis: get(&v.msis),
+            timers: get(&v.timers),
+            sampled: v.sampled.load(std::sync::atomic::Ordering::Acquire),
+            cpu: clock::read(thread.cpu),
+        };
+        let io = vm.io.as_ref().map(|(thread, c)| Io {
+            cpu: clock::read(thread.cpu),
+            packets_in: get(&c.packets_in),
+            packets_out: get(&c.packets_out),
+            rx_dropped: get(&shared.rx.dropped),
+            tx_dropped: get(&shared.tx.dropped) + get(&c.refused),
+            waits: c.waits.lock().expect("no panic under it").len(),
+        });
+        Self {
+            at: monotonic(),
+            vcpus: vm.vcpus.iter().zip(&shared.vcpu).map(vcpu).collect(),
+            io: io.unwrap_or_default(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+pub struct Report {
+    name: String,
+    kind: &'static str,
+    measured_ns: u64,
+    tsc_khz: u64,
+    tsc_error_ns: u64,
+    vcpus: Vec<VcpuReport>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    io: Option<IoReport>,
+}
+
+#[derive(Serialize)]
+struct VcpuReport {
+    thread: String,
+    cpu_ns: u64,
+    /// Iterations.
+    work: u64,
+    jobs: u64,
+    misses: u64,
+    interrupts: Interrupts,
+    latency: Summary,
+    /// Latencies that the array had no room for; the summary is of the last ones.
+    samples_lost: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    latencies_ns: Option<Vec<u64>>,
+}
+
+#[derive(Serialize)]
+struct Interrupts {
+    msi: u64,
+    timer: u64,
+}
+
+#[derive(Serialize)]
+struct IoReport {
+    thread: String,
+    cpu_ns: u64,
+    packets_in: u64,
+    packets_out: u64,
+    /// Packets that a full ring or tap cost.
+    lost_in: u64,
+    lost_out: u64,
+    /// From a sender's sending to the I/O thread's reading.
+    wait: Summary,
+}
+
+impl Report {
+    pub fn new(vm: &Vm, from: &Reading, to: &Reading) -> Self {
+        let vcpus = (0..vm.vcpus.len()).map(|i| VcpuReport::new(vm, i, from.vcpus[i], to.vcpus[i])).collect();
+        let io = vm.io.as_ref().map(|(thread, counters)| {
+            let (a, b) = (from.io, to.io);
+            let waits = &counters.waits.lock().expect("no panic under it")[a.waits..b.waits];
+            IoReport {
+                thread: thread.name.clone(),
+                cpu_ns: b.cpu - a.cpu,
+                packets_in: b.packets_in - a.packets_in,
+                packets_out: b.packets_out - a.packets_out,
+                lost_in: b.rx_dropped - a.rx_dropped,
+                lost_out: b.tx_dropped - a.tx_dropped,
+                wait: Summary::of(&waits.iter().map(|&c| vm.tsc.ns(c)).collect::<Vec<_>>()),
+            }
+        });
+        Self {
+            name: vm.name.clone(),
+            kind: vm.spec.workload.kind(),
+            measured_ns: to.at.saturating_sub(from.at),
+            tsc_khz: vm.tsc.khz,
+            tsc_error_ns: vm.tsc_error_ns,
+            vcpus,
+            io,
+        }
+    }
+}
+
+impl VcpuReport {
+    fn new(vm: &Vm, index: usize, a: Vcpu, b: Vcpu) -> Self {
+        let (entries, lost) = kept(a.sampled, b.sampled, vm.memory.capacity());
+        let latencies: Vec<_> = entries.map(|i| vm.tsc.ns(vm.memory.sample(index, i))).collect();
+        Self {
+            thread: vm.vcpus[index].name.clone(),
+            cpu_ns: b.cpu - a.cpu,
+            work: b.work - a.work,
+            jobs: b.jobs - a.jobs,
+            misses: b.misses - a.misses,
+            interrupts: Interrupts { msi: b.msis - a.msis, timer: b.timers - a.timers },
+            latency: Summary::of(&latencies),
+            samples_lost: lost,
+            latencies_ns: vm.spec.raw.then_some(latencies),
+        }
+    }
+}

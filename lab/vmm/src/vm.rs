@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! One VM: its threads, and what they are told while it runs.
+
+use anyhow::{Context, Result, bail};
+use kvm_ioctls::{VcpuExit, VcpuFd, VmFd};
+use nix::time::ClockId;
+use std::os::unix::thread::JoinHandleExt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread::{self, JoinHandle};
+
+use crate::clock::{Tsc, monotonic, sleep_until};
+use crate::control::{Alarm, Control, Event};
+use crate::io::{Counters, Io, Msis};
+use crate::layout::{PORT_PANIC, Shared};
+use crate::machine::{Machine, Memory};
+use crate::packet::{End, GUEST_PORT, PEER_IP, PEER_MAC, parse_mac, template};
+use crate::report::{Reading, Report};
+use crate::spec::{Net, Spec, Workload};
+use crate::tap;
+
+/// How often the boundaries of a dodging guest are adjusted to CLOCK_MONOTONIC, whose rate is not quite the TSC's.
+const ADJUST_NS: u64 = 1_000_000_000;
+const MS: u64 = 1_000_000;
+
+/// A running VM.
+pub struct Vm {
+    pub name: String,
+    pub spec: Spec,
+    pub tsc: Tsc,
+    pub tsc_error_ns: u64,
+    pub memory: Memory,
+    pub vcpus: Vec<Thread>,
+    pub io: Option<(Thread, Arc<Counters>)>,
+    start: u64,
+    msis: Arc<Msis>,
+    /// Without it, KVM closes the way of interrupts.
+    _fd: VmFd,
+}
+
+/// A thread whose CPU time can be read.
+pub struct Thread {
+    pub name: String,
+    pub cpu: ClockId,
+}
+
+impl Thread {
+    /// Starts a thread that only ends with the process; what goes wrong in it ends the process.
+    fn start(name: String, body: impl FnOnce() -> Result<()> + Send + 'static) -> Result<Self> {
+        let failure = name.clone();
+        let run = move || match body() {
+            Ok(()) => {}
+            Err(e) => {
+                eprintln!("takt-vmm: thread '{failure}': {e:#}");
+                std::process::exit(1);
+            }
+        };
+        let handle = thread::Builder::new().name(name.clone()).spawn(run).context("no thread")?;
+        Ok(Self { name, cpu: cpu_clock(&handle)? })
+    }
+}
+
+fn cpu_clock<T>(handle: &JoinHandle<T>) -> Result<ClockId> {
+    let mut clock = 0;
+    // SAFETY: the thread exists (it does not end before the process), and `clock` is written only.
+    let error = unsafe { libc::pthread_getcpuclockid(handle.as_pthread_t(), &mut clock) };
+    if error != 0 {
+        bail!("no clock of a thread's CPU time: {}", std::io::Error::from_raw_os_error(error));
+    }
+    Ok(ClockId::from_raw(clock))
+}
+
+impl Vm {
+    /// Makes the VM and starts its threads; the VCPUs begin `start_ms` later.
+    pub fn start(name: String, spec: Spec) -> Result<Self> {
+        let tap = spec.workload.net().map(|net| tap::open(&net.tap)).transpose()?;
+        let machine = Machine::new(spec.vcpus, if spec.workload.samples() { spec.samples } else { 1 })?;
+        let Machine { vcpus, msis, tx, memory, tsc, tsc_error_ns, vm } = machine;
+        let start = monotonic() + spec.start_ms * MS;
+        configure(&spec, memory.shared(), tsc, start)?;
+        let msis = Arc::new(Msis::new(memory.shared(), msis));
+        let io = match (tap, spec.workload.net(), &spec.workload) {
+            (Some(tap), Some(net), _) => {
+                let counters = Arc::<Counters>::default();
+                let io = Io {
+                    tap,
+                    tx,
+                    msis: msis.clone(),
+                    shared: memory.shared(),
+                    counters: counters.clone(),
+                    mac: parse_mac(&net.mac)?,
+                    ip: net.ip,
+                    receives: matches!(spec.workload, Workload::Echo { .. }),
+                };
+                Some((Thread::start(spec.io_thread_name.clone(), move || io.run())?, counters))
+            }
+            (_, _, &Workload::Interrupts { msi_ns: Some(period), .. }) => {
+                let msis = msis.clone();
+                let thread = Thread::start(spec.io_thread_name.clone(), move || msis.repeat(start, period))?;
+                Some((thread, Arc::default()))
+            }
+            _ => None,
+        };
+        let vcpus = vcpus
+            .into_iter()
+            .enumerate()
+            .map(|(i, vcpu)| {
+                Thread::start(spec.vcpu_name(i), move || {
+                    sleep_until(start);
+                    run(vcpu)
+                })
+            })
+            .collect::<Result<_>>()?;
+        Ok(Self { name, spec, tsc, tsc_error_ns, memory, vcpus, io, start, msis, _fd: vm })
+    }
+
+    /// Obeys signals and commands until the end, and tells what was measured.
+    pub fn control(&self, mut control: Control) -> Result<Report> {
+        let mut adjust = self.start;
+        let end = self.spec.duration_ms.map(|ms| self.start + ms * MS);
+        let mut base = Reading::zero(self, self.start);
+        loop {
+            let alarm = match self.spec.workload {
+                Workload::Dodge { .. } => Alarm::first(end, Some(adjust)),
+                _ => Alarm::first(end, None),
+            };
+            match control.wait(alarm)? {
+                Event::Mark => base = Reading::now(self),
+                Event::End => break,
+                Event::Alarm if end.is_some_and(|end| monotonic() >= end) => break,
+                Event::Alarm => {
+                    if let Workload::Dodge { tick_ns, .. } = self.spec.workload {
+                        self.memory.shared().config.boundary.store(boundary(self.tsc, tick_ns), Relaxed);
+                    }
+                    adjust = monotonic() + ADJUST_NS;
+                }
+                Event::Command(line) => {
+                    if let Err(e) = self.command(&line) {
+                        eprintln!("takt-vmm: {}: {e:#}", self.name);
+                    }
+                }
+            }
+        }
+        Ok(Report::new(self, &base, &Reading::now(self)))
+    }
+
+    /// `msi [VCPU]` or `timer NS [VCPU]`.
+    fn command(&self, line: &str) -> Result<()> {
+        let vcpu = |word: Option<&str>| -> Result<usize> {
+            let index = word.unwrap_or("0");
+            let found = index.parse().ok().filter(|&i| i < self.vcpus.len());
+            found.with_context(|| format!("'{index}' is no VCPU, these are 0 to {}", self.vcpus.len() - 1))
+        };
+        let words: Vec<_> = line.split_whitespace().collect();
+        match words[..] {
+            ["msi"] => self.msis.send(0),
+            ["msi", index] => self.msis.send(vcpu(Some(index))?),
+            ["timer", ns] | ["timer", ns, _] => {
+                let index = vcpu(words.get(2).copied())?;
+                let ns: u64 = ns.parse().with_context(|| format!("'{ns}' is no number of ns"))?;
+                let cycles = self.tsc.cycles(ns).max(1);
+                self.memory.shared().vcpu[index].timer_request.store(cycles, Relaxed);
+                Ok(())
+            }
+            _ => bail!("command '{line}' is neither 'msi [VCPU]' nor 'timer NS [VCPU]'"),
+        }
+    }
+}
+
+fn run(mut vcpu: VcpuFd) -> Result<()> {
+    loop {
+        match vcpu.run() {
+            Ok(VcpuExit::IoOut(PORT_PANIC, at)) => bail!("the guest met an exception, {at:02x?}"),
+            Ok(exit) => bail!("the guest left in an unexpected way: {exit:?}"),
+            Err(e) if e.errno() == libc::EINTR || e.errno() == libc::EAGAIN => {}
+            Err(e) => return Err(e).context("KVM_RUN"),
+        }
+    }
+}
+
+/// The TSC at the last multiple of `tick` ns of CLOCK_MONOTONIC.
+fn boundary(tsc: Tsc, tick: u64) -> u64 {
+    let now = monotonic();
+    tsc.at(now - now % tick)
+}
+
+/// Tells the guest what to do.
+fn configure(spec: &Spec, shared: &Shared, tsc: Tsc, start: u64) -> Result<()> {
+    let c = &shared.config;
+    let set = |field: &AtomicU64, value| field.store(value, Relaxed);
+    for (i, v) in shared.vcpu[..spec.vcpus].iter().enumerate() {
+        set(&v.role, spec.role(i) as u64);
+    }
+    set(&c.start, tsc.at(start));
+    match spec.workload {
+        Workload::Idle {} | Workload::Hog {} => {}
+        Workload::Dodge { tick_ns, guard_ns } => {
+            set(&c.tick, tsc.cycles(tick_ns));
+            set(&c.guard, tsc.cycles(guard_ns));
+            set(&c.boundary, boundary(tsc, tick_ns));
+        }
+        Workload::Periodic { period_ns, work, phase_ns } => {
+            set(&c.start, tsc.at(start + phase_ns));
+            set(&c.period, tsc.cycles(period_ns));
+            set(&c.work, work);
+        }
+        Workload::Echo { work, deadline_ns, .. } => {
+            set(&c.work, work);
+            set(&c.deadline, deadline_ns.map_or(0, |ns| tsc.cycles(ns)));
+        }
+        Workload::Source { ref net, period_ns, phase_ns, burst, gap_ns, compute, ports, first_port, payload_type } => {
+            set(&c.start, tsc.at(start + phase_ns));
+            set(&c.period, tsc.cycles(period_ns));
+            set(&c.burst, burst);
+            set(&c.gap, tsc.cycles(gap_ns));
+            set(&c.compute, compute.into());
+            set(&c.ports, ports);
+            set(&c.first_port, first_port.into());
+            set(&c.ssrc, u64::from(u32::from(net.ip)));
+            let frame = source_template(net, first_port, payload_type)?;
+            set(&c.template_len, frame.len() as u64);
+            // SAFETY: the guest does not run yet, and nobody else looks; a test says that the frame fits.
+            unsafe { (&mut *c.template.get())[..frame.len()].copy_from_slice(&frame) };
+        }
+        Workload::Interrupts { timer_ns, .. } => {
+            let period = timer_ns.map_or(0, |ns| tsc.cycles(ns));
+            set(&c.start, tsc.at(start) + period);
+            set(&c.period, period);
+        }
+    }
+    Ok(())
+}
+
+fn source_template(net: &Net, port: u16, payload_type: u8) -> Result<Vec<u8>> {
+    let from = End { mac: parse_mac(&net.mac)?, ip: net.ip, port };
+    let to = End { mac: PEER_MAC, ip: PEER_IP, port: GUEST_PORT };
+    Ok(template(from, to, payload_type))
+}
