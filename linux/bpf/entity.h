@@ -63,6 +63,16 @@ __attribute__((noinline)) int h_block(u32 v, struct out *out)
 	return 0;
 }
 
+/* Something becomes pending for it. */
+__attribute__((noinline)) int h_event(u32 v, u32 source, struct out *out)
+{
+	ENTER(-1);
+	host_vcpu(h, v)->source = source;
+	DO(EVENT, takt_event(p, v, source, now), .vcpu = v, .arg = { source });
+	LEAVE();
+	return 0;
+}
+
 /* Where it may run, by the operator (taskset, cpusets, hotplug). */
 __attribute__((noinline)) int h_affinity(u32 v, u64 cpus, struct out *out)
 {

@@ -49,8 +49,8 @@ struct host_wait {
 
 struct host_vcpu {
 	struct host_wait wait[TAKT_IDLE];	/* by class when it started */
-	u64 queued_at, started_at;
-	u64 ops;
+	u64 queued_at;
+	u64 ops;			/* operations on it, and decisions for it */
 	u64 refused;
 	u32 pid, id;			/* thread; VCPU number of its VM */
 	u32 in_dsq;			/* its thread is in its queue, or about to be */
@@ -121,6 +121,8 @@ struct task_ctx {
 	u32 vm_gen;			/* for which set of VMs that was found */
 	u32 waits;			/* enum waits */
 	u32 cpu;			/* of WAITS_PINNED */
+	u64 kvm;			/* of the VCPU that it runs; 0: it has not been seen to run one */
+	u32 in_ipi, pad;		/* what it does just now is to send an IPI */
 };
 enum waits { WAITS_NOT, WAITS_SHARED, WAITS_PINNED, WAITS_BESIDE };
 
@@ -202,6 +204,8 @@ static __always_inline void book(struct host *h, struct log *l, struct out *out,
 	out->armed |= p->out.armed.w[0];
 	out->pool_armed |= p->out.pool_armed;
 	p->scratch = 0;			/* no state: the native pool never uses it */
+	if (op->op == TAKT_OP_SCHEDULE ? p->out.next < TAKT_NVCPU : op->op >= TAKT_OP_WAKE && op->op <= TAKT_OP_PUT)
+		host_vcpu(h, op->op == TAKT_OP_SCHEDULE ? p->out.next : op->vcpu)->ops++;
 	if (!h->recording)
 		return;
 	slot = l->head;

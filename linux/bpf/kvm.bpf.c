@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * VMs as KVM runs them: which thread is a VCPU of which VM, whatever its name; and what arrives for a VCPU.
+ *
+ * Design: a thread is a VCPU from its first KVM_RUN on; one program looks at each KVM_RUN (not at each entry of the
+ * guest) and returns at once for threads it knows. VMs that ran before are found once through the open files of all
+ * processes. An interrupt counts when it becomes pending (an IRR bit goes from 0 to 1): by message, or from the local
+ * timer, which is no I/O (spec D5), or from another VCPU of the VM (IPI).
+ *
+ * Locking: host.h. The programs run in the context of KVM's own code, none of which holds a run queue's lock.
+ */
+#include "serve.h"
+
+struct pid_link {
+	int nr;
+} CORE;
+
+struct pid {
+	struct pid_link numbers[1];
+} CORE;
+
+struct kvm {
+	int userspace_pid;
+} CORE;
+
+struct hrtimer {
+	int unused;
+};
+
+struct kvm_timer {
+	struct hrtimer timer;
+} CORE;
+
+struct kvm_vcpu;
+
+struct kvm_lapic {
+	struct kvm_timer lapic_timer;
+	struct kvm_vcpu *vcpu;
+	void *regs;
+} CORE;
+
+struct kvm_vcpu_arch {
+	struct kvm_lapic *apic;
+} CORE;
+
+struct kvm_vcpu {
+	struct kvm *kvm;
+	int vcpu_id;
+	struct pid *pid;
+	struct kvm_vcpu_arch arch;
+} CORE;
+
+struct kvm_lapic_irq {
+	u32 vector;
+} CORE;
+
+#define IRR 0x200			/* in the APIC's register page: 32 vectors every 16 bytes */
+
+/* Where a thread has been seen as VCPU: set by KVM_RUN, and so that one load tells a known one. */
+static __always_inline u32 vcpu_of_thread(struct task_struct *p, struct kvm_vcpu *vcpu, struct task_ctx *t)
+{
+	struct host *h = the_host();
+	struct newcomer n = {};
+	struct out out = {};
+	u32 v, vm;
+	u64 key = (u64)vcpu;
+
+	if (!h)
+		return TAKT_NIL;
+	n.kvm = (u64)BPF_CORE_READ(vcpu, kvm);
+	n.id = BPF_CORE_READ(vcpu, vcpu_id);
+	n.tgid = BPF_CORE_READ(p, tgid);
+	n.pid = BPF_CORE_READ(p, pid);
+	n.cpus = BPF_CORE_READ(p, cpus_ptr, bits[0]);
+	n.cpu = bpf_get_smp_processor_id();
+	n.was = t->v;
+	v = h_vcpu_add(&n, &out);
+	if (v != TAKT_NIL) {
+		t->v = v;
+		t->kvm = n.kvm;
+		vm = n.vm;
+		bpf_map_update_elem(&vcpus, &key, &v, BPF_ANY);
+		if (n.fresh) {
+			bpf_map_update_elem(&tgids, &n.tgid, &vm, BPF_ANY);
+			notify(h, NOTICE_VM, vm, n.tgid);
+		}
+	} else {
+		t->kvm = n.kvm;		/* no room: do not ask again */
+	}
+	act(h, &out);
+	return v;
+}
+
+SEC("fentry/kvm_arch_vcpu_ioctl_run")
+int BPF_PROG(takt_kvm_run, struct kvm_vcpu *vcpu)
+{
+	struct task_struct *p = bpf_get_current_task_btf();
+	struct task_ctx *t = bpf_task_storage_get(&tasks, p, NULL, 0);
+	struct host *h = the_host();
+	u32 cpu = bpf_get_smp_processor_id();
+
+	if (!t || !h || t->kvm)
+		return 0;
+	vcpu_of_thread(p, vcpu, t);
+	/* It runs as a host thread still: back to its own queue soon. */
+	scx_bpf_kick_cpu(cpu, VALUE(scx_kick_flags, SCX_KICK_PREEMPT));
+	return 0;
+}
+
+/* An interrupt for @vcpu becomes pending. */
+static __always_inline void interrupt(struct kvm_vcpu *vcpu, u32 source)
+{
+	struct host *h = the_host();
+	struct out out = {};
+	u64 key = (u64)vcpu;
+	u32 *v = bpf_map_lookup_elem(&vcpus, &key);
+
+	if (!h || !v)
+		return;
+	h_event(*v, source, &out);
+	act(h, &out);
+}
+
+SEC("fentry/kvm_apic_set_irq")
+int BPF_PROG(takt_kvm_irq, struct kvm_vcpu *vcpu, struct kvm_lapic_irq *irq)
+{
+	struct task_struct *p = bpf_get_current_task_btf();
+	struct task_ctx *t = bpf_task_storage_get(&tasks, p, NULL, 0);
+	u32 vector = BPF_CORE_READ(irq, vector) & 0xff, pending = 0;
+	void *regs = BPF_CORE_READ(vcpu, arch.apic, regs);
+
+	if (regs)
+		bpf_probe_read_kernel(&pending, sizeof(pending), regs + IRR + (vector >> 5) * 16);
+	if (pending >> (vector & 31) & 1)
+		return 0;
+	interrupt(vcpu, t && t->in_ipi ? TAKT_SRC_IPI : TAKT_SRC_IO);
+	return 0;
+}
+
+SEC("fentry/kvm_apic_send_ipi")
+int BPF_PROG(takt_kvm_ipi)
+{
+	struct task_struct *p = bpf_get_current_task_btf();
+	struct task_ctx *t = bpf_task_storage_get(&tasks, p, NULL, 0);
+
+	if (t)
+		t->in_ipi = 1;
+	return 0;
+}
+
+SEC("fexit/kvm_apic_send_ipi")
+int BPF_PROG(takt_kvm_ipi_done)
+{
+	struct task_struct *p = bpf_get_current_task_btf();
+	struct task_ctx *t = bpf_task_storage_get(&tasks, p, NULL, 0);
+
+	if (t)
+		t->in_ipi = 0;
+	return 0;
+}
+
+SEC("fentry/apic_timer_fn")
+int BPF_PROG(takt_kvm_timer, struct hrtimer *timer)
+{
+	struct kvm_lapic *apic = (void *)timer - bpf_core_field_offset(struct kvm_lapic, lapic_timer) -
+				 bpf_core_field_offset(struct kvm_timer, timer);
+
+	interrupt(BPF_CORE_READ(apic, vcpu), TAKT_SRC_TIMER);
+	return 0;
+}
+
+/* ---- VMs that ran before ---- */
+
+struct qstr {
+	const unsigned char *name;
+} CORE;
+
+struct dentry {
+	struct qstr d_name;
+} CORE;
+
+struct path {
+	struct dentry *dentry;
+} CORE;
+
+struct file {
+	void *private_data;
+	struct path f_path;
+} CORE;
+
+struct bpf_iter_meta;
+
+struct bpf_iter__task_file {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+	u32 fd;
+	struct file *file;
+} CORE;
+
+extern struct task_struct *bpf_task_from_pid(s32 pid) __ksym;
+extern void bpf_task_release(struct task_struct *p) __ksym;
+
+SEC("iter/task_file")
+int takt_kvm_running(struct bpf_iter__task_file *ctx)
+{
+	struct file *file = ctx->file;
+	struct kvm_vcpu *vcpu;
+	struct task_struct *p;
+	struct task_ctx *t;
+	char name[12] = {};
+	s32 pid;
+
+	if (!file || !ctx->task)
+		return 0;
+	bpf_probe_read_kernel_str(name, sizeof(name), BPF_CORE_READ(file, f_path.dentry, d_name.name));
+	if (bpf_strncmp(name, 9, "kvm-vcpu:"))
+		return 0;
+	vcpu = BPF_CORE_READ(file, private_data);
+	pid = BPF_CORE_READ(vcpu, pid, numbers[0].nr);
+	p = bpf_task_from_pid(pid);
+	if (!p)
+		return 0;
+	t = bpf_task_storage_get(&tasks, p, NULL, 0);
+	if (t && !t->kvm)
+		vcpu_of_thread(p, vcpu, t);
+	bpf_task_release(p);
+	return 0;
+}
+
+char _license[] SEC("license") = "GPL";

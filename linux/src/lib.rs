@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The Linux/KVM host: policies under `sched_ext`, VMs found as KVM runs them, the monitor on their network devices.
+//!
+//! [`Scheduler`] loads and attaches the programs of `bpf/` and speaks for them; dropping it unloads them, and the kernel's
+//! own scheduler is back.
+
+mod environment;
+mod object;
+mod scheduler;
+mod shared;
+
+pub use environment::{Environment, scheduler_name};
+pub use object::{Verified, verified};
+pub use scheduler::{Ended, Notice, Scheduler};
+pub use shared::{Counts, FIRST_GUEST, HOST_VM, HostCpu, HostVcpu, HostVm, Snapshot, Wait};

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! BPF objects: embedded, loaded with the maps of the first one, the verifier's work on them.
+
+use anyhow::{Context, Result, bail, ensure};
+use libbpf_rs::libbpf_sys::{bpf_prog_get_info_by_fd, bpf_prog_info};
+use libbpf_rs::{MapCore, Object, ObjectBuilder, OpenObject, PrintLevel};
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::Mutex;
+
+/// Maps that all objects share; `bpf/host.h` declares them.
+const SHARED: [&str; 7] = ["hosts", "logs", "timers", "tgids", "vcpus", "tasks", "notices"];
+
+/// The verifier's work on a program.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Verified {
+    pub program: String,
+    /// Instructions that the verifier walked; the kernel's limit is a million.
+    pub walked: u32,
+    /// Instructions of the program.
+    pub size: usize,
+}
+
+/// What libbpf complained about last: the reason of a failure, which its result does not carry.
+static COMPLAINTS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+fn complain(level: PrintLevel, text: String) {
+    if let (PrintLevel::Warn, Ok(mut all)) = (level, COMPLAINTS.lock()) {
+        all.push(text);
+    }
+}
+
+/// Opens an embedded object; with `shared` its common maps are those of that one.
+pub fn open(bytes: &[u8], shared: Option<&Object>) -> Result<OpenObject> {
+    libbpf_rs::set_print(Some((PrintLevel::Warn, complain)));
+    if let Ok(mut all) = COMPLAINTS.lock() {
+        all.clear();
+    }
+    let mut object = ObjectBuilder::default().open_memory(bytes).context("BPF object")?;
+    let Some(shared) = shared else { return Ok(object) };
+    for mut map in object.maps_mut() {
+        let name = map.name().to_string_lossy().into_owned();
+        if SHARED.contains(&name.as_str()) {
+            let theirs = shared.maps().find(|m| m.name() == name.as_str()).with_context(|| format!("no map {name}"))?;
+            map.reuse_fd(theirs.as_fd()).with_context(|| format!("map {name}"))?;
+        }
+    }
+    Ok(object)
+}
+
+/// Loads it; the error tells known reasons plainly.
+pub fn load(object: OpenObject) -> Result<Object> {
+    object.load().map_err(|e| {
+        let why = COMPLAINTS.lock().map(|c| c.concat()).unwrap_or_default();
+        explain(&why).map_or_else(|| anyhow::anyhow!(e).context(last_lines(&why)), |text| anyhow::anyhow!(text))
+    })
+}
+
+/// Failures that are not ours to mend.
+fn explain(why: &str) -> Option<String> {
+    let kfunc = why.lines().find(|l| l.contains("kernel function prototype") || (l.contains("extern (func ksym)") && l.contains("incompatible")));
+    if let Some(line) = kfunc {
+        return Some(format!(
+            "this kernel describes its own functions wrongly to BPF (known of Debian's 7.1 and 7.2): use another kernel; libbpf says: {}",
+            line.trim()
+        ));
+    }
+    let missing = why.lines().find(|l| l.contains("failed to find BTF ID for ksym") || l.contains("'scx_") && l.contains("not found"));
+    missing.map(|line| format!("this kernel lacks a function that Takt needs (Linux 6.16 or later has them): {}", line.trim()))
+}
+
+fn last_lines(text: &str) -> String {
+    let lines: Vec<_> = text.lines().filter(|l| !l.trim().is_empty()).collect();
+    lines[lines.len().saturating_sub(3)..].join("; ")
+}
+
+/// Statistics of all programs of `object`.
+pub fn verified(object: &Object) -> Result<Vec<Verified>> {
+    object.progs().map(|p| {
+        let program = p.name().to_string_lossy().into_owned();
+        let mut info = bpf_prog_info::default();
+        let mut size = size_of_val(&info) as u32;
+        // SAFETY: the descriptor is open; the kernel fills at most `size` bytes of a structure of integers.
+        let failed = unsafe { bpf_prog_get_info_by_fd(p.as_fd().as_raw_fd(), &mut info, &mut size) };
+        ensure!(failed == 0, "cannot query program {program}");
+        Ok(Verified { program, walked: info.verified_insns, size: info.xlated_prog_len as usize / 8 })
+    }).collect()
+}
+
+/// Runs the program `name` of kind syscall on `request`, which it may change.
+pub fn call(object: &Object, name: &str, request: &mut [u8]) -> Result<()> {
+    let Some(program) = object.progs_mut().find(|p| p.name() == name) else { bail!("no program {name}") };
+    let input = libbpf_rs::ProgramInput { context_in: Some(request), ..Default::default() };
+    program.test_run(input).with_context(|| format!("program {name}"))?;
+    Ok(())
+}

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The loaded scheduler: programs, maps, links.
+
+use crate::environment::Environment;
+use crate::object;
+use crate::shared::Snapshot;
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use libbpf_rs::{Link, Map, MapCore, MapFlags, Object};
+use std::sync::mpsc;
+use takt_control::PolicySpec;
+use takt_policy::{NIL, Pool};
+
+const SCHED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sched.bpf.o"));
+const KVM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/kvm.bpf.o"));
+/// Programs of the kvm object that a kernel may lack the function for: what they tell is then not told.
+const KVM_OPTIONAL: [&str; 2] = ["takt_kvm_ipi", "takt_kvm_ipi_done"];
+
+/// `struct request` of `bpf/init.h`.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(crate) struct Request {
+    pub arg: [u64; 4],
+    pub cpu: u32,
+    pub vm: u32,
+    pub ret: i32,
+    pub pad: u32,
+}
+
+/// A VM came or went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Notice {
+    pub gone: bool,
+    pub vm: u32,
+    pub tgid: u32,
+    pub generation: u32,
+}
+
+/// Why the kernel took the scheduler out.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Ended {
+    pub kind: i32,
+    pub code: i64,
+    pub reason: String,
+    pub message: String,
+}
+
+/// The scheduler while it runs. Dropping it detaches it.
+pub struct Scheduler {
+    pub(crate) object: Object,
+    kvm: Option<Object>,
+    links: Vec<Link>,
+    policy: PolicySpec,
+}
+
+impl Scheduler {
+    /// Loads the scheduler with `policy` and hands it the machine. All threads of the host are scheduled by it when this
+    /// returns.
+    ///
+    /// # Errors
+    /// An unknown policy, or what the kernel refuses; nothing has changed then.
+    pub fn load(environment: &Environment, policy: &PolicySpec) -> Result<Self> {
+        ensure!(!policy.pin, "policy `pin` is for the simulator: on Linux, pin VCPUs with taskset or cpusets");
+        let pool = Pool::new(&policy.name).with_context(|| format!("unknown policy `{}`", policy.name))?;
+        let object = object::load(object::open(SCHED, None)?)?;
+        let hosts = map(&object, "hosts")?;
+        let initial = Snapshot::initial(&pool);
+        ensure!(hosts.value_size() as usize == initial.len(), "the BPF objects are of another build");
+        hosts.update(&0u32.to_ne_bytes(), &initial, MapFlags::ANY)?;
+        let mut scheduler = Self { object, kvm: None, links: Vec::new(), policy: policy.clone() };
+        for pcpu in &environment.online {
+            let arg = [pcpu.core.into(), pcpu.llc.into(), pcpu.node.into(), 0];
+            scheduler.call("takt_setup", Request { arg, cpu: pcpu.n, ..Request::default() })?;
+        }
+        for &(key, value) in &policy.params {
+            scheduler.adjust(NIL, key, value).with_context(|| format!("policy `{}`", policy.name))?;
+        }
+        scheduler.attach()?;
+        Ok(scheduler)
+    }
+
+    fn attach(&mut self) -> Result<()> {
+        let mut links = Vec::new();
+        for program in self.object.progs_mut().filter(|p| p.section().to_string_lossy().starts_with("tp_btf")) {
+            links.push(program.attach().with_context(|| program.name().to_string_lossy().into_owned())?);
+        }
+        let mut ops = self.object.maps_mut().find(|m| m.name() == "takt_ops").context("no map takt_ops")?;
+        let attached = ops.attach_struct_ops();
+        links.push(attached.map_err(|e| match self.ended() {
+            Some(end) => anyhow!("the kernel refuses the scheduler: {} {}", end.reason, end.message),
+            None => anyhow!(e).context("the kernel refuses the scheduler"),
+        })?);
+        self.links = links;
+        Ok(())
+    }
+
+    /// Begins to watch KVM, if it is loaded and not watched yet; VMs that run already are found. Whether it is watched.
+    ///
+    /// # Errors
+    /// The kernel refuses the programs.
+    pub fn watch_kvm(&mut self) -> Result<bool> {
+        if self.kvm.is_some() {
+            return Ok(true);
+        }
+        if !std::path::Path::new("/sys/kernel/btf/kvm").exists() {
+            return Ok(false);
+        }
+        let mut open = object::open(KVM, Some(&self.object))?;
+        let functions = std::fs::read_to_string("/proc/kallsyms").unwrap_or_default();
+        for mut program in open.progs_mut() {
+            let name = program.name().to_string_lossy().into_owned();
+            let section = program.section().to_string_lossy().into_owned();
+            let target = section.split('/').next_back().unwrap_or_default().to_owned();
+            let there = functions.contains(&format!(" {target}\t[kvm]"));
+            if KVM_OPTIONAL.contains(&name.as_str()) && !there {
+                program.set_autoload(false);
+            }
+        }
+        let kvm = object::load(open).context("watching KVM")?;
+        for program in kvm.progs_mut().filter(|p| p.section().to_string_lossy().starts_with('f') && p.autoload()) {
+            self.links.push(program.attach().with_context(|| program.name().to_string_lossy().into_owned())?);
+        }
+        find_running(&kvm)?;
+        self.kvm = Some(kvm);
+        Ok(true)
+    }
+
+    pub fn policy(&self) -> &PolicySpec {
+        &self.policy
+    }
+
+    /// The verifier's work on every loaded program.
+    ///
+    /// # Errors
+    /// The kernel does not tell.
+    pub fn verified(&self) -> Result<Vec<object::Verified>> {
+        let mut all = object::verified(&self.object)?;
+        if let Some(kvm) = &self.kvm {
+            all.extend(object::verified(kvm)?);
+        }
+        Ok(all)
+    }
+
+    /// Pool and host as of one instant.
+    ///
+    /// # Errors
+    /// The kernel does not hand it out.
+    pub fn snapshot(&self) -> Result<Snapshot> {
+        let bytes = map(&self.object, "hosts")?.lookup(&0u32.to_ne_bytes(), MapFlags::LOCK)?;
+        Snapshot::new(bytes.context("the scheduler's state is not there")?)
+    }
+
+    /// Sets parameter `key` of VM `vm` ([`NIL`]: of the pool).
+    ///
+    /// # Errors
+    /// The policy's refusal.
+    pub fn adjust(&self, vm: u32, key: u32, value: u64) -> Result<()> {
+        self.call("takt_adjust_vm", Request { arg: [key.into(), value, 0, 0], vm, ..Request::default() })
+    }
+
+    /// Marks a VM by hand as real-time with `period` (0 = unknown) for `lease`, or as not real-time (lease 0); ns.
+    ///
+    /// # Errors
+    /// The policy's refusal.
+    pub fn mark(&self, vm: u32, period: u64, lease: u64) -> Result<()> {
+        let arg = [u64::from(lease != 0), period, lease, 0];
+        self.call("takt_mark_vm", Request { arg, vm, ..Request::default() })
+    }
+
+    pub(crate) fn call(&self, program: &str, mut request: Request) -> Result<()> {
+        self.request(program, &mut request)?;
+        if request.ret < 0 {
+            bail!(takt_policy::Error(request.ret));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn request(&self, program: &str, request: &mut Request) -> Result<()> {
+        // SAFETY: a structure of integers without padding.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(std::ptr::from_mut(request).cast(), size_of::<Request>()) };
+        object::call(&self.object, program, bytes)
+    }
+
+    /// Why the kernel took the scheduler out, if it did.
+    pub fn ended(&self) -> Option<Ended> {
+        let bss = self.object.maps().find(|m| m.name().to_string_lossy().ends_with(".bss"))?;
+        let bytes = bss.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok().flatten()?;
+        Ended::parse(&bytes)
+    }
+
+    /// VMs that come and go, as they do. Poll the buffer with [`libbpf_rs::RingBuffer::poll`].
+    ///
+    /// # Errors
+    /// The kernel refuses the buffer.
+    pub fn notices(&self) -> Result<(libbpf_rs::RingBuffer<'static>, mpsc::Receiver<Notice>)> {
+        let (send, receive) = mpsc::channel();
+        let mut builder = libbpf_rs::RingBufferBuilder::new();
+        let handle = libbpf_rs::MapHandle::try_from(&map(&self.object, "notices")?)?;
+        builder.add(&handle, move |bytes| {
+            let word = |i: usize| u32::from_ne_bytes(bytes[4 * i..4 * i + 4].try_into().unwrap_or_default());
+            if bytes.len() >= 16 {
+                let _ = send.send(Notice { gone: word(0) == 1, vm: word(1), tgid: word(2), generation: word(3) });
+            }
+            0
+        })?;
+        Ok((builder.build()?, receive))
+    }
+
+    /// A map of the scheduler by name; other objects share it.
+    ///
+    /// # Errors
+    /// There is none of that name.
+    pub fn map(&self, name: &str) -> Result<Map<'_>> {
+        map(&self.object, name)
+    }
+
+    /// The scheduler's object, whose maps others share.
+    pub(crate) fn object(&self) -> &Object {
+        &self.object
+    }
+}
+
+impl Ended {
+    /// From `struct ended` of `sched.bpf.c`: code, kind, reason, message.
+    fn parse(b: &[u8]) -> Option<Self> {
+        let code = i64::from_ne_bytes(b.get(0..8)?.try_into().ok()?);
+        let kind = i32::from_ne_bytes(b.get(8..12)?.try_into().ok()?);
+        let text = |range: std::ops::Range<usize>| -> Option<String> {
+            let s = b.get(range)?;
+            Some(String::from_utf8_lossy(&s[..s.iter().position(|&c| c == 0).unwrap_or(s.len())]).into_owned())
+        };
+        let ended = Self { code, kind, reason: text(16..144)?, message: text(144..1168)? };
+        (kind != 0).then_some(ended)
+    }
+}
+
+/// Runs the iterator over all open files once: it adds the VCPUs of VMs that run already.
+fn find_running(kvm: &Object) -> Result<()> {
+    let Some(program) = kvm.progs_mut().find(|p| p.name() == "takt_kvm_running") else { return Ok(()) };
+    let link = program.attach().context("takt_kvm_running")?;
+    let mut iter = libbpf_rs::Iter::new(&link)?;
+    std::io::copy(&mut iter, &mut std::io::sink()).context("looking for running VMs")?;
+    Ok(())
+}
+
+fn map<'a>(object: &'a Object, name: &str) -> Result<Map<'a>> {
+    object.maps().find(|m| m.name() == name).with_context(|| format!("no map {name}"))
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `struct host` of `bpf/host.h` as user space reads it: one snapshot, taken under the lock.
+
+use anyhow::{Result, ensure};
+use takt_policy::{NCPU, NVCPU, NVM, Pool};
+
+/// VM 0: the host's ordinary threads; VCPU n below [`FIRST_GUEST`] is their entity on PCPU n.
+pub const HOST_VM: u32 = 0;
+pub const FIRST_GUEST: u32 = NCPU;
+
+/// A structure of plain integers without padding, equal to its C twin.
+///
+/// # Safety
+/// Every bit pattern is a value.
+unsafe trait Plain: Copy {}
+
+/// Waits of a VCPU in one class: entries, sum and maximum (ns), time run since it was picked (ns).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Wait {
+    pub count: u64,
+    pub sum: u64,
+    pub max: u64,
+    pub ran: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct HostVcpu {
+    /// RT, BOOST, UNDER, OVER.
+    pub wait: [Wait; 4],
+    pub queued_at: u64,
+    pub ops: u64,
+    pub refused: u64,
+    /// Thread.
+    pub pid: u32,
+    /// VCPU number of its VM; for I/O threads 0.
+    pub id: u32,
+    pub in_dsq: u32,
+    pub source: u32,
+    pub misses: u32,
+    pub class: u16,
+    pad: u16,
+}
+
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct HostVm {
+    pub kvm: u64,
+    /// When it last became real-time, and ceased to be, ns of the monotonic clock; 0 = never.
+    pub rt_at: u64,
+    pub gone_at: u64,
+    /// Process of its VMM.
+    pub tgid: u32,
+    /// A slot that is used again is another VM.
+    pub generation: u32,
+    /// `enum takt_rule` of the monitor, 0 = by hand.
+    pub rule: u32,
+    pad: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct HostCpu {
+    pub slice_end: u64,
+    pub allowance: i64,
+    pub allowed_at: u64,
+    pub outside: u32,
+    pub topology: u32,
+    pub node: u32,
+    pub pinned: u32,
+    pub resched: u32,
+    pub turn: u32,
+}
+
+/// Since the scheduler was loaded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[repr(C)]
+pub struct Counts {
+    pub switches: u64,
+    pub kicks: u64,
+    /// Picks whose thread was not there yet, and those given up.
+    pub refused: u64,
+    pub lost: u64,
+    /// Time of per-CPU kernel threads beside the pool, ns.
+    pub beside: u64,
+    /// Threads that found no room in the pool's tables: they stay host threads.
+    pub overflow: u64,
+    pub offline: u64,
+}
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Head {
+    lock: u32,
+    recording: u32,
+    cfg_gen: u32,
+    vm_gen: u32,
+    threads: u32,
+    pad: u32,
+    vtime: u64,
+    kicks_due: u64,
+    host_idle: u64,
+    weights: u64,
+    count: Counts,
+}
+
+// SAFETY: integers only, no padding (their sizes are checked by `Snapshot::new` through the whole).
+unsafe impl Plain for Head {}
+unsafe impl Plain for HostCpu {}
+unsafe impl Plain for HostVcpu {}
+unsafe impl Plain for HostVm {}
+unsafe impl Plain for u16 {}
+
+/// One consistent state of the host.
+pub struct Snapshot {
+    bytes: Vec<u8>,
+    head: Head,
+    pub pool: Pool,
+}
+
+impl Snapshot {
+    /// From the value of map `hosts`.
+    ///
+    /// # Errors
+    /// It is not a value of this build.
+    pub fn new(bytes: Vec<u8>) -> Result<Self> {
+        let at = Self::layout();
+        ensure!(bytes.len() == at.end, "the scheduler's state has {} bytes, this build's {}", bytes.len(), at.end);
+        let pool = Pool::from_bytes(&bytes[size_of::<Head>()..at.cpu]);
+        let pool = pool.ok_or_else(|| anyhow::anyhow!("the scheduler's pool is not one of this build"))?;
+        let head = read(&bytes, 0);
+        Ok(Self { bytes, head, pool })
+    }
+
+    /// Bytes of the state before and after the pool.
+    pub fn initial(pool: &Pool) -> Vec<u8> {
+        let at = Self::layout();
+        let mut bytes = vec![0; at.end];
+        bytes[size_of::<Head>()..at.cpu].copy_from_slice(pool.bytes());
+        bytes
+    }
+
+    fn layout() -> Layout {
+        let cpu = size_of::<Head>() + takt_policy::pool_size();
+        let vcpu = cpu + size_of::<HostCpu>() * NCPU as usize;
+        let vm = vcpu + size_of::<HostVcpu>() * NVCPU as usize;
+        let epoch_cpu = vm + size_of::<HostVm>() * NVM as usize;
+        Layout { cpu, vcpu, vm, epoch_cpu, end: epoch_cpu + 2 * NVCPU as usize }
+    }
+
+    pub fn counts(&self) -> Counts {
+        self.head.count
+    }
+    /// Changes with what a recording has to be told first.
+    pub fn config_generation(&self) -> u32 {
+        self.head.cfg_gen
+    }
+    pub fn recording(&self) -> bool {
+        self.head.recording != 0
+    }
+    pub fn cpu(&self, n: u32) -> HostCpu {
+        read(&self.bytes, Self::layout().cpu + n as usize * size_of::<HostCpu>())
+    }
+    pub fn vcpu(&self, n: u32) -> HostVcpu {
+        read(&self.bytes, Self::layout().vcpu + n as usize * size_of::<HostVcpu>())
+    }
+    pub fn vm(&self, n: u32) -> HostVm {
+        read(&self.bytes, Self::layout().vm + n as usize * size_of::<HostVm>())
+    }
+    /// The PCPU that VCPU `n` belonged to when the present recording began.
+    pub fn epoch_cpu(&self, n: u32) -> u16 {
+        read(&self.bytes, Self::layout().epoch_cpu + 2 * n as usize)
+    }
+}
+
+struct Layout {
+    cpu: usize,
+    vcpu: usize,
+    vm: usize,
+    epoch_cpu: usize,
+    end: usize,
+}
+
+fn read<T: Plain>(bytes: &[u8], at: usize) -> T {
+    assert!(at + size_of::<T>() <= bytes.len());
+    // SAFETY: within the buffer (asserted), and any bytes are a T.
+    unsafe { bytes.as_ptr().add(at).cast::<T>().read_unaligned() }
+}
