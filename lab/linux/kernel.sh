@@ -1,0 +1,74 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# kernel.sh CACHE PREFIX: prints the directory in CACHE that holds Debian's newest kernel whose version begins with PREFIX (7.3, 6.18):
+# vmlinux (uncompressed), modules/*.ko, modules/order (in which to load them), release. Fetches it with apt if it is not there.
+#
+# The system's own apt sources name the mirror. apt works in a directory of its own below CACHE: nothing of the system's changes.
+set -eu
+
+cache=$1 prefix=$2
+modules="irqbypass kvm ccp kvm-amd vhost_iotlb tap vhost tun vhost_net veth cls_bpf sch_ingress macvlan macvtap"
+dir=$cache/linux-$prefix
+[ -s "$dir/release" ] && { cd "$dir" && pwd; exit 0; }
+
+say() { echo "kernel.sh: $*" >&2; }
+for tool in apt-get dpkg-deb zstd xz od; do
+	command -v $tool >/dev/null || { say "needs $tool"; exit 2; }
+done
+
+work=$dir.part
+rm -rf "$work"
+mkdir -p "$work/modules" "$cache/apt/lists/partial" "$cache/apt/archives/partial"
+cache=$(cd "$cache" && pwd)
+work=$cache/linux-$prefix.part
+mirror=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/*.sources /etc/apt/sources.list.d/*.list 2>/dev/null |
+	sed -nE 's/^(URIs:|deb )[[:space:]]*(\[[^]]*\][[:space:]]*)?(https?:[^[:space:]]*\/debian)\/?([[:space:]].*)?$/\3/p' | head -n 1)
+mirror=${mirror:-http://deb.debian.org/debian}
+echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror trixie-backports main" > "$cache/apt/kernels.list"
+set -- -o Dir::Etc::SourceList="$cache/apt/kernels.list" -o Dir::Etc::SourceParts=/dev/null \
+	-o Dir::State::Lists="$cache/apt/lists" -o Dir::Cache="$cache/apt" -o APT::Sandbox::User=root
+apt-get "$@" -q update >&2
+
+# Newer kernels come unsigned in packages of their own (the signed ones follow); older ones signed only.
+release=
+for package in linux-binary-unsigned linux-image; do
+	release=$(apt-cache "$@" pkgnames "$package-$prefix." | sed -nE "s/^$package-([0-9.]+\+deb13-amd64)\$/\1/p" | sort -V | tail -n 1)
+	[ -z "$release" ] || break
+done
+[ -n "$release" ] || { say "no kernel $prefix in trixie-backports at $mirror"; exit 1; }
+packages=$package-$release
+apt-cache "$@" show "linux-modules-$release" >/dev/null 2>&1 && packages="$packages linux-modules-$release"
+say "fetching Linux $release"
+# shellcheck disable=SC2086
+(cd "$work" && apt-get "$@" -q download $packages >&2)
+for deb in "$work"/*.deb; do dpkg-deb -x "$deb" "$work/root"; done
+
+# A bzImage is setup code (its length in sectors at 0x1f1) and protected-mode code, which holds the compressed kernel at the
+# offset in 0x248, of the length in 0x24c.
+image=$(find "$work/root" -name 'vmlinuz*' -type f | head -n 1)
+number() { od -An -tu"$2" -j "$1" -N "$2" "$image" | tr -d ' '; }
+start=$((($(number 497 1) + 1) * 512 + $(number 584 4)))
+tail -c +$((start + 1)) "$image" | head -c "$(number 588 4)" > "$work/payload"
+case $(od -An -tx1 -N 4 "$work/payload" | tr -d ' ') in
+28b52ffd) zstd -qdcf "$work/payload" > "$work/vmlinux" 2>/dev/null || : ;; # the kernel's length follows the stream
+fd377a58) xz -dcf --single-stream "$work/payload" > "$work/vmlinux" ;;
+*) say "$image: neither xz nor zstd inside"; exit 1 ;;
+esac
+[ "$(head -c 4 "$work/vmlinux" | tail -c 3)" = ELF ] || { say "$image: no ELF file inside"; exit 1; }
+
+for m in $modules; do
+	file=$(find "$work/root" -name "$(echo "$m" | sed 's/[-_]/[-_]/g').ko*" | head -n 1)
+	[ -n "$file" ] || continue # built in, or not a module of this version
+	name=$(basename "$file" | sed 's/\.ko.*/.ko/')
+	case $file in
+	*.xz) xz -dc "$file" > "$work/modules/$name" ;;
+	*.zst) zstd -qdc "$file" > "$work/modules/$name" ;;
+	*) cp "$file" "$work/modules/$name" ;;
+	esac
+	echo "$name" >> "$work/modules/order"
+done
+rm -rf "$work/root" "$work/payload" "$work"/*.deb
+echo "$release" > "$work/release"
+rm -rf "$dir"
+mv "$work" "$dir"
+cd "$dir" && pwd

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A machine in QEMU, without hardware virtualisation: that may be missing, or be there and broken.
+
+use crate::outbox;
+use anyhow::{Context, Result, bail};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How often a running machine is looked at.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// How time passes in the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timing {
+    /// As it passes here, all CPUs emulated in turn.
+    Free,
+    /// As it passes here, CPUs emulated at once where there are several here. Faster, and now and then wrong.
+    Parallel,
+    /// An instruction takes 2^`shift` ns, CPUs execute in turn, idle time is skipped: equal runs are equal to the byte.
+    Counted { shift: u8, seed: u64 },
+}
+
+/// What to boot, and on what.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// An image, or an uncompressed kernel.
+    pub kernel: PathBuf,
+    pub initramfs: PathBuf,
+    /// The kernel's, besides the console and what each machine needs.
+    pub command_line: String,
+    pub cpus: u32,
+    /// MiB.
+    pub memory: u32,
+    /// The processor, as QEMU calls it.
+    pub model: &'static str,
+    pub timing: Timing,
+    /// Real time after which a machine is given up.
+    pub patience: Duration,
+}
+
+/// What a machine left behind.
+#[derive(Debug)]
+pub struct Remains {
+    /// The text on its serial console.
+    pub console: String,
+    /// The files that were put into the outbox.
+    pub files: outbox::Files,
+}
+
+impl Machine {
+    /// Boots and waits until the machine powers itself off. `dir` takes files that QEMU needs.
+    ///
+    /// # Errors
+    /// QEMU does not start or fails; the machine is not off in time.
+    pub fn run(&self, dir: &Path) -> Result<Remains> {
+        let (console, outbox) = (dir.join("console"), dir.join("outbox"));
+        outbox::create(&outbox)?;
+        let mut qemu = self.command(&console, &outbox);
+        qemu.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = qemu.spawn().context("qemu-system-x86_64")?;
+        let start = Instant::now();
+        let in_time = loop {
+            if child.try_wait().context("qemu-system-x86_64")?.is_some() {
+                break true;
+            }
+            if start.elapsed() > self.patience {
+                child.kill().context("qemu-system-x86_64")?;
+                break false;
+            }
+            std::thread::sleep(LOOK);
+        };
+        let out = child.wait_with_output().context("qemu-system-x86_64")?;
+        let console = String::from_utf8_lossy(&std::fs::read(&console).unwrap_or_default()).replace('\r', "");
+        if !in_time {
+            bail!("the machine in QEMU was not off after {} s:\n{}", self.patience.as_secs(), tail(&console));
+        }
+        if !out.status.success() {
+            let said = String::from_utf8_lossy(&out.stderr);
+            bail!("qemu-system-x86_64: {}: {}\n{}", out.status, said.trim(), tail(&console));
+        }
+        Ok(Remains { console, files: outbox::receive(&outbox)? })
+    }
+
+    fn command(&self, console: &Path, outbox: &Path) -> Command {
+        let mut q = Command::new("qemu-system-x86_64");
+        q.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-machine", "q35"]);
+        q.args(["-cpu", self.model, "-smp", &self.cpus.to_string(), "-m", &self.memory.to_string()]);
+        q.arg("-serial").arg(format!("file:{}", escaped(console)));
+        let backend = format!("memory-backend-file,id=outbox,share=on,size={},mem-path=", outbox::SIZE);
+        q.args(["-device", "ivshmem-plain,memdev=outbox", "-object"]).arg(backend + &escaped(outbox));
+        match self.timing {
+            Timing::Free => q.args(["-accel", "tcg,thread=single"]),
+            Timing::Parallel => q.args(["-accel", "tcg,thread=multi"]),
+            Timing::Counted { shift, seed } => q
+                .args(["-accel", "tcg,thread=single", "-rtc", "base=2026-01-01T00:00:00,clock=vm"])
+                .arg("-icount")
+                .arg(format!("shift={shift},sleep=off"))
+                .args(["-seed", &(seed as u32).to_string()]),
+        };
+        // tsc=reliable no_timer_check: calibration against an emulated clock fails now and then.
+        let fixed =
+            "console=ttyS0 panic=-1 rdinit=/init tsc=reliable no_timer_check nokaslr mitigations=off nowatchdog";
+        q.arg("-append").arg(format!("{fixed} {}", self.command_line));
+        q.arg("-kernel").arg(&self.kernel).arg("-initrd").arg(&self.initramfs);
+        q
+    }
+}
+
+/// QEMU's options double a comma that is meant.
+fn escaped(path: &Path) -> String {
+    path.display().to_string().replace(',', ",,")
+}
+
+/// The end of a console's text, for an error.
+fn tail(console: &str) -> String {
+    let lines: Vec<_> = console.lines().collect();
+    lines[lines.len().saturating_sub(40)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn machine(timing: Timing) -> Machine {
+        Machine {
+            kernel: "k".into(),
+            initramfs: "i".into(),
+            command_line: "quiet".into(),
+            cpus: 3,
+            memory: 512,
+            model: "max",
+            timing,
+            patience: Duration::from_secs(1),
+        }
+    }
+
+    fn arguments(timing: Timing) -> String {
+        let command = machine(timing).command(Path::new("/a,b/c"), Path::new("/o"));
+        command.get_args().map(|a| a.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn time_is_counted_or_free() {
+        let counted = arguments(Timing::Counted { shift: 1, seed: 7 });
+        assert!(counted.contains("-icount shift=1,sleep=off -seed 7"), "{counted}");
+        assert!(counted.contains("clock=vm") && counted.contains("thread=single"), "{counted}");
+        assert!(!arguments(Timing::Free).contains("icount"));
+        assert!(arguments(Timing::Parallel).contains("thread=multi"));
+    }
+
+    #[test]
+    fn commas_in_paths_are_doubled() {
+        assert!(arguments(Timing::Free).contains("-serial file:/a,,b/c"));
+    }
+}
