@@ -39,8 +39,10 @@ struct task_struct {
 	struct sched_ext_entity scx;
 } CORE;
 
+enum scx_exit_kind { SCX_EXIT_NONE };
+
 struct scx_exit_info {
-	int kind;
+	enum scx_exit_kind kind;
 	__s64 exit_code;
 	const char *reason;
 	char *msg;

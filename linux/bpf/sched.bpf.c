@@ -161,7 +161,7 @@ void BPF_PROG(takt_dispatch, s32 cpu, struct task_struct *prev)
 	if (goes_on(h, cpu)) {
 		if (serve_host(h, cpu))
 			return;
-		if (f.host) {
+		if (prev && f.host) {
 			prev->scx.slice = HOST_SLICE;
 			return;
 		}
@@ -176,14 +176,14 @@ void BPF_PROG(takt_dispatch, s32 cpu, struct task_struct *prev)
 		} else if (is_host(next)) {
 			if (serve_host(h, cpu))
 				break;
-			if (f.host) {
+			if (prev && f.host) {
 				prev->scx.slice = HOST_SLICE;
 				h_keeps(next, &out);
 				break;
 			}
 			h_no_thread(next, &f, &out);
 		} else {
-			if (next == f.v) {
+			if (prev && next == f.v) {
 				prev->scx.slice = GUARD_SLICE;
 				h_keeps(next, &out);
 				break;

@@ -10,6 +10,9 @@ use std::sync::Mutex;
 /// Maps that all objects share; `bpf/host.h` declares them.
 const SHARED: [&str; 7] = ["hosts", "logs", "timers", "tgids", "vcpus", "tasks", "notices"];
 
+/// Lines of the verifier's log that an error quotes.
+const LINES: usize = 40;
+
 /// The verifier's work on a program.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Verified {
@@ -68,9 +71,11 @@ fn explain(why: &str) -> Option<String> {
     missing.map(|line| format!("this kernel lacks a function that Takt needs (Linux 6.16 or later has them): {}", line.trim()))
 }
 
+/// What the verifier said last, or libbpf if it did not come so far.
 fn last_lines(text: &str) -> String {
     let lines: Vec<_> = text.lines().filter(|l| !l.trim().is_empty()).collect();
-    lines[lines.len().saturating_sub(3)..].join("; ")
+    let end = lines.iter().position(|l| l.starts_with("processed ")).unwrap_or(lines.len());
+    lines[end.saturating_sub(LINES)..end].join("; ")
 }
 
 /// Statistics of all programs of `object`.

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The monitor of the Linux host: what VMs send, seen at their network devices, becomes type and period in the pool.
+ *
+ * Design: a packet is judged under the lock of its VM's monitor; the pool's lock is taken only when type or period
+ * change or a lease has to be renewed, never per packet. The two locks are never held together. A timer looks every
+ * 30 ms at each VM that has a device. These programs may not kick a PCPU: they leave that to TIMER_KICK.
+ *
+ * A device belongs to one generation of a VM slot: when the slot has been used again, its packets are nobody's until
+ * user space has looked.
+ */
+#include "host.h"
+/* init.h brings h_set_rt(); its programs are the scheduler's object's. */
+#pragma push_macro("SEC")
+#undef SEC
+#define SEC(name) static __attribute__((unused))
+#include "init.h"
+#pragma pop_macro("SEC")
+#include "load.h"
+
+#define PASS (-1)			/* TCX_NEXT */
+
+/* A monitor's acts as they happened, ns of the monotonic clock; 0: not yet. */
+struct net_times {
+	u64 first;			/* first packet after a demotion, or after a silence as long as that takes */
+	u64 verdict;			/* when the VM became real-time */
+	u64 last_rt;			/* last real-time packet */
+	u64 demoted;
+	u64 last;			/* last packet of any kind */
+	u64 told;			/* calls of h_set_rt() */
+	u32 packets;			/* since first, up to the verdict */
+	u32 after;			/* packets of the real-time stream up to the verdict */
+	s32 ret;			/* of the last h_set_rt() */
+	u32 pad;
+};
+
+struct net_vm {
+	struct bpf_spin_lock lock;
+	u32 gen;			/* of the slot that this is about */
+	struct takt_mon mon;
+	struct net_times times;
+};
+
+struct device_key {
+	u64 netns;			/* cookie */
+	u32 ifindex;
+	u32 pad;
+};
+
+struct device {
+	u32 vm, gen, link, pad;
+};
+
+SHARED_MAP(ARRAY, net_vms, TAKT_NVM, u32, struct net_vm, 0);
+SHARED_MAP(ARRAY, net_watched, TAKT_NVM, u32, u32, 0);		/* generation of a VM that has a device, else 0 */
+SHARED_MAP(HASH, net_devices, 4 * TAKT_NVM, struct device_key, struct device, 0);
+SHARED_MAP(ARRAY, net_timers, 1, u32, struct timer_slot, 0);
+
+/* Work areas of a CPU: a packet may come while the timer works. */
+enum { AREA_PACKET, AREA_TIMER, NAREA };
+SHARED_MAP(PERCPU_ARRAY, net_work, NAREA, u32, struct takt_work, 0);
+
+static __always_inline u32 vm_gen(struct host *h, u32 vm)
+{
+	return *(volatile u32 *)&host_vm(h, vm)->gen;
+}
+
+static __always_inline void leave_kicks(struct host *h, struct out *out)
+{
+	u32 key = TIMER_KICK;
+	struct timer_slot *t;
+
+	if (out->kick) {
+		__sync_fetch_and_or(&h->kicks_due, out->kick);
+		t = bpf_map_lookup_elem(&timers, &key);
+		if (t)
+			bpf_timer_start(&t->timer, 0, 0);
+	}
+	arm_timers(h, out);
+}
+
+/* Tells the pool what the monitor of @vm has found. */
+static __always_inline void tell(struct host *h, struct net_vm *s, u32 vm, const struct takt_work *w)
+{
+	u32 events = w->events, rule = *(volatile u32 *)&s->mon.rule;
+	struct out out = {};
+
+	if (events & TAKT_EV_DEMOTE) {
+		s->times.ret = h_set_rt(vm, 0, 0, 0, &out);
+		s->times.told++;
+		/* A packet may have promoted it, and said so, between the verdict and here: it stands. */
+		if (*(volatile u32 *)&s->mon.rt)
+			events |= TAKT_EV_RENEW;
+	}
+	if (events & (TAKT_EV_SET_RT | TAKT_EV_PERIOD | TAKT_EV_RENEW)) {
+		s->times.ret = h_set_rt(vm, w->period, w->lease, rule, &out);
+		s->times.told++;
+	}
+	leave_kicks(h, &out);
+}
+
+/* Under the monitor's lock, after takt_mon_packet(). */
+static __always_inline void note_packet(struct net_vm *s, const struct takt_work *w, u32 was, u64 now)
+{
+	struct net_times *t = &s->times;
+
+	if (w->events & TAKT_EV_DEMOTE)
+		t->demoted = now;
+	if ((w->events & TAKT_EV_DEMOTE) || (!was && now - t->last > s->mon.cfg.timeout)) {
+		t->first = now;
+		t->packets = 0;
+	}
+	t->last = now;
+	if (!was || (w->events & TAKT_EV_DEMOTE))
+		t->packets++;
+	if (w->events & TAKT_EV_PACKET)
+		t->last_rt = now;
+	if (w->events & TAKT_EV_SET_RT) {
+		t->verdict = now;
+		t->after = w->after;
+	}
+}
+
+static __always_inline int packet(struct __sk_buff *skb)
+{
+	struct device_key key = { .netns = bpf_get_netns_cookie(skb), .ifindex = skb->ifindex };
+	struct device *d = bpf_map_lookup_elem(&net_devices, &key);
+	u32 area = AREA_PACKET, vm, was;
+	u64 now = bpf_ktime_get_ns();
+	struct host *h = the_host();
+	struct takt_work *w;
+	struct net_vm *s;
+
+	if (!d || !h)
+		return PASS;
+	vm = d->vm;
+	w = bpf_map_lookup_elem(&net_work, &area);
+	s = bpf_map_lookup_elem(&net_vms, &vm);
+	if (!w || !s || s->gen != d->gen || vm_gen(h, vm) != d->gen || !load_packet(skb, w, &s->mon, d->link, now))
+		return PASS;
+	bpf_spin_lock(&s->lock);
+	was = s->mon.rt;
+	takt_mon_packet(&s->mon, w, now);
+	note_packet(s, w, was, now);
+	bpf_spin_unlock(&s->lock);
+	if (w->events & ~TAKT_EV_PACKET)
+		tell(h, s, vm, w);
+	return PASS;
+}
+
+/* A tap or veth: what the VM sends arrives at it. */
+SEC("tcx/ingress")
+int net_ingress(struct __sk_buff *skb)
+{
+	return packet(skb);
+}
+
+/* A macvtap: what the VM sends leaves by it. */
+SEC("tcx/egress")
+int net_egress(struct __sk_buff *skb)
+{
+	return packet(skb);
+}
+
+static __always_inline void look_at(struct host *h, struct takt_work *w, u32 vm)
+{
+	u32 *gen = bpf_map_lookup_elem(&net_watched, &vm);
+	u64 now = bpf_ktime_get_ns();
+	struct net_vm *s;
+
+	if (!gen || !*gen || vm_gen(h, vm) != *gen)
+		return;
+	s = bpf_map_lookup_elem(&net_vms, &vm);
+	if (!s || s->gen != *gen)
+		return;
+	bpf_spin_lock(&s->lock);
+	takt_mon_timer(&s->mon, w, now);
+	if (w->events & TAKT_EV_DEMOTE)
+		s->times.demoted = now;
+	bpf_spin_unlock(&s->lock);
+	if (w->events)
+		tell(h, s, vm, w);
+}
+
+static int every_vm(void *map, u32 *key, struct timer_slot *t)
+{
+	u32 area = AREA_TIMER, i;
+	struct takt_work *w = bpf_map_lookup_elem(&net_work, &area);
+	struct host *h = the_host();
+
+	bpf_timer_start(&t->timer, TAKT_REPORT_NS, 0);
+	if (!h || !w)
+		return 0;
+	TAKT_LOOP(w, i, TAKT_NVM)
+		look_at(h, w, i);
+	return 0;
+}
+
+/* Once, before the first device. */
+SEC("syscall")
+int net_start(void *unused)
+{
+	u32 key = 0;
+	struct timer_slot *t = bpf_map_lookup_elem(&net_timers, &key);
+
+	if (!t)
+		return -2;			/* ENOENT */
+	bpf_timer_init(&t->timer, &net_timers, 1 /* CLOCK_MONOTONIC */);
+	bpf_timer_set_callback(&t->timer, every_vm);
+	return bpf_timer_start(&t->timer, TAKT_REPORT_NS, 0);
+}
+
+struct port_request {
+	u32 vm, gen, port, on;
+};
+
+/* The user names a port of the VM, or takes it back; 0, or ESTALE if the VM has gone. */
+SEC("syscall")
+int net_port(struct port_request *r)
+{
+	u32 vm = r->vm, gen = r->gen, port = r->port, on = r->on;
+	struct net_vm *s = bpf_map_lookup_elem(&net_vms, &vm);
+	int ret = -116;				/* ESTALE */
+
+	if (!s)
+		return ret;
+	bpf_spin_lock(&s->lock);
+	if (s->gen == gen) {
+		takt_mon_port(&s->mon, port, on);
+		ret = 0;
+	}
+	bpf_spin_unlock(&s->lock);
+	return ret;
+}
+
+char _license[] SEC("license") = "GPL";

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The monitor on the VMs' network devices: finds them by what the VMMs hold, and attaches `bpf/net.bpf.c` to them.
+//!
+//! The programs tell the pool by themselves who is real-time; user space only says which device is whose.
+
+mod device;
+mod found;
+
+pub use device::Way;
+
+use anyhow::{Context, Result, bail, ensure};
+use device::{Attached, Netns};
+use found::{Found, Handle};
+use libbpf_rs::{Map, MapCore, MapFlags, Object, ProgramInput, ProgramMut};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::AsFd;
+use takt_monitor::{Config, Monitor};
+
+/// A VM as the scheduler found it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Vm {
+    pub index: u32,
+    /// Of its slot: another one is another VM.
+    pub generation: u32,
+    /// Process of its VMM.
+    pub tgid: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    Tap,
+    Macvtap,
+    /// Named by the user ([`Net::watch`]).
+    Named,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Device {
+    pub name: String,
+    pub kind: Kind,
+}
+
+/// What the monitor can see of a VM.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// Devices that are watched.
+    pub devices: Vec<Device>,
+    /// Why not all that the VM sends is seen: `vhost-user`, `vdpa`, `vfio`, or why a device could not be watched.
+    pub unseen: Vec<String>,
+    /// The VM is in none of the cgroups that may be inspected.
+    pub excluded: bool,
+}
+
+impl Report {
+    /// Why nothing that the VM sends can be seen; `None` if something can.
+    #[must_use]
+    pub fn blind(&self) -> Option<String> {
+        if !self.devices.is_empty() {
+            None
+        } else if self.excluded {
+            Some("not in a cgroup that may be inspected".into())
+        } else if self.unseen.is_empty() {
+            Some("no network device found".into())
+        } else {
+            Some(self.unseen.join(", "))
+        }
+    }
+}
+
+/// `struct net_times`: a monitor's acts, ns of the monotonic clock, 0 = not yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[repr(C)]
+pub struct Times {
+    /// First packet after a demotion, or after a silence as long as that takes.
+    pub first: u64,
+    /// When the VM became real-time.
+    pub verdict: u64,
+    pub last_rt: u64,
+    pub demoted: u64,
+    /// Last packet of any kind.
+    pub last: u64,
+    /// Reports to the pool.
+    pub told: u64,
+    /// Packets from the first one up to the verdict.
+    pub packets: u32,
+    /// Packets of the real-time stream up to the verdict.
+    pub after: u32,
+    /// What the pool answered last: 0 or a negative error number (`-EBUSY`: the VM must not be real-time).
+    pub ret: i32,
+    #[serde(skip)]
+    pad: u32,
+}
+
+/// How a device was found: in which namespace, by which handle, of which kind.
+type Place = (Netns, Handle, Kind);
+
+struct Watched {
+    generation: u32,
+    tgid: u32,
+    ports: BTreeSet<u16>,
+    named: BTreeSet<String>,
+    attached: BTreeMap<Place, Attached>,
+    report: Report,
+    /// Errors that have been told.
+    told: BTreeSet<String>,
+}
+
+/// The monitor of the live host; dropped, it sees nothing any more.
+pub struct Net {
+    object: Object,
+    cgroups: Vec<String>,
+    vms: BTreeMap<u32, Watched>,
+}
+
+impl Net {
+    /// Starts the programs of `object`, which is `net.bpf.o`, loaded with the scheduler's maps. Only VMs in `cgroups`
+    /// (paths of cgroup v2, with all below them) are inspected, all if there are none.
+    ///
+    /// # Errors
+    /// The kernel refuses the timer.
+    pub fn attach(object: Object, cgroups: Vec<String>) -> Result<Self> {
+        let net = Self { object, cgroups, vms: BTreeMap::new() };
+        let failed = net.run("net_start", &mut [])?;
+        ensure!(failed == 0, "the monitor's timer: {}", std::io::Error::from_raw_os_error(-failed));
+        Ok(net)
+    }
+
+    /// Compares devices with VMs; to be called a few times per second. Says what has gone wrong that had not before.
+    pub fn scan(&mut self, vms: &[Vm]) -> Vec<String> {
+        let known = |index: &u32, w: &Watched| {
+            vms.iter().any(|v| (v.index, v.generation, v.tgid) == (*index, w.generation, w.tgid))
+        };
+        let gone: Vec<u32> = self.vms.iter().filter(|(i, w)| !known(i, w)).map(|(i, _)| *i).collect();
+        gone.into_iter().for_each(|index| self.forget(index));
+        let mut lines = Vec::new();
+        for vm in vms {
+            let errors = self.scan_vm(*vm).unwrap_or_else(|e| vec![format!("{e:#}")]);
+            let told = self.vms.get_mut(&vm.index).map(|w| &mut w.told);
+            lines.extend(told.into_iter().flat_map(|told| {
+                let new = errors.iter().filter(|e| told.insert((*e).clone()));
+                new.map(|e| format!("VM {} (process {}): {e}", vm.index, vm.tgid)).collect::<Vec<_>>()
+            }));
+        }
+        lines
+    }
+
+    /// What is seen of VM `index`; `None` before it is scanned.
+    #[must_use]
+    pub fn report(&self, index: u32) -> Option<&Report> {
+        self.vms.get(&index).map(|w| &w.report)
+    }
+
+    /// When VM `index` was found real-time, and so on.
+    ///
+    /// # Errors
+    /// No such VM.
+    pub fn times(&self, index: u32) -> Result<Times> {
+        let value = self.map("net_vms")?.lookup(&index.to_ne_bytes(), MapFlags::LOCK)?;
+        let value = value.with_context(|| format!("no VM {index}"))?;
+        let at = value.len().checked_sub(size_of::<Times>()).context("map net_vms is not of this build")?;
+        // SAFETY: `Times` consists of integers and lies within the value.
+        Ok(unsafe { value.as_ptr().add(at).cast::<Times>().read_unaligned() })
+    }
+
+    /// Watches the network device `ifname` of this namespace for what VM `index` sends by it.
+    ///
+    /// # Errors
+    /// No such VM or device; the device is another VM's.
+    pub fn watch(&mut self, index: u32, ifname: &str) -> Result<()> {
+        ensure!(self.vms.contains_key(&index), "no VM {index}");
+        let place = (device::netns(None)?.0, Handle::Name(ifname.into()), Kind::Named);
+        self.watch_place(index, None, place)?;
+        if let Some(w) = self.vms.get_mut(&index) {
+            w.named.insert(ifname.into());
+            w.list_devices();
+        }
+        Ok(())
+    }
+
+    /// From now on these are the ports that the user names for VM `index`: what it sends from them is real-time.
+    ///
+    /// # Errors
+    /// No such VM.
+    pub fn ports(&mut self, index: u32, ports: &[u16]) -> Result<()> {
+        let w = self.vms.get(&index).with_context(|| format!("no VM {index}"))?;
+        let want: BTreeSet<u16> = ports.iter().copied().collect();
+        for port in w.ports.symmetric_difference(&want) {
+            let request = [index, w.generation, (*port).into(), want.contains(port).into()];
+            let mut request: Vec<u8> = request.iter().flat_map(|n| n.to_ne_bytes()).collect();
+            ensure!(self.run("net_port", &mut request)? == 0, "VM {index} has gone");
+        }
+        if let Some(w) = self.vms.get_mut(&index) {
+            w.ports = want;
+        }
+        Ok(())
+    }
+
+    fn scan_vm(&mut self, vm: Vm) -> Result<Vec<String>> {
+        if !self.vms.contains_key(&vm.index) {
+            self.begin(vm)?;
+        }
+        let excluded = !found::in_cgroups(vm.tgid, &self.cgroups);
+        let found = if excluded { Found::default() } else { Found::of(vm.tgid).context("/proc")? };
+        let mut places = BTreeSet::new();
+        if !found.taps.is_empty() || !found.macvtaps.is_empty() {
+            let there = device::netns(Some(vm.tgid))?.0;
+            places.extend(found.taps.into_iter().map(|h| (there, h, Kind::Tap)));
+            places.extend(found.macvtaps.into_iter().map(|h| (there, h, Kind::Macvtap)));
+        }
+        let here = device::netns(None)?.0;
+        if let Some(w) = self.vms.get(&vm.index).filter(|_| !excluded) {
+            places.extend(w.named.iter().map(|name| (here, Handle::Name(name.clone()), Kind::Named)));
+        }
+        self.unwatch(vm.index, |place, attached| !places.contains(place) || !attached.alive());
+        let errors: Vec<String> = places
+            .into_iter()
+            .filter_map(|place| self.watch_place(vm.index, Some(vm.tgid), place).err())
+            .map(|e| format!("{e:#}"))
+            .collect();
+        if let Some(w) = self.vms.get_mut(&vm.index) {
+            w.list_devices();
+            w.report.excluded = excluded;
+            w.report.unseen = found.unseen.into_iter().map(String::from).chain(errors.iter().cloned()).collect();
+        }
+        Ok(errors)
+    }
+
+    /// A VM that has not been seen yet: its monitor knows nothing.
+    fn begin(&mut self, vm: Vm) -> Result<()> {
+        let monitor = Monitor::new(&Config::default())?;
+        let mut value = [0, vm.generation].map(u32::to_ne_bytes).concat(); // the lock, the generation
+        value.extend(monitor.state().iter().flat_map(|w| w.to_ne_bytes()));
+        value.resize(value.len() + size_of::<Times>(), 0);
+        self.map("net_vms")?.update(&vm.index.to_ne_bytes(), &value, MapFlags::LOCK)?;
+        let watched = Watched {
+            generation: vm.generation,
+            tgid: vm.tgid,
+            ports: BTreeSet::new(),
+            named: BTreeSet::new(),
+            attached: BTreeMap::new(),
+            report: Report::default(),
+            told: BTreeSet::new(),
+        };
+        self.vms.insert(vm.index, watched);
+        Ok(())
+    }
+
+    fn forget(&mut self, index: u32) {
+        self.unwatch(index, |_, _| true);
+        self.vms.remove(&index);
+    }
+
+    /// Lets go of those of a VM's devices that `which` selects.
+    fn unwatch(&mut self, index: u32, which: impl Fn(&Place, &Attached) -> bool) {
+        let Some(w) = self.vms.get_mut(&index) else {
+            return;
+        };
+        let (gone, kept) = std::mem::take(&mut w.attached).into_iter().partition(|(p, a)| which(p, a));
+        w.attached = kept;
+        let watched = w.attached.is_empty();
+        let gone: BTreeMap<Place, Attached> = gone;
+        for attached in gone.values() {
+            // It may be gone by itself.
+            let _ = self.map("net_devices").and_then(|m| Ok(m.delete(&key_bytes(&attached.key))?));
+        }
+        if watched && !gone.is_empty() {
+            let _ = self.set_watched(index, 0);
+        }
+    }
+
+    fn watch_place(&mut self, index: u32, tgid: Option<u32>, place: Place) -> Result<()> {
+        let w = self.vms.get(&index).with_context(|| format!("no VM {index}"))?;
+        if w.attached.contains_key(&place) {
+            return Ok(());
+        }
+        let generation = w.generation;
+        let (_, handle, kind) = &place;
+        let (tgid, way) = match kind {
+            Kind::Tap => (tgid, Way::In),
+            Kind::Macvtap => (tgid, Way::Out),
+            Kind::Named => (None, way_of(handle)),
+        };
+        let program = self.program(if way == Way::In { "net_ingress" } else { "net_egress" })?;
+        let attached = device::attach(tgid, handle, way, program.as_fd())?;
+        for (other, w) in &self.vms {
+            if w.attached.values().any(|a| a.key == attached.key) {
+                bail!("{} is watched already, for VM {other}", attached.name);
+            }
+        }
+        let value = [index, generation, attached.link_layer, 0].map(u32::to_ne_bytes).concat();
+        self.map("net_devices")?.update(&key_bytes(&attached.key), &value, MapFlags::ANY)?;
+        self.set_watched(index, generation)?;
+        if let Some(w) = self.vms.get_mut(&index) {
+            w.attached.insert(place, attached);
+        }
+        Ok(())
+    }
+
+    fn set_watched(&self, index: u32, generation: u32) -> Result<()> {
+        Ok(self.map("net_watched")?.update(&index.to_ne_bytes(), &generation.to_ne_bytes(), MapFlags::ANY)?)
+    }
+
+    fn map(&self, name: &str) -> Result<Map<'_>> {
+        self.object.maps().find(|m| m.name() == name).with_context(|| format!("no map {name}"))
+    }
+
+    fn program(&self, name: &str) -> Result<ProgramMut<'_>> {
+        self.object.progs_mut().find(|p| p.name() == name).with_context(|| format!("no program {name}"))
+    }
+
+    /// Runs a program of kind syscall.
+    fn run(&self, name: &str, request: &mut [u8]) -> Result<i32> {
+        let context_in = (!request.is_empty()).then_some(request);
+        Ok(self.program(name)?.test_run(ProgramInput { context_in, ..ProgramInput::default() })?.return_value as i32)
+    }
+}
+
+impl Watched {
+    fn list_devices(&mut self) {
+        let device = |((_, _, kind), a): (&Place, &Attached)| Device { name: a.name.clone(), kind: *kind };
+        self.report.devices = self.attached.iter().map(device).collect();
+    }
+}
+
+/// Of a device that the user named: what a VM sends arrives at all but a macvtap.
+fn way_of(handle: &Handle) -> Way {
+    let macvtap = matches!(handle, Handle::Name(n) if std::fs::exists(format!("/sys/class/net/{n}/macvtap")).is_ok_and(|e| e));
+    if macvtap { Way::Out } else { Way::In }
+}
+
+fn key_bytes(key: &device::Key) -> Vec<u8> {
+    [&key.netns.to_ne_bytes()[..], &key.ifindex.to_ne_bytes(), &key.pad.to_ne_bytes()].concat()
+}

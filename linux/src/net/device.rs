@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A program on a network device, also on one in another network namespace.
+
+use super::found::Handle;
+use anyhow::{Context, Result, ensure};
+use libbpf_rs::libbpf_sys::{BPF_TCX_EGRESS, BPF_TCX_INGRESS, bpf_link_create};
+use libbpf_rs::query::{LinkInfo, LinkTypeInfo};
+use std::ffi::{CStr, CString};
+use std::fs::File;
+use std::io::Error;
+use std::net::UdpSocket;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::ptr;
+
+/// Which way a VM's packets pass its device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    In,
+    Out,
+}
+
+/// `struct device_key`: a device of this machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Key {
+    pub netns: u64,
+    pub ifindex: u32,
+    pub pad: u32,
+}
+
+/// `enum takt_link` of the monitor.
+const LINK_ETHER: u32 = 0;
+const LINK_RAW: u32 = 1;
+
+/// A program that sees a device's packets until this is dropped.
+pub struct Attached {
+    pub name: String,
+    pub key: Key,
+    /// What the device's packets begin with, `enum takt_link`.
+    pub link_layer: u32,
+    link: OwnedFd,
+}
+
+impl Attached {
+    /// Attaches `program` to the device in the present network namespace.
+    fn new(handle: &Handle, way: Way, program: BorrowedFd) -> Result<Self> {
+        let (name, ifindex) = resolve(handle)?;
+        let socket = UdpSocket::bind("0.0.0.0:0").or_else(|_| UdpSocket::bind("[::]:0")).context("socket")?;
+        let key = Key { netns: cookie(&socket)?, ifindex, pad: 0 };
+        let link_layer = link_layer(&socket, &name)?;
+        let kind = if way == Way::In { BPF_TCX_INGRESS } else { BPF_TCX_EGRESS };
+        // SAFETY: the descriptor is open; without options there is nothing else to read.
+        let fd = unsafe { bpf_link_create(program.as_raw_fd(), ifindex as i32, kind, ptr::null()) };
+        ensure!(fd >= 0, "{name}: cannot attach to the device: {}", Error::from_raw_os_error(-fd));
+        // SAFETY: the descriptor is new and ours.
+        let link = unsafe { OwnedFd::from_raw_fd(fd) };
+        Ok(Self { name, key, link_layer, link })
+    }
+
+    /// Whether the device is still there.
+    pub fn alive(&self) -> bool {
+        let info = LinkInfo::from_fd(self.link.as_fd());
+        info.is_ok_and(|i| matches!(i.info, LinkTypeInfo::Tcx(tcx) if tcx.ifindex == self.key.ifindex))
+    }
+}
+
+/// A network namespace; equal if it is the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Netns(u64, u64);
+
+/// That of process `tgid`, or of this thread.
+pub fn netns(tgid: Option<u32>) -> Result<(Netns, File)> {
+    let path = tgid.map_or("/proc/thread-self/ns/net".into(), |t| format!("/proc/{t}/ns/net"));
+    let file = File::open(&path).with_context(|| path.clone())?;
+    let meta = file.metadata().with_context(|| path)?;
+    Ok((Netns(meta.dev(), meta.ino()), file))
+}
+
+/// Attaches `program` to a device of process `tgid`'s network namespace, or of ours.
+pub fn attach(tgid: Option<u32>, handle: &Handle, way: Way, program: BorrowedFd) -> Result<Attached> {
+    let there = netns(tgid)?;
+    if netns(None)?.0 == there.0 {
+        return Attached::new(handle, way, program);
+    }
+    // A namespace is a thread's: one that ends afterwards goes there.
+    let go = || {
+        // SAFETY: a plain system call on an open descriptor.
+        let failed = unsafe { libc::setns(there.1.as_raw_fd(), libc::CLONE_NEWNET) };
+        ensure!(failed == 0, "cannot enter the VMM's network namespace: {}", Error::last_os_error());
+        Attached::new(handle, way, program)
+    };
+    std::thread::scope(|s| s.spawn(go).join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+fn resolve(handle: &Handle) -> Result<(String, u32)> {
+    match handle {
+        Handle::Name(name) => {
+            let c = CString::new(name.as_str()).with_context(|| format!("{name:?} is no device name"))?;
+            // SAFETY: a string that ends by 0.
+            let ifindex = unsafe { libc::if_nametoindex(c.as_ptr()) };
+            ensure!(ifindex != 0, "{name}: no such network device");
+            Ok((name.clone(), ifindex))
+        }
+        Handle::Index(ifindex) => {
+            let mut name = [0; libc::IF_NAMESIZE];
+            // SAFETY: the buffer has the size that the function demands.
+            let known = unsafe { libc::if_indextoname(*ifindex, name.as_mut_ptr()) };
+            ensure!(!known.is_null(), "/dev/tap{ifindex}: no such network device");
+            // SAFETY: the function has ended the string by 0.
+            let name = unsafe { CStr::from_ptr(name.as_ptr()) };
+            Ok((name.to_string_lossy().into_owned(), *ifindex))
+        }
+    }
+}
+
+/// The number of the namespace of a socket that BPF programs know it by.
+fn cookie(socket: &UdpSocket) -> Result<u64> {
+    let mut cookie = 0u64;
+    let mut size = size_of_val(&cookie) as libc::socklen_t;
+    // SAFETY: the value lives through the call and has the size that is given.
+    let failed = unsafe {
+        let value = (&raw mut cookie).cast();
+        libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_NETNS_COOKIE, value, &mut size)
+    };
+    ensure!(failed == 0, "cannot tell the network namespace: {}", Error::last_os_error());
+    Ok(cookie)
+}
+
+fn link_layer(socket: &UdpSocket, name: &str) -> Result<u32> {
+    // SAFETY: integers and arrays of them, for which zero is a value.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(name.as_bytes()).take(libc::IF_NAMESIZE - 1) {
+        *to = *from as libc::c_char;
+    }
+    // SAFETY: the request lives through the call and is what it expects.
+    let failed = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFHWADDR, &raw mut request) };
+    ensure!(failed == 0, "{name}: {}", Error::last_os_error());
+    // SAFETY: the call has filled this member.
+    match unsafe { request.ifr_ifru.ifru_hwaddr.sa_family } {
+        libc::ARPHRD_ETHER => Ok(LINK_ETHER),
+        libc::ARPHRD_NONE => Ok(LINK_RAW),
+        other => anyhow::bail!("{name}: link layer {other} is not known (Ethernet {}, none {})", 1, 0xfffe),
+    }
+}
