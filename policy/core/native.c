@@ -129,7 +129,7 @@ u32 takt_pool_cur(struct takt_pool *p, u32 cpu)
 	return cpu < TAKT_NCPU ? cpu_of(p, cpu)->cur : TAKT_NIL;
 }
 
-/* @out: rt, period, promotions, refusals, weight, cap; of a host VM the collector's view. */
+/* @out: rt, period, promotions, refusals, weight, cap, lease; of a host VM the collector's view. */
 int takt_pool_vm_stat(struct takt_pool *p, u32 vm, u64 *out)
 {
 	struct takt_vm *m = vm_of(p, vm);
@@ -143,6 +143,7 @@ int takt_pool_vm_stat(struct takt_pool *p, u32 vm, u64 *out)
 	out[3] = m->refusals;
 	out[4] = m->weight;
 	out[5] = m->cap;
+	out[6] = m->lease_end;
 	return 0;
 }
 

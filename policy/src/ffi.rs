@@ -19,6 +19,8 @@ pub struct Out {
 pub struct RawPool {
     pub out: Out,
     pub pool_timer: u64,
+    pub now: u64,
+    pub seq: u64,
 }
 
 #[repr(C)]

@@ -120,6 +120,8 @@ pub struct VmStat {
     pub refusals: u64,
     pub weight: u64,
     pub cap: u64,
+    /// When its type lapses, absolute ns; 0 = it is not real-time, [`crate::NEVER`] = not by itself.
+    pub lease_end: u64,
 }
 
 /// An index as an operation carries it; what does not fit is one that no array has.
@@ -348,6 +350,14 @@ impl Pool {
     /// Whether the last operation changed the pool's timer.
     pub fn pool_armed(&self) -> bool {
         self.out().pool_armed != 0
+    }
+    /// Operations since it was made, or since its last epoch, which is the first.
+    pub fn operations(&self) -> u64 {
+        self.head().seq
+    }
+    /// Time of the last operation, ns.
+    pub fn now(&self) -> u64 {
+        self.head().now
     }
     /// When the policy wants `timer_pool`, absolute ns.
     pub fn pool_timer(&self) -> u64 {
