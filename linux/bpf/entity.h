@@ -29,6 +29,15 @@ static __always_inline void make_blocked(struct host *h, struct log *l, struct o
 	if (vcpu_state(h, v) == TAKT_QUEUED || vcpu_state(h, v) == TAKT_PARKED)
 		DO_VCPU(BLOCK, takt_block, v);
 	host_vcpu(h, v)->in_dsq = 0;
+	if (is_host(v))
+		h->host_idle |= mask_bit(v);
+}
+
+/* It goes back to the queue. */
+static __always_inline void put_queued(struct host *h, struct log *l, struct out *out, u32 v, u64 now)
+{
+	host_vcpu(h, v)->queued_at = now;
+	DO(PUT, takt_put(p, v, 1, TAKT_NEVER, now), .vcpu = v, .arg = { 1, TAKT_NEVER });
 }
 
 /* Its thread is about to be in its queue: woken, taken off, or returned without having run. */
@@ -44,8 +53,7 @@ __attribute__((noinline)) int h_enqueue(u32 v, struct out *out)
 		hv->source = TAKT_SRC_OTHER;
 		DO(WAKE, takt_wake(p, v, source, now), .vcpu = v, .arg = { source });
 	} else if (state == TAKT_PUT_PENDING) {
-		hv->queued_at = now;
-		DO(PUT, takt_put(p, v, 1, TAKT_NEVER, now), .vcpu = v, .arg = { 1, TAKT_NEVER });
+		put_queued(h, l, out, v, now);
 	} else if (state == TAKT_PICKED) {
 		DO_VCPU(REFUSED, takt_refused, v);
 	}
@@ -59,6 +67,26 @@ __attribute__((noinline)) int h_block(u32 v, struct out *out)
 {
 	ENTER(-1);
 	make_blocked(h, l, out, v, now);
+	LEAVE();
+	return 0;
+}
+
+/* It was picked and cannot run just now. */
+__attribute__((noinline)) int h_refused(u32 v, struct out *out)
+{
+	ENTER(-1);
+	if (vcpu_state(h, v) == TAKT_PICKED)
+		DO_VCPU(REFUSED, takt_refused, v);
+	LEAVE();
+	return 0;
+}
+
+/* A decision took it off, but its thread is still there: queued, so that the next decision may pick it again. */
+__attribute__((noinline)) int h_put_again(u32 v, struct out *out)
+{
+	ENTER(-1);
+	if (v != TAKT_NIL && vcpu_state(h, v) == TAKT_PUT_PENDING)
+		put_queued(h, l, out, v, now);
 	LEAVE();
 	return 0;
 }
@@ -85,25 +113,49 @@ __attribute__((noinline)) int h_affinity(u32 v, u64 cpus, struct out *out)
 	return 0;
 }
 
-/* A VM slot for @kvm and @tgid: its own if it has one, else a free one; TAKT_NIL if all are taken. Lock held. */
-static __always_inline u32 find_vm(struct host *h, u64 kvm, u32 tgid, bool *fresh)
+/* The VM of @kvm and @tgid if there is one, else a free slot; TAKT_NIL if all are taken. Lock held. */
+static __always_inline u32 find_vm(struct host *h, u64 kvm, u32 tgid)
 {
 	struct takt_pool *p = &h->pool;
 	u32 i, free = TAKT_NIL;
 
-	*fresh = false;
 	TAKT_LOOP(p, i, TAKT_NVM) {
 		u32 vm = takt_fresh(p, i);
 
 		if (vm == HOST_VM)
 			continue;
 		if (!vm_of(p, vm)->used)
-			free = free == TAKT_NIL ? vm : free;
+			free = vm;
 		else if (host_vm(h, vm)->kvm == kvm && host_vm(h, vm)->tgid == tgid)
 			return vm;
 	}
-	*fresh = free != TAKT_NIL;
 	return free;
+}
+
+/* The VM of @kvm and @tgid, added if it is new; TAKT_NIL if the table is full. */
+__attribute__((noinline)) u32 h_vm_add(u64 kvm, u32 tgid, struct out *out)
+{
+	ENTER(TAKT_NIL);
+	u32 vm = find_vm(h, kvm, tgid);
+
+	if (vm == TAKT_NIL) {
+		h->count.overflow++;
+	} else if (!vm_of(&h->pool, vm)->used) {
+		struct host_vm *hm = host_vm(h, vm);
+
+		h->cfg_gen++;
+		h->vm_gen++;
+		DO(VM_ADD, takt_vm_add(p, vm, TAKT_GUEST, HOST_WEIGHT, now), .vm = vm,
+		   .arg = { TAKT_GUEST, HOST_WEIGHT });
+		hm->kvm = kvm;
+		hm->tgid = tgid;
+		hm->gen++;
+		hm->rt_at = hm->gone_at = 0;
+		hm->rule = 0;
+		keep_floor(h, l, out, guest_weight(h), now);
+	}
+	LEAVE();
+	return vm;
 }
 
 static __always_inline u32 free_vcpu(struct host *h)
@@ -124,78 +176,46 @@ static __always_inline u32 free_vcpu(struct host *h)
 
 /* What a new VCPU is made of. */
 struct newcomer {
-	u64 kvm;			/* 0: an I/O thread of VM @vm */
 	u64 cpus;
-	u32 vm, tgid, pid, id, cpu;
-	u32 was;			/* VCPU index of the same thread as an I/O thread, or TAKT_NIL */
-	u32 fresh;			/* out: the VM is new, in slot @vm */
-	u32 gen;			/* out: of the slot */
+	u32 vm, kind, pid, id, cpu, pad;
 };
 
-/*
- * A thread becomes a VCPU of its VM (or an I/O thread of it); returns its index, TAKT_NIL if the tables are full: then
- * it stays a host thread.
- */
+/* A thread becomes a VCPU of its VM, or an I/O thread; returns its index, TAKT_NIL if there is no room or no such VM. */
 __attribute__((noinline)) u32 h_vcpu_add(struct newcomer *n, struct out *out)
 {
 	if (!n)
 		return TAKT_NIL;
 	ENTER(TAKT_NIL);
 	struct takt_mask mask = { { n->cpus } };
-	u32 vm = n->vm, v, cpu = n->cpu & (TAKT_NCPU - 1), kind = n->kvm ? TAKT_GUEST : TAKT_IO;
-	struct host_vcpu *hv;
-	bool fresh = false;
+	u32 v = free_vcpu(h), vm = n->vm, kind = n->kind, cpu = n->cpu & (TAKT_NCPU - 1);
+	struct host_vcpu *hv = host_vcpu(h, v);
 
-	if (n->kvm)
-		vm = find_vm(h, n->kvm, n->tgid, &fresh);
-	v = n->was;
-	if (v == TAKT_NIL)
-		v = free_vcpu(h);
-	if (vm == TAKT_NIL || v == TAKT_NIL || !h->pool.nr_cpu) {
+	if (!cpu_online(&h->pool, cpu))
+		cpu = mask_next(&h->pool.online, cpu) & (TAKT_NCPU - 1);
+	if (v == TAKT_NIL || DO(VCPU_ADD, takt_vcpu_add(p, v, vm | cpu << 16, kind, now), .vcpu = v, .vm = vm, .cpu = cpu,
+				.arg = { kind })) {
 		h->count.overflow++;
 		LEAVE();
 		return TAKT_NIL;
 	}
 	h->cfg_gen++;
-	if (n->was != TAKT_NIL) {
-		make_blocked(h, l, out, v, now);
-		DO_VCPU(VCPU_REMOVE, takt_vcpu_remove, v);
-	}
-	if (fresh) {
-		DO(VM_ADD, takt_vm_add(p, vm, TAKT_GUEST, HOST_WEIGHT, now), .vm = vm,
-		   .arg = { TAKT_GUEST, HOST_WEIGHT });
-		host_vm(h, vm)->kvm = n->kvm;
-		host_vm(h, vm)->tgid = n->tgid;
-		host_vm(h, vm)->gen++;
-		host_vm(h, vm)->rt_at = host_vm(h, vm)->gone_at = 0;
-		host_vm(h, vm)->rule = 0;
-		h->vm_gen++;
-		keep_floor(h, l, out, guest_weight(h), now);
-	}
-	if (!cpu_online(&h->pool, cpu))
-		cpu = mask_next(&h->pool.online, cpu) & (TAKT_NCPU - 1);
-	DO(VCPU_ADD, takt_vcpu_add(p, v, vm | cpu << 16, kind, now), .vcpu = v, .vm = vm, .cpu = cpu, .arg = { kind });
 	if (n->cpus != ~0ULL)
 		DO(SET_AFFINITY, takt_set_affinity(p, v, TAKT_HARD, &mask, now), .vcpu = v, .arg = { TAKT_HARD, n->cpus });
-	hv = host_vcpu(h, v);
 	hv->pid = n->pid;
 	hv->id = n->id;
 	hv->source = hv->misses = hv->in_dsq = 0;
-	n->vm = vm;
-	n->fresh = fresh;
-	n->gen = host_vm(h, vm)->gen;
+	hv->queued_at = 0;
 	LEAVE();
 	return v;
 }
 
-/* The thread of VCPU @v is gone; with the last one goes its VM. Returns the VM if it went, else TAKT_NIL. */
+/* The thread of the blocked VCPU @v is gone; with the last one goes its VM. Returns the VM if it went, else TAKT_NIL. */
 __attribute__((noinline)) u32 h_vcpu_remove(u32 v, struct out *out)
 {
 	ENTER(TAKT_NIL);
 	u32 vm = vcpu_of(&h->pool, v)->vm, gone = TAKT_NIL;
 
 	h->cfg_gen++;
-	make_blocked(h, l, out, v, now);
 	DO_VCPU(VCPU_REMOVE, takt_vcpu_remove, v);
 	if (vm != HOST_VM && vm_of(&h->pool, vm)->used && !vm_of(&h->pool, vm)->nr) {
 		DO(VM_REMOVE, takt_vm_remove(p, vm, now), .vm = vm);

@@ -37,7 +37,7 @@ __attribute__((noinline)) int h_setup(struct request *r, struct out *out)
 	DO(VCPU_ADD, takt_vcpu_add(p, cpu, HOST_VM | cpu << 16, TAKT_HOST, now), .vcpu = cpu, .vm = HOST_VM, .cpu = cpu,
 	   .arg = { TAKT_HOST });
 	DO(SET_AFFINITY, takt_set_affinity(p, cpu, TAKT_HARD, &own, now), .vcpu = cpu, .arg = { TAKT_HARD, own.w[0] });
-	host_blocked(h, cpu);
+	h->host_idle |= mask_bit(cpu);
 	LEAVE();
 	return 0;
 }

@@ -56,39 +56,38 @@ struct kvm_lapic_irq {
 
 #define IRR 0x200			/* in the APIC's register page: 32 vectors every 16 bytes */
 
-/* Where a thread has been seen as VCPU: set by KVM_RUN, and so that one load tells a known one. */
-static __always_inline u32 vcpu_of_thread(struct task_struct *p, struct kvm_vcpu *vcpu, struct task_ctx *t)
+/* Thread @p runs @vcpu: from now on it is that VCPU of its VM. */
+static __always_inline void becomes_vcpu(struct host *h, struct task_struct *p, struct kvm_vcpu *vcpu, struct task_ctx *t)
 {
-	struct host *h = the_host();
-	struct newcomer n = {};
+	struct newcomer n = { .kind = TAKT_GUEST };
 	struct out out = {};
-	u32 v, vm;
+	u32 v, vm, tgid = BPF_CORE_READ(p, tgid), gen = h->vm_gen;
 	u64 key = (u64)vcpu;
 
-	if (!h)
-		return TAKT_NIL;
-	n.kvm = (u64)BPF_CORE_READ(vcpu, kvm);
-	n.id = BPF_CORE_READ(vcpu, vcpu_id);
-	n.tgid = BPF_CORE_READ(p, tgid);
-	n.pid = BPF_CORE_READ(p, pid);
-	n.cpus = BPF_CORE_READ(p, cpus_ptr, bits[0]);
-	n.cpu = bpf_get_smp_processor_id();
-	n.was = t->v;
-	v = h_vcpu_add(&n, &out);
-	if (v != TAKT_NIL) {
-		t->v = v;
-		t->kvm = n.kvm;
-		vm = n.vm;
-		bpf_map_update_elem(&vcpus, &key, &v, BPF_ANY);
-		if (n.fresh) {
-			bpf_map_update_elem(&tgids, &n.tgid, &vm, BPF_ANY);
-			notify(h, NOTICE_VM, vm, n.tgid);
+	t->kvm = (u64)BPF_CORE_READ(vcpu, kvm);
+	vm = h_vm_add(t->kvm, tgid, &out);
+	if (vm != TAKT_NIL) {
+		if (t->v != TAKT_NIL) {
+			/* It was taken for an I/O thread before. */
+			h_block(t->v, &out);
+			h_vcpu_remove(t->v, &out);
+			t->v = TAKT_NIL;
 		}
-	} else {
-		t->kvm = n.kvm;		/* no room: do not ask again */
+		n.vm = vm;
+		n.id = BPF_CORE_READ(vcpu, vcpu_id);
+		n.pid = BPF_CORE_READ(p, pid);
+		n.cpus = BPF_CORE_READ(p, cpus_ptr, bits[0]);
+		n.cpu = bpf_get_smp_processor_id();
+		v = h_vcpu_add(&n, &out);
+		if (v != TAKT_NIL) {
+			t->v = v;
+			bpf_map_update_elem(&vcpus, &key, &v, BPF_ANY);
+			bpf_map_update_elem(&tgids, &tgid, &vm, BPF_ANY);
+			if (gen != h->vm_gen)
+				notify(h, NOTICE_VM, vm, tgid);
+		}
 	}
 	act(h, &out);
-	return v;
 }
 
 SEC("fentry/kvm_arch_vcpu_ioctl_run")
@@ -101,7 +100,7 @@ int BPF_PROG(takt_kvm_run, struct kvm_vcpu *vcpu)
 
 	if (!t || !h || t->kvm)
 		return 0;
-	vcpu_of_thread(p, vcpu, t);
+	becomes_vcpu(h, p, vcpu, t);
 	/* It runs as a host thread still: back to its own queue soon. */
 	scx_bpf_kick_cpu(cpu, VALUE(scx_kick_flags, SCX_KICK_PREEMPT));
 	return 0;
@@ -204,6 +203,7 @@ SEC("iter/task_file")
 int takt_kvm_running(struct bpf_iter__task_file *ctx)
 {
 	struct file *file = ctx->file;
+	struct host *h = the_host();
 	struct kvm_vcpu *vcpu;
 	struct task_struct *p;
 	struct task_ctx *t;
@@ -222,7 +222,7 @@ int takt_kvm_running(struct bpf_iter__task_file *ctx)
 		return 0;
 	t = bpf_task_storage_get(&tasks, p, NULL, 0);
 	if (t && !t->kvm)
-		vcpu_of_thread(p, vcpu, t);
+		becomes_vcpu(h, p, vcpu, t);
 	bpf_task_release(p);
 	return 0;
 }

@@ -57,11 +57,10 @@ static __always_inline u32 entity_of(struct host *h, struct task_struct *p, stru
 	if (!vm)
 		return TAKT_NIL;
 	n.vm = *vm;
-	n.tgid = tgid;
+	n.kind = TAKT_IO;
 	n.pid = p->pid;
 	n.cpus = cpus_of(p);
 	n.cpu = scx_bpf_task_cpu(p);
-	n.was = TAKT_NIL;
 	t->v = h_vcpu_add(&n, out);
 	return t->v;
 }
@@ -145,53 +144,52 @@ void BPF_PROG(takt_dispatch, s32 cpu, struct task_struct *prev)
 	struct host *h = the_host();
 	struct task_ctx *t = NULL;
 	struct out out = {};
-	struct former f = { .v = TAKT_NIL };
-	bool looked = false;
-	u32 i;
+	bool host = false, looked = false;	/* @prev runs for the host entity, and may go on */
+	u32 i, v = TAKT_NIL;			/* its VCPU, likewise */
 
 	if (!h)
 		return;
 	if (prev && still_runnable(prev)) {
 		t = ctx_of(prev);
 		if (t && !host_cpu(h, cpu)->outside) {
-			f.host = t->v == TAKT_NIL;
-			f.v = t->v;
+			v = t->v;
+			host = v == TAKT_NIL;
 		}
 	}
 	if (goes_on(h, cpu)) {
 		if (serve_host(h, cpu))
 			return;
-		if (prev && f.host) {
+		if (prev && host) {
 			prev->scx.slice = HOST_SLICE;
 			return;
 		}
 	}
 	TAKT_LOOP(&h->pool, i, 4) {
-		u32 next = h_schedule(cpu, &f, &out);
+		u32 next;
 
+		unstick(h, cpu, host, &out);
+		next = h_schedule(cpu, &out);
 		if (next == TAKT_NIL) {
-			if (looked || !h_host_left(cpu, f.host, &out))
+			if (looked || !h_host_left(cpu, host, &out))
 				break;
 			looked = true;
-		} else if (is_host(next)) {
-			if (serve_host(h, cpu))
-				break;
-			if (prev && f.host) {
-				prev->scx.slice = HOST_SLICE;
-				h_keeps(next, &out);
-				break;
-			}
-			h_no_thread(next, &f, &out);
-		} else {
-			if (prev && next == f.v) {
-				prev->scx.slice = GUARD_SLICE;
-				h_keeps(next, &out);
-				break;
-			}
-			if (scx_bpf_dsq_move_to_local(DSQ_VCPU + next))
-				break;
-			h_refused(next, &f, &out);
+			continue;
 		}
+		if (is_host(next) && serve_host(h, cpu))
+			break;
+		if (prev && (is_host(next) ? host : next == v)) {
+			/* The same thread goes on. */
+			prev->scx.slice = is_host(next) ? HOST_SLICE : GUARD_SLICE;
+			h_keeps(next, &out);
+			break;
+		}
+		if (!is_host(next) && scx_bpf_dsq_move_to_local(DSQ_VCPU + next))
+			break;
+		if (is_host(next) || missing(h, next))
+			h_block(next, &out);
+		else
+			h_refused(next, &out);
+		h_put_again(v, &out);
 	}
 	act(h, &out);
 }
@@ -211,8 +209,12 @@ void BPF_PROG(takt_running, struct task_struct *p)
 	v = t->v == TAKT_NIL ? cpu : t->v;
 	not_waiting(h, t);
 	t->from = bpf_ktime_get_ns();
-	if (h_running(cpu, v, beside, &out) && !beside)
-		p->scx.slice = SHORT_SLICE;	/* it runs without having been picked: back to its queue soon */
+	if (h_running(cpu, v, beside, &out) && !beside) {
+		/* It runs without having been picked: back to its queue soon. */
+		if (t->v != TAKT_NIL)
+			h_block(t->v, &out);
+		p->scx.slice = SHORT_SLICE;
+	}
 	if (t->v == TAKT_NIL && (s64)(t->vtime - h->vtime) > 0)
 		h->vtime = t->vtime;
 	act(h, &out);
@@ -288,6 +290,7 @@ void BPF_PROG(takt_exit_task, struct task_struct *p, struct scx_exit_task_args *
 
 	if (!h || !t || t->v == TAKT_NIL)
 		return;
+	h_block(t->v, &out);
 	gone = h_vcpu_remove(t->v, &out);
 	t->v = TAKT_NIL;
 	if (gone != TAKT_NIL) {

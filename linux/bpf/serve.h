@@ -9,12 +9,6 @@
 #define ALLOWANCE_SHARE 4		/* … and a quarter of the PCPU for long */
 #define MISSES_MAX 64u			/* refusals in a row: its thread is not where it was said to be */
 
-/* The thread that a decision finds on its PCPU, if it is still runnable. */
-struct former {
-	u32 v;				/* its VCPU; TAKT_NIL: none of the pool's */
-	u32 host;			/* it runs for the host entity */
-};
-
 /* Performs what was asked for. For programs that may kick. */
 static __always_inline void act(struct host *h, struct out *out)
 {
@@ -44,11 +38,6 @@ static __always_inline bool host_left(struct host *h, u32 cpu, bool one)
 	return one || *(volatile u32 *)&h->threads || *(volatile u32 *)&host_cpu(h, cpu)->pinned;
 }
 
-static __always_inline void host_blocked(struct host *h, u32 v)
-{
-	h->host_idle |= mask_bit(v);
-}
-
 /* The PCPU is the pool's again. */
 static __always_inline void give_back(struct host *h, struct log *l, struct out *out, u32 cpu, u64 now)
 {
@@ -56,23 +45,30 @@ static __always_inline void give_back(struct host *h, struct log *l, struct out 
 		DO(CPU_BACK, takt_cpu_back(p, cpu, now), .cpu = cpu);
 }
 
-/* The thread that a decision took off but which is still there: queued, so that the next one may pick it again. */
-static __always_inline void put_again(struct host *h, struct log *l, struct out *out, u32 v, u64 now)
+/*
+ * What holds @cpu may not be able to go on: the thread of a picked VCPU left the PCPU's queue before it could run, or
+ * the host entity has no thread left.
+ */
+static __always_inline void unstick(struct host *h, u32 cpu, bool one, struct out *out)
 {
-	if (v == TAKT_NIL || vcpu_state(h, v) != TAKT_PUT_PENDING)
+	u32 cur = *(volatile u16 *)&cpu_of(&h->pool, cpu)->cur;
+	bool picked, waits;
+
+	if (cur == TAKT_NIL)
 		return;
-	host_vcpu(h, v)->queued_at = now;
-	DO(PUT, takt_put(p, v, 1, TAKT_NEVER, now), .vcpu = v, .arg = { 1, TAKT_NEVER });
+	picked = vcpu_state(h, cur) == TAKT_PICKED;
+	waits = is_host(cur) ? host_left(h, cpu, one) : host_vcpu(h, cur)->in_dsq;
+	if (picked && waits)
+		h_refused(cur, out);
+	else if (picked || (is_host(cur) && !waits))
+		h_block(cur, out);
 }
 
 /* The policy's choice for @cpu: a VCPU, or TAKT_NIL. */
-__attribute__((noinline)) u32 h_schedule(u32 cpu, struct former *f, struct out *out)
+__attribute__((noinline)) u32 h_schedule(u32 cpu, struct out *out)
 {
-	if (!f)
-		return TAKT_NIL;
 	ENTER(TAKT_NIL);
 	struct host_cpu *hc = host_cpu(h, cpu);
-	bool left = host_left(h, cpu, f->host);
 	u32 cur, next;
 	u64 slice;
 
@@ -84,24 +80,11 @@ __attribute__((noinline)) u32 h_schedule(u32 cpu, struct former *f, struct out *
 	hc->resched = 0;
 	give_back(h, l, out, cpu, now);
 	cur = cpu_of(&h->pool, cpu)->cur;
-	if (cur != TAKT_NIL && vcpu_state(h, cur) == TAKT_PICKED) {
-		/* Its thread left the PCPU's queue before it could run. */
-		DO_VCPU(REFUSED, takt_refused, cur);
-		if (is_host(cur) ? !left : !host_vcpu(h, cur)->in_dsq)
-			make_blocked(h, l, out, cur, now);
-		if (vcpu_state(h, cur) == TAKT_BLOCKED && is_host(cur))
-			host_blocked(h, cur);
-		cur = TAKT_NIL;
-	} else if (cur != TAKT_NIL && is_host(cur) && !left) {
-		make_blocked(h, l, out, cur, now);
-		host_blocked(h, cur);
-		cur = TAKT_NIL;
-	}
 	DO(SCHEDULE, takt_schedule(p, cpu, 0, now), .cpu = cpu);
 	next = h->pool.out.next;
 	slice = h->pool.out.slice;
 	if (cur != TAKT_NIL && cur != next && (is_host(cur) || host_vcpu(h, cur)->in_dsq))
-		put_again(h, l, out, cur, now);
+		put_queued(h, l, out, cur, now);
 	out->kick &= ~mask_bit(cpu);
 	hc->slice_end = next == TAKT_NIL || slice == TAKT_NEVER ? TAKT_NEVER : now + slice;
 	if (hc->slice_end != TAKT_NEVER)
@@ -110,39 +93,17 @@ __attribute__((noinline)) u32 h_schedule(u32 cpu, struct former *f, struct out *
 	return next;
 }
 
-/* The host entity of @cpu has no thread to run; @f may be picked again. */
-__attribute__((noinline)) int h_no_thread(u32 v, struct former *f, struct out *out)
+/* The thread of the picked VCPU @v may not run here (yet). True if that was so too often: it is told again when queued. */
+static __always_inline bool missing(struct host *h, u32 v)
 {
-	if (!f)
-		return -1;
-	ENTER(-1);
-	make_blocked(h, l, out, v, now);
-	host_blocked(h, v);
-	put_again(h, l, out, f->v, now);
-	LEAVE();
-	return 0;
-}
-
-/* The thread of VCPU @v may not run here (yet); @f may be picked again. */
-__attribute__((noinline)) int h_refused(u32 v, struct former *f, struct out *out)
-{
-	if (!f)
-		return -1;
-	ENTER(-1);
 	struct host_vcpu *hv = host_vcpu(h, v);
 
 	h->count.refused++;
 	hv->refused++;
-	if (vcpu_state(h, v) == TAKT_PICKED && ++hv->misses < MISSES_MAX) {
-		DO_VCPU(REFUSED, takt_refused, v);
-	} else {
-		/* It is told again when it is queued again. */
-		h->count.lost++;
-		make_blocked(h, l, out, v, now);
-	}
-	put_again(h, l, out, f->v, now);
-	LEAVE();
-	return 0;
+	if (vcpu_state(h, v) == TAKT_PICKED && ++hv->misses < MISSES_MAX)
+		return false;
+	h->count.lost++;
+	return true;
 }
 
 /* The thread on @cpu simply runs on, as what was picked. */
@@ -256,8 +217,6 @@ __attribute__((noinline)) int h_running(u32 cpu, u32 v, u32 beside, struct out *
 		LEAVE();
 		return 0;
 	}
-	if (!is_host(v))
-		make_blocked(h, l, out, v, now);
 	hc->outside = 1;
 	if (cpu_online(&h->pool, cpu) && !cpu_of(&h->pool, cpu)->taken)
 		DO(CPU_TAKEN, takt_cpu_taken(p, cpu, now), .cpu = cpu);
@@ -345,7 +304,6 @@ __attribute__((noinline)) int h_cpu_offline(u32 cpu, struct out *out)
 	if (cur != TAKT_NIL)
 		make_blocked(h, l, out, cur, now);
 	make_blocked(h, l, out, own, now);
-	host_blocked(h, own);
 	host_cpu(h, cpu)->slice_end = TAKT_NEVER;
 	DO(CPU_REMOVE, takt_cpu_remove(p, cpu, now), .cpu = cpu);
 	LEAVE();

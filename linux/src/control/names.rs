@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a VM is called: as its VMM was told on its command line.
+
+/// Most characters of a name.
+const LONGEST: usize = 64;
+
+/// The name of the VM that process `tgid` runs, `taken` telling names that others have.
+pub fn name_of(tgid: u32, taken: impl Fn(&str) -> bool) -> String {
+    let read = |file: &str| std::fs::read(format!("/proc/{tgid}/{file}")).unwrap_or_default();
+    let comm = String::from_utf8_lossy(&read("comm")).trim().to_owned();
+    unique(name(&read("cmdline"), &comm, tgid), tgid, taken)
+}
+
+fn unique(name: String, tgid: u32, taken: impl Fn(&str) -> bool) -> String {
+    if taken(&name) { format!("{name}-{tgid}") } else { name }
+}
+
+/// By command line (arguments that end by 0): QEMU and libvirt `-name`, Firecracker and its jailer `--id`, Cloud
+/// Hypervisor `--api-socket`; else the program and its process.
+fn name(cmdline: &[u8], comm: &str, tgid: u32) -> String {
+    let line = String::from_utf8_lossy(cmdline);
+    let arguments: Vec<&str> = line.split('\0').collect();
+    let option = |names: &[&str]| {
+        arguments.iter().enumerate().skip(1).find_map(|(i, a)| {
+            let (key, value) = a.split_once('=').map_or((*a, None), |(k, v)| (k, Some(v)));
+            names.contains(&key).then(|| value.or(arguments.get(i + 1).copied())).flatten()
+        })
+    };
+    let found = option(&["-name", "--name"]).and_then(of_qemu);
+    let found = found.or_else(|| option(&["--id", "-id"]).map(str::to_owned));
+    let found = found.or_else(|| option(&["--api-socket"]).and_then(of_socket));
+    let program = if comm.is_empty() { "vm" } else { comm };
+    found.and_then(|n| clean(&n)).unwrap_or_else(|| format!("{}-{tgid}", clean(program).unwrap_or_default()))
+}
+
+/// `guest=web,debug-threads=on` or `web,process=x`; a comma of the name itself is doubled.
+fn of_qemu(value: &str) -> Option<String> {
+    let value = value.replace(",,", "\0");
+    let mut parts = value.split(',');
+    let named = parts.clone().find_map(|p| p.strip_prefix("guest="));
+    let first = parts.next().filter(|p| !p.contains('='));
+    named.or(first).map(|n| n.replace('\0', ","))
+}
+
+/// `/run/web.sock` or `path=/run/web.sock`.
+fn of_socket(value: &str) -> Option<String> {
+    let path = value.strip_prefix("path=").unwrap_or(value);
+    if path.starts_with("fd=") {
+        return None;
+    }
+    Some(std::path::Path::new(path).file_stem()?.to_string_lossy().into_owned())
+}
+
+/// A name that a line of output and a command line can take; `None` if nothing is left of it.
+fn clean(name: &str) -> Option<String> {
+    let allowed = |c: char| if c.is_control() || c.is_whitespace() { '_' } else { c };
+    let name: String = name.trim().chars().take(LONGEST).map(allowed).collect();
+    (!name.is_empty()).then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn command_lines() {
+        for (arguments, want) in [
+            (&["qemu-system-x86_64", "-name", "guest=web,debug-threads=on", "-S"][..], "web"),
+            (&["qemu", "-name", "debug-threads=on,guest=web"], "web"),
+            (&["qemu", "-name", "web,process=kvm-web"], "web"),
+            (&["qemu", "-name", "a,,b"], "a,b"),
+            (&["kvm", "-id", "100", "-name", "pve,debug-threads=on"], "pve"),
+            (&["kvm", "-id", "100"], "100"),
+            (&["vmm", "--name", "foo"], "foo"),
+            (&["vmm", "--name=foo"], "foo"),
+            (&["firecracker", "--id", "fc-1", "--api-sock", "/run/fc.sock"], "fc-1"),
+            (&["jailer", "--id=fc-2"], "fc-2"),
+            (&["cloud-hypervisor", "--api-socket", "/run/ch/web.sock"], "web"),
+            (&["cloud-hypervisor", "--api-socket=path=/run/web"], "web"),
+            (&["cloud-hypervisor", "--api-socket", "fd=3"], "comm-7"),
+            (&["qemu", "-name", "debug-threads=on"], "comm-7"),
+            (&["vmm", "--name"], "comm-7"),
+            (&["--name", "x"], "comm-7"),
+            (&["vmm", "--name", "a b\u{1b}c"], "a_b_c"),
+            (&[], "comm-7"),
+        ] {
+            let line: String = arguments.iter().map(|a| format!("{a}\0")).collect();
+            assert_eq!(name(line.as_bytes(), "comm", 7), want, "{arguments:?}");
+        }
+        assert_eq!(name(b"", "", 7), "vm-7");
+    }
+
+    #[test]
+    fn clashes_are_told_apart() {
+        assert_eq!(unique("web".into(), 7, |n| n == "web"), "web-7");
+        assert_eq!(unique("web".into(), 7, |_| false), "web");
+    }
+}

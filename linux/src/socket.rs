@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The control socket of a running Takt: one JSON object a line each way, for root only.
+//!
+//! A thread a client reads requests and hands them to the owner of the scheduler, which answers between two looks at its
+//! host: a client that hangs keeps nobody else waiting.
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// Where it is unless one says otherwise.
+pub const PATH: &str = "/run/takt.sock";
+/// Longest request, bytes.
+const REQUEST: u64 = 64 << 10;
+/// Clients at a time.
+const CLIENTS: usize = 16;
+/// How long a client may take to write a request or to read an answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How often a client that waits for its answer is looked after.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// What a client may ask for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "lowercase", deny_unknown_fields)]
+pub enum Request {
+    Status {},
+    /// Without `vm`: parameters of the policy.
+    Set {
+        #[serde(default)]
+        vm: Option<String>,
+        values: Vec<String>,
+    },
+    /// Ends after so long or so much, or when the client closes its half of the connection.
+    Record {
+        file: PathBuf,
+        #[serde(default)]
+        duration_ms: Option<u64>,
+        #[serde(default)]
+        operations: Option<u64>,
+    },
+}
+
+/// A request with the way back.
+pub struct Asked {
+    pub request: Request,
+    answer: mpsc::Sender<Result<Value>>,
+    /// The client has said that it has enough, or has gone.
+    pub enough: Arc<AtomicBool>,
+}
+
+impl Asked {
+    /// Answers; a client that has gone does not hear it.
+    pub fn answer(self, answer: Result<Value>) {
+        let _ = self.answer.send(answer);
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Answer {
+    Ok(Value),
+    Error(String),
+}
+
+/// The socket while it is there; dropping it takes it away.
+pub struct Socket {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+impl Socket {
+    /// Takes `path`. One that nobody serves any more is replaced.
+    ///
+    /// # Errors
+    /// Another Takt serves it, or it cannot be made.
+    pub fn bind(path: &Path) -> Result<Self> {
+        let what = || format!("control socket {}", path.display());
+        if let Ok(there) = path.symlink_metadata() {
+            ensure!(there.file_type().is_socket(), "{}: is there already and no socket", what());
+            ensure!(UnixStream::connect(path).is_err(), "{}: another Takt runs", what());
+            std::fs::remove_file(path).with_context(what)?;
+        }
+        let listener = UnixListener::bind(path).with_context(what)?;
+        let socket = Self { listener, path: path.to_owned() };
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).with_context(what)?;
+        Ok(socket)
+    }
+
+    /// Hands what clients ask to `hand`, from threads of its own.
+    ///
+    /// # Errors
+    /// The listener cannot be shared.
+    pub fn serve(&self, hand: impl Fn(Asked) -> bool + Send + Sync + 'static) -> Result<()> {
+        let listener = self.listener.try_clone().context("control socket")?;
+        let (hand, clients) = (Arc::new(hand), Arc::new(AtomicUsize::new(0)));
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let Ok(stream) = stream else {
+                    std::thread::sleep(LOOK); // out of descriptors, perhaps
+                    continue;
+                };
+                let (hand, clients) = (hand.clone(), clients.clone());
+                if clients.fetch_add(1, Ordering::Relaxed) >= CLIENTS {
+                    clients.fetch_sub(1, Ordering::Relaxed);
+                    tell(&stream, &Answer::Error(format!("{CLIENTS} clients are served already")));
+                    continue;
+                }
+                std::thread::spawn(move || {
+                    serve_one(&stream, &*hand);
+                    clients.fetch_sub(1, Ordering::Relaxed);
+                });
+            }
+        });
+        Ok(())
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+fn serve_one(stream: &UnixStream, hand: &dyn Fn(Asked) -> bool) {
+    if let Err(e) = allowed(stream) {
+        return tell(stream, &Answer::Error(format!("{e:#}")));
+    }
+    let _ = stream.set_read_timeout(Some(PATIENCE)).and_then(|()| stream.set_write_timeout(Some(PATIENCE)));
+    let mut input = BufReader::new(stream);
+    loop {
+        let request = match read_line(&mut input) {
+            Ok(None) => return,
+            Ok(Some(line)) => serde_json::from_slice(&line).map_err(|e| anyhow!("malformed request: {e}")),
+            Err(e) => return tell(stream, &Answer::Error(format!("{e:#}"))),
+        };
+        let answer = match request.and_then(|request| ask_owner(stream, request, hand)) {
+            Ok(value) => Answer::Ok(value),
+            Err(e) => Answer::Error(format!("{e:#}")),
+        };
+        tell(stream, &answer);
+    }
+}
+
+/// Root, and who serves it (who is root but in tests).
+fn allowed(stream: &UnixStream) -> Result<()> {
+    let mut peer = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
+    let mut size = size_of_val(&peer) as libc::socklen_t;
+    // SAFETY: the value lives through the call and has the size that is given.
+    let failed = unsafe {
+        let value = (&raw mut peer).cast();
+        libc::getsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, value, &mut size)
+    };
+    // SAFETY: no arguments, cannot fail.
+    let own = unsafe { libc::geteuid() };
+    ensure!(failed == 0 && (peer.uid == 0 || peer.uid == own), "root only");
+    Ok(())
+}
+
+/// A line without its end; `None` where the input ends.
+fn read_line(input: &mut impl BufRead) -> Result<Option<Vec<u8>>> {
+    let mut line = Vec::new();
+    match input.take(REQUEST + 1).read_until(b'\n', &mut line) {
+        Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => bail!("no request in time"),
+        Err(e) => return Err(e).context("control socket"),
+        Ok(0) => return Ok(None),
+        Ok(_) => {}
+    }
+    if line.last() != Some(&b'\n') {
+        ensure!(line.len() as u64 <= REQUEST, "a request has at most {REQUEST} bytes");
+        bail!("malformed request: it does not end by a line break");
+    }
+    line.pop();
+    Ok(Some(line))
+}
+
+/// Hands the request over and waits, with an eye on the client.
+fn ask_owner(stream: &UnixStream, request: Request, hand: &dyn Fn(Asked) -> bool) -> Result<Value> {
+    let (answer, receive) = mpsc::channel();
+    let enough = Arc::new(AtomicBool::new(false));
+    ensure!(hand(Asked { request, answer, enough: enough.clone() }), "Takt is ending");
+    loop {
+        match receive.recv_timeout(LOOK) {
+            Ok(answer) => return answer,
+            Err(mpsc::RecvTimeoutError::Disconnected) => bail!("Takt is ending"),
+            Err(mpsc::RecvTimeoutError::Timeout) if ended(stream) => enough.store(true, Ordering::Relaxed),
+            Err(mpsc::RecvTimeoutError::Timeout) => {}
+        }
+    }
+}
+
+/// Whether the client has closed its half.
+fn ended(stream: &UnixStream) -> bool {
+    let mut byte = [0u8];
+    let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
+    // SAFETY: one byte of a buffer of one.
+    unsafe { libc::recv(stream.as_raw_fd(), byte.as_mut_ptr().cast(), 1, flags) == 0 }
+}
+
+fn tell(mut stream: &UnixStream, answer: &Answer) {
+    let Ok(mut line) = serde_json::to_vec(answer) else { return };
+    line.push(b'\n');
+    let _ = stream.write_all(&line);
+}
+
+/// A connection to the Takt that serves `path`.
+pub struct Client {
+    stream: UnixStream,
+}
+
+impl Client {
+    /// Connects.
+    ///
+    /// # Errors
+    /// One line that says whether nobody serves it or one may not.
+    pub fn connect(path: &Path) -> Result<Self> {
+        let stream = UnixStream::connect(path).map_err(|e| match e.kind() {
+            ErrorKind::NotFound | ErrorKind::ConnectionRefused => {
+                anyhow!("no Takt runs here (nobody serves {}); start one by `takt run`", path.display())
+            }
+            ErrorKind::PermissionDenied => anyhow!("{}: only root may control Takt", path.display()),
+            _ => anyhow!(e).context(path.display().to_string()),
+        })?;
+        Ok(Self { stream })
+    }
+
+    /// Asks and waits for the answer.
+    ///
+    /// # Errors
+    /// What the other side says, or that it has gone.
+    pub fn ask(&self, request: &Request) -> Result<Value> {
+        let mut line = serde_json::to_vec(request)?;
+        line.push(b'\n');
+        (&self.stream).write_all(&line).context("control socket")?;
+        let mut answer = String::new();
+        BufReader::new(&self.stream).read_line(&mut answer).context("control socket")?;
+        ensure!(!answer.is_empty(), "Takt has ended");
+        match serde_json::from_str(&answer).context("control socket")? {
+            Answer::Ok(value) => Ok(value),
+            Answer::Error(text) => bail!(text),
+        }
+    }
+
+    /// The connection to end a recording by: see [`Request::Record`].
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub fn stream(&self) -> Result<UnixStream> {
+        self.stream.try_clone().context("control socket")
+    }
+}

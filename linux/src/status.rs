@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What `takt status` says: a stable interface (docs/linux.md). Times are µs.
+
+use crate::shared::{Counts, HOST_VM, Snapshot, Wait};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use takt_control::{Ports, RtMode};
+use takt_policy::{Class, Kind, NEVER, NIL, NVM, OpCode, State};
+
+/// The classes that a VCPU may wait in.
+const CLASSES: usize = 4;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    pub host: HostStatus,
+    pub vms: Vec<VmStatus>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HostStatus {
+    pub policy: String,
+    /// Parameters of the policy that are not at their defaults.
+    pub parameters: BTreeMap<String, String>,
+    pub kernel: String,
+    pub uptime_s: f64,
+    pub pcpus: Vec<u16>,
+    /// KVM is loaded and watched.
+    pub kvm: bool,
+    pub recording: bool,
+    pub real_time_vms: usize,
+    pub counts: Counts,
+    /// The host's ordinary threads: one VCPU of theirs on each PCPU.
+    pub entities: Vec<VcpuStatus>,
+    pub waits: Waits,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct VmStatus {
+    pub name: String,
+    pub tgid: u32,
+    pub kind: String,
+    pub rt: bool,
+    pub rt_mode: RtMode,
+    /// Why it is real-time: a rule of the monitor, or `by hand`.
+    pub rule: Option<String>,
+    pub period_us: Option<f64>,
+    /// Until its type lapses, if it does.
+    pub lease_us: Option<f64>,
+    pub promotions: u64,
+    /// Promotions that it had no credit for.
+    pub refusals: u64,
+    pub weight: u64,
+    pub cap: u64,
+    pub ports: Ports,
+    pub devices: Vec<DeviceStatus>,
+    /// Why the monitor does not see its packets.
+    pub blind: Option<String>,
+    pub vcpus: Vec<VcpuStatus>,
+    pub io: Vec<VcpuStatus>,
+    /// Of its VCPUs and I/O threads together.
+    pub waits: Waits,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceStatus {
+    pub name: String,
+    pub kind: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct VcpuStatus {
+    /// Index in the pool, as in recordings.
+    pub vcpu: u32,
+    /// Number in its VM; of an I/O thread 0.
+    pub id: u32,
+    /// Its thread; 0 for the host's entities, which have many.
+    pub tid: u32,
+    pub pcpu: u32,
+    pub state: String,
+    pub class: String,
+    pub credit: i32,
+    /// Picks whose thread could not run.
+    pub refused: u64,
+    pub waits: Waits,
+}
+
+/// By class when it was picked: `rt`, `boost`, `under`, `over`. Classes that it never ran in are left out.
+pub type Waits = BTreeMap<String, WaitStatus>;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WaitStatus {
+    pub count: u64,
+    pub mean_us: f64,
+    pub max_us: f64,
+    /// Time run per entry.
+    pub run_us: f64,
+}
+
+/// What the pool does not know of a VM.
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    pub name: String,
+    pub ports: Ports,
+    pub devices: Vec<DeviceStatus>,
+    pub blind: Option<String>,
+}
+
+/// A VCPU of the pool's configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Member {
+    pub vcpu: u32,
+    pub vm: u32,
+    pub kind: u64,
+}
+
+/// Members and `rt` modes, as the configuration of the pool says.
+pub fn members(snapshot: &Snapshot) -> (Vec<Member>, BTreeMap<u32, RtMode>) {
+    let rt = takt_policy::params().iter().find(|p| p.per_vm && p.name == "rt").map_or(0, |p| p.key);
+    let (mut all, mut modes) = (Vec::new(), BTreeMap::new());
+    for op in snapshot.pool.describe() {
+        let vm = u32::from(op.vm);
+        match OpCode::from_u16(op.op) {
+            Some(OpCode::VcpuAdd) => all.push(Member { vcpu: op.vcpu.into(), vm, kind: op.arg[0] }),
+            Some(OpCode::Adjust) if vm != NIL && op.arg[0] == u64::from(rt) => {
+                let mode = [RtMode::Auto, RtMode::On, RtMode::Off].get(op.arg[1] as usize).copied();
+                modes.insert(vm, mode.unwrap_or_default());
+            }
+            _ => {}
+        }
+    }
+    (all, modes)
+}
+
+/// The VMs of a snapshot; `known` tells the rest of each by index.
+pub fn vms(snapshot: &Snapshot, known: &dyn Fn(u32) -> Known) -> Vec<VmStatus> {
+    let (members, modes) = members(snapshot);
+    let one = |vm: u32| {
+        let stat = snapshot.pool.vm_stat(vm)?;
+        let (host, known) = (snapshot.vm(vm), known(vm));
+        let mode = modes.get(&vm).copied().unwrap_or_default();
+        let of = |kind: Kind| -> Vec<VcpuStatus> {
+            let mine = members.iter().filter(|m| m.vm == vm && m.kind == kind as u64);
+            let mut all: Vec<_> = mine.map(|m| vcpu(snapshot, m.vcpu)).collect();
+            all.sort_by_key(|v| (v.id, v.tid));
+            all
+        };
+        let own = members.iter().filter(|m| m.vm == vm).map(|m| snapshot.vcpu(m.vcpu).wait);
+        let rt = stat.rt != 0;
+        let by_hand = mode == RtMode::On || host.rule == 0;
+        let rule = if by_hand { "by hand" } else { takt_monitor::rule_name(host.rule) };
+        let lease = stat.lease_end.checked_sub(snapshot.pool.now()).filter(|_| rt && stat.lease_end != NEVER);
+        Some(VmStatus {
+            name: known.name,
+            tgid: host.tgid,
+            kind: "kvm".into(),
+            rt,
+            rt_mode: mode,
+            rule: rt.then(|| rule.to_owned()),
+            period_us: (rt && stat.period > 0).then(|| us(stat.period)),
+            lease_us: lease.map(us),
+            promotions: stat.promotions,
+            refusals: stat.refusals,
+            weight: stat.weight,
+            cap: stat.cap,
+            ports: known.ports,
+            devices: known.devices,
+            blind: known.blind,
+            vcpus: of(Kind::Guest),
+            io: of(Kind::Io),
+            waits: waits(own),
+        })
+    };
+    (0..NVM).filter(|vm| *vm != HOST_VM).filter_map(one).collect()
+}
+
+/// The host entities of the PCPUs that are online, and their PCPUs.
+pub fn entities(snapshot: &Snapshot) -> (Vec<VcpuStatus>, Waits) {
+    let (members, _) = members(snapshot);
+    let mine: Vec<u32> = members.iter().filter(|m| m.vm == HOST_VM).map(|m| m.vcpu).collect();
+    let all = waits(mine.iter().map(|&v| snapshot.vcpu(v).wait));
+    (mine.iter().map(|&v| vcpu(snapshot, v)).collect(), all)
+}
+
+/// PCPUs that are online.
+pub fn pcpus(snapshot: &Snapshot) -> Vec<u16> {
+    let add = |code| code == Some(OpCode::CpuAdd);
+    snapshot.pool.describe().iter().filter(|op| add(OpCode::from_u16(op.op))).map(|op| op.cpu).collect()
+}
+
+/// Parameters of the pool that differ from their defaults, as `takt set --pool` takes them.
+pub fn parameters(snapshot: &Snapshot) -> BTreeMap<String, String> {
+    let table = takt_policy::params();
+    let set = |op: &takt_policy::Op| {
+        let pool = OpCode::from_u16(op.op) == Some(OpCode::Adjust) && u32::from(op.vm) == NIL;
+        let info = table.iter().find(|p| pool && u64::from(p.key) == op.arg[0] && p.default != op.arg[1])?;
+        Some((info.name.to_owned(), takt_control::spec::show(info, op.arg[1])))
+    };
+    snapshot.pool.describe().iter().filter_map(set).collect()
+}
+
+fn vcpu(snapshot: &Snapshot, v: u32) -> VcpuStatus {
+    let (host, pool) = (snapshot.vcpu(v), &snapshot.pool);
+    VcpuStatus {
+        vcpu: v,
+        id: host.id,
+        tid: host.pid,
+        pcpu: pool.vcpu_cpu(v),
+        state: state(pool.state(v)).into(),
+        class: pool.class(v).name().into(),
+        credit: pool.credit(v),
+        refused: host.refused,
+        waits: waits([host.wait].into_iter()),
+    }
+}
+
+/// As docs/states.md calls them.
+fn state(state: State) -> &'static str {
+    match state {
+        State::Absent => "absent",
+        State::Blocked => "blocked",
+        State::Queued => "queued",
+        State::Picked => "picked",
+        State::Running => "running",
+        State::PutPending => "put-pending",
+        State::Paused => "paused",
+        State::Parked => "parked",
+    }
+}
+
+/// Sums up by class.
+fn waits(all: impl Iterator<Item = [Wait; CLASSES]>) -> Waits {
+    let mut sum = [Wait::default(); CLASSES];
+    for of_one in all {
+        for (s, w) in sum.iter_mut().zip(of_one) {
+            s.count += w.count;
+            s.sum += w.sum;
+            s.max = s.max.max(w.max);
+            s.ran += w.ran;
+        }
+    }
+    let named = Class::ALL.iter().zip(sum).filter(|(_, w)| w.count > 0);
+    named.map(|(class, w)| (class.name().to_owned(), WaitStatus::of(w))).collect()
+}
+
+impl WaitStatus {
+    fn of(w: Wait) -> Self {
+        let each = |ns: u64| if w.count == 0 { 0.0 } else { us(ns) / w.count as f64 };
+        Self { count: w.count, mean_us: each(w.sum), max_us: us(w.max), run_us: each(w.ran) }
+    }
+}
+
+fn us(ns: u64) -> f64 {
+    ns as f64 / 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use takt_policy::Pool;
+
+    /// A host of two PCPUs with one VM of one VCPU and one I/O thread.
+    fn snapshot(rt: bool) -> Snapshot {
+        let mut pool = Pool::new("doris").unwrap();
+        for cpu in 0..2 {
+            pool.cpu_add(1, cpu, cpu, 0, 0).unwrap();
+        }
+        pool.vm_add(1, HOST_VM, Kind::Host, 256).unwrap();
+        for cpu in 0..2 {
+            pool.vcpu_add(1, cpu, HOST_VM, cpu, Kind::Host).unwrap();
+        }
+        pool.vm_add(1, 3, Kind::Guest, 512).unwrap();
+        pool.vcpu_add(1, 64, 3, 0, Kind::Guest).unwrap();
+        pool.vcpu_add(1, 65, 3, 1, Kind::Io).unwrap();
+        let slice = takt_policy::params().iter().find(|p| p.name == "slice").unwrap().key;
+        pool.adjust(1, NIL, slice, 5_000_000).unwrap();
+        if rt {
+            pool.set_rt(1, 3, true, 20_000_000, 50_000).unwrap();
+        }
+        Snapshot::new(Snapshot::initial(&pool)).unwrap()
+    }
+
+    fn known(vm: u32) -> Known {
+        Known { name: format!("vm{vm}"), ..Known::default() }
+    }
+
+    #[test]
+    fn vms_and_entities() {
+        let s = snapshot(true);
+        let all = vms(&s, &known);
+        assert_eq!(all.len(), 1);
+        let vm = &all[0];
+        assert_eq!((vm.name.as_str(), vm.rt, vm.rule.as_deref()), ("vm3", true, Some("by hand")));
+        assert_eq!((vm.period_us, vm.lease_us, vm.weight), (Some(20_000.0), Some(50.0), 512));
+        assert_eq!((vm.vcpus.len(), vm.io.len(), vm.vcpus[0].state.as_str()), (1, 1, "blocked"));
+        let (entities, waits) = entities(&s);
+        assert_eq!((entities.len(), waits.len()), (2, 0));
+        assert_eq!(pcpus(&s), [0, 1]);
+        assert_eq!(parameters(&s), BTreeMap::from([("slice".into(), "5ms".into())]));
+        let quiet = &vms(&snapshot(false), &known)[0];
+        assert_eq!((quiet.rt, quiet.rule.clone(), quiet.period_us, quiet.lease_us), (false, None, None, None));
+    }
+
+    /// The keys that scripts read; a change here is a change of the interface.
+    #[test]
+    fn keys_are_stable() {
+        let keys = |v: &serde_json::Value| v.as_object().unwrap().keys().cloned().collect::<Vec<_>>().join(" ");
+        let vm = serde_json::to_value(&vms(&snapshot(true), &known)[0]).unwrap();
+        let want = "blind cap devices io kind lease_us name period_us ports promotions refusals rt rt_mode rule tgid \
+                    vcpus waits weight";
+        assert_eq!(keys(&vm), want);
+        assert_eq!(keys(&vm["vcpus"][0]), "class credit id pcpu refused state tid vcpu waits");
+        let wait = serde_json::to_value(WaitStatus::default()).unwrap();
+        assert_eq!(keys(&wait), "count max_us mean_us run_us");
+    }
+
+    #[test]
+    fn waits_add_up() {
+        let one = Wait { count: 2, sum: 6_000, max: 5_000, ran: 10_000 };
+        let none = Wait::default();
+        let all = waits([[one, none, one, none], [one, none, none, none]].into_iter());
+        assert_eq!(all.keys().collect::<Vec<_>>(), ["rt", "under"]);
+        assert_eq!(all["rt"], WaitStatus { count: 4, mean_us: 3.0, max_us: 5.0, run_us: 5.0 });
+    }
+}
