@@ -15,7 +15,7 @@
  * thread's run queue held, so that two of them never meet for the same thread.
  */
 #include "entity.h"
-#include "init.h"
+#include "record.h"
 
 /* ---- threads ---- */
 

@@ -11,5 +11,5 @@ mod shared;
 
 pub use environment::{Environment, scheduler_name};
 pub use object::{Verified, verified};
-pub use scheduler::{Ended, Notice, Scheduler};
+pub use scheduler::{Ended, Epoch, Notice, Scheduler};
 pub use shared::{Counts, FIRST_GUEST, HOST_VM, HostCpu, HostVcpu, HostVm, Snapshot, Wait};

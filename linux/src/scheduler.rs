@@ -26,6 +26,17 @@ pub(crate) struct Request {
     pub pad: u32,
 }
 
+/// The beginning of a recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Epoch {
+    /// Time of the epoch, ns.
+    pub now: u64,
+    /// Records in the log before it.
+    pub position: u64,
+    /// [`Snapshot::config_generation`] of what the epoch was about.
+    pub generation: u32,
+}
+
 /// A VM came or went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Notice {
@@ -164,6 +175,26 @@ impl Scheduler {
     pub fn mark(&self, vm: u32, period: u64, lease: u64) -> Result<()> {
         let arg = [u64::from(lease != 0), period, lease, 0];
         self.call("takt_mark_vm", Request { arg, vm, ..Request::default() })
+    }
+
+    /// Begins a recording, by an epoch; or begins it anew.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn begin_recording(&self) -> Result<Epoch> {
+        let mut request = Request { arg: [1, 0, 0, 0], ..Request::default() };
+        self.request("takt_record", &mut request)?;
+        let [now, position, generation, _] = request.arg;
+        ensure!(request.ret == 0 && now != 0, "the scheduler cannot record");
+        Ok(Epoch { now, position, generation: generation as u32 })
+    }
+
+    /// Ends the recording.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn end_recording(&self) -> Result<()> {
+        self.call("takt_record", Request::default())
     }
 
     pub(crate) fn call(&self, program: &str, mut request: Request) -> Result<()> {

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Recordings: they begin with an epoch, which makes every VCPU blocked and every PCPU empty; then the pool is told anew
+ * what there is.
+ */
+#ifndef TAKT_LINUX_RECORD_H
+#define TAKT_LINUX_RECORD_H
+
+#include "init.h"
+
+/* What runs goes on beside the pool until the epoch's kick takes it off. Returns the time of the epoch. */
+__attribute__((noinline)) u64 h_epoch(struct out *out)
+{
+	ENTER(0);
+	struct takt_pool *pool = &h->pool;
+	u32 i;
+
+	TAKT_LOOP(pool, i, TAKT_NCPU) {
+		u32 cpu = takt_fresh(pool, i) & (TAKT_NCPU - 1), cur = cpu_of(pool, cpu)->cur;
+
+		h->cpu[cpu].slice_end = TAKT_NEVER;
+		if (cur != TAKT_NIL && vcpu_state(h, cur) == TAKT_RUNNING && !host_vcpu(h, cur)->in_dsq)
+			h->cpu[cpu].outside = 1;
+	}
+	h->recording = 0;
+	DO(EPOCH, takt_epoch(p, now));
+	h->recording = 1;
+	h->host_idle = ~0ULL;
+	TAKT_LOOP(pool, i, TAKT_NVCPU) {
+		u32 v = takt_fresh(pool, i) & (TAKT_NVCPU - 1);
+
+		h->epoch_cpu[v] = vcpu_of(pool, v)->cpu;
+	}
+	now = pool->now;
+	LEAVE();
+	return now;
+}
+
+/* A thread runs on @cpu that is not the pool's (any more). */
+__attribute__((noinline)) int h_still_taken(u32 cpu, struct out *out)
+{
+	ENTER(-1);
+	if (cpu_online(&h->pool, cpu) && host_cpu(h, cpu)->outside && !cpu_of(&h->pool, cpu)->taken)
+		DO(CPU_TAKEN, takt_cpu_taken(p, cpu, now), .cpu = cpu);
+	LEAVE();
+	return 0;
+}
+
+/* The thread of @v has been in its queue all the time. */
+__attribute__((noinline)) int h_still_queued(u32 v, struct out *out)
+{
+	ENTER(-1);
+	if (host_vcpu(h, v)->in_dsq && vcpu_state(h, v) == TAKT_BLOCKED)
+		DO(WAKE, takt_wake(p, v, TAKT_SRC_OTHER, now), .vcpu = v, .arg = { TAKT_SRC_OTHER });
+	LEAVE();
+	return 0;
+}
+
+/* arg[0]: 1 begins a recording, 0 ends it. Returns in arg: time of the epoch, position in the log, configuration. */
+SEC("syscall")
+int takt_record(struct request *r)
+{
+	struct host *h = the_host();
+	struct log *l = the_log();
+	struct out out = {};
+	u32 i;
+
+	r->ret = -TAKT_ENOENT;
+	if (!h || !l)
+		return 0;
+	r->ret = 0;
+	if (!r->arg[0]) {
+		h->recording = 0;
+		return 0;
+	}
+	r->arg[1] = l->head;
+	r->arg[2] = h->cfg_gen;
+	r->arg[0] = h_epoch(&out);
+	TAKT_LOOP(&h->pool, i, TAKT_NCPU)
+		h_still_taken(i, &out);
+	TAKT_LOOP(&h->pool, i, TAKT_NVCPU - FIRST_GUEST)
+		h_still_queued(FIRST_GUEST + i, &out);
+	act(h, &out);
+	return 0;
+}
+
+#endif
