@@ -9,7 +9,7 @@
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>
 #include <bpf/bpf_helpers.h>
-#include "monitor.h"
+#include "load.h"
 
 #ifndef TAKT_MON_VMS
 #define TAKT_MON_VMS 256
@@ -57,49 +57,15 @@ struct {
 	__uint(max_entries, 1 << 16);
 } reports SEC(".maps");
 
-/* Enough for the ports behind VLAN tags and IPv6: all that a packet of a known port is asked for. */
-#define HEAD 96u
-
-/* Copies and parses HEAD bytes, without a call; 0 when they are not in one piece. */
-static __always_inline int parse_head(struct __sk_buff *skb, struct takt_work *w)
-{
-	u64 *from = (void *)(long)skb->data, *to = (u64 *)w->b;
-
-	if ((void *)from + HEAD > (void *)(long)skb->data_end)
-		return 0;
-#pragma unroll
-	for (u32 i = 0; i < HEAD / 8; i++)
-		to[i] = from[i];
-	w->caplen = HEAD;
-	return takt_parse(w) != TAKT_PKT_TRUNCATED;
-}
-
 /* Returns the events of the packet; the other outputs are in the work area. */
 static __always_inline u32 packet(struct __sk_buff *skb, struct takt_work *w, u32 vm, u32 link, u64 now)
 {
 	struct vm_slot *slot;
-	u32 n = skb->len, events;
+	u32 events;
 
 	slot = bpf_map_lookup_elem(&vms, &vm);
-	if (!slot)
+	if (!slot || !load_packet(skb, w, &slot->mon, link, now))
 		return 0;
-	w->link = link;
-	w->len = n;
-	takt_opaque(n);
-	if (n > TAKT_SNAP)
-		n = TAKT_SNAP;
-	if (!n)
-		return 0;
-	if (!parse_head(skb, w)) {
-		if (bpf_skb_load_bytes(skb, 0, w->b, n))
-			return 0;
-		w->caplen = n;
-		takt_parse(w);
-	} else if (w->parsed == TAKT_PKT_PORTS && takt_mon_wants_payload(&slot->mon, w, now)) {
-		if (bpf_skb_load_bytes(skb, 0, w->b, n))
-			return 0;
-		takt_captured(w, n);
-	}
 	bpf_spin_lock(&slot->lock);
 	events = takt_mon_packet(&slot->mon, w, now);
 	bpf_spin_unlock(&slot->lock);

@@ -14,4 +14,4 @@ mod statistic;
 
 pub use ffi::{Link, Parsed, PeriodSource};
 pub use inspect::{Report, Sender, inspect, inspect_with};
-pub use monitor::{Config, Counters, Monitor, Outcome, Packet, Promotion, REPORT_NS};
+pub use monitor::{Config, Counters, Monitor, Outcome, Packet, Promotion, REPORT_NS, rule_name};

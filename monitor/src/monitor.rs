@@ -301,7 +301,9 @@ impl Monitor {
     }
 }
 
-fn rule_name(rule: u32) -> &'static str {
+/// The name of a rule (`enum takt_rule`): `port`, `rtp`, …; none for 0.
+#[must_use]
+pub fn rule_name(rule: u32) -> &'static str {
     // SAFETY: C returns a pointer to a constant string for every argument.
     let name = unsafe { CStr::from_ptr(ffi::takt_native_rule(rule)) };
     name.to_str().unwrap_or("")

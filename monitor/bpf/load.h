@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* From a packet of the kernel to a parsed work area, for every BPF program that runs the monitor. */
+#ifndef TAKT_MONITOR_LOAD_H
+#define TAKT_MONITOR_LOAD_H
+
+#include "monitor.h"
+
+/* Enough for the ports behind VLAN tags and IPv6: all that a packet of a known port is asked for. */
+#define HEAD 96u
+
+/* Copies and parses HEAD bytes, without a call; 0 when they are not in one piece. */
+static __always_inline int parse_head(struct __sk_buff *skb, struct takt_work *w)
+{
+	u64 *from = (void *)(long)skb->data, *to = (u64 *)w->b;
+
+	if ((void *)from + HEAD > (void *)(long)skb->data_end)
+		return 0;
+#pragma unroll
+	for (u32 i = 0; i < HEAD / 8; i++)
+		to[i] = from[i];
+	w->caplen = HEAD;
+	return takt_parse(w) != TAKT_PKT_TRUNCATED;
+}
+
+/* Fills @w with as much of the packet as the monitor @m will look at; needs no lock. 0: nothing can be said of it. */
+static __always_inline int load_packet(struct __sk_buff *skb, struct takt_work *w, struct takt_mon *m, u32 link, u64 now)
+{
+	u32 n = skb->len;
+
+	w->link = link;
+	w->len = n;
+	takt_opaque(n);
+	if (n > TAKT_SNAP)
+		n = TAKT_SNAP;
+	if (!n)
+		return 0;
+	if (!parse_head(skb, w)) {
+		if (bpf_skb_load_bytes(skb, 0, w->b, n))
+			return 0;
+		w->caplen = n;
+		takt_parse(w);
+	} else if (w->parsed == TAKT_PKT_PORTS && takt_mon_wants_payload(m, w, now)) {
+		if (bpf_skb_load_bytes(skb, 0, w->b, n))
+			return 0;
+		takt_captured(w, n);
+	}
+	return 1;
+}
+
+#endif
