@@ -6,7 +6,7 @@ use std::process::Command;
 
 /// From 15 on clang knows enumerators of 64 bits. Newest first; `CLANG` in the environment names another.
 const CLANGS: [&str; 7] = ["clang-21", "clang-20", "clang-19", "clang-18", "clang-17", "clang-16", "clang-15"];
-const OBJECTS: [&str; 2] = ["sched", "kvm"];
+const OBJECTS: [&str; 3] = ["sched", "kvm", "net"];
 
 fn main() {
     println!("cargo:rerun-if-env-changed=CLANG");

@@ -36,7 +36,9 @@ impl Environment {
         ensure!(unsafe { libc::geteuid() } == 0, "takt run needs root: it replaces the kernel's scheduler");
         let state = std::fs::read_to_string(STATE).ok();
         let Some(state) = state else {
-            bail!("this kernel has no sched_ext (no {STATE}): Linux 6.16 or later with CONFIG_SCHED_CLASS_EXT is needed")
+            bail!(
+                "this kernel has no sched_ext (no {STATE}): Linux 6.16 or later with CONFIG_SCHED_CLASS_EXT is needed"
+            )
         };
         ensure!(
             Path::new("/sys/kernel/btf/vmlinux").exists(),
@@ -44,7 +46,10 @@ impl Environment {
         );
         let state = state.trim();
         if state != "disabled" {
-            bail!("another scheduler is loaded: {} ({STATE} is `{state}`)", scheduler_name().unwrap_or("of unknown name".into()));
+            bail!(
+                "another scheduler is loaded: {} ({STATE} is `{state}`)",
+                scheduler_name().unwrap_or("of unknown name".into())
+            );
         }
         let possible = list("/sys/devices/system/cpu/possible")?;
         let most = possible.iter().max().map_or(0, |n| n + 1);

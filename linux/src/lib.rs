@@ -4,12 +4,19 @@
 //! [`Scheduler`] loads and attaches the programs of `bpf/` and speaks for them; dropping it unloads them, and the kernel's
 //! own scheduler is back.
 
+mod control;
 mod environment;
+pub mod net;
 mod object;
+mod record;
 mod scheduler;
 mod shared;
+pub mod socket;
+pub mod status;
 
+pub use control::{LOOK, Live, News, Setting};
 pub use environment::{Environment, scheduler_name};
 pub use object::{Verified, verified};
-pub use scheduler::{Ended, Epoch, Notice, Scheduler};
+pub use record::{LONGEST, Recorder};
+pub use scheduler::{Ended, Epoch, Notice, Scheduler, TIMEOUT_MS};
 pub use shared::{Counts, FIRST_GUEST, HOST_VM, HostCpu, HostVcpu, HostVm, Snapshot, Wait};

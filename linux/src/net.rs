@@ -326,7 +326,8 @@ impl Watched {
 
 /// Of a device that the user named: what a VM sends arrives at all but a macvtap.
 fn way_of(handle: &Handle) -> Way {
-    let macvtap = matches!(handle, Handle::Name(n) if std::fs::exists(format!("/sys/class/net/{n}/macvtap")).is_ok_and(|e| e));
+    let macvtap =
+        matches!(handle, Handle::Name(n) if std::fs::exists(format!("/sys/class/net/{n}/macvtap")).is_ok_and(|e| e));
     if macvtap { Way::Out } else { Way::In }
 }
 

@@ -60,15 +60,21 @@ pub fn load(object: OpenObject) -> Result<Object> {
 
 /// Failures that are not ours to mend.
 fn explain(why: &str) -> Option<String> {
-    let kfunc = why.lines().find(|l| l.contains("kernel function prototype") || (l.contains("extern (func ksym)") && l.contains("incompatible")));
+    let kfunc = why.lines().find(|l| {
+        l.contains("kernel function prototype") || (l.contains("extern (func ksym)") && l.contains("incompatible"))
+    });
     if let Some(line) = kfunc {
         return Some(format!(
             "this kernel describes its own functions wrongly to BPF (known of Debian's 7.1 and 7.2): use another kernel; libbpf says: {}",
             line.trim()
         ));
     }
-    let missing = why.lines().find(|l| l.contains("failed to find BTF ID for ksym") || l.contains("'scx_") && l.contains("not found"));
-    missing.map(|line| format!("this kernel lacks a function that Takt needs (Linux 6.16 or later has them): {}", line.trim()))
+    let missing = why
+        .lines()
+        .find(|l| l.contains("failed to find BTF ID for ksym") || l.contains("'scx_") && l.contains("not found"));
+    missing.map(|line| {
+        format!("this kernel lacks a function that Takt needs (Linux 6.16 or later has them): {}", line.trim())
+    })
 }
 
 /// What the verifier said last, or libbpf if it did not come so far.
@@ -80,15 +86,18 @@ fn last_lines(text: &str) -> String {
 
 /// Statistics of all programs of `object`.
 pub fn verified(object: &Object) -> Result<Vec<Verified>> {
-    object.progs().map(|p| {
-        let program = p.name().to_string_lossy().into_owned();
-        let mut info = bpf_prog_info::default();
-        let mut size = size_of_val(&info) as u32;
-        // SAFETY: the descriptor is open; the kernel fills at most `size` bytes of a structure of integers.
-        let failed = unsafe { bpf_prog_get_info_by_fd(p.as_fd().as_raw_fd(), &mut info, &mut size) };
-        ensure!(failed == 0, "cannot query program {program}");
-        Ok(Verified { program, walked: info.verified_insns, size: info.xlated_prog_len as usize / 8 })
-    }).collect()
+    object
+        .progs()
+        .map(|p| {
+            let program = p.name().to_string_lossy().into_owned();
+            let mut info = bpf_prog_info::default();
+            let mut size = size_of_val(&info) as u32;
+            // SAFETY: the descriptor is open; the kernel fills at most `size` bytes of a structure of integers.
+            let failed = unsafe { bpf_prog_get_info_by_fd(p.as_fd().as_raw_fd(), &mut info, &mut size) };
+            ensure!(failed == 0, "cannot query program {program}");
+            Ok(Verified { program, walked: info.verified_insns, size: info.xlated_prog_len as usize / 8 })
+        })
+        .collect()
 }
 
 /// Runs the program `name` of kind syscall on `request`, which it may change.

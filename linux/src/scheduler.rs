@@ -5,13 +5,16 @@ use crate::environment::Environment;
 use crate::object;
 use crate::shared::Snapshot;
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use libbpf_rs::{Link, Map, MapCore, MapFlags, Object};
+use libbpf_rs::{Link, Map, MapCore, MapFlags, Object, OpenObject};
 use std::sync::mpsc;
 use takt_control::PolicySpec;
 use takt_policy::{NIL, Pool};
 
 const SCHED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sched.bpf.o"));
 const KVM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/kvm.bpf.o"));
+const NET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/net.bpf.o"));
+/// Longest wait of a thread before the kernel takes a scheduler out, ms: the kernel's own limit.
+pub const TIMEOUT_MS: u32 = 30_000;
 /// Programs of the kvm object that a kernel may lack the function for: what they tell is then not told.
 const KVM_OPTIONAL: [&str; 2] = ["takt_kvm_ipi", "takt_kvm_ipi_done"];
 
@@ -65,14 +68,16 @@ pub struct Scheduler {
 
 impl Scheduler {
     /// Loads the scheduler with `policy` and hands it the machine. All threads of the host are scheduled by it when this
-    /// returns.
+    /// returns. The kernel takes it out when it lets a thread wait longer than `timeout_ms`.
     ///
     /// # Errors
     /// An unknown policy, or what the kernel refuses; nothing has changed then.
-    pub fn load(environment: &Environment, policy: &PolicySpec) -> Result<Self> {
+    pub fn load(environment: &Environment, policy: &PolicySpec, timeout_ms: u32) -> Result<Self> {
         ensure!(!policy.pin, "policy `pin` is for the simulator: on Linux, pin VCPUs with taskset or cpusets");
         let pool = Pool::new(&policy.name).with_context(|| format!("unknown policy `{}`", policy.name))?;
-        let object = object::load(object::open(SCHED, None)?)?;
+        let mut open = object::open(SCHED, None)?;
+        set_timeout(&mut open, timeout_ms)?;
+        let object = object::load(open)?;
         let hosts = map(&object, "hosts")?;
         let initial = Snapshot::initial(&pool);
         ensure!(hosts.value_size() as usize == initial.len(), "the BPF objects are of another build");
@@ -160,6 +165,23 @@ impl Scheduler {
         Snapshot::new(bytes.context("the scheduler's state is not there")?)
     }
 
+    /// As [`Scheduler::snapshot`], but without the lock: what changes meanwhile may not fit together.
+    ///
+    /// # Errors
+    /// The kernel does not hand it out.
+    pub fn peek(&self) -> Result<Snapshot> {
+        let bytes = map(&self.object, "hosts")?.lookup(&0u32.to_ne_bytes(), MapFlags::ANY)?;
+        Snapshot::new(bytes.context("the scheduler's state is not there")?)
+    }
+
+    /// Loads the programs that look at packets, for [`crate::net::Net::attach`].
+    ///
+    /// # Errors
+    /// The kernel refuses them.
+    pub fn monitor(&self) -> Result<Object> {
+        object::load(object::open(NET, Some(&self.object))?).context("the monitor")
+    }
+
     /// Sets parameter `key` of VM `vm` ([`NIL`]: of the pool).
     ///
     /// # Errors
@@ -243,11 +265,6 @@ impl Scheduler {
     pub fn map(&self, name: &str) -> Result<Map<'_>> {
         map(&self.object, name)
     }
-
-    /// The scheduler's object, whose maps others share.
-    pub(crate) fn object(&self) -> &Object {
-        &self.object
-    }
 }
 
 impl Ended {
@@ -262,6 +279,16 @@ impl Ended {
         let ended = Self { code, kind, reason: text(16..144)?, message: text(144..1168)? };
         (kind != 0).then_some(ended)
     }
+}
+
+/// Writes the timeout into `takt_ops` (`struct sched_ext_ops` of `bpf/kernel.h`: 13 callbacks, the flags, the timeout).
+fn set_timeout(open: &mut OpenObject, timeout_ms: u32) -> Result<()> {
+    let at = 14 * size_of::<u64>()..14 * size_of::<u64>() + size_of::<u32>();
+    let mut ops = open.maps_mut().find(|m| m.name() == "takt_ops").context("no map takt_ops")?;
+    let value = ops.initial_value_mut().and_then(|v| v.get_mut(at)).context("map takt_ops has no value")?;
+    ensure!(*value == TIMEOUT_MS.to_ne_bytes(), "the BPF objects are of another build");
+    value.copy_from_slice(&timeout_ms.to_ne_bytes());
+    Ok(())
 }
 
 /// Runs the iterator over all open files once: it adds the VCPUs of VMs that run already.

@@ -74,7 +74,7 @@ pub struct HostCpu {
 }
 
 /// Since the scheduler was loaded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[repr(C)]
 pub struct Counts {
     pub switches: u64,

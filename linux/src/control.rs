@@ -1,0 +1,418 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The live host while `takt run` runs: scheduler, monitor, and what the operator says of VMs.
+
+mod cgroups;
+mod names;
+mod setting;
+
+pub use setting::Setting;
+
+use crate::net::{self, Net};
+use crate::record::Recorder;
+use crate::scheduler::{Notice, Scheduler};
+use crate::shared::{HOST_VM, Snapshot};
+use crate::status::{self, DeviceStatus, HostStatus, Known, Status};
+use crate::{Ended, Environment};
+use anyhow::{Context, Result, bail, ensure};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::mpsc::Receiver;
+use std::time::{Duration, Instant};
+use takt_conformance::LogFile;
+use takt_control::{Change, Host, HostConfig, PolicySpec, Ports, RtMode, VmConfig, VmState, apply};
+use takt_policy::{Kind, NEVER, NIL, NVM};
+
+/// How often [`Live::look`] is to be called.
+pub const LOOK: Duration = Duration::from_millis(200);
+/// Looks between two at cgroups.
+const CGROUPS: u32 = 5;
+
+/// What a look at the host has found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum News {
+    /// A VM with its process and the number of its VCPUs so far.
+    Vm {
+        name: String,
+        tgid: u32,
+        vcpus: usize,
+    },
+    Gone {
+        name: String,
+    },
+    RealTime {
+        name: String,
+        rule: String,
+    },
+    NotRealTime {
+        name: String,
+    },
+    /// Its cgroups have another share for it.
+    Share {
+        name: String,
+        weight: u32,
+        cap: u32,
+    },
+    Kvm,
+    Warning(String),
+}
+
+struct Vm {
+    generation: u32,
+    tgid: u32,
+    name: String,
+    ports: Ports,
+    rt: bool,
+    /// Its configuration has not been applied yet.
+    fresh: bool,
+    /// Weight and cap follow its cgroups until somebody says something else.
+    follows: bool,
+    share: cgroups::Share,
+}
+
+/// A host that Takt schedules; dropping it gives it back to the kernel.
+pub struct Live {
+    recorder: Option<Recorder>,
+    net: Net,
+    scheduler: Scheduler,
+    ring: libbpf_rs::RingBuffer<'static>,
+    notices: Receiver<Notice>,
+    vms: BTreeMap<u32, Vm>,
+    config: HostConfig,
+    kvm: bool,
+    kernel: String,
+    started: Instant,
+    looks: u32,
+    warned: BTreeSet<String>,
+}
+
+impl Live {
+    /// Loads the scheduler and the monitor. VMs outside of `cgroups` (if there are any) are not inspected.
+    ///
+    /// # Errors
+    /// What the machine lacks; nothing has changed then.
+    pub fn start(policy: &PolicySpec, config: HostConfig, cgroups: Vec<String>, timeout_ms: u32) -> Result<Self> {
+        let environment = Environment::check()?;
+        let scheduler = Scheduler::load(&environment, policy, timeout_ms)?;
+        let net = Net::attach(scheduler.monitor()?, cgroups)?;
+        let (ring, notices) = scheduler.notices()?;
+        let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        let mut live = Self {
+            recorder: None,
+            net,
+            scheduler,
+            ring,
+            notices,
+            vms: BTreeMap::new(),
+            config,
+            kvm: false,
+            kernel: release.trim().to_owned(),
+            started: Instant::now(),
+            looks: 0,
+            warned: BTreeSet::new(),
+        };
+        live.kvm = live.scheduler.watch_kvm()?;
+        Ok(live)
+    }
+
+    /// Why the kernel has taken the scheduler out, if it has.
+    pub fn ended(&self) -> Option<Ended> {
+        self.scheduler.ended()
+    }
+
+    /// The scheduler itself.
+    pub fn scheduler(&self) -> &Scheduler {
+        &self.scheduler
+    }
+
+    /// Looks at what has changed, follows it, and says it.
+    ///
+    /// # Errors
+    /// The scheduler cannot be read.
+    pub fn look(&mut self) -> Result<Vec<News>> {
+        let mut news = Vec::new();
+        self.watch_kvm(&mut news);
+        self.ring.consume().context("notices")?;
+        for notice in self.notices.try_iter().collect::<Vec<_>>() {
+            match self.vms.get(&notice.vm).map(|v| v.generation) {
+                Some(generation) if generation == notice.generation && notice.gone => self.forget(notice.vm, &mut news),
+                Some(generation) if generation == notice.generation => {}
+                _ if notice.gone => {}
+                _ => self.meet(notice.vm, notice.generation, notice.tgid, 0, &mut news),
+            }
+        }
+        let snapshot = self.scheduler.peek()?;
+        self.reconcile(&snapshot, &mut news);
+        let vms: Vec<_> =
+            self.vms.iter().map(|(&index, vm)| net::Vm { index, generation: vm.generation, tgid: vm.tgid }).collect();
+        news.extend(self.net.scan(&vms).into_iter().map(News::Warning));
+        self.configure(&mut news);
+        self.types(&snapshot, &mut news);
+        if self.looks % CGROUPS == 0 {
+            self.follow_cgroups(&snapshot, &mut news);
+        }
+        self.looks = self.looks.wrapping_add(1);
+        Ok(news)
+    }
+
+    /// KVM may be loaded at any time.
+    fn watch_kvm(&mut self, news: &mut Vec<News>) {
+        if self.kvm {
+            return;
+        }
+        match self.scheduler.watch_kvm() {
+            Ok(there) => {
+                self.kvm = there;
+                news.extend(there.then_some(News::Kvm));
+            }
+            Err(e) => self.warn(format!("{e:#}"), news),
+        }
+    }
+
+    /// Says it, once.
+    fn warn(&mut self, text: String, news: &mut Vec<News>) {
+        if self.warned.insert(text.clone()) {
+            news.push(News::Warning(text));
+        }
+    }
+
+    fn meet(&mut self, index: u32, generation: u32, tgid: u32, vcpus: usize, news: &mut Vec<News>) {
+        self.forget(index, news);
+        let taken = |name: &str| self.vms.values().any(|v| v.name == name);
+        let name = names::name_of(tgid, taken);
+        news.push(News::Vm { name: name.clone(), tgid, vcpus });
+        let follows = !self.config.vm.contains_key(&name);
+        let (ports, share) = (Ports::default(), cgroups::DEFAULT);
+        self.vms.insert(index, Vm { generation, tgid, name, ports, rt: false, fresh: true, follows, share });
+    }
+
+    fn forget(&mut self, index: u32, news: &mut Vec<News>) {
+        news.extend(self.vms.remove(&index).map(|vm| News::Gone { name: vm.name }));
+    }
+
+    /// What notices have not told: VMs that were there before, or that a full ring has swallowed.
+    fn reconcile(&mut self, snapshot: &Snapshot, news: &mut Vec<News>) {
+        let (members, _) = status::members(snapshot);
+        for index in (0..NVM).filter(|i| *i != HOST_VM) {
+            let (host, there) = (snapshot.vm(index), snapshot.pool.vm_stat(index).is_some());
+            let known = self.vms.get(&index).map(|v| v.generation);
+            if !there {
+                self.forget(index, news);
+            } else if known != Some(host.generation) {
+                let vcpus = members.iter().filter(|m| m.vm == index && m.kind == Kind::Guest as u64).count();
+                self.meet(index, host.generation, host.tgid, vcpus, news);
+            }
+        }
+    }
+
+    /// Applies the configuration to VMs that have come: later, what is set by hand counts.
+    fn configure(&mut self, news: &mut Vec<News>) {
+        let fresh: Vec<u32> = self.vms.iter().filter(|(_, v)| v.fresh).map(|(i, _)| *i).collect();
+        for index in fresh {
+            let Some(vm) = self.vms.get_mut(&index) else { continue };
+            vm.fresh = false;
+            let name = vm.name.clone();
+            let Some(want) = self.config.vm.get(&name).cloned() else { continue };
+            let config = HostConfig { vm: BTreeMap::from([(name, want)]) };
+            if let Err(e) = apply(&config, self, 0) {
+                self.warn(format!("{e:#}"), news);
+            }
+        }
+    }
+
+    fn types(&mut self, snapshot: &Snapshot, news: &mut Vec<News>) {
+        for vm in status::vms(snapshot, &|index| self.known(index)) {
+            let Some(known) = self.vms.values_mut().find(|v| v.name == vm.name) else { continue };
+            if known.rt == vm.rt {
+                continue;
+            }
+            known.rt = vm.rt;
+            let name = vm.name;
+            news.push(match vm.rule {
+                Some(rule) => News::RealTime { name, rule },
+                None => News::NotRealTime { name },
+            });
+        }
+    }
+
+    fn follow_cgroups(&mut self, snapshot: &Snapshot, news: &mut Vec<News>) {
+        let (members, _) = status::members(snapshot);
+        for (&index, vm) in self.vms.iter_mut().filter(|(_, v)| v.follows) {
+            let mine = members.iter().filter(|m| m.vm == index && m.kind == Kind::Guest as u64);
+            let threads: Vec<_> = mine.filter_map(|m| cgroups::of_thread(vm.tgid, snapshot.vcpu(m.vcpu).pid)).collect();
+            let share = cgroups::share(cgroups::ROOT.as_ref(), &threads);
+            if threads.is_empty() || share == vm.share {
+                continue;
+            }
+            let set = |change: Change| match change.adjust() {
+                Some((key, value)) => self.scheduler.adjust(index, key, value),
+                None => Ok(()),
+            };
+            // A VM that has gone meanwhile needs no share.
+            if set(Change::Weight(share.weight)).and_then(|()| set(Change::Cap(share.cap))).is_ok() {
+                vm.share = share;
+                news.push(News::Share { name: vm.name.clone(), weight: share.weight, cap: share.cap });
+            }
+        }
+    }
+
+    fn known(&self, index: u32) -> Known {
+        let report = self.net.report(index);
+        let kind = |kind: net::Kind| match kind {
+            net::Kind::Tap => "tap",
+            net::Kind::Macvtap => "macvtap",
+            net::Kind::Named => "named",
+        };
+        let device = |d: &net::Device| DeviceStatus { name: d.name.clone(), kind: kind(d.kind).into() };
+        let vm = self.vms.get(&index);
+        Known {
+            name: vm.map_or_else(|| format!("vm{index}"), |v| v.name.clone()),
+            ports: vm.map(|v| v.ports.clone()).unwrap_or_default(),
+            devices: report.iter().flat_map(|r| &r.devices).map(device).collect(),
+            blind: report.map_or_else(|| Some("not looked at yet".into()), net::Report::blind),
+        }
+    }
+
+    /// All that `takt status` says.
+    ///
+    /// # Errors
+    /// The scheduler cannot be read.
+    pub fn status(&self) -> Result<Status> {
+        let snapshot = self.scheduler.snapshot()?;
+        let vms = status::vms(&snapshot, &|index| self.known(index));
+        let (entities, waits) = status::entities(&snapshot);
+        let host = HostStatus {
+            policy: snapshot.pool.policy().to_owned(),
+            parameters: status::parameters(&snapshot),
+            kernel: self.kernel.clone(),
+            uptime_s: self.started.elapsed().as_millis() as f64 / 1e3,
+            pcpus: status::pcpus(&snapshot),
+            kvm: self.kvm,
+            recording: snapshot.recording(),
+            real_time_vms: vms.iter().filter(|v| v.rt).count(),
+            counts: snapshot.counts(),
+            entities,
+            waits,
+        };
+        Ok(Status { host, vms })
+    }
+
+    /// Sets what `setting` says of VM `name`.
+    ///
+    /// # Errors
+    /// One line; nothing has changed then.
+    pub fn set(&mut self, name: &str, setting: &Setting) -> Result<()> {
+        let vm = self.find(name)?;
+        let old = self.vms.get(&vm.id).map(|v| v.rt);
+        // What may be refused comes first, and is taken back when the next is.
+        if let Some(mode) = setting.rt {
+            self.change(&vm, &Change::Rt(mode)).map_err(|e| match (mode, old) {
+                (RtMode::On, Some(false)) => e.context("the policy has `rt_max` real-time VMs already"),
+                _ => e,
+            })?;
+        }
+        if let Some(dev) = &setting.dev {
+            if let Err(e) = self.net.watch(vm.id, dev) {
+                self.change(&vm, &Change::Rt(vm.config.rt))?;
+                return Err(e.context(format!("VM `{name}`")));
+            }
+        }
+        if let Some(period) = setting.period {
+            self.scheduler.mark(vm.id, period, NEVER).with_context(|| format!("VM `{name}`: period"))?;
+        }
+        let rest = [
+            setting.ports.clone().map(Change::Ports),
+            setting.weight.map(Change::Weight),
+            setting.cap.map(Change::Cap),
+        ];
+        for change in rest.into_iter().flatten() {
+            self.change(&vm, &change)?;
+        }
+        if let Some(vm) = self.vms.get_mut(&vm.id).filter(|_| setting.weight.is_some() || setting.cap.is_some()) {
+            vm.follows = false;
+        }
+        Ok(())
+    }
+
+    fn change(&mut self, vm: &VmState, change: &Change) -> Result<()> {
+        Host::set(self, 0, vm.id, change).with_context(|| format!("VM `{}`: {change:?}", vm.name))
+    }
+
+    /// Sets parameters of the policy, written `key=value`.
+    ///
+    /// # Errors
+    /// One line; nothing has changed then.
+    pub fn set_pool(&mut self, values: &[String]) -> Result<()> {
+        ensure!(!values.is_empty(), "nothing to set: write key=value (see `takt policies`)");
+        let policy = &self.scheduler.policy().name;
+        let spec = PolicySpec::parse(&format!("{policy}({})", values.join(",")))?;
+        spec.params.iter().try_for_each(|&(key, value)| self.scheduler.adjust(NIL, key, value))
+    }
+
+    /// Begins to record.
+    ///
+    /// # Errors
+    /// A recording is under way.
+    pub fn record(&mut self) -> Result<()> {
+        ensure!(self.recorder.is_none(), "a recording is under way");
+        self.recorder = Some(Recorder::start(&self.scheduler)?);
+        Ok(())
+    }
+
+    /// Fetches what has been recorded; the number of operations so far, `None` when nobody records.
+    ///
+    /// # Errors
+    /// The recording is lost.
+    pub fn fetch(&mut self) -> Result<Option<u64>> {
+        let Some(recorder) = &mut self.recorder else { return Ok(None) };
+        if let Err(e) = recorder.fetch() {
+            self.recorder = None;
+            self.scheduler.end_recording()?;
+            return Err(e);
+        }
+        Ok(Some(recorder.operations()))
+    }
+
+    /// Ends the recording; see [`Recorder::finish`].
+    ///
+    /// # Errors
+    /// The recording is lost.
+    pub fn finish(&mut self, most: Option<u64>) -> Result<LogFile> {
+        let recorder = self.recorder.take().context("nothing is recorded")?;
+        recorder.finish(&self.scheduler, most)
+    }
+}
+
+impl Host for Live {
+    fn vms(&self) -> Result<Vec<VmState>> {
+        let snapshot = self.scheduler.peek()?;
+        let all = status::vms(&snapshot, &|index| self.known(index));
+        let id = |name: &str| self.vms.iter().find(|(_, v)| v.name == name).map(|(i, _)| *i);
+        let state = |vm: status::VmStatus| {
+            let config = VmConfig {
+                rt: vm.rt_mode,
+                ports: vm.ports,
+                weight: u32::try_from(vm.weight).unwrap_or(u32::MAX),
+                cap: u32::try_from(vm.cap).unwrap_or(u32::MAX),
+            };
+            let period = vm.period_us.map_or(0, |p| (p * 1e3) as u64);
+            Some(VmState { id: id(&vm.name)?, name: vm.name, config, rt: vm.rt, period })
+        };
+        Ok(all.into_iter().filter_map(state).collect())
+    }
+
+    fn set(&mut self, _now: u64, vm: u32, change: &Change) -> Result<()> {
+        if let Some((key, value)) = change.adjust() {
+            return self.scheduler.adjust(vm, key, value);
+        }
+        let Change::Ports(ports) = change else { bail!("{change:?} is no parameter of the policy") };
+        let list: Vec<u16> = ports.ranges().iter().flat_map(|&(a, b)| a..=b).collect();
+        self.net.ports(vm, &list)?;
+        if let Some(vm) = self.vms.get_mut(&vm) {
+            vm.ports = ports.clone();
+        }
+        Ok(())
+    }
+
+    fn set_rt(&mut self, _now: u64, vm: u32, rt: bool, period: u64, lease: u64) -> Result<()> {
+        self.scheduler.mark(vm, period, if rt { lease } else { 0 })
+    }
+}
