@@ -28,6 +28,16 @@ pub enum Command {
     Experiment(Experiment),
     /// Show what the monitor sees in a capture: per sender, real-time or not, by which rule, which period
     Inspect(Inspect),
+    /// Schedule this host's virtual machines (Linux, root) until Ctrl-C; then the kernel's own scheduler is back
+    Run(Run),
+    /// Show the VMs of a running Takt: real-time or not and why, period, waits, devices
+    Status(Status),
+    /// Change a VM or the policy of a running Takt, all values or none
+    Set(SetLive),
+    /// Record every operation of a running Takt, to be verified by `takt replay`
+    Record(Record),
+    /// Judge a recording by the state table and repeat it natively: exit status 1 if either disagrees
+    Replay(Replay),
 }
 
 #[derive(Group, Debug)]
@@ -108,4 +118,84 @@ pub struct Out {
     /// Write the main chart to F
     #[arg(long, value_name = "F")]
     pub svg: Option<PathBuf>,
+}
+
+#[derive(Group, Debug)]
+pub struct Run {
+    /// Policy, e.g. doris or 'credit(slice=5ms)'; see `takt policies`
+    #[arg(long, short, default_value = "doris", value_name = "P")]
+    pub policy: String,
+    /// What to set of VMs by name when they appear (TOML, `[vm.NAME]` with rt, ports, weight, cap)
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Record from the start to FILE
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
+    /// Inspect the packets of VMs in this cgroup (version 2) only; repeat for more [default: of all VMs]
+    #[arg(long = "cgroup", value_name = "PATH")]
+    pub cgroups: Vec<String>,
+    /// Longest wait of a thread before the kernel takes the scheduler out, ms
+    #[arg(long, default_value_t = 30_000, value_name = "MS", value_parser = clap::value_parser!(u32).range(1_000..=30_000))]
+    pub timeout_ms: u32,
+    /// Print how much of its limit the kernel's verifier needed for each program
+    #[arg(long)]
+    pub verifier: bool,
+    #[command(flatten)]
+    pub socket: Socket,
+}
+
+#[derive(Group, Debug)]
+pub struct Status {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Again every second, until Ctrl-C
+    #[arg(long)]
+    pub watch: bool,
+    #[command(flatten)]
+    pub socket: Socket,
+}
+
+#[derive(Group, Debug)]
+pub struct SetLive {
+    /// Parameters of the policy instead of a VM's; see `takt policies`
+    #[arg(long)]
+    pub pool: bool,
+    /// VM and what to set: rt=auto|on|off, period=TIME (with rt=on), weight=N, cap=PERCENT, ports=554,5000-5010, dev=IFNAME
+    #[arg(required = true, value_names = ["VM", "KEY=VALUE"], num_args = 1..)]
+    pub words: Vec<String>,
+    #[command(flatten)]
+    pub socket: Socket,
+}
+
+#[derive(Group, Debug)]
+pub struct Record {
+    /// Where to; readable by root only
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// How long, e.g. 10s [default: until Ctrl-C]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub duration: Option<String>,
+    /// How many operations at most
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub operations: Option<u64>,
+    #[command(flatten)]
+    pub socket: Socket,
+}
+
+#[derive(Group, Debug)]
+pub struct Replay {
+    /// Recording of `takt record`, or any log of operations
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Group, Debug)]
+pub struct Socket {
+    /// Control socket
+    #[arg(long, default_value = "/run/takt.sock", value_name = "PATH")]
+    pub socket: PathBuf,
 }

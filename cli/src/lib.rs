@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The program `takt`. Commands are one module each; everything that can be tested without a process is public.
 //!
-//! Exit status: 0 all well, 1 a gate of an experiment does not hold, 2 bad input or unwritable output.
+//! Exit status: 0 all well; 1 a gate of an experiment does not hold, a recording differs, or the kernel has taken the scheduler
+//! out; 2 bad input or unwritable output.
 
 mod args;
 pub mod experiment;
 pub mod inspect;
 pub mod jobs;
+pub mod live;
 pub mod output;
 pub mod policies;
+pub mod replay;
 pub mod report;
 pub mod seeds;
 pub mod simulate;
@@ -42,6 +45,11 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         args::Command::Sim(a) => simulate::run(a),
         args::Command::Experiment(a) => experiment::run(a),
         args::Command::Inspect(a) => inspect::run(a),
+        args::Command::Run(a) => live::run(a),
+        args::Command::Status(a) => live::status(a),
+        args::Command::Set(a) => live::set(a),
+        args::Command::Record(a) => live::record(a),
+        args::Command::Replay(a) => replay::run(a),
     })
 }
 

@@ -25,6 +25,18 @@ impl Pending {
     /// # Errors
     /// One line that names the file, if it cannot be written there.
     pub fn open(path: &Path) -> Result<Self> {
+        Self::open_as(path, 0o666)
+    }
+
+    /// As [`Pending::open`], for the owner's eyes only.
+    ///
+    /// # Errors
+    /// Those of [`Pending::open`].
+    pub fn open_private(path: &Path) -> Result<Self> {
+        Self::open_as(path, 0o600)
+    }
+
+    fn open_as(path: &Path, mode: u32) -> Result<Self> {
         let context = || format!("{}: cannot be written", path.display());
         if path.is_dir() {
             bail!("{}: cannot be written: is a directory", path.display());
@@ -49,7 +61,7 @@ impl Pending {
         let mut builder = tempfile::Builder::new();
         builder.prefix(".takt-");
         #[cfg(unix)]
-        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(mode));
         let file = builder.tempfile_in(dir).map_err(bare).with_context(context)?;
         Ok(Self { file: Target::Whole(file), path })
     }

@@ -28,4 +28,4 @@ pub use host::{Host, Mode, Shape};
 pub use log::{LogFile, MAGIC, VERSION, read_log, write_log};
 pub use model::Model;
 pub use run::{Run, Stats, hash, replay, same_but_outputs};
-pub use summary::Summary;
+pub use summary::{Summary, name as operation_name};

@@ -29,11 +29,10 @@ const CGROUPS: u32 = 5;
 /// What a look at the host has found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
-    /// A VM with its process and the number of its VCPUs so far.
+    /// A VM with its process.
     Vm {
         name: String,
         tgid: u32,
-        vcpus: usize,
     },
     Gone {
         name: String,
@@ -136,7 +135,7 @@ impl Live {
                 Some(generation) if generation == notice.generation && notice.gone => self.forget(notice.vm, &mut news),
                 Some(generation) if generation == notice.generation => {}
                 _ if notice.gone => {}
-                _ => self.meet(notice.vm, notice.generation, notice.tgid, 0, &mut news),
+                _ => self.meet(notice.vm, notice.generation, notice.tgid, &mut news),
             }
         }
         let snapshot = self.scheduler.peek()?;
@@ -174,11 +173,11 @@ impl Live {
         }
     }
 
-    fn meet(&mut self, index: u32, generation: u32, tgid: u32, vcpus: usize, news: &mut Vec<News>) {
+    fn meet(&mut self, index: u32, generation: u32, tgid: u32, news: &mut Vec<News>) {
         self.forget(index, news);
         let taken = |name: &str| self.vms.values().any(|v| v.name == name);
         let name = names::name_of(tgid, taken);
-        news.push(News::Vm { name: name.clone(), tgid, vcpus });
+        news.push(News::Vm { name: name.clone(), tgid });
         let follows = !self.config.vm.contains_key(&name);
         let (ports, share) = (Ports::default(), cgroups::DEFAULT);
         self.vms.insert(index, Vm { generation, tgid, name, ports, rt: false, fresh: true, follows, share });
@@ -190,15 +189,13 @@ impl Live {
 
     /// What notices have not told: VMs that were there before, or that a full ring has swallowed.
     fn reconcile(&mut self, snapshot: &Snapshot, news: &mut Vec<News>) {
-        let (members, _) = status::members(snapshot);
         for index in (0..NVM).filter(|i| *i != HOST_VM) {
             let (host, there) = (snapshot.vm(index), snapshot.pool.vm_stat(index).is_some());
             let known = self.vms.get(&index).map(|v| v.generation);
             if !there {
                 self.forget(index, news);
             } else if known != Some(host.generation) {
-                let vcpus = members.iter().filter(|m| m.vm == index && m.kind == Kind::Guest as u64).count();
-                self.meet(index, host.generation, host.tgid, vcpus, news);
+                self.meet(index, host.generation, host.tgid, news);
             }
         }
     }

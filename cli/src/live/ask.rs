@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What is asked of a running Takt: `takt status`, `set`, `record`.
+
+use super::{recording, show};
+use crate::{args, output};
+use anyhow::{Context, Result, ensure};
+use std::net::Shutdown;
+use std::path::Path;
+use std::time::Duration;
+use takt_control::duration;
+use takt_linux::Setting;
+use takt_linux::socket::{Client, Request};
+use takt_linux::status::Status;
+
+/// Between two looks of `takt status --watch`.
+const AGAIN: Duration = Duration::from_secs(1);
+/// Clears a terminal and begins at its top.
+const CLEAR: &str = "\x1b[H\x1b[2J";
+
+/// Runs `takt status`.
+///
+/// # Errors
+/// No Takt runs, or stdout cannot be written.
+pub fn status(args: &args::Status) -> Result<bool> {
+    let client = Client::connect(&args.socket.socket)?;
+    loop {
+        let value = client.ask(&Request::Status {})?;
+        let status: Status = serde_json::from_value(value).context("the running Takt is of another version")?;
+        if args.json {
+            output::print_json(&status)?;
+        } else {
+            let clear = if args.watch { CLEAR } else { "" };
+            output::print(&(clear.to_owned() + &show::text(&status)))?;
+        }
+        if !args.watch {
+            return Ok(true);
+        }
+        std::thread::sleep(AGAIN);
+    }
+}
+
+/// Runs `takt set`. What needs no Takt to be found wrong is refused before one is asked.
+///
+/// # Errors
+/// An unknown VM or key, a value out of range, no Takt runs: nothing has changed then.
+pub fn set(args: &args::SetLive) -> Result<bool> {
+    let (vm, values) = match args.words.split_first() {
+        Some((vm, values)) if !args.pool => {
+            ensure!(!vm.contains('='), "`{vm}` stands where the VM is expected (or write --pool for the policy)");
+            Setting::parse(values)?;
+            (Some(vm.clone()), values.to_vec())
+        }
+        _ => (None, args.words.clone()),
+    };
+    Client::connect(&args.socket.socket)?.ask(&Request::Set { vm, values })?;
+    Ok(true)
+}
+
+/// Runs `takt record`. Ctrl-C ends the recording, and it is written.
+///
+/// # Errors
+/// The file cannot be written, no Takt runs, or records were lost.
+pub fn record(args: &args::Record) -> Result<bool> {
+    let duration_ms = args.duration.as_deref().map(span).transpose()?;
+    // Whoever writes it has another working directory.
+    let file = std::path::absolute(&args.file).with_context(|| args.file.display().to_string())?;
+    let client = Client::connect(&args.socket.socket)?;
+    let stream = client.stream()?;
+    ctrlc::set_handler(move || drop(stream.shutdown(Shutdown::Write))).context("signals")?;
+    let answer = client.ask(&Request::Record { file, duration_ms, operations: args.operations })?;
+    let done: recording::Done = serde_json::from_value(answer).context("the running Takt is of another version")?;
+    output::print(&format!("{}\n", done.line(&args.file)))?;
+    Ok(true)
+}
+
+/// A duration in ms.
+fn span(text: &str) -> Result<u64> {
+    let ns = duration::parse(text).ok().filter(|ns| recording::SPANS.contains(ns));
+    let (low, high) = (duration::format(*recording::SPANS.start()), duration::format(*recording::SPANS.end()));
+    Ok(ns.with_context(|| format!("--duration `{text}` is not allowed, allowed {low}..={high}"))? / 1_000_000)
+}
+
+impl recording::Done {
+    pub(super) fn line(&self, file: &Path) -> String {
+        let why = if self.cut { " (the most a recording holds)" } else { "" };
+        format!("{}: {} operations in {:.1} s{why}", file.display(), self.operations, self.seconds)
+    }
+}

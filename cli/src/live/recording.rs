@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A recording that the running Takt makes for somebody: when it ends, and where it goes.
+
+use crate::output::Pending;
+use anyhow::{Context, Result, ensure};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use takt_linux::socket::Asked;
+use takt_linux::{LONGEST, Live};
+
+/// How long a recording may last, ns.
+pub const SPANS: std::ops::RangeInclusive<u64> = 1_000_000..=86_400_000_000_000;
+
+/// What became of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Done {
+    /// Since the epoch.
+    pub operations: u64,
+    pub seconds: f64,
+    /// It ended because no recording holds more.
+    pub cut: bool,
+}
+
+/// One under way.
+pub struct Recording {
+    file: Pending,
+    path: PathBuf,
+    /// Who waits for it; nobody for `takt run --record`.
+    asked: Option<Asked>,
+    began: Instant,
+    span: Option<Duration>,
+    most: Option<u64>,
+}
+
+impl Recording {
+    /// Opens the file, then begins.
+    ///
+    /// # Errors
+    /// The file cannot be written, a value is out of range, or another recording is under way.
+    pub fn begin(live: &mut Live, path: &Path, span_ms: Option<u64>, most: Option<u64>) -> Result<Self> {
+        ensure!(path.is_absolute(), "{}: the path of a recording is absolute", path.display());
+        let file = Pending::open_private(path)?;
+        Self::begin_in(live, file, path, span_ms, most)
+    }
+
+    /// As [`Recording::begin`], with a file that is open.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn begin_in(
+        live: &mut Live,
+        file: Pending,
+        path: &Path,
+        span_ms: Option<u64>,
+        most: Option<u64>,
+    ) -> Result<Self> {
+        let span = span_ms.map(Duration::from_millis);
+        let ns = span.map_or(1_000_000, |s| u64::try_from(s.as_nanos()).unwrap_or(u64::MAX));
+        ensure!(SPANS.contains(&ns), "duration_ms {} is not allowed, allowed 1..=86400000", ns / 1_000_000);
+        ensure!(most != Some(0), "operations 0 is not allowed, allowed 1..={LONGEST}");
+        live.record()?;
+        Ok(Self { file, path: path.to_owned(), asked: None, began: Instant::now(), span, most })
+    }
+
+    /// Who is to hear of its end.
+    pub fn for_client(self, asked: Asked) -> Self {
+        Self { asked: Some(asked), ..self }
+    }
+
+    /// Whether it has ended by itself, with `operations` recorded so far.
+    pub fn is_over(&self, operations: u64) -> bool {
+        self.asked.as_ref().is_some_and(|a| a.enough.load(Ordering::Relaxed))
+            || self.span.is_some_and(|s| self.began.elapsed() >= s)
+            || operations >= self.most.unwrap_or(LONGEST)
+    }
+
+    /// When it ends by itself at the latest.
+    pub fn until(&self) -> Option<Instant> {
+        self.span.map(|s| self.began + s)
+    }
+
+    /// Ends it and writes the file; the line that says so, if nobody else is told.
+    ///
+    /// # Errors
+    /// Records were lost or the file cannot be written, and nobody else is told.
+    pub fn end(self, live: &mut Live) -> Result<Option<String>> {
+        let seconds = self.began.elapsed().as_millis() as f64 / 1e3;
+        let most = self.most.unwrap_or(LONGEST);
+        let written = live.finish(Some(most)).and_then(|log| {
+            let since = log.records.iter().rposition(|r| r.op.op == takt_policy::OpCode::Epoch as u16);
+            let operations = log.records.len() - since.context("a recording has an epoch")? - 1;
+            self.file.write(&log.to_bytes()?)?;
+            Ok(Done {
+                operations: operations as u64,
+                seconds,
+                cut: self.most.is_none() && operations as u64 >= LONGEST,
+            })
+        });
+        match self.asked {
+            Some(asked) => {
+                asked.answer(written.and_then(|done| Ok(serde_json::to_value(done)?)));
+                Ok(None)
+            }
+            None => Ok(Some(written?.line(&self.path))),
+        }
+    }
+
+    /// Tells who waits for it that it is lost; the error if nobody does.
+    ///
+    /// # Errors
+    /// `why`, if nobody waits.
+    pub fn lost(self, why: anyhow::Error) -> Result<()> {
+        match self.asked {
+            Some(asked) => {
+                asked.answer(Err(why));
+                Ok(())
+            }
+            None => Err(why.context(self.path.display().to_string())),
+        }
+    }
+}

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `takt run`: schedules the host until it is told to end, says what it finds, and answers what it is asked.
+
+use super::recording::Recording;
+use crate::output::{self, Pending};
+use crate::{args, table};
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+use takt_control::{HostConfig, PolicySpec};
+use takt_linux::socket::{Asked, Request, Socket};
+use takt_linux::{Ended, LOOK, Live, News, Scheduler, Setting};
+
+/// How often records are fetched: the kernel's ring of them holds more than a host makes in this time.
+const FETCH: Duration = Duration::from_millis(50);
+
+enum Event {
+    Stop,
+    Asked(Asked),
+}
+
+/// Runs the command; false if the kernel has taken the scheduler out.
+///
+/// # Errors
+/// Bad input, or what the machine lacks; nothing has changed then.
+pub fn run(args: &args::Run) -> Result<bool> {
+    let policy = PolicySpec::parse(&args.policy)?;
+    ensure!(!policy.pin, "policy `pin` is for the simulator: on Linux, pin VCPUs with taskset or cpusets");
+    let config = args.config.as_deref().map_or(Ok(HostConfig::default()), read_config)?;
+    takt_linux::Environment::check()?;
+    let record = args.record.as_deref().map(Pending::open_private).transpose()?;
+    let socket = Socket::bind(&args.socket.socket)?;
+    let (send, events) = channel();
+    let stop = send.clone();
+    ctrlc::set_handler(move || drop(stop.send(Event::Stop))).context("signals")?;
+
+    let mut live = Live::start(&policy, config, args.cgroups.clone(), args.timeout_ms)?;
+    let recording = match (record, &args.record) {
+        (Some(file), Some(path)) => Some(Recording::begin_in(&mut live, file, path, None, None)?),
+        _ => None,
+    };
+    socket.serve(move |asked| send.send(Event::Asked(asked)).is_ok())?;
+    if args.verifier {
+        output::print(&verifier(live.scheduler())?)?;
+    }
+    let news = live.look()?;
+    let status = live.status()?;
+    let (pcpus, vms) = (status.host.pcpus.len(), status.vms.len());
+    say(&format!(
+        "{policy} schedules this host: Linux {}, {pcpus} PCPUs, {vms} VMs found{}",
+        status.host.kernel,
+        if status.host.kvm { "" } else { "; KVM is not loaded yet" },
+    ))?;
+    news.iter().try_for_each(tell)?;
+    let ended = Serving { live: &mut live, recording, events }.until_the_end()?;
+    let counts = live.status().map(|s| s.host);
+    drop(live);
+    drop(socket);
+    match ended {
+        Some(end) => {
+            let why = [end.reason, end.message].into_iter().filter(|t| !t.is_empty()).collect::<Vec<_>>().join(": ");
+            say(&format!("the kernel has taken the scheduler out: {why}; the kernel's default scheduler is back"))?;
+            Ok(false)
+        }
+        None => {
+            let (host, c) = counts.map(|h| (h.uptime_s, h.counts)).unwrap_or_default();
+            say(&format!(
+                "unloaded after {host:.1} s: {} switches, {} kicks, {} picks refused; the kernel's default scheduler is back",
+                c.switches, c.kicks, c.refused
+            ))?;
+            Ok(true)
+        }
+    }
+}
+
+fn read_config(path: &Path) -> Result<HostConfig> {
+    let name = || path.display().to_string();
+    let text = std::fs::read_to_string(path).with_context(name)?;
+    toml::from_str(&text).with_context(name)
+}
+
+struct Serving<'a> {
+    live: &'a mut Live,
+    recording: Option<Recording>,
+    events: Receiver<Event>,
+}
+
+impl Serving<'_> {
+    /// Looks at the host and answers until told to stop (`None`) or taken out.
+    fn until_the_end(mut self) -> Result<Option<Ended>> {
+        let mut look = Instant::now() + LOOK;
+        loop {
+            let mut next = look;
+            if let Some(recording) = &self.recording {
+                next = next.min(Instant::now() + FETCH).min(recording.until().unwrap_or(next));
+            }
+            match self.events.recv_timeout(next.saturating_duration_since(Instant::now())) {
+                Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => {
+                    self.end_recording()?;
+                    return Ok(None);
+                }
+                Ok(Event::Asked(asked)) => self.answer(asked),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if let Some(ended) = self.live.ended() {
+                // What was recorded up to here may be just what is wanted.
+                self.end_recording()?;
+                return Ok(Some(ended));
+            }
+            self.fetch()?;
+            if Instant::now() >= look {
+                look = Instant::now() + LOOK;
+                self.live.look()?.iter().try_for_each(tell)?;
+            }
+        }
+    }
+
+    fn fetch(&mut self) -> Result<()> {
+        let fetched = self.live.fetch();
+        match (fetched, self.recording.take()) {
+            (Ok(operations), Some(recording)) if !recording.is_over(operations.unwrap_or(0)) => {
+                self.recording = Some(recording);
+            }
+            (Ok(_), Some(recording)) => {
+                recording.end(self.live)?.into_iter().try_for_each(|line| say(&line))?;
+            }
+            (Err(e), Some(recording)) => {
+                // The host is scheduled all the same.
+                recording.lost(e).or_else(|e| warn(&format!("{e:#}")))?;
+            }
+            (fetched, None) => drop(fetched?),
+        }
+        Ok(())
+    }
+
+    fn end_recording(&mut self) -> Result<()> {
+        let Some(recording) = self.recording.take() else { return Ok(()) };
+        match recording.end(self.live) {
+            Ok(line) => line.into_iter().try_for_each(|line| say(&line)),
+            Err(e) => warn(&format!("{e:#}")),
+        }
+    }
+
+    fn answer(&mut self, asked: Asked) {
+        let answer = match asked.request.clone() {
+            Request::Status {} => self.live.status().and_then(|s| Ok(serde_json::to_value(s)?)),
+            Request::Set { vm: Some(vm), values } => {
+                Setting::parse(&values).and_then(|s| self.live.set(&vm, &s)).map(|()| json!({}))
+            }
+            Request::Set { vm: None, values } => self.live.set_pool(&values).map(|()| json!({})),
+            Request::Record { file, duration_ms, operations } => {
+                match Recording::begin(self.live, &file, duration_ms, operations) {
+                    Ok(recording) => {
+                        self.recording = Some(recording.for_client(asked));
+                        return;
+                    }
+                    Err(e) => Err::<Value, _>(e),
+                }
+            }
+        };
+        asked.answer(answer);
+    }
+}
+
+fn say(line: &str) -> Result<()> {
+    output::print(&format!("takt: {line}\n"))
+}
+
+fn warn(line: &str) -> Result<()> {
+    output::complain(line);
+    Ok(())
+}
+
+fn tell(news: &News) -> Result<()> {
+    match news {
+        News::Vm { name, tgid } => say(&format!("VM {name}: found, process {tgid}")),
+        News::Gone { name } => say(&format!("VM {name}: gone")),
+        News::RealTime { name, rule } => say(&format!("VM {name}: real-time ({rule})")),
+        News::NotRealTime { name } => say(&format!("VM {name}: not real-time any more")),
+        News::Share { name, weight, cap: 0 } => say(&format!("VM {name}: weight {weight} by its cgroups")),
+        News::Share { name, weight, cap } => say(&format!("VM {name}: weight {weight}, cap {cap} % by its cgroups")),
+        News::Kvm => say("KVM is loaded: its VMs are watched"),
+        News::Warning(text) => warn(text),
+    }
+}
+
+/// The verifier's work as a table.
+fn verifier(scheduler: &Scheduler) -> Result<String> {
+    let row = |v: takt_linux::Verified| vec![v.program, v.walked.to_string(), v.size.to_string()];
+    let rows: Vec<_> = scheduler.verified()?.into_iter().map(row).collect();
+    Ok(table::render("", &["program", "instructions walked (of 1000000)", "instructions"], &rows, 1))
+}

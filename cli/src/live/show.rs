@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `takt status` as tables.
+
+use crate::table;
+use takt_control::{RtMode, duration};
+use takt_linux::status::{HostStatus, Status, VcpuStatus, VmStatus, WaitStatus, Waits};
+
+/// All of it.
+pub fn text(status: &Status) -> String {
+    let mut parts = vec![host(&status.host, status.vms.len())];
+    if !status.vms.is_empty() {
+        parts.push(vms(&status.vms));
+        parts.push(devices(&status.vms));
+    }
+    parts.push(waits(status));
+    parts.join("\n")
+}
+
+fn host(h: &HostStatus, vms: usize) -> String {
+    let parameters: String = h.parameters.iter().map(|(k, v)| format!(" {k}={v}")).collect();
+    let c = &h.counts;
+    let notes = [
+        (!h.kvm, "KVM is not loaded".to_owned()),
+        (h.recording, "a recording is under way".to_owned()),
+        (c.overflow > 0, format!("{} threads found no room in the tables: they are host threads", c.overflow)),
+    ];
+    let notes: String = notes.into_iter().filter(|(is, _)| *is).map(|(_, n)| format!("{n}\n")).collect();
+    format!(
+        "{}{parameters} on Linux {} for {:.1} s: {} PCPUs, {vms} VMs, {} of them real-time\n\
+         {} switches, {} kicks, {} picks refused, {} beside the pool\n{notes}",
+        h.policy,
+        h.kernel,
+        h.uptime_s,
+        h.pcpus.len(),
+        h.real_time_vms,
+        c.switches,
+        c.kicks,
+        c.refused,
+        duration::human(c.beside as f64),
+    )
+}
+
+fn vms(all: &[VmStatus]) -> String {
+    let time = |us: Option<f64>| us.map_or_else(|| "-".into(), |us| duration::human(us * 1e3));
+    let row = |v: &VmStatus| {
+        let mode = match v.rt_mode {
+            RtMode::Auto => "auto",
+            RtMode::On => "on",
+            RtMode::Off => "off",
+        };
+        vec![
+            v.name.clone(),
+            v.tgid.to_string(),
+            if v.rt { "yes" } else { "no" }.into(),
+            v.rule.clone().unwrap_or_else(|| "-".into()),
+            mode.into(),
+            time(v.period_us),
+            time(v.lease_us),
+            v.promotions.to_string(),
+            v.refusals.to_string(),
+            v.weight.to_string(),
+            if v.cap == 0 { "-".into() } else { format!("{} %", v.cap) },
+            v.vcpus.len().to_string(),
+            v.io.len().to_string(),
+        ]
+    };
+    let head = [
+        "VM",
+        "process",
+        "real-time",
+        "rule",
+        "rt=",
+        "period",
+        "lease",
+        "promoted",
+        "refused",
+        "weight",
+        "cap",
+        "VCPUs",
+        "I/O threads",
+    ];
+    table::render("", &head, &all.iter().map(row).collect::<Vec<_>>(), 5)
+}
+
+fn devices(all: &[VmStatus]) -> String {
+    let row = |v: &VmStatus| {
+        let seen: Vec<_> = v.devices.iter().map(|d| format!("{} ({})", d.name, d.kind)).collect();
+        let ports = v.ports.ranges().iter().map(|(a, b)| if a == b { a.to_string() } else { format!("{a}-{b}") });
+        let or_dash = |list: Vec<String>| if list.is_empty() { "-".into() } else { list.join(", ") };
+        vec![v.name.clone(), or_dash(seen), v.blind.clone().unwrap_or_else(|| "-".into()), or_dash(ports.collect())]
+    };
+    table::render("", &["VM", "devices watched", "blind because", "ports"], &all.iter().map(row).collect::<Vec<_>>(), 9)
+}
+
+/// Waits by VM, VCPU and class.
+fn waits(status: &Status) -> String {
+    let mut rows = Vec::new();
+    for vm in &status.vms {
+        add(&mut rows, &vm.name, "all", &vm.waits);
+        vm.vcpus.iter().for_each(|v| add(&mut rows, &vm.name, &format!("VCPU {}", v.id), &v.waits));
+        vm.io.iter().for_each(|v| add(&mut rows, &vm.name, &format!("I/O {}", v.tid), &v.waits));
+    }
+    add(&mut rows, "host", "all", &status.host.waits);
+    let one = |v: &VcpuStatus| format!("PCPU {}", v.pcpu);
+    status.host.entities.iter().for_each(|v| add(&mut rows, "host", &one(v), &v.waits));
+    table::render("", &["who", "of it", "class", "entries", "mean wait", "longest", "run per entry"], &rows, 3)
+}
+
+fn add(rows: &mut Vec<Vec<String>>, who: &str, part: &str, waits: &Waits) {
+    let us = |us: f64| duration::human(us * 1e3);
+    let row = |(class, w): (&String, &WaitStatus)| {
+        vec![who.into(), part.into(), class.clone(), w.count.to_string(), us(w.mean_us), us(w.max_us), us(w.run_us)]
+    };
+    rows.extend(waits.iter().map(row));
+}
