@@ -4,7 +4,7 @@
  *
  * Design: a packet is judged under the lock of its VM's monitor; the pool's lock is taken only when type or period
  * change or a lease has to be renewed, never per packet. The two locks are never held together. A timer looks every
- * 30 ms at each VM that has a device. These programs may not kick a PCPU: they leave that to TIMER_KICK.
+ * 30 ms at each VM that is known. These programs may not kick a PCPU: they leave that to TIMER_KICK.
  *
  * A device belongs to one generation of a VM slot: when the slot has been used again, its packets are nobody's until
  * user space has looked.
@@ -36,7 +36,7 @@ struct net_times {
 
 struct net_vm {
 	struct bpf_spin_lock lock;
-	u32 gen;			/* of the slot that this is about */
+	u32 gen;			/* of the slot that this is about; 0: none yet */
 	struct takt_mon mon;
 	struct net_times times;
 };
@@ -52,7 +52,6 @@ struct device {
 };
 
 SHARED_MAP(ARRAY, net_vms, TAKT_NVM, u32, struct net_vm, 0);
-SHARED_MAP(ARRAY, net_watched, TAKT_NVM, u32, u32, 0);		/* generation of a VM that has a device, else 0 */
 SHARED_MAP(HASH, net_devices, 4 * TAKT_NVM, struct device_key, struct device, 0);
 SHARED_MAP(ARRAY, net_timers, 1, u32, struct timer_slot, 0);
 
@@ -164,14 +163,10 @@ int net_egress(struct __sk_buff *skb)
 
 static __always_inline void look_at(struct host *h, struct takt_work *w, u32 vm)
 {
-	u32 *gen = bpf_map_lookup_elem(&net_watched, &vm);
+	struct net_vm *s = bpf_map_lookup_elem(&net_vms, &vm);
 	u64 now = bpf_ktime_get_ns();
-	struct net_vm *s;
 
-	if (!gen || !*gen || vm_gen(h, vm) != *gen)
-		return;
-	s = bpf_map_lookup_elem(&net_vms, &vm);
-	if (!s || s->gen != *gen)
+	if (!s || !s->gen || vm_gen(h, vm) != s->gen)
 		return;
 	bpf_spin_lock(&s->lock);
 	takt_mon_timer(&s->mon, w, now);

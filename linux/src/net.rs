@@ -17,6 +17,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
 use takt_monitor::{Config, Monitor};
 
+/// A VM is looked at by each of its first scans, while its VMM opens its devices, and then by every so many.
+const FIRST_SCANS: u32 = 25;
+const EVERY: u32 = 5;
+
 /// A VM as the scheduler found it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Vm {
@@ -103,6 +107,7 @@ struct Watched {
     named: BTreeSet<String>,
     attached: BTreeMap<Place, Attached>,
     report: Report,
+    scans: u32,
     /// Errors that have been told.
     told: BTreeSet<String>,
 }
@@ -127,7 +132,8 @@ impl Net {
         Ok(net)
     }
 
-    /// Compares devices with VMs; to be called a few times per second. Says what has gone wrong that had not before.
+    /// Compares devices with VMs; to be called five times per second. A device that a VM gets later is found within a
+    /// second. Says what has gone wrong that had not before.
     pub fn scan(&mut self, vms: &[Vm]) -> Vec<String> {
         let known = |index: &u32, w: &Watched| {
             vms.iter().any(|v| (v.index, v.generation, v.tgid) == (*index, w.generation, w.tgid))
@@ -201,6 +207,9 @@ impl Net {
         if !self.vms.contains_key(&vm.index) {
             self.begin(vm)?;
         }
+        if !self.vms.get_mut(&vm.index).is_some_and(Watched::is_due) {
+            return Ok(Vec::new());
+        }
         let excluded = !found::in_cgroups(vm.tgid, &self.cgroups);
         let found = if excluded { Found::default() } else { Found::of(vm.tgid).context("/proc")? };
         let mut places = BTreeSet::new();
@@ -241,6 +250,7 @@ impl Net {
             named: BTreeSet::new(),
             attached: BTreeMap::new(),
             report: Report::default(),
+            scans: 0,
             told: BTreeSet::new(),
         };
         self.vms.insert(vm.index, watched);
@@ -259,14 +269,10 @@ impl Net {
         };
         let (gone, kept) = std::mem::take(&mut w.attached).into_iter().partition(|(p, a)| which(p, a));
         w.attached = kept;
-        let watched = w.attached.is_empty();
         let gone: BTreeMap<Place, Attached> = gone;
         for attached in gone.values() {
             // It may be gone by itself.
             let _ = self.map("net_devices").and_then(|m| Ok(m.delete(&key_bytes(&attached.key))?));
-        }
-        if watched && !gone.is_empty() {
-            let _ = self.set_watched(index, 0);
         }
     }
 
@@ -291,15 +297,10 @@ impl Net {
         }
         let value = [index, generation, attached.link_layer, 0].map(u32::to_ne_bytes).concat();
         self.map("net_devices")?.update(&key_bytes(&attached.key), &value, MapFlags::ANY)?;
-        self.set_watched(index, generation)?;
         if let Some(w) = self.vms.get_mut(&index) {
             w.attached.insert(place, attached);
         }
         Ok(())
-    }
-
-    fn set_watched(&self, index: u32, generation: u32) -> Result<()> {
-        Ok(self.map("net_watched")?.update(&index.to_ne_bytes(), &generation.to_ne_bytes(), MapFlags::ANY)?)
     }
 
     fn map(&self, name: &str) -> Result<Map<'_>> {
@@ -318,6 +319,12 @@ impl Net {
 }
 
 impl Watched {
+    /// Whether this scan is to look at the VM.
+    fn is_due(&mut self) -> bool {
+        self.scans = self.scans.wrapping_add(1);
+        self.scans <= FIRST_SCANS || self.scans % EVERY == 0
+    }
+
     fn list_devices(&mut self) {
         let device = |((_, _, kind), a): (&Place, &Attached)| Device { name: a.name.clone(), kind: *kind };
         self.report.devices = self.attached.iter().map(device).collect();
