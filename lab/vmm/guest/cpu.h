@@ -96,12 +96,12 @@ INLINE void wait_due(struct guest_vcpu *v)
 	interrupts_on();
 }
 
-INLINE void sample(struct guest_vcpu *v, u64 from, u64 now)
+INLINE void sample(struct guest_vcpu *v, u64 from, u64 now, u64 source)
 {
 	volatile u64 *ring = (volatile u64 *)v->samples;
 
 	/* KVM may deliver a timer a few cycles early. */
-	ring[v->sampled & v->sample_mask] = now > from ? now - from : 0;
+	ring[v->sampled & v->sample_mask] = (now > from ? now - from : 0) | source;
 	__asm__ volatile("" : : : "memory");
 	v->sampled++;
 }

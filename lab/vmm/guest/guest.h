@@ -23,10 +23,15 @@ typedef unsigned long u64;
 #define GUEST_PORT_TX 0x500		/* packets are in the tx ring */
 #define GUEST_PORT_PANIC 0x501		/* the guest met an exception */
 
+#define GUEST_SAMPLE_MSI 0UL		/* which interrupt a latency is of */
+#define GUEST_SAMPLE_TIMER (1UL << 63)
+
 #define GUEST_MAX_VCPUS 64
 #define GUEST_SLOTS 256u		/* of each ring; a power of two */
 #define GUEST_FRAME 2032u		/* bytes of a slot */
 #define GUEST_TEMPLATE 256u
+
+#define LINE __attribute__((aligned(64)))	/* what different CPUs write shares no cache line */
 
 enum guest_role {
 	ROLE_IDLE,
@@ -55,13 +60,13 @@ struct guest_config {
 	u64 ssrc;			/* SOURCE: that of the first port */
 	u64 template_len;		/* SOURCE: of the packet to send, which the guest completes */
 	u8 template[GUEST_TEMPLATE];
-};
+} LINE;
 
 struct guest_vcpu {
 	u64 self;			/* written by the VMM, as are the next five */
 	u64 role;
 	u64 idt;			/* a page of its own */
-	u64 samples;			/* latencies in TSC cycles: a circular array of sample_mask + 1 */
+	u64 samples;			/* latencies in TSC cycles, tagged: a circular array of sample_mask + 1 */
 	u64 sample_mask;
 	u64 msi_sent;			/* when the VMM sent the oldest interrupt that the guest has not seen; 0: none */
 	u64 timer_request;		/* INTERRUPTS: arm a timer in so many cycles; the guest takes it */
@@ -74,7 +79,8 @@ struct guest_vcpu {
 	volatile u64 armed;		/* when the timer is due */
 	volatile u64 due;		/* the timer has come */
 	volatile u64 seen;		/* ECHO: packets whose arrival was measured */
-};
+	volatile u64 handling;		/* inside of a handler */
+} LINE;
 
 struct guest_slot {
 	u64 len;
@@ -88,7 +94,7 @@ struct guest_ring {
 	volatile u64 dropped;		/* by the producer: the ring was full */
 	u64 pad[5];
 	struct guest_slot slot[GUEST_SLOTS];
-};
+} LINE;
 
 struct guest_shared {
 	struct guest_config config;
@@ -96,8 +102,8 @@ struct guest_shared {
 	struct guest_ring rx, tx;
 };
 
-_Static_assert(sizeof(struct guest_config) == 368, "src/layout.rs");
-_Static_assert(sizeof(struct guest_vcpu) == 128, "src/layout.rs");
+_Static_assert(sizeof(struct guest_config) == 384, "src/layout.rs");
+_Static_assert(sizeof(struct guest_vcpu) == 192, "src/layout.rs");
 _Static_assert(sizeof(struct guest_slot) == 2048, "src/layout.rs");
 _Static_assert(sizeof(struct guest_ring) == 64 + 256 * 2048, "src/layout.rs");
 

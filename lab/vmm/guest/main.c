@@ -29,17 +29,40 @@ __attribute__((interrupt)) static void on_spurious(struct frame *f)
 	(void)f;
 }
 
+/*
+ * QEMU's emulation of SVM (10.0, TCG) may deliver an injected interrupt twice: if it stops the VCPU's translated code before the first exit after the
+ * injection, the second delivery comes then, whatever IF says, so within the handler, which ends with an exit. It is to be passed over, and it must not be
+ * acknowledged. Should it come before @handling is set, it does the work, and the first one finds nothing to do.
+ */
+INLINE u64 enter(struct guest_vcpu *v)
+{
+	u64 again = v->handling;
+
+	v->handling = 1;
+	return again;
+}
+
+INLINE void leave(struct guest_vcpu *v)
+{
+	wrmsr(MSR_X2APIC_EOI, 0);
+	v->handling = 0;
+}
+
 __attribute__((interrupt)) static void on_timer(struct frame *f)
 {
 	u64 now = rdtsc();
 	struct guest_vcpu *v = this_vcpu();
 
 	(void)f;
-	v->timers++;
-	if (v->role != ROLE_DODGE)
-		sample(v, v->armed, now);
-	v->due = 1;
-	wrmsr(MSR_X2APIC_EOI, 0);
+	if (enter(v))
+		return;
+	if (!v->due) {
+		v->timers++;
+		if (v->role != ROLE_DODGE)
+			sample(v, v->armed, now, GUEST_SAMPLE_TIMER);
+		v->due = 1;
+	}
+	leave(v);
 }
 
 __attribute__((interrupt)) static void on_msi(struct frame *f)
@@ -49,16 +72,18 @@ __attribute__((interrupt)) static void on_msi(struct frame *f)
 	struct guest_ring *rx = &shared()->rx;
 
 	(void)f;
+	if (enter(v))
+		return;
 	v->msis++;
 	if (v->role == ROLE_ECHO) {
 		for (; v->seen != rx->head; v->seen++)
-			sample(v, rx->slot[v->seen % GUEST_SLOTS].tsc, now);
+			sample(v, rx->slot[v->seen % GUEST_SLOTS].tsc, now, GUEST_SAMPLE_MSI);
 	} else {
 		sent = __atomic_exchange_n(&v->msi_sent, 0, __ATOMIC_SEQ_CST);
 		if (sent)
-			sample(v, sent, now);
+			sample(v, sent, now, GUEST_SAMPLE_MSI);
 	}
-	wrmsr(MSR_X2APIC_EOI, 0);
+	leave(v);
 }
 
 static void hog(struct guest_vcpu *v)

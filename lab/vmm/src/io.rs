@@ -2,11 +2,13 @@
 //! The I/O thread of a VM: packets from its tap into the rx ring, and from the tx ring into the tap. And MSIs.
 
 use anyhow::{Context, Result};
+use kvm_bindings::kvm_msi;
+use kvm_ioctls::VmFd;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::net::Ipv4Addr;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::{Arc, Mutex};
@@ -14,23 +16,37 @@ use vmm_sys_util::eventfd::EventFd;
 
 use crate::clock::{monotonic, sleep_until, tsc};
 use crate::layout::{FRAME, Ring, SLOTS, Shared};
+use crate::machine::msi;
 use crate::packet::{Incoming, Mac, classify};
 
-/// The way of MSIs into the VM.
+/// The ways of MSIs into the VM. It holds the VM: without its descriptor KVM closes them.
 pub struct Msis {
     shared: &'static Shared,
     fds: Vec<EventFd>,
+    vm: VmFd,
 }
 
 impl Msis {
-    pub fn new(shared: &'static Shared, fds: Vec<EventFd>) -> Self {
-        Self { shared, fds }
+    pub fn new(shared: &'static Shared, fds: Vec<EventFd>, vm: VmFd) -> Self {
+        Self { shared, fds, vm }
     }
 
     /// Sends an MSI to VCPU `index`; the guest measures from the oldest that it has not seen.
     pub fn send(&self, index: usize) -> Result<()> {
-        let _ = self.shared.vcpu[index].msi_sent.compare_exchange(0, tsc(), AcqRel, Relaxed);
+        self.stamp(index);
         self.fds[index].write(1).context("irqfd")
+    }
+
+    /// Sends one as a VMM does that emulates a device without irqfd: another way through the kernel.
+    pub fn signal(&self, index: usize) -> Result<()> {
+        self.stamp(index);
+        let (address, data) = msi(index);
+        let msi = kvm_msi { address_lo: address, data, ..Default::default() };
+        self.vm.signal_msi(msi).context("KVM_SIGNAL_MSI").map(drop)
+    }
+
+    fn stamp(&self, index: usize) {
+        let _ = self.shared.vcpu[index].msi_sent.compare_exchange(0, tsc(), AcqRel, Relaxed);
     }
 
     /// Sends to each VCPU every `period` ns from `start` on, for ever.
@@ -74,7 +90,7 @@ impl Io {
     pub fn run(mut self) -> Result<()> {
         loop {
             // SAFETY: the eventfd is owned by self, which outlives the call.
-            let tx = unsafe { BorrowedFd::borrow_raw(std::os::fd::AsRawFd::as_raw_fd(&self.tx)) };
+            let tx = unsafe { BorrowedFd::borrow_raw(self.tx.as_raw_fd()) };
             let mut fds = [PollFd::new(self.tap.as_fd(), PollFlags::POLLIN), PollFd::new(tx, PollFlags::POLLIN)];
             match poll(&mut fds, PollTimeout::NONE) {
                 Ok(_) | Err(nix::errno::Errno::EINTR) => {}

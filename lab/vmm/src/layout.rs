@@ -20,6 +20,7 @@ pub const FRAME: usize = 2032;
 pub const TEMPLATE: usize = 256;
 
 pub const VECTOR_MSI: u32 = 0x40;
+pub const SAMPLE_TIMER: u64 = 1 << 63; // tags the latency of a timer's interrupt
 pub const PORT_TX: u64 = 0x500;
 pub const PORT_PANIC: u16 = 0x501;
 
@@ -37,7 +38,7 @@ pub enum Role {
 }
 
 /// Times are TSC cycles; what the fields mean is said in `guest.h`.
-#[repr(C)]
+#[repr(C, align(64))]
 pub struct Config {
     pub start: AtomicU64,
     pub period: AtomicU64,
@@ -56,7 +57,7 @@ pub struct Config {
     pub template: UnsafeCell<[u8; TEMPLATE]>,
 }
 
-#[repr(C)]
+#[repr(C, align(64))]
 pub struct Vcpu {
     pub this: AtomicU64,
     pub role: AtomicU64,
@@ -74,6 +75,7 @@ pub struct Vcpu {
     pub armed: AtomicU64,
     pub due: AtomicU64,
     pub seen: AtomicU64,
+    pub handling: AtomicU64,
 }
 
 #[repr(C)]
@@ -83,7 +85,7 @@ pub struct Slot {
     pub data: UnsafeCell<[u8; FRAME]>,
 }
 
-#[repr(C)]
+#[repr(C, align(64))]
 pub struct Ring {
     pub head: AtomicU64,
     pub tail: AtomicU64,
@@ -105,8 +107,8 @@ pub struct Shared {
 unsafe impl Sync for Shared {}
 
 const _: () = {
-    assert!(size_of::<Config>() == 368);
-    assert!(size_of::<Vcpu>() == 128);
+    assert!(size_of::<Config>() == 384);
+    assert!(size_of::<Vcpu>() == 192);
     assert!(size_of::<Slot>() == 2048);
     assert!(size_of::<Ring>() == 64 + 256 * 2048);
     assert!(SHARED + size_of::<Shared>() <= SAMPLES);

@@ -211,13 +211,17 @@ fn tsc_error(vcpu: &VcpuFd) -> Result<u64> {
     Ok(before.saturating_sub(guest).max(guest.saturating_sub(after)))
 }
 
+/// Address and data of an MSI to VCPU `index`.
+pub fn msi(index: usize) -> (u32, u32) {
+    (0xfee0_0000 | (index as u32) << 12, layout::VECTOR_MSI)
+}
+
 /// Interrupt i of the VM is an MSI to VCPU i, sent by a signal of its descriptor.
 fn route(vm: &VmFd, msis: &[EventFd]) -> Result<()> {
     let entries: Vec<_> = (0..msis.len() as u32)
         .map(|i| {
             let mut entry = kvm_irq_routing_entry { gsi: i, type_: KVM_IRQ_ROUTING_MSI, ..Default::default() };
-            entry.u.msi.address_lo = 0xfee0_0000 | i << 12;
-            entry.u.msi.data = layout::VECTOR_MSI;
+            (entry.u.msi.address_lo, entry.u.msi.data) = msi(i as usize);
             entry
         })
         .collect();

@@ -8,6 +8,7 @@ mod clock;
 mod control;
 mod io;
 mod layout;
+mod link;
 mod machine;
 mod packet;
 mod report;

@@ -6,7 +6,8 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::clock::{self, monotonic};
-use crate::layout;
+use crate::layout::{self, SAMPLE_TIMER};
+use crate::spec::Workload;
 use crate::stats::{Summary, kept};
 use crate::vm::{Thread, Vm};
 
@@ -93,7 +94,10 @@ struct VcpuReport {
     jobs: u64,
     misses: u64,
     interrupts: Interrupts,
+    /// From a packet's or an MSI's interrupt being sent, or a timer being due, to the guest's handler.
     latency: Summary,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by_source: Option<BySource>,
     /// Latencies that the array had no room for; the summary is of the last ones.
     samples_lost: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -104,6 +108,12 @@ struct VcpuReport {
 struct Interrupts {
     msi: u64,
     timer: u64,
+}
+
+#[derive(Serialize)]
+struct BySource {
+    msi: Summary,
+    timer: Summary,
 }
 
 #[derive(Serialize)]
@@ -150,7 +160,15 @@ impl Report {
 impl VcpuReport {
     fn new(vm: &Vm, index: usize, a: Vcpu, b: Vcpu) -> Self {
         let (entries, lost) = kept(a.sampled, b.sampled, vm.memory.capacity());
-        let latencies: Vec<_> = entries.map(|i| vm.tsc.ns(vm.memory.sample(index, i))).collect();
+        let tagged: Vec<_> = entries.map(|i| vm.memory.sample(index, i)).collect();
+        let of = |keep: &dyn Fn(u64) -> bool| -> Vec<u64> {
+            tagged.iter().filter(|&&s| keep(s)).map(|s| vm.tsc.ns(s & !SAMPLE_TIMER)).collect()
+        };
+        let latencies = of(&|_| true);
+        let by_source = matches!(vm.spec.workload, Workload::Interrupts { .. }).then(|| BySource {
+            msi: Summary::of(&of(&|s| s & SAMPLE_TIMER == 0)),
+            timer: Summary::of(&of(&|s| s & SAMPLE_TIMER != 0)),
+        });
         Self {
             thread: vm.vcpus[index].name.clone(),
             cpu_ns: b.cpu - a.cpu,
@@ -159,6 +177,7 @@ impl VcpuReport {
             misses: b.misses - a.misses,
             interrupts: Interrupts { msi: b.msis - a.msis, timer: b.timers - a.timers },
             latency: Summary::of(&latencies),
+            by_source,
             samples_lost: lost,
             latencies_ns: vm.spec.raw.then_some(latencies),
         }

@@ -2,24 +2,16 @@
 //! The world outside: sends RTP streams to a VM and times the answers.
 
 use anyhow::{Context, Result, ensure};
-use nix::errno::Errno;
-use nix::sys::socket::{
-    AddressFamily, ControlMessageOwned, LinkAddr, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, SockaddrLike,
-    bind, connect, recvmsg, send, setsockopt, socket, sockopt,
-};
-use nix::sys::time::{TimeSpec, TimeValLike};
 use rand_core::{RngCore, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::io::IoSliceMut;
-use std::net::{Ipv4Addr, SocketAddrV4};
-use std::os::fd::{AsRawFd, OwnedFd};
 
 use crate::clock::{monotonic, realtime_offset, tsc};
 use crate::control::{Alarm, Control, Event};
-use crate::packet::{self, End, GUEST_IP, GUEST_MAC, GUEST_PORT, MEDIA, Mark, PEER_IP, PEER_MAC};
+use crate::link::{Link, Way};
+use crate::packet::{self, MEDIA, Mark};
 use crate::stats::Summary;
 
 const MS: u64 = 1_000_000;
@@ -53,27 +45,8 @@ pub struct Args {
     /// How long answers to the last packets are waited for.
     #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u64).range(0..=60_000))]
     grace_ms: u64,
-    /// Source port of the first stream (--dev; over --to all streams share the system's choice).
-    #[arg(long, default_value_t = 20_000)]
-    port: u16,
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u8).range(0..=127))]
     payload_type: u8,
-    /// The VM's addresses, as in its spec (--dev).
-    #[arg(long, default_value_t = packet::format_mac(GUEST_MAC))]
-    mac: String,
-    #[arg(long, default_value_t = GUEST_IP)]
-    ip: Ipv4Addr,
-}
-
-#[derive(clap::Args)]
-#[group(required = true, multiple = false)]
-struct Way {
-    /// Through the VM's tap, past the host's IP stack.
-    #[arg(long, value_name = "IFNAME")]
-    dev: Option<String>,
-    /// Through the host's IP stack.
-    #[arg(long, value_name = "IP:PORT")]
-    to: Option<SocketAddrV4>,
 }
 
 #[derive(Serialize)]
@@ -94,94 +67,6 @@ struct Sent {
     at: u64,
     delay: u64,
     answer: Option<u64>,
-}
-
-/// Where packets go and answers come from.
-enum Link {
-    Raw { socket: OwnedFd, from: End, to: End },
-    Udp(OwnedFd),
-}
-
-impl Link {
-    fn open(args: &Args) -> Result<Self> {
-        let link = match (&args.way.dev, args.way.to) {
-            (Some(dev), _) => {
-                let to = End { mac: packet::parse_mac(&args.mac).context("--mac")?, ip: args.ip, port: GUEST_PORT };
-                let from = End { mac: PEER_MAC, ip: PEER_IP, port: args.port };
-                Self::Raw { socket: raw(dev).with_context(|| format!("--dev {dev}"))?, from, to }
-            }
-            (None, Some(to)) => Self::Udp(udp(to).with_context(|| format!("--to {to}"))?),
-            (None, None) => unreachable!("clap requires one"),
-        };
-        setsockopt(link.socket(), sockopt::ReceiveTimestampns, &true).context("SO_TIMESTAMPNS")?;
-        setsockopt(link.socket(), sockopt::RcvBuf, &(4 << 20)).context("SO_RCVBUF")?;
-        Ok(link)
-    }
-
-    fn socket(&self) -> &OwnedFd {
-        match self {
-            Self::Raw { socket, .. } | Self::Udp(socket) => socket,
-        }
-    }
-
-    /// Sends; what the system will not take is lost, as on a wire.
-    fn send(&self, stream: u64, rtp: &[u8]) -> Result<()> {
-        let bytes = match *self {
-            Self::Raw { from, to, .. } => {
-                packet::frame(End { port: from.port.wrapping_add(stream as u16), ..from }, to, rtp)
-            }
-            Self::Udp(_) => rtp.to_vec(),
-        };
-        match send(self.socket().as_raw_fd(), &bytes, MsgFlags::MSG_DONTWAIT) {
-            Ok(_) | Err(Errno::EAGAIN | Errno::ENOBUFS | Errno::ECONNREFUSED) => Ok(()),
-            Err(e) => Err(e).context("a packet cannot be sent"),
-        }
-    }
-
-    /// The next packet that has come and when (CLOCK_MONOTONIC), if it is marked.
-    fn receive(&self) -> Result<Option<(Option<Mark>, u64)>> {
-        let mut bytes = [0; 2048];
-        let mut iov = [IoSliceMut::new(&mut bytes)];
-        let mut cmsg = nix::cmsg_space!(TimeSpec);
-        let got = match recvmsg::<()>(self.socket().as_raw_fd(), &mut iov, Some(&mut cmsg), MsgFlags::MSG_DONTWAIT) {
-            Ok(got) => got,
-            Err(Errno::EAGAIN) => return Ok(None),
-            Err(Errno::ECONNREFUSED) => return Ok(Some((None, 0))),
-            Err(e) => return Err(e).context("answers cannot be received"),
-        };
-        let stamp = got.cmsgs().context("a packet's time")?.find_map(|c| match c {
-            ControlMessageOwned::ScmTimestampns(at) => Some(at.num_nanoseconds() as u64),
-            _ => None,
-        });
-        let at = stamp.context("the kernel does not time packets")?.saturating_sub(realtime_offset());
-        let n = got.bytes;
-        let mark = match self {
-            Self::Raw { .. } => packet::udp_payload(&bytes[..n]).and_then(Mark::read),
-            Self::Udp(_) => Mark::read(&bytes[..n]),
-        };
-        Ok(Some((mark, at)))
-    }
-}
-
-/// A socket that sees the IP packets which come in by `dev`.
-fn raw(dev: &str) -> Result<OwnedFd> {
-    let index = nix::net::if_::if_nametoindex(dev).context("no such interface")?;
-    let socket = socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::EthIp)?;
-    // SAFETY: zeros are a valid sockaddr_ll.
-    let mut at: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-    at.sll_family = libc::AF_PACKET as u16;
-    at.sll_protocol = (libc::ETH_P_IP as u16).to_be();
-    at.sll_ifindex = index as i32;
-    // SAFETY: a sockaddr_ll of its size and family.
-    let at = unsafe { LinkAddr::from_raw((&raw const at).cast(), Some(size_of_val(&at) as u32)) };
-    bind(socket.as_raw_fd(), &at.context("no link address")?)?;
-    Ok(socket)
-}
-
-fn udp(to: SocketAddrV4) -> Result<OwnedFd> {
-    let socket = socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?;
-    connect(socket.as_raw_fd(), &SockaddrIn::from(to))?;
-    Ok(socket)
 }
 
 /// When which packet is due. Equal seeds give equal plans.
@@ -231,9 +116,9 @@ impl Plan {
 }
 
 pub fn run(args: &Args) -> Result<String> {
-    let ports = u64::from(args.port) + args.streams - 1;
-    ensure!(ports <= u16::MAX.into(), "--port {} leaves no room for {} streams", args.port, args.streams);
-    let link = Link::open(args)?;
+    let ports = u64::from(args.way.port) + args.streams - 1;
+    ensure!(ports <= u16::MAX.into(), "--port {} leaves no room for {} streams", args.way.port, args.streams);
+    let link = Link::open(&args.way)?;
     let mut control = Control::new(false)?;
     nix::sys::prctl::set_timerslack(1).context("timer slack")?;
     realtime_offset(); // read once, before anything is timed
@@ -298,27 +183,15 @@ fn report(sent: &[Sent], measured_ns: u64, deadline: u64) -> Report {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::{Args as _, FromArgMatches};
 
     fn plan(streams: u64, jitter: u64, seed: u64) -> Plan {
-        Plan::new(
-            &Args {
-                way: Way { dev: None, to: None },
-                period_ns: 1000,
-                streams,
-                count: Some(3),
-                duration_ms: None,
-                jitter_ns: jitter,
-                phase_ns: 50,
-                seed,
-                deadline_ns: None,
-                grace_ms: 0,
-                port: 1,
-                payload_type: 8,
-                mac: String::new(),
-                ip: GUEST_IP,
-            },
-            100,
-        )
+        let line = format!(
+            "send --dev tap0 --period-ns 1000 --count 3 --phase-ns 50 --streams {streams} --jitter-ns {jitter} --seed {seed}"
+        );
+        let command = Args::augment_args(clap::Command::new("send"));
+        let matches = command.try_get_matches_from(line.split(' ')).unwrap();
+        Plan::new(&Args::from_arg_matches(&matches).unwrap(), 100)
     }
 
     fn all(mut plan: Plan) -> Vec<(u64, u64, u64)> {

@@ -2,7 +2,7 @@
 //! One VM: its threads, and what they are told while it runs.
 
 use anyhow::{Context, Result, bail};
-use kvm_ioctls::{VcpuExit, VcpuFd, VmFd};
+use kvm_ioctls::{VcpuExit, VcpuFd};
 use nix::time::ClockId;
 use std::os::unix::thread::JoinHandleExt;
 use std::sync::Arc;
@@ -35,8 +35,6 @@ pub struct Vm {
     pub io: Option<(Thread, Arc<Counters>)>,
     start: u64,
     msis: Arc<Msis>,
-    /// Without it, KVM closes the way of interrupts.
-    _fd: VmFd,
 }
 
 /// A thread whose CPU time can be read.
@@ -79,7 +77,7 @@ impl Vm {
         let Machine { vcpus, msis, tx, memory, tsc, tsc_error_ns, vm } = machine;
         let start = monotonic() + spec.start_ms * MS;
         configure(&spec, memory.shared(), tsc, start)?;
-        let msis = Arc::new(Msis::new(memory.shared(), msis));
+        let msis = Arc::new(Msis::new(memory.shared(), msis, vm));
         let io = match (tap, spec.workload.net(), &spec.workload) {
             (Some(tap), Some(net), _) => {
                 let counters = Arc::<Counters>::default();
@@ -112,7 +110,7 @@ impl Vm {
                 })
             })
             .collect::<Result<_>>()?;
-        Ok(Self { name, spec, tsc, tsc_error_ns, memory, vcpus, io, start, msis, _fd: vm })
+        Ok(Self { name, spec, tsc, tsc_error_ns, memory, vcpus, io, start, msis })
     }
 
     /// Obeys signals and commands until the end, and tells what was measured.
@@ -145,7 +143,7 @@ impl Vm {
         Ok(Report::new(self, &base, &Reading::now(self)))
     }
 
-    /// `msi [VCPU]` or `timer NS [VCPU]`.
+    /// `msi [VCPU]`, `signal [VCPU]` or `timer NS [VCPU]`.
     fn command(&self, line: &str) -> Result<()> {
         let vcpu = |word: Option<&str>| -> Result<usize> {
             let index = word.unwrap_or("0");
@@ -154,8 +152,8 @@ impl Vm {
         };
         let words: Vec<_> = line.split_whitespace().collect();
         match words[..] {
-            ["msi"] => self.msis.send(0),
-            ["msi", index] => self.msis.send(vcpu(Some(index))?),
+            ["msi"] | ["msi", _] => self.msis.send(vcpu(words.get(1).copied())?),
+            ["signal"] | ["signal", _] => self.msis.signal(vcpu(words.get(1).copied())?),
             ["timer", ns] | ["timer", ns, _] => {
                 let index = vcpu(words.get(2).copied())?;
                 let ns: u64 = ns.parse().with_context(|| format!("'{ns}' is no number of ns"))?;
@@ -163,7 +161,7 @@ impl Vm {
                 self.memory.shared().vcpu[index].timer_request.store(cycles, Relaxed);
                 Ok(())
             }
-            _ => bail!("command '{line}' is neither 'msi [VCPU]' nor 'timer NS [VCPU]'"),
+            _ => bail!("command '{line}' is none of 'msi [VCPU]', 'signal [VCPU]', 'timer NS [VCPU]'"),
         }
     }
 }
