@@ -81,6 +81,36 @@ __attribute__((noinline)) int h_refused(u32 v, struct out *out)
 	return 0;
 }
 
+/* Not runnable as far as the policy knows, though said to be in its queue: h_still_queued() tells it again. */
+__attribute__((noinline)) int h_stray(u32 v, struct out *out)
+{
+	ENTER(-1);
+	make_blocked(h, l, out, v, now);
+	host_vcpu(h, v)->in_dsq = 1;
+	h->strays = 1;
+	LEAVE();
+	return 0;
+}
+
+/* The thread of @v has been in its queue, or should have been, without the policy knowing. */
+__attribute__((noinline)) int h_still_queued(u32 v, struct out *out)
+{
+	ENTER(-1);
+	if (host_vcpu(h, v)->in_dsq && vcpu_state(h, v) == TAKT_BLOCKED)
+		DO(WAKE, takt_wake(p, v, TAKT_SRC_OTHER, now), .vcpu = v, .arg = { TAKT_SRC_OTHER });
+	LEAVE();
+	return 0;
+}
+
+static __always_inline void tell_queued(struct host *h, struct out *out)
+{
+	u32 i;
+
+	h->strays = 0;
+	TAKT_LOOP(&h->pool, i, TAKT_NVCPU - FIRST_GUEST)
+		h_still_queued(FIRST_GUEST + i, out);
+}
+
 /* A decision took it off, but its thread is still there: queued, so that the next decision may pick it again. */
 __attribute__((noinline)) int h_put_again(u32 v, struct out *out)
 {

@@ -70,7 +70,7 @@ struct host_vm {
 };
 
 struct host_counts {
-	u64 switches, kicks, refused, lost, beside, overflow, offline;
+	u64 switches, kicks, refused, strays, beside, overflow, offline;
 };
 
 struct host {
@@ -79,7 +79,7 @@ struct host {
 	u32 cfg_gen;			/* changes with what an epoch has to be told */
 	u32 vm_gen;			/* changes with the set of VMs */
 	u32 threads;			/* runnable host threads in DSQ_HOST */
-	u32 pad;
+	u32 strays;			/* some VCPU's thread is queued without the policy knowing */
 	u64 vtime;			/* of the host's threads */
 	u64 kicks_due;			/* for TIMER_KICK */
 	u64 host_idle;			/* PCPUs whose host entity is blocked */

@@ -46,6 +46,7 @@ struct scx_exit_info {
 	__s64 exit_code;
 	const char *reason;
 	char *msg;
+	char *dump;
 } CORE;
 
 struct scx_init_task_args;

@@ -46,16 +46,6 @@ __attribute__((noinline)) int h_still_taken(u32 cpu, struct out *out)
 	return 0;
 }
 
-/* The thread of @v has been in its queue all the time. */
-__attribute__((noinline)) int h_still_queued(u32 v, struct out *out)
-{
-	ENTER(-1);
-	if (host_vcpu(h, v)->in_dsq && vcpu_state(h, v) == TAKT_BLOCKED)
-		DO(WAKE, takt_wake(p, v, TAKT_SRC_OTHER, now), .vcpu = v, .arg = { TAKT_SRC_OTHER });
-	LEAVE();
-	return 0;
-}
-
 /* arg[0]: 1 begins a recording, 0 ends it. Returns in arg: time of the epoch, position in the log, configuration. */
 SEC("syscall")
 int takt_record(struct request *r)
@@ -78,8 +68,7 @@ int takt_record(struct request *r)
 	r->arg[0] = h_epoch(&out);
 	TAKT_LOOP(&h->pool, i, TAKT_NCPU)
 		h_still_taken(i, &out);
-	TAKT_LOOP(&h->pool, i, TAKT_NVCPU - FIRST_GUEST)
-		h_still_queued(FIRST_GUEST + i, &out);
+	tell_queued(h, &out);
 	act(h, &out);
 	return 0;
 }

@@ -185,10 +185,10 @@ void BPF_PROG(takt_dispatch, s32 cpu, struct task_struct *prev)
 		}
 		if (!is_host(next) && scx_bpf_dsq_move_to_local(DSQ_VCPU + next))
 			break;
-		if (is_host(next) || missing(h, next))
+		if (is_host(next))
 			h_block(next, &out);
 		else
-			h_refused(next, &out);
+			missing(h, next, &out);
 		h_put_again(v, &out);
 	}
 	act(h, &out);
@@ -362,6 +362,8 @@ static int pool_timer(void *map, u32 *key, struct timer_slot *t)
 	if (!h)
 		return 0;
 	h_pool_timer(&out);
+	if (h->strays)
+		tell_queued(h, &out);
 	out.pool_armed = 1;
 	act(h, &out);
 	return 0;
@@ -425,7 +427,7 @@ s32 BPF_PROG(takt_init)
 struct {
 	s64 code;
 	s32 kind, pad;
-	char reason[128], msg[1024];
+	char reason[128], msg[1024], dump[32768];
 } ended;
 
 SEC("struct_ops/takt_exit")
@@ -434,6 +436,7 @@ void BPF_PROG(takt_exit, struct scx_exit_info *e)
 	ended.code = e->exit_code;
 	bpf_probe_read_kernel_str(ended.reason, sizeof(ended.reason), e->reason);
 	bpf_probe_read_kernel_str(ended.msg, sizeof(ended.msg), e->msg);
+	bpf_probe_read_kernel_str(ended.dump, sizeof(ended.dump), e->dump);
 	barrier();
 	ended.kind = e->kind;
 }

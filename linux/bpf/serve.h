@@ -7,7 +7,7 @@
 
 #define ALLOWANCE_MAX (5 * TAKT_MS)	/* threads beside the pool: so long at once, … */
 #define ALLOWANCE_SHARE 4		/* … and a quarter of the PCPU for long */
-#define MISSES_MAX 64u			/* refusals in a row: its thread is not where it was said to be */
+#define MISSES_MAX 16u			/* refusals in a row before a thread is left alone */
 
 /* Performs what was asked for. For programs that may kick. */
 static __always_inline void act(struct host *h, struct out *out)
@@ -93,17 +93,24 @@ __attribute__((noinline)) u32 h_schedule(u32 cpu, struct out *out)
 	return next;
 }
 
-/* The thread of the picked VCPU @v may not run here (yet). True if that was so too often: it is told again when queued. */
-static __always_inline bool missing(struct host *h, u32 v)
+/*
+ * The thread of the picked VCPU @v is not in its queue, or may not run here. As a rule the PCPU that queues it is just
+ * about to: then it is asked for again. A PCPU may be held up there (a hypervisor below, an SMI): after a while the
+ * VCPU is left alone until the next accounting.
+ */
+static __always_inline void missing(struct host *h, u32 v, struct out *out)
 {
 	struct host_vcpu *hv = host_vcpu(h, v);
 
 	h->count.refused++;
 	hv->refused++;
-	if (vcpu_state(h, v) == TAKT_PICKED && ++hv->misses < MISSES_MAX)
-		return false;
-	h->count.lost++;
-	return true;
+	if (++hv->misses < MISSES_MAX) {
+		h_refused(v, out);
+		return;
+	}
+	hv->misses = 0;
+	h->count.strays++;
+	h_stray(v, out);
 }
 
 /* The thread on @cpu simply runs on, as what was picked. */

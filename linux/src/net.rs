@@ -142,7 +142,10 @@ impl Net {
         gone.into_iter().for_each(|index| self.forget(index));
         let mut lines = Vec::new();
         for vm in vms {
-            let errors = self.scan_vm(*vm).unwrap_or_else(|e| vec![format!("{e:#}")]);
+            let mut errors = self.scan_vm(*vm).unwrap_or_else(|e| vec![format!("{e:#}")]);
+            if !std::fs::exists(format!("/proc/{}", vm.tgid)).is_ok_and(|there| there) {
+                errors.clear(); // its end is told by others
+            }
             let told = self.vms.get_mut(&vm.index).map(|w| &mut w.told);
             lines.extend(told.into_iter().flat_map(|told| {
                 let new = errors.iter().filter(|e| told.insert((*e).clone()));

@@ -56,6 +56,8 @@ pub struct Ended {
     pub code: i64,
     pub reason: String,
     pub message: String,
+    /// State of the PCPUs and threads as the kernel saw it, if that was an error.
+    pub dump: String,
 }
 
 /// The scheduler while it runs. Dropping it detaches it.
@@ -276,7 +278,7 @@ impl Ended {
             let s = b.get(range)?;
             Some(String::from_utf8_lossy(&s[..s.iter().position(|&c| c == 0).unwrap_or(s.len())]).into_owned())
         };
-        let ended = Self { code, kind, reason: text(16..144)?, message: text(144..1168)? };
+        let ended = Self { code, kind, reason: text(16..144)?, message: text(144..1168)?, dump: text(1168..33936)? };
         (kind != 0).then_some(ended)
     }
 }

@@ -79,9 +79,9 @@ pub struct HostCpu {
 pub struct Counts {
     pub switches: u64,
     pub kicks: u64,
-    /// Picks whose thread was not there yet, and those given up.
+    /// Picks whose thread was not there yet; and how often one was left alone for that until the next accounting.
     pub refused: u64,
-    pub lost: u64,
+    pub strays: u64,
     /// Time of per-CPU kernel threads beside the pool, ns.
     pub beside: u64,
     /// Threads that found no room in the pool's tables: they stay host threads.
@@ -97,7 +97,7 @@ struct Head {
     cfg_gen: u32,
     vm_gen: u32,
     threads: u32,
-    pad: u32,
+    strays: u32,
     vtime: u64,
     kicks_due: u64,
     host_idle: u64,

@@ -170,7 +170,9 @@ pub fn vms(snapshot: &Snapshot, known: &dyn Fn(u32) -> Known) -> Vec<VmStatus> {
             waits: waits(own),
         })
     };
-    (0..NVM).filter(|vm| *vm != HOST_VM).filter_map(one).collect()
+    let mut all: Vec<_> = (0..NVM).filter(|vm| *vm != HOST_VM).filter_map(one).collect();
+    all.sort_by(|a, b| a.name.cmp(&b.name));
+    all
 }
 
 /// The host entities of the PCPUs that are online, and their PCPUs.
