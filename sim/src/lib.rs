@@ -23,6 +23,7 @@ mod voip;
 
 pub use constants::{CONSTANTS, ConstantInfo, Constants};
 pub use observe::{Marker, MarkerKind, Slice, Trace, TraceVcpu, Window};
+pub use report::jain;
 pub use result::{RunResult, quantile};
 pub use scenario::Scenario;
 pub use vm::{VmSpec, Workload};

@@ -161,7 +161,7 @@ fn wait(h: &Hist, run: u64) -> WaitStat {
 }
 
 /// Jain's fairness index: (Σx)² / (n·Σx²).
-fn jain(shares: &[f64]) -> f64 {
+pub fn jain(shares: &[f64]) -> f64 {
     let squares: f64 = shares.iter().map(|x| x * x).sum();
     if shares.len() < 2 || squares == 0.0 {
         return 1.0;

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! One VM and its clients: processes of `takt-vmm`.
+
+use super::sched;
+use anyhow::{Context, Result, ensure};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fs;
+use std::process::{Child, Command, Stdio};
+use takt_lab::{Scheduler, outcome, plan};
+
+const VMM: &str = "/bin/takt-vmm";
+/// Bit 0 of an interface's flags: it is up.
+const UP: u64 = 1;
+
+/// A running VM.
+pub struct Guest<'a> {
+    plan: &'a plan::Vm,
+    vmm: Child,
+    clients: Option<Child>,
+    group: String,
+    before: BTreeMap<u32, outcome::Thread>,
+    threads: Vec<outcome::Thread>,
+}
+
+impl<'a> Guest<'a> {
+    pub fn start(plan: &'a plan::Vm, scheduler: &Scheduler, iterations_per_s: f64) -> Result<Self> {
+        let mut workload = plan.workload.clone();
+        if let Some(ns) = plan.work_ns {
+            workload.insert("work".into(), ((ns as f64 / 1e9 * iterations_per_s) as u64).into());
+        }
+        let spec = json!({"vcpus": plan.vcpus, "start_ms": plan.start_ms, "workload": workload});
+        let file = format!("/tmp/{}.json", plan.name);
+        fs::write(&file, spec.to_string()).with_context(|| file.clone())?;
+        let group = sched::group(plan, scheduler)?;
+        let vmm = sched::on(&plan.affinity, || {
+            let mut c = Command::new(VMM);
+            c.args(["--name", &plan.name, "--spec", &file]).stdout(Stdio::piped()).spawn().context(VMM)
+        })?;
+        let procs = format!("{group}/cgroup.procs");
+        fs::write(&procs, vmm.id().to_string()).context(procs)?;
+        Ok(Self { plan, vmm, clients: None, group, before: BTreeMap::new(), threads: Vec::new() })
+    }
+
+    /// What must wait until the VM runs: its clients, and the scheduling class of its threads.
+    pub fn complete(&mut self, scheduler: &Scheduler) -> Result<()> {
+        if let Some(Value::String(tap)) = self.plan.workload.get("tap") {
+            let flags = format!("/sys/class/net/{tap}/flags");
+            sched::wait(tap, || {
+                let text = fs::read_to_string(&flags).unwrap_or_default();
+                let flags = u64::from_str_radix(text.trim().trim_start_matches("0x"), 16).unwrap_or(0);
+                self.alive()?;
+                Ok(flags & UP != 0)
+            })?;
+        }
+        if *scheduler == Scheduler::Fifo && self.plan.serves {
+            sched::wait("threads of the VMM", || Ok(self.read_threads()?.len() > self.plan.vcpus as usize))?;
+            sched::real_time(self.vmm.id(), sched::GUESTS)?;
+        }
+        if let Some(arguments) = &self.plan.clients {
+            let clients = Command::new(VMM).arg("send").args(arguments).stdout(Stdio::piped()).spawn().context(VMM)?;
+            sched::real_time(clients.id(), sched::CLIENTS)?;
+            self.clients = Some(clients);
+        }
+        Ok(())
+    }
+
+    /// Begins the measured time.
+    pub fn mark(&mut self) -> Result<()> {
+        self.alive()?;
+        self.before = self.read_threads()?;
+        signal(&self.vmm, Signal::SIGUSR1)?;
+        self.clients.as_ref().map_or(Ok(()), |c| signal(c, Signal::SIGUSR1))
+    }
+
+    /// Ends the measured time. A VM that has clients goes on until they have their last answers.
+    pub fn end(&mut self) -> Result<()> {
+        self.alive()?;
+        let now = self.read_threads()?;
+        let since = |(tid, t): (u32, outcome::Thread)| {
+            let before = self.before.get(&tid);
+            let minus = |of: fn(&outcome::Thread) -> u64| of(&t) - before.map_or(0, of);
+            outcome::Thread {
+                cpu_ns: minus(|t| t.cpu_ns),
+                wait_ns: minus(|t| t.wait_ns),
+                runs: minus(|t| t.runs),
+                ..t.clone()
+            }
+        };
+        self.threads = now.into_iter().map(since).collect();
+        signal(self.clients.as_ref().unwrap_or(&self.vmm), Signal::SIGTERM)
+    }
+
+    /// What VMM and clients say of themselves.
+    pub fn finish(self) -> Result<outcome::Vm> {
+        let name = self.plan.name.clone();
+        let clients = match self.clients {
+            None => None,
+            Some(clients) => {
+                let said = said(clients, &format!("clients of {name}"))?;
+                signal(&self.vmm, Signal::SIGTERM)?;
+                Some(said)
+            }
+        };
+        let report = said(self.vmm, &name)?;
+        sched::ungroup(&self.group)?;
+        Ok(outcome::Vm { name, report, clients, threads: self.threads })
+    }
+
+    fn alive(&mut self) -> Result<()> {
+        for child in [Some(&mut self.vmm), self.clients.as_mut()].into_iter().flatten() {
+            let ended = child.try_wait().context(VMM)?;
+            ensure!(ended.is_none(), "{}: ended before its time", self.plan.name);
+        }
+        Ok(())
+    }
+
+    fn read_threads(&self) -> Result<BTreeMap<u32, outcome::Thread>> {
+        let tasks = format!("/proc/{}/task", self.vmm.id());
+        let mut all = BTreeMap::new();
+        for entry in fs::read_dir(&tasks).with_context(|| tasks.clone())? {
+            let dir = entry.with_context(|| tasks.clone())?.path();
+            let read = |file: &str| fs::read_to_string(dir.join(file)).with_context(|| dir.display().to_string());
+            let numbers: Vec<u64> = read("schedstat")?.split_whitespace().filter_map(|n| n.parse().ok()).collect();
+            let [cpu_ns, wait_ns, runs] = numbers[..] else { continue };
+            let tid = dir.file_name().and_then(|n| n.to_str()?.parse().ok()).with_context(|| tasks.clone())?;
+            all.insert(tid, outcome::Thread { name: read("comm")?.trim_end().to_owned(), cpu_ns, wait_ns, runs });
+        }
+        Ok(all)
+    }
+}
+
+fn signal(child: &Child, signal: Signal) -> Result<()> {
+    kill(Pid::from_raw(child.id() as i32), signal).context(VMM)
+}
+
+fn said<T: DeserializeOwned>(child: Child, who: &str) -> Result<T> {
+    let out = child.wait_with_output().with_context(|| who.to_owned())?;
+    ensure!(out.status.success(), "{who}: {}", out.status);
+    serde_json::from_slice(&out.stdout).with_context(|| format!("{who}: {}", String::from_utf8_lossy(&out.stdout)))
+}

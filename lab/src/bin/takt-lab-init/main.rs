@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Init of a lab machine: carries out `/plan.json`, leaves the outcome in the outbox, powers the machine off.
+
+mod guest;
+mod phase;
+mod sched;
+mod system;
+
+use anyhow::{Context, Result};
+use takt_lab::outcome::Outcome;
+use takt_lab::plan::{ERROR, FILE, OUTCOME, Plan, recording};
+use takt_qemu::outbox;
+
+fn main() {
+    let files = match run() {
+        Ok(files) => files,
+        Err(e) => {
+            println!("takt-lab-init: {e:#}");
+            outbox::Files::from([(ERROR.to_owned(), format!("{e:#}").into_bytes())])
+        }
+    };
+    if let Err(e) = outbox::send(&files) {
+        println!("takt-lab-init: {e:#}");
+    }
+    system::power_off();
+}
+
+/// What goes into the outbox.
+fn run() -> Result<outbox::Files> {
+    system::mount_all()?;
+    let plan = std::fs::read(FILE).context(FILE)?;
+    let plan: Plan = serde_json::from_slice(&plan).context(FILE)?;
+    system::load_modules()?;
+    // Phases begin and end when they are due, whatever the VMs do.
+    sched::real_time(std::process::id(), sched::CONDUCTOR)?;
+    std::thread::sleep(std::time::Duration::from_nanos(plan.settle_ns));
+    if let Some(divisor) = plan.tick {
+        system::start_tick(divisor)?;
+    }
+    let kernel = system::read("/proc/sys/kernel/osrelease")?;
+    let iterations_per_s = phase::calibrate()?;
+    let (mut files, mut phases) = (outbox::Files::new(), Vec::new());
+    for (n, p) in plan.phases.iter().enumerate() {
+        let name = recording(n);
+        let file = plan.record.then(|| format!("/tmp/{name}"));
+        phases.push(phase::run(p, &plan.scheduler, iterations_per_s, file.as_deref())?);
+        if let Some(bytes) = file.and_then(|f| std::fs::read(f).ok()) {
+            files.insert(name, bytes);
+        }
+    }
+    let outcome = serde_json::to_vec(&Outcome { kernel, iterations_per_s, phases })?;
+    files.insert(OUTCOME.to_owned(), outcome);
+    Ok(files)
+}

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The simulator's scenarios on the real kernel: a Debian kernel in QEMU, KVM guests that do what the scenario's VMs do, under
+//! one of Takt's policies or a scheduler of the kernel's own, and the result in the simulator's form.
+//!
+//! `map` makes a [`plan`] of a scenario, [`linux`] boots a machine with it, `takt-lab-init` in that machine carries it out, and
+//! `result` reads the [`outcome`].
+
+pub mod linux;
+mod map;
+pub mod outcome;
+pub mod plan;
+mod result;
+pub mod scheduler;
+
+pub use linux::{Kernel, Lab};
+pub use result::LabRun;
+pub use scheduler::Scheduler;

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The lab with a Linux kernel: gets one, puts a machine together, boots it.
+
+use crate::outcome::Outcome;
+use crate::plan::{ERROR, FILE, OUTCOME, Plan, recording};
+use crate::result::{self, LabRun};
+use crate::{Scheduler, map};
+use anyhow::{Context, Result, bail, ensure};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+use takt_qemu::{Archive, Machine, Timing};
+use takt_sim::Scenario;
+
+const SCRIPT: &str = include_str!("../linux/kernel.sh");
+/// The kernels that the lab knows, the first by default.
+pub const KERNELS: [&str; 2] = ["7.3", "6.18"];
+/// Where kernels are kept unless `TAKT_CACHE` says otherwise.
+const CACHE: &str = "target/cache";
+/// Memory of a machine, MiB, and what each VM adds.
+const MEMORY: u32 = 768;
+const MEMORY_PER_VM: u32 = 32;
+/// i8254 ticks (80 us) after which the next CPU is emulated at the latest, where time is counted.
+const TICK: u16 = 96;
+/// QEMU gives each CPU in turn an equal share of what is left until the next timer, so the last gets least. It counts CPUs that are never
+/// started, too: with these the shares are smaller, and closer to equal.
+const SHARES: u32 = 2;
+/// Real time that a boot may take, and each virtual second.
+const BOOT: Duration = Duration::from_secs(300);
+const SECOND: Duration = Duration::from_secs(30);
+
+/// A kernel and its modules.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    dir: PathBuf,
+}
+
+impl Kernel {
+    /// Debian's newest of the series, from the cache or fetched into it.
+    ///
+    /// # Errors
+    /// A series that the lab does not know, or what kept the kernel from being fetched.
+    pub fn get(series: &str) -> Result<Self> {
+        ensure!(KERNELS.contains(&series), "kernel {series}: allowed: {}", KERNELS.join(", "));
+        let cache = std::env::var_os("TAKT_CACHE").map_or_else(|| PathBuf::from(CACHE), PathBuf::from);
+        std::fs::create_dir_all(&cache).with_context(|| cache.display().to_string())?;
+        let mut sh = Command::new("sh");
+        sh.args(["-s", "--"]).arg(&cache).arg(series).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = sh.spawn().context("sh")?;
+        child.stdin.take().context("sh")?.write_all(SCRIPT.as_bytes()).context("sh")?;
+        let out = child.wait_with_output().context("sh")?;
+        ensure!(out.status.success(), "kernel {series}: cannot be had, {}", out.status);
+        Ok(Self { dir: PathBuf::from(String::from_utf8_lossy(&out.stdout).trim()) })
+    }
+
+    /// The uncompressed kernel.
+    pub fn image(&self) -> PathBuf {
+        self.dir.join("vmlinux")
+    }
+
+    /// Puts the modules where the lab's init looks.
+    fn modules(&self, archive: &mut Archive) -> Result<()> {
+        let dir = self.dir.join("modules");
+        let order = std::fs::read_to_string(dir.join("order")).with_context(|| dir.display().to_string())?;
+        archive.data("lib/modules/order", order.as_bytes());
+        order.lines().try_for_each(|m| archive.file(&format!("lib/modules/{m}"), &dir.join(m)))
+    }
+}
+
+/// The programs of a machine, and how time passes there.
+#[derive(Clone, Debug)]
+pub struct Lab {
+    pub kernel: Kernel,
+    /// Where `takt`, `takt-vmm` and `takt-lab-init` are.
+    pub programs: PathBuf,
+    /// Whether time is counted in instructions: slower, and equal runs are equal.
+    pub counted: bool,
+    /// Whether policies of Takt's are recorded.
+    pub record: bool,
+}
+
+impl Lab {
+    /// With the programs that stand beside this one.
+    ///
+    /// # Errors
+    /// A program that is missing there.
+    pub fn new(kernel: Kernel) -> Result<Self> {
+        let this = std::env::current_exe().context("own path")?;
+        let programs = this.parent().context("own path")?.to_owned();
+        for name in ["takt-vmm", "takt-lab-init"] {
+            let path = programs.join(name);
+            ensure!(path.is_file(), "{}: missing; `cargo build -p takt-vmm -p takt-lab` makes it", path.display());
+        }
+        Ok(Self { kernel, programs, counted: true, record: false })
+    }
+
+    /// Whether a scenario can be run.
+    ///
+    /// # Errors
+    /// What the lab cannot do, by the scenario's key.
+    pub fn check(&self, scenario: &Scenario, scheduler: &Scheduler) -> Result<()> {
+        map::plan(scenario, scheduler, &[]).map(drop)
+    }
+
+    /// Runs a scenario under a scheduler once for each seed, all in one boot. Seeds shift the phases of clients and tasks.
+    ///
+    /// # Errors
+    /// What the lab cannot do, or what went wrong in the machine.
+    pub fn run(&self, scenario: &Scenario, scheduler: &Scheduler, seeds: &[u64]) -> Result<Vec<LabRun>> {
+        let mut plan = map::plan(scenario, scheduler, seeds)?;
+        (plan.tick, plan.record) = (self.counted.then_some(TICK), self.record);
+        let (outcome, recordings) = self.boot(&plan, scenario.machine.pcpus)?;
+        ensure!(outcome.phases.len() == seeds.len(), "the lab ran {} of {} phases", outcome.phases.len(), seeds.len());
+        Ok(result::read(scenario, scheduler, seeds, outcome, recordings))
+    }
+
+    fn boot(&self, plan: &Plan, cpus: u32) -> Result<(Outcome, Vec<Option<Vec<u8>>>)> {
+        let dir = tempfile::tempdir().context("temporary directory")?;
+        let initramfs = dir.path().join("initramfs");
+        std::fs::write(&initramfs, self.archive(plan)?).context("initramfs")?;
+        let vms = plan.phases.iter().map(|p| p.vms.len()).max().unwrap_or(0) as u32;
+        let virtual_ns: u64 = plan.phases.iter().map(|p| p.warmup_ns + p.measure_ns).sum();
+        let machine = Machine {
+            kernel: self.kernel.image(),
+            initramfs,
+            command_line: format!("quiet nr_cpus={cpus}"),
+            cpus: if self.counted { cpus * SHARES } else { cpus },
+            memory: MEMORY + vms * MEMORY_PER_VM,
+            model: "max",
+            timing: if self.counted { Timing::Counted { shift: 0, seed: 1 } } else { Timing::Free },
+            patience: BOOT + SECOND.mul_f64(virtual_ns as f64 / 1e9),
+        };
+        let mut remains = machine.run(dir.path())?;
+        if let Some(error) = remains.files.get(ERROR) {
+            bail!("in the lab's machine: {}\n{}", String::from_utf8_lossy(error), remains.console);
+        }
+        let outcome = remains.files.get(OUTCOME);
+        let outcome = outcome.with_context(|| format!("the lab's machine left nothing\n{}", remains.console))?;
+        let outcome = serde_json::from_slice(outcome).context("the lab's outcome")?;
+        let recordings = (0..plan.phases.len()).map(|n| remains.files.remove(&recording(n)));
+        Ok((outcome, recordings.collect()))
+    }
+
+    fn archive(&self, plan: &Plan) -> Result<Vec<u8>> {
+        let mut archive = Archive::new();
+        archive.program("init", &self.programs.join("takt-lab-init"))?;
+        archive.program("bin/takt-vmm", &self.programs.join("takt-vmm"))?;
+        if matches!(plan.scheduler, Scheduler::Takt { .. }) {
+            archive.program("bin/takt", &self.programs.join("takt"))?;
+        }
+        self.kernel.modules(&mut archive)?;
+        archive.data(FILE, &serde_json::to_vec(plan)?);
+        Ok(archive.finish())
+    }
+}
+
+/// Whether QEMU is there and new enough: older ones trip over what the lab does.
+///
+/// # Errors
+/// It is not.
+pub fn qemu() -> Result<()> {
+    const NEEDED: u32 = 10;
+    let program = Path::new("qemu-system-x86_64");
+    let out = Command::new(program).arg("--version").output().context("qemu-system-x86_64")?;
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    let version = text.split_whitespace().find_map(|w| w.split_once('.')?.0.parse::<u32>().ok());
+    match version {
+        Some(v) if v >= NEEDED => Ok(()),
+        Some(v) => bail!("qemu-system-x86_64: version {v}, needed is {NEEDED} or later"),
+        None => bail!("qemu-system-x86_64: says no version"),
+    }
+}

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! From a scenario to a plan: which guest stands for which workload.
+//!
+//! PCPUs become the machine's CPUs. Dom0 is the host's kernel and the VMM's I/O threads: what the scenario says of Dom0 and of the
+//! model's costs has no counterpart, they are what they are.
+
+use crate::plan::{Phase, Plan, Vm};
+use crate::scheduler::Scheduler;
+use anyhow::{Result, bail, ensure};
+use serde_json::{Map, Value, json};
+use takt_control::RtMode;
+use takt_sim::{Scenario, VmSpec, Workload};
+
+/// A booted kernel has timers and workers to get rid of.
+const SETTLE: u64 = 5_000_000_000;
+/// Before measuring, if the scenario leaves that open: the monitor knows the senders by then.
+const WARMUP: u64 = 1_000_000_000;
+/// What an emulated machine carries at all.
+const PCPUS: u32 = 16;
+const VMS: usize = 64;
+const CALLS: u32 = 200;
+/// Hogs begin within this, ms.
+const HOG_PHASES: u64 = 10;
+
+/// A plan with a phase for each seed.
+///
+/// # Errors
+/// The lab cannot do what the scenario asks for; names the key.
+pub fn plan(scenario: &Scenario, scheduler: &Scheduler, seeds: &[u64]) -> Result<Plan> {
+    check(scenario)?;
+    Ok(Plan {
+        tick: None,
+        settle_ns: SETTLE,
+        scheduler: scheduler.clone(),
+        record: false,
+        phases: seeds.iter().map(|&seed| phase(scenario, seed)).collect(),
+    })
+}
+
+/// Time before the measured window, ns.
+pub fn warmup(scenario: &Scenario) -> u64 {
+    scenario.warmup.unwrap_or(WARMUP)
+}
+
+fn check(s: &Scenario) -> Result<()> {
+    ensure!(s.machine.pcpus <= PCPUS, "machine.pcpus: {} in the lab; allowed: 1 .. {PCPUS}", s.machine.pcpus);
+    let vms: usize = s.vms.iter().map(|v| v.count as usize).sum();
+    ensure!(vms <= VMS, "vm: {vms} VMs in the lab; allowed: at most {VMS}");
+    for vm in &s.vms {
+        let key = format!("vm.{}", vm.name);
+        if vm.calls() > CALLS {
+            bail!("{key}.calls: {} in the lab; allowed: 0 .. {CALLS}", vm.calls());
+        }
+        if vm.threads() != 0 && vm.threads() != vm.vcpus {
+            bail!("{key}.threads: {} on {} VCPUs in the lab; allowed: one per VCPU", vm.threads(), vm.vcpus);
+        }
+    }
+    Ok(())
+}
+
+fn phase(s: &Scenario, seed: u64) -> Phase {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    // Periodic tasks of a scenario begin together.
+    let together = rng.u64(..);
+    let vms = s.vms.iter().flat_map(|spec| spec.names().map(move |name| (spec, name)));
+    let vms = vms.enumerate().map(|(n, (spec, name))| vm(s, spec, name, n, together, &mut rng)).collect();
+    Phase { warmup_ns: warmup(s), measure_ns: s.duration, vms }
+}
+
+fn vm(s: &Scenario, spec: &VmSpec, name: String, n: usize, together: u64, rng: &mut fastrand::Rng) -> Vm {
+    let tap = format!("tap{n}");
+    let mut vm = Vm {
+        name,
+        serves: spec.rt != RtMode::Off && !matches!(spec.workload, Workload::Hog { .. } | Workload::Idle),
+        config: spec.config(),
+        affinity: spec.affinity.clone(),
+        vcpus: spec.vcpus,
+        start_ms: 0,
+        workload: Map::new(),
+        work_ns: None,
+        clients: None,
+    };
+    match spec.workload {
+        Workload::Hog { .. } => {
+            vm.start_ms = rng.u64(0..HOG_PHASES);
+            vm.workload = object(json!({"kind": "hog"}));
+        }
+        Workload::Periodic { period, work } => {
+            vm.workload = object(json!({"kind": "periodic", "period_ns": period, "phase_ns": together % period}));
+            vm.work_ns = Some(work);
+        }
+        Workload::Stream { period, burst, gap, .. } => {
+            let phase = rng.u64(0..period);
+            vm.workload = object(json!({
+                "kind": "source", "tap": tap, "period_ns": period, "phase_ns": phase, "burst": burst, "gap_ns": gap,
+            }));
+        }
+        Workload::Voip { calls } => {
+            let (c, phase, seed) = (&s.constants, rng.u64(0..s.constants.packet_gap), rng.u32(..));
+            vm.workload = object(json!({"kind": "echo", "tap": tap, "deadline_ns": c.packet_gap}));
+            vm.work_ns = Some(c.voip_packet);
+            let arguments = [
+                ("dev", tap),
+                ("streams", calls.to_string()),
+                ("period-ns", c.packet_gap.to_string()),
+                ("jitter-ns", c.send_jitter.to_string()),
+                ("phase-ns", phase.to_string()),
+                ("deadline-ns", c.jitter_buffer.to_string()),
+                ("seed", seed.to_string()),
+            ];
+            vm.clients =
+                (calls > 0).then(|| arguments.iter().flat_map(|(k, v)| [format!("--{k}"), v.clone()]).collect());
+        }
+        Workload::Idle => vm.workload = object(json!({"kind": "idle"})),
+    }
+    vm
+}
+
+fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scenario(vms: &str) -> Scenario {
+        let text = format!("duration = \"2s\"\n[machine]\npcpus = 4\n{vms}");
+        Scenario::from_toml(&text, "test.toml").unwrap()
+    }
+
+    fn plan_of(vms: &str, seeds: &[u64]) -> Result<Plan> {
+        plan(&scenario(vms), &Scheduler::Fifo, seeds)
+    }
+
+    const ALL: &str = r#"
+        [[vm]]
+        name = "calls"
+        vcpus = 1
+        workload = { type = "voip", calls = 3 }
+        [[vm]]
+        name = "hog"
+        count = 2
+        vcpus = 4
+        workload = "hog"
+        [[vm]]
+        name = "task"
+        vcpus = 1
+        rt = "off"
+        workload = { type = "periodic", period = "10ms", work = "1ms" }
+        [[vm]]
+        name = "film"
+        vcpus = 1
+        workload = { type = "stream", period = "40ms", burst = 5, gap = "100us" }
+    "#;
+
+    #[test]
+    fn each_workload_has_its_guest() {
+        let plan = plan_of(ALL, &[7]).unwrap();
+        let vms = &plan.phases[0].vms;
+        let kind = |n: usize| vms[n].workload["kind"].as_str().unwrap();
+        assert_eq!(
+            vms.iter().map(|v| v.name.as_str()).collect::<Vec<_>>(),
+            ["calls", "hog-1", "hog-2", "task", "film"]
+        );
+        assert_eq!([0, 1, 3, 4].map(kind), ["echo", "hog", "periodic", "source"]);
+        assert_eq!(vms.iter().map(|v| v.serves).collect::<Vec<_>>(), [true, false, false, false, true]);
+        assert_eq!((vms[3].work_ns, vms[3].config.rt), (Some(1_000_000), RtMode::Off));
+        assert_eq!(vms[0].workload["tap"], "tap0");
+        assert_eq!(vms[4].workload["burst"], 5);
+        let clients = vms[0].clients.as_ref().unwrap().join(" ");
+        assert!(clients.starts_with("--dev tap0 --streams 3 --period-ns 20000000 "), "{clients}");
+    }
+
+    #[test]
+    fn seeds_shift_phases_and_nothing_else() {
+        let plan = plan_of(ALL, &[1, 2, 1]).unwrap();
+        let [a, b, c] = &plan.phases[..] else { panic!("{:?}", plan.phases) };
+        assert_eq!(a, c);
+        assert_ne!(a.vms[0].clients, b.vms[0].clients);
+        assert_ne!(a.vms[4].workload["phase_ns"], b.vms[4].workload["phase_ns"]);
+        assert_eq!(a.vms[4].workload["period_ns"], b.vms[4].workload["period_ns"]);
+    }
+
+    #[test]
+    fn what_the_lab_cannot_do_is_named() {
+        let error = |vms: &str| plan_of(vms, &[1]).unwrap_err().to_string();
+        let threads = "[[vm]]\nname = \"h\"\nvcpus = 2\nworkload = { type = \"hog\", threads = 3 }";
+        assert_eq!(error(threads), "vm.h.threads: 3 on 2 VCPUs in the lab; allowed: one per VCPU");
+        let calls = "[[vm]]\nname = \"v\"\nvcpus = 1\nworkload = { type = \"voip\", calls = 900 }";
+        assert_eq!(error(calls), "vm.v.calls: 900 in the lab; allowed: 0 .. 200");
+    }
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the lab's init found, as JSON in the outbox.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// One boot.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// As `uname -r` says.
+    pub kernel: String,
+    /// Iterations of a guest's loop per second of a CPU, all CPUs being busy.
+    pub iterations_per_s: f64,
+    pub phases: Vec<Phase>,
+}
+
+/// One phase of the plan.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Phase {
+    /// The scheduler as the kernel names it: `/sys/kernel/sched_ext/root/ops`, `none` without one.
+    pub ops: String,
+    /// When measuring began, ns of CLOCK_MONOTONIC.
+    pub from_ns: u64,
+    pub measured_ns: u64,
+    pub switches: u64,
+    /// Time CPUs idled, summed over them; to 10 ms.
+    pub idle_ns: u64,
+    pub vms: Vec<Vm>,
+    /// What `takt status --json` said at the end.
+    pub status: Option<Value>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Vm {
+    pub name: String,
+    /// The VMM's own account.
+    pub report: Report,
+    /// Its clients'.
+    pub clients: Option<Clients>,
+    /// The kernel's account of its threads.
+    pub threads: Vec<Thread>,
+}
+
+/// `/proc/PID/task/TID/schedstat` over the measured time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Thread {
+    pub name: String,
+    pub cpu_ns: u64,
+    /// Runnable, but not running.
+    pub wait_ns: u64,
+    pub runs: u64,
+}
+
+/// What is read of `takt-vmm`'s result.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    pub measured_ns: u64,
+    pub vcpus: Vec<Vcpu>,
+    pub io: Option<Io>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Vcpu {
+    pub cpu_ns: u64,
+    /// Iterations.
+    pub work: u64,
+    pub jobs: u64,
+    pub misses: u64,
+    /// From the event to the guest's handler.
+    pub latency: Latency,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Io {
+    pub cpu_ns: u64,
+    pub packets_in: u64,
+    pub packets_out: u64,
+    pub lost_in: u64,
+    pub lost_out: u64,
+    /// From a client's sending to the I/O thread's reading.
+    pub wait: Latency,
+}
+
+/// What is read of `takt-vmm send`'s result.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Clients {
+    pub sent: u64,
+    pub late: u64,
+    pub lost: u64,
+    pub round_trip: Latency,
+    /// How long after it was due a packet was sent.
+    pub send_delay: Latency,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Latency {
+    pub count: u64,
+    pub mean_ns: u64,
+    pub p50_ns: u64,
+    pub p90_ns: u64,
+    pub p99_ns: u64,
+    pub max_ns: u64,
+}

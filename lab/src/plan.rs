@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the lab's init is told to do, as JSON in the machine's `/plan.json`.
+
+use crate::scheduler::Scheduler;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use takt_control::VmConfig;
+
+/// Where the machine has it.
+pub const FILE: &str = "/plan.json";
+/// The outcome's name in the outbox.
+pub const OUTCOME: &str = "outcome.json";
+/// What goes wrong in the machine, by name in the outbox.
+pub const ERROR: &str = "error";
+/// Phase `n`'s recording in the outbox, of a policy of Takt's.
+pub fn recording(n: usize) -> String {
+    format!("recording-{n}")
+}
+
+/// One boot.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Divisor of the i8254's 1.193 MHz; bounds how long one CPU is emulated before the next. `None` where time is not counted.
+    pub tick: Option<u16>,
+    /// Time that a booted kernel gets to come to rest, ns.
+    pub settle_ns: u64,
+    pub scheduler: Scheduler,
+    /// Whether policies of Takt's are recorded.
+    pub record: bool,
+    /// One after the other, each with a scheduler of its own making.
+    pub phases: Vec<Phase>,
+}
+
+/// VMs from their start to their end.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Phase {
+    pub warmup_ns: u64,
+    pub measure_ns: u64,
+    pub vms: Vec<Vm>,
+}
+
+/// One process of `takt-vmm`, and the clients of that VM.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Vm {
+    pub name: String,
+    /// Whether it answers clients or a clock: the kernel's own schedulers are told so.
+    pub serves: bool,
+    /// What its operator says of it.
+    pub config: VmConfig,
+    /// CPUs it may run on; empty = all.
+    pub affinity: Vec<u32>,
+    /// The VMM's specification, without `work`.
+    pub vcpus: u32,
+    pub start_ms: u64,
+    pub workload: Map<String, Value>,
+    /// The workload's `work` in CPU time, ns; init knows how many iterations that are.
+    pub work_ns: Option<u64>,
+    /// Arguments of `takt-vmm send`, if the VM has clients.
+    pub clients: Option<Vec<String>>,
+}

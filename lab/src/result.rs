@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! From an outcome to a result in the simulator's form.
+//!
+//! What no counter on a real host tells (time lost to caches, kicks of a policy, waits by class) is 0 or absent here.
+
+use crate::map;
+use crate::outcome::{self, Clients, Latency, Outcome};
+use crate::scheduler::Scheduler;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use takt_sim::result::{
+    CallResult, Drops, HostResult, PeriodicResult, RunResult, TxResult, VcpuResult, VmResult, VoipResult, WaitStat,
+};
+use takt_sim::{Scenario, VmSpec, Workload, emodel};
+
+/// A run in the lab: a result like the simulator's, and what only a real host has.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LabRun {
+    #[serde(flatten)]
+    pub result: RunResult,
+    pub lab: Facts,
+    /// What `takt record` would have written, if the lab was asked for it.
+    #[serde(skip)]
+    pub recording: Option<Vec<u8>>,
+}
+
+/// What the table does not show.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Facts {
+    /// As `uname -r` says.
+    pub kernel: String,
+    /// As the kernel names it; `none` = its own.
+    pub scheduler: String,
+    /// Iterations of a guest's loop that count as a CPU-second of work.
+    pub iterations_per_s: f64,
+    /// VMs as measured.
+    pub vms: Vec<outcome::Vm>,
+    /// What `takt status --json` said at the end; holds the operations logged per VCPU.
+    pub status: Option<Value>,
+}
+
+/// The result of each phase of an outcome; phases are those of `seeds`.
+pub fn read(
+    scenario: &Scenario,
+    scheduler: &Scheduler,
+    seeds: &[u64],
+    outcome: Outcome,
+    recordings: Vec<Option<Vec<u8>>>,
+) -> Vec<LabRun> {
+    let Outcome { kernel, iterations_per_s, phases } = outcome;
+    let run = |((&seed, phase), recording): ((&u64, outcome::Phase), Option<Vec<u8>>)| LabRun {
+        result: result(scenario, scheduler, seed, &phase, iterations_per_s),
+        lab: Facts {
+            kernel: kernel.clone(),
+            scheduler: phase.ops,
+            iterations_per_s,
+            vms: phase.vms,
+            status: phase.status,
+        },
+        recording,
+    };
+    seeds.iter().zip(phases).zip(recordings).map(run).collect()
+}
+
+fn result(s: &Scenario, scheduler: &Scheduler, seed: u64, phase: &outcome::Phase, rate: f64) -> RunResult {
+    let specs = s.vms.iter().flat_map(|spec| spec.names().map(move |_| spec));
+    let mut first = 0;
+    let vms: Vec<VmResult> = specs
+        .zip(&phase.vms)
+        .map(|(spec, vm)| {
+            let result = vm_result(s, spec, vm, first, rate, &told(phase, &vm.name));
+            first += spec.vcpus;
+            result
+        })
+        .collect();
+    let work: Vec<f64> = vms.iter().filter(|v| v.workload == "hog").map(|v| v.work).collect();
+    RunResult {
+        scenario: s.name.clone(),
+        policy: scheduler.to_string(),
+        seed,
+        warmup_ns: map::warmup(s),
+        duration_ns: phase.measured_ns,
+        host: HostResult {
+            pcpus: s.machine.pcpus,
+            switches: phase.switches,
+            idle_ns: phase.idle_ns,
+            jain: takt_sim::jain(&work),
+            ring_drops: vms.iter().map(|v| v.drops.rx + v.drops.tx).sum(),
+            longest_wait_ns: vms.iter().filter_map(|v| v.wait.get("all")).map(|w| w.max_ns).max().unwrap_or(0),
+            ..HostResult::default()
+        },
+        vms,
+    }
+}
+
+fn vm_result(s: &Scenario, spec: &VmSpec, vm: &outcome::Vm, first: u32, rate: f64, told: &Told) -> VmResult {
+    let report = &vm.report;
+    let hog = matches!(spec.workload, Workload::Hog { .. });
+    let serves = matches!(spec.workload, Workload::Voip { .. } | Workload::Stream { .. } | Workload::Periodic { .. });
+    let work: u64 = report.vcpus.iter().map(|v| v.work).sum();
+    let sum = |f: fn(&outcome::Vcpu) -> u64| report.vcpus.iter().map(f).sum::<u64>();
+    let vcpus = report.vcpus.iter().zip(first..).map(|(v, n)| VcpuResult {
+        vcpu: n,
+        cpu_time_ns: v.cpu_ns,
+        wait: wait(&v.latency),
+    });
+    let busiest = report.vcpus.iter().map(|v| &v.latency).max_by_key(|l| l.count);
+    VmResult {
+        name: vm.name.clone(),
+        kind: "guest".into(),
+        workload: spec.workload.name().into(),
+        weight: spec.weight.into(),
+        cpu_time_ns: sum(|v| v.cpu_ns),
+        work: if hog { work as f64 / rate } else { 0.0 },
+        cold_ns: 0,
+        rt: told.rt,
+        period_ns: (told.period_us.unwrap_or(0.0) * 1e3) as u64,
+        promotions: told.promotions,
+        refusals: told.refusals,
+        wait: busiest.map(wait).unwrap_or_default(),
+        vcpus: vcpus.collect(),
+        voip: vm.clients.as_ref().map(|c| voip(s, c)),
+        periodic: serves.then(|| PeriodicResult { jobs: sum(|v| v.jobs), missed: sum(|v| v.misses) }),
+        tx: report.io.as_ref().map(|io| TxResult { packets: io.packets_out, ..TxResult::default() }),
+        drops: report.io.as_ref().map_or_else(Drops::default, |io| Drops { nic: 0, rx: io.lost_in, tx: io.lost_out }),
+    }
+}
+
+/// What is read of a VM in `takt status`.
+#[derive(Default, Deserialize)]
+struct Told {
+    rt: bool,
+    period_us: Option<f64>,
+    promotions: u64,
+    refusals: u64,
+}
+
+fn told(phase: &outcome::Phase, name: &str) -> Told {
+    let vms = phase.status.as_ref().and_then(|s| s["vms"].as_array());
+    let vm = vms.and_then(|vms| vms.iter().find(|vm| vm["name"] == name));
+    vm.and_then(|vm| Told::deserialize(vm).ok()).unwrap_or_default()
+}
+
+/// From event to handler; the same under "all" as the simulator's time in queues.
+fn wait(l: &Latency) -> BTreeMap<String, WaitStat> {
+    let stat = WaitStat {
+        entries: l.count,
+        mean_ns: l.mean_ns,
+        p50_ns: l.p50_ns,
+        p99_ns: l.p99_ns,
+        max_ns: l.max_ns,
+        run_per_entry_ns: 0,
+    };
+    (l.count > 0).then(|| ("all".to_owned(), stat)).into_iter().collect()
+}
+
+/// The calls of a server, which the clients count together: as one, whose losses are spread at random.
+fn voip(s: &Scenario, c: &Clients) -> VoipResult {
+    let missing = c.late + c.lost;
+    let percent = if c.sent == 0 { 0.0 } else { 100.0 * missing as f64 / c.sent as f64 };
+    let mos = emodel::mos(percent, 1.0, s.constants.bpl as f64 / 1e3);
+    let pesq = emodel::pesq(mos, 0.0);
+    VoipResult {
+        calls: vec![CallResult { id: 0, sent: c.sent, late: c.late, lost: c.lost, burst_ratio: 1.0, mos, pesq }],
+        mean_pesq: pesq,
+        min_pesq: pesq,
+        p25_pesq: pesq,
+        p50_pesq: pesq,
+        p75_pesq: pesq,
+        max_pesq: pesq,
+        mean_mos: mos,
+        late_lost_pct: percent,
+        delay_mean_ns: c.round_trip.mean_ns,
+        delay_max_ns: c.round_trip.max_ns,
+    }
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Small scenarios on the real kernel, under the kernel's own schedulers: the lab itself is tested, not a scheduler.
+
+use std::path::{Path, PathBuf};
+use takt_bpf_build::skip;
+use takt_lab::{Kernel, Lab, LabRun, Scheduler, linux};
+use takt_sim::Scenario;
+
+const SCENARIO: &str = r#"
+    duration = "1s"
+    warmup = "300ms"
+    [machine]
+    pcpus = 2
+    [[vm]]
+    name = "calls"
+    vcpus = 1
+    workload = { type = "voip", calls = 2 }
+    [[vm]]
+    name = "task"
+    vcpus = 1
+    affinity = "1"
+    workload = { type = "periodic", period = "10ms", work = "500us" }
+    [[vm]]
+    name = "film"
+    vcpus = 1
+    workload = { type = "stream", period = "40ms", burst = 3, gap = "100us" }
+    [[vm]]
+    name = "hog"
+    vcpus = 2
+    workload = "hog"
+"#;
+
+/// A lab, unless this machine cannot have one.
+fn lab(test: &str) -> Option<Lab> {
+    let lab = || {
+        linux::qemu()?;
+        let programs = Path::new(env!("CARGO_BIN_EXE_takt-lab-init")).parent().map(PathBuf::from);
+        Ok(Lab {
+            kernel: Kernel::get(linux::KERNELS[0])?,
+            programs: programs.unwrap_or_default(),
+            counted: true,
+            record: false,
+        })
+    };
+    lab().map_err(|e: anyhow::Error| skip(test, format!("{e:#}"))).ok()
+}
+
+fn run(lab: &Lab, scheduler: &str) -> Vec<LabRun> {
+    let scenario = Scenario::from_toml(SCENARIO, "lab.toml").expect("scenario");
+    let scheduler = Scheduler::parse(scheduler).expect("scheduler");
+    lab.run(&scenario, &scheduler, &[1, 2]).expect("run in the lab")
+}
+
+#[test]
+fn every_workload_runs_and_equal_runs_are_equal() {
+    let Some(lab) = lab("workloads in the lab") else { return };
+    let runs = run(&lab, "eevdf");
+    println!("{}", serde_json::to_string_pretty(&runs).expect("JSON"));
+    for run in &runs {
+        let vm = |name: &str| run.result.vms.iter().find(|v| v.name == name).expect(name);
+        let [calls, task, film, hog] = ["calls", "task", "film", "hog"].map(vm);
+        let voip = calls.voip.as_ref().expect("calls");
+        // Two calls of 50 packets a second, all answered; a packet at either end of the second may fall outside.
+        assert!((98..=102).contains(&voip.calls[0].sent), "{voip:?}");
+        assert_eq!(voip.calls[0].lost, 0);
+        assert!(calls.wait["all"].entries >= 90, "{:?}", calls.wait);
+        let jobs = task.periodic.expect("task").jobs;
+        assert!((95..=101).contains(&jobs), "{jobs} jobs");
+        let sent = film.tx.expect("film").packets;
+        assert!((72..=78).contains(&sent), "{sent} packets");
+        // Two CPUs for a second, less what the others took.
+        assert!(hog.work > 1.2 && hog.work < 2.0, "work {}", hog.work);
+        assert!(run.lab.kernel.starts_with(linux::KERNELS[0]), "{}", run.lab.kernel);
+        assert_eq!(run.lab.scheduler, "none");
+    }
+    assert_ne!(runs[0].result, runs[1].result, "another phase");
+    assert_eq!(runs, self::run(&lab, "eevdf"));
+}
+
+#[test]
+fn fifo_lets_a_server_wait_less_than_a_share() {
+    let Some(lab) = lab("FIFO in the lab") else { return };
+    let p99 = |scheduler: &str| {
+        let waits = run(&lab, scheduler);
+        waits.iter().map(|r| r.result.vms[0].wait["all"].p99_ns).max().expect("runs")
+    };
+    let (fifo, eevdf) = (p99("fifo"), p99("eevdf"));
+    assert!(fifo < eevdf, "{fifo} ns under FIFO, {eevdf} ns under EEVDF");
+}
