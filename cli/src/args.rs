@@ -28,6 +28,8 @@ pub enum Command {
     Experiment(Experiment),
     /// Show what the monitor sees in a capture: per sender, real-time or not, by which rule, which period
     Inspect(Inspect),
+    /// Run scenarios on a real kernel, in an emulated machine, under one or more policies and compare
+    Lab(Lab),
     /// Schedule this host's virtual machines (Linux, root) until Ctrl-C; then the kernel's own scheduler is back
     Run(Run),
     /// Show the VMs of a running Takt: real-time or not and why, period, waits, devices
@@ -96,6 +98,45 @@ pub struct Inspect {
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Group, Debug)]
+pub struct Lab {
+    #[command(subcommand)]
+    pub host: LabHost,
+}
+
+#[derive(Subcommand, Debug)]
+pub enum LabHost {
+    /// Linux and KVM: Debian's kernel in QEMU, a small KVM guest for each VM
+    Linux(LabLinux),
+}
+
+#[derive(Group, Debug)]
+pub struct LabLinux {
+    /// Scenario files (TOML)
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Policy as for `takt run`, or eevdf, eevdf(weight=10), fifo; repeat to compare [default: eevdf, credit, doris]
+    #[arg(long = "policy", short, value_name = "P")]
+    pub policies: Vec<String>,
+    /// Kernel series: 7.3 or 6.18
+    #[arg(long, short, default_value = takt_lab::linux::KERNELS[0], value_name = "SERIES")]
+    pub kernel: String,
+    /// Seeds, e.g. 1 or 1-5; each shifts the phases of clients, senders, tasks and hogs
+    #[arg(long, alias = "seeds", default_value = "1", value_name = "SEEDS", allow_hyphen_values = true)]
+    pub seed: Seeds,
+    /// Measured time of the machine, e.g. 5s [default: that of the scenario]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub duration: Option<String>,
+    /// Let time pass as it does here instead of counting instructions: faster, and no two runs are equal
+    #[arg(long)]
+    pub free: bool,
+    #[command(flatten)]
+    pub set: Set,
+    /// Print JSON instead of tables
     #[arg(long)]
     pub json: bool,
 }

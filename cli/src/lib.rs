@@ -8,6 +8,7 @@ mod args;
 pub mod experiment;
 pub mod inspect;
 pub mod jobs;
+pub mod lab;
 pub mod live;
 pub mod output;
 pub mod policies;
@@ -45,6 +46,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         args::Command::Sim(a) => simulate::run(a),
         args::Command::Experiment(a) => experiment::run(a),
         args::Command::Inspect(a) => inspect::run(a),
+        args::Command::Lab(a) => lab::run(a),
         args::Command::Run(a) => live::run(a),
         args::Command::Status(a) => live::status(a),
         args::Command::Set(a) => live::set(a),

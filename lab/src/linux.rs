@@ -95,14 +95,6 @@ impl Lab {
         Ok(Self { kernel, programs, counted: true, record: false })
     }
 
-    /// Whether a scenario can be run.
-    ///
-    /// # Errors
-    /// What the lab cannot do, by the scenario's key.
-    pub fn check(&self, scenario: &Scenario, scheduler: &Scheduler) -> Result<()> {
-        map::plan(scenario, scheduler, &[]).map(drop)
-    }
-
     /// Runs a scenario under a scheduler once for each seed, all in one boot. Seeds shift the phases of clients and tasks.
     ///
     /// # Errors
@@ -153,6 +145,14 @@ impl Lab {
         archive.data(FILE, &serde_json::to_vec(plan)?);
         Ok(archive.finish())
     }
+}
+
+/// Whether the lab can run a scenario.
+///
+/// # Errors
+/// What it cannot do, by the scenario's key.
+pub fn check(scenario: &Scenario, scheduler: &Scheduler) -> Result<()> {
+    map::plan(scenario, scheduler, &[]).map(drop)
 }
 
 /// Whether QEMU is there and new enough: older ones trip over what the lab does.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `takt sim`: scenarios under policies, side by side.
 
-mod compare;
+pub(crate) mod compare;
 
 use crate::{args, jobs, output, watch};
 use anyhow::{Context, Result, bail};
 use compare::Comparison;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use takt_control::{PolicySpec, duration as time};
 use takt_sim::{RunResult, Scenario};
 
@@ -17,10 +17,10 @@ const DURATIONS: [u64; 2] = [1_000_000, 86_400_000_000_000];
 /// Most runs of one command.
 const MAX_RUNS: usize = 100_000;
 
-struct Job<'a> {
-    scenario: &'a Scenario,
-    policy: PolicySpec,
-    seed: u64,
+pub(crate) struct Job<'a> {
+    pub scenario: &'a Scenario,
+    pub policy: PolicySpec,
+    pub seed: u64,
 }
 
 /// Runs the command.
@@ -30,23 +30,7 @@ struct Job<'a> {
 pub fn run(args: &args::Sim) -> Result<bool> {
     let given = PolicySpec::list(args.policies.iter().map(String::as_str)).context("--policy")?;
     let settings = settings(&args.set.set)?;
-    let duration = args.duration.as_deref().map(duration).transpose()?;
-    let scenarios = args
-        .files
-        .iter()
-        .map(|file| {
-            let mut scenario = read(file)?;
-            if let Some(ns) = duration {
-                let context = || format!("{}: --duration", file.display());
-                scenario.set("duration", &time::format(ns)).with_context(context)?;
-            }
-            for (key, value) in &settings {
-                let context = || format!("{}: --set {key}={value}", file.display());
-                scenario.set(key, value).with_context(context)?;
-            }
-            Ok(scenario)
-        })
-        .collect::<Result<Vec<_>>>()?;
+    let scenarios = scenarios(&args.files, args.duration.as_deref(), &settings)?;
     let mut jobs = Vec::new();
     for scenario in &scenarios {
         for policy in policies(&given, scenario)? {
@@ -107,6 +91,31 @@ pub fn one(scenario: &Scenario, policy: &PolicySpec, seed: u64, progress: &mut d
     let options = takt_sim::Options { progress: Some(progress), ..Default::default() };
     let done = takt_sim::run(scenario, policy, seed, options);
     done.map(|(result, ..)| result).with_context(|| format!("{} under {policy}, seed {seed}", scenario.name))
+}
+
+/// Reads scenarios, and changes in each what the command line says.
+///
+/// # Errors
+/// One line that names the file, and the key or option.
+pub(crate) fn scenarios(
+    files: &[PathBuf],
+    duration: Option<&str>,
+    settings: &[(String, String)],
+) -> Result<Vec<Scenario>> {
+    let duration = duration.map(self::duration).transpose()?;
+    let one = |file: &PathBuf| {
+        let mut scenario = read(file)?;
+        if let Some(ns) = duration {
+            let context = || format!("{}: --duration", file.display());
+            scenario.set("duration", &time::format(ns)).with_context(context)?;
+        }
+        for (key, value) in settings {
+            let context = || format!("{}: --set {key}={value}", file.display());
+            scenario.set(key, value).with_context(context)?;
+        }
+        Ok(scenario)
+    };
+    files.iter().map(one).collect()
 }
 
 fn read(file: &Path) -> Result<Scenario> {
