@@ -1,12 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Installs what `make demo` (build) or `make test` (test) needs on Debian 12 or 13. Does nothing, and needs no
+# Installs what `make demo` (build), `make takt-linux` (linux) or `make test` (test) needs on Debian 12 or 13. Does nothing, and needs no
 # network, when it is there already.
 set -eu
 
 what=${1:-build}
 packages="gcc libc6-dev make ca-certificates"
-[ "$what" = build ] || packages="$packages pkg-config libelf-dev zlib1g-dev libbpf-dev linux-libc-dev sip-tester tshark python3 cpio zstd"
+[ "$what" = build ] || packages="$packages pkg-config libelf-dev zlib1g-dev linux-libc-dev"
+[ "$what" != test ] || packages="$packages libbpf-dev sip-tester tshark python3 cpio zstd"
 
 say() { echo "setup: $*" >&2; }
 
@@ -59,14 +60,26 @@ if [ "$what" = test ] && ! { cargo fmt --version && cargo clippy --version; } >/
 	else say "please add the components rustfmt and clippy to your Rust"; fi
 fi
 
-# The BPF tests: a clang that knows the target, and a way to boot a kernel where the machine refuses BPF.
-if [ "$what" = test ]; then
+# A clang that knows the target BPF and enumerators of 64 bits.
+if [ "$what" != build ]; then
 	found=no
-	for c in clang clang-19 clang-18 clang-17 clang-16 clang-15 clang-14; do
+	for c in clang-21 clang-20 clang-19 clang-18 clang-17 clang-16 clang-15; do
 		command -v "$c" >/dev/null && found=yes
 	done
-	[ "$found" = yes ] || { apt-cache show clang-19 >/dev/null 2>&1 && install clang-19 || install clang; }
-	command -v qemu-system-x86_64 >/dev/null || install qemu-system-x86
+	if [ "$found" = no ]; then
+		newest=
+		apt_updated
+		for c in clang-19 clang-18 clang-17 clang-16 clang-15; do
+			[ -n "$newest" ] || { apt-cache show "$c" >/dev/null 2>&1 && newest=$c; } || true
+		done
+		[ -n "$newest" ] || { say "no clang of version 15 or newer among the packages; please install one"; exit 2; }
+		install "$newest"
+	fi
+fi
+
+# A way to boot a kernel where the machine refuses BPF, and the lab.
+if [ "$what" = test ]; then
+	"$(dirname "$0")/qemu.sh"
 fi
 
 # Crates come once; afterwards builds run offline.

@@ -90,8 +90,9 @@ impl Live {
     /// What the machine lacks; nothing has changed then.
     pub fn start(policy: &PolicySpec, config: HostConfig, cgroups: Vec<String>, timeout_ms: u32) -> Result<Self> {
         let environment = Environment::check()?;
-        let scheduler = Scheduler::load(&environment, policy, timeout_ms)?;
+        let mut scheduler = Scheduler::load(&environment, policy, timeout_ms)?;
         let net = Net::attach(scheduler.monitor()?, cgroups)?;
+        scheduler.attach()?;
         let (ring, notices) = scheduler.notices()?;
         let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         let mut live = Self {

@@ -64,13 +64,14 @@ pub struct Ended {
 pub struct Scheduler {
     pub(crate) object: Object,
     kvm: Option<Object>,
+    watches: bool,
     links: Vec<Link>,
     policy: PolicySpec,
 }
 
 impl Scheduler {
-    /// Loads the scheduler with `policy` and hands it the machine. All threads of the host are scheduled by it when this
-    /// returns. The kernel takes it out when it lets a thread wait longer than `timeout_ms`.
+    /// Loads the scheduler with `policy`: the kernel's verification of it takes time, and is done before it has anything
+    /// to schedule. The kernel will take it out when it lets a thread wait longer than `timeout_ms`.
     ///
     /// # Errors
     /// An unknown policy, or what the kernel refuses; nothing has changed then.
@@ -84,7 +85,7 @@ impl Scheduler {
         let initial = Snapshot::initial(&pool);
         ensure!(hosts.value_size() as usize == initial.len(), "the BPF objects are of another build");
         hosts.update(&0u32.to_ne_bytes(), &initial, MapFlags::ANY)?;
-        let mut scheduler = Self { object, kvm: None, links: Vec::new(), policy: policy.clone() };
+        let mut scheduler = Self { object, kvm: None, watches: false, links: Vec::new(), policy: policy.clone() };
         for pcpu in &environment.online {
             let arg = [pcpu.core.into(), pcpu.llc.into(), pcpu.node.into(), 0];
             scheduler.call("takt_setup", Request { arg, cpu: pcpu.n, ..Request::default() })?;
@@ -92,11 +93,15 @@ impl Scheduler {
         for &(key, value) in &policy.params {
             scheduler.adjust(NIL, key, value).with_context(|| format!("policy `{}`", policy.name))?;
         }
-        scheduler.attach()?;
+        scheduler.load_kvm()?;
         Ok(scheduler)
     }
 
-    fn attach(&mut self) -> Result<()> {
+    /// Hands it the machine. All threads of the host are scheduled by it when this returns.
+    ///
+    /// # Errors
+    /// What the kernel refuses; nothing has changed then.
+    pub fn attach(&mut self) -> Result<()> {
         let mut links = Vec::new();
         for program in self.object.progs_mut().filter(|p| p.section().to_string_lossy().starts_with("tp_btf")) {
             links.push(program.attach().with_context(|| program.name().to_string_lossy().into_owned())?);
@@ -107,7 +112,7 @@ impl Scheduler {
             Some(end) => anyhow!("the kernel refuses the scheduler: {} {}", end.reason, end.message),
             None => anyhow!(e).context("the kernel refuses the scheduler"),
         })?);
-        self.links = links;
+        self.links.extend(links);
         Ok(())
     }
 
@@ -116,11 +121,19 @@ impl Scheduler {
     /// # Errors
     /// The kernel refuses the programs.
     pub fn watch_kvm(&mut self) -> Result<bool> {
-        if self.kvm.is_some() {
-            return Ok(true);
+        self.load_kvm()?;
+        let Some(kvm) = self.kvm.as_ref().filter(|_| !self.watches) else { return Ok(self.watches) };
+        for program in kvm.progs_mut().filter(|p| p.section().to_string_lossy().starts_with('f') && p.autoload()) {
+            self.links.push(program.attach().with_context(|| program.name().to_string_lossy().into_owned())?);
         }
-        if !std::path::Path::new("/sys/kernel/btf/kvm").exists() {
-            return Ok(false);
+        find_running(kvm)?;
+        self.watches = true;
+        Ok(true)
+    }
+
+    fn load_kvm(&mut self) -> Result<()> {
+        if self.kvm.is_some() || !std::path::Path::new("/sys/kernel/btf/kvm").exists() {
+            return Ok(());
         }
         let mut open = object::open(KVM, Some(&self.object))?;
         let functions = std::fs::read_to_string("/proc/kallsyms").unwrap_or_default();
@@ -133,13 +146,8 @@ impl Scheduler {
                 program.set_autoload(false);
             }
         }
-        let kvm = object::load(open).context("watching KVM")?;
-        for program in kvm.progs_mut().filter(|p| p.section().to_string_lossy().starts_with('f') && p.autoload()) {
-            self.links.push(program.attach().with_context(|| program.name().to_string_lossy().into_owned())?);
-        }
-        find_running(&kvm)?;
-        self.kvm = Some(kvm);
-        Ok(true)
+        self.kvm = Some(object::load(open).context("watching KVM")?);
+        Ok(())
     }
 
     pub fn policy(&self) -> &PolicySpec {

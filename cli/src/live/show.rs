@@ -108,8 +108,10 @@ fn waits(status: &Status) -> String {
 
 fn add(rows: &mut Vec<Vec<String>>, who: &str, part: &str, waits: &Waits) {
     let us = |us: f64| duration::human(us * 1e3);
+    // Of the host's threads nobody notes in which class they run.
+    let run = |w: &WaitStatus| if w.run_us == 0.0 { "-".into() } else { us(w.run_us) };
     let row = |(class, w): (&String, &WaitStatus)| {
-        vec![who.into(), part.into(), class.clone(), w.count.to_string(), us(w.mean_us), us(w.max_us), us(w.run_us)]
+        vec![who.into(), part.into(), class.clone(), w.count.to_string(), us(w.mean_us), us(w.max_us), run(w)]
     };
     rows.extend(waits.iter().map(row));
 }

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The control socket with a host that only pretends to be one.
+
+use anyhow::anyhow;
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::Shutdown;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::channel;
+use takt_linux::socket::{Asked, Client, Request, Socket};
+
+/// A socket whose requests `answer` serves, one after the other.
+fn serve(answer: impl Fn(Asked) + Send + 'static) -> (tempfile::TempDir, PathBuf, Socket) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("takt.sock");
+    let socket = Socket::bind(&path).unwrap();
+    let (send, receive) = channel();
+    socket.serve(move |asked| send.send(asked).is_ok()).unwrap();
+    std::thread::spawn(move || receive.into_iter().for_each(answer));
+    (dir, path, socket)
+}
+
+/// Knows one VM.
+fn fake(asked: Asked) {
+    let answer = match &asked.request {
+        Request::Status {} => Ok(json!({"vms": ["web"]})),
+        Request::Set { vm: Some(vm), .. } if vm != "web" => Err(anyhow!("no VM `{vm}`, there are web")),
+        Request::Set { .. } => Ok(json!({})),
+        Request::Record { .. } => {
+            // Until the client has enough.
+            while !asked.enough.load(Ordering::Relaxed) {
+                std::thread::yield_now();
+            }
+            Ok(json!({"operations": 1}))
+        }
+    };
+    asked.answer(answer);
+}
+
+/// Writes `bytes` and reads one line.
+fn raw(path: &PathBuf, bytes: &[u8]) -> Value {
+    let mut stream = UnixStream::connect(path).unwrap();
+    stream.write_all(bytes).unwrap();
+    let _ = stream.shutdown(Shutdown::Write);
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).unwrap();
+    serde_json::from_str(&line).unwrap()
+}
+
+#[test]
+fn requests_are_answered() {
+    let (_dir, path, _socket) = serve(fake);
+    let client = Client::connect(&path).unwrap();
+    assert_eq!(client.ask(&Request::Status {}).unwrap(), json!({"vms": ["web"]}));
+    let set = |vm: &str| Request::Set { vm: Some(vm.into()), values: vec!["weight=1".into()] };
+    client.ask(&set("web")).unwrap();
+    assert_eq!(client.ask(&set("x")).unwrap_err().to_string(), "no VM `x`, there are web");
+    assert_eq!(raw(&path, b"{\"do\":\"status\"}\n"), json!({"ok": {"vms": ["web"]}}));
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn malformed_requests_are_refused_one_by_one() {
+    let (_dir, path, _socket) = serve(fake);
+    let long = [vec![b'x'; 70_000], b"\n".to_vec()].concat();
+    for (bytes, want) in [
+        (&b"hello\n"[..], "malformed request"),
+        (b"{\"do\":\"reboot\"}\n", "unknown variant `reboot`"),
+        (b"{\"do\":\"status\",\"x\":1}\n", "unknown field `x`"),
+        (b"{\"do\":\"set\"}\n", "missing field `values`"),
+        (b"\xff\xfe\n", "malformed request"),
+        (b"{\"do\":\"status\"}", "does not end by a line break"),
+        (&long, "at most 65536 bytes"),
+    ] {
+        let answer = raw(&path, bytes);
+        assert!(answer["error"].as_str().is_some_and(|e| e.contains(want)), "{want}: {answer}");
+    }
+    // The next request of the same client is a new one.
+    let mut stream = UnixStream::connect(&path).unwrap();
+    stream.write_all(b"?\n{\"do\":\"status\"}\n").unwrap();
+    let lines: Vec<String> = BufReader::new(stream).lines().take(2).map(Result::unwrap).collect();
+    assert!(lines[0].contains("error") && lines[1].contains("ok"), "{lines:?}");
+}
+
+#[test]
+fn a_client_that_hangs_keeps_nobody_waiting() {
+    let (_dir, path, _socket) = serve(fake);
+    let mut silent = UnixStream::connect(&path).unwrap();
+    silent.write_all(b"{\"do\":").unwrap();
+    Client::connect(&path).unwrap().ask(&Request::Status {}).unwrap();
+    // Too many of them are sent away.
+    let hanging: Vec<_> = (0..40).map(|_| UnixStream::connect(&path).unwrap()).collect();
+    let mut text = String::new();
+    (&hanging[39]).read_to_string(&mut text).unwrap();
+    assert!(text.contains("clients are served already"), "{text}");
+}
+
+#[test]
+fn a_recording_ends_when_its_client_has_enough() {
+    let (_dir, path, _socket) = serve(fake);
+    let client = Client::connect(&path).unwrap();
+    let stream = client.stream().unwrap();
+    let ending = std::thread::spawn(move || stream.shutdown(Shutdown::Write));
+    let answer = client.ask(&Request::Record { file: "/x".into(), duration_ms: None, operations: None });
+    // Whether the half was closed before or after the request was written.
+    assert!(answer.is_err() || answer.unwrap() == json!({"operations": 1}));
+    ending.join().unwrap().unwrap();
+}
+
+#[test]
+fn one_takt_only_and_no_other_file_is_replaced() {
+    let (dir, path, socket) = serve(fake);
+    let refused = |path: &PathBuf| Socket::bind(path).err().map(|e| format!("{e:#}")).unwrap_or_default();
+    assert!(refused(&path).contains("another Takt runs"));
+    drop(socket);
+    assert!(!path.exists());
+    let error = Client::connect(&path).err().unwrap().to_string();
+    assert!(error.contains("no Takt runs here"), "{error}");
+    let file = dir.path().join("file");
+    std::fs::write(&file, "mine").unwrap();
+    assert!(refused(&file).contains("no socket"));
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine");
+    // What one that was killed has left behind is replaced.
+    drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+    Socket::bind(&path).unwrap();
+}
