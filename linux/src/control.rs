@@ -118,9 +118,12 @@ impl Live {
         self.scheduler.ended()
     }
 
-    /// The scheduler itself.
-    pub fn scheduler(&self) -> &Scheduler {
-        &self.scheduler
+    /// The verifier's work on every loaded program.
+    ///
+    /// # Errors
+    /// The kernel does not tell.
+    pub fn verified(&self) -> Result<Vec<crate::Verified>> {
+        Ok([self.scheduler.verified()?, self.net.verified()?].concat())
     }
 
     /// Looks at what has changed, follows it, and says it.

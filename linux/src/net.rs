@@ -155,6 +155,14 @@ impl Net {
         lines
     }
 
+    /// The verifier's work on its programs.
+    ///
+    /// # Errors
+    /// The kernel does not tell.
+    pub fn verified(&self) -> Result<Vec<crate::Verified>> {
+        crate::verified(&self.object)
+    }
+
     /// What is seen of VM `index`; `None` before it is scanned.
     #[must_use]
     pub fn report(&self, index: u32) -> Option<&Report> {

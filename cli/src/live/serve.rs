@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 use takt_control::{HostConfig, PolicySpec};
 use takt_linux::socket::{Asked, Request, Socket};
-use takt_linux::{Ended, LOOK, Live, News, Scheduler, Setting};
+use takt_linux::{Ended, LOOK, Live, News, Setting};
 
 /// How often records are fetched: the kernel's ring of them holds more than a host makes in this time.
 const FETCH: Duration = Duration::from_millis(50);
@@ -43,7 +43,7 @@ pub fn run(args: &args::Run) -> Result<bool> {
     };
     socket.serve(move |asked| send.send(Event::Asked(asked)).is_ok())?;
     if args.verifier {
-        output::print(&verifier(live.scheduler())?)?;
+        output::print(&verifier(&live)?)?;
     }
     let news = live.look()?;
     let status = live.status()?;
@@ -187,8 +187,8 @@ fn tell(news: &News) -> Result<()> {
 }
 
 /// The verifier's work as a table.
-fn verifier(scheduler: &Scheduler) -> Result<String> {
+fn verifier(live: &Live) -> Result<String> {
     let row = |v: takt_linux::Verified| vec![v.program, v.walked.to_string(), v.size.to_string()];
-    let rows: Vec<_> = scheduler.verified()?.into_iter().map(row).collect();
+    let rows: Vec<_> = live.verified()?.into_iter().map(row).collect();
     Ok(table::render("", &["program", "instructions walked (of 1000000)", "instructions"], &rows, 1))
 }
