@@ -3,6 +3,7 @@
 #ifndef TAKT_LINUX_INIT_H
 #define TAKT_LINUX_INIT_H
 
+#include "report.h"
 #include "serve.h"
 
 /* Arguments and result of a request; an operation's error number or 0 comes back in ret. */
@@ -78,24 +79,7 @@ int takt_adjust_vm(struct request *r)
 	return 0;
 }
 
-/* VM @vm is real-time by hand: arg = on, period, lease (ns), as the monitor would report it. */
-__attribute__((noinline)) int h_set_rt(u32 vm, u64 period, u64 lease, u32 rule, struct out *out)
-{
-	ENTER(-1);
-	u32 was = vm < TAKT_NVM ? vm_of(&h->pool, vm)->rt : 0;
-	int ret;
-
-	ret = DO(SET_RT, takt_set_rt(p, vm, period, lease, now), .vm = vm, .arg = { lease != 0, period, lease });
-	if (!ret && lease && !was) {
-		host_vm(h, vm)->rt_at = now;
-		host_vm(h, vm)->rule = rule;
-	}
-	if (!ret && !lease && was)
-		host_vm(h, vm)->gone_at = now;
-	LEAVE();
-	return ret;
-}
-
+/* VM @vm is real-time by hand: arg = on, period, lease (ns). */
 SEC("syscall")
 int takt_mark_vm(struct request *r)
 {

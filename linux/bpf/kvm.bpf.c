@@ -4,8 +4,9 @@
  *
  * Design: a thread is a VCPU from its first KVM_RUN on; one program looks at each KVM_RUN (not at each entry of the
  * guest) and returns at once for threads it knows. VMs that ran before are found once through the open files of all
- * processes. An interrupt counts when it becomes pending (an IRR bit goes from 0 to 1): by message, or from the local
- * timer, which is no I/O (spec D5), or from another VCPU of the VM (IPI).
+ * processes. An interrupt counts when it becomes pending (a bit of the APIC's IRR goes from 0 to 1): a message of a device,
+ * the local timer, which is no I/O (spec D5), or another VCPU of the VM (IPI). With posted interrupts by the processor
+ * itself (AVIC, IPI virtualisation) those between VCPUs are not seen.
  *
  * Locking: host.h. The programs run in the context of KVM's own code, none of which holds a run queue's lock.
  */
@@ -48,10 +49,6 @@ struct kvm_vcpu {
 	int vcpu_id;
 	struct pid *pid;
 	struct kvm_vcpu_arch arch;
-} CORE;
-
-struct kvm_lapic_irq {
-	u32 vector;
 } CORE;
 
 #define IRR 0x200			/* in the APIC's register page: 32 vectors every 16 bytes */
@@ -106,34 +103,57 @@ int BPF_PROG(takt_kvm_run, struct kvm_vcpu *vcpu)
 	return 0;
 }
 
-/* An interrupt for @vcpu becomes pending. */
-static __always_inline void interrupt(struct kvm_vcpu *vcpu, u32 source)
+/* Something becomes pending for VCPU @v. */
+static __always_inline void interrupt(u32 v, u32 source)
 {
 	struct host *h = the_host();
 	struct out out = {};
-	u64 key = (u64)vcpu;
-	u32 *v = bpf_map_lookup_elem(&vcpus, &key);
 
-	if (!h || !v)
+	if (!h)
 		return;
-	h_event(*v, source, &out);
+	h_event(v, source, &out);
 	act(h, &out);
 }
 
-SEC("fentry/kvm_apic_set_irq")
-int BPF_PROG(takt_kvm_irq, struct kvm_vcpu *vcpu, struct kvm_lapic_irq *irq)
+/*
+ * Vector @vector is about to be set in the APIC's IRR. What a VCPU's own thread delivers to it is its own timer (or an
+ * IPI to itself); what comes from elsewhere is a message of a device: of an irqfd, of the VMM.
+ */
+static __always_inline int deliver(struct kvm_lapic *apic, u32 vector)
 {
 	struct task_struct *p = bpf_get_current_task_btf();
 	struct task_ctx *t = bpf_task_storage_get(&tasks, p, NULL, 0);
-	u32 vector = BPF_CORE_READ(irq, vector) & 0xff, pending = 0;
-	void *regs = BPF_CORE_READ(vcpu, arch.apic, regs);
+	struct kvm_vcpu *vcpu = BPF_CORE_READ(apic, vcpu);
+	void *regs = BPF_CORE_READ(apic, regs);
+	u32 pending = 0, source = TAKT_SRC_IO;
+	u64 key = (u64)vcpu;
+	u32 *v = bpf_map_lookup_elem(&vcpus, &key);
 
-	if (regs)
-		bpf_probe_read_kernel(&pending, sizeof(pending), regs + IRR + (vector >> 5) * 16);
+	vector &= 0xff;
+	if (!v || !regs)
+		return 0;
+	bpf_probe_read_kernel(&pending, sizeof(pending), regs + IRR + (vector >> 5) * 16);
 	if (pending >> (vector & 31) & 1)
 		return 0;
-	interrupt(vcpu, t && t->in_ipi ? TAKT_SRC_IPI : TAKT_SRC_IO);
+	if (t && t->v == *v)
+		source = TAKT_SRC_TIMER;
+	else if (t && t->in_ipi)
+		source = TAKT_SRC_IPI;
+	interrupt(*v, source);
 	return 0;
+}
+
+/* One of the two is there, by the processor's maker. */
+SEC("fentry/svm_deliver_interrupt")
+int BPF_PROG(takt_kvm_amd, struct kvm_lapic *apic, int mode, int trigger, int vector)
+{
+	return deliver(apic, vector);
+}
+
+SEC("fentry/vmx_deliver_interrupt")
+int BPF_PROG(takt_kvm_intel, struct kvm_lapic *apic, int mode, int trigger, int vector)
+{
+	return deliver(apic, vector);
 }
 
 SEC("fentry/kvm_apic_send_ipi")
@@ -164,7 +184,11 @@ int BPF_PROG(takt_kvm_timer, struct hrtimer *timer)
 	struct kvm_lapic *apic = (void *)timer - bpf_core_field_offset(struct kvm_lapic, lapic_timer) -
 				 bpf_core_field_offset(struct kvm_timer, timer);
 
-	interrupt(BPF_CORE_READ(apic, vcpu), TAKT_SRC_TIMER);
+	u64 key = (u64)BPF_CORE_READ(apic, vcpu);
+	u32 *v = bpf_map_lookup_elem(&vcpus, &key);
+
+	if (v)
+		interrupt(*v, TAKT_SRC_TIMER);
 	return 0;
 }
 

@@ -9,13 +9,7 @@
  * A device belongs to one generation of a VM slot: when the slot has been used again, its packets are nobody's until
  * user space has looked.
  */
-#include "host.h"
-/* init.h brings h_set_rt(); its programs are the scheduler's object's. */
-#pragma push_macro("SEC")
-#undef SEC
-#define SEC(name) static __attribute__((unused))
-#include "init.h"
-#pragma pop_macro("SEC")
+#include "report.h"
 #include "load.h"
 
 #define PASS (-1)			/* TCX_NEXT */

@@ -18,5 +18,5 @@ pub use control::{LOOK, Live, News, Setting};
 pub use environment::{Environment, scheduler_name};
 pub use object::{Verified, verified};
 pub use record::{LONGEST, Recorder};
-pub use scheduler::{Ended, Epoch, Notice, Scheduler, TIMEOUT_MS};
+pub use scheduler::{Ended, Epoch, Notice, Scheduler, TIMEOUT_MS, policies};
 pub use shared::{Counts, FIRST_GUEST, HOST_VM, HostCpu, HostVcpu, HostVm, Snapshot, Wait};

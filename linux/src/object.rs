@@ -88,6 +88,7 @@ fn last_lines(text: &str) -> String {
 pub fn verified(object: &Object) -> Result<Vec<Verified>> {
     object
         .progs()
+        .filter(libbpf_rs::ProgramImpl::autoload)
         .map(|p| {
             let program = p.name().to_string_lossy().into_owned();
             let mut info = bpf_prog_info::default();

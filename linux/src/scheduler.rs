@@ -10,13 +10,27 @@ use std::sync::mpsc;
 use takt_control::PolicySpec;
 use takt_policy::{NIL, Pool};
 
-const SCHED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sched.bpf.o"));
-const KVM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/kvm.bpf.o"));
-const NET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/net.bpf.o"));
+/// The BPF objects for one policy.
+struct Objects {
+    policy: &'static str,
+    sched: &'static [u8],
+    kvm: &'static [u8],
+    net: &'static [u8],
+}
+
+const OBJECTS: &[Objects] = include!(concat!(env!("OUT_DIR"), "/objects.rs"));
+
+/// The policies that this build can run on Linux.
+pub fn policies() -> Vec<&'static str> {
+    OBJECTS.iter().map(|o| o.policy).collect()
+}
+
 /// Longest wait of a thread before the kernel takes a scheduler out, ms: the kernel's own limit.
 pub const TIMEOUT_MS: u32 = 30_000;
-/// Programs of the kvm object that a kernel may lack the function for: what they tell is then not told.
-const KVM_OPTIONAL: [&str; 2] = ["takt_kvm_ipi", "takt_kvm_ipi_done"];
+/// Programs of the kvm object whose function a kernel may lack: one of the first two there must be, by the processor's
+/// maker; without the others IPIs count as what they look like, messages.
+const KVM_EVENTS: [&str; 2] = ["takt_kvm_amd", "takt_kvm_intel"];
+const KVM_OPTIONAL: [&str; 4] = ["takt_kvm_amd", "takt_kvm_intel", "takt_kvm_ipi", "takt_kvm_ipi_done"];
 
 /// `struct request` of `bpf/init.h`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -63,6 +77,7 @@ pub struct Ended {
 /// The scheduler while it runs. Dropping it detaches it.
 pub struct Scheduler {
     pub(crate) object: Object,
+    objects: &'static Objects,
     kvm: Option<Object>,
     watches: bool,
     links: Vec<Link>,
@@ -78,14 +93,18 @@ impl Scheduler {
     pub fn load(environment: &Environment, policy: &PolicySpec, timeout_ms: u32) -> Result<Self> {
         ensure!(!policy.pin, "policy `pin` is for the simulator: on Linux, pin VCPUs with taskset or cpusets");
         let pool = Pool::new(&policy.name).with_context(|| format!("unknown policy `{}`", policy.name))?;
-        let mut open = object::open(SCHED, None)?;
+        let objects = OBJECTS.iter().find(|o| o.policy == policy.name);
+        let objects = objects
+            .with_context(|| format!("policy `{}` does not run on Linux, {} do", policy.name, policies().join(", ")))?;
+        let mut open = object::open(objects.sched, None)?;
         set_timeout(&mut open, timeout_ms)?;
         let object = object::load(open)?;
         let hosts = map(&object, "hosts")?;
         let initial = Snapshot::initial(&pool);
         ensure!(hosts.value_size() as usize == initial.len(), "the BPF objects are of another build");
         hosts.update(&0u32.to_ne_bytes(), &initial, MapFlags::ANY)?;
-        let mut scheduler = Self { object, kvm: None, watches: false, links: Vec::new(), policy: policy.clone() };
+        let mut scheduler =
+            Self { object, objects, kvm: None, watches: false, links: Vec::new(), policy: policy.clone() };
         for pcpu in &environment.online {
             let arg = [pcpu.core.into(), pcpu.llc.into(), pcpu.node.into(), 0];
             scheduler.call("takt_setup", Request { arg, cpu: pcpu.n, ..Request::default() })?;
@@ -135,16 +154,21 @@ impl Scheduler {
         if self.kvm.is_some() || !std::path::Path::new("/sys/kernel/btf/kvm").exists() {
             return Ok(());
         }
-        let mut open = object::open(KVM, Some(&self.object))?;
+        let mut open = object::open(self.objects.kvm, Some(&self.object))?;
         let functions = std::fs::read_to_string("/proc/kallsyms").unwrap_or_default();
+        let mut events = false;
         for mut program in open.progs_mut() {
             let name = program.name().to_string_lossy().into_owned();
             let section = program.section().to_string_lossy().into_owned();
-            let target = section.split('/').next_back().unwrap_or_default().to_owned();
-            let there = functions.contains(&format!(" {target}\t[kvm]"));
+            let target = section.split('/').next_back().unwrap_or_default();
+            let there = functions.contains(&format!(" {target}\t[kvm"));
             if KVM_OPTIONAL.contains(&name.as_str()) && !there {
                 program.set_autoload(false);
             }
+            events |= there && KVM_EVENTS.contains(&name.as_str());
+        }
+        if !events {
+            return Ok(()); // kvm is there, kvm_amd or kvm_intel not yet
         }
         self.kvm = Some(object::load(open).context("watching KVM")?);
         Ok(())
@@ -189,7 +213,7 @@ impl Scheduler {
     /// # Errors
     /// The kernel refuses them.
     pub fn monitor(&self) -> Result<Object> {
-        object::load(object::open(NET, Some(&self.object))?).context("the monitor")
+        object::load(object::open(self.objects.net, Some(&self.object))?).context("the monitor")
     }
 
     /// Sets parameter `key` of VM `vm` ([`NIL`]: of the pool).

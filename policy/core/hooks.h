@@ -33,6 +33,15 @@
 	X(TAKT_POLICY_DORIS, doris, "Doris: VMs found real-time by their packets are promoted on events and deadlines")	\
 	X(TAKT_POLICY_RR, rr, "round robin: the smallest policy, the example of docs/writing-a-policy.md")
 
+#ifdef TAKT_ONLY			/* a build for one policy, named by it: nothing to choose */
+#define TAKT_NAMED_(policy, hook) policy##_##hook
+#define TAKT_NAMED(policy, hook) TAKT_NAMED_(policy, hook)
+#define TAKT_HOOK(type, hook, params, args)							\
+TAKT_INLINE type hook_##hook params								\
+{												\
+	return TAKT_NAMED(TAKT_ONLY, hook) args;						\
+}
+#else
 #define TAKT_HOOK(type, hook, params, args)							\
 TAKT_INLINE type hook_##hook params								\
 {												\
@@ -42,6 +51,7 @@ TAKT_INLINE type hook_##hook params								\
 	default: return credit_##hook args;							\
 	}											\
 }
+#endif
 
 TAKT_HOOK(void, wake, (struct takt_pool *p, u32 vi), (p, vi))
 TAKT_HOOK(void, queue, (struct takt_pool *p, u32 vi, u64 now), (p, vi, now))

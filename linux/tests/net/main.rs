@@ -17,7 +17,7 @@ use takt_linux::{HostVm, Snapshot};
 use takt_policy::{Kind as Entity, NVCPU, NVM, Pool, VmStat};
 use tap::{Tap, Vmm, new_namespace, rtp, tcp, udp};
 
-const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/net.bpf.o"));
+const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/net-credit.bpf.o"));
 const SECOND: u64 = 1_000_000_000;
 const SPACING: Duration = Duration::from_millis(20);
 /// How long the kernel may take to do what it does at some time.
