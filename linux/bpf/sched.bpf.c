@@ -164,6 +164,9 @@ void BPF_PROG(takt_dispatch, s32 cpu, struct task_struct *prev)
 			return;
 		}
 	}
+	/* A thread that may run only here was queued just when the entity had found nothing. */
+	if (*(volatile u32 *)&host_cpu(h, cpu)->pinned && (h->host_idle & mask_bit(cpu)))
+		h_host_left(cpu, false, &out);
 	TAKT_LOOP(&h->pool, i, 4) {
 		u32 next;
 
@@ -318,10 +321,17 @@ void BPF_PROG(takt_cpu_offline, s32 cpu)
 {
 	struct host *h = the_host();
 	struct out out = {};
+	u32 cur;
 
+	if (!h)
+		return;
+	/* What still runs there runs beside the pool until it stops; the kernel moves it. */
+	cur = *(volatile u16 *)&cpu_of(&h->pool, cpu)->cur;
+	if (cur != TAKT_NIL)
+		h_block(cur, &out);
+	h_block(cpu & (TAKT_NCPU - 1), &out);
 	h_cpu_offline(cpu, &out);
-	if (h)
-		act(h, &out);
+	act(h, &out);
 }
 
 /* A deadline, real-time or stop thread runs: the PCPU is taken until the next decision here. */

@@ -300,17 +300,12 @@ __attribute__((noinline)) int h_cpu_online(u32 cpu, struct out *out)
 	return 0;
 }
 
-/* What still runs there runs beside the pool until it stops; the kernel moves it. */
+/* Its entity and what was on it are blocked already. */
 __attribute__((noinline)) int h_cpu_offline(u32 cpu, struct out *out)
 {
 	ENTER(-1);
-	u32 cur = cpu_of(&h->pool, cpu)->cur, own = cpu & (TAKT_NCPU - 1);
-
 	h->cfg_gen++;
 	h->count.offline++;
-	if (cur != TAKT_NIL)
-		make_blocked(h, l, out, cur, now);
-	make_blocked(h, l, out, own, now);
 	host_cpu(h, cpu)->slice_end = TAKT_NEVER;
 	DO(CPU_REMOVE, takt_cpu_remove(p, cpu, now), .cpu = cpu);
 	LEAVE();
