@@ -45,6 +45,14 @@ static __always_inline void give_back(struct host *h, struct log *l, struct out 
 		DO(CPU_BACK, takt_cpu_back(p, cpu, now), .cpu = cpu);
 }
 
+/* The blocked host entity @v has something to run. */
+static __always_inline void wake_host(struct host *h, struct log *l, struct out *out, u32 v, u64 now)
+{
+	h->host_idle &= ~mask_bit(v);
+	host_vcpu(h, v)->queued_at = now;
+	DO(WAKE, takt_wake(p, v, TAKT_SRC_OTHER, now), .vcpu = v, .arg = { TAKT_SRC_OTHER });
+}
+
 /*
  * What holds @cpu may not be able to go on: the thread of a picked VCPU left the PCPU's queue before it could run, or
  * the host entity has no thread left.
@@ -132,8 +140,7 @@ __attribute__((noinline)) int h_host_left(u32 cpu, u32 one, struct out *out)
 	int woken = 0;
 
 	if (host_left(h, cpu, one) && vcpu_state(h, v) == TAKT_BLOCKED) {
-		h->host_idle &= ~mask_bit(v);
-		DO(WAKE, takt_wake(p, v, TAKT_SRC_OTHER, now), .vcpu = v, .arg = { TAKT_SRC_OTHER });
+		wake_host(h, l, out, v, now);
 		woken = 1;
 	}
 	LEAVE();
@@ -156,8 +163,7 @@ __attribute__((noinline)) int h_host_wake(u32 cpu, u64 cpus, u32 fresh, struct o
 		return 0;
 	}
 	v = from & mask_bit(cpu) ? cpu & (TAKT_NCPU - 1) : lowest(from);
-	h->host_idle &= ~mask_bit(v);
-	DO(WAKE, takt_wake(p, v, TAKT_SRC_OTHER, now), .vcpu = v, .arg = { TAKT_SRC_OTHER });
+	wake_host(h, l, out, v, now);
 	LEAVE();
 	return 0;
 }
@@ -236,17 +242,19 @@ __attribute__((noinline)) int h_stopping(u32 cpu, u32 v, u32 runnable, u64 ran, 
 {
 	ENTER(-1);
 	struct host_cpu *hc = host_cpu(h, cpu);
+	struct host_vcpu *who;
 	u32 class;
 
 	if (hc->outside) {
 		hc->outside = 0;
 		hc->allowance -= ran;
 		h->count.beside += ran;
-	} else if (v != TAKT_NIL) {
-		class = host_vcpu(h, v)->class;
+	} else {
+		who = host_vcpu(h, v == TAKT_NIL ? cpu : v);
+		class = who->class;
 		takt_opaque(class);
-		host_vcpu(h, v)->wait[class & 3].ran += ran;
-		if (!runnable && vcpu_state(h, v) == TAKT_RUNNING)
+		who->wait[class & 3].ran += ran;
+		if (v != TAKT_NIL && !runnable && vcpu_state(h, v) == TAKT_RUNNING)
 			DO(PUT, takt_put(p, v, 0, TAKT_NEVER, now), .vcpu = v, .arg = { 0, TAKT_NEVER });
 	}
 	LEAVE();
@@ -346,8 +354,7 @@ __attribute__((noinline)) int h_pool_timer(struct out *out)
 
 		if (!(h->host_idle & h->pool.online.w[0] & mask_bit(v)) || !host_left(h, v, false))
 			continue;
-		h->host_idle &= ~mask_bit(v);
-		DO(WAKE, takt_wake(p, v, TAKT_SRC_OTHER, now), .vcpu = v, .arg = { TAKT_SRC_OTHER });
+		wake_host(h, l, out, v, now);
 	}
 	LEAVE();
 	return 0;
