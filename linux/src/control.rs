@@ -269,6 +269,7 @@ impl Live {
             ports: vm.map(|v| v.ports.clone()).unwrap_or_default(),
             devices: report.iter().flat_map(|r| &r.devices).map(device).collect(),
             blind: report.map_or_else(|| Some("not looked at yet".into()), net::Report::blind),
+            monitor: self.net.times(index).ok().filter(|t| t.first != 0),
         }
     }
 

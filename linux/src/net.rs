@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 use device::{Attached, Netns};
 use found::{Found, Handle};
 use libbpf_rs::{Map, MapCore, MapFlags, Object, ProgramInput, ProgramMut};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
 use takt_monitor::{Config, Monitor};
@@ -74,7 +74,7 @@ impl Report {
 }
 
 /// `struct net_times`: a monitor's acts, ns of the monotonic clock, 0 = not yet.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[repr(C)]
 pub struct Times {
     /// First packet after a demotion, or after a silence as long as that takes.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What `takt status` says: a stable interface (docs/linux.md). Times are µs.
 
+use crate::net::Times;
 use crate::shared::{Counts, HOST_VM, Snapshot, Wait};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -55,6 +56,8 @@ pub struct VmStatus {
     pub devices: Vec<DeviceStatus>,
     /// Why the monitor does not see its packets.
     pub blind: Option<String>,
+    /// When it saw what, if it has seen any.
+    pub monitor: Option<Times>,
     pub vcpus: Vec<VcpuStatus>,
     pub io: Vec<VcpuStatus>,
     /// Of its VCPUs and I/O threads together.
@@ -103,6 +106,7 @@ pub struct Known {
     pub ports: Ports,
     pub devices: Vec<DeviceStatus>,
     pub blind: Option<String>,
+    pub monitor: Option<Times>,
 }
 
 /// A VCPU of the pool's configuration.
@@ -165,6 +169,7 @@ pub fn vms(snapshot: &Snapshot, known: &dyn Fn(u32) -> Known) -> Vec<VmStatus> {
             ports: known.ports,
             devices: known.devices,
             blind: known.blind,
+            monitor: known.monitor,
             vcpus: of(Kind::Guest),
             io: of(Kind::Io),
             waits: waits(own),
@@ -307,7 +312,7 @@ mod tests {
     fn keys_are_stable() {
         let keys = |v: &serde_json::Value| v.as_object().unwrap().keys().cloned().collect::<Vec<_>>().join(" ");
         let vm = serde_json::to_value(&vms(&snapshot(true), &known)[0]).unwrap();
-        let want = "blind cap devices io kind lease_us name period_us ports promotions refusals rt rt_mode rule tgid \
+        let want = "blind cap devices io kind lease_us monitor name period_us ports promotions refusals rt rt_mode rule tgid \
                     vcpus waits weight";
         assert_eq!(keys(&vm), want);
         assert_eq!(keys(&vm["vcpus"][0]), "class credit id pcpu refused state tid vcpu waits");
