@@ -3,8 +3,9 @@
 //!
 //! [`Checker`] judges an operation log from outside: it sees operations and outcomes, never a pool. [`LogFile`] stores
 //! logs and [`replay`] repeats them natively. [`Host`] makes random, host-like operation sequences; [`Run`] drives a core
-//! with them under every check there is; [`vectors`] are the worked examples of the specification.
+//! with them under every check there is; [`agree`] holds a log against the kernel's own trace; [`vectors`] are the worked examples of the specification.
 
+mod agree;
 mod checker;
 mod core;
 mod host;
@@ -14,6 +15,7 @@ mod run;
 mod summary;
 mod verdict;
 
+pub mod ftrace;
 pub mod mutants;
 pub mod vectors;
 
@@ -22,6 +24,7 @@ pub mod bpf;
 #[cfg(feature = "bpf")]
 pub mod qemu;
 
+pub use agree::{Agreement, Difference, Holder, agree, holders};
 pub use checker::{Checker, Limits, Rule, Violation};
 pub use core::{Core, Loaded, Maker, maker};
 pub use host::{Host, Mode, Shape};

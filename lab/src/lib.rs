@@ -12,6 +12,6 @@ pub mod plan;
 mod result;
 pub mod scheduler;
 
-pub use linux::{Kernel, Lab, check};
+pub use linux::{Boot, Kernel, Lab, check};
 pub use result::LabRun;
 pub use scheduler::Scheduler;

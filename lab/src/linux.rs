@@ -10,7 +10,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
-use takt_qemu::{Archive, Machine, Timing};
+use takt_qemu::{Archive, Machine, Timing, outbox};
 use takt_sim::Scenario;
 
 const SCRIPT: &str = include_str!("../linux/kernel.sh");
@@ -60,12 +60,21 @@ impl Kernel {
     }
 
     /// Puts the modules where the lab's init looks.
-    fn modules(&self, archive: &mut Archive) -> Result<()> {
+    pub fn modules(&self, archive: &mut Archive) -> Result<()> {
         let dir = self.dir.join("modules");
         let order = std::fs::read_to_string(dir.join("order")).with_context(|| dir.display().to_string())?;
         archive.data("lib/modules/order", order.as_bytes());
         order.lines().try_for_each(|m| archive.file(&format!("lib/modules/{m}"), &dir.join(m)))
     }
+}
+
+/// What is left of a boot.
+#[derive(Debug)]
+pub struct Boot {
+    pub outcome: Outcome,
+    /// By the names that [`crate::plan`] gives them.
+    pub files: outbox::Files,
+    pub console: String,
 }
 
 /// The programs of a machine, and how time passes there.
@@ -102,12 +111,17 @@ impl Lab {
     pub fn run(&self, scenario: &Scenario, scheduler: &Scheduler, seeds: &[u64]) -> Result<Vec<LabRun>> {
         let mut plan = map::plan(scenario, scheduler, seeds)?;
         (plan.tick, plan.record) = (self.counted.then_some(TICK), self.record);
-        let (outcome, recordings) = self.boot(&plan, scenario.machine.pcpus)?;
+        let Boot { outcome, mut files, .. } = self.boot(&plan, scenario.machine.pcpus)?;
+        let recordings = (0..plan.phases.len()).map(|n| files.remove(&recording(n))).collect();
         ensure!(outcome.phases.len() == seeds.len(), "the lab ran {} of {} phases", outcome.phases.len(), seeds.len());
         Ok(result::read(scenario, scheduler, seeds, outcome, recordings))
     }
 
-    fn boot(&self, plan: &Plan, cpus: u32) -> Result<(Outcome, Vec<Option<Vec<u8>>>)> {
+    /// Boots a machine of `cpus` CPUs that carries out a plan.
+    ///
+    /// # Errors
+    /// What went wrong in the machine.
+    pub fn boot(&self, plan: &Plan, cpus: u32) -> Result<Boot> {
         let dir = tempfile::tempdir().context("temporary directory")?;
         let initramfs = dir.path().join("initramfs");
         std::fs::write(&initramfs, self.archive(plan)?).context("initramfs")?;
@@ -123,15 +137,14 @@ impl Lab {
             timing: if self.counted { Timing::Counted { shift: 0, seed: 1 } } else { Timing::Free },
             patience: BOOT + SECOND.mul_f64(virtual_ns as f64 / 1e9),
         };
-        let mut remains = machine.run(dir.path())?;
+        let remains = machine.run(dir.path())?;
         if let Some(error) = remains.files.get(ERROR) {
             bail!("in the lab's machine: {}\n{}", String::from_utf8_lossy(error), remains.console);
         }
         let outcome = remains.files.get(OUTCOME);
         let outcome = outcome.with_context(|| format!("the lab's machine left nothing\n{}", remains.console))?;
         let outcome = serde_json::from_slice(outcome).context("the lab's outcome")?;
-        let recordings = (0..plan.phases.len()).map(|n| remains.files.remove(&recording(n)));
-        Ok((outcome, recordings.collect()))
+        Ok(Boot { outcome, files: remains.files, console: remains.console })
     }
 
     fn archive(&self, plan: &Plan) -> Result<Vec<u8>> {

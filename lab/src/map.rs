@@ -33,6 +33,7 @@ pub fn plan(scenario: &Scenario, scheduler: &Scheduler, seeds: &[u64]) -> Result
         settle_ns: SETTLE,
         scheduler: scheduler.clone(),
         record: false,
+        trace: false,
         phases: seeds.iter().map(|&seed| phase(scenario, seed)).collect(),
     })
 }

@@ -17,6 +17,13 @@ pub fn recording(n: usize) -> String {
     format!("recording-{n}")
 }
 
+/// What CPU `cpu` ran in phase `n`, as pages of the kernel's ring buffer; the format of an event; bytes of a page.
+pub fn trace(n: usize, cpu: usize) -> String {
+    format!("trace-{n}-{cpu}")
+}
+pub const TRACE_FORMAT: &str = "trace-format";
+pub const TRACE_PAGE: usize = 4096;
+
 /// One boot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
@@ -27,6 +34,8 @@ pub struct Plan {
     pub scheduler: Scheduler,
     /// Whether policies of Takt's are recorded.
     pub record: bool,
+    /// Whether the kernel traces who runs where.
+    pub trace: bool,
     /// One after the other, each with a scheduler of its own making.
     pub phases: Vec<Phase>,
 }

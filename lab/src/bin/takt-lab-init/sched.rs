@@ -48,7 +48,7 @@ impl InForce {
         let mut takt = Command::new(TAKT);
         takt.args(["run", "--policy", policy, "--config", CONFIG]);
         if let Some(file) = record {
-            takt.args(["--record", file]);
+            takt.args(["--record", file, "--verifier"]);
         }
         let mut takt = takt.spawn().context(TAKT)?;
         wait("takt run", || {

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Whether a host's log agrees with the kernel's own account of who ran where.
+//!
+//! By the log a PCPU changes hands when a VCPU is started there or goes on, when the decision is to idle, and when a higher class
+//! takes it: between `put` and that, the kernel is at work in the name of the thread that leaves. The host's entities are
+//! no threads: any thread that is no VCPU stands for them, or, where it takes the PCPU, for a higher class.
+
+use crate::ftrace::Switch;
+use crate::model::Model;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt;
+use takt_policy::{NCPU, NIL, Op, OpCode, Record, State};
+
+/// Below: deadline, real-time and stop classes.
+const ORDINARY: i32 = 100;
+/// Differences that are kept.
+const WORST: usize = 20;
+
+/// Who has a PCPU by the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// Not known yet.
+    Unknown,
+    Idle,
+    /// Threads outside the pool.
+    Taken,
+    Host,
+    Vcpu(u16),
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown => f.write_str("unknown"),
+            Self::Idle => f.write_str("idle"),
+            Self::Taken => f.write_str("taken"),
+            Self::Host => f.write_str("host"),
+            Self::Vcpu(v) => write!(f, "VCPU {v}"),
+        }
+    }
+}
+
+/// What is said of a PCPU from a time on, in order.
+type Changes<T> = Vec<(u64, T)>;
+
+/// Who has each PCPU by the log.
+pub fn holders(records: &[Record]) -> Vec<Changes<Holder>> {
+    let mut model = Model::new();
+    let mut all = vec![vec![(0, Holder::Unknown)]; NCPU as usize];
+    for (n, r) in records.iter().enumerate().filter(|(_, r)| r.res.ret == 0) {
+        let (op, cur) = (&r.op, |m: &Model, cpu: u16| m.cur[usize::from(cpu)]);
+        let running = |m: &Model, v: u16| (m.state(v.into()) == State::Running).then(|| holder(m, v));
+        let kept = cur(&model, op.cpu).filter(|v| u32::from(*v) == r.res.next).and_then(|v| running(&model, v));
+        model.apply(op, &r.res);
+        let mut say = |cpu: u16, who| all[usize::from(cpu)].push((model.now.max(op.now), who));
+        match OpCode::from_u16(op.op) {
+            Some(OpCode::Epoch) => (0..NCPU as u16).for_each(|cpu| say(cpu, Holder::Unknown)),
+            Some(OpCode::Schedule) if r.res.next == NIL => say(op.cpu, Holder::Idle),
+            Some(OpCode::Schedule) => kept.into_iter().for_each(|who| say(op.cpu, who)),
+            Some(OpCode::Started) => say(model.vcpu[usize::from(op.vcpu)].cpu, holder(&model, op.vcpu)),
+            Some(OpCode::CpuTaken) => say(op.cpu, Holder::Taken),
+            // A decision that follows at once says whose it is.
+            Some(OpCode::CpuBack) if !records.get(n + 1).is_some_and(|next| decides(op, &next.op)) => {
+                cur(&model, op.cpu).and_then(|v| running(&model, v)).into_iter().for_each(|who| say(op.cpu, who));
+            }
+            Some(OpCode::CpuRemove) => say(op.cpu, Holder::Unknown),
+            _ => {}
+        }
+    }
+    all
+}
+
+fn decides(back: &Op, next: &Op) -> bool {
+    OpCode::from_u16(next.op) == Some(OpCode::Schedule) && (next.cpu, next.now) == (back.cpu, back.now)
+}
+
+fn holder(model: &Model, v: u16) -> Holder {
+    let vm = model.vcpu[usize::from(v)].vm;
+    if model.vm[usize::from(vm)].host { Holder::Host } else { Holder::Vcpu(v) }
+}
+
+/// Log and trace beside each other; times in ns, summed over PCPUs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Agreement {
+    pub compared_ns: u64,
+    pub agreed_ns: u64,
+    pub agreed: f64,
+    /// Time by who it was by the log and by the trace, where they differ.
+    pub differences: BTreeMap<String, u64>,
+    /// The longest of them.
+    pub worst: Vec<Difference>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    pub pcpu: u32,
+    pub from_ns: u64,
+    pub ns: u64,
+    pub log: String,
+    pub trace: String,
+}
+
+/// Compares from `span.0` to `span.1`, where both know. `threads` are the VCPUs' by thread, `trace` the switches of each PCPU.
+pub fn agree(records: &[Record], trace: &[Vec<Switch>], threads: &BTreeMap<u32, u16>, span: (u64, u64)) -> Agreement {
+    let mut result = Agreement::default();
+    let end = records.last().map_or(0, |r| r.op.now).min(span.1);
+    for ((pcpu, log), switches) in (0..).zip(&holders(records)).zip(trace) {
+        let Some(first) = switches.first() else { continue };
+        let (mut l, mut s, mut at) = (0, 0, span.0.max(first.at));
+        while at < end {
+            while log.get(l + 1).is_some_and(|(t, _)| *t <= at) {
+                l += 1;
+            }
+            while switches.get(s + 1).is_some_and(|w| w.at <= at) {
+                s += 1;
+            }
+            let changes = [log.get(l + 1).map(|c| c.0), switches.get(s + 1).map(|w| w.at)];
+            let until = changes.into_iter().flatten().fold(end, u64::min);
+            if log[l].1 != Holder::Unknown {
+                result.add(pcpu, at, until - at, log[l].1, &switches[s], threads);
+            }
+            at = until;
+        }
+    }
+    result.agreed = result.agreed_ns as f64 / result.compared_ns.max(1) as f64;
+    result.worst.sort_by_key(|d| std::cmp::Reverse(d.ns));
+    result.worst.truncate(WORST);
+    result
+}
+
+impl Agreement {
+    fn add(&mut self, pcpu: u32, from_ns: u64, ns: u64, log: Holder, seen: &Switch, threads: &BTreeMap<u32, u16>) {
+        self.compared_ns += ns;
+        let vcpu = threads.get(&seen.tid);
+        let same = match (log, vcpu) {
+            (Holder::Idle, None) => seen.tid == 0,
+            (Holder::Taken, None) => seen.tid != 0,
+            (Holder::Host, None) => seen.tid != 0 && seen.priority >= ORDINARY,
+            (Holder::Vcpu(v), Some(w)) => v == *w,
+            _ => false,
+        };
+        if same {
+            self.agreed_ns += ns;
+            return;
+        }
+        let trace = match vcpu {
+            Some(v) => format!("VCPU {v}"),
+            None if seen.tid == 0 => "idle".into(),
+            None => format!("{} (thread {}, priority {})", seen.name, seen.tid, seen.priority),
+        };
+        let kind = match vcpu {
+            Some(_) => "VCPU",
+            None if seen.tid == 0 => "idle",
+            None if seen.priority < ORDINARY => "higher class",
+            None => "thread",
+        };
+        let by = if matches!(log, Holder::Vcpu(_)) { "VCPU".into() } else { log.to_string() };
+        *self.differences.entry(format!("log: {by}, trace: {kind}")).or_default() += ns;
+        self.worst.push(Difference { pcpu, from_ns, ns, log: log.to_string(), trace });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use takt_policy::{Kind, Pool, Source};
+
+    /// VCPU 9 on PCPU 0 beside the host's VCPU 0; a higher class takes the PCPU between.
+    fn log() -> Vec<Record> {
+        let mut p = Pool::new("credit").unwrap();
+        p.record();
+        p.cpu_add(1, 0, 0, 0, 0).unwrap();
+        p.vm_add(1, 0, Kind::Host, 256).unwrap();
+        p.vcpu_add(1, 0, 0, 0, Kind::Host).unwrap();
+        p.vm_add(1, 3, Kind::Guest, 256).unwrap();
+        p.vcpu_add(1, 9, 3, 0, Kind::Guest).unwrap();
+        p.epoch(2).unwrap();
+        p.wake(10, 9, Source::Other).unwrap();
+        assert_eq!(p.schedule(100, 0, 0).unwrap().0, Some(9));
+        p.started(110, 9).unwrap();
+        p.cpu_taken(200, 0).unwrap();
+        p.cpu_back(300, 0).unwrap();
+        p.put(400, 9, false, takt_policy::NEVER).unwrap();
+        p.wake(410, 0, Source::Other).unwrap();
+        assert_eq!(p.schedule(420, 0, 0).unwrap().0, Some(0));
+        p.started(430, 0).unwrap();
+        p.put(500, 0, false, takt_policy::NEVER).unwrap();
+        p.schedule(510, 0, 0).unwrap();
+        p.timer_pool(1_000).unwrap();
+        p.take_log()
+    }
+
+    fn trace(seen: &[(u64, u32, i32)]) -> Vec<Vec<Switch>> {
+        let one = |&(at, tid, priority): &_| Switch { at, tid, name: "t".into(), priority };
+        vec![seen.iter().map(one).collect()]
+    }
+
+    #[test]
+    fn a_log_says_who_has_a_pcpu() {
+        use Holder::*;
+        let want = [(0, Unknown), (2, Unknown), (110, Vcpu(9)), (200, Taken), (300, Vcpu(9)), (430, Host), (510, Idle)];
+        assert_eq!(holders(&log())[0], want);
+    }
+
+    #[test]
+    fn equal_accounts_agree() {
+        let seen = [(50, 0, 120), (110, 77, 120), (200, 5, 0), (300, 77, 120), (430, 12, 120), (510, 0, 120)];
+        let a = agree(&log(), &trace(&seen), &BTreeMap::from([(77, 9)]), (0, u64::MAX));
+        assert_eq!((a.compared_ns, a.agreed_ns, a.agreed), (890, 890, 1.0));
+        assert!(a.worst.is_empty() && a.differences.is_empty());
+    }
+
+    #[test]
+    fn differences_are_named() {
+        let seen = [(150, 0, 120), (200, 77, 120), (250, 5, 0), (430, 6, 50)];
+        let a = agree(&log(), &trace(&seen), &BTreeMap::from([(77, 9)]), (120, 520));
+        assert_eq!((a.compared_ns, a.agreed_ns), (370, 50));
+        let told: Vec<_> = a.differences.iter().map(|(k, ns)| (k.as_str(), *ns)).collect();
+        let want = [
+            ("log: VCPU, trace: higher class", 130),
+            ("log: VCPU, trace: idle", 50),
+            ("log: host, trace: higher class", 80),
+            ("log: idle, trace: higher class", 10),
+            ("log: taken, trace: VCPU", 50),
+        ];
+        assert_eq!(told, want);
+        let worst = &a.worst[0];
+        assert_eq!((worst.from_ns, worst.ns, worst.log.as_str()), (300, 130, "VCPU 9"));
+        assert_eq!(worst.trace, "t (thread 5, priority 0)");
+    }
+}
