@@ -234,6 +234,18 @@ impl Live {
         }
     }
 
+    /// Cgroups of ordinary threads whose `cpu.weight` or `cpu.max` has no effect while this scheduler runs.
+    ///
+    /// # Errors
+    /// The scheduler cannot be read.
+    pub fn unheeded_cgroups(&self) -> Result<Vec<String>> {
+        let snapshot = self.scheduler.snapshot()?;
+        let (members, _) = status::members(&snapshot);
+        let of = |m: &status::Member| cgroups::of_thread(self.vms.get(&m.vm)?.tgid, snapshot.vcpu(m.vcpu).pid);
+        let vms: Vec<_> = members.iter().filter_map(of).filter(|c| !c.is_empty()).collect();
+        Ok(cgroups::unheeded(cgroups::ROOT.as_ref(), &vms))
+    }
+
     fn follow_cgroups(&mut self, snapshot: &Snapshot, news: &mut Vec<News>) {
         let (members, _) = status::members(snapshot);
         for (&index, vm) in self.vms.iter_mut().filter(|(_, v)| v.follows) {

@@ -54,6 +54,10 @@ pub fn run(args: &args::Run) -> Result<bool> {
         if status.host.kvm { "" } else { "; KVM is not loaded yet" },
     ))?;
     news.iter().try_for_each(tell)?;
+    let unheeded = live.unheeded_cgroups()?;
+    if !unheeded.is_empty() {
+        warn(&format!("cpu.weight and cpu.max of ordinary threads are not followed: {}", unheeded.join(", ")))?;
+    }
     let ended = Serving { live: &mut live, recording, events }.until_the_end()?;
     let counts = live.status().map(|s| s.host);
     drop(live);

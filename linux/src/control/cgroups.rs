@@ -41,6 +41,33 @@ pub fn share(root: &Path, threads: &[String]) -> Share {
     }
 }
 
+/// Cgroups below `root` that set a weight or a limit which nobody follows: those of ordinary threads. `vms` are the
+/// cgroups of VMs' threads; what is above or below one of them is followed.
+pub fn unheeded(root: &Path, vms: &[String]) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut todo = vec![String::new()];
+    while let Some(at) = todo.pop() {
+        let dir = root.join(&at);
+        let vm = |v: &String| is_below(v, &at) || is_below(&at, v);
+        let set = weight(&dir).is_some_and(|w| w != 100.0) || lowest(std::slice::from_ref(&dir)).is_some();
+        if set && !at.is_empty() && !vms.iter().any(vm) {
+            found.push(at.clone());
+        }
+        let below = std::fs::read_dir(&dir).into_iter().flatten().flatten();
+        let below = below.filter(|e| e.file_type().is_ok_and(|t| t.is_dir()));
+        todo.extend(
+            below.map(|e| at.clone() + if at.is_empty() { "" } else { "/" } + &e.file_name().to_string_lossy()),
+        );
+    }
+    found.sort();
+    found
+}
+
+/// Whether cgroup `a` is `b`, or below it.
+fn is_below(a: &str, b: &str) -> bool {
+    a.strip_prefix(b).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
 /// The directories of levels `from..to` of a cgroup.
 fn below(root: &Path, cgroup: &str, from: usize, to: usize) -> Vec<PathBuf> {
     let mut at = root.to_owned();
@@ -90,6 +117,21 @@ mod tests {
         let threads: Vec<String> = threads.iter().map(ToString::to_string).collect();
         let share = share(tree(all).path(), &threads);
         (share.weight, share.cap)
+    }
+
+    #[test]
+    fn limits_of_ordinary_threads_are_named() {
+        let max = "max 100000";
+        let root = tree(&[
+            ("machine", "300", max),
+            ("machine/vm1", "200", "50000 100000"),
+            ("machine/vm1/vcpu0", "50", max),
+            ("machine/other", "200", max),
+            ("system", "100", max),
+            ("system/backup", "100", "20000 100000"),
+        ]);
+        assert_eq!(unheeded(root.path(), &["machine/vm1".into()]), ["machine/other", "system/backup"]);
+        assert_eq!(unheeded(&root.path().join("gone"), &[]), Vec::<String>::new());
     }
 
     #[test]
