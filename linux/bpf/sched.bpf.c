@@ -270,7 +270,7 @@ void BPF_PROG(takt_set_cpumask, struct task_struct *p, const struct cpumask *cpu
 	act(h, &out);
 }
 
-SEC("struct_ops/takt_init_task")
+SEC("struct_ops.s/takt_init_task")
 s32 BPF_PROG(takt_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
 	struct task_ctx *t = bpf_task_storage_get(&tasks, p, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
