@@ -2,11 +2,14 @@
 //! Init of a lab machine: carries out `/plan.json`, leaves the outcome in the outbox, powers the machine off.
 
 mod guest;
+mod klog;
 mod phase;
 mod sched;
 mod system;
+mod trace;
 
 use anyhow::{Context, Result};
+use sched::InForce;
 use takt_lab::outcome::Outcome;
 use takt_lab::plan::{ERROR, FILE, OUTCOME, Plan, recording};
 use takt_qemu::outbox;
@@ -15,7 +18,7 @@ fn main() {
     let files = match run() {
         Ok(files) => files,
         Err(e) => {
-            println!("takt-lab-init: {e:#}");
+            println!("{}\ntakt-lab-init: {e:#}", klog::tail());
             outbox::Files::from([(ERROR.to_owned(), format!("{e:#}").into_bytes())])
         }
     };
@@ -34,16 +37,16 @@ fn run() -> Result<outbox::Files> {
     // Phases begin and end when they are due, whatever the VMs do.
     sched::real_time(std::process::id(), sched::CONDUCTOR)?;
     std::thread::sleep(std::time::Duration::from_nanos(plan.settle_ns));
-    if let Some(divisor) = plan.tick {
-        system::start_tick(divisor)?;
-    }
     let kernel = system::read("/proc/sys/kernel/osrelease")?;
-    let iterations_per_s = phase::calibrate()?;
+    let iterations_per_s = phase::calibrate(plan.tick)?;
     let (mut files, mut phases) = (outbox::Files::new(), Vec::new());
     for (n, p) in plan.phases.iter().enumerate() {
         let name = recording(n);
         let file = plan.record.then(|| format!("/tmp/{name}"));
-        phases.push(phase::run(p, &plan.scheduler, iterations_per_s, file.as_deref())?);
+        let force = InForce::start(&plan.scheduler, &p.vms, file.as_deref())?;
+        let trace = plan.trace.then(trace::Trace::start).transpose()?;
+        phases.push(phase::run(p, force, &plan.scheduler, plan.tick, iterations_per_s)?);
+        trace.map_or(Ok(()), |t| t.stop(n, &mut files))?;
         if let Some(bytes) = file.and_then(|f| std::fs::read(f).ok()) {
             files.insert(name, bytes);
         }

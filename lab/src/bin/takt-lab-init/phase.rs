@@ -3,7 +3,7 @@
 
 use super::guest::Guest;
 use super::sched::{self, InForce};
-use super::system::read;
+use super::system::{Tick, read};
 use anyhow::{Context, Result};
 use nix::time::{ClockId, clock_gettime};
 use serde_json::json;
@@ -18,8 +18,14 @@ const STATUS: u64 = 20;
 const JIFFY: u64 = 10_000_000;
 
 /// Carries out a phase.
-pub fn run(plan: &plan::Phase, scheduler: &Scheduler, rate: f64, record: Option<&str>) -> Result<outcome::Phase> {
-    let force = InForce::start(scheduler, &plan.vms, record)?;
+pub fn run(
+    plan: &plan::Phase,
+    force: InForce,
+    scheduler: &Scheduler,
+    tick: Option<u16>,
+    rate: f64,
+) -> Result<outcome::Phase> {
+    let tick = tick.map(Tick::start).transpose()?;
     let mut guests = Vec::new();
     for vm in &plan.vms {
         guests.push(Guest::start(vm, scheduler, rate)?);
@@ -36,6 +42,7 @@ pub fn run(plan: &plan::Phase, scheduler: &Scheduler, rate: f64, record: Option<
     let (to, after) = (now()?, Counters::read()?);
     guests.iter_mut().try_for_each(Guest::end)?;
     let vms = guests.into_iter().map(Guest::finish).collect::<Result<_>>()?;
+    drop(tick);
     let ops = force.ops.clone();
     force.stop()?;
     Ok(outcome::Phase {
@@ -50,7 +57,7 @@ pub fn run(plan: &plan::Phase, scheduler: &Scheduler, rate: f64, record: Option<
 }
 
 /// Iterations of a guest's loop per second of a CPU while all CPUs are busy.
-pub fn calibrate() -> Result<f64> {
+pub fn calibrate(tick: Option<u16>) -> Result<f64> {
     let cpus = sched::count()?;
     let vm: plan::Vm = serde_json::from_value(json!({
         "name": "calibration", "serves": false, "config": {}, "affinity": [],
@@ -58,7 +65,8 @@ pub fn calibrate() -> Result<f64> {
     }))?;
     let scheduler = Scheduler::Eevdf { weight: 1 };
     let phase = plan::Phase { warmup_ns: CALIBRATION, measure_ns: CALIBRATION, vms: vec![vm] };
-    let done = run(&phase, &scheduler, 0.0, None).context("calibration")?;
+    let force = InForce::start(&scheduler, &[], None)?;
+    let done = run(&phase, force, &scheduler, tick, 0.0).context("calibration")?;
     let report = &done.vms[0].report;
     let work: u64 = report.vcpus.iter().map(|v| v.work).sum();
     let cpu: u64 = report.vcpus.iter().map(|v| v.cpu_ns).sum();

@@ -40,22 +40,40 @@ pub fn load_modules() -> Result<()> {
     Ok(())
 }
 
-/// Lets channel 0 of the i8254, which this kernel does not use, expire all the time: QEMU emulates one CPU until the next timer is due,
-/// and without this the others would stand still for long.
-pub fn start_tick(divisor: u16) -> Result<()> {
-    const COMMAND: u16 = 0x43;
-    const CHANNEL_0: u16 = 0x40;
-    const RATE: u8 = 0x34; // channel 0, low byte then high byte, rate generator
-    // SAFETY: init is root in a machine of its own.
-    if unsafe { libc::iopl(3) } != 0 {
-        bail!("iopl: {}", std::io::Error::last_os_error());
+/// Ports of the i8254 that a tick needs.
+const COMMAND: u16 = 0x43;
+const CHANNEL_0: u16 = 0x40;
+/// Channel 0, low byte then high byte; expire again and again, or once.
+const RATE: u8 = 0x34;
+const ONCE: u8 = 0x30;
+
+/// Channel 0 of the i8254, which this kernel does not use, expires all the time: QEMU emulates one CPU until the next timer is due, and
+/// without this the others would stand still for long. An idle machine has no need of it, and passes time faster without.
+pub struct Tick;
+
+impl Tick {
+    pub fn start(divisor: u16) -> Result<Self> {
+        // SAFETY: init is root in a machine of its own.
+        if unsafe { libc::iopl(3) } != 0 {
+            bail!("iopl: {}", std::io::Error::last_os_error());
+        }
+        program(RATE, divisor);
+        Ok(Self)
     }
+}
+
+impl Drop for Tick {
+    fn drop(&mut self) {
+        program(ONCE, u16::MAX);
+    }
+}
+
+fn program(mode: u8, divisor: u16) {
     let [low, high] = divisor.to_le_bytes();
-    for (port, byte) in [(COMMAND, RATE), (CHANNEL_0, low), (CHANNEL_0, high)] {
-        // SAFETY: ports of the i8254, whose interrupt is masked.
+    for (port, byte) in [(COMMAND, mode), (CHANNEL_0, low), (CHANNEL_0, high)] {
+        // SAFETY: ports of the i8254, whose interrupt is masked, after `iopl`.
         unsafe { std::arch::asm!("out dx, al", in("dx") port, in("al") byte, options(nomem, nostack)) };
     }
-    Ok(())
 }
 
 /// Does not return.
