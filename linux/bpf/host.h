@@ -16,6 +16,7 @@
 #define HOST_VM 0u			/* the host's ordinary threads */
 #define FIRST_GUEST TAKT_NCPU		/* VCPU n below it is the host entity of PCPU n */
 #define HOST_SLICE (4 * TAKT_MS)	/* of one thread among those of a host entity */
+#define HOST_AHEAD (8 * HOST_SLICE)	/* how far a thread may be ahead of those it waits for */
 #define GUARD_SLICE (100 * TAKT_MS)	/* the kernel's own, should a timer of ours be lost */
 #define SHORT_SLICE TAKT_MS		/* of what runs beside the pool */
 #define HOST_WEIGHT 256u
@@ -117,6 +118,7 @@ enum { NOTICE_VM, NOTICE_VM_GONE };
 struct task_ctx {
 	u64 vtime;
 	u64 from;			/* when it began to run */
+	u64 charged;			/* up to when that is in vtime */
 	u32 v;				/* its VCPU, or TAKT_NIL: a host thread */
 	u32 vm_gen;			/* for which set of VMs that was found */
 	u32 waits;			/* enum waits */

@@ -49,7 +49,10 @@ struct scx_exit_info {
 	char *dump;
 } CORE;
 
-struct scx_init_task_args;
+struct scx_init_task_args {
+	bool fork;
+} CORE;
+
 struct scx_exit_task_args;
 
 /* Members are found by name: those of the kernel that are not listed stay zero. */

@@ -65,6 +65,32 @@ static __always_inline u32 entity_of(struct host *h, struct task_struct *p, stru
 	return t->v;
 }
 
+/* The host thread @p ran until now: those that wait go before it. */
+static __always_inline void charge(struct task_struct *p, struct task_ctx *t)
+{
+	u64 now = bpf_ktime_get_ns();
+
+	t->vtime += (now - t->charged) * 100 / (p->scx.weight ? p->scx.weight : 1);
+	t->charged = now;
+}
+
+/* It begins to run, or goes on: who comes or wakes is placed by it. */
+static __always_inline void lead(struct host *h, struct task_ctx *t)
+{
+	if ((s64)(t->vtime - h->vtime) > 0)
+		h->vtime = t->vtime;
+}
+
+/* Without a decision or after one, the host thread that runs is the next one, too. */
+static __always_inline void host_goes_on(struct host *h, struct task_struct *p, struct task_ctx *t)
+{
+	if (t) {
+		charge(p, t);
+		lead(h, t);
+	}
+	p->scx.slice = HOST_SLICE;
+}
+
 static __always_inline void not_waiting(struct host *h, struct task_ctx *t)
 {
 	if (t->waits == WAITS_SHARED)
@@ -96,6 +122,8 @@ static __always_inline void enqueue_host(struct host *h, struct task_struct *p, 
 
 	if (t->vtime + HOST_SLICE < now_v)
 		t->vtime = now_v - HOST_SLICE;	/* who slept goes first, but not for ever */
+	if (t->vtime > now_v + HOST_AHEAD)
+		t->vtime = now_v + HOST_AHEAD;	/* who ran much waits, but not for ever */
 	if (p->nr_cpus_allowed == 1) {
 		t->waits = WAITS_PINNED;
 		t->cpu = cpu;
@@ -160,7 +188,7 @@ void BPF_PROG(takt_dispatch, s32 cpu, struct task_struct *prev)
 		if (serve_host(h, cpu))
 			return;
 		if (prev && host) {
-			prev->scx.slice = HOST_SLICE;
+			host_goes_on(h, prev, t);
 			return;
 		}
 	}
@@ -182,7 +210,10 @@ void BPF_PROG(takt_dispatch, s32 cpu, struct task_struct *prev)
 			break;
 		if (prev && (is_host(next) ? host : next == v)) {
 			/* The same thread goes on. */
-			prev->scx.slice = is_host(next) ? HOST_SLICE : GUARD_SLICE;
+			if (is_host(next))
+				host_goes_on(h, prev, t);
+			else
+				prev->scx.slice = GUARD_SLICE;
 			h_keeps(next, &out);
 			break;
 		}
@@ -211,15 +242,15 @@ void BPF_PROG(takt_running, struct task_struct *p)
 	beside = t->waits == WAITS_BESIDE;
 	v = t->v == TAKT_NIL ? cpu : t->v;
 	not_waiting(h, t);
-	t->from = bpf_ktime_get_ns();
+	t->from = t->charged = bpf_ktime_get_ns();
 	if (h_running(cpu, v, beside, &out) && !beside) {
 		/* It runs without having been picked: back to its queue soon. */
 		if (t->v != TAKT_NIL)
 			h_block(t->v, &out);
 		p->scx.slice = SHORT_SLICE;
 	}
-	if (t->v == TAKT_NIL && (s64)(t->vtime - h->vtime) > 0)
-		h->vtime = t->vtime;
+	if (t->v == TAKT_NIL)
+		lead(h, t);
 	act(h, &out);
 }
 
@@ -236,7 +267,7 @@ void BPF_PROG(takt_stopping, struct task_struct *p, bool runnable)
 		return;
 	ran = bpf_ktime_get_ns() - t->from;
 	if (t->v == TAKT_NIL)
-		t->vtime += ran * 100 / (p->scx.weight ? p->scx.weight : 1);
+		charge(p, t);
 	h_stopping(cpu, t->v, runnable, ran, &out);
 	out.kick &= ~mask_bit(cpu);		/* a decision follows here anyway */
 	act(h, &out);
@@ -270,6 +301,22 @@ void BPF_PROG(takt_set_cpumask, struct task_struct *p, const struct cpumask *cpu
 	act(h, &out);
 }
 
+/*
+ * A thread begins where its parent stands, and a little behind: were all placed first, some that do nothing but fork and
+ * end would let nobody else run.
+ */
+static __always_inline u64 vtime_of_child(struct host *h)
+{
+	struct task_ctx *parent = ctx_of(bpf_get_current_task_btf());
+	u64 now_v = *(volatile u64 *)&h->vtime, v = now_v;
+
+	if (parent && parent->v == TAKT_NIL)
+		v = parent->vtime + (bpf_ktime_get_ns() - parent->charged);
+	if (v + HOST_SLICE < now_v)
+		v = now_v - HOST_SLICE;
+	return v + HOST_SLICE / 2;
+}
+
 SEC("struct_ops.s/takt_init_task")
 s32 BPF_PROG(takt_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
@@ -279,7 +326,7 @@ s32 BPF_PROG(takt_init_task, struct task_struct *p, struct scx_init_task_args *a
 	if (!t || !h)
 		return -12;			/* ENOMEM */
 	t->v = TAKT_NIL;
-	t->vtime = h->vtime;
+	t->vtime = args->fork ? vtime_of_child(h) : h->vtime;
 	return 0;
 }
 

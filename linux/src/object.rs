@@ -108,3 +108,26 @@ pub fn call(object: &Object, name: &str, request: &mut [u8]) -> Result<()> {
     program.test_run(input).with_context(|| format!("program {name}"))?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::explain;
+
+    /// As libbpf says it on Debian's 7.2.12.
+    const WRONG: &str = "libbpf: extern (func ksym) 'scx_bpf_kick_cpu': func_proto [192] incompatible with vmlinux [51379]\n\
+                         libbpf: failed to load object 'takt'\n";
+
+    #[test]
+    fn a_kernel_that_describes_itself_wrongly_is_named_in_one_line() {
+        let said = explain(WRONG).unwrap();
+        assert!(said.contains("use another kernel") && said.contains("'scx_bpf_kick_cpu'"), "{said}");
+        assert!(!said.contains("failed to load object") && said.lines().count() == 1, "{said}");
+    }
+
+    #[test]
+    fn a_function_that_is_missing_is_named_and_nothing_else_explained() {
+        let missing = "libbpf: extern (func ksym) 'scx_bpf_dsq_insert': not found in kernel or module BTFs\n";
+        assert!(explain(missing).unwrap().contains("lacks a function"), "{missing}");
+        assert_eq!(explain("libbpf: prog 'takt_dispatch': BPF program load failed: -EACCES\n"), None);
+    }
+}
