@@ -40,13 +40,17 @@ static __always_inline void put_queued(struct host *h, struct log *l, struct out
 	DO(PUT, takt_put(p, v, 1, TAKT_NEVER, now), .vcpu = v, .arg = { 1, TAKT_NEVER });
 }
 
-/* Its thread is about to be in its queue: woken, taken off, or returned without having run. */
+/* Its thread is about to be in its queue: woken, taken off, or returned without having run. -1: there is no such VCPU. */
 __attribute__((noinline)) int h_enqueue(u32 v, struct out *out)
 {
 	ENTER(-1);
 	struct host_vcpu *hv = host_vcpu(h, v);
 	u32 state = vcpu_state(h, v), source = hv->source;
 
+	if (state == TAKT_ABSENT) {
+		LEAVE();
+		return -1;
+	}
 	hv->in_dsq = 1;
 	if (state == TAKT_BLOCKED) {
 		hv->queued_at = now;
@@ -206,9 +210,32 @@ static __always_inline u32 free_vcpu(struct host *h)
 
 /* What a new VCPU is made of. */
 struct newcomer {
-	u64 cpus;
+	u64 cpus, kvm_vcpu;
 	u32 vm, kind, pid, id, cpu, pad;
 };
+
+/* Adds VCPU @v, which is absent, for the thread @n. Lock held. */
+static __always_inline int add_vcpu(struct host *h, struct log *l, struct out *out, u32 v, struct newcomer *n, u64 now)
+{
+	struct takt_mask mask = { { n->cpus } };
+	u32 vm = n->vm, kind = n->kind, cpu = n->cpu & (TAKT_NCPU - 1);
+	struct host_vcpu *hv = host_vcpu(h, v);
+
+	h->cfg_gen++;
+	if (!cpu_online(&h->pool, cpu))
+		cpu = mask_next(&h->pool.online, cpu) & (TAKT_NCPU - 1);
+	if (DO(VCPU_ADD, takt_vcpu_add(p, v, vm | cpu << 16, kind, now), .vcpu = v, .vm = vm, .cpu = cpu,
+	       .arg = { kind }))
+		return -1;
+	if (n->cpus != ~0ULL)
+		DO(SET_AFFINITY, takt_set_affinity(p, v, TAKT_HARD, &mask, now), .vcpu = v, .arg = { TAKT_HARD, n->cpus });
+	hv->pid = n->pid;
+	hv->kvm_vcpu = n->kvm_vcpu;
+	hv->id = n->id;
+	hv->source = hv->misses = hv->in_dsq = 0;
+	hv->queued_at = 0;
+	return 0;
+}
 
 /* A thread becomes a VCPU of its VM, or an I/O thread; returns its index, TAKT_NIL if there is no room or no such VM. */
 __attribute__((noinline)) u32 h_vcpu_add(struct newcomer *n, struct out *out)
@@ -216,27 +243,30 @@ __attribute__((noinline)) u32 h_vcpu_add(struct newcomer *n, struct out *out)
 	if (!n)
 		return TAKT_NIL;
 	ENTER(TAKT_NIL);
-	struct takt_mask mask = { { n->cpus } };
-	u32 v = free_vcpu(h), vm = n->vm, kind = n->kind, cpu = n->cpu & (TAKT_NCPU - 1);
-	struct host_vcpu *hv = host_vcpu(h, v);
+	u32 v = free_vcpu(h);
 
-	if (!cpu_online(&h->pool, cpu))
-		cpu = mask_next(&h->pool.online, cpu) & (TAKT_NCPU - 1);
-	if (v == TAKT_NIL || DO(VCPU_ADD, takt_vcpu_add(p, v, vm | cpu << 16, kind, now), .vcpu = v, .vm = vm, .cpu = cpu,
-				.arg = { kind })) {
+	if (v == TAKT_NIL || add_vcpu(h, l, out, v, n, now)) {
 		h->count.overflow++;
-		LEAVE();
-		return TAKT_NIL;
+		v = TAKT_NIL;
 	}
-	h->cfg_gen++;
-	if (n->cpus != ~0ULL)
-		DO(SET_AFFINITY, takt_set_affinity(p, v, TAKT_HARD, &mask, now), .vcpu = v, .arg = { TAKT_HARD, n->cpus });
-	hv->pid = n->pid;
-	hv->id = n->id;
-	hv->source = hv->misses = hv->in_dsq = 0;
-	hv->queued_at = 0;
 	LEAVE();
 	return v;
+}
+
+/*
+ * The I/O thread @v turns out to be a VCPU of its VM. At one go: the thread may be preempted at any time, and must find
+ * itself as one or the other.
+ */
+__attribute__((noinline)) int h_vcpu_convert(u32 v, struct newcomer *n, struct out *out)
+{
+	if (!n)
+		return -1;
+	ENTER(-1);
+	make_blocked(h, l, out, v, now);
+	DO_VCPU(VCPU_REMOVE, takt_vcpu_remove, v);
+	add_vcpu(h, l, out, v, n, now);
+	LEAVE();
+	return 0;
 }
 
 /* The thread of the blocked VCPU @v is gone; with the last one goes its VM. Returns the VM if it went, else TAKT_NIL. */

@@ -53,6 +53,7 @@ struct host_vcpu {
 	u64 queued_at;
 	u64 ops;			/* operations on it, and decisions for it */
 	u64 refused;
+	u64 kvm_vcpu;			/* address of the kernel's struct, 0 for I/O threads */
 	u32 pid, id;			/* thread; VCPU number of its VM */
 	u32 in_dsq;			/* its thread is in its queue, or about to be */
 	u32 source;			/* of the last event: why it wakes */

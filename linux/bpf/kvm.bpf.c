@@ -64,20 +64,18 @@ static __always_inline void becomes_vcpu(struct host *h, struct task_struct *p, 
 	t->kvm = (u64)BPF_CORE_READ(vcpu, kvm);
 	vm = h_vm_add(t->kvm, tgid, &out);
 	if (vm != TAKT_NIL) {
-		if (t->v != TAKT_NIL) {
-			/* It was taken for an I/O thread before. */
-			h_block(t->v, &out);
-			h_vcpu_remove(t->v, &out);
-			t->v = TAKT_NIL;
-		}
 		n.vm = vm;
+		n.kvm_vcpu = key;
 		n.id = BPF_CORE_READ(vcpu, vcpu_id);
 		n.pid = BPF_CORE_READ(p, pid);
 		n.cpus = BPF_CORE_READ(p, cpus_ptr, bits[0]);
 		n.cpu = bpf_get_smp_processor_id();
-		v = h_vcpu_add(&n, &out);
+		if (t->v != TAKT_NIL)
+			h_vcpu_convert(t->v, &n, &out);
+		else
+			t->v = h_vcpu_add(&n, &out);
+		v = t->v;
 		if (v != TAKT_NIL) {
-			t->v = v;
 			bpf_map_update_elem(&vcpus, &key, &v, BPF_ANY);
 			bpf_map_update_elem(&tgids, &tgid, &vm, BPF_ANY);
 			if (gen != h->vm_gen)

@@ -157,8 +157,7 @@ void BPF_PROG(takt_enqueue, struct task_struct *p, u64 flags)
 			h_block(v, &out);
 		t->waits = WAITS_BESIDE;
 		scx_bpf_dsq_insert(p, VALUE(scx_dsq_id_flags, SCX_DSQ_LOCAL), SHORT_SLICE, flags | VALUE(scx_enq_flags, SCX_ENQ_PREEMPT));
-	} else if (v != TAKT_NIL) {
-		h_enqueue(v, &out);
+	} else if (v != TAKT_NIL && !h_enqueue(v, &out)) {
 		scx_bpf_dsq_insert(p, DSQ_VCPU + v, GUARD_SLICE, flags);
 	} else {
 		enqueue_host(h, p, t, flags, &out);
@@ -337,9 +336,13 @@ void BPF_PROG(takt_exit_task, struct task_struct *p, struct scx_exit_task_args *
 	struct task_ctx *t = ctx_of(p);
 	struct out out = {};
 	u32 gone, tgid = p->tgid;
+	u64 key;
 
 	if (!h || !t || t->v == TAKT_NIL)
 		return;
+	key = host_vcpu(h, t->v)->kvm_vcpu;
+	if (key)
+		bpf_map_delete_elem(&vcpus, &key);
 	h_block(t->v, &out);
 	gone = h_vcpu_remove(t->v, &out);
 	t->v = TAKT_NIL;

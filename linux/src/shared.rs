@@ -32,6 +32,7 @@ pub struct HostVcpu {
     pub queued_at: u64,
     pub ops: u64,
     pub refused: u64,
+    pub kvm_vcpu: u64,
     /// Thread.
     pub pid: u32,
     /// VCPU number of its VM; for I/O threads 0.

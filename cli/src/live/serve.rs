@@ -64,6 +64,9 @@ pub fn run(args: &args::Run) -> Result<bool> {
     drop(socket);
     match ended {
         Some(end) => {
+            for line in end.dump.lines() {
+                warn(line)?;
+            }
             let why = [end.reason, end.message].into_iter().filter(|t| !t.is_empty()).collect::<Vec<_>>().join(": ");
             say(&format!("the kernel has taken the scheduler out: {why}; the kernel's default scheduler is back"))?;
             Ok(false)
