@@ -2,18 +2,23 @@
 //! Whether a host's log agrees with the kernel's own account of who ran where.
 //!
 //! By the log a PCPU changes hands when a VCPU is started there or goes on, when the decision is to idle, and when a higher class
-//! takes it: between `put` and that, the kernel is at work in the name of the thread that leaves. The host's entities are
-//! no threads: any thread that is no VCPU stands for them, or, where it takes the PCPU, for a higher class.
+//! takes it: between `put` and that, the kernel is at work in the name of the thread that leaves. The log is told just before the kernel
+//! switches: what lies between is a handover, told apart. The host's entities are no threads: any thread that is no VCPU stands for
+//! them, or, where it takes the PCPU, for a higher class.
 
 use crate::ftrace::Switch;
 use crate::model::Model;
+use anyhow::{Context, Result};
 use serde::Serialize;
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt;
 use takt_policy::{NCPU, NIL, Op, OpCode, Record, State};
 
 /// Below: deadline, real-time and stop classes.
 const ORDINARY: i32 = 100;
+/// Longest handover, ns: a switch takes a few µs where nothing holds the PCPU up.
+const HANDOVER: u64 = 200_000;
 /// Differences that are kept.
 const WORST: usize = 20;
 
@@ -85,7 +90,12 @@ fn holder(model: &Model, v: u16) -> Holder {
 pub struct Agreement {
     pub compared_ns: u64,
     pub agreed_ns: u64,
+    /// Of the time, handovers counted as differences.
     pub agreed: f64,
+    pub handovers: u64,
+    pub handover_ns: u64,
+    /// Of the time, handovers not counted at all.
+    pub agreed_apart: f64,
     /// Time by who it was by the log and by the trace, where they differ.
     pub differences: BTreeMap<String, u64>,
     /// The longest of them.
@@ -99,6 +109,21 @@ pub struct Difference {
     pub ns: u64,
     pub log: String,
     pub trace: String,
+}
+
+/// VCPUs and I/O threads by thread, as `takt status --json` tells.
+///
+/// # Errors
+/// `status` is something else.
+pub fn threads(status: &Value) -> Result<BTreeMap<u32, u16>> {
+    let vms = status["vms"].as_array().context("status: no `vms`")?;
+    let number = |v: &Value, key| v[key].as_u64().and_then(|n| n.try_into().ok()).context("status: no numbers");
+    let one = |v| Ok((number(v, "tid")?, u16::try_from(number(v, "vcpu")?)?));
+    vms.iter().flat_map(members).map(one).collect()
+}
+
+fn members(vm: &Value) -> impl Iterator<Item = &Value> {
+    ["vcpus", "io"].into_iter().filter_map(|k| vm[k].as_array()).flatten()
 }
 
 /// Compares from `span.0` to `span.1`, where both know. `threads` are the VCPUs' by thread, `trace` the switches of each PCPU.
@@ -117,33 +142,47 @@ pub fn agree(records: &[Record], trace: &[Vec<Switch>], threads: &BTreeMap<u32, 
             }
             let changes = [log.get(l + 1).map(|c| c.0), switches.get(s + 1).map(|w| w.at)];
             let until = changes.into_iter().flatten().fold(end, u64::min);
-            if log[l].1 != Holder::Unknown {
-                result.add(pcpu, at, until - at, log[l].1, &switches[s], threads);
+            let who = log[l].1;
+            let moved_on = log.get(l + 1).is_some_and(|c| c.0 == until);
+            let follows =
+                |w: &&Switch| w.at == until && !moved_on && w.at - log[l].0 <= HANDOVER && same(who, w, threads);
+            if who == Holder::Unknown {
+                at = until;
+                continue;
+            }
+            result.compared_ns += until - at;
+            if same(who, &switches[s], threads) {
+                result.agreed_ns += until - at;
+            } else if switches.get(s + 1).filter(follows).is_some() {
+                result.handovers += 1;
+                result.handover_ns += until - at;
+            } else {
+                result.differ(pcpu, at, until - at, who, &switches[s], threads);
             }
             at = until;
         }
     }
     result.agreed = result.agreed_ns as f64 / result.compared_ns.max(1) as f64;
+    result.agreed_apart = result.agreed_ns as f64 / (result.compared_ns - result.handover_ns).max(1) as f64;
     result.worst.sort_by_key(|d| std::cmp::Reverse(d.ns));
     result.worst.truncate(WORST);
     result
 }
 
+/// Whether `switch` is to whom the log names.
+fn same(log: Holder, switch: &Switch, threads: &BTreeMap<u32, u16>) -> bool {
+    match (log, threads.get(&switch.tid)) {
+        (Holder::Idle, None) => switch.tid == 0,
+        (Holder::Taken, None) => switch.tid != 0,
+        (Holder::Host, None) => switch.tid != 0 && switch.priority >= ORDINARY,
+        (Holder::Vcpu(v), Some(w)) => v == *w,
+        _ => false,
+    }
+}
+
 impl Agreement {
-    fn add(&mut self, pcpu: u32, from_ns: u64, ns: u64, log: Holder, seen: &Switch, threads: &BTreeMap<u32, u16>) {
-        self.compared_ns += ns;
+    fn differ(&mut self, pcpu: u32, from_ns: u64, ns: u64, log: Holder, seen: &Switch, threads: &BTreeMap<u32, u16>) {
         let vcpu = threads.get(&seen.tid);
-        let same = match (log, vcpu) {
-            (Holder::Idle, None) => seen.tid == 0,
-            (Holder::Taken, None) => seen.tid != 0,
-            (Holder::Host, None) => seen.tid != 0 && seen.priority >= ORDINARY,
-            (Holder::Vcpu(v), Some(w)) => v == *w,
-            _ => false,
-        };
-        if same {
-            self.agreed_ns += ns;
-            return;
-        }
         let trace = match vcpu {
             Some(v) => format!("VCPU {v}"),
             None if seen.tid == 0 => "idle".into(),
@@ -164,6 +203,7 @@ impl Agreement {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
     use takt_policy::{Kind, Pool, Source};
 
     /// VCPU 9 on PCPU 0 beside the host's VCPU 0; a higher class takes the PCPU between.
@@ -197,6 +237,15 @@ mod tests {
     }
 
     #[test]
+    fn threads_are_found_in_a_status() {
+        let vm = |tid| json!({"vcpus": [{"tid": tid, "vcpu": 64}], "io": [{"tid": tid + 1, "vcpu": 65}]});
+        let found = threads(&json!({"vms": [vm(10), vm(20)]})).unwrap();
+        assert_eq!(found, BTreeMap::from([(10, 64), (11, 65), (20, 64), (21, 65)]));
+        assert_eq!(threads(&json!({})).unwrap_err().to_string(), "status: no `vms`");
+        assert!(threads(&json!({"vms": [{"vcpus": [{"tid": -1}]}]})).is_err());
+    }
+
+    #[test]
     fn a_log_says_who_has_a_pcpu() {
         use Holder::*;
         let want = [(0, Unknown), (2, Unknown), (110, Vcpu(9)), (200, Taken), (300, Vcpu(9)), (430, Host), (510, Idle)];
@@ -212,6 +261,15 @@ mod tests {
     }
 
     #[test]
+    fn a_switch_that_follows_its_decision_is_a_handover() {
+        let seen = [(50, 0, 120), (117, 77, 120), (200, 5, 0), (304, 77, 120), (430, 12, 120), (512, 0, 120)];
+        let a = agree(&log(), &trace(&seen), &BTreeMap::from([(77, 9)]), (0, u64::MAX));
+        assert_eq!((a.compared_ns, a.agreed_ns), (890, 877));
+        assert_eq!((a.handovers, a.handover_ns, a.agreed_apart), (3, 13, 1.0));
+        assert!(a.differences.is_empty());
+    }
+
+    #[test]
     fn differences_are_named() {
         let seen = [(150, 0, 120), (200, 77, 120), (250, 5, 0), (430, 6, 50)];
         let a = agree(&log(), &trace(&seen), &BTreeMap::from([(77, 9)]), (120, 520));
@@ -222,10 +280,10 @@ mod tests {
             ("log: VCPU, trace: idle", 50),
             ("log: host, trace: higher class", 80),
             ("log: idle, trace: higher class", 10),
-            ("log: taken, trace: VCPU", 50),
         ];
         assert_eq!(told, want);
         let worst = &a.worst[0];
+        assert_eq!((a.handovers, a.handover_ns), (1, 50));
         assert_eq!((worst.from_ns, worst.ns, worst.log.as_str()), (300, 130, "VCPU 9"));
         assert_eq!(worst.trace, "t (thread 5, priority 0)");
     }

@@ -170,7 +170,7 @@ mod tests {
             event(TIME_EXTEND, 1, &[2]),
             event(0, 10, &long),
             event(16, 1, &switch(299, 9)),
-            event(31, 3, &[1]),
+            event(31, 3, &[4]),
             event(16, 4, &switch(300, 0)),
             event(PADDING, 0, &[]),
         ];
@@ -179,7 +179,7 @@ mod tests {
         let seen: Vec<_> = all.iter().map(|s| (s.at, s.tid, s.name.as_str(), s.priority)).collect();
         assert_eq!(seen[..2], [(5_000, 7, "hog", 120), (extended, 8, "hog", 120)]);
         assert_eq!((seen.len(), seen.get(2).map(|s| s.1)), (3, Some(0)));
-        assert_eq!(seen[2].0, 3 + (1 << 27) + 4);
+        assert_eq!(seen[2].0, 3 + (4 << 27) + 4);
     }
 
     #[test]

@@ -5,7 +5,9 @@ use anyhow::{Context, Result, ensure};
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use takt_conformance::{Checker, Limits, LogFile, Mode, Run, Shape, hash, maker, read_log, replay, write_log};
+use takt_conformance::{
+    Checker, Limits, LogFile, Mode, Run, Shape, agree, ftrace, hash, maker, read_log, replay, threads, write_log,
+};
 
 #[derive(Parser)]
 #[command(name = "takt-conform", about = "Judges operation logs and cores by docs/states.md")]
@@ -34,6 +36,28 @@ enum Command {
     },
     /// Repeat a log natively and compare every outcome
     Replay { log: PathBuf },
+    /// Compare a live host's log with the kernel's trace of who ran where; prints the result as JSON
+    Agree {
+        log: PathBuf,
+        /// What `takt status --json` said while the log was made: it tells which thread is which VCPU
+        #[arg(long)]
+        status: PathBuf,
+        /// events/sched/sched_switch/format of tracefs
+        #[arg(long)]
+        format: PathBuf,
+        /// Bytes of a page of the trace
+        #[arg(long, default_value_t = 4096)]
+        page: usize,
+        /// Compare from then, ns of CLOCK_MONOTONIC
+        #[arg(long, default_value_t = 0)]
+        from: u64,
+        /// Compare until then
+        #[arg(long, default_value_t = u64::MAX)]
+        until: u64,
+        /// per_cpu/cpuN/trace_pipe_raw of each CPU, made with trace_clock `mono`
+        #[arg(required = true)]
+        cpus: Vec<PathBuf>,
+    },
     /// Run a random host on the native core and store its log
     Generate {
         log: PathBuf,
@@ -94,6 +118,15 @@ fn run(command: Command) -> Result<bool> {
             let file = read_log(&log)?;
             let hash = replay(&file).with_context(|| log.display().to_string())?;
             println!("{} records, policy {}: identical, final pool {hash:#018x}", file.records.len(), file.policy);
+        }
+        Command::Agree { log, status, format, page, from, until, cpus } => {
+            let read = |path: &PathBuf| std::fs::read(path).with_context(|| path.display().to_string());
+            let status = serde_json::from_slice(&read(&status)?).with_context(|| status.display().to_string())?;
+            let format = ftrace::Format::parse(&String::from_utf8_lossy(&read(&format)?))?;
+            let cpu = |path| ftrace::switches(&read(path)?, page, &format).with_context(|| path.display().to_string());
+            let trace = cpus.iter().map(cpu).collect::<Result<Vec<_>>>()?;
+            let agreement = agree(&read_log(&log)?.records, &trace, &threads(&status)?, (from, until));
+            println!("{}", serde_json::to_string_pretty(&agreement)?);
         }
         Command::Generate { log, policy, seed, operations, pcpus } => {
             let shape = Shape::ALL.into_iter().find(|s| s.cpus == pcpus).context("--pcpus is 1, 2, 4, 8 or 64")?;
