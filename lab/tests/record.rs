@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Recordings of the live host under load: they keep the state table, replay natively, and agree with the kernel's own trace.
+//!
+//! `cargo build --release -p takt --features linux -p takt-vmm`, then `cargo test --release -p takt-lab --test record -- --ignored`.
+
+#[path = "record/interrupts.rs"]
+mod interrupts;
+#[path = "record/load.rs"]
+mod load;
+
+use std::path::{Path, PathBuf};
+use takt_bpf_build::skip;
+use takt_conformance::{Agreement, Checker, Limits, LogFile, agree, ftrace, replay, threads};
+use takt_lab::plan::{self, Plan};
+use takt_lab::{Boot, Kernel, Lab, linux};
+use takt_policy::OpCode;
+
+/// Operations that a recording must have at least.
+const OPERATIONS: usize = 50_000;
+/// Share of the time for which log and trace must agree.
+const AGREED: f64 = 0.999;
+
+/// Interrupts of either kind that must have met a queued VCPU.
+const INTERRUPTS: u64 = 20;
+
+/// A lab with a kernel of `series`, unless this machine cannot have one.
+fn lab(test: &str, series: &str) -> Option<Lab> {
+    let lab = || {
+        linux::qemu()?;
+        let programs = Path::new(env!("CARGO_BIN_EXE_takt-lab-init")).parent().map(PathBuf::from).unwrap_or_default();
+        anyhow::ensure!(programs.join("takt").is_file(), "{}/takt: missing", programs.display());
+        Ok(Lab { kernel: Kernel::get(series)?, programs, counted: true, record: true })
+    };
+    lab().map_err(|e: anyhow::Error| skip(test, format!("{e:#}"))).ok()
+}
+
+/// Boots, and keeps what is left for whoever wants to look: `takt-conform agree` reads it.
+fn boot(lab: &Lab, plan: &Plan, name: &str) -> Boot {
+    let boot = lab.boot(plan, load::PCPUS).expect("boot");
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::create_dir_all(&dir).expect("directory");
+    boot.files.iter().for_each(|(file, bytes)| std::fs::write(dir.join(file), bytes).expect("file"));
+    let status = serde_json::to_vec(&boot.outcome.phases[0].status).expect("JSON");
+    std::fs::write(dir.join("status.json"), status).expect("file");
+    println!("{}: what is left of it is in {}\n{}", name, dir.display(), boot.console);
+    boot
+}
+
+fn trace(boot: &Boot) -> Vec<Vec<ftrace::Switch>> {
+    let format = String::from_utf8_lossy(&boot.files[plan::TRACE_FORMAT]);
+    let format = ftrace::Format::parse(&format).expect("format");
+    let cpu = |n| ftrace::switches(&boot.files[&plan::trace(0, n as usize)], plan::TRACE_PAGE, &format);
+    (0..load::PCPUS).map(|n| cpu(n).unwrap_or_else(|e| panic!("CPU {n}: {e:#}"))).collect()
+}
+
+/// Log and trace in the first `ns` of the measured time.
+fn compare(boot: &Boot, log: &LogFile, ns: u64) -> Agreement {
+    let from = boot.outcome.phases[0].from_ns;
+    let status = boot.outcome.phases[0].status.as_ref().expect("status");
+    let threads = threads(status).expect("threads");
+    let agreement = agree(&log.records, &trace(boot), &threads, (from, from + ns));
+    println!("{}", serde_json::to_string_pretty(&agreement).expect("JSON"));
+    agreement
+}
+
+fn judged(boot: &Boot) -> LogFile {
+    let log = LogFile::from_bytes(&boot.files[&plan::recording(0)]).expect("recording");
+    let mut checker = Checker::new(Limits::default());
+    let kept = log.records.iter().try_for_each(|r| checker.step(r)).and_then(|()| checker.finish());
+    println!("{}", serde_json::to_string(&kept.expect("state table").operations).expect("JSON"));
+    let pool = replay(&log).expect("native replay");
+    println!("{} records replay natively, final pool {pool:#018x}", log.records.len());
+    log
+}
+
+fn recorded(policy: &str) -> Option<(Boot, LogFile)> {
+    let lab = lab(&format!("recording of {policy}"), linux::KERNELS[0])?;
+    let boot = boot(&lab, &load::plan(policy), policy);
+    assert!(boot.outcome.phases[0].ops.starts_with("takt"), "{}", boot.outcome.phases[0].ops);
+    let log = judged(&boot);
+    let epoch = log.records.iter().rposition(|r| r.op.op == OpCode::Epoch as u16).expect("epoch");
+    let (calm, all) = (compare(&boot, &log, load::CALM), compare(&boot, &log, load::CALM + load::BUSY));
+    let operations = log.records.len() - epoch - 1;
+    assert!(operations >= OPERATIONS, "{operations} operations");
+    assert!(calm.agreed >= AGREED, "log and trace agree for {} of the calm time", calm.agreed);
+    assert!(
+        all.agreed_apart >= AGREED,
+        "log and trace agree for {} of the time apart from handovers",
+        all.agreed_apart
+    );
+    Some((boot, log))
+}
+
+#[test]
+#[ignore = "needs the live host's takt beside it: scripts/test.sh builds it"]
+fn credit_is_what_its_recording_says() {
+    recorded("credit");
+}
+
+#[test]
+#[ignore = "needs the live host's takt beside it: scripts/test.sh builds it"]
+fn doris_is_what_its_recording_says_and_promotes_for_messages_only() {
+    let Some((boot, log)) = recorded("doris") else { return };
+    let status = boot.outcome.phases[0].status.as_ref().expect("status");
+    let seen = interrupts::follow(&log, status, load::RT);
+    println!("{seen:?}");
+    assert!(seen.promoted >= INTERRUPTS && seen.timers >= INTERRUPTS, "{seen:?}");
+    assert_eq!(seen.promotions, seen.promoted);
+    let vm = status["vms"].as_array().and_then(|a| a.iter().find(|vm| vm["name"] == load::RT)).expect("VM");
+    assert!(vm["promotions"].as_u64() >= Some(INTERRUPTS), "{vm}");
+}
+
+/// The older kernel: loads, schedules, unloads.
+fn schedules(policy: &str) {
+    let Some(lab) = lab(&format!("{policy} on Linux {}", linux::KERNELS[1]), linux::KERNELS[1]) else { return };
+    let boot = boot(&lab, &load::short(policy), &format!("{policy}-{}", linux::KERNELS[1]));
+    assert!(boot.outcome.kernel.starts_with(linux::KERNELS[1]), "{}", boot.outcome.kernel);
+    assert!(boot.outcome.phases[0].ops.starts_with("takt"), "{}", boot.outcome.phases[0].ops);
+    judged(&boot);
+    // Hogs have all CPUs, whoever else there is; the lab's init has seen the kernel's own scheduler return.
+    let work: u64 = boot.outcome.phases[0].vms[0].report.vcpus.iter().map(|v| v.cpu_ns).sum();
+    assert!(work > boot.outcome.phases[0].measured_ns, "{work} ns of work");
+}
+
+#[test]
+#[ignore = "needs the live host's takt beside it: scripts/test.sh builds it"]
+fn credit_schedules_an_older_kernel() {
+    schedules("credit");
+}
+
+#[test]
+#[ignore = "needs the live host's takt beside it: scripts/test.sh builds it"]
+fn doris_schedules_an_older_kernel() {
+    schedules("doris");
+}

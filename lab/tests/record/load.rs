@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! VMs that keep a scheduler busy: what they do matters less than how often they come and go.
+
+use serde_json::{Value, json};
+use takt_control::{RtMode, VmConfig};
+use takt_lab::Scheduler;
+use takt_lab::plan::{Phase, Plan, Vm};
+
+pub const PCPUS: u32 = 4;
+/// The VM that is real-time by hand and gets interrupts while it competes with a hog for one PCPU.
+pub const RT: &str = "rt";
+const MS: u64 = 1_000_000;
+
+/// How long the VMs that come and go a thousand times a second keep still, and how long they do not, ns.
+pub const CALM: u64 = 8_000 * MS;
+pub const BUSY: u64 = 1_500 * MS;
+const WARMUP: u64 = 500 * MS;
+/// i8254 ticks (40 us) after which the next CPU is emulated at the latest.
+const TICK: u16 = 48;
+
+/// One phase under a policy, recorded and traced.
+pub fn plan(policy: &str) -> Plan {
+    Plan {
+        tick: Some(TICK),
+        settle_ns: 2_000 * MS,
+        scheduler: Scheduler::Takt { policy: policy.into() },
+        record: true,
+        trace: true,
+        phases: vec![Phase { warmup_ns: WARMUP, measure_ns: CALM + BUSY, vms: vms() }],
+    }
+}
+
+/// As [`plan`], but only as long as it takes to see that it works, and without a trace.
+pub fn short(policy: &str) -> Plan {
+    let mut plan = plan(policy);
+    plan.trace = false;
+    plan.phases[0].measure_ns = BUSY;
+    plan
+}
+
+fn vms() -> Vec<Vm> {
+    let mut all = vec![
+        vm("hogs", 4, json!({"kind": "hog"})),
+        vm("more", 2, json!({"kind": "hog"})),
+        vm("film", 1, json!({"kind": "source", "tap": "tap0", "period_ns": 40 * MS, "burst": 3, "gap_ns": MS / 10})),
+        // Neither period is a multiple of the other, or of a slice.
+        Vm {
+            affinity: vec![PCPUS - 1],
+            config: VmConfig { rt: RtMode::On, weight: 512, ..VmConfig::default() },
+            ..vm(RT, 1, json!({"kind": "interrupts", "msi_ns": 7_300_000, "timer_ns": 11_900_000}))
+        },
+        Vm { affinity: vec![PCPUS - 1], ..vm("beside", 1, json!({"kind": "hog"})) },
+    ];
+    let periodic = |n: u64| Vm {
+        start_ms: (WARMUP + CALM) / MS,
+        work_ns: Some(MS / 50),
+        ..vm(&format!("task-{n}"), 1, json!({"kind": "periodic", "period_ns": MS, "phase_ns": n * MS / 6}))
+    };
+    all.extend((0..6).map(periodic));
+    all
+}
+
+fn vm(name: &str, vcpus: u32, workload: Value) -> Vm {
+    Vm {
+        name: name.into(),
+        serves: false,
+        config: VmConfig::default(),
+        affinity: Vec::new(),
+        vcpus,
+        start_ms: 0,
+        workload: workload.as_object().cloned().unwrap_or_default(),
+        work_ns: None,
+        clients: None,
+    }
+}
