@@ -6,8 +6,8 @@ set -eu
 
 what=${1:-build}
 packages="gcc libc6-dev make ca-certificates"
-[ "$what" = build ] || packages="$packages pkg-config libelf-dev zlib1g-dev linux-libc-dev"
-[ "$what" != test ] || packages="$packages libbpf-dev sip-tester tshark python3 cpio zstd"
+[ "$what" = build ] || packages="$packages pkg-config libelf-dev zlib1g-dev libbpf-dev linux-libc-dev"
+[ "$what" != test ] || packages="$packages sip-tester tshark python3 cpio zstd xz-utils binutils iproute2"
 
 say() { echo "setup: $*" >&2; }
 

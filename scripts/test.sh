@@ -10,7 +10,7 @@ export TAKT_CACHE
 step() { printf '\n== %s (%s)\n' "$1" "$(date +%H:%M:%S)"; }
 
 step "unit tests, vectors, random operations, broken cores"
-$CARGO test --locked --workspace --quiet
+$CARGO test --locked --workspace --exclude takt-lab --quiet
 
 step "the same operations in BPF; the monitor in BPF"
 $CARGO test --locked --quiet -p takt-conformance --features bpf --test bpf -- --nocapture
@@ -22,5 +22,9 @@ monitor/tests/san.sh
 step "the gates of the experiments on two seeds"
 $CARGO build --release --locked --quiet -p takt
 target/release/takt experiment all --seeds 1-2
+
+step "Linux and KVM: the live host in emulated machines"
+$CARGO build --release --locked --quiet -p takt --features takt/linux -p takt-vmm -p takt-lab
+$CARGO test --release --locked --quiet -p takt-lab -- --nocapture --test-threads 2
 
 printf '\nall tests passed (%s)\n' "$(date +%H:%M:%S)"

@@ -9,8 +9,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Compilers that are tried, in this order, unless the environment names one in `CLANG`.
-const CLANGS: [&str; 7] = ["clang", "clang-19", "clang-18", "clang-17", "clang-16", "clang-15", "clang-14"];
+/// Compilers that are tried, in this order, unless the environment names one in `CLANG`: the newest first, because what
+/// older ones make costs older verifiers more than they allow.
+const CLANGS: [&str; 9] =
+    ["clang-21", "clang-20", "clang-19", "clang-18", "clang-17", "clang-16", "clang-15", "clang", "clang-14"];
 
 /// The clang to use.
 ///
