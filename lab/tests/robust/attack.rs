@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! In the machine: VMs that try to get more than their share, next to VMs that take all they get.
+
+use crate::CPUS;
+use crate::guest::Guest;
+use crate::system::read;
+use crate::takt::{Takt, status};
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+
+const VICTIMS: usize = 2;
+/// The monitor knows a sender by then, and shares have evened out.
+const WARMUP: Duration = Duration::from_secs(1);
+const MEASURED: Duration = Duration::from_secs(4);
+
+/// The attackers, each in place of a VM that only takes what it gets.
+pub fn attacks(times: u32) -> Result<Value> {
+    let takt = Takt::run(&["--policy", "doris"])?;
+    let source = |period: u64, ports: u32, compute: bool| {
+        json!({
+            "kind": "source", "tap": "tap0", "period_ns": period, "ports": ports, "compute": compute, "others": "hog",
+        })
+    };
+    let attackers = [
+        ("none", json!({"kind": "hog"})),
+        ("1000 ports", source(500_000, 1000, true)),
+        ("10 us", source(10_000, 1, true)),
+        ("asleep for 10 us", source(10_000, 1, false)),
+        ("asleep for 1 ms", source(1_000_000, 1, false)),
+        ("dodge", json!({"kind": "dodge"})),
+        ("dodge more", json!({"kind": "dodge", "guard_ns": 1_000_000})),
+    ];
+    let all = attackers.iter().map(|(name, workload)| attack(name, workload, MEASURED * times));
+    let all = all.collect::<Result<Vec<_>>>()?;
+    takt.stop()?;
+    Ok(json!({"attacks": all}))
+}
+
+fn attack(name: &str, workload: &Value, time: Duration) -> Result<Value> {
+    let victims = (0..VICTIMS).map(|n| Guest::hog(&format!("victim-{n}"), CPUS)).collect::<Result<Vec<_>>>()?;
+    let attacker = Guest::start("attacker", CPUS, workload)?;
+    victims.iter().try_for_each(|v| v.runs(CPUS as usize))?;
+    attacker.runs(CPUS as usize)?;
+    std::thread::sleep(WARMUP);
+    let (start, before) = (Instant::now(), switches()?);
+    victims.iter().try_for_each(Guest::mark)?;
+    let cpu = [attacker.all_cpu_ns()?, victims_cpu(&victims)?];
+    std::thread::sleep(time);
+    let now = [attacker.all_cpu_ns()?, victims_cpu(&victims)?];
+    let (seconds, switched) = (start.elapsed().as_secs_f64(), switches()? - before);
+    let [own, others] = [now[0] - cpu[0], now[1] - cpu[1]];
+    let status = status()?;
+    let of = status["vms"].as_array().context("vms")?.iter().find(|v| v["name"] == "attacker");
+    let of = of.context("attacker")?.clone();
+    attacker.kill()?;
+    let mut work = 0;
+    for victim in victims {
+        let report = victim.end()?;
+        work += report["vcpus"].as_array().context("vcpus")?.iter().filter_map(|v| v["work"].as_u64()).sum::<u64>();
+    }
+    Ok(json!({
+        "attack": name, "share": own as f64 / (own + others) as f64, "cpus": (own + others) as f64 / 1e9 / seconds,
+        "victims_cpus": others as f64 / 1e9 / seconds, "work_per_s": work as f64 / seconds, "switches_per_s": switched as f64 / seconds,
+        "real_time": of["rt"], "promotions": of["promotions"], "refusals": of["refusals"], "period_us": of["period_us"],
+    }))
+}
+
+fn victims_cpu(victims: &[Guest]) -> Result<u64> {
+    victims.iter().map(Guest::all_cpu_ns).sum()
+}
+
+fn switches() -> Result<u64> {
+    let text = read("/proc/stat")?;
+    let line = text.lines().find_map(|l| l.strip_prefix("ctxt ")).context("/proc/stat")?;
+    line.trim().parse().context("/proc/stat")
+}

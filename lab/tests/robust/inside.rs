@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Init of the emulated machine: goes through a scenario and leaves what it saw in the outbox.
+
+use crate::{attack, ends, load, refuse, system};
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+use std::time::Duration;
+use takt_qemu::outbox;
+
+pub const PLAN: &str = "/plan";
+pub const OUTCOME: &str = "outcome";
+/// Until a booted kernel has come to rest.
+const SETTLE: Duration = Duration::from_secs(3);
+
+pub fn main() -> ! {
+    let outcome = run().unwrap_or_else(|e| json!({"error": format!("{e:#}")}));
+    let files = outbox::Files::from([(OUTCOME.to_owned(), outcome.to_string().into_bytes())]);
+    if let Err(e) = outbox::send(&files) {
+        println!("robust: {e:#}");
+    }
+    system::power_off();
+}
+
+fn run() -> Result<Value> {
+    system::mount_all()?;
+    let (scenario, long): (String, bool) = serde_json::from_str(&system::read(PLAN)?).context(PLAN)?;
+    system::load_modules()?;
+    std::thread::sleep(SETTLE);
+    let times = if long { 10 } else { 1 };
+    match scenario.as_str() {
+        "loads" => load::loads(times),
+        "ends" => ends::ends(times),
+        "attacks" => attack::attacks(times),
+        "refusals" => refuse::refusals(),
+        _ => bail!("no scenario {scenario}"),
+    }
+}

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Takt's Linux host under abuse: what the host's own threads, its operator and hostile guests may do to it. Each test boots an
+//! emulated machine whose init is this program again ([`inside`]), and judges what that saw. Time is counted, so bounds hold
+//! wherever the tests run. `TAKT_LONG=1` makes loads last ten times as long.
+
+mod attack;
+mod ends;
+mod guest;
+mod inside;
+mod load;
+mod refuse;
+mod shell;
+#[path = "../../src/bin/takt-lab-init/system.rs"]
+mod system;
+mod takt;
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use takt_bpf_build::skip;
+use takt_lab::{Kernel, linux};
+use takt_qemu::{Archive, Machine, Timing};
+
+/// An instruction takes 4 ns: 83 million a second on each of the CPUs.
+const COUNTED: Timing = Timing::Counted { shift: 2, seed: 1 };
+const CPUS: u32 = 3;
+/// CPUs that are never started make QEMU give the others smaller shares, which are closer to equal.
+const SHARES: u32 = 2;
+const MEMORY: u32 = 1536;
+const PATIENCE: Duration = Duration::from_secs(1200);
+
+/// Where `takt` (with the live host) and `takt-vmm` are: beside this test's own program, or where `TAKT_PROGRAMS` says.
+fn programs() -> anyhow::Result<PathBuf> {
+    let beside = Path::new(env!("CARGO_BIN_EXE_takt-lab-init")).parent().map(PathBuf::from).unwrap_or_default();
+    let dir = std::env::var_os("TAKT_PROGRAMS").map_or(beside, PathBuf::from);
+    for name in ["takt", "takt-vmm"] {
+        let file = dir.join(name);
+        anyhow::ensure!(
+            file.is_file(),
+            "{}: missing; `cargo build -p takt --features linux -p takt-vmm` makes it, TAKT_PROGRAMS names its place",
+            file.display()
+        );
+    }
+    Ok(dir)
+}
+
+/// What happened in a machine that went through `scenario`; `None`: this one cannot emulate it.
+fn run(scenario: &str, timing: Timing) -> Option<Value> {
+    let parts = || Ok::<_, anyhow::Error>((linux::qemu()?, Kernel::get(linux::KERNELS[0])?, programs()?));
+    let ((), kernel, programs) = match parts() {
+        Ok(parts) => parts,
+        Err(e) => {
+            skip(scenario, format!("{e:#}"));
+            return None;
+        }
+    };
+    let outcome = boot(scenario, timing, &kernel, &programs).unwrap_or_else(|e| panic!("{scenario}: {e:#}"));
+    println!("{scenario}: {outcome:#}");
+    Some(outcome)
+}
+
+fn boot(scenario: &str, timing: Timing, kernel: &Kernel, programs: &Path) -> anyhow::Result<Value> {
+    let dir = tempfile::tempdir()?;
+    let mut archive = Archive::new();
+    archive.program("init", &std::env::current_exe()?)?;
+    archive.program("bin/takt", &programs.join("takt"))?;
+    archive.program("bin/takt-vmm", &programs.join("takt-vmm"))?;
+    archive.program("bin/ip", Path::new("/sbin/ip"))?;
+    kernel.modules(&mut archive)?;
+    let long = std::env::var_os("TAKT_LONG").is_some_and(|v| v == "1");
+    archive.data(inside::PLAN, serde_json::to_string(&(scenario, long))?.as_bytes());
+    let initramfs = dir.path().join("initramfs");
+    std::fs::write(&initramfs, archive.finish())?;
+    let machine = Machine {
+        kernel: kernel.image(),
+        initramfs,
+        command_line: format!("loglevel=4 nr_cpus={CPUS} -- begins_as_init --exact --nocapture"),
+        cpus: CPUS * SHARES,
+        memory: MEMORY,
+        model: "max",
+        timing,
+        patience: PATIENCE,
+    };
+    let remains = machine.run(dir.path())?;
+    let outcome = remains.files.get(inside::OUTCOME);
+    let outcome = outcome.ok_or_else(|| anyhow::anyhow!("the machine left nothing\n{}", remains.console))?;
+    if std::env::var_os("ROBUST_CONSOLE").is_some() {
+        println!("{}", remains.console)
+    }
+    let outcome: Value = serde_json::from_slice(outcome)?;
+    anyhow::ensure!(outcome.get("error").is_none(), "in the machine: {outcome:#}\n{}", remains.console);
+    for bad in ["BUG:", "Oops", "WARNING:"] {
+        anyhow::ensure!(!remains.console.contains(bad), "the kernel complains:\n{}", remains.console);
+    }
+    Ok(outcome)
+}
+
+/// The program in the emulated machine; anywhere else there is nothing to do.
+#[test]
+fn begins_as_init() {
+    if std::process::id() == 1 {
+        inside::main();
+    }
+}
+
+fn number(outcome: &Value, name: &str) -> f64 {
+    outcome[name].as_f64().unwrap_or_else(|| panic!("no {name} in {outcome:#}"))
+}
+
+/// Longest time until a process that a shell starts has ended, and between two beats of a thread that sleeps 20 ms, whatever the
+/// load, ms. Two hundred threads take a slice of 4 ms each in 0.5 s of the CPU time that the host gets here; on this slow machine a
+/// process needs more than one slice.
+const ANSWER: f64 = 2000.0;
+
+#[test]
+fn ordinary_threads_get_through_whatever_load_there_is() {
+    let Some(outcome) = run("loads", COUNTED) else { return };
+    for load in outcome["loads"].as_array().expect("loads") {
+        let name = &load["load"];
+        assert!(number(load, "answer_ms") < ANSWER, "{name}: {load:#}");
+        assert!(number(load, "heartbeat_ms") < ANSWER, "{name}: {load:#}");
+        assert!(number(load, "busy") > 0.0, "{name}: a thread was lost: {load:#}");
+        assert!(number(load, "least") > 0.0, "{name}: a thread was lost: {load:#}");
+    }
+}
+
+#[test]
+fn vms_and_cpus_come_and_go_and_takt_ends_in_any_way() {
+    let Some(outcome) = run("ends", COUNTED) else { return };
+    assert!(number(&outcome["counts"], "offline") >= 2.0, "{outcome:#}");
+    assert_eq!(number(&outcome["counts"], "overflow"), 0.0, "{outcome:#}");
+    assert!(outcome["stalled"].as_str().expect("text").contains("stall"), "{outcome:#}");
+}
+
+/// Of what the VMs get together, an attacker gets its part (one of three) and at most this much more of it.
+const MORE: f64 = 1.01;
+/// Of the work they do next to a VM that only computes, what is left to its victims.
+const LEFT: f64 = 0.97;
+/// Context switches a second of the whole machine, each CPU's.
+const SWITCHES: f64 = 5000.0;
+
+#[test]
+fn no_guest_gets_more_than_its_share_by_what_it_sends_or_when_it_sleeps() {
+    let Some(outcome) = run("attacks", COUNTED) else { return };
+    let attacks = outcome["attacks"].as_array().expect("attacks");
+    let plain = number(&attacks[0], "work_per_s");
+    for attack in attacks {
+        let name = &attack["attack"];
+        assert!(number(attack, "share") <= MORE / 3.0, "{name}: {attack:#}");
+        assert!(number(attack, "work_per_s") >= LEFT * plain, "{name}: {attack:#}, {plain}");
+        assert!(number(attack, "switches_per_s") <= SWITCHES * f64::from(CPUS), "{name}: {attack:#}");
+    }
+}
+
+#[test]
+fn bad_input_is_refused_and_changes_nothing() {
+    let Some(outcome) = run("refusals", Timing::Free) else { return };
+    assert!(outcome["lines"].as_array().expect("lines").len() > 20);
+}
+
+#[test]
+fn a_kernel_without_sched_ext_is_refused() {
+    const TEST: &str = "a kernel without sched_ext";
+    if Path::new("/sys/kernel/sched_ext").exists() {
+        return; // the emulated machines have it, too
+    }
+    let programs = match programs() {
+        Ok(programs) => programs,
+        Err(e) => return skip(TEST, format!("{e:#}")),
+    };
+    let out = std::process::Command::new(programs.join("takt")).arg("run").output().expect("takt runs");
+    let line = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(2), "{line}");
+    assert!(line.contains("no sched_ext") || line.contains("needs root"), "{line}");
+    assert!(out.stdout.is_empty() && line.lines().count() == 1, "{line}");
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! In the machine: what Takt must refuse, in one line, with status 2, and without changing anything.
+
+use crate::guest::Guest;
+use crate::takt::{PROGRAM, Takt, state, status, takt};
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Output};
+
+const NOBODY: u32 = 65534;
+const RECORD: &str = "/tmp/a.log";
+const BAD: &str = "/tmp/bad";
+
+pub fn refusals() -> Result<Value> {
+    let mut lines = vec![
+        // Before anything is loaded: no policy of that name, values out of range, files that are not what they should be.
+        refused(&["run", "--policy", "fifo"], &["fifo", "credit", "doris"])?,
+        refused(&["run", "--policy", "doris(slice=1000s)"], &["slice", "100us..=10s"])?,
+        refused(&["run", "--policy", "pin"], &["pin"])?,
+        refused(&["run", "--timeout-ms", "31000"], &["timeout-ms", "31000", "30000"])?,
+        refused(&["run", "--config", BAD], &[BAD, "No such file"])?,
+        refused(&["run", "--cgroup", "/no/such"], &["/no/such"])?,
+        refused(&["run", "--record", "/no/such/file"], &["/no/such/file"])?,
+        refused(&["status"], &["/run/takt.sock"])?,
+        refused(&["set", "hog", "weight=1"], &["/run/takt.sock"])?,
+    ];
+    let unprivileged = Command::new(PROGRAM).arg("run").uid(NOBODY).gid(NOBODY).output().context(PROGRAM)?;
+    lines.push(line(&["run"], &unprivileged, &["needs root"])?);
+    std::fs::write(BAD, "[vm.hog]\nweight = 0\n")?;
+    lines.push(refused(&["run", "--config", BAD], &[BAD, "weight", "1 .. 65535"])?);
+    ensure!(state()? == "disabled", "sched_ext is {}", state()?);
+
+    let running = Takt::run(&["--policy", "credit"])?;
+    let vm = Guest::hog("hog", 1)?;
+    vm.runs(1)?;
+    let before = settings()?;
+    lines.extend([
+        refused(&["run"], &["another scheduler", "takt"])?,
+        refused(&["run", "--socket", "/tmp/other.sock"], &["another scheduler", "takt"])?,
+        refused(&["set", "nobody", "weight=1"], &["nobody", "hog"])?,
+        refused(&["set", "hog", "weight=0"], &["weight", "1 .. 65535"])?,
+        refused(&["set", "hog", "weight=512", "cap=-1"], &["cap", "-1"])?,
+        refused(&["set", "hog", "wait=1"], &["wait", "weight"])?,
+        refused(&["set", "hog", "rt=on", "period=0"], &["period"])?,
+        refused(&["set", "hog", "ports=70000"], &["ports", "70000"])?,
+        refused(&["set", "hog", "dev=nothing0"], &["nothing0"])?,
+        refused(&["set", "--pool", "slice=1000s"], &["slice", "100us..=10s"])?,
+        refused(&["record", "/no/such/file"], &["/no/such/file"])?,
+        refused(&["record", RECORD, "--duration", "0"], &["duration"])?,
+    ]);
+    ensure!(settings()? == before, "a refused command has changed something: {} before, {} now", before, settings()?);
+    let out = takt(&["record", RECORD, "--duration", "1s"])?;
+    ensure!(out.status.success(), "takt record: {}", String::from_utf8_lossy(&out.stderr));
+    vm.end()?;
+    running.stop()?;
+
+    let whole = takt(&["replay", RECORD])?;
+    ensure!(whole.status.success(), "takt replay: {}", String::from_utf8_lossy(&whole.stderr));
+    let bytes = std::fs::read(RECORD).context(RECORD)?;
+    let mut changed = bytes.clone();
+    changed[bytes.len() / 2] ^= 0xff;
+    let mut head = bytes.clone();
+    head[0] ^= 0xff;
+    let cut = bytes[..bytes.len() * 2 / 3].to_vec();
+    for (bad, status) in [(cut, 2), (head, 2), (Vec::new(), 2), (bytes[..10].to_vec(), 2), (changed, 1)] {
+        std::fs::write(BAD, bad)?;
+        let out = takt(&["replay", BAD])?;
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        // One byte that is another may still be a recording: then it is one of something else.
+        let code = out.status.code().context("takt replay")?;
+        ensure!(code == 2 || code == status, "takt replay: {}: {said}", out.status);
+        if code == 2 {
+            ensure!(said.lines().count() == 1 && said.contains(BAD), "takt replay: {said}");
+            lines.push(said.trim_end().to_owned());
+        }
+    }
+    Ok(json!({"lines": lines}))
+}
+
+/// Runs a command that must be refused; what it says.
+fn refused(arguments: &[&str], names: &[&str]) -> Result<String> {
+    line(arguments, &takt(arguments)?, names)
+}
+
+fn line(arguments: &[&str], out: &Output, names: &[&str]) -> Result<String> {
+    let (said, line) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+    let text = format!("takt {arguments:?}: {}: {said}{line}", out.status);
+    ensure!(out.status.code() == Some(2), text);
+    ensure!(said.is_empty() && line.starts_with("takt: ") && line.lines().count() == 1, text);
+    for name in names {
+        ensure!(line.contains(name), "{text}: `{name}` is missing");
+    }
+    Ok(line.trim_end().to_owned())
+}
+
+/// What of the status can be set.
+fn settings() -> Result<Value> {
+    let status = status()?;
+    let vms = status["vms"].as_array().context("vms")?;
+    let vms: Vec<_> =
+        vms.iter().map(|v| json!([v["name"], v["rt_mode"], v["weight"], v["cap"], v["ports"], v["devices"]])).collect();
+    Ok(json!([status["host"]["policy"], status["host"]["parameters"], status["host"]["recording"], vms]))
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! In the machine: `takt run`, and what the kernel says of it.
+
+use crate::system::{Tick, read};
+use anyhow::{Context, Result, bail, ensure};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use std::fs::File;
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::{Duration, Instant};
+
+pub const PROGRAM: &str = "/bin/takt";
+const SAID: &str = "/tmp/takt.said";
+const STATE: &str = "/sys/kernel/sched_ext/state";
+/// The kernel's verifier takes its time in an emulated machine.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// i8254 ticks (40 us) after which the next CPU is emulated at the latest, while there is something to schedule.
+const TICK: u16 = 48;
+
+pub struct Takt(Child, Tick);
+
+impl Takt {
+    /// Returns when it schedules.
+    pub fn run(arguments: &[&str]) -> Result<Self> {
+        let said = File::create(SAID).context(SAID)?;
+        let mut takt = Command::new(PROGRAM);
+        takt.arg("run").args(arguments).stdout(said.try_clone().context(SAID)?).stderr(said);
+        let mut takt = takt.spawn().context(PROGRAM)?;
+        until("takt run", PATIENCE, || {
+            if let Some(status) = takt.try_wait().context(PROGRAM)? {
+                bail!("takt run {arguments:?}: {status}: {}", said_so_far()?);
+            }
+            Ok(said_so_far()?.contains("schedules this host"))
+        })?;
+        ensure!(state()? == "enabled", "sched_ext is {} under takt run", state()?);
+        Ok(Self(takt, Tick::start(TICK)?))
+    }
+
+    /// Ends it as Ctrl-C does; it must still have been in force.
+    pub fn stop(mut self) -> Result<String> {
+        ensure!(state()? == "enabled", "sched_ext is {}: {}", state()?, said_so_far()?);
+        kill(Pid::from_raw(self.0.id() as i32), Signal::SIGINT).context("takt run")?;
+        let status = self.0.wait().context("takt run")?;
+        ensure!(status.success(), "takt run: {status}: {}", said_so_far()?);
+        default_is_back()?;
+        said_so_far()
+    }
+
+    pub fn kill(mut self) -> Result<()> {
+        self.0.kill().context("takt run")?;
+        self.0.wait().context("takt run")?;
+        default_is_back()
+    }
+
+    /// Waits until it ends by itself.
+    pub fn ended(mut self, patience: Duration) -> Result<(ExitStatus, String)> {
+        let mut status = None;
+        until("end of takt run", patience, || {
+            status = self.0.try_wait().context("takt run")?;
+            Ok(status.is_some())
+        })?;
+        default_is_back()?;
+        Ok((status.context("takt run")?, said_so_far()?))
+    }
+}
+
+fn said_so_far() -> Result<String> {
+    read(SAID)
+}
+
+pub fn state() -> Result<String> {
+    read(STATE)
+}
+
+fn default_is_back() -> Result<()> {
+    until("the kernel's scheduler", Duration::from_secs(10), || Ok(state()? == "disabled"))
+}
+
+/// Any other command of Takt's.
+pub fn takt(arguments: &[&str]) -> Result<Output> {
+    Command::new(PROGRAM).args(arguments).stdin(Stdio::null()).output().context(PROGRAM)
+}
+
+pub fn status() -> Result<Value> {
+    let out = takt(&["status", "--json"])?;
+    ensure!(out.status.success(), "takt status: {}", String::from_utf8_lossy(&out.stderr));
+    serde_json::from_slice(&out.stdout).context("takt status")
+}
+
+/// Looks until `done`.
+pub fn until(what: &str, patience: Duration, mut done: impl FnMut() -> Result<bool>) -> Result<()> {
+    let start = Instant::now();
+    while !done()? {
+        ensure!(start.elapsed() < patience, "{what}: not after {} s", patience.as_secs());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}
