@@ -55,14 +55,17 @@ struct scx_init_task_args {
 
 struct scx_exit_task_args;
 
-/* Members are found by name: those of the kernel that are not listed stay zero. */
+/* Members are found by name: those of the kernel that are not listed stay zero. User space sets the first one. */
 struct sched_ext_ops {
+	__u32 timeout_ms;
+	__u64 flags;
 	__s32 (*select_cpu)(struct task_struct *, __s32, __u64);
 	void (*enqueue)(struct task_struct *, __u64);
 	void (*dispatch)(__s32, struct task_struct *);
 	void (*running)(struct task_struct *);
 	void (*stopping)(struct task_struct *, bool);
 	void (*quiescent)(struct task_struct *, __u64);
+	void (*disable)(struct task_struct *);
 	void (*set_cpumask)(struct task_struct *, const struct cpumask *);
 	__s32 (*init_task)(struct task_struct *, struct scx_init_task_args *);
 	void (*exit_task)(struct task_struct *, struct scx_exit_task_args *);
@@ -70,9 +73,6 @@ struct sched_ext_ops {
 	void (*cpu_offline)(__s32);
 	__s32 (*init)(void);
 	void (*exit)(struct scx_exit_info *);
-	__u64 flags;
-	__u32 timeout_ms;
-	__u64 hotplug_seq;
 	char name[128];
 };
 
@@ -81,6 +81,7 @@ struct sched_ext_ops {
 #define MAX_RT_PRIO 100			/* lower: deadline, FIFO, round robin and stop classes */
 
 enum scx_enq_flags { SCX_ENQ_WAKEUP = 1ULL, SCX_ENQ_HEAD = 1ULL << 4, SCX_ENQ_PREEMPT = 1ULL << 32 };
+enum scx_deq_flags { SCX_DEQ_SLEEP = 1ULL };
 enum scx_kick_flags { SCX_KICK_PREEMPT = 1 << 1 };
 enum scx_ent_flags { SCX_TASK_QUEUED = 1 << 0 };
 enum scx_dsq_id_flags { SCX_DSQ_LOCAL = 0x8000000000000002ULL };

@@ -24,17 +24,25 @@ static __always_inline struct task_ctx *ctx_of(struct task_struct *p)
 	return bpf_task_storage_get(&tasks, p, NULL, 0);
 }
 
-/* BPF itself forbids migration of the thread it runs in the name of. */
-static __always_inline bool may_not_migrate(struct task_struct *p)
-{
-	if (p->migration_disabled > 1)
-		return true;
-	return p->migration_disabled == 1 && bpf_get_current_task_btf() != p;
-}
-
 static __always_inline u64 cpus_of(struct task_struct *p)
 {
 	return p->cpus_ptr->bits[0];
+}
+
+static __always_inline bool one_cpu(u64 cpus)
+{
+	return !(cpus & (cpus - 1));
+}
+
+/*
+ * May not migrate just now, though its mask does not say so: since 6.18 the mask does, and the thread is one that may run
+ * on one PCPU only. BPF itself forbids migration of the thread it runs in the name of.
+ */
+static __always_inline bool may_not_migrate(struct task_struct *p)
+{
+	u32 own = bpf_get_current_task_btf() == p;
+
+	return p->migration_disabled > own && !one_cpu(cpus_of(p));
 }
 
 static __always_inline bool still_runnable(struct task_struct *p)
@@ -124,7 +132,7 @@ static __always_inline void enqueue_host(struct host *h, struct task_struct *p, 
 		t->vtime = now_v - HOST_SLICE;	/* who slept goes first, but not for ever */
 	if (t->vtime > now_v + HOST_AHEAD)
 		t->vtime = now_v + HOST_AHEAD;	/* who ran much waits, but not for ever */
-	if (p->nr_cpus_allowed == 1) {
+	if (one_cpu(cpus)) {
 		t->waits = WAITS_PINNED;
 		t->cpu = cpu;
 		__sync_fetch_and_add(&host_cpu(h, cpu)->pinned, 1);
@@ -258,8 +266,6 @@ void BPF_PROG(takt_stopping, struct task_struct *p, bool runnable)
 {
 	struct host *h = the_host();
 	struct task_ctx *t = ctx_of(p);
-	struct out out = {};
-	u32 cpu = scx_bpf_task_cpu(p);
 	u64 ran;
 
 	if (!h || !t)
@@ -267,11 +273,14 @@ void BPF_PROG(takt_stopping, struct task_struct *p, bool runnable)
 	ran = bpf_ktime_get_ns() - t->from;
 	if (t->v == TAKT_NIL)
 		charge(p, t);
-	h_stopping(cpu, t->v, runnable, ran, &out);
-	out.kick &= ~mask_bit(cpu);		/* a decision follows here anyway */
-	act(h, &out);
+	h_stopping(scx_bpf_task_cpu(p), t->v, ran);
 }
 
+/*
+ * It left its run queue. If not to sleep, then for a moment, while the kernel changes something about it, such as the
+ * PCPUs where it may run (it does that to the running thread, too, when that may not migrate just now): the policy
+ * learns of what changed, and the VCPU stays what it is.
+ */
 SEC("struct_ops/takt_quiescent")
 void BPF_PROG(takt_quiescent, struct task_struct *p, u64 flags)
 {
@@ -282,8 +291,24 @@ void BPF_PROG(takt_quiescent, struct task_struct *p, u64 flags)
 	if (!h || !t)
 		return;
 	not_waiting(h, t);
-	if (t->v != TAKT_NIL)
-		h_block(t->v, &out);
+	if (t->v == TAKT_NIL || !(flags & VALUE(scx_deq_flags, SCX_DEQ_SLEEP)))
+		return;
+	h_block(t->v, &out);
+	out.kick &= ~mask_bit(scx_bpf_task_cpu(p));	/* a decision follows there anyway */
+	act(h, &out);
+}
+
+/* It has changed to another scheduling class. */
+SEC("struct_ops/takt_disable")
+void BPF_PROG(takt_disable, struct task_struct *p)
+{
+	struct host *h = the_host();
+	struct task_ctx *t = ctx_of(p);
+	struct out out = {};
+
+	if (!h || !t || t->v == TAKT_NIL)
+		return;
+	h_block(t->v, &out);
 	act(h, &out);
 }
 
@@ -509,6 +534,7 @@ struct sched_ext_ops takt_ops = {
 	.running = (void *)takt_running,
 	.stopping = (void *)takt_stopping,
 	.quiescent = (void *)takt_quiescent,
+	.disable = (void *)takt_disable,
 	.set_cpumask = (void *)takt_set_cpumask,
 	.init_task = (void *)takt_init_task,
 	.exit_task = (void *)takt_exit_task,

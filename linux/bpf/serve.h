@@ -238,13 +238,17 @@ __attribute__((noinline)) int h_running(u32 cpu, u32 v, u32 beside, struct out *
 }
 
 /* It stops after @ran ns; @v TAKT_NIL: a host thread. A PCPU that was taken stays so until its next decision. */
-__attribute__((noinline)) int h_stopping(u32 cpu, u32 v, u32 runnable, u64 ran, struct out *out)
+__attribute__((noinline)) int h_stopping(u32 cpu, u32 v, u64 ran)
 {
-	ENTER(-1);
-	struct host_cpu *hc = host_cpu(h, cpu);
+	struct host *h = the_host();
+	struct host_cpu *hc;
 	struct host_vcpu *who;
 	u32 class;
 
+	if (!h)
+		return -1;
+	bpf_spin_lock(&h->lock);
+	hc = host_cpu(h, cpu);
 	if (hc->outside) {
 		hc->outside = 0;
 		hc->allowance -= ran;
@@ -254,10 +258,8 @@ __attribute__((noinline)) int h_stopping(u32 cpu, u32 v, u32 runnable, u64 ran, 
 		class = who->class;
 		takt_opaque(class);
 		who->wait[class & 3].ran += ran;
-		if (v != TAKT_NIL && !runnable && vcpu_state(h, v) == TAKT_RUNNING)
-			DO(PUT, takt_put(p, v, 0, TAKT_NEVER, now), .vcpu = v, .arg = { 0, TAKT_NEVER });
 	}
-	LEAVE();
+	bpf_spin_unlock(&h->lock);
 	return 0;
 }
 

@@ -315,9 +315,9 @@ impl Ended {
     }
 }
 
-/// Writes the timeout into `takt_ops` (`struct sched_ext_ops` of `bpf/kernel.h`: 13 callbacks, the flags, the timeout).
+/// Writes the timeout into `takt_ops` (`struct sched_ext_ops` of `bpf/kernel.h`: its first member).
 fn set_timeout(open: &mut OpenObject, timeout_ms: u32) -> Result<()> {
-    let at = 14 * size_of::<u64>()..14 * size_of::<u64>() + size_of::<u32>();
+    let at = 0..size_of::<u32>();
     let mut ops = open.maps_mut().find(|m| m.name() == "takt_ops").context("no map takt_ops")?;
     let value = ops.initial_value_mut().and_then(|v| v.get_mut(at)).context("map takt_ops has no value")?;
     ensure!(*value == TIMEOUT_MS.to_ne_bytes(), "the BPF objects are of another build");
