@@ -144,7 +144,7 @@ fn no_guest_gets_more_than_its_share_by_what_it_sends_or_when_it_sleeps() {
     let Some(outcome) = run("attacks", COUNTED) else { return };
     let attacks = outcome["attacks"].as_array().expect("attacks");
     let plain = number(&attacks[0], "work_per_s");
-    for attack in attacks {
+    for attack in &attacks[1..] {
         let name = &attack["attack"];
         assert!(number(attack, "share") <= MORE / 3.0, "{name}: {attack:#}");
         assert!(number(attack, "work_per_s") >= LEFT * plain, "{name}: {attack:#}, {plain}");
