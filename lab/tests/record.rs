@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Recordings of the live host under load: they keep the state table, replay natively, and agree with the kernel's own trace.
 //!
-//! `cargo build --release -p takt --features linux -p takt-vmm`, then `cargo test --release -p takt-lab --test record -- --ignored`.
+//! `cargo build --release -p takt --features linux -p takt-vmm`, then `cargo test --release -p takt-lab --test record`.
 
 #[path = "record/interrupts.rs"]
 mod interrupts;
@@ -92,13 +92,11 @@ fn recorded(policy: &str) -> Option<(Boot, LogFile)> {
 }
 
 #[test]
-#[ignore = "needs the live host's takt beside it: scripts/test.sh builds it"]
 fn credit_is_what_its_recording_says() {
     recorded("credit");
 }
 
 #[test]
-#[ignore = "needs the live host's takt beside it: scripts/test.sh builds it"]
 fn doris_is_what_its_recording_says_and_promotes_for_messages_only() {
     let Some((boot, log)) = recorded("doris") else { return };
     let status = boot.outcome.phases[0].status.as_ref().expect("status");
@@ -123,13 +121,11 @@ fn schedules(policy: &str) {
 }
 
 #[test]
-#[ignore = "needs the live host's takt beside it: scripts/test.sh builds it"]
 fn credit_schedules_an_older_kernel() {
     schedules("credit");
 }
 
 #[test]
-#[ignore = "needs the live host's takt beside it: scripts/test.sh builds it"]
 fn doris_schedules_an_older_kernel() {
     schedules("doris");
 }
