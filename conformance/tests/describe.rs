@@ -13,7 +13,9 @@ fn a_description_rebuilds_the_pool() {
             let mut run = Run::new(core, seed, Shape::ALL[seed as usize % Shape::ALL.len()], Mode::Chaos, 1_000);
             let records = run.steps(2_000, true).expect("a sane host");
             let mut live = Pool::new(policy.name).expect("a policy");
-            records.iter().for_each(|r| drop(live.op(r.op)));
+            for r in &records {
+                live.op(r.op);
+            }
             let now = records.iter().map(|r| r.op.now).max().unwrap_or_default().min(1 << 62) + 1;
 
             let mut copy = Pool::new(policy.name).expect("a policy");
