@@ -20,7 +20,6 @@ pub fn refusals() -> Result<Value> {
         refused(&["run", "--policy", "pin"], &["pin"])?,
         refused(&["run", "--timeout-ms", "31000"], &["timeout-ms", "31000", "30000"])?,
         refused(&["run", "--config", BAD], &[BAD, "No such file"])?,
-        refused(&["run", "--cgroup", "/no/such"], &["/no/such"])?,
         refused(&["run", "--record", "/no/such/file"], &["/no/such/file"])?,
         refused(&["status"], &["/run/takt.sock"])?,
         refused(&["set", "hog", "weight=1"], &["/run/takt.sock"])?,
