@@ -1,20 +1,27 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # kernel.sh CACHE PREFIX: prints the directory in CACHE that holds Debian's newest kernel whose version begins with PREFIX (7.3, 6.18):
-# vmlinux (uncompressed), modules/*.ko, modules/order (in which to load them), release. Fetches it with apt if it is not there.
+# vmlinux (uncompressed), modules/*.ko, modules/order (in which to load them), modules/guest (in which to load those of a guest with
+# virtio), wanted, release. Fetches it with apt if it is not there, or was fetched with other modules.
 #
 # The system's own apt sources name the mirror. apt works in a directory of its own below CACHE: nothing of the system's changes.
 set -eu
 
 cache=$1 prefix=$2
 modules="irqbypass kvm ccp kvm-amd vhost_iotlb tap vhost tun vhost_net veth cls_bpf sch_ingress macvlan macvtap"
+guest="failover net_failover virtio_net"
 dir=$cache/linux-$prefix
-[ -s "$dir/release" ] && { cd "$dir" && pwd; exit 0; }
+there() { [ -s "$dir/release" ] && [ "$(cat "$dir/wanted" 2>/dev/null)" = "$modules / $guest" ]; }
+there && { cd "$dir" && pwd; exit 0; }
 
 say() { echo "kernel.sh: $*" >&2; }
-for tool in apt-get dpkg-deb zstd xz od; do
+for tool in apt-get dpkg-deb flock zstd xz od; do
 	command -v $tool >/dev/null || { say "needs $tool"; exit 2; }
 done
+# Tests ask for kernels at the same time.
+exec 9> "$cache/lock"
+flock 9
+there && { cd "$dir" && pwd; exit 0; }
 
 work=$dir.part
 rm -rf "$work"
@@ -56,18 +63,28 @@ fd377a58) xz -dcf --single-stream "$work/payload" > "$work/vmlinux" ;;
 esac
 [ "$(head -c 4 "$work/vmlinux" | tail -c 3)" = ELF ] || { say "$image: no ELF file inside"; exit 1; }
 
-for m in $modules; do
-	file=$(find "$work/root" -name "$(echo "$m" | sed 's/[-_]/[-_]/g').ko*" | head -n 1)
-	[ -n "$file" ] || continue # built in, or not a module of this version
-	name=$(basename "$file" | sed 's/\.ko.*/.ko/')
-	case $file in
-	*.xz) xz -dc "$file" > "$work/modules/$name" ;;
-	*.zst) zstd -qdc "$file" > "$work/modules/$name" ;;
-	*) cp "$file" "$work/modules/$name" ;;
-	esac
-	echo "$name" >> "$work/modules/order"
-done
+# unpack ORDER MODULE...
+unpack() {
+	order=$1
+	shift
+	for m; do
+		file=$(find "$work/root" -name "$(echo "$m" | sed 's/[-_]/[-_]/g').ko*" | head -n 1)
+		[ -n "$file" ] || continue # built in, or not a module of this version
+		name=$(basename "$file" | sed 's/\.ko.*/.ko/')
+		case $file in
+		*.xz) xz -dc "$file" > "$work/modules/$name" ;;
+		*.zst) zstd -qdc "$file" > "$work/modules/$name" ;;
+		*) cp "$file" "$work/modules/$name" ;;
+		esac
+		echo "$name" >> "$work/modules/$order"
+	done
+}
+# shellcheck disable=SC2086
+unpack order $modules
+# shellcheck disable=SC2086
+unpack guest $guest
 rm -rf "$work/root" "$work/payload" "$work"/*.deb
+echo "$modules / $guest" > "$work/wanted"
 echo "$release" > "$work/release"
 rm -rf "$dir"
 mv "$work" "$dir"

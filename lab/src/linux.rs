@@ -61,8 +61,17 @@ impl Kernel {
 
     /// Puts the modules where the lab's init looks.
     pub fn modules(&self, archive: &mut Archive) -> Result<()> {
+        self.loads(archive, "order")
+    }
+
+    /// Puts those there that a guest of this kernel needs for a virtio network device.
+    pub fn guest_modules(&self, archive: &mut Archive) -> Result<()> {
+        self.loads(archive, "guest")
+    }
+
+    fn loads(&self, archive: &mut Archive, order: &str) -> Result<()> {
         let dir = self.dir.join("modules");
-        let order = std::fs::read_to_string(dir.join("order")).with_context(|| dir.display().to_string())?;
+        let order = std::fs::read_to_string(dir.join(order)).with_context(|| dir.display().to_string())?;
         archive.data("lib/modules/order", order.as_bytes());
         order.lines().try_for_each(|m| archive.file(&format!("lib/modules/{m}"), &dir.join(m)))
     }
