@@ -70,7 +70,11 @@ impl InForce {
     /// Returns when the kernel's own scheduler is back.
     pub fn stop(self) -> Result<()> {
         let Some(mut takt) = self.takt else { return Ok(()) };
-        ensure!(is("enabled"), "sched_ext: {} at the end of the phase", super::system::read(STATE)?);
+        if !is("enabled") {
+            let state = super::system::read(STATE)?;
+            takt.wait().context("takt run")?; // it says why
+            bail!("sched_ext: {state} at the end of the phase");
+        }
         kill(Pid::from_raw(takt.id() as i32), Signal::SIGINT).context("takt run")?;
         let status = takt.wait().context("takt run")?;
         ensure!(status.success(), "takt run: {status}");
