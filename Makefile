@@ -6,7 +6,7 @@ CARGO ?= cargo
 OUT ?= out
 TAKT = target/release/takt
 
-.PHONY: all demo test bench lint clean setup setup-test setup-linux takt takt-linux
+.PHONY: all demo test test-linux bench lint clean setup setup-test setup-linux takt takt-linux
 
 # With the live host (takt run), which needs a BPF compiler to build.
 all: takt-linux
@@ -38,6 +38,11 @@ demo: takt
 # Style first (where the tools are there), then everything that can fail.
 test: setup-test lint
 	@scripts/test.sh
+
+# The live host in emulated machines, under load and abuse; not all of it passes yet.
+test-linux: setup-test
+	@$(CARGO) build --release --locked -p takt --features takt/linux -p takt-vmm -p takt-lab
+	@$(CARGO) test --release --locked -p takt-lab --no-fail-fast --test guest --test record --test robust -- --nocapture --test-threads 2
 
 lint:
 	@scripts/lint.sh

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Init of the emulated machine: goes through a scenario and leaves what it saw in the outbox.
 
-use crate::{attack, ends, load, refuse, system};
+use crate::{attack, ends, load, packets, refuse, system};
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -31,6 +31,7 @@ fn run() -> Result<Value> {
         "loads" => load::loads(times),
         "ends" => ends::ends(times),
         "attacks" => attack::attacks(times),
+        "packets" => packets::packets(),
         "refusals" => refuse::refusals(),
         _ => bail!("no scenario {scenario}"),
     }

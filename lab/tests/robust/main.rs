@@ -8,6 +8,7 @@ mod ends;
 mod guest;
 mod inside;
 mod load;
+mod packets;
 mod refuse;
 mod shell;
 #[path = "../../src/bin/takt-lab-init/system.rs"]
@@ -150,6 +151,23 @@ fn no_guest_gets_more_than_its_share_by_what_it_sends_or_when_it_sleeps() {
         assert!(number(attack, "work_per_s") >= LEFT * plain, "{name}: {attack:#}, {plain}");
         assert!(number(attack, "switches_per_s") <= SWITCHES * f64::from(CPUS), "{name}: {attack:#}");
     }
+}
+
+/// A stream is known by its third packet, others before it do not count; its period is right to within this much.
+const PACKETS: f64 = 5.0;
+const PERIOD_US: f64 = 20_000.0;
+const OFF: f64 = 0.15;
+
+#[test]
+fn a_vm_is_found_real_time_by_what_it_sends_and_forgotten_when_it_is_silent() {
+    let Some(seen) = run("packets", COUNTED) else { return };
+    assert!(number(&seen, "found_after_ms") < 2000.0, "{seen:#}");
+    assert_eq!(seen["rule"], "rtp", "{seen:#}");
+    assert!(number(&seen, "packets_of_the_stream") <= PACKETS, "{seen:#}");
+    assert!(number(&seen, "periods") >= 20.0, "{seen:#}");
+    assert!((number(&seen, "period_us") / PERIOD_US - 1.0).abs() <= OFF, "{seen:#}");
+    assert!(number(&seen, "vcpu_runs_as_rt") > 0.0 && number(&seen, "io_runs_as_rt") > 0.0, "{seen:#}");
+    assert!((1000.0..=1100.0).contains(&number(&seen, "silence_ms")), "{seen:#}");
 }
 
 #[test]
