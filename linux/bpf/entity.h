@@ -75,23 +75,25 @@ __attribute__((noinline)) int h_block(u32 v, struct out *out)
 	return 0;
 }
 
-/* It was picked and cannot run just now. */
-__attribute__((noinline)) int h_refused(u32 v, struct out *out)
+/* Picked for @cpu, it cannot run there just now. Another PCPU may have taken it since: then it is not ours to refuse. */
+__attribute__((noinline)) int h_refused(u32 v, u32 cpu, struct out *out)
 {
 	ENTER(-1);
-	if (vcpu_state(h, v) == TAKT_PICKED)
+	if (vcpu_state(h, v) == TAKT_PICKED && cpu_of(&h->pool, cpu)->cur == v)
 		DO_VCPU(REFUSED, takt_refused, v);
 	LEAVE();
 	return 0;
 }
 
 /* Not runnable as far as the policy knows, though said to be in its queue: h_still_queued() tells it again. */
-__attribute__((noinline)) int h_stray(u32 v, struct out *out)
+__attribute__((noinline)) int h_stray(u32 v, u32 cpu, struct out *out)
 {
 	ENTER(-1);
-	make_blocked(h, l, out, v, now);
-	host_vcpu(h, v)->in_dsq = 1;
-	h->strays = 1;
+	if (cpu_of(&h->pool, cpu)->cur == v) {
+		make_blocked(h, l, out, v, now);
+		host_vcpu(h, v)->in_dsq = 1;
+		h->strays = 1;
+	}
 	LEAVE();
 	return 0;
 }

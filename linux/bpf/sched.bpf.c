@@ -229,7 +229,7 @@ void BPF_PROG(takt_dispatch, s32 cpu, struct task_struct *prev)
 		if (is_host(next))
 			h_block(next, &out);
 		else
-			missing(h, next, &out);
+			missing(h, next, cpu, &out);
 		h_put_again(v, &out);
 	}
 	act(h, &out);

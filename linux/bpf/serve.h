@@ -67,7 +67,7 @@ static __always_inline void unstick(struct host *h, u32 cpu, bool one, struct ou
 	picked = vcpu_state(h, cur) == TAKT_PICKED;
 	waits = is_host(cur) ? host_left(h, cpu, one) : host_vcpu(h, cur)->in_dsq;
 	if (picked && waits)
-		h_refused(cur, out);
+		h_refused(cur, cpu, out);
 	else if (picked || (is_host(cur) && !waits))
 		h_block(cur, out);
 }
@@ -106,19 +106,19 @@ __attribute__((noinline)) u32 h_schedule(u32 cpu, struct out *out)
  * about to: then it is asked for again. A PCPU may be held up there (a hypervisor below, an SMI): after a while the
  * VCPU is left alone until the next accounting.
  */
-static __always_inline void missing(struct host *h, u32 v, struct out *out)
+static __always_inline void missing(struct host *h, u32 v, u32 cpu, struct out *out)
 {
 	struct host_vcpu *hv = host_vcpu(h, v);
 
 	h->count.refused++;
 	hv->refused++;
 	if (++hv->misses < MISSES_MAX) {
-		h_refused(v, out);
+		h_refused(v, cpu, out);
 		return;
 	}
 	hv->misses = 0;
 	h->count.strays++;
-	h_stray(v, out);
+	h_stray(v, cpu, out);
 }
 
 /* The thread on @cpu simply runs on, as what was picked. */
