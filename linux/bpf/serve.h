@@ -352,8 +352,11 @@ __attribute__((noinline)) int h_pool_timer(struct out *out)
 
 	DO(TIMER_POOL, takt_timer_pool(p, now), .vm = 0);
 	TAKT_LOOP(pool, i, TAKT_NCPU) {
-		u32 v = takt_fresh(pool, i) & (TAKT_NCPU - 1);
+		u32 v = takt_fresh(pool, i) & (TAKT_NCPU - 1), cur = cpu_of(pool, v)->cur;
 
+		/* Interrupted, and not resumed: its PCPU owes a decision. */
+		if (cur != TAKT_NIL && !is_host(cur) && vcpu_state(h, cur) == TAKT_RUNNING && host_vcpu(h, cur)->in_dsq)
+			out->kick |= mask_bit(v);
 		if (!(h->host_idle & h->pool.online.w[0] & mask_bit(v)) || !host_left(h, v, false))
 			continue;
 		wake_host(h, l, out, v, now);
