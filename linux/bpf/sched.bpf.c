@@ -205,7 +205,8 @@ void BPF_PROG(takt_dispatch, s32 cpu, struct task_struct *prev)
 	TAKT_LOOP(&h->pool, i, 4) {
 		u32 next;
 
-		unstick(h, cpu, host, &out);
+		if (stuck(h, cpu))
+			h_unstick(cpu, host, &out);
 		next = h_schedule(cpu, &out);
 		if (next == TAKT_NIL) {
 			if (looked || !h_host_left(cpu, host, &out))

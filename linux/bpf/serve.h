@@ -57,19 +57,30 @@ static __always_inline void wake_host(struct host *h, struct log *l, struct out 
  * What holds @cpu may not be able to go on: the thread of a picked VCPU left the PCPU's queue before it could run, or
  * the host entity has no thread left.
  */
-static __always_inline void unstick(struct host *h, u32 cpu, bool one, struct out *out)
+__attribute__((noinline)) int h_unstick(u32 cpu, u32 one, struct out *out)
 {
-	u32 cur = *(volatile u16 *)&cpu_of(&h->pool, cpu)->cur;
+	ENTER(-1);
+	u32 cur = cpu_of(&h->pool, cpu)->cur;
 	bool picked, waits;
 
-	if (cur == TAKT_NIL)
-		return;
-	picked = vcpu_state(h, cur) == TAKT_PICKED;
-	waits = is_host(cur) ? host_left(h, cpu, one) : host_vcpu(h, cur)->in_dsq;
-	if (picked && waits)
-		h_refused(cur, cpu, out);
-	else if (picked || (is_host(cur) && !waits))
-		h_block(cur, out);
+	if (cur != TAKT_NIL) {
+		picked = vcpu_state(h, cur) == TAKT_PICKED;
+		waits = is_host(cur) ? host_left(h, cpu, one) : host_vcpu(h, cur)->in_dsq;
+		if (picked && waits)
+			DO_VCPU(REFUSED, takt_refused, cur);
+		else if (picked || (is_host(cur) && !waits))
+			make_blocked(h, l, out, cur, now);
+	}
+	LEAVE();
+	return 0;
+}
+
+/* Whether h_unstick() may have something to do. */
+static __always_inline bool stuck(struct host *h, u32 cpu)
+{
+	u32 cur = *(volatile u16 *)&cpu_of(&h->pool, cpu)->cur;
+
+	return cur != TAKT_NIL && (is_host(cur) || vcpu_state(h, cur) == TAKT_PICKED);
 }
 
 /* The policy's choice for @cpu: a VCPU, or TAKT_NIL. */
