@@ -87,7 +87,7 @@ enum scx_ent_flags { SCX_TASK_QUEUED = 1 << 0 };
 enum scx_dsq_id_flags { SCX_DSQ_LOCAL = 0x8000000000000002ULL };
 #define VALUE(type, name) bpf_core_enum_value(enum type, name)
 
-/* Numbers of struct sched_ext_ops.flags; the loader compares them with the kernel's. */
+/* Numbers of struct sched_ext_ops.flags, the same from 6.16 to 7.3: an initial value cannot be relocated. */
 #define OPS_ENQ_LAST 2u			/* else the kernel keeps running what a cap or an empty pick took off */
 #define OPS_ENQ_EXITING 4u
 #define OPS_ENQ_MIGRATION_DISABLED 16u

@@ -352,8 +352,8 @@ __attribute__((noinline)) int h_cpu_timer(u32 cpu, struct out *out)
 }
 
 /*
- * Accounting; and a look at host threads that wait although entities could serve them: a thread that was queued just
- * while the last entity found the queue empty, or one that only some PCPUs may run.
+ * Accounting; and a look at what waits although it could run: an interrupted VCPU, and host threads that entities could
+ * serve, such as one that was queued just while the last entity found the queue empty.
  */
 __attribute__((noinline)) int h_pool_timer(struct out *out)
 {
