@@ -239,36 +239,43 @@ static __always_inline int add_vcpu(struct host *h, struct log *l, struct out *o
 	return 0;
 }
 
-/* A thread becomes a VCPU of its VM, or an I/O thread; returns its index, TAKT_NIL if there is no room or no such VM. */
-__attribute__((noinline)) u32 h_vcpu_add(struct newcomer *n, struct out *out)
+/* Makes an I/O thread's VCPU @v another one: of the VCPU that the thread has turned out to be. Lock held. */
+static __always_inline void convert(struct host *h, struct log *l, struct out *out, u32 v, struct newcomer *n, u64 now)
 {
-	if (!n)
-		return TAKT_NIL;
-	ENTER(TAKT_NIL);
-	u32 v = free_vcpu(h);
+	u32 in_dsq = host_vcpu(h, v)->in_dsq;
 
-	if (v == TAKT_NIL || add_vcpu(h, l, out, v, n, now)) {
-		h->count.overflow++;
-		v = TAKT_NIL;
-	}
-	LEAVE();
-	return v;
-}
-
-/*
- * The I/O thread @v turns out to be a VCPU of its VM. At one go: the thread may be preempted at any time, and must find
- * itself as one or the other.
- */
-__attribute__((noinline)) int h_vcpu_convert(u32 v, struct newcomer *n, struct out *out)
-{
-	if (!n)
-		return -1;
-	ENTER(-1);
 	make_blocked(h, l, out, v, now);
 	DO_VCPU(VCPU_REMOVE, takt_vcpu_remove, v);
 	add_vcpu(h, l, out, v, n, now);
+	host_vcpu(h, v)->in_dsq = in_dsq;
+	if (in_dsq)			/* nobody else would: its thread has told already that it waits */
+		DO(WAKE, takt_wake(p, v, TAKT_SRC_OTHER, now), .vcpu = v, .arg = { TAKT_SRC_OTHER });
+}
+
+/*
+ * A thread becomes a VCPU of its VM, or an I/O thread, or a VCPU after it has been one; @at is where the thread keeps
+ * its index, TAKT_NIL before. At one go: the thread may be preempted at any time, and be found by several at once.
+ * Returns the index, TAKT_NIL if there is no room or no such VM.
+ */
+__attribute__((noinline)) u32 h_adopt(struct newcomer *n, u32 *at, struct out *out)
+{
+	if (!n || !at)
+		return TAKT_NIL;
+	ENTER(TAKT_NIL);
+	u32 v = *at;
+
+	if (v == TAKT_NIL) {
+		v = free_vcpu(h);
+		if (v == TAKT_NIL || add_vcpu(h, l, out, v, n, now)) {
+			h->count.overflow++;
+			v = TAKT_NIL;
+		}
+		*at = v;
+	} else if (n->kvm_vcpu) {
+		convert(h, l, out, v, n, now);
+	}
 	LEAVE();
-	return 0;
+	return v;
 }
 
 /* The thread of the blocked VCPU @v is gone; with the last one goes its VM. Returns the VM if it went, else TAKT_NIL. */

@@ -70,11 +70,7 @@ static __always_inline void becomes_vcpu(struct host *h, struct task_struct *p, 
 		n.pid = BPF_CORE_READ(p, pid);
 		n.cpus = BPF_CORE_READ(p, cpus_ptr, bits[0]);
 		n.cpu = bpf_get_smp_processor_id();
-		if (t->v != TAKT_NIL)
-			h_vcpu_convert(t->v, &n, &out);
-		else
-			t->v = h_vcpu_add(&n, &out);
-		v = t->v;
+		v = h_adopt(&n, &t->v, &out);
 		if (v != TAKT_NIL) {
 			bpf_map_update_elem(&vcpus, &key, &v, BPF_ANY);
 			bpf_map_update_elem(&tgids, &tgid, &vm, BPF_ANY);

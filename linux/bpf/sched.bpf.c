@@ -69,8 +69,7 @@ static __always_inline u32 entity_of(struct host *h, struct task_struct *p, stru
 	n.pid = p->pid;
 	n.cpus = cpus_of(p);
 	n.cpu = scx_bpf_task_cpu(p);
-	t->v = h_vcpu_add(&n, out);
-	return t->v;
+	return h_adopt(&n, &t->v, out);
 }
 
 /* The host thread @p ran until now: those that wait go before it. */

@@ -352,8 +352,8 @@ __attribute__((noinline)) int h_cpu_timer(u32 cpu, struct out *out)
 }
 
 /*
- * Accounting; and a look at what waits although it could run: an interrupted VCPU, and host threads that entities could
- * serve, such as one that was queued just while the last entity found the queue empty.
+ * Accounting; and a look at host threads that wait although entities could serve them, such as one that was queued just
+ * while the last entity found the queue empty.
  */
 __attribute__((noinline)) int h_pool_timer(struct out *out)
 {
@@ -363,11 +363,8 @@ __attribute__((noinline)) int h_pool_timer(struct out *out)
 
 	DO(TIMER_POOL, takt_timer_pool(p, now), .vm = 0);
 	TAKT_LOOP(pool, i, TAKT_NCPU) {
-		u32 v = takt_fresh(pool, i) & (TAKT_NCPU - 1), cur = cpu_of(pool, v)->cur;
+		u32 v = takt_fresh(pool, i) & (TAKT_NCPU - 1);
 
-		/* Interrupted, and not resumed: its PCPU owes a decision. */
-		if (cur != TAKT_NIL && !is_host(cur) && vcpu_state(h, cur) == TAKT_RUNNING && host_vcpu(h, cur)->in_dsq)
-			out->kick |= mask_bit(v);
 		if (!(h->host_idle & h->pool.online.w[0] & mask_bit(v)) || !host_left(h, v, false))
 			continue;
 		wake_host(h, l, out, v, now);
