@@ -8,6 +8,8 @@
 
 #include "host.h"
 
+#define IO_THREADS_MAX 8		/* of a VM that an event is told to */
+
 #define ENTER(missing)										\
 	struct host *h = the_host();								\
 	struct log *l = the_log();								\
@@ -135,6 +137,56 @@ __attribute__((noinline)) int h_event(u32 v, u32 source, struct out *out)
 	DO(EVENT, takt_event(p, v, source, now), .vcpu = v, .arg = { source });
 	LEAVE();
 	return 0;
+}
+
+/* The first VCPU of the real-time VM @vm; TAKT_NIL if it is not real-time. */
+static __always_inline u32 first_of_rt(struct host *h, u32 vm)
+{
+	struct takt_vm *m = vm_of(&h->pool, vm);
+
+	return *(volatile u8 *)&m->rt ? *(volatile u16 *)&m->first : TAKT_NIL;
+}
+
+/*
+ * From VCPU @v on in the list of its VM, the first I/O thread that an I/O event may help: it waits, or will when it wakes.
+ * Returns who is next in the list.
+ */
+__attribute__((noinline)) u32 h_io_event(u32 v, struct out *out)
+{
+	ENTER(TAKT_NIL);
+	struct takt_pool *pool = &h->pool;
+	u32 n;
+
+	TAKT_LOOP(pool, n, TAKT_NVCPU) {
+		struct takt_vcpu *e = vcpu_of(pool, v);
+		u32 state = e->state, next = e->sibling;
+
+		if (e->kind == TAKT_IO && !(e->flags & TAKT_F_EVENT) && (state == TAKT_BLOCKED || state == TAKT_QUEUED)) {
+			DO(EVENT, takt_event(p, v, TAKT_SRC_IO, now), .vcpu = v, .arg = { TAKT_SRC_IO });
+			v = next;
+			break;
+		}
+		v = next;
+		if (v >= TAKT_NVCPU || state == TAKT_ABSENT)
+			break;
+	}
+	LEAVE();
+	return v;
+}
+
+/*
+ * Something arrives for the I/O threads of VM @vm, which to the VM are what Dom0 is in Doris §2.4: a packet at its
+ * device, a notification of the guest. A thread that waits already is woken by nothing, so it is told here.
+ */
+static __always_inline void io_event(struct host *h, u32 vm, struct out *out)
+{
+	u32 v = first_of_rt(h, vm), n;
+
+	TAKT_LOOP(&h->pool, n, IO_THREADS_MAX) {
+		if (v >= TAKT_NVCPU)
+			break;
+		v = h_io_event(v, out);
+	}
 }
 
 /* Where it may run, by the operator (taskset, cpusets, hotplug). */

@@ -6,7 +6,8 @@
  * guest) and returns at once for threads it knows. VMs that ran before are found once through the open files of all
  * processes. An interrupt counts when it becomes pending (a bit of the APIC's IRR goes from 0 to 1): a message of a device,
  * the local timer, which is no I/O (spec D5), or another VCPU of the VM (IPI). With posted interrupts by the processor
- * itself (AVIC, IPI virtualisation) those between VCPUs are not seen.
+ * itself (AVIC, IPI virtualisation) those between VCPUs are not seen. What the guest notifies by an ioeventfd is an I/O
+ * event for the VM's I/O threads.
  *
  * Locking: host.h. The programs run in the context of KVM's own code, none of which holds a run queue's lock.
  */
@@ -183,6 +184,22 @@ int BPF_PROG(takt_kvm_timer, struct hrtimer *timer)
 
 	if (v)
 		interrupt(*v, TAKT_SRC_TIMER);
+	return 0;
+}
+
+/* The guest notifies a device: the I/O thread behind it has something to do. */
+SEC("fentry/ioeventfd_write")
+int BPF_PROG(takt_kvm_notify, struct kvm_vcpu *vcpu)
+{
+	struct host *h = the_host();
+	u64 key = (u64)vcpu;
+	u32 *v = bpf_map_lookup_elem(&vcpus, &key);
+	struct out out = {};
+
+	if (!h || !v)
+		return 0;
+	io_event(h, vcpu_of(&h->pool, *v)->vm, &out);
+	act(h, &out);
 	return 0;
 }
 

@@ -3,7 +3,8 @@
  * The monitor of the Linux host: what VMs send, seen at their network devices, becomes type and period in the pool.
  *
  * Design: a packet is judged under the lock of its VM's monitor; the pool's lock is taken only when type or period
- * change or a lease has to be renewed, never per packet. The two locks are never held together. A timer looks every
+ * change or a lease has to be renewed, never per packet that a VM sends; a packet for a VM is an I/O event for those of a
+ * real-time VM's I/O threads that wait. The two locks are never held together. A timer looks every
  * 30 ms at each VM that is known. These programs may not kick a PCPU: they leave that to TIMER_KICK.
  *
  * A device belongs to one generation of a VM slot: when the slot has been used again, its packets are nobody's until
@@ -141,18 +142,45 @@ static __always_inline int packet(struct __sk_buff *skb)
 	return PASS;
 }
 
-/* A tap or veth: what the VM sends arrives at it. */
+/* A packet for the VM: its I/O threads have something to do. */
+static __always_inline int arrival(struct __sk_buff *skb)
+{
+	struct device_key key = { .netns = bpf_get_netns_cookie(skb), .ifindex = skb->ifindex };
+	struct device *d = bpf_map_lookup_elem(&net_devices, &key);
+	struct host *h = the_host();
+	struct out out = {};
+
+	if (!d || !h || vm_gen(h, d->vm) != d->gen)
+		return PASS;
+	io_event(h, d->vm, &out);
+	leave_kicks(h, &out);
+	return PASS;
+}
+
+/* A tap or veth: what the VM sends arrives at it, what is for the VM leaves by it. */
 SEC("tcx/ingress")
-int net_ingress(struct __sk_buff *skb)
+int net_tap_sends(struct __sk_buff *skb)
 {
 	return packet(skb);
 }
 
-/* A macvtap: what the VM sends leaves by it. */
 SEC("tcx/egress")
-int net_egress(struct __sk_buff *skb)
+int net_tap_receives(struct __sk_buff *skb)
+{
+	return arrival(skb);
+}
+
+/* A macvtap: the other way round. */
+SEC("tcx/egress")
+int net_macvtap_sends(struct __sk_buff *skb)
 {
 	return packet(skb);
+}
+
+SEC("tcx/ingress")
+int net_macvtap_receives(struct __sk_buff *skb)
+{
+	return arrival(skb);
 }
 
 static __always_inline void look_at(struct host *h, struct takt_work *w, u32 vm)

@@ -9,7 +9,7 @@ mod found;
 pub use device::Way;
 
 use anyhow::{Context, Result, bail, ensure};
-use device::{Attached, Netns};
+use device::{Attached, Netns, Programs};
 use found::{Found, Handle};
 use libbpf_rs::{Map, MapCore, MapFlags, Object, ProgramInput, ProgramMut};
 use serde::{Deserialize, Serialize};
@@ -299,8 +299,12 @@ impl Net {
             Kind::Macvtap => (tgid, Way::Out),
             Kind::Named => (None, way_of(handle)),
         };
-        let program = self.program(if way == Way::In { "net_ingress" } else { "net_egress" })?;
-        let attached = device::attach(tgid, handle, way, program.as_fd())?;
+        let (sends, receives) = match way {
+            Way::In => (self.program("net_tap_sends")?, self.program("net_tap_receives")?),
+            Way::Out => (self.program("net_macvtap_sends")?, self.program("net_macvtap_receives")?),
+        };
+        let programs = Programs { sends: sends.as_fd(), receives: receives.as_fd() };
+        let attached = device::attach(tgid, handle, way, programs)?;
         for (other, w) in &self.vms {
             if w.attached.values().any(|a| a.key == attached.key) {
                 bail!("{} is watched already, for VM {other}", attached.name);

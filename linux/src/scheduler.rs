@@ -28,9 +28,11 @@ pub fn policies() -> Vec<&'static str> {
 /// Longest wait of a thread before the kernel takes a scheduler out, ms: the kernel's own limit.
 pub const TIMEOUT_MS: u32 = 30_000;
 /// Programs of the kvm object whose function a kernel may lack: one of the first two there must be, by the processor's
-/// maker; without the others IPIs count as what they look like, messages.
+/// maker; without the IPIs' they count as what they look like, messages; without the last one I/O threads of a real-time
+/// VM are promoted by what it receives only.
 const KVM_EVENTS: [&str; 2] = ["takt_kvm_amd", "takt_kvm_intel"];
-const KVM_OPTIONAL: [&str; 4] = ["takt_kvm_amd", "takt_kvm_intel", "takt_kvm_ipi", "takt_kvm_ipi_done"];
+const KVM_OPTIONAL: [&str; 5] =
+    ["takt_kvm_amd", "takt_kvm_intel", "takt_kvm_ipi", "takt_kvm_ipi_done", "takt_kvm_notify"];
 
 /// `struct request` of `bpf/init.h`.
 #[derive(Clone, Copy, Debug, Default)]

@@ -33,34 +33,47 @@ pub struct Key {
 const LINK_ETHER: u32 = 0;
 const LINK_RAW: u32 = 1;
 
-/// A program that sees a device's packets until this is dropped.
+/// The programs for what a VM sends and for what it receives.
+#[derive(Clone, Copy)]
+pub struct Programs<'a> {
+    pub sends: BorrowedFd<'a>,
+    pub receives: BorrowedFd<'a>,
+}
+
+/// Programs that see a device's packets until this is dropped.
 pub struct Attached {
     pub name: String,
     pub key: Key,
     /// What the device's packets begin with, `enum takt_link`.
     pub link_layer: u32,
-    link: OwnedFd,
+    links: [OwnedFd; 2],
 }
 
 impl Attached {
-    /// Attaches `program` to the device in the present network namespace.
-    fn new(handle: &Handle, way: Way, program: BorrowedFd) -> Result<Self> {
+    /// Attaches the programs to the device in the present network namespace.
+    fn new(handle: &Handle, way: Way, programs: Programs) -> Result<Self> {
         let (name, ifindex) = resolve(handle)?;
         let socket = UdpSocket::bind("0.0.0.0:0").or_else(|_| UdpSocket::bind("[::]:0")).context("socket")?;
         let key = Key { netns: cookie(&socket)?, ifindex, pad: 0 };
         let link_layer = link_layer(&socket, &name)?;
-        let kind = if way == Way::In { BPF_TCX_INGRESS } else { BPF_TCX_EGRESS };
-        // SAFETY: the descriptor is open; without options there is nothing else to read.
-        let fd = unsafe { bpf_link_create(program.as_raw_fd(), ifindex as i32, kind, ptr::null()) };
-        ensure!(fd >= 0, "{name}: cannot attach to the device: {}", Error::from_raw_os_error(-fd));
-        // SAFETY: the descriptor is new and ours.
-        let link = unsafe { OwnedFd::from_raw_fd(fd) };
-        Ok(Self { name, key, link_layer, link })
+        let (sent, received) = match way {
+            Way::In => (BPF_TCX_INGRESS, BPF_TCX_EGRESS),
+            Way::Out => (BPF_TCX_EGRESS, BPF_TCX_INGRESS),
+        };
+        let link = |program: BorrowedFd, kind| {
+            // SAFETY: the descriptor is open; without options there is nothing else to read.
+            let fd = unsafe { bpf_link_create(program.as_raw_fd(), ifindex as i32, kind, ptr::null()) };
+            ensure!(fd >= 0, "{name}: cannot attach to the device: {}", Error::from_raw_os_error(-fd));
+            // SAFETY: the descriptor is new and ours.
+            Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+        };
+        let links = [link(programs.sends, sent)?, link(programs.receives, received)?];
+        Ok(Self { name, key, link_layer, links })
     }
 
     /// Whether the device is still there.
     pub fn alive(&self) -> bool {
-        let info = LinkInfo::from_fd(self.link.as_fd());
+        let info = LinkInfo::from_fd(self.links[0].as_fd());
         info.is_ok_and(|i| matches!(i.info, LinkTypeInfo::Tcx(tcx) if tcx.ifindex == self.key.ifindex))
     }
 }
@@ -77,18 +90,18 @@ pub fn netns(tgid: Option<u32>) -> Result<(Netns, File)> {
     Ok((Netns(meta.dev(), meta.ino()), file))
 }
 
-/// Attaches `program` to a device of process `tgid`'s network namespace, or of ours.
-pub fn attach(tgid: Option<u32>, handle: &Handle, way: Way, program: BorrowedFd) -> Result<Attached> {
+/// Attaches the programs to a device of process `tgid`'s network namespace, or of ours.
+pub fn attach(tgid: Option<u32>, handle: &Handle, way: Way, programs: Programs) -> Result<Attached> {
     let there = netns(tgid)?;
     if netns(None)?.0 == there.0 {
-        return Attached::new(handle, way, program);
+        return Attached::new(handle, way, programs);
     }
     // A namespace is a thread's: one that ends afterwards goes there.
     let go = || {
         // SAFETY: a plain system call on an open descriptor.
         let failed = unsafe { libc::setns(there.1.as_raw_fd(), libc::CLONE_NEWNET) };
         ensure!(failed == 0, "cannot enter the VMM's network namespace: {}", Error::last_os_error());
-        Attached::new(handle, way, program)
+        Attached::new(handle, way, programs)
     };
     std::thread::scope(|s| s.spawn(go).join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
