@@ -40,7 +40,7 @@ impl Setting {
                 "weight" => all.weight = Some(number(key, value, WEIGHTS)?),
                 "cap" => all.cap = Some(number(key, value, CAPS)?),
                 "ports" if value.is_empty() => all.ports = Some(Ports::default()),
-                "ports" => all.ports = Some(value.parse()?),
+                "ports" => all.ports = Some(value.parse().with_context(|| format!("`{pair}`"))?),
                 "dev" => all.dev = Some(device(value)?),
                 _ => bail!("unknown key `{key}`, known are {KEYS}"),
             }
@@ -115,7 +115,7 @@ mod tests {
             ("rt=on period=0", "allowed 1us..=10s"),
             ("rt=on period=20", "allowed 1us..=10s"),
             ("period=20ms", "goes with rt=on"),
-            ("ports=70000", "allowed 0..=65535"),
+            ("ports=70000", "`ports=70000`: `70000` is no port or range, allowed 0..=65535"),
             ("ports=9-3", "end before they begin"),
             ("dev=", "no network device"),
             ("dev=a-very-long-device-name", "no network device"),
