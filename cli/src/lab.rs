@@ -79,6 +79,12 @@ fn text(scenarios: &[Scenario], jobs: &[Job], runs: &[LabRun], counted: bool) ->
     text += &format!("Linux {}; ", join(kernels.into_iter().map(str::to_owned).collect()));
     text += &format!("sched_ext: {}\n", join(schedulers.into_iter().collect()));
     text += "Waits are from an event to its handler in the guest.\n";
+    let packet = runs.iter().map(|r| r.lab.packet_ns).max().unwrap_or(0);
+    let answers = |s: &&Scenario| s.vms.iter().any(|v| v.calls() > 0) && s.constants.voip_packet < packet;
+    if let Some(s) = scenarios.iter().find(answers) {
+        let (us, least) = (s.constants.voip_packet as f64 / 1e3, packet as f64 / 1e3);
+        text += &format!("A packet costs its VCPU at least {least:.0} us here, not the {us:.0} us of the scenario.\n");
+    }
     if counted {
         text += "An instruction takes the same time everywhere: no caches, no memory latency, and an emulated machine's speed.\n";
     }

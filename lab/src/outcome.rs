@@ -11,6 +11,8 @@ pub struct Outcome {
     pub kernel: String,
     /// Iterations of a guest's loop per second of a CPU, all CPUs being busy.
     pub iterations_per_s: f64,
+    /// CPU time of a packet that a VCPU answers without any work, ns: part of what the scenario says of a packet.
+    pub packet_ns: u64,
     pub phases: Vec<Phase>,
 }
 

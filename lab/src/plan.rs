@@ -62,7 +62,7 @@ pub struct Vm {
     pub vcpus: u32,
     pub start_ms: u64,
     pub workload: Map<String, Value>,
-    /// The workload's `work` in CPU time, ns; init knows how many iterations that are.
+    /// CPU time of a job, ns: init knows how many iterations that are, and what a packet costs besides.
     pub work_ns: Option<u64>,
     /// Arguments of `takt-vmm send`, if the VM has clients.
     pub clients: Option<Vec<String>>,

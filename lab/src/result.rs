@@ -34,6 +34,8 @@ pub struct Facts {
     pub scheduler: String,
     /// Iterations of a guest's loop that count as a CPU-second of work.
     pub iterations_per_s: f64,
+    /// The least that a packet can cost the VCPU that answers it, ns.
+    pub packet_ns: u64,
     /// VMs as measured.
     pub vms: Vec<outcome::Vm>,
     /// What `takt status --json` said at the end; holds the operations logged per VCPU.
@@ -48,13 +50,14 @@ pub fn read(
     outcome: Outcome,
     recordings: Vec<Option<Vec<u8>>>,
 ) -> Vec<LabRun> {
-    let Outcome { kernel, iterations_per_s, phases } = outcome;
+    let Outcome { kernel, iterations_per_s, packet_ns, phases } = outcome;
     let run = |((&seed, phase), recording): ((&u64, outcome::Phase), Option<Vec<u8>>)| LabRun {
         result: result(scenario, scheduler, seed, &phase, iterations_per_s),
         lab: Facts {
             kernel: kernel.clone(),
             scheduler: phase.ops,
             iterations_per_s,
+            packet_ns,
             vms: phase.vms,
             status: phase.status,
         },

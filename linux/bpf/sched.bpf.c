@@ -251,10 +251,11 @@ void BPF_PROG(takt_running, struct task_struct *p)
 	not_waiting(h, t);
 	t->from = t->charged = bpf_ktime_get_ns();
 	if (h_running(cpu, v, beside, &out) && !beside) {
-		/* It runs without having been picked: back to its queue soon. */
+		/* It runs without having been picked: back to its queue at once. A slice that is left would keep it here. */
 		if (t->v != TAKT_NIL)
 			h_block(t->v, &out);
-		p->scx.slice = SHORT_SLICE;
+		p->scx.slice = 0;
+		out.kick |= mask_bit(cpu);
 	}
 	if (t->v == TAKT_NIL)
 		lead(h, t);

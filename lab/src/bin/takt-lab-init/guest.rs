@@ -27,10 +27,11 @@ pub struct Guest<'a> {
 }
 
 impl<'a> Guest<'a> {
-    pub fn start(plan: &'a plan::Vm, scheduler: &Scheduler, iterations_per_s: f64) -> Result<Self> {
+    /// `work`: iterations per job, of a workload that has jobs.
+    pub fn start(plan: &'a plan::Vm, scheduler: &Scheduler, work: Option<u64>) -> Result<Self> {
         let mut workload = plan.workload.clone();
-        if let Some(ns) = plan.work_ns {
-            workload.insert("work".into(), ((ns as f64 / 1e9 * iterations_per_s) as u64).into());
+        if let Some(work) = work {
+            workload.insert("work".into(), work.into());
         }
         let spec = json!({"vcpus": plan.vcpus, "start_ms": plan.start_ms, "workload": workload});
         let file = format!("/tmp/{}.json", plan.name);

@@ -38,20 +38,25 @@ fn run() -> Result<outbox::Files> {
     sched::real_time(std::process::id(), sched::CONDUCTOR)?;
     std::thread::sleep(std::time::Duration::from_nanos(plan.settle_ns));
     let kernel = system::read("/proc/sys/kernel/osrelease")?;
-    let iterations_per_s = phase::calibrate(plan.tick)?;
+    let speed = phase::calibrate(plan.tick)?;
     let (mut files, mut phases) = (outbox::Files::new(), Vec::new());
     for (n, p) in plan.phases.iter().enumerate() {
         let name = recording(n);
         let file = plan.record.then(|| format!("/tmp/{name}"));
         let force = InForce::start(&plan.scheduler, &p.vms, file.as_deref())?;
         let trace = plan.trace.then(trace::Trace::start).transpose()?;
-        phases.push(phase::run(p, force, &plan.scheduler, plan.tick, iterations_per_s)?);
+        phases.push(phase::run(p, force, &plan.scheduler, plan.tick, speed)?);
         trace.map_or(Ok(()), |t| t.stop(n, &mut files))?;
         if let Some(bytes) = file.and_then(|f| std::fs::read(f).ok()) {
             files.insert(name, bytes);
         }
     }
-    let outcome = serde_json::to_vec(&Outcome { kernel, iterations_per_s, phases })?;
+    let outcome = serde_json::to_vec(&Outcome {
+        kernel,
+        iterations_per_s: speed.iterations_per_s,
+        packet_ns: speed.packet_ns,
+        phases,
+    })?;
     files.insert(OUTCOME.to_owned(), outcome);
     Ok(files)
 }

@@ -4,14 +4,14 @@
 use super::guest::Guest;
 use super::sched::{self, InForce};
 use super::system::{Tick, read};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use nix::time::{ClockId, clock_gettime};
 use serde_json::json;
 use std::time::Duration;
 use takt_lab::{Scheduler, outcome, plan};
 
 /// A VM that calibrates runs this long, ns.
-const CALIBRATION: u64 = 200_000_000;
+const CALIBRATION: u64 = 300_000_000;
 /// In the last of so many parts of the measured time Takt is asked for its status, while all VMs still run.
 const STATUS: u64 = 20;
 /// `/proc/stat` counts in these, ns.
@@ -23,12 +23,12 @@ pub fn run(
     force: InForce,
     scheduler: &Scheduler,
     tick: Option<u16>,
-    rate: f64,
+    speed: Speed,
 ) -> Result<outcome::Phase> {
     let tick = tick.map(Tick::start).transpose()?;
     let mut guests = Vec::new();
     for vm in &plan.vms {
-        guests.push(Guest::start(vm, scheduler, rate)?);
+        guests.push(Guest::start(vm, scheduler, speed.work(vm))?);
     }
     for guest in &mut guests {
         guest.complete(scheduler)?;
@@ -56,21 +56,47 @@ pub fn run(
     })
 }
 
-/// Iterations of a guest's loop per second of a CPU while all CPUs are busy.
-pub fn calibrate(tick: Option<u16>) -> Result<f64> {
+/// What a guest can do on this machine while all its CPUs are busy.
+#[derive(Clone, Copy, Debug)]
+pub struct Speed {
+    /// Iterations of a guest's loop per second of a CPU.
+    pub iterations_per_s: f64,
+    /// CPU time that a packet costs the VCPU which answers it without any work of its own: exits, interrupts, ns.
+    pub packet_ns: u64,
+}
+
+impl Speed {
+    /// Iterations that `vm` does per job, so that a job takes as long as it is said to.
+    pub fn work(&self, vm: &plan::Vm) -> Option<u64> {
+        let itself = if vm.clients.is_some() { self.packet_ns } else { 0 };
+        let ns = vm.work_ns?.saturating_sub(itself);
+        Some((ns as f64 / 1e9 * self.iterations_per_s) as u64)
+    }
+}
+
+/// Finds that out.
+pub fn calibrate(tick: Option<u16>) -> Result<Speed> {
     let cpus = sched::count()?;
-    let vm: plan::Vm = serde_json::from_value(json!({
-        "name": "calibration", "serves": false, "config": {}, "affinity": [],
-        "vcpus": cpus, "start_ms": 0, "workload": {"kind": "hog"},
-    }))?;
+    let vms = serde_json::from_value(json!([
+        {
+            "name": "calibration", "serves": false, "config": {}, "affinity": [],
+            "vcpus": cpus, "start_ms": 0, "workload": {"kind": "hog"},
+        },
+        {
+            "name": "packets", "serves": true, "config": {}, "affinity": [],
+            "vcpus": 1, "start_ms": 0, "workload": {"kind": "echo", "tap": "packets", "work": 0},
+            "clients": ["--dev", "packets", "--streams", "4", "--period-ns", "20000000"],
+        },
+    ]))?;
     let scheduler = Scheduler::Eevdf { weight: 1 };
-    let phase = plan::Phase { warmup_ns: CALIBRATION, measure_ns: CALIBRATION, vms: vec![vm] };
+    let phase = plan::Phase { warmup_ns: CALIBRATION, measure_ns: CALIBRATION, vms };
     let force = InForce::start(&scheduler, &[], None)?;
-    let done = run(&phase, force, &scheduler, tick, 0.0).context("calibration")?;
-    let report = &done.vms[0].report;
-    let work: u64 = report.vcpus.iter().map(|v| v.work).sum();
-    let cpu: u64 = report.vcpus.iter().map(|v| v.cpu_ns).sum();
-    Ok(work as f64 * 1e9 / cpu as f64)
+    let nothing = Speed { iterations_per_s: 0.0, packet_ns: 0 };
+    let done = run(&phase, force, &scheduler, tick, nothing).context("calibration")?;
+    let sum = |vm: usize, of: fn(&outcome::Vcpu) -> u64| done.vms[vm].report.vcpus.iter().map(of).sum::<u64>();
+    let (cpu, jobs) = (|vm| sum(vm, |v| v.cpu_ns), sum(1, |v| v.jobs));
+    ensure!(jobs > 0, "calibration: no packet was answered");
+    Ok(Speed { iterations_per_s: sum(0, |v| v.work) as f64 * 1e9 / cpu(0) as f64, packet_ns: cpu(1) / jobs })
 }
 
 struct Counters {
