@@ -238,6 +238,8 @@ __attribute__((noinline)) int h_running(u32 cpu, u32 v, u32 beside, struct out *
 		}
 		host_vcpu(h, v)->in_dsq = host_vcpu(h, v)->misses = 0;
 		out->armed |= mask_bit(cpu);	/* its slice may have ended while it was interrupted */
+		if (hc->resched)
+			out->kick |= mask_bit(cpu);	/* a higher class ran when the kick came, and heeded it not */
 		LEAVE();
 		return 0;
 	}

@@ -103,7 +103,10 @@ TAKT_INLINE u32 credit_class(struct takt_vcpu *v)
 
 /* ---- accounting, every 30 ms ---- */
 
-/* Books a balance outside [-limit, limit]: debt is forgiven at the floor, at the ceiling a VCPU stops earning. */
+/*
+ * Books a balance outside [-limit, limit]: debt is forgiven at the floor, at the ceiling a VCPU stops earning. An I/O
+ * thread stops there, too, but has earned no more than it lacked, and keeps it.
+ */
 TAKT_INLINE void credit_clip(struct takt_pool *p, u32 vi, s32 limit)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
@@ -114,6 +117,8 @@ TAKT_INLINE void credit_clip(struct takt_pool *p, u32 vi, s32 limit)
 	} else if (v->credit > limit) {
 		p->ledger.clipped += v->credit;
 		v->credit = 0;
+		credit_deactivate(p, vi);
+	} else if (v->credit == limit && v->kind == TAKT_IO) {
 		credit_deactivate(p, vi);
 	}
 }
@@ -158,10 +163,23 @@ TAKT_FN void credit_to_front(struct takt_pool *p, u32 mi)
 	p->act_head = mi;
 }
 
-/* Gives @share to each active VCPU of @mi. */
+/* What the I/O thread @v takes of its share. */
+TAKT_INLINE u32 credit_lack(struct takt_pool *p, struct takt_vcpu *v, u32 share)
+{
+	s32 lack = credit_per_acct(p) - v->credit;
+
+	if (lack <= 0)
+		return 0;
+	return (u32)lack < share ? (u32)lack : share;
+}
+
+/*
+ * Gives @share to each active VCPU of @mi. I/O threads take what they lack; what they leave is for the VM's VCPUs, which
+ * would else lose as many equal parts of their VM's credit as it has threads that hardly run.
+ */
 TAKT_FN void credit_pay(struct takt_pool *p, u32 mi, u32 share, u32 park)
 {
-	u32 vi = vm_of(p, mi)->first, n;
+	u32 vi = vm_of(p, mi)->first, n, nr = takt_zero(p), spare = takt_zero(p);
 
 	TAKT_LOOP(p, n, TAKT_NVCPU) {
 		struct takt_vcpu *v;
@@ -169,8 +187,24 @@ TAKT_FN void credit_pay(struct takt_pool *p, u32 mi, u32 share, u32 park)
 		if (vi == TAKT_NIL)
 			break;
 		v = vcpu_of(p, vi);
+		vi = v->sibling;
+		if (!(v->flags & TAKT_F_ACTIVE))
+			continue;
+		if (v->kind == TAKT_IO)
+			spare = takt_fresh(p, spare + share - credit_lack(p, v, share));
+		else
+			nr = takt_fresh(p, nr + 1);
+	}
+	spare = (u32)div_up(spare, nr);
+	vi = vm_of(p, mi)->first;
+	TAKT_LOOP(p, n, TAKT_NVCPU) {
+		struct takt_vcpu *v;
+
+		if (vi == TAKT_NIL)
+			break;
+		v = vcpu_of(p, vi);
 		if (v->flags & TAKT_F_ACTIVE)
-			credit_earn(p, vi, share, park);
+			credit_earn(p, vi, v->kind == TAKT_IO ? credit_lack(p, v, share) : share + spare, park);
 		vi = v->sibling;
 	}
 }

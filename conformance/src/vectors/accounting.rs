@@ -171,6 +171,30 @@ pub fn limits(make: &Maker) {
     assert_eq!((l.given, l.burned, l.clipped, l.total), (600, 1, 599, 0));
 }
 
+/// Of a VM whose I/O thread takes a thirtieth of a PCPU, the VCPU has the rest, not half.
+pub fn io_threads(make: &Maker) {
+    const IO: u64 = 1;
+    let mut b = pool(make, 1);
+    b.ok(0, OpCode::VcpuAdd, (0, 2, 1), [IO, 0, 0]);
+    b.run(2, 0, 0, 100 * US);
+    b.account(30 * MS);
+    assert_eq!(b.credit(2), 299);
+    b.account(60 * MS);
+    assert_eq!(b.credit(2), 300, "what it lacks, and it keeps that");
+    b.account(90 * MS);
+    b.run(2, 0, 90 * MS, 91 * MS);
+    b.run(1, 0, 92 * MS, 120 * MS);
+    b.account(120 * MS);
+    assert_eq!((b.credit(2), b.credit(1)), (300, 10), "28 ms run, 29 ms earned");
+    // With much to do it has an equal part, and no more.
+    b.run(2, 0, 120 * MS, 149 * MS);
+    b.run(1, 0, 149 * MS, 150 * MS);
+    b.account(150 * MS);
+    assert_eq!((b.credit(2), b.credit(1)), (160, 150));
+    let l = b.core.ledger();
+    assert_eq!(l.total, l.given - l.burned - l.clipped);
+}
+
 pub fn activation(make: &Maker) {
     let mut b = pool(make, 1);
     b.set(0, None, "activate", 0);

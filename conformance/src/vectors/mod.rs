@@ -27,6 +27,7 @@ pub const VECTORS: &[(&str, Vector)] = &[
     ("a capped VM is parked below its floor", accounting::parking),
     ("the pool of credit ignores affinity", accounting::pinned),
     ("credit has a floor and a ceiling", accounting::limits),
+    ("I/O threads earn what they lack", accounting::io_threads),
     ("activation by tick or by burn", accounting::activation),
     ("accounting re-sorts queues at the tick", accounting::resort),
     ("boost on wake", credit::boost),

@@ -85,7 +85,7 @@ pub fn calibrate(tick: Option<u16>) -> Result<Speed> {
         {
             "name": "packets", "serves": true, "config": {}, "affinity": [],
             "vcpus": 1, "start_ms": 0, "workload": {"kind": "echo", "tap": "packets", "work": 0},
-            "clients": ["--dev", "packets", "--streams", "4", "--period-ns", "20000000"],
+            "clients": ["--dev", "packets", "--streams", "8", "--period-ns", "20000000"],
         },
     ]))?;
     let scheduler = Scheduler::Eevdf { weight: 1 };
