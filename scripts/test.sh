@@ -25,6 +25,6 @@ target/release/takt experiment all --seeds 1-2
 
 step "Linux and KVM: guests on a real kernel in an emulated machine"
 $CARGO build --release --locked --quiet -p takt --features takt/linux -p takt-vmm -p takt-lab
-$CARGO test --release --locked --quiet -p takt-lab --lib --test linux -- --nocapture
+$CARGO test --release --locked --quiet -p takt-lab -- --nocapture --test-threads 2
 
 printf '\nall tests passed (%s)\n' "$(date +%H:%M:%S)"

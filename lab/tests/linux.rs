@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Small scenarios on the real kernel, under the kernel's own schedulers: the lab itself is tested, not a scheduler.
 
-use std::path::{Path, PathBuf};
-use takt_bpf_build::skip;
-use takt_lab::{Kernel, Lab, LabRun, Scheduler, linux};
+mod common;
+
+use takt_lab::{Lab, LabRun, Scheduler, linux};
 use takt_sim::Scenario;
 
 const SCENARIO: &str = r#"
@@ -30,21 +30,6 @@ const SCENARIO: &str = r#"
     workload = "hog"
 "#;
 
-/// A lab, unless this machine cannot have one.
-fn lab(test: &str) -> Option<Lab> {
-    let lab = || {
-        linux::qemu()?;
-        let programs = Path::new(env!("CARGO_BIN_EXE_takt-lab-init")).parent().map(PathBuf::from);
-        Ok(Lab {
-            kernel: Kernel::get(linux::KERNELS[0])?,
-            programs: programs.unwrap_or_default(),
-            counted: true,
-            record: false,
-        })
-    };
-    lab().map_err(|e: anyhow::Error| skip(test, format!("{e:#}"))).ok()
-}
-
 fn run(lab: &Lab, scheduler: &str) -> Vec<LabRun> {
     let scenario = Scenario::from_toml(SCENARIO, "lab.toml").expect("scenario");
     let scheduler = Scheduler::parse(scheduler).expect("scheduler");
@@ -53,7 +38,7 @@ fn run(lab: &Lab, scheduler: &str) -> Vec<LabRun> {
 
 #[test]
 fn every_workload_runs_and_equal_runs_are_equal() {
-    let Some(lab) = lab("workloads in the lab") else { return };
+    let Some(lab) = common::lab("workloads in the lab", linux::KERNELS[0], false) else { return };
     let runs = run(&lab, "eevdf");
     println!("{}", serde_json::to_string_pretty(&runs).expect("JSON"));
     for run in &runs {
@@ -79,7 +64,7 @@ fn every_workload_runs_and_equal_runs_are_equal() {
 
 #[test]
 fn fifo_lets_a_server_wait_less_than_a_share() {
-    let Some(lab) = lab("FIFO in the lab") else { return };
+    let Some(lab) = common::lab("FIFO in the lab", linux::KERNELS[0], false) else { return };
     let p99 = |scheduler: &str| {
         let waits = run(&lab, scheduler);
         waits.iter().map(|r| r.result.vms[0].wait["all"].p99_ns).max().expect("runs")

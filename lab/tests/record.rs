@@ -3,16 +3,16 @@
 //!
 //! `cargo build --release -p takt --features linux -p takt-vmm`, then `cargo test --release -p takt-lab --test record`.
 
+mod common;
 #[path = "record/interrupts.rs"]
 mod interrupts;
 #[path = "record/load.rs"]
 mod load;
 
-use std::path::{Path, PathBuf};
-use takt_bpf_build::skip;
+use std::path::Path;
 use takt_conformance::{Agreement, Checker, Limits, LogFile, agree, ftrace, replay, threads};
 use takt_lab::plan::{self, Plan};
-use takt_lab::{Boot, Kernel, Lab, linux};
+use takt_lab::{Boot, Lab, linux};
 use takt_policy::OpCode;
 
 /// Operations that a recording must have at least.
@@ -22,17 +22,6 @@ const AGREED: f64 = 0.999;
 
 /// Interrupts of either kind that must have met a queued VCPU.
 const INTERRUPTS: u64 = 20;
-
-/// A lab with a kernel of `series`, unless this machine cannot have one.
-fn lab(test: &str, series: &str) -> Option<Lab> {
-    let lab = || {
-        linux::qemu()?;
-        let programs = Path::new(env!("CARGO_BIN_EXE_takt-lab-init")).parent().map(PathBuf::from).unwrap_or_default();
-        anyhow::ensure!(programs.join("takt").is_file(), "{}/takt: missing", programs.display());
-        Ok(Lab { kernel: Kernel::get(series)?, programs, counted: true, record: true })
-    };
-    lab().map_err(|e: anyhow::Error| skip(test, format!("{e:#}"))).ok()
-}
 
 /// Boots, and keeps what is left for whoever wants to look: `takt-conform agree` reads it.
 fn boot(lab: &Lab, plan: &Plan, name: &str) -> Boot {
@@ -74,7 +63,7 @@ fn judged(boot: &Boot) -> LogFile {
 }
 
 fn recorded(policy: &str) -> Option<(Boot, LogFile)> {
-    let lab = lab(&format!("recording of {policy}"), linux::KERNELS[0])?;
+    let lab = common::lab(&format!("recording of {policy}"), linux::KERNELS[0], true)?;
     let boot = boot(&lab, &load::plan(policy), policy);
     assert!(boot.outcome.phases[0].ops.starts_with("takt"), "{}", boot.outcome.phases[0].ops);
     let log = judged(&boot);
@@ -110,7 +99,8 @@ fn doris_is_what_its_recording_says_and_promotes_for_messages_only() {
 
 /// The older kernel: loads, schedules, unloads.
 fn schedules(policy: &str) {
-    let Some(lab) = lab(&format!("{policy} on Linux {}", linux::KERNELS[1]), linux::KERNELS[1]) else { return };
+    let test = format!("{policy} on Linux {}", linux::KERNELS[1]);
+    let Some(lab) = common::lab(&test, linux::KERNELS[1], true) else { return };
     let boot = boot(&lab, &load::short(policy), &format!("{policy}-{}", linux::KERNELS[1]));
     assert!(boot.outcome.kernel.starts_with(linux::KERNELS[1]), "{}", boot.outcome.kernel);
     assert!(boot.outcome.phases[0].ops.starts_with("takt"), "{}", boot.outcome.phases[0].ops);

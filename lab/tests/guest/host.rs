@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Init of the emulated machine: runs Takt, and QEMU with a guest, and leaves in the outbox what it saw.
 
-use crate::takt::{Takt, until, vms};
+use crate::takt::{Takt, status, until};
 use crate::vm::{ADDRESS, HANG_UP, PEER, ip};
 use crate::{klog, system};
 use anyhow::{Context, Result, bail, ensure};
@@ -43,7 +43,7 @@ fn run() -> Result<Value> {
     ip(&["tuntap", "add", "dev", TAP, "mode", "tap", "vnet_hdr"])?;
     ip(&["addr", "add", "10.9.0.1/24", "dev", TAP])?;
     ip(&["link", "set", TAP, "up"])?;
-    let takt = Takt::run("doris")?;
+    let takt = Takt::run_free(&["--policy", "doris"])?;
     let line = UdpSocket::bind(PEER).context(PEER)?;
     line.connect(ADDRESS).context(ADDRESS)?;
     line.set_nonblocking(true).context(PEER)?;
@@ -123,7 +123,7 @@ fn calls(qemu: &mut Child) -> Result<bool> {
 
 /// What `takt status` says of the VM, which is the only one; `None` before it is found.
 fn the_vm() -> Result<Option<Value>> {
-    let mut all = vms()?;
+    let mut all = status()?["vms"].as_array().context("vms")?.clone();
     ensure!(all.len() < 2, "more than one VM: {all:?}");
     let vm = all.pop();
     ensure!(vm.as_ref().is_none_or(|vm| vm["name"] == NAME), "another VM: {vm:?}");

@@ -13,7 +13,7 @@ const VICTIMS: usize = 2;
 /// The monitor knows a sender by then, and shares have evened out.
 const WARMUP: Duration = Duration::from_secs(1);
 /// In 4 s the share of a VM that only computes was seen 1.4 % from fair: too coarse for a bound of 1 %.
-const MEASURED: Duration = Duration::from_secs(12);
+const MEASURED: Duration = Duration::from_secs(8);
 
 /// The attackers, each in place of a VM that only takes what it gets.
 pub fn attacks(times: u32) -> Result<Value> {

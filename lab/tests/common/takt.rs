@@ -19,11 +19,20 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// i8254 ticks (40 us) after which the next CPU is emulated at the latest, while there is something to schedule.
 const TICK: u16 = 48;
 
-pub struct Takt(Child, Tick);
+pub struct Takt(Child, Option<Tick>);
 
 impl Takt {
     /// Returns when it schedules.
     pub fn run(arguments: &[&str]) -> Result<Self> {
+        Ok(Self(Self::begin(arguments)?, Some(Tick::start(TICK)?)))
+    }
+
+    /// As [`Self::run`], where time is not counted.
+    pub fn run_free(arguments: &[&str]) -> Result<Self> {
+        Ok(Self(Self::begin(arguments)?, None))
+    }
+
+    fn begin(arguments: &[&str]) -> Result<Child> {
         let said = File::create(SAID).context(SAID)?;
         let mut takt = Command::new(PROGRAM);
         takt.arg("run").args(arguments).stdout(said.try_clone().context(SAID)?).stderr(said);
@@ -35,12 +44,18 @@ impl Takt {
             Ok(said_so_far()?.contains("schedules this host"))
         })?;
         ensure!(state()? == "enabled", "sched_ext is {} under takt run", state()?);
-        Ok(Self(takt, Tick::start(TICK)?))
+        Ok(takt)
     }
 
-    /// Ends it as Ctrl-C does; it must still have been in force.
-    pub fn stop(mut self) -> Result<String> {
+    /// Whether it is still in force.
+    pub fn schedules(&self) -> Result<()> {
         ensure!(state()? == "enabled", "sched_ext is {}: {}", state()?, said_so_far()?);
+        Ok(())
+    }
+
+    /// Ends it as Ctrl-C does; it must still have been in force. What it has said.
+    pub fn stop(mut self) -> Result<String> {
+        self.schedules()?;
         kill(Pid::from_raw(self.0.id() as i32), Signal::SIGINT).context("takt run")?;
         let status = self.0.wait().context("takt run")?;
         ensure!(status.success(), "takt run: {status}: {}", said_so_far()?);
