@@ -24,7 +24,7 @@ fn scenario(name: &str) -> Scenario {
 
 fn seeds() -> Vec<u64> {
     let long = std::env::var_os("TAKT_LONG").is_some_and(|v| v == "1");
-    (1..=if long { 5 } else { 2 }).collect()
+    (1..=if long { 5 } else { 1 }).collect()
 }
 
 /// What one scheduler did, over all seeds.
