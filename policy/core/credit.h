@@ -163,23 +163,23 @@ TAKT_FN void credit_to_front(struct takt_pool *p, u32 mi)
 	p->act_head = mi;
 }
 
-/* What the I/O thread @v takes of its share. */
-TAKT_INLINE u32 credit_lack(struct takt_pool *p, struct takt_vcpu *v, u32 share)
+/* What the I/O thread @v takes of @left, which is left of its VM's credit. */
+TAKT_INLINE u32 credit_lack(struct takt_pool *p, struct takt_vcpu *v, u32 left)
 {
 	s32 lack = credit_per_acct(p) - v->credit;
 
 	if (lack <= 0)
 		return 0;
-	return (u32)lack < share ? (u32)lack : share;
+	return (u32)lack < left ? (u32)lack : left;
 }
 
 /*
- * Gives @share to each active VCPU of @mi. I/O threads take what they lack; what they leave is for the VM's VCPUs, which
- * would else lose as many equal parts of their VM's credit as it has threads that hardly run.
+ * Pays @total to the active VCPUs of @mi, in equal parts; first of all its I/O threads take what they lack. With an equal
+ * part each, those that hardly run would let most of their VM's credit lapse, and what one runs beyond it would be free.
  */
-TAKT_FN void credit_pay(struct takt_pool *p, u32 mi, u32 share, u32 park)
+TAKT_FN void credit_pay(struct takt_pool *p, u32 mi, u32 total, u32 park)
 {
-	u32 vi = vm_of(p, mi)->first, n, nr = takt_zero(p), spare = takt_zero(p);
+	u32 vi = vm_of(p, mi)->first, n, nr = takt_zero(p), left = total, share;
 
 	TAKT_LOOP(p, n, TAKT_NVCPU) {
 		struct takt_vcpu *v;
@@ -191,20 +191,27 @@ TAKT_FN void credit_pay(struct takt_pool *p, u32 mi, u32 share, u32 park)
 		if (!(v->flags & TAKT_F_ACTIVE))
 			continue;
 		if (v->kind == TAKT_IO)
-			spare = takt_fresh(p, spare + share - credit_lack(p, v, share));
+			left = takt_fresh(p, left - credit_lack(p, v, left));
 		else
 			nr = takt_fresh(p, nr + 1);
 	}
-	spare = (u32)div_up(spare, nr);
+	share = (u32)div_up(left, nr);
+	left = total;
 	vi = vm_of(p, mi)->first;
 	TAKT_LOOP(p, n, TAKT_NVCPU) {
 		struct takt_vcpu *v;
+		u32 part = share, active;
 
 		if (vi == TAKT_NIL)
 			break;
 		v = vcpu_of(p, vi);
-		if (v->flags & TAKT_F_ACTIVE)
-			credit_earn(p, vi, v->kind == TAKT_IO ? credit_lack(p, v, share) : share + spare, park);
+		active = v->flags & TAKT_F_ACTIVE;
+		if (active && v->kind == TAKT_IO) {
+			part = credit_lack(p, v, left);
+			left = takt_fresh(p, left - part);
+		}
+		if (active)
+			credit_earn(p, vi, part, park);
 		vi = v->sibling;
 	}
 }
@@ -228,7 +235,7 @@ TAKT_FN void credit_account_pass(struct takt_pool *p)
 	TAKT_LOOP(p, n, TAKT_NVM) {
 		struct takt_vm *m;
 		u64 fair, peak;
-		u32 share, park = NEVER_PARK, next;
+		u32 total, park = NEVER_PARK, next;
 
 		if (mi == TAKT_NIL)
 			break;
@@ -247,12 +254,12 @@ TAKT_FN void credit_account_pass(struct takt_pool *p)
 			wanting = 1;
 		else if (left)
 			pot += div_up((fair - peak) * weight, left);
-		share = (u32)div_up(fair < peak ? fair : peak, m->nr_active);
+		total = (u32)(fair < peak ? fair : peak);
 		if (fair >= peak && wanting)
 			credit_to_front(p, mi);
 		/* Through memory, or the verifier tells every outcome of the tests above apart for all that follows. */
 		wanting = takt_fresh(p, wanting);
-		credit_pay(p, mi, takt_fresh(p, share), takt_fresh(p, park));
+		credit_pay(p, mi, takt_fresh(p, total), takt_fresh(p, park));
 		mi = next;
 	}
 }

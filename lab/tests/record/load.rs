@@ -12,7 +12,7 @@ pub const RT: &str = "rt";
 const MS: u64 = 1_000_000;
 
 /// How long the VMs that come and go a thousand times a second keep still, and how long they do not, ns.
-pub const CALM: u64 = 8_000 * MS;
+pub const CALM: u64 = 6_000 * MS;
 pub const BUSY: u64 = 1_500 * MS;
 const WARMUP: u64 = 500 * MS;
 /// i8254 ticks (40 us) after which the next CPU is emulated at the latest.
