@@ -317,4 +317,17 @@ static __always_inline void arm_timers(struct host *h, struct out *out)
 		arm_pool_timer(h);
 }
 
+/* Asks for decisions on @cpus in @delay ns, by a timer. */
+static __always_inline void leave_kicks(struct host *h, u64 cpus, u64 delay)
+{
+	u32 key = TIMER_KICK;
+	struct timer_slot *t;
+
+	if (!cpus || __sync_fetch_and_or(&h->kicks_due, cpus))
+		return;			/* the timer is started already */
+	t = bpf_map_lookup_elem(&timers, &key);
+	if (t)
+		bpf_timer_start(&t->timer, delay, 0);
+}
+
 #endif

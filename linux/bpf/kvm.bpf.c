@@ -52,18 +52,32 @@ struct kvm_vcpu {
 	struct kvm_vcpu_arch arch;
 } CORE;
 
+#define SOON 20000			/* ns; these programs are over by then */
 #define IRR 0x200			/* in the APIC's register page: 32 vectors every 16 bytes */
 
+/*
+ * Performs what was asked for, on this CPU when the program is over: an interrupted program is not entered again on its
+ * CPU, so what other threads do there meanwhile would not be seen.
+ */
+static __always_inline void act_soon(struct host *h, struct out *out)
+{
+	u64 own = mask_bit(bpf_get_smp_processor_id());
+
+	leave_kicks(h, out->kick & own, SOON);
+	out->kick &= ~own;
+	act(h, out);
+}
+
 /* Thread @p runs @vcpu: from now on it is that VCPU of its VM. */
-static __always_inline void becomes_vcpu(struct host *h, struct task_struct *p, struct kvm_vcpu *vcpu, struct task_ctx *t)
+static __always_inline void becomes_vcpu(struct host *h, struct task_struct *p, struct kvm_vcpu *vcpu, struct task_ctx *t,
+					 struct out *out)
 {
 	struct newcomer n = { .kind = TAKT_GUEST };
-	struct out out = {};
 	u32 v, vm, tgid = BPF_CORE_READ(p, tgid), gen = h->vm_gen;
 	u64 key = (u64)vcpu;
 
 	t->kvm = (u64)BPF_CORE_READ(vcpu, kvm);
-	vm = h_vm_add(t->kvm, tgid, &out);
+	vm = h_vm_add(t->kvm, tgid, out);
 	if (vm != TAKT_NIL) {
 		n.vm = vm;
 		n.kvm_vcpu = key;
@@ -71,7 +85,7 @@ static __always_inline void becomes_vcpu(struct host *h, struct task_struct *p, 
 		n.pid = BPF_CORE_READ(p, pid);
 		n.cpus = BPF_CORE_READ(p, cpus_ptr, bits[0]);
 		n.cpu = bpf_get_smp_processor_id();
-		v = h_adopt(&n, &t->v, &out);
+		v = h_adopt(&n, &t->v, out);
 		if (v != TAKT_NIL) {
 			bpf_map_update_elem(&vcpus, &key, &v, BPF_ANY);
 			bpf_map_update_elem(&tgids, &tgid, &vm, BPF_ANY);
@@ -79,7 +93,6 @@ static __always_inline void becomes_vcpu(struct host *h, struct task_struct *p, 
 				notify(h, NOTICE_VM, vm, tgid);
 		}
 	}
-	act(h, &out);
 }
 
 SEC("fentry/kvm_arch_vcpu_ioctl_run")
@@ -88,13 +101,14 @@ int BPF_PROG(takt_kvm_run, struct kvm_vcpu *vcpu)
 	struct task_struct *p = bpf_get_current_task_btf();
 	struct task_ctx *t = bpf_task_storage_get(&tasks, p, NULL, 0);
 	struct host *h = the_host();
-	u32 cpu = bpf_get_smp_processor_id();
+	struct out out = {};
 
 	if (!t || !h || t->kvm)
 		return 0;
-	becomes_vcpu(h, p, vcpu, t);
-	/* It runs as a host thread still: back to its own queue soon. */
-	scx_bpf_kick_cpu(cpu, VALUE(scx_kick_flags, SCX_KICK_PREEMPT));
+	becomes_vcpu(h, p, vcpu, t, &out);
+	/* It runs as a host thread still: back to its own queue. */
+	out.kick |= mask_bit(bpf_get_smp_processor_id());
+	act_soon(h, &out);
 	return 0;
 }
 
@@ -107,7 +121,7 @@ static __always_inline void interrupt(u32 v, u32 source)
 	if (!h)
 		return;
 	h_event(v, source, &out);
-	act(h, &out);
+	act_soon(h, &out);
 }
 
 /*
@@ -199,7 +213,7 @@ int BPF_PROG(takt_kvm_notify, struct kvm_vcpu *vcpu)
 	if (!h || !v)
 		return 0;
 	io_event(h, vcpu_of(&h->pool, *v)->vm, &out);
-	act(h, &out);
+	act_soon(h, &out);
 	return 0;
 }
 
@@ -242,6 +256,7 @@ int takt_kvm_running(struct bpf_iter__task_file *ctx)
 	struct kvm_vcpu *vcpu;
 	struct task_struct *p;
 	struct task_ctx *t;
+	struct out out = {};
 	char name[12] = {};
 	s32 pid;
 
@@ -256,8 +271,10 @@ int takt_kvm_running(struct bpf_iter__task_file *ctx)
 	if (!p)
 		return 0;
 	t = bpf_task_storage_get(&tasks, p, NULL, 0);
-	if (t && !t->kvm)
-		becomes_vcpu(h, p, vcpu, t);
+	if (h && t && !t->kvm) {
+		becomes_vcpu(h, p, vcpu, t, &out);
+		act_soon(h, &out);
+	}
 	bpf_task_release(p);
 	return 0;
 }

@@ -59,20 +59,6 @@ static __always_inline u32 vm_gen(struct host *h, u32 vm)
 	return *(volatile u32 *)&host_vm(h, vm)->gen;
 }
 
-static __always_inline void leave_kicks(struct host *h, struct out *out)
-{
-	u32 key = TIMER_KICK;
-	struct timer_slot *t;
-
-	if (out->kick) {
-		__sync_fetch_and_or(&h->kicks_due, out->kick);
-		t = bpf_map_lookup_elem(&timers, &key);
-		if (t)
-			bpf_timer_start(&t->timer, 0, 0);
-	}
-	arm_timers(h, out);
-}
-
 /* Tells the pool what the monitor of @vm has found. */
 static __always_inline void tell(struct host *h, struct net_vm *s, u32 vm, const struct takt_work *w)
 {
@@ -90,7 +76,8 @@ static __always_inline void tell(struct host *h, struct net_vm *s, u32 vm, const
 		s->times.ret = h_set_rt(vm, w->period, w->lease, rule, &out);
 		s->times.told++;
 	}
-	leave_kicks(h, &out);
+	leave_kicks(h, out.kick, 0);
+	arm_timers(h, &out);
 }
 
 /* Under the monitor's lock, after takt_mon_packet(). */
@@ -153,7 +140,8 @@ static __always_inline int arrival(struct __sk_buff *skb)
 	if (!d || !h || vm_gen(h, d->vm) != d->gen)
 		return PASS;
 	io_event(h, d->vm, &out);
-	leave_kicks(h, &out);
+	leave_kicks(h, out.kick, 0);
+	arm_timers(h, &out);
 	return PASS;
 }
 

@@ -113,12 +113,12 @@ s32 BPF_PROG(takt_select_cpu, struct task_struct *p, s32 prev_cpu, u64 flags)
 	return prev_cpu;		/* the policy decides when it has been told, in enqueue */
 }
 
-/* Straight to its PCPU, if that has an allowance left for such threads. */
-static __always_inline bool goes_beside(struct task_struct *p, u32 cpu)
+/* Straight to its PCPU, if that has an allowance left for such threads, or is on its way out of the pool. */
+static __always_inline bool goes_beside(struct host *h, struct task_struct *p, u32 cpu)
 {
 	if (!(p->flags & PF_KTHREAD) || p->nr_cpus_allowed != 1)
 		return false;
-	return h_allowance(cpu) > 0;
+	return !cpu_online(&h->pool, cpu) || h_allowance(cpu) > 0;
 }
 
 static __always_inline void enqueue_host(struct host *h, struct task_struct *p, struct task_ctx *t, u64 flags,
@@ -159,7 +159,7 @@ void BPF_PROG(takt_enqueue, struct task_struct *p, u64 flags)
 	}
 	not_waiting(h, t);
 	v = entity_of(h, p, t, &out);
-	if (may_not_migrate(p) || goes_beside(p, scx_bpf_task_cpu(p))) {
+	if (may_not_migrate(p) || goes_beside(h, p, scx_bpf_task_cpu(p))) {
 		if (v != TAKT_NIL)
 			h_block(v, &out);
 		t->waits = WAITS_BESIDE;
@@ -183,6 +183,11 @@ void BPF_PROG(takt_dispatch, s32 cpu, struct task_struct *prev)
 
 	if (!h)
 		return;
+	if (!cpu_online(&h->pool, cpu)) {
+		/* What takes it down, or brings it up, may run nowhere else. */
+		scx_bpf_dsq_move_to_local(DSQ_PINNED + cpu);
+		return;
+	}
 	if (prev && still_runnable(prev)) {
 		t = ctx_of(prev);
 		if (t && !host_cpu(h, cpu)->outside) {
@@ -251,11 +256,13 @@ void BPF_PROG(takt_running, struct task_struct *p)
 	not_waiting(h, t);
 	t->from = t->charged = bpf_ktime_get_ns();
 	if (h_running(cpu, v, beside, &out) && !beside) {
-		/* It runs without having been picked: back to its queue at once. A slice that is left would keep it here. */
-		if (t->v != TAKT_NIL)
+		/* It runs without having been picked: a VCPU goes back to its queue at once, which a slice would prevent. */
+		p->scx.slice = SHORT_SLICE;
+		if (t->v != TAKT_NIL) {
 			h_block(t->v, &out);
-		p->scx.slice = 0;
-		out.kick |= mask_bit(cpu);
+			p->scx.slice = 0;
+			out.kick |= mask_bit(cpu);
+		}
 	}
 	if (t->v == TAKT_NIL)
 		lead(h, t);

@@ -147,8 +147,8 @@ impl Scheduler {
         for program in kvm.progs_mut().filter(|p| p.section().to_string_lossy().starts_with('f') && p.autoload()) {
             self.links.push(program.attach().with_context(|| program.name().to_string_lossy().into_owned())?);
         }
-        find_running(kvm)?;
         self.watches = true;
+        self.find_running()?;
         Ok(true)
     }
 
@@ -173,6 +173,22 @@ impl Scheduler {
             return Ok(()); // kvm is there, kvm_amd or kvm_intel not yet
         }
         self.kvm = Some(object::load(open).context("watching KVM")?);
+        Ok(())
+    }
+
+    /// Looks through all open files once for VCPUs that run already and are not known: those of VMs that were there before, or
+    /// whose first KVM_RUN was not seen because the CPU was just looking at another one.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn find_running(&self) -> Result<()> {
+        let kvm = self.kvm.as_ref().filter(|_| self.watches);
+        let Some(program) = kvm.and_then(|k| k.progs_mut().find(|p| p.name() == "takt_kvm_running")) else {
+            return Ok(());
+        };
+        let link = program.attach().context("takt_kvm_running")?;
+        let mut iter = libbpf_rs::Iter::new(&link)?;
+        std::io::copy(&mut iter, &mut std::io::sink()).context("looking for running VMs")?;
         Ok(())
     }
 
@@ -324,15 +340,6 @@ fn set_timeout(open: &mut OpenObject, timeout_ms: u32) -> Result<()> {
     let value = ops.initial_value_mut().and_then(|v| v.get_mut(at)).context("map takt_ops has no value")?;
     ensure!(*value == TIMEOUT_MS.to_ne_bytes(), "the BPF objects are of another build");
     value.copy_from_slice(&timeout_ms.to_ne_bytes());
-    Ok(())
-}
-
-/// Runs the iterator over all open files once: it adds the VCPUs of VMs that run already.
-fn find_running(kvm: &Object) -> Result<()> {
-    let Some(program) = kvm.progs_mut().find(|p| p.name() == "takt_kvm_running") else { return Ok(()) };
-    let link = program.attach().context("takt_kvm_running")?;
-    let mut iter = libbpf_rs::Iter::new(&link)?;
-    std::io::copy(&mut iter, &mut std::io::sink()).context("looking for running VMs")?;
     Ok(())
 }
 
