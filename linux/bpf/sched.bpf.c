@@ -183,11 +183,6 @@ void BPF_PROG(takt_dispatch, s32 cpu, struct task_struct *prev)
 
 	if (!h)
 		return;
-	if (!cpu_online(&h->pool, cpu)) {
-		/* What takes it down, or brings it up, may run nowhere else. */
-		scx_bpf_dsq_move_to_local(DSQ_PINNED + cpu);
-		return;
-	}
 	if (prev && still_runnable(prev)) {
 		t = ctx_of(prev);
 		if (t && !host_cpu(h, cpu)->outside) {
