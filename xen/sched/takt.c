@@ -43,6 +43,7 @@ static int cf_check takt_init(struct scheduler *ops)
 		return -ENOMEM;
 	spin_lock_init(&h->lock);
 	takt_pool_reset(&h->pool, boot_policy);
+	printk(XENLOG_INFO "takt: a pool with policy %s\n", takt_policy_name(boot_policy));
 	ops->sched_data = h;
 	return 0;
 }
