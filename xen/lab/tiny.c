@@ -5,6 +5,7 @@
  *
  * Its command line: id=N, secs=N (how long), work=N (thousands of rounds a period; 0: without end), period=N (us).
  */
+#define __XEN_INTERFACE_VERSION__ __XEN_LATEST_INTERFACE_VERSION__	/* the old sched_op knows no poll */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -132,7 +133,7 @@ static int64_t now(void)
 static void sleep_until(int64_t at)
 {
 	evtchn_port_t none;
-	struct sched_poll poll = { .ports = &none, .nr_ports = 0, .timeout = at };
+	struct sched_poll poll = { .ports.p = &none, .nr_ports = 0, .timeout = at };
 
 	hypercall(__HYPERVISOR_sched_op, SCHEDOP_poll, (long)&poll, 0, 0);
 }
