@@ -73,6 +73,12 @@ impl LogFile {
     }
 }
 
+/// Records without a header, as a host keeps them.
+pub fn records(bytes: &[u8]) -> Result<Vec<Record>> {
+    ensure!(bytes.len() % RECORD == 0, "{} bytes are not whole records of {RECORD}", bytes.len());
+    Ok(bytes.chunks_exact(RECORD).map(get_record).collect())
+}
+
 /// Reads the log in a file; the error names the file.
 pub fn read_log(path: &Path) -> Result<LogFile> {
     let bytes = std::fs::read(path).with_context(|| path.display().to_string())?;

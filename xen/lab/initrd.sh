@@ -52,7 +52,8 @@ gcc $flags -ffreestanding -fno-pic -no-pie -mno-red-zone -mgeneral-regs-only -fn
 	-fno-asynchronous-unwind-tables -nostdlib -static -I include -T "$here/tiny.lds" -Wl,--build-id=none,--no-warn-rwx-segments \
 	-o root/tiny "$here/tiny.c"
 # shellcheck disable=SC2086
-gcc $flags -static -I include -I "$here/../../policy/core" -o bin/takt-ctl "$here/ctl.c"
+gcc $flags -static -I include -o bin/takt-ctl "$here/ctl.c"
+gcc $flags -static -o bin/emit "$here/emit.c"
 rm -r include
 cp -r "$here/cases" root/cases
 cp "$here/init" init
