@@ -8,6 +8,7 @@
  *   takt-ctl pool ID policy [NUMBER]
  *   takt-ctl pool ID record RECORDS		0 ends
  *   takt-ctl pool ID log FILE			operations recorded, binary
+ *   takt-ctl pool ID fuzz COUNT [SEED]		calls of all kinds with odd arguments, about domains 0 to 3 and any pool
  *   takt-ctl pool ID state FILE [saved]		the pool's bytes: now, or when the recording began or ended
  *
  * Prints what it got, or the error; ends with 1 then.
@@ -127,6 +128,47 @@ static int save_log(unsigned int pool, const char *file)
 	return ret;
 }
 
+static uint64_t rng;
+
+static uint64_t random64(void)
+{
+	rng ^= rng << 13;
+	rng ^= rng >> 7;
+	rng ^= rng << 17;
+	return rng;
+}
+
+/* Values at which something ends, and some of no meaning. */
+static uint64_t odd(void)
+{
+	static const uint64_t ends[] = { 0, 1, 2, 3, 101, 102, 103, 255, 256, 1023, 1024, 4096, 65535, 65536, 0x7fffffff, 0xffffffff,
+					 0x100000000, 1000000000, 0x7fffffffffffffff, 0x8000000000000000, 0xffffffffffffffff };
+	uint64_t r = random64();
+
+	return r & 3 ? ends[(r >> 2) % (sizeof(ends) / sizeof(ends[0]))] : random64();
+}
+
+/* Nothing is expected of the answers but that there are some. */
+static int fuzz(unsigned int pool, uint64_t count, uint64_t seed)
+{
+	uint64_t accepted = 0;
+
+	rng = seed * 2 + 0x9e3779b97f4a7c15;
+	for (uint64_t i = 0; i < count; i++) {
+		struct xen_takt_op r = { .what = random64() % 9, .arg = { odd(), odd(), odd() } };
+		unsigned int put = random64() & 1;
+
+		if (random64() % 16 == 0)
+			r.what = random64();
+		if (random64() & 1)
+			accepted += !ask_dom(random64() % 4, put, &r);
+		else
+			accepted += !ask_pool(random64() % 8 ? pool : odd(), put, &r);
+	}
+	printf("%llu of %llu calls accepted\n", (unsigned long long)accepted, (unsigned long long)count);
+	return 0;
+}
+
 static uint64_t number(char **argv, int argc, int i)
 {
 	return i < argc ? strtoull(argv[i], NULL, 0) : 0;
@@ -177,6 +219,8 @@ static int pool_command(unsigned int pool, int argc, char **argv)
 	}
 	if (!strcmp(argv[0], "log") && argc > 1)
 		return save_log(pool, argv[1]);
+	if (!strcmp(argv[0], "fuzz") && argc > 1)
+		return fuzz(pool, number(argv, argc, 1), number(argv, argc, 2));
 	if (strcmp(argv[0], "state") || argc < 2)
 		return -EINVAL;
 	r.what = XEN_TAKT_POOL;

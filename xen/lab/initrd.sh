@@ -43,6 +43,17 @@ for b in $bin/* usr/bin/*; do
 	"$loader" --library-path "$root/$lib" --list "$b" 2>/dev/null | sed -nE 's/.*=> ([^ ]+) .*/\1/p'
 done | { cat; echo "$root/$lib/libgcc_s.so.1"; } | sort -u | while read -r l; do cp -L "$l" $lib/; done
 
+# a guest with Linux
+cp "$here/vif" root/vif
+cp "$(find "$kernel/boot" -name 'vmlinuz-*' | head -n 1)" root/vmlinuz
+mkdir -p guest/bin guest/proc guest/sys guest/dev guest/mods
+cp "$root/usr/bin/busybox" guest/bin/
+cp "$here/guest-init" guest/init
+xz -dc "$(find "$kernel/usr/lib/modules" -name xen-netfront.ko.xz)" > guest/mods/xen-netfront.ko
+archive() { find . -exec touch -h -d @0 {} +; find . | LC_ALL=C sort | cpio -o -H newc --reproducible --owner 0:0 --quiet | gzip -1n; }
+(cd guest && archive) > root/guest
+rm -r guest
+
 # our own
 flags="-std=gnu11 -O2 -Wall -Wextra -Werror"
 mkdir include
@@ -58,5 +69,4 @@ rm -r include
 cp -r "$here/cases" root/cases
 cp "$here/init" init
 
-find . -exec touch -h -d @0 {} +
-find . | LC_ALL=C sort | cpio -o -H newc --reproducible --owner 0:0 --quiet | gzip -1n > "$out"
+archive > "$out"
