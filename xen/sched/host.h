@@ -18,6 +18,7 @@ struct takt_host;
 
 /* Of a unit that is no idle one. */
 struct takt_unit {
+	struct rcu_head rcu;		/* takt_evtchn_pending() may still look at it */
 	struct sched_unit *unit;
 	uint16_t v;			/* its VCPU in the pool */
 	uint16_t vm;

@@ -171,6 +171,12 @@ static void *cf_check takt_alloc_udata(const struct scheduler *ops, struct sched
 	return NULL;
 }
 
+static void cf_check free_unit(struct rcu_head *head)
+{
+	xfree(container_of(head, struct takt_unit, rcu));
+}
+
+
 static void cf_check takt_free_udata(const struct scheduler *ops, void *data)
 {
 	struct takt_host *h = takt_host(ops);
@@ -182,7 +188,7 @@ static void cf_check takt_free_udata(const struct scheduler *ops, void *data)
 	spin_lock_irqsave(&h->lock, flags);
 	h->unit[tu->v] = NULL;
 	spin_unlock_irqrestore(&h->lock, flags);
-	xfree(tu);
+	call_rcu(&tu->rcu, free_unit);
 }
 
 /* A PCPU of the unit's pool where it may run: @chosen if possible, then the present one. */
