@@ -24,6 +24,21 @@ static uint64_t key_of(const struct xen_takt_op *r)
 	return r->arg[0] > UINT32_MAX ? UINT32_MAX : r->arg[0];
 }
 
+/* What serves real-time VMs is real-time as long as there are any, by the shortest of their periods. */
+static void get_rt(const struct takt_pool *p, const struct takt_vm *m, struct xen_takt_op *r)
+{
+	if ( m->kind == TAKT_HOST )
+	{
+		r->arg[2] = p->par.dom0 && p->nr_rt && m->rt_mode != TAKT_RT_OFF;
+		r->arg[0] = r->arg[2] ? p->dom0_period : 0;
+		r->arg[1] = r->arg[2] ? TAKT_NEVER : 0;
+		return;
+	}
+	r->arg[0] = m->period;
+	r->arg[1] = m->rt ? m->lease_end : 0;
+	r->arg[2] = m->rt;
+}
+
 static int get_dom(struct takt_host *h, const struct domain *d, unsigned int vm, struct xen_takt_op *r)
 {
 	const struct takt_vm *m = &h->pool.vm[vm];
@@ -34,9 +49,7 @@ static int get_dom(struct takt_host *h, const struct domain *d, unsigned int vm,
 	case XEN_TAKT_PARAM:
 		return vm_param(m, r->arg[0], &r->arg[1]);
 	case XEN_TAKT_RT:
-		r->arg[0] = m->period;
-		r->arg[1] = m->rt ? m->lease_end : 0;
-		r->arg[2] = m->rt;
+		get_rt(&h->pool, m, r);
 		return 0;
 	case XEN_TAKT_INDEX:
 		v = r->arg[1] < d->max_vcpus ? d->vcpu[r->arg[1]] : NULL;
