@@ -92,7 +92,7 @@ pub fn write_log(path: &Path, log: &LogFile) -> Result<()> {
     std::fs::write(&part, bytes).and_then(|()| std::fs::rename(&part, path)).with_context(|| path.display().to_string())
 }
 
-fn put_record(b: &mut Vec<u8>, r: &Record) {
+pub(crate) fn put_record(b: &mut Vec<u8>, r: &Record) {
     let (op, res) = (&r.op, &r.res);
     b.extend(op.seq.to_le_bytes());
     b.extend(op.now.to_le_bytes());
