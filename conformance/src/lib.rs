@@ -18,6 +18,7 @@ mod verdict;
 pub mod ftrace;
 pub mod mutants;
 pub mod vectors;
+pub mod xen;
 
 #[cfg(feature = "bpf")]
 pub mod bpf;

@@ -73,6 +73,12 @@ impl LogFile {
     }
 }
 
+/// Records without a header, as a host keeps them.
+pub fn records(bytes: &[u8]) -> Result<Vec<Record>> {
+    ensure!(bytes.len() % RECORD == 0, "{} bytes are not whole records of {RECORD}", bytes.len());
+    Ok(bytes.chunks_exact(RECORD).map(get_record).collect())
+}
+
 /// Reads the log in a file; the error names the file.
 pub fn read_log(path: &Path) -> Result<LogFile> {
     let bytes = std::fs::read(path).with_context(|| path.display().to_string())?;
@@ -86,7 +92,7 @@ pub fn write_log(path: &Path, log: &LogFile) -> Result<()> {
     std::fs::write(&part, bytes).and_then(|()| std::fs::rename(&part, path)).with_context(|| path.display().to_string())
 }
 
-fn put_record(b: &mut Vec<u8>, r: &Record) {
+pub(crate) fn put_record(b: &mut Vec<u8>, r: &Record) {
     let (op, res) = (&r.op, &r.res);
     b.extend(op.seq.to_le_bytes());
     b.extend(op.now.to_le_bytes());

@@ -5,6 +5,7 @@
 #include <string.h>
 #include "check.h"
 #include "describe.h"
+#include "init.h"
 
 struct param_info {
 	const char *name, *doc, *unit;
@@ -50,18 +51,7 @@ size_t takt_pool_size(void)
 /* An empty pool with default parameters, ready to be copied into a BPF map as well. */
 int takt_pool_init(struct takt_pool *p, u32 policy)
 {
-	if (policy >= sizeof(policies) / sizeof(policies[0]))
-		return -TAKT_ENOENT;
-	memset(p, 0, sizeof(*p));
-	p->policy = policy;
-	p->pool_timer = TAKT_NEVER;
-	p->act_head = p->rt_head = TAKT_NIL;
-	p->out.next = TAKT_NIL;
-	for (u32 i = 0; i < TAKT_NCPU; i++)
-		cpu_clear(&p->cpu[i], 0);
-#define DEFAULT(k, f, u, lo, hi, d, text) p->par.f = d;
-	TAKT_POOL_PARAMS(DEFAULT)
-	return 0;
+	return pool_init(p, policy);
 }
 
 /* An operation whose outcome nobody logs: outputs are read from the pool as they are wanted. */

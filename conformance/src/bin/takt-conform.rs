@@ -58,6 +58,8 @@ enum Command {
         #[arg(required = true)]
         cpus: Vec<PathBuf>,
     },
+    /// Make a log of what a Xen host has saved: its pool at the beginning, the operations, its pool at the end
+    Xen { begin: PathBuf, operations: PathBuf, end: PathBuf, log: PathBuf },
     /// Run a random host on the native core and store its log
     Generate {
         log: PathBuf,
@@ -113,6 +115,10 @@ fn run(command: Command) -> Result<bool> {
                     return Ok(false);
                 }
             }
+        }
+        Command::Xen { begin, operations, end, log } => {
+            let read = |path: &PathBuf| std::fs::read(path).with_context(|| path.display().to_string());
+            write_log(&log, &takt_conformance::xen::assemble(&read(&begin)?, &read(&operations)?, &read(&end)?)?)?;
         }
         Command::Replay { log } => {
             let file = read_log(&log)?;

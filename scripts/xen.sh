@@ -1,0 +1,123 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# xen.sh [lab]: builds Debian's Xen 4.20 with Takt in it and prints the directory that holds xen (for a boot loader's, or QEMU's,
+# -kernel), xen-syms, config and include/public. With `lab`, xen/patches/lab as well.
+#
+# Fetches the source once and builds what has changed; without changes it does nothing, and needs no network.
+set -eu
+
+cd "$(dirname "$0")/.."
+top=$PWD
+variant=${1:-plain}
+case $variant in plain | lab) ;; *) echo "usage: xen.sh [lab]" >&2; exit 2 ;; esac
+mkdir -p "${TAKT_CACHE:-target/cache}/xen"
+cache=$(cd "${TAKT_CACHE:-target/cache}/xen" && pwd)
+# shellcheck source=scripts/apt.sh
+. scripts/apt.sh
+
+say() { echo "xen: $*" >&2; }
+as_root() {
+	if [ "$(id -u)" = 0 ]; then "$@"; elif command -v sudo >/dev/null; then sudo "$@"; else
+		say "needs root to run: $*"
+		exit 2
+	fi
+}
+
+exec 9> "$cache/lock"
+flock 9
+
+# ---- the source, as the suite's signed index vouches for it ----
+
+source=$(find "$cache" -maxdepth 1 -name 'xen_4.20.*.orig.tar.xz' | sort | tail -n 1)
+if [ -z "$source" ]; then
+	command -v apt-get >/dev/null || { say "not a Debian system; please put xen_4.20.*.orig.tar.xz into $cache"; exit 2; }
+	say "looking for the source of Xen 4.20"
+	apt_suite trixie "$cache"
+	line=$(apt_get -qq source --print-uris xen | grep -F .orig.tar.xz | head -n 1)
+	# 'uri' file size kind:hash
+	# shellcheck disable=SC2086
+	set -- $line
+	[ $# -eq 4 ] || { say "no source of Xen in trixie"; exit 1; }
+	case $2 in xen_4.20.*) ;; *) say "trixie has $2, not Xen 4.20"; exit 1 ;; esac
+	uri=${1#\'} uri=${uri%\'} kind=${4%%:*} hash=${4#*:}
+	case $kind in SHA256 | SHA512) ;; *) say "no strong hash of $2"; exit 1 ;; esac
+	say "fetching $2"
+	/usr/lib/apt/apt-helper -o APT::Sandbox::User=root download-file "$uri" "$cache/part.tar.xz" "$4" >&2
+	echo "$hash  $cache/part.tar.xz" | "$(echo "$kind" | tr A-Z a-z)sum" --check --quiet >&2
+	source=$cache/$2
+	mv "$cache/part.tar.xz" "$source"
+fi
+
+# ---- what it is built from ----
+
+patches=$(find xen/patches -maxdepth 1 -name '*.patch' | sort)
+[ "$variant" = plain ] || patches="$patches $(find xen/patches/lab -name '*.patch' | sort)"
+digest() { sha256sum "$@" | sha256sum | cut -c 1-16; }
+# shellcheck disable=SC2086
+base=$(digest "$source" $patches)
+glue=$(cd "$top" && find xen/sched policy/core policy/*.c -type f -name '*.[ch]' -o -path 'xen/sched/*' -type f | sort)
+# shellcheck disable=SC2086
+key=$( (echo "$base"; sha256sum xen/config scripts/xen.sh $glue) | sha256sum | cut -c 1-16)
+out=$cache/$variant-$key
+[ ! -e "$out/done" ] || { echo "$out"; exit 0; }
+
+missing=
+for tool in gcc make bison flex python3 xz patch; do command -v $tool >/dev/null || missing="$missing $tool"; done
+if [ -n "$missing" ]; then
+	say "installing$missing"
+	as_root apt-get update -qq
+	as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends gcc libc6-dev make bison flex python3 \
+		xz-utils patch binutils >/dev/null
+fi
+
+# ---- the tree: unpacked anew if the source or a patch is another one ----
+
+tree=$cache/tree-$variant
+if [ "$(cat "$tree/base" 2>/dev/null)" != "$base" ]; then
+	say "unpacking $(basename "$source")"
+	rm -rf "$tree"
+	mkdir -p "$tree"
+	tar -C "$tree" --strip-components 1 -xf "$source"
+	for p in $patches; do
+		say "applying $p"
+		patch -d "$tree" -p 1 -s < "$p"
+	done
+	echo "$base" > "$tree/base"
+fi
+# Only what differs, so that make builds only that.
+there=$tree/xen/common/sched/takt
+place() { mkdir -p "$(dirname "$2")"; cmp -s "$1" "$2" || cp "$1" "$2"; }
+for f in $glue; do
+	case $f in
+	xen/sched/*) place "$f" "$there/${f#xen/sched/}" ;;
+	*) place "$f" "$there/$f" ;;
+	esac
+done
+place xen/config "$tree/wanted"
+
+# ---- the hypervisor ----
+
+# Nothing of the time and place of the build is in it.
+build() {
+	make -C "$tree/xen" XEN_BUILD_DATE=- XEN_BUILD_TIME=- XEN_BUILD_HOST=- XEN_WHOAMI=takt XEN_DOMAIN=- XEN_TARGET_ARCH=x86_64 "$@" \
+		>> "$tree/log" 2>&1 || { tail -n 40 "$tree/log" >&2; say "the build failed: $tree/log"; exit 1; }
+}
+: > "$tree/log"
+if ! cmp -s "$tree/wanted" "$tree/configured"; then
+	cp "$tree/wanted" "$tree/xen/.config"
+	build olddefconfig
+	while read -r line; do
+		grep -qxF "$line" "$tree/xen/.config" || { say "Xen does not take '$line'"; exit 1; }
+	done < "$tree/wanted"
+	cp "$tree/wanted" "$tree/configured"
+fi
+say "building ($tree/log; the first time takes minutes)"
+build -j"$(nproc)" build
+rm -rf "$out"
+mkdir -p "$out/include"
+cp "$tree/xen/xen" "$tree/xen/xen-syms" "$out/"
+cp "$tree/xen/.config" "$out/config"
+cp -r "$tree/xen/include/public" "$out/include/xen"
+touch "$out/done"
+say "built $out"
+echo "$out"

@@ -1,0 +1,32 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# boot.sh LOG "XEN OPTIONS" "DOM0 OPTIONS": boots scripts/xen.sh's hypervisor with dom0 in QEMU, the serial console in LOG and what
+# dom0 emits in LOG.data. Time is counted in instructions: two runs with the same options and files give the same LOG.
+#
+# DOM0 OPTIONS name the case (lab.case=churn) and its parameters. CPUS (4) and SECONDS_MAX (600, real time) come from the environment.
+set -eu
+
+log=$1 xen_options=$2 dom0_options=$3
+here=$(cd "$(dirname "$0")" && pwd)
+cache=${TAKT_CACHE:-$here/../../target/cache}
+packages=$("$here/packages.sh" "$cache")
+xen=$("$here/../../scripts/xen.sh" lab)
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+"$here/initrd.sh" "$packages" "$xen" "$dir/initrd"
+kernel=$(find "$packages/kernel/boot" -name 'vmlinuz-*' | head -n 1)
+
+# Its own libraries, whatever this system has. A CPU with SMAP stops dom0 at once, and one with RDTSCP PVH guests.
+q=$packages/qemu
+loader=$(find "$q/lib64" "$q/usr/lib64" -name 'ld-linux-x86-64.so.2' 2>/dev/null | head -n 1)
+code=0
+export QEMU_MODULE_DIR="$q/usr/lib/x86_64-linux-gnu/qemu"
+timeout "${SECONDS_MAX:-600}" \
+	"$loader" --library-path "$q/lib/x86_64-linux-gnu:$q/usr/lib/x86_64-linux-gnu" "$q/usr/bin/qemu-system-x86_64" \
+	-L "$q/usr/share/qemu" -L "$q/usr/share/seabios" -machine q35 -cpu max,-smap,-rdtscp -smp "${CPUS:-4}" -m 4096 -nodefaults \
+	-display none -serial "file:$log" -chardev "file,id=data,path=$log.data" -device isa-debugcon,iobase=0xe9,chardev=data \
+	-no-reboot -seed 1 -rtc base=2024-01-01T00:00:00,clock=vm -icount shift=2,sleep=off -kernel "$xen/xen" \
+	-append "console=com1 com1=115200 loglvl=all guest_loglvl=all dom0_mem=1024M,max:1024M dom0_max_vcpus=1 $xen_options" \
+	-initrd "$kernel console=hvc0 quiet $dom0_options,$dir/initrd" < /dev/null || code=$?
+[ $code = 0 ] || { echo "xen lab: QEMU ended with $code; see $log" >&2; exit 1; }
+tr -d '\r' < "$log" | grep -q '] end$' || { echo "xen lab: dom0 did not come to its end; see $log" >&2; exit 1; }

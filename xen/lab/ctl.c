@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * takt-ctl: asks Takt in Xen by hypercalls, without a toolstack.
+ *
+ *   takt-ctl dom ID get|set KEY [VALUE]	parameter KEY (a number) of a domain
+ *   takt-ctl dom ID rt [PERIOD LEASE]		ns; without them: what is
+ *   takt-ctl pool ID get|set KEY [VALUE]	parameter of a cpupool
+ *   takt-ctl pool ID policy [NUMBER]
+ *   takt-ctl pool ID record RECORDS		0 ends
+ *   takt-ctl pool ID log FILE			operations recorded, binary
+ *   takt-ctl pool ID fuzz COUNT [SEED]		calls of all kinds with odd arguments, about domains 0 to 3 and any pool
+ *   takt-ctl pool ID state FILE [saved]		the pool's bytes: now, or when the recording began or ended
+ *
+ * Prints what it got, or the error; ends with 1 then.
+ */
+#define __XEN_TOOLS__ 1
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <stdint.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <xen/xen.h>
+#include <xen/domctl.h>
+#include <xen/sysctl.h>
+
+#define BUFFER (1u << 20)
+#define RECORD 104			/* bytes of an operation and its result */
+#define CHUNK 4096			/* records asked for at a time */
+
+struct privcmd_hypercall {
+	uint64_t op, arg[5];
+};
+#define IOCTL_PRIVCMD_HYPERCALL _IOC(_IOC_NONE, 'P', 0, sizeof(struct privcmd_hypercall))
+
+static int privcmd;
+static void *page;			/* memory that hypercalls may use */
+static uint8_t *buffer;
+static unsigned int scheduler = XEN_SCHEDULER_NULL;
+
+static void *hypercall_memory(size_t len)
+{
+	int fd = open("/dev/xen/hypercall", O_RDWR | O_CLOEXEC);
+	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	if (fd < 0 || p == MAP_FAILED) {
+		perror("takt-ctl: /dev/xen/hypercall");
+		exit(2);
+	}
+	close(fd);
+	memset(p, 0, len);
+	return p;
+}
+
+static int hypercall(unsigned int nr)
+{
+	struct privcmd_hypercall call = { .op = nr, .arg = { (uintptr_t)page } };
+
+	return ioctl(privcmd, IOCTL_PRIVCMD_HYPERCALL, &call) < 0 ? -errno : 0;
+}
+
+static int ask_dom(unsigned int dom, int put, struct xen_takt_op *r)
+{
+	struct xen_domctl *d = page;
+	int ret;
+
+	memset(d, 0, sizeof(*d));
+	d->cmd = XEN_DOMCTL_scheduler_op;
+	d->interface_version = XEN_DOMCTL_INTERFACE_VERSION;
+	d->domain = dom;
+	d->u.scheduler_op.sched_id = scheduler;
+	d->u.scheduler_op.cmd = put ? XEN_DOMCTL_SCHEDOP_putinfo : XEN_DOMCTL_SCHEDOP_getinfo;
+	d->u.scheduler_op.u.takt = *r;
+	ret = hypercall(__HYPERVISOR_domctl);
+	*r = d->u.scheduler_op.u.takt;
+	return ret;
+}
+
+static int ask_pool(unsigned int pool, int put, struct xen_takt_op *r)
+{
+	struct xen_sysctl *s = page;
+	int ret;
+
+	memset(s, 0, sizeof(*s));
+	s->cmd = XEN_SYSCTL_scheduler_op;
+	s->interface_version = XEN_SYSCTL_INTERFACE_VERSION;
+	s->u.scheduler_op.cpupool_id = pool;
+	s->u.scheduler_op.sched_id = scheduler;
+	s->u.scheduler_op.cmd = put ? XEN_SYSCTL_SCHEDOP_putinfo : XEN_SYSCTL_SCHEDOP_getinfo;
+	s->u.scheduler_op.u.takt = *r;
+	set_xen_guest_handle(s->u.scheduler_op.u.takt.buffer, buffer);
+	ret = hypercall(__HYPERVISOR_sysctl);
+	*r = s->u.scheduler_op.u.takt;
+	return ret;
+}
+
+static int save(const char *file, int flags, size_t len)
+{
+	int fd = open(file, O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0644);
+	int ret = fd < 0 || write(fd, buffer, len) != (ssize_t)len ? -errno : 0;
+
+	if (fd >= 0)
+		close(fd);
+	return ret;
+}
+
+/* All operations that are kept. */
+static int save_log(unsigned int pool, const char *file)
+{
+	uint64_t from = 0;
+	int ret;
+
+	unlink(file);
+	do {
+		struct xen_takt_op r = { .what = XEN_TAKT_LOG, .arg = { from, CHUNK } };
+
+		ret = ask_pool(pool, 0, &r);
+		if (ret || !r.arg[1])
+			break;
+		ret = save(file, O_APPEND, r.arg[1] * RECORD);
+		from += r.arg[1];
+	} while (!ret);
+	if (!ret)
+		printf("%llu operations\n", (unsigned long long)from);
+	return ret;
+}
+
+static uint64_t rng;
+
+static uint64_t random64(void)
+{
+	rng ^= rng << 13;
+	rng ^= rng >> 7;
+	rng ^= rng << 17;
+	return rng;
+}
+
+/* Values at which something ends, and some of no meaning. */
+static uint64_t odd(void)
+{
+	static const uint64_t ends[] = { 0, 1, 2, 3, 101, 102, 103, 255, 256, 1023, 1024, 4096, 65535, 65536, 0x7fffffff, 0xffffffff,
+					 0x100000000, 1000000000, 0x7fffffffffffffff, 0x8000000000000000, 0xffffffffffffffff };
+	uint64_t r = random64();
+
+	return r & 3 ? ends[(r >> 2) % (sizeof(ends) / sizeof(ends[0]))] : random64();
+}
+
+/* Nothing is expected of the answers but that there are some. */
+static int fuzz(unsigned int pool, uint64_t count, uint64_t seed)
+{
+	uint64_t accepted = 0;
+
+	rng = seed * 2 + 0x9e3779b97f4a7c15;
+	for (uint64_t i = 0; i < count; i++) {
+		struct xen_takt_op r = { .what = random64() % 9, .arg = { odd(), odd(), odd() } };
+		unsigned int put = random64() & 1;
+
+		if (random64() % 16 == 0)
+			r.what = random64();
+		if (random64() & 1)
+			accepted += !ask_dom(random64() % 4, put, &r);
+		else
+			accepted += !ask_pool(random64() % 8 ? pool : odd(), put, &r);
+	}
+	printf("%llu of %llu calls accepted\n", (unsigned long long)accepted, (unsigned long long)count);
+	return 0;
+}
+
+static uint64_t number(char **argv, int argc, int i)
+{
+	return i < argc ? strtoull(argv[i], NULL, 0) : 0;
+}
+
+static int show(int ret, const struct xen_takt_op *r, int i)
+{
+	if (!ret)
+		printf("%llu\n", (unsigned long long)r->arg[i]);
+	return ret;
+}
+
+static int dom_command(unsigned int dom, int argc, char **argv)
+{
+	struct xen_takt_op r = { .what = XEN_TAKT_PARAM, .arg = { number(argv, argc, 1), number(argv, argc, 2) } };
+	int ret;
+
+	if (!strcmp(argv[0], "get"))
+		return show(ask_dom(dom, 0, &r), &r, 1);
+	if (!strcmp(argv[0], "set"))
+		return ask_dom(dom, 1, &r);
+	if (strcmp(argv[0], "rt"))
+		return -EINVAL;
+	r.what = XEN_TAKT_RT;
+	ret = ask_dom(dom, argc > 1, &r);
+	if (!ret && argc == 1)
+		printf("rt %llu period %llu until %llu\n", (unsigned long long)r.arg[2], (unsigned long long)r.arg[0],
+		       (unsigned long long)r.arg[1]);
+	return ret;
+}
+
+static int pool_command(unsigned int pool, int argc, char **argv)
+{
+	struct xen_takt_op r = { .what = XEN_TAKT_PARAM, .arg = { number(argv, argc, 1), number(argv, argc, 2) } };
+	int ret;
+
+	if (!strcmp(argv[0], "get"))
+		return show(ask_pool(pool, 0, &r), &r, 1);
+	if (!strcmp(argv[0], "set"))
+		return ask_pool(pool, 1, &r);
+	if (!strcmp(argv[0], "policy")) {
+		r.what = XEN_TAKT_POLICY;
+		return argc > 1 ? ask_pool(pool, 1, &r) : show(ask_pool(pool, 0, &r), &r, 0);
+	}
+	if (!strcmp(argv[0], "record")) {
+		r.what = XEN_TAKT_RECORD;
+		return ask_pool(pool, 1, &r);
+	}
+	if (!strcmp(argv[0], "log") && argc > 1)
+		return save_log(pool, argv[1]);
+	if (!strcmp(argv[0], "fuzz") && argc > 1)
+		return fuzz(pool, number(argv, argc, 1), number(argv, argc, 2));
+	if (strcmp(argv[0], "state") || argc < 2)
+		return -EINVAL;
+	r.what = XEN_TAKT_POOL;
+	r.arg[0] = argc > 2;
+	r.arg[1] = BUFFER;
+	ret = ask_pool(pool, 0, &r);
+	return ret ? ret : save(argv[1], O_TRUNC, r.arg[1]);
+}
+
+int main(int argc, char **argv)
+{
+	int ret = -EINVAL;
+
+	if (argc > 1 && !strcmp(argv[1], "-n")) {	/* by Takt's own number */
+		scheduler = XEN_SCHEDULER_TAKT;
+		argc--, argv++;
+	}
+	if (argc < 4) {
+		fprintf(stderr, "usage: takt-ctl [-n] dom|pool ID COMMAND [ARGUMENT...]\n");
+		return 2;
+	}
+	privcmd = open("/dev/xen/privcmd", O_RDWR | O_CLOEXEC);
+	if (privcmd < 0) {
+		perror("takt-ctl: /dev/xen/privcmd");
+		return 2;
+	}
+	page = hypercall_memory(4096);
+	buffer = hypercall_memory(BUFFER);
+	if (!strcmp(argv[1], "dom"))
+		ret = dom_command(strtoul(argv[2], NULL, 0), argc - 3, argv + 3);
+	else if (!strcmp(argv[1], "pool"))
+		ret = pool_command(strtoul(argv[2], NULL, 0), argc - 3, argv + 3);
+	if (ret)
+		fprintf(stderr, "takt-ctl: %s\n", strerror(-ret));
+	return ret ? 1 : 0;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The policy core as Xen compiles it. A translation unit of its own: the core's short names (cpu_online(), kick(), ...)
+ * are Xen's too.
+ */
+#include <xen/string.h>
+#include "policy/core/takt.h"
+#include "policy/core/init.h"
+#include "core.h"
+
+int takt_pool_reset(struct takt_pool *p, u32 policy)
+{
+	return pool_init(p, policy);
+}
+
+int takt_pool_op(struct takt_pool *p, const struct takt_op *op)
+{
+	return takt_apply(p, op);
+}
+
+void takt_pool_result(struct takt_pool *p, const struct takt_op *op, int ret, struct takt_res *res)
+{
+	takt_result(p, op, ret, res);
+}
+
+#define NAME(i, n, text) [i] = #n,
+static const char *const names[] = { TAKT_POLICIES(NAME) };
+
+const char *takt_policy_name(u32 policy)
+{
+	return policy < sizeof(names) / sizeof(names[0]) ? names[policy] : NULL;
+}
+
+/* Value of parameter @key of the pool. */
+int takt_pool_param(struct takt_pool *p, u32 key, u64 *value)
+{
+#define VALUE(k, field, unit, min, max, def, doc)	\
+	if (key == (k)) {				\
+		*value = p->par.field;			\
+		return 0;				\
+	}
+	TAKT_POOL_PARAMS(VALUE)
+	return -TAKT_EINVAL;
+}

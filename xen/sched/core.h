@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What the hypervisor sees of the policy core: its data, and these functions. */
+#ifndef TAKT_XEN_CORE_H
+#define TAKT_XEN_CORE_H
+
+#include "policy/core/params.h"
+
+int takt_pool_reset(struct takt_pool *p, u32 policy);
+int takt_pool_op(struct takt_pool *p, const struct takt_op *op);
+void takt_pool_result(struct takt_pool *p, const struct takt_op *op, int ret, struct takt_res *res);
+int takt_pool_param(struct takt_pool *p, u32 key, u64 *value);
+const char *takt_policy_name(u32 policy);
+
+#endif

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * A cpupool under Takt: the policy core's pool, and what Xen has of PCPUs, units and domains beside it.
+ *
+ * Design: the pool's lock is Xen's scheduler lock of all its PCPUs, so that most hooks come with it held; all of struct
+ * takt_host is guarded by it. What operations ask for adds up until takt_act() at the end of the critical section:
+ * to raise a softirq and to set a timer are allowed under the lock.
+ */
+#ifndef TAKT_XEN_HOST_H
+#define TAKT_XEN_HOST_H
+
+#include <xen/sched.h>
+#include <xen/timer.h>
+#include "../private.h"
+#include "core.h"
+
+struct takt_host;
+
+/* Of a unit that is no idle one. */
+struct takt_unit {
+	struct rcu_head rcu;		/* takt_evtchn_pending() may still look at it */
+	struct sched_unit *unit;
+	uint16_t v;			/* its VCPU in the pool */
+	uint16_t vm;
+	uint8_t source;			/* of the last event: why it wakes */
+	bool stops;			/* taken off because it is not runnable */
+	bool outside;			/* runs on a PCPU without the policy knowing, since an epoch */
+};
+
+struct takt_dom {
+	uint16_t vm;
+};
+
+struct takt_pcpu {
+	struct timer timer;
+	struct takt_host *host;
+};
+
+struct takt_record {
+	struct takt_op op;
+	struct takt_res res;
+};
+
+/* A recording: the last @len operations, and the pool's bytes when it began, when it ended. */
+struct takt_log {
+	uint64_t head;			/* operations so far */
+	uint32_t len;			/* a power of two */
+	struct takt_record *rec;
+	struct takt_pool *saved;
+};
+
+struct takt_host {
+	spinlock_t lock;
+	bool recording;
+	bool pool_armed;
+	uint64_t kick, armed;		/* asked for, not acted upon yet */
+	struct timer timer;
+	struct takt_pcpu pcpu[TAKT_NCPU];
+	struct takt_unit *unit[TAKT_NVCPU];
+	struct domain *dom[TAKT_NVM];
+	struct takt_log log;
+	struct takt_pool pool;
+};
+
+static inline struct takt_unit *takt_unit(const struct sched_unit *unit)
+{
+	return unit->priv;
+}
+
+static inline struct takt_vcpu *takt_vcpu(struct takt_host *h, const struct takt_unit *tu)
+{
+	return &h->pool.vcpu[tu->v];
+}
+
+/* Performs operation @code with the fields that follow. Lock held. */
+#define TAKT_DO(h, now, code, ...)	\
+	takt_do(h, now, &(struct takt_op){ .op = TAKT_OP_##code, __VA_ARGS__ })
+
+int takt_do(struct takt_host *h, s_time_t now, struct takt_op *op);
+void takt_act(struct takt_host *h);
+int takt_record_begin(struct takt_host *h, uint64_t len);
+void takt_record_end(struct takt_host *h);
+int takt_set_policy(struct takt_host *h, uint32_t policy);
+
+int takt_cpu_join(struct takt_host *h, unsigned int cpu);
+void takt_cpu_leave(struct takt_host *h, unsigned int cpu);
+
+int takt_adjust_dom(struct takt_host *h, const struct domain *d, struct xen_domctl_scheduler_op *op);
+int takt_adjust_pool(struct takt_host *h, struct xen_sysctl_scheduler_op *op);
+void takt_dump(struct takt_host *h);
+void takt_dump_cpu(struct takt_host *h, unsigned int cpu);
+
+#endif
