@@ -7,9 +7,9 @@ use anyhow::{Context, Result, ensure};
 use std::net::Shutdown;
 use std::path::Path;
 use std::time::Duration;
-use takt_control::duration;
-use takt_linux::Setting;
-use takt_linux::socket::{Client, Request};
+use takt_control::{Setting, duration};
+
+use takt_control::socket::{Client, Request};
 use takt_linux::status::Status;
 
 /// Between two looks of `takt status --watch`.

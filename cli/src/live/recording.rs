@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use takt_linux::socket::Asked;
+use takt_control::socket::Asked;
 use takt_linux::{LONGEST, Live};
 
 /// How long a recording may last, ns.

@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
-use takt_control::{HostConfig, PolicySpec};
-use takt_linux::socket::{Asked, Request, Socket};
-use takt_linux::{Ended, LOOK, Live, News, Setting};
+use takt_control::socket::{Asked, Request, Socket};
+use takt_control::{HostConfig, PolicySpec, Setting};
+use takt_linux::{Ended, LOOK, Live, News};
 
 /// How often records are fetched: the kernel's ring of them holds more than a host makes in this time.
 const FETCH: Duration = Duration::from_millis(50);
