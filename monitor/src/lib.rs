@@ -7,6 +7,8 @@
 #[cfg(feature = "bpf")]
 pub mod bpf;
 pub mod capture;
+#[cfg(feature = "device")]
+pub mod device;
 mod ffi;
 mod inspect;
 mod monitor;
