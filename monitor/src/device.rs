@@ -65,7 +65,7 @@ pub struct Times {
     /// What the pool answered last: 0 or a negative error number (`-EBUSY`: the VM must not be real-time).
     pub ret: i32,
     #[serde(skip)]
-    pad: u32,
+    pub pad: u32,
 }
 
 /// `enum takt_link` of the monitor.
