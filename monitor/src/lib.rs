@@ -12,6 +12,8 @@ pub mod device;
 mod ffi;
 mod inspect;
 mod monitor;
+#[cfg(feature = "device")]
+pub mod object;
 mod statistic;
 
 pub use ffi::{Link, Parsed, PeriodSource};
