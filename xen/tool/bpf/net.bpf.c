@@ -29,10 +29,11 @@ struct {
 	__type(value, struct net_vm);
 } net_vms SEC(".maps");
 
+/* By index: it is attached in Dom0's own network namespace only. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4 * NVM);
-	__type(key, struct device_key);
+	__type(key, u32);
 	__type(value, struct device);
 } net_devices SEC(".maps");
 
@@ -79,9 +80,8 @@ static __always_inline void say(struct report *r, struct net_vm *s, const struct
 SEC("tcx/ingress")
 int net_sends(struct __sk_buff *skb)
 {
-	struct device_key key = { .netns = bpf_get_netns_cookie(skb), .ifindex = skb->ifindex };
-	struct device *d = bpf_map_lookup_elem(&net_devices, &key);
-	u32 area = AREA_PACKET, was, events;
+	u32 area = AREA_PACKET, index = skb->ifindex, was, events;
+	struct device *d = bpf_map_lookup_elem(&net_devices, &index);
 	u64 now = bpf_ktime_get_ns();
 	struct report r = {};
 	struct takt_work *w;

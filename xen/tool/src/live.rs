@@ -203,8 +203,8 @@ impl Vm {
             return None;
         }
         let name = self.domain.name.clone();
-        let dom0 = (self.domain.id == 0).then_some("serves real-time domains");
-        let rule = why.or(self.rule).or(dom0).unwrap_or("reported by another").to_owned();
+        let dom0 = (self.domain.id == 0).then_some("dom0");
+        let rule = why.or(self.rule).or(dom0).unwrap_or("reported").to_owned();
         Some(if rt { News::RealTime { name, rule } } else { News::NotRealTime { name } })
     }
 }

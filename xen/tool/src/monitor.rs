@@ -6,17 +6,15 @@ use crate::host::Domain;
 use crate::live::Eyes;
 use crate::status::DeviceStatus;
 use crate::xenstore::Store;
-use anyhow::{Context, Result, bail, ensure};
-use libbpf_rs::{
-    Map, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, ProgramInput, ProgramMut, RingBufferBuilder,
-};
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use libbpf_rs::{Map, MapCore, MapFlags, MapHandle, Object, ProgramInput, ProgramMut, RingBufferBuilder};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CString;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 use takt_monitor::device::{self, Attached, Handle, Programs, Times, Way};
-use takt_monitor::{Config, Monitor as State};
+use takt_monitor::{Config, Monitor as State, object};
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/net.bpf.o"));
 /// `NVM` of the program.
@@ -66,8 +64,10 @@ impl Monitor {
     /// # Errors
     /// The kernel refuses them.
     pub fn start(store: Arc<dyn Store>) -> Result<Self> {
-        let object = ObjectBuilder::default().open_memory(OBJECT).context("BPF object")?;
-        let object = object.load().context("the kernel refuses the monitor (Linux 6.6 or later is needed)")?;
+        let object = object::open(OBJECT)?.load().map_err(|e| {
+            let why = object::last_lines(&object::complaints());
+            anyhow!(e).context(format!("the kernel refuses the monitor (Linux 6.6 or later is needed): {why}"))
+        })?;
         let monitor = Self { object, store, domains: BTreeMap::new(), generation: 0 };
         let failed = monitor.run("net_start", &mut [])?;
         ensure!(failed == 0, "the monitor's timer: {}", std::io::Error::from_raw_os_error(-failed));
@@ -145,7 +145,7 @@ impl Monitor {
         let gone: BTreeMap<(String, Kind), Attached> = gone;
         for attached in gone.values() {
             // It may be gone by itself.
-            let _ = self.map("net_devices").and_then(|m| Ok(m.delete(&attached.key.bytes())?));
+            let _ = self.map("net_devices").and_then(|m| Ok(m.delete(&attached.key.ifindex.to_ne_bytes())?));
         }
     }
 
@@ -163,7 +163,7 @@ impl Monitor {
         let programs = Programs { sends: sends.as_fd(), receives: None };
         let attached = device::attach(None, &Handle::Name(place.0.clone()), Way::In, programs)?;
         let value = [slot, generation, attached.link_layer, 0].map(u32::to_ne_bytes).concat();
-        self.map("net_devices")?.update(&attached.key.bytes(), &value, MapFlags::ANY)?;
+        self.map("net_devices")?.update(&attached.key.ifindex.to_ne_bytes(), &value, MapFlags::ANY)?;
         if let Some(w) = self.domains.get_mut(&id) {
             w.attached.insert(place, attached);
         }

@@ -42,7 +42,8 @@ pub struct VmStatus {
     pub vm: u32,
     pub rt: bool,
     pub rt_mode: RtMode,
-    /// Why it is real-time: a rule of the monitor, `by hand`, or `reported` where nobody here knows by which.
+    /// Why it is real-time: a rule of the monitor, `by hand`, `dom0` of what serves real-time domains, or `reported` where
+    /// nobody here knows by which.
     pub rule: Option<String>,
     pub period_us: Option<f64>,
     /// Until its type lapses, if it does.
@@ -126,7 +127,7 @@ fn vm(host: &Xen, snapshot: &Pool, domain: &Domain, known: Option<Known>) -> Res
     let (rule, seen) = known.and_then(|k| k(domain.id)).unwrap_or_default();
     let (rt, flags) = (stat.rt != 0, domain.info.flags);
     let by_hand = (rt_mode == RtMode::On).then(|| "by hand".to_owned());
-    let rule = by_hand.or(rule).unwrap_or_else(|| "reported".into());
+    let rule = by_hand.or(rule).unwrap_or_else(|| if domain.id == 0 { "dom0" } else { "reported" }.into());
     let lease = stat.lease_end.checked_sub(snapshot.now()).filter(|_| rt && stat.lease_end != NEVER);
     Ok(Some(VmStatus {
         name: domain.name.clone(),
@@ -217,6 +218,7 @@ mod tests {
         let vm = &s.vms[1];
         assert_eq!((vm.rt, vm.rule.as_deref(), vm.period_us), (true, Some("reported"), Some(20_000.0)));
         assert!(vm.lease_us.is_some_and(|l| l <= 50.0));
+        assert_eq!((s.vms[0].rt, s.vms[0].rule.as_deref()), (true, Some("dom0")));
         assert_eq!((vm.vcpus.len(), vm.vcpus[1].id, vm.vcpus[1].vcpu, vm.vcpus[1].pcpu), (2, 1, 3, 1));
         assert_eq!((vm.vcpus[0].state.as_str(), s.vms[2].rt, s.vms[2].rule.clone()), ("blocked", false, None));
     }

@@ -7,7 +7,11 @@ use takt_xen::status::{HostStatus, Status, VcpuStatus, VmStatus};
 
 /// All of it.
 pub fn text(status: &Status) -> String {
-    let mut parts = vec![host(&status.host, status.vms.len()), vms(&status.vms)];
+    let mut parts = vec![host(&status.host, status.vms.len())];
+    if status.vms.is_empty() {
+        return parts.concat();
+    }
+    parts.push(vms(&status.vms));
     if status.host.monitor {
         parts.push(devices(&status.vms));
     }

@@ -77,7 +77,7 @@ fn types_and_periods_reach_the_hypervisor() {
     assert!(stat().lease_end > 1_060_000_000);
     assert_eq!(live.report(&report(true, 1, 120, 7_000_000)), [], "older than what is known");
     assert_eq!(stat().period, 20_000_000);
-    assert_eq!(live.look().unwrap(), [real_time("Domain-0", "serves real-time domains")]);
+    assert_eq!(live.look().unwrap(), [real_time("Domain-0", "dom0")]);
     assert_eq!(live.seen()[&3].0.as_deref(), Some("rtp"));
     live.report(&report(false, 2, 140, 0));
     assert_eq!(live.report(&report(true, 1, 150, 7_000_000)), [], "before the demotion");
