@@ -139,6 +139,9 @@ impl State {
                 if a < self.lost {
                     return fail(libc::ENODATA);
                 }
+                if a > self.log.len() as u64 {
+                    return fail(libc::ERANGE);
+                }
                 let some: Vec<Record> = self.log.iter().skip(a as usize).take(b.min(3) as usize).copied().collect();
                 for (to, r) in buffer.chunks_exact_mut(size_of::<Record>()).zip(&some) {
                     // SAFETY: of that size; a record has no padding.

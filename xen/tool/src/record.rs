@@ -6,7 +6,7 @@
 use crate::host::{TaktPool, Xen};
 use crate::refusal::refused;
 use crate::wire::{self, Act};
-use anyhow::{Result, anyhow, ensure};
+use anyhow::{Result, anyhow};
 use takt_conformance::{Beginning, LogFile};
 use takt_policy::{Pool, Record};
 
@@ -23,6 +23,8 @@ pub struct Recorder<'a> {
     pool: TaktPool,
     begin: Beginning,
     records: Vec<Record>,
+    /// It has not ended yet.
+    ours: bool,
 }
 
 impl<'a> Recorder<'a> {
@@ -42,7 +44,7 @@ impl<'a> Recorder<'a> {
         let saved: Pool = saved?;
         let begin =
             Beginning { policy: saved.policy().to_owned(), configuration: saved.describe(), epoch: saved.now() };
-        Ok(Self { host, pool, begin, records: Vec::new() })
+        Ok(Self { host, pool, begin, records: Vec::new(), ours: true })
     }
 
     /// Fetches what there is; to be called a few times per second.
@@ -56,7 +58,7 @@ impl<'a> Recorder<'a> {
             let answer = self.host.ask_pool(&self.pool, Act::Get, wire::LOG, arg, &mut bytes);
             let [_, n, _] = answer.map_err(|e| match e.raw_os_error() {
                 Some(libc::ENODATA) => anyhow!("the recording is lost: more than {RING} operations between two looks"),
-                Some(libc::ERANGE) => anyhow!("the recording is lost: somebody else has begun one"),
+                Some(libc::ERANGE) => self.taken(),
                 _ => refused(&e, &format!("cpupool {}: its recording", self.pool.id)),
             })?;
             let n = (n as usize).min(SOME);
@@ -78,21 +80,29 @@ impl<'a> Recorder<'a> {
     /// # Errors
     /// Records have been overwritten, or somebody else has begun a recording.
     pub fn finish(mut self, most: Option<u64>) -> Result<LogFile> {
+        if self.host.snapshot(&self.pool, true)?.now() != self.begin.epoch {
+            return Err(self.taken());
+        }
         command(self.host, &self.pool, 0)?;
+        self.ours = false;
         self.fetch()?;
         let last = self.host.snapshot(&self.pool, true)?;
-        ensure!(
-            last.operations() > 0 && last.now() >= self.begin.epoch,
-            "the recording is lost: somebody else has begun one"
-        );
         self.begin.assemble(std::mem::take(&mut self.records), &last, most)
+    }
+
+    /// The present recording is another's, and not to be ended here.
+    fn taken(&mut self) -> anyhow::Error {
+        self.ours = false;
+        anyhow!("the recording is lost: somebody else has begun one")
     }
 }
 
 impl Drop for Recorder<'_> {
     fn drop(&mut self) {
-        // Whoever drops it has another error to tell, or has ended it.
-        let _ = command(self.host, &self.pool, 0);
+        if self.ours {
+            // Whoever drops it has another error to tell.
+            let _ = command(self.host, &self.pool, 0);
+        }
     }
 }
 
@@ -163,7 +173,25 @@ mod tests {
         work(&fake, 8);
         fake.state().lost = 4;
         assert!(recorder.fetch().unwrap_err().to_string().contains("more than 131072 operations"));
-        drop(recorder);
-        assert!(fake.state().act(|p, now| p.timer_pool(now)).is_ok());
+    }
+
+    #[test]
+    fn a_second_recording_ends_the_first_and_is_whole() {
+        let fake = Fake::new();
+        let host = fake.host(&[]);
+        let pool = host.pool(None).unwrap();
+        let first = Recorder::start(&host, pool).unwrap();
+        let mut early = Recorder::start(&host, pool).unwrap();
+        work(&fake, 8);
+        early.fetch().unwrap();
+        let second = Recorder::start(&host, pool).unwrap();
+        assert!(early.fetch().unwrap_err().to_string().contains("somebody else has begun one"));
+        drop(early);
+        work(&fake, 8);
+        assert!(first.finish(None).unwrap_err().to_string().contains("somebody else has begun one"));
+        work(&fake, 8);
+        let log = second.finish(None).unwrap();
+        assert!(log.pool_hash != 0);
+        replay(&log).unwrap();
     }
 }
