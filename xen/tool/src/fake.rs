@@ -24,6 +24,8 @@ pub struct State {
     log: Vec<Record>,
     /// Records that are overwritten.
     pub lost: u64,
+    /// Whoever fetches records makes one more.
+    pub restless: bool,
     /// Every call fails so.
     pub fails: Option<i32>,
     pub schedulers: Vec<u32>,
@@ -45,8 +47,17 @@ impl Fake {
             pool.vcpu_add(1, 2 * vm + 1, vm, 1, kind).unwrap();
         }
         let (saved, schedulers) = (None, vec![wire::SCHEDULER_TAKT, 6]);
-        let state =
-            State { pool, now: 1000, saved, recording: false, log: Vec::new(), lost: 0, fails: None, schedulers };
+        let state = State {
+            pool,
+            now: 1000,
+            saved,
+            recording: false,
+            log: Vec::new(),
+            lost: 0,
+            restless: false,
+            fails: None,
+            schedulers,
+        };
         Arc::new(Self(Mutex::new(state)))
     }
 
@@ -136,6 +147,9 @@ impl State {
                 (self.recording, self.log, self.lost) = (true, Vec::new(), 0);
             }
             (Act::Get, wire::LOG) => {
+                if self.restless {
+                    self.act(Pool::timer_pool)?;
+                }
                 if a < self.lost {
                     return fail(libc::ENODATA);
                 }

@@ -12,8 +12,8 @@ use takt_policy::{Pool, Record};
 
 /// Records that the hypervisor keeps: 14 MB of its memory while it records, and until the cpupool goes.
 const RING: u64 = 1 << 17;
-/// Most records that it hands out at a time.
-const SOME: usize = 4096;
+/// Most records that are asked for at a time.
+const SOME: usize = 1024;
 /// Most operations of a recording: about a gigabyte.
 pub const LONGEST: u64 = 10_000_000;
 
@@ -53,17 +53,19 @@ impl<'a> Recorder<'a> {
     /// Records have been overwritten, or somebody else has begun a recording.
     pub fn fetch(&mut self) -> Result<()> {
         let mut bytes = vec![0; SOME * size_of::<Record>()];
+        // Fetching makes operations, too: what comes meanwhile is for the next time.
+        let mut until = None;
         loop {
             let arg = [self.records.len() as u64, SOME as u64, 0];
             let answer = self.host.ask_pool(&self.pool, Act::Get, wire::LOG, arg, &mut bytes);
-            let [_, n, _] = answer.map_err(|e| match e.raw_os_error() {
+            let [_, n, head] = answer.map_err(|e| match e.raw_os_error() {
                 Some(libc::ENODATA) => anyhow!("the recording is lost: more than {RING} operations between two looks"),
                 Some(libc::ERANGE) => self.taken(),
                 _ => refused(&e, &format!("cpupool {}: its recording", self.pool.id)),
             })?;
             let n = (n as usize).min(SOME);
             self.records.extend(wire::read_all::<Record>(&bytes[..n * size_of::<Record>()]));
-            if n == 0 {
+            if n == 0 || self.operations() >= *until.get_or_insert(head) {
                 return Ok(());
             }
         }
@@ -147,6 +149,8 @@ mod tests {
         work(&fake, 4);
         recorder.fetch().unwrap();
         let before = recorder.operations();
+        fake.state().restless = true;
+        recorder.fetch().unwrap();
         work(&fake, 4);
         let log = recorder.finish(None).unwrap();
         assert!(before > 4 && log.pool_hash != 0 && log.policy == "doris");
