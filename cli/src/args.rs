@@ -30,7 +30,7 @@ pub enum Command {
     Inspect(Inspect),
     /// Run scenarios on a real kernel, in an emulated machine, under one or more policies and compare
     Lab(Lab),
-    /// Schedule this host's virtual machines (Linux, root) until Ctrl-C; then the kernel's own scheduler is back
+    /// Schedule this host's virtual machines until Ctrl-C (Linux, root; in Xen's Dom0: only find out which are real-time)
     Run(Run),
     /// Show the VMs of a running Takt: real-time or not and why, period, waits, devices
     Status(Status),
@@ -163,9 +163,9 @@ pub struct Out {
 
 #[derive(Group, Debug)]
 pub struct Run {
-    /// Policy, e.g. doris or 'credit(slice=5ms)'; see `takt policies`
-    #[arg(long, short, default_value = "doris", value_name = "P")]
-    pub policy: String,
+    /// Policy, e.g. doris or 'credit(slice=5ms)'; see `takt policies` [default: doris; on Xen what the hypervisor has]
+    #[arg(long, short, value_name = "P")]
+    pub policy: Option<String>,
     /// What to set of VMs by name when they appear (TOML, `[vm.NAME]` with rt, ports, weight, cap)
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -175,9 +175,9 @@ pub struct Run {
     /// Inspect the packets of VMs in this cgroup (version 2) only; repeat for more [default: of all VMs]
     #[arg(long = "cgroup", value_name = "PATH")]
     pub cgroups: Vec<String>,
-    /// Longest wait of a thread before the kernel takes the scheduler out, ms
-    #[arg(long, default_value_t = 30_000, value_name = "MS", value_parser = clap::value_parser!(u32).range(1_000..=30_000))]
-    pub timeout_ms: u32,
+    /// Longest wait of a thread before the kernel takes the scheduler out, ms [default: 30000]
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(1_000..=30_000))]
+    pub timeout_ms: Option<u32>,
     /// Print how much of its limit the kernel's verifier needed for each program
     #[arg(long)]
     pub verifier: bool,
@@ -194,6 +194,8 @@ pub struct Status {
     #[arg(long)]
     pub watch: bool,
     #[command(flatten)]
+    pub cpupool: Cpupool,
+    #[command(flatten)]
     pub socket: Socket,
 }
 
@@ -205,6 +207,8 @@ pub struct SetLive {
     /// VM and what to set: rt=auto|on|off, period=TIME (with rt=on), weight=N, cap=PERCENT, ports=554,5000-5010, dev=IFNAME
     #[arg(required = true, value_names = ["VM", "KEY=VALUE"], num_args = 1..)]
     pub words: Vec<String>,
+    #[command(flatten)]
+    pub cpupool: Cpupool,
     #[command(flatten)]
     pub socket: Socket,
 }
@@ -221,6 +225,8 @@ pub struct Record {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub operations: Option<u64>,
     #[command(flatten)]
+    pub cpupool: Cpupool,
+    #[command(flatten)]
     pub socket: Socket,
 }
 
@@ -232,6 +238,13 @@ pub struct Replay {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Group, Debug)]
+pub struct Cpupool {
+    /// Xen: which cpupool [default: the first one under Takt]
+    #[arg(long, value_name = "ID")]
+    pub cpupool: Option<u32>,
 }
 
 #[derive(Group, Debug)]

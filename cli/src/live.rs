@@ -1,55 +1,95 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `takt run`, `status`, `set` and `record`: the live host. They need the feature `linux`.
+//! `takt run`, `status`, `set` and `record`: the live hosts, Linux (feature `linux`) and Xen's Dom0 (feature `xen`).
 
 #[cfg(feature = "linux")]
 mod ask;
+#[cfg(any(feature = "linux", feature = "xen"))]
+mod done;
 #[cfg(feature = "linux")]
 mod recording;
 #[cfg(feature = "linux")]
 mod serve;
 #[cfg(feature = "linux")]
 mod show;
+#[cfg(feature = "xen")]
+mod xen;
 
-#[cfg(feature = "linux")]
-pub use ask::{record, set, status};
-#[cfg(feature = "linux")]
-pub use serve::run;
+use crate::args;
+use anyhow::Result;
+
+/// Defines a command: Xen's if this is its Dom0, else Linux's.
+macro_rules! command {
+    ($name:ident, $args:ty, $linux:ident) => {
+        /// Runs the command on the host that this is.
+        ///
+        /// # Errors
+        /// Bad input, or what the machine lacks; this takt is built without its kind of host.
+        pub fn $name(args: &$args) -> Result<bool> {
+            #[cfg(feature = "xen")]
+            if xen::here() {
+                return xen::$name(args);
+            }
+            #[cfg(feature = "linux")]
+            return $linux::$name(args);
+            #[cfg(not(feature = "linux"))]
+            without::refuse(stringify!($name), args)
+        }
+    };
+}
+
+command!(run, args::Run, serve);
+command!(status, args::Status, ask);
+command!(set, args::SetLive, ask);
+command!(record, args::Record, ask);
 
 #[cfg(not(feature = "linux"))]
 mod without {
-    use crate::args;
     use anyhow::{Result, bail};
 
-    fn refuse(command: &str) -> Result<bool> {
+    /// Says why there is no such command here.
+    pub fn refuse<T>(command: &str, _: &T) -> Result<bool> {
+        #[cfg(feature = "xen")]
+        takt_xen::open()?;
         bail!(
             "{command}: this takt is built without the Linux host; build it with `make takt-linux` \
              (cargo build --release -p takt --features linux)"
         )
     }
+}
 
-    /// # Errors
-    /// Always: see [`refuse`].
-    pub fn run(_: &args::Run) -> Result<bool> {
-        refuse("run")
+#[cfg(any(feature = "linux", feature = "xen"))]
+mod shared {
+    use crate::output;
+    use anyhow::{Context, Result};
+    use std::path::Path;
+    use std::time::Duration;
+    use takt_control::HostConfig;
+
+    /// Between two looks of `takt status --watch`.
+    pub const AGAIN: Duration = Duration::from_secs(1);
+    /// Clears a terminal and begins at its top.
+    pub const CLEAR: &str = "\x1b[H\x1b[2J";
+
+    pub fn read_config(path: &Path) -> Result<HostConfig> {
+        let name = || path.display().to_string();
+        let text = std::fs::read_to_string(path).with_context(name)?;
+        toml::from_str(&text).with_context(name)
     }
 
-    /// # Errors
-    /// Always: see [`refuse`].
-    pub fn status(_: &args::Status) -> Result<bool> {
-        refuse("status")
+    pub fn say(line: &str) -> Result<()> {
+        output::print(&format!("takt: {line}\n"))
     }
 
-    /// # Errors
-    /// Always: see [`refuse`].
-    pub fn set(_: &args::SetLive) -> Result<bool> {
-        refuse("set")
-    }
-
-    /// # Errors
-    /// Always: see [`refuse`].
-    pub fn record(_: &args::Record) -> Result<bool> {
-        refuse("record")
+    pub fn warn(line: &str) -> Result<()> {
+        output::complain(line);
+        Ok(())
     }
 }
-#[cfg(not(feature = "linux"))]
-pub use without::{record, run, set, status};
+#[cfg(any(feature = "linux", feature = "xen"))]
+use shared::{AGAIN, CLEAR, read_config, say, warn};
+
+#[cfg(feature = "linux")]
+fn no_cpupool(args: &args::Cpupool) -> Result<()> {
+    anyhow::ensure!(args.cpupool.is_none(), "--cpupool is for Xen: this machine is not its Dom0");
+    Ok(())
+}

@@ -7,8 +7,11 @@
 pub mod config;
 pub mod duration;
 pub mod host;
+mod setting;
+pub mod socket;
 pub mod spec;
 
 pub use config::{HostConfig, Ports, RtMode, VmConfig};
 pub use host::{Applied, Change, Host, VmState, apply};
+pub use setting::Setting;
 pub use spec::PolicySpec;

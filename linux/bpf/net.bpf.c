@@ -11,40 +11,7 @@
  * user space has looked.
  */
 #include "report.h"
-#include "load.h"
-
-#define PASS (-1)			/* TCX_NEXT */
-
-/* A monitor's acts as they happened, ns of the monotonic clock; 0: not yet. */
-struct net_times {
-	u64 first;			/* first packet after a demotion, or after a silence as long as that takes */
-	u64 verdict;			/* when the VM became real-time */
-	u64 last_rt;			/* last real-time packet */
-	u64 demoted;
-	u64 last;			/* last packet of any kind */
-	u64 told;			/* calls of h_set_rt() */
-	u32 packets;			/* since first, up to the verdict */
-	u32 after;			/* packets of the real-time stream up to the verdict */
-	s32 ret;			/* of the last h_set_rt() */
-	u32 pad;
-};
-
-struct net_vm {
-	struct bpf_spin_lock lock;
-	u32 gen;			/* of the slot that this is about; 0: none yet */
-	struct takt_mon mon;
-	struct net_times times;
-};
-
-struct device_key {
-	u64 netns;			/* cookie */
-	u32 ifindex;
-	u32 pad;
-};
-
-struct device {
-	u32 vm, gen, link, pad;
-};
+#include "device.h"
 
 SHARED_MAP(ARRAY, net_vms, TAKT_NVM, u32, struct net_vm, 0);
 SHARED_MAP(HASH, net_devices, 4 * TAKT_NVM, struct device_key, struct device, 0);
@@ -78,28 +45,6 @@ static __always_inline void tell(struct host *h, struct net_vm *s, u32 vm, const
 	}
 	leave_kicks(h, out.kick, 0);
 	arm_timers(h, &out);
-}
-
-/* Under the monitor's lock, after takt_mon_packet(). */
-static __always_inline void note_packet(struct net_vm *s, const struct takt_work *w, u32 was, u64 now)
-{
-	struct net_times *t = &s->times;
-
-	if (w->events & TAKT_EV_DEMOTE)
-		t->demoted = now;
-	if ((w->events & TAKT_EV_DEMOTE) || (!was && now - t->last > s->mon.cfg.timeout)) {
-		t->first = now;
-		t->packets = 0;
-	}
-	t->last = now;
-	if (!was || (w->events & TAKT_EV_DEMOTE))
-		t->packets++;
-	if (w->events & TAKT_EV_PACKET)
-		t->last_rt = now;
-	if (w->events & TAKT_EV_SET_RT) {
-		t->verdict = now;
-		t->after = w->after;
-	}
 }
 
 static __always_inline int packet(struct __sk_buff *skb)

@@ -3,9 +3,6 @@
 
 mod cgroups;
 mod names;
-mod setting;
-
-pub use setting::Setting;
 
 use crate::net::{self, Net};
 use crate::record::Recorder;
@@ -18,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 use takt_conformance::LogFile;
-use takt_control::{Change, Host, HostConfig, PolicySpec, Ports, RtMode, VmConfig, VmState, apply};
+use takt_control::{Change, Host, HostConfig, PolicySpec, Ports, RtMode, Setting, VmConfig, VmState, apply};
 use takt_policy::{Kind, NEVER, NIL, NVM};
 
 /// How often [`Live::look`] is to be called.

@@ -11,10 +11,9 @@ mod object;
 mod record;
 mod scheduler;
 mod shared;
-pub mod socket;
 pub mod status;
 
-pub use control::{LOOK, Live, News, Setting};
+pub use control::{LOOK, Live, News};
 pub use environment::{Environment, scheduler_name};
 pub use object::{Verified, verified};
 pub use record::{LONGEST, Recorder};

@@ -3,18 +3,17 @@
 //!
 //! The programs tell the pool by themselves who is real-time; user space only says which device is whose.
 
-mod device;
 mod found;
 
-pub use device::Way;
+pub use takt_monitor::device::{Times, Way};
 
 use anyhow::{Context, Result, bail, ensure};
-use device::{Attached, Netns, Programs};
-use found::{Found, Handle};
+use found::Found;
 use libbpf_rs::{Map, MapCore, MapFlags, Object, ProgramInput, ProgramMut};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
+use takt_monitor::device::{self, Attached, Handle, Netns, Programs};
 use takt_monitor::{Config, Monitor};
 
 /// A VM is looked at by each of its first scans, while its VMM opens its devices, and then by every so many.
@@ -71,30 +70,6 @@ impl Report {
             Some(self.unseen.join(", "))
         }
     }
-}
-
-/// `struct net_times`: a monitor's acts, ns of the monotonic clock, 0 = not yet.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[repr(C)]
-pub struct Times {
-    /// First packet after a demotion, or after a silence as long as that takes.
-    pub first: u64,
-    /// When the VM became real-time.
-    pub verdict: u64,
-    pub last_rt: u64,
-    pub demoted: u64,
-    /// Last packet of any kind.
-    pub last: u64,
-    /// Reports to the pool.
-    pub told: u64,
-    /// Packets from the first one up to the verdict.
-    pub packets: u32,
-    /// Packets of the real-time stream up to the verdict.
-    pub after: u32,
-    /// What the pool answered last: 0 or a negative error number (`-EBUSY`: the VM must not be real-time).
-    pub ret: i32,
-    #[serde(skip)]
-    pad: u32,
 }
 
 /// How a device was found: in which namespace, by which handle, of which kind.
@@ -283,7 +258,7 @@ impl Net {
         let gone: BTreeMap<Place, Attached> = gone;
         for attached in gone.values() {
             // It may be gone by itself.
-            let _ = self.map("net_devices").and_then(|m| Ok(m.delete(&key_bytes(&attached.key))?));
+            let _ = self.map("net_devices").and_then(|m| Ok(m.delete(&attached.key.bytes())?));
         }
     }
 
@@ -303,7 +278,7 @@ impl Net {
             Way::In => (self.program("net_tap_sends")?, self.program("net_tap_receives")?),
             Way::Out => (self.program("net_macvtap_sends")?, self.program("net_macvtap_receives")?),
         };
-        let programs = Programs { sends: sends.as_fd(), receives: receives.as_fd() };
+        let programs = Programs { sends: sends.as_fd(), receives: Some(receives.as_fd()) };
         let attached = device::attach(tgid, handle, way, programs)?;
         for (other, w) in &self.vms {
             if w.attached.values().any(|a| a.key == attached.key) {
@@ -311,7 +286,7 @@ impl Net {
             }
         }
         let value = [index, generation, attached.link_layer, 0].map(u32::to_ne_bytes).concat();
-        self.map("net_devices")?.update(&key_bytes(&attached.key), &value, MapFlags::ANY)?;
+        self.map("net_devices")?.update(&attached.key.bytes(), &value, MapFlags::ANY)?;
         if let Some(w) = self.vms.get_mut(&index) {
             w.attached.insert(place, attached);
         }
@@ -351,8 +326,4 @@ fn way_of(handle: &Handle) -> Way {
     let macvtap =
         matches!(handle, Handle::Name(n) if std::fs::exists(format!("/sys/class/net/{n}/macvtap")).is_ok_and(|e| e));
     if macvtap { Way::Out } else { Way::In }
-}
-
-fn key_bytes(key: &device::Key) -> Vec<u8> {
-    [&key.netns.to_ne_bytes()[..], &key.ifindex.to_ne_bytes(), &key.pad.to_ne_bytes()].concat()
 }

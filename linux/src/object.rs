@@ -3,15 +3,12 @@
 
 use anyhow::{Context, Result, bail, ensure};
 use libbpf_rs::libbpf_sys::{bpf_prog_get_info_by_fd, bpf_prog_info};
-use libbpf_rs::{MapCore, Object, ObjectBuilder, OpenObject, PrintLevel};
+use libbpf_rs::{MapCore, Object, OpenObject};
 use std::os::fd::{AsFd, AsRawFd};
-use std::sync::Mutex;
+use takt_monitor::object;
 
 /// Maps that all objects share; `bpf/host.h` declares them.
 const SHARED: [&str; 7] = ["hosts", "logs", "timers", "tgids", "vcpus", "tasks", "notices"];
-
-/// Lines of the verifier's log that an error quotes.
-const LINES: usize = 40;
 
 /// The verifier's work on a program.
 #[derive(Clone, Debug, serde::Serialize)]
@@ -23,22 +20,9 @@ pub struct Verified {
     pub size: usize,
 }
 
-/// What libbpf complained about last: the reason of a failure, which its result does not carry.
-static COMPLAINTS: Mutex<Vec<String>> = Mutex::new(Vec::new());
-
-fn complain(level: PrintLevel, text: String) {
-    if let (PrintLevel::Warn, Ok(mut all)) = (level, COMPLAINTS.lock()) {
-        all.push(text);
-    }
-}
-
 /// Opens an embedded object; with `shared` its common maps are those of that one.
 pub fn open(bytes: &[u8], shared: Option<&Object>) -> Result<OpenObject> {
-    libbpf_rs::set_print(Some((PrintLevel::Warn, complain)));
-    if let Ok(mut all) = COMPLAINTS.lock() {
-        all.clear();
-    }
-    let mut object = ObjectBuilder::default().open_memory(bytes).context("BPF object")?;
+    let mut object = object::open(bytes)?;
     let Some(shared) = shared else { return Ok(object) };
     for mut map in object.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
@@ -53,8 +37,8 @@ pub fn open(bytes: &[u8], shared: Option<&Object>) -> Result<OpenObject> {
 /// Loads it; the error tells known reasons plainly.
 pub fn load(object: OpenObject) -> Result<Object> {
     object.load().map_err(|e| {
-        let why = COMPLAINTS.lock().map(|c| c.concat()).unwrap_or_default();
-        explain(&why).map_or_else(|| anyhow::anyhow!(e).context(last_lines(&why)), |text| anyhow::anyhow!(text))
+        let why = object::complaints();
+        explain(&why).map_or_else(|| anyhow::anyhow!(e).context(object::last_lines(&why)), |text| anyhow::anyhow!(text))
     })
 }
 
@@ -75,13 +59,6 @@ fn explain(why: &str) -> Option<String> {
     missing.map(|line| {
         format!("this kernel lacks a function that Takt needs (Linux 6.16 or later has them): {}", line.trim())
     })
-}
-
-/// What the verifier said last, or libbpf if it did not come so far.
-fn last_lines(text: &str) -> String {
-    let lines: Vec<_> = text.lines().filter(|l| !l.trim().is_empty()).collect();
-    let end = lines.iter().position(|l| l.starts_with("processed ")).unwrap_or(lines.len());
-    lines[end.saturating_sub(LINES)..end].join("; ")
 }
 
 /// Statistics of all programs of `object`.

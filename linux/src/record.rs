@@ -10,8 +10,8 @@ use libbpf_rs::MapCore;
 use memmap2::MmapRaw;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
-use takt_conformance::{LogFile, hash};
-use takt_policy::{Op, OpCode, Pool, Record};
+use takt_conformance::{Beginning, LogFile};
+use takt_policy::{Op, OpCode, Record};
 
 /// `LOG_LEN` and where the records begin (`struct log` of `bpf/host.h`).
 const RING: u64 = 1 << 17;
@@ -28,13 +28,6 @@ pub struct Recorder {
     base: u64,
     begin: Beginning,
     live: Vec<Record>,
-}
-
-/// What a recording has to be told first.
-struct Beginning {
-    policy: String,
-    configuration: Vec<Op>,
-    epoch: u64,
 }
 
 impl Recorder {
@@ -83,7 +76,7 @@ impl Recorder {
         scheduler.end_recording()?;
         self.fetch()?;
         let last = last?;
-        assemble(&self.begin, self.live, &last.pool, most)
+        self.begin.assemble(self.live, &last.pool, most)
     }
 }
 
@@ -94,28 +87,6 @@ fn configuration(snapshot: &Snapshot) -> Vec<Op> {
         op.cpu = snapshot.epoch_cpu(op.vcpu.into());
     }
     all
-}
-
-/// The log: configuration and epoch as the native core performs them, then the kernel's records up to the one that left
-/// the pool as it is in `last`.
-fn assemble(begin: &Beginning, mut live: Vec<Record>, last: &Pool, most: Option<u64>) -> Result<LogFile> {
-    let kept = last.operations().checked_sub(1).context("the pool has seen no epoch")?; // which is its first operation
-    ensure!(live.len() as u64 >= kept, "the recording has {} records, the pool has seen {kept}", live.len());
-    let cut = most.filter(|m| *m < kept);
-    live.truncate(cut.unwrap_or(kept) as usize);
-    let mut pool = Pool::new(&begin.policy).with_context(|| format!("unknown policy `{}`", begin.policy))?;
-    pool.record();
-    for op in &begin.configuration {
-        pool.op(Op { now: begin.epoch, ..*op });
-    }
-    pool.op(Op { op: OpCode::Epoch as u16, now: begin.epoch, ..Op::default() });
-    let mut records = pool.take_log();
-    records.extend(live);
-    for (seq, record) in (1..).zip(&mut records) {
-        record.op.seq = seq;
-    }
-    let pool_hash = if cut.is_some() { 0 } else { hash(last.bytes()) };
-    Ok(LogFile { policy: begin.policy.clone(), pool_size: last.bytes().len() as u64, pool_hash, records })
 }
 
 /// The kernel's ring, mapped.
@@ -149,65 +120,5 @@ impl Ring {
         let records = (from..head).map(copy).collect();
         ensure!(whole(self.head()), "the recording is lost: more than {RING} operations between two looks");
         Ok(records)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use takt_conformance::{Mode, Run, Shape, maker, replay};
-
-    /// A live pool: random operations, an epoch, more of them.
-    fn live(more: usize) -> (Beginning, Vec<Record>, Pool) {
-        let shape = Shape::ALL.into_iter().find(|s| s.cpus == 4).unwrap();
-        let mut run = Run::new(maker(None).unwrap()("doris").unwrap(), 7, shape, Mode::Chaos, 1 << 20);
-        let first = run.steps(3_000, true).unwrap();
-        let mut pool = Pool::new("doris").unwrap();
-        for r in &first {
-            pool.op(r.op);
-        }
-        let epoch = pool.now() + 5;
-        // Where VCPUs belong is what the kernel notes at the epoch.
-        let configuration = pool.describe();
-        pool.epoch(epoch).unwrap();
-        pool.record();
-        for n in 0..more as u64 {
-            pool.op(Op { op: OpCode::TimerPool as u16, now: epoch + n * 1_000_000, ..Op::default() });
-        }
-        let records = pool.take_log();
-        (Beginning { policy: "doris".into(), configuration, epoch }, records, pool)
-    }
-
-    #[test]
-    fn recordings_replay() {
-        let (begin, records, pool) = live(200);
-        let log = assemble(&begin, records, &pool, None).unwrap();
-        assert_eq!(log.pool_hash, hash(pool.bytes()));
-        replay(&log).unwrap();
-    }
-
-    #[test]
-    fn records_beyond_the_snapshot_are_cut_off() {
-        let (begin, records, mut pool) = live(200);
-        let before = pool.clone();
-        let mut more = records;
-        more.push(Record {
-            op: Op { op: OpCode::TimerPool as u16, now: pool.now() + 1, ..Op::default() },
-            ..Record::default()
-        });
-        pool.timer_pool(0).unwrap();
-        let log = assemble(&begin, more.clone(), &before, None).unwrap();
-        replay(&log).unwrap();
-        let short = assemble(&begin, more, &before, Some(50)).unwrap();
-        assert_eq!((short.pool_hash, short.records.len()), (0, begin.configuration.len() + 51));
-        replay(&short).unwrap();
-    }
-
-    #[test]
-    fn missing_records_are_told() {
-        let (begin, mut records, pool) = live(20);
-        records.pop();
-        let error = assemble(&begin, records, &pool, None).unwrap_err().to_string();
-        assert!(error.contains("19 records") && error.contains("seen 20"), "{error}");
     }
 }

@@ -7,9 +7,13 @@
 #[cfg(feature = "bpf")]
 pub mod bpf;
 pub mod capture;
+#[cfg(feature = "device")]
+pub mod device;
 mod ffi;
 mod inspect;
 mod monitor;
+#[cfg(feature = "device")]
+pub mod object;
 mod statistic;
 
 pub use ffi::{Link, Parsed, PeriodSource};

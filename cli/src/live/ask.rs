@@ -1,27 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What is asked of a running Takt: `takt status`, `set`, `record`.
 
-use super::{recording, show};
+use super::done::{Done, span};
+use super::show;
+use super::{AGAIN, CLEAR};
 use crate::{args, output};
 use anyhow::{Context, Result, ensure};
 use std::net::Shutdown;
-use std::path::Path;
-use std::time::Duration;
-use takt_control::duration;
-use takt_linux::Setting;
-use takt_linux::socket::{Client, Request};
+use takt_control::Setting;
+use takt_control::socket::{Client, Request};
 use takt_linux::status::Status;
-
-/// Between two looks of `takt status --watch`.
-const AGAIN: Duration = Duration::from_secs(1);
-/// Clears a terminal and begins at its top.
-const CLEAR: &str = "\x1b[H\x1b[2J";
 
 /// Runs `takt status`.
 ///
 /// # Errors
 /// No Takt runs, or stdout cannot be written.
 pub fn status(args: &args::Status) -> Result<bool> {
+    super::no_cpupool(&args.cpupool)?;
     let client = Client::connect(&args.socket.socket)?;
     loop {
         let value = client.ask(&Request::Status {})?;
@@ -44,6 +39,7 @@ pub fn status(args: &args::Status) -> Result<bool> {
 /// # Errors
 /// An unknown VM or key, a value out of range, no Takt runs: nothing has changed then.
 pub fn set(args: &args::SetLive) -> Result<bool> {
+    super::no_cpupool(&args.cpupool)?;
     let (vm, values) = match args.words.split_first() {
         Some((vm, values)) if !args.pool => {
             ensure!(!vm.contains('='), "`{vm}` stands where the VM is expected (or write --pool for the policy)");
@@ -61,6 +57,7 @@ pub fn set(args: &args::SetLive) -> Result<bool> {
 /// # Errors
 /// The file cannot be written, no Takt runs, or records were lost.
 pub fn record(args: &args::Record) -> Result<bool> {
+    super::no_cpupool(&args.cpupool)?;
     let duration_ms = args.duration.as_deref().map(span).transpose()?;
     // Whoever writes it has another working directory.
     let file = std::path::absolute(&args.file).with_context(|| args.file.display().to_string())?;
@@ -68,21 +65,7 @@ pub fn record(args: &args::Record) -> Result<bool> {
     let stream = client.stream()?;
     ctrlc::set_handler(move || drop(stream.shutdown(Shutdown::Write))).context("signals")?;
     let answer = client.ask(&Request::Record { file, duration_ms, operations: args.operations })?;
-    let done: recording::Done = serde_json::from_value(answer).context("the running Takt is of another version")?;
+    let done: Done = serde_json::from_value(answer).context("the running Takt is of another version")?;
     output::print(&format!("{}\n", done.line(&args.file)))?;
     Ok(true)
-}
-
-/// A duration in ms.
-fn span(text: &str) -> Result<u64> {
-    let ns = duration::parse(text).ok().filter(|ns| recording::SPANS.contains(ns));
-    let (low, high) = (duration::format(*recording::SPANS.start()), duration::format(*recording::SPANS.end()));
-    Ok(ns.with_context(|| format!("--duration `{text}` is not allowed, allowed {low}..={high}"))? / 1_000_000)
-}
-
-impl recording::Done {
-    pub(super) fn line(&self, file: &Path) -> String {
-        let why = if self.cut { " (the most a recording holds)" } else { "" };
-        format!("{}: {} operations in {:.1} s{why}", file.display(), self.operations, self.seconds)
-    }
 }

@@ -1,27 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A recording that the running Takt makes for somebody: when it ends, and where it goes.
 
+use super::done::{Done, SPANS};
 use crate::output::Pending;
 use anyhow::{Context, Result, ensure};
-use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use takt_linux::socket::Asked;
+use takt_control::socket::Asked;
 use takt_linux::{LONGEST, Live};
-
-/// How long a recording may last, ns.
-pub const SPANS: std::ops::RangeInclusive<u64> = 1_000_000..=86_400_000_000_000;
-
-/// What became of it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Done {
-    /// Since the epoch.
-    pub operations: u64,
-    pub seconds: f64,
-    /// It ended because no recording holds more.
-    pub cut: bool,
-}
 
 /// One under way.
 pub struct Recording {

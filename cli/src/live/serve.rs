@@ -2,16 +2,16 @@
 //! `takt run`: schedules the host until it is told to end, says what it finds, and answers what it is asked.
 
 use super::recording::Recording;
+use super::{say, warn};
 use crate::output::{self, Pending};
 use crate::{args, table};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
-use takt_control::{HostConfig, PolicySpec};
-use takt_linux::socket::{Asked, Request, Socket};
-use takt_linux::{Ended, LOOK, Live, News, Setting};
+use takt_control::socket::{Asked, Request, Socket};
+use takt_control::{HostConfig, PolicySpec, Setting};
+use takt_linux::{Ended, LOOK, Live, News, TIMEOUT_MS};
 
 /// How often records are fetched: the kernel's ring of them holds more than a host makes in this time.
 const FETCH: Duration = Duration::from_millis(50);
@@ -26,9 +26,9 @@ enum Event {
 /// # Errors
 /// Bad input, or what the machine lacks; nothing has changed then.
 pub fn run(args: &args::Run) -> Result<bool> {
-    let policy = PolicySpec::parse(&args.policy)?;
+    let policy = PolicySpec::parse(args.policy.as_deref().unwrap_or("doris"))?;
     ensure!(!policy.pin, "policy `pin` is for the simulator: on Linux, pin VCPUs with taskset or cpusets");
-    let config = args.config.as_deref().map_or(Ok(HostConfig::default()), read_config)?;
+    let config = args.config.as_deref().map_or(Ok(HostConfig::default()), super::read_config)?;
     takt_linux::Environment::check()?;
     let record = args.record.as_deref().map(Pending::open_private).transpose()?;
     let socket = Socket::bind(&args.socket.socket)?;
@@ -36,7 +36,7 @@ pub fn run(args: &args::Run) -> Result<bool> {
     let stop = send.clone();
     ctrlc::set_handler(move || drop(stop.send(Event::Stop))).context("signals")?;
 
-    let mut live = Live::start(&policy, config, args.cgroups.clone(), args.timeout_ms)?;
+    let mut live = Live::start(&policy, config, args.cgroups.clone(), args.timeout_ms.unwrap_or(TIMEOUT_MS))?;
     let recording = match (record, &args.record) {
         (Some(file), Some(path)) => Some(Recording::begin_in(&mut live, file, path, None, None)?),
         _ => None,
@@ -80,12 +80,6 @@ pub fn run(args: &args::Run) -> Result<bool> {
             Ok(true)
         }
     }
-}
-
-fn read_config(path: &Path) -> Result<HostConfig> {
-    let name = || path.display().to_string();
-    let text = std::fs::read_to_string(path).with_context(name)?;
-    toml::from_str(&text).with_context(name)
 }
 
 struct Serving<'a> {
@@ -169,15 +163,6 @@ impl Serving<'_> {
         };
         asked.answer(answer);
     }
-}
-
-fn say(line: &str) -> Result<()> {
-    output::print(&format!("takt: {line}\n"))
-}
-
-fn warn(line: &str) -> Result<()> {
-    output::complain(line);
-    Ok(())
 }
 
 fn tell(news: &News) -> Result<()> {

@@ -5,13 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-
-/// How a device is named where it was found.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Handle {
-    Name(String),
-    Index(u32),
-}
+use takt_monitor::device::Handle;
 
 /// What a process holds.
 #[derive(Debug, Default)]

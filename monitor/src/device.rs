@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A program on a network device, also on one in another network namespace.
+//! A program on a VM's network device, also on one in another network namespace, for every live host.
 
-use super::found::Handle;
 use anyhow::{Context, Result, ensure};
 use libbpf_rs::libbpf_sys::{BPF_TCX_EGRESS, BPF_TCX_INGRESS, bpf_link_create};
 use libbpf_rs::query::{LinkInfo, LinkTypeInfo};
+use serde::{Deserialize, Serialize};
 use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io::Error;
@@ -12,6 +12,13 @@ use std::net::UdpSocket;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::ptr;
+
+/// How a device is named where it was found.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Handle {
+    Name(String),
+    Index(u32),
+}
 
 /// Which way a VM's packets pass its device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,15 +36,47 @@ pub struct Key {
     pub pad: u32,
 }
 
+impl Key {
+    /// As a map takes it.
+    #[must_use]
+    pub fn bytes(&self) -> Vec<u8> {
+        [&self.netns.to_ne_bytes()[..], &self.ifindex.to_ne_bytes(), &self.pad.to_ne_bytes()].concat()
+    }
+}
+
+/// `struct net_times`: a monitor's acts, ns of the monotonic clock, 0 = not yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[repr(C)]
+pub struct Times {
+    /// First packet after a demotion, or after a silence as long as that takes.
+    pub first: u64,
+    /// When the VM became real-time.
+    pub verdict: u64,
+    pub last_rt: u64,
+    pub demoted: u64,
+    /// Last packet of any kind.
+    pub last: u64,
+    /// Reports to the pool.
+    pub told: u64,
+    /// Packets from the first one up to the verdict.
+    pub packets: u32,
+    /// Packets of the real-time stream up to the verdict.
+    pub after: u32,
+    /// What the pool answered last: 0 or a negative error number (`-EBUSY`: the VM must not be real-time).
+    pub ret: i32,
+    #[serde(skip)]
+    pub pad: u32,
+}
+
 /// `enum takt_link` of the monitor.
 const LINK_ETHER: u32 = 0;
 const LINK_RAW: u32 = 1;
 
-/// The programs for what a VM sends and for what it receives.
+/// The programs for what a VM sends and, if the host wants to know, for what it receives.
 #[derive(Clone, Copy)]
 pub struct Programs<'a> {
     pub sends: BorrowedFd<'a>,
-    pub receives: BorrowedFd<'a>,
+    pub receives: Option<BorrowedFd<'a>>,
 }
 
 /// Programs that see a device's packets until this is dropped.
@@ -46,7 +85,8 @@ pub struct Attached {
     pub key: Key,
     /// What the device's packets begin with, `enum takt_link`.
     pub link_layer: u32,
-    links: [OwnedFd; 2],
+    sends: OwnedFd,
+    _receives: Option<OwnedFd>,
 }
 
 impl Attached {
@@ -67,13 +107,15 @@ impl Attached {
             // SAFETY: the descriptor is new and ours.
             Ok(unsafe { OwnedFd::from_raw_fd(fd) })
         };
-        let links = [link(programs.sends, sent)?, link(programs.receives, received)?];
-        Ok(Self { name, key, link_layer, links })
+        let sends = link(programs.sends, sent)?;
+        let receives = programs.receives.map(|p| link(p, received)).transpose()?;
+        Ok(Self { name, key, link_layer, sends, _receives: receives })
     }
 
     /// Whether the device is still there.
+    #[must_use]
     pub fn alive(&self) -> bool {
-        let info = LinkInfo::from_fd(self.links[0].as_fd());
+        let info = LinkInfo::from_fd(self.sends.as_fd());
         info.is_ok_and(|i| matches!(i.info, LinkTypeInfo::Tcx(tcx) if tcx.ifindex == self.key.ifindex))
     }
 }
@@ -83,6 +125,9 @@ impl Attached {
 pub struct Netns(u64, u64);
 
 /// That of process `tgid`, or of this thread.
+///
+/// # Errors
+/// The process has gone.
 pub fn netns(tgid: Option<u32>) -> Result<(Netns, File)> {
     let path = tgid.map_or("/proc/thread-self/ns/net".into(), |t| format!("/proc/{t}/ns/net"));
     let file = File::open(&path).with_context(|| path.clone())?;
@@ -91,6 +136,9 @@ pub fn netns(tgid: Option<u32>) -> Result<(Netns, File)> {
 }
 
 /// Attaches the programs to a device of process `tgid`'s network namespace, or of ours.
+///
+/// # Errors
+/// No such device, a link layer that the monitor does not know, or what the kernel refuses.
 pub fn attach(tgid: Option<u32>, handle: &Handle, way: Way, programs: Programs) -> Result<Attached> {
     let there = netns(tgid)?;
     if netns(None)?.0 == there.0 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What `takt set VM key=value…` says.
 
+use crate::config::{CAPS, WEIGHTS};
+use crate::{Ports, RtMode, duration};
 use anyhow::{Context, Result, bail, ensure};
-use takt_control::config::{CAPS, WEIGHTS};
-use takt_control::{Ports, RtMode, duration};
 
 /// Values for a VM; `None` leaves what there is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::channel;
-use takt_linux::socket::{Asked, Client, Request, Socket};
+use takt_control::socket::{Asked, Client, Request, Socket};
 
 /// A socket whose requests `answer` serves, one after the other.
 fn serve(answer: impl Fn(Asked) + Send + 'static) -> (tempfile::TempDir, PathBuf, Socket) {

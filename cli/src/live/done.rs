@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! How long a recording may last, and what is said of one that has ended.
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+use takt_control::duration;
+
+/// How long a recording may last, ns.
+pub const SPANS: std::ops::RangeInclusive<u64> = 1_000_000..=86_400_000_000_000;
+
+/// What became of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Done {
+    /// Since the epoch.
+    pub operations: u64,
+    pub seconds: f64,
+    /// It ended because no recording holds more.
+    pub cut: bool,
+}
+
+/// A duration in ms.
+pub fn span(text: &str) -> Result<u64> {
+    let ns = duration::parse(text).ok().filter(|ns| SPANS.contains(ns));
+    let (low, high) = (duration::format(*SPANS.start()), duration::format(*SPANS.end()));
+    Ok(ns.with_context(|| format!("--duration `{text}` is not allowed, allowed {low}..={high}"))? / 1_000_000)
+}
+
+impl Done {
+    pub fn line(&self, file: &Path) -> String {
+        let why = if self.cut { " (the most a recording holds)" } else { "" };
+        format!("{}: {} operations in {:.1} s{why}", file.display(), self.operations, self.seconds)
+    }
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `takt status`, `set` and `record`: what the hypervisor knows is asked of it, the rest of a running `takt run`.
+
+use super::super::done::{Done, span};
+use super::super::{AGAIN, CLEAR};
+use super::show;
+use crate::args;
+use crate::output::{self, Pending};
+use anyhow::{Context, Result, ensure};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+use takt_control::Setting;
+use takt_control::socket::{Client, Request};
+use takt_xen::status::Seen;
+use takt_xen::{LONGEST, Recorder};
+
+/// How often records are fetched: the hypervisor's ring of them holds more than a host makes in this time.
+const FETCH: Duration = Duration::from_millis(50);
+
+/// Runs `takt status`.
+///
+/// # Errors
+/// No cpupool is under Takt, or stdout cannot be written.
+pub fn status(args: &args::Status) -> Result<bool> {
+    let host = takt_xen::open()?;
+    loop {
+        let pool = host.pool(args.cpupool.cpupool)?;
+        let seen = monitor(&args.socket.socket)?;
+        let known = seen.map(|all| move |domid: u16| all.get(&domid).cloned());
+        let status = takt_xen::status::status(&host, &pool, known.as_ref().map(|k| k as _))?;
+        if args.json {
+            output::print_json(&status)?;
+        } else {
+            let clear = if args.watch { CLEAR } else { "" };
+            output::print(&(clear.to_owned() + &show::text(&status)))?;
+        }
+        if !args.watch {
+            return Ok(true);
+        }
+        std::thread::sleep(AGAIN);
+    }
+}
+
+type Monitored = BTreeMap<u16, (Option<String>, Seen)>;
+
+/// What `takt run` knows, if one runs.
+fn monitor(socket: &Path) -> Result<Option<Monitored>> {
+    let Ok(client) = Client::connect(socket) else { return Ok(None) };
+    let answer = client.ask(&Request::Status {})?;
+    Ok(Some(serde_json::from_value(answer).context("the running Takt is of another version")?))
+}
+
+/// Runs `takt set`.
+///
+/// # Errors
+/// An unknown domain or key, a value out of range: nothing has changed then.
+pub fn set(args: &args::SetLive) -> Result<bool> {
+    if args.pool {
+        let host = takt_xen::open()?;
+        host.set_pool(&host.pool(args.cpupool.cpupool)?, &args.words)?;
+        return Ok(true);
+    }
+    ensure!(args.cpupool.cpupool.is_none(), "--cpupool goes with --pool: a domain is found wherever it is");
+    let (vm, values) = args.words.split_first().context("no domain named")?;
+    ensure!(!vm.contains('='), "`{vm}` stands where the domain is expected (or write --pool for the policy)");
+    let setting = Setting::parse(values)?;
+    let host = takt_xen::open()?;
+    let domain = host.find(vm)?;
+    if setting.ports.is_some() || setting.dev.is_some() {
+        let client = Client::connect(&args.socket.socket).context("`ports` and `dev` are for the monitor")?;
+        client.ask(&Request::Set { vm: Some(domain.name), values: values.to_vec() })?;
+    } else {
+        host.apply(&domain, &setting)?;
+    }
+    Ok(true)
+}
+
+/// Runs `takt record`. Ctrl-C ends the recording, and it is written.
+///
+/// # Errors
+/// The file cannot be written, no cpupool is under Takt, or records were lost.
+pub fn record(args: &args::Record) -> Result<bool> {
+    let duration = args.duration.as_deref().map(span).transpose()?.map(Duration::from_millis);
+    let host = takt_xen::open()?;
+    let pool = host.pool(args.cpupool.cpupool)?;
+    let file = Pending::open_private(&args.file)?;
+    let (send, stop) = channel();
+    ctrlc::set_handler(move || {
+        let _ = send.send(());
+    })
+    .context("signals")?;
+    let most = args.operations.unwrap_or(LONGEST);
+    let mut recorder = Recorder::start(&host, pool)?;
+    let began = Instant::now();
+    loop {
+        let left = duration.map_or(FETCH, |d| d.saturating_sub(began.elapsed()));
+        let stopped = stop.recv_timeout(left.min(FETCH)) != Err(RecvTimeoutError::Timeout);
+        recorder.fetch()?;
+        if stopped || recorder.operations() >= most || duration.is_some_and(|d| began.elapsed() >= d) {
+            break;
+        }
+    }
+    let seconds = began.elapsed().as_millis() as f64 / 1e3;
+    let all = recorder.operations();
+    let log = recorder.finish(Some(most))?;
+    file.write(&log.to_bytes()?)?;
+    let done = Done { operations: all.min(most), seconds, cut: args.operations.is_none() && all >= LONGEST };
+    output::print(&format!("{}\n", done.line(&args.file)))?;
+    Ok(true)
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `takt run` in Dom0: hands what the monitor finds to the hypervisor until it is told to end.
+
+use super::super::{read_config, say, warn};
+use crate::args;
+use anyhow::{Context, Result, bail, ensure};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Instant;
+use takt_control::socket::{Asked, Request, Socket};
+use takt_control::{HostConfig, PolicySpec, Setting};
+use takt_xen::{LOOK, Live, Monitor, News, Report, TaktPool, Xen};
+
+enum Event {
+    Stop,
+    Asked(Asked),
+    Report(Report),
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Bad input, or what the machine lacks; nothing has changed then.
+pub fn run(args: &args::Run) -> Result<bool> {
+    let linux = [
+        ("--record", args.record.is_some(), ": use `takt record`, which needs no `takt run` here"),
+        ("--cgroup", !args.cgroups.is_empty(), ""),
+        ("--timeout-ms", args.timeout_ms.is_some(), ""),
+        ("--verifier", args.verifier, ""),
+    ];
+    if let Some((option, _, instead)) = linux.iter().find(|(_, given, _)| *given) {
+        bail!("{option} is for a Linux host, this is Xen's Dom0{instead}");
+    }
+    let policy = args.policy.as_deref().map(PolicySpec::parse).transpose()?;
+    let config = args.config.as_deref().map_or(Ok(HostConfig::default()), read_config)?;
+    let host = takt_xen::open()?;
+    let pools = host.pools()?;
+    if let Some(policy) = &policy {
+        choose(&host, &pools[0], policy)?;
+    }
+    let socket = Socket::bind(&args.socket.socket)?;
+    let (send, events) = channel();
+    let stop = send.clone();
+    ctrlc::set_handler(move || drop(stop.send(Event::Stop))).context("signals")?;
+    let monitor = Monitor::start(host.store())?;
+    let reports = send.clone();
+    monitor.reports(move |r| reports.send(Event::Report(r)).is_ok())?;
+    let mut live = Live::new(host, monitor, config);
+    let news = live.look()?;
+    socket.serve(move |asked| send.send(Event::Asked(asked)).is_ok())?;
+    let names: Vec<_> = pools.iter().map(|p| format!("cpupool {} by {}", p.id, p.policy.name)).collect();
+    say(&format!("the hypervisor schedules {}; watching what its domains send", names.join(", ")))?;
+    news.iter().try_for_each(tell)?;
+    serve(&mut live, &events)?;
+    drop(live);
+    drop(socket);
+    say("ended: types that were reported lapse within a second")?;
+    Ok(true)
+}
+
+/// The policy that is asked for must be what the hypervisor has; its parameters can be set.
+fn choose(host: &Xen, pool: &TaktPool, policy: &PolicySpec) -> Result<()> {
+    ensure!(!policy.pin, "policy `pin` is for the simulator: on Xen, pin VCPUs by `xl vcpu-pin`");
+    ensure!(
+        policy.name == pool.policy.name,
+        "cpupool {} is under {}: a policy is chosen at boot (takt_policy={}) or for a cpupool without domains (takt set --pool)",
+        pool.id,
+        pool.policy.name,
+        policy.name
+    );
+    host.set_params(pool, &policy.params)
+}
+
+/// Until told to stop.
+fn serve(live: &mut Live<Monitor>, events: &Receiver<Event>) -> Result<()> {
+    let mut look = Instant::now() + LOOK;
+    loop {
+        match events.recv_timeout(look.saturating_duration_since(Instant::now())) {
+            Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            Ok(Event::Report(report)) => live.report(&report).iter().try_for_each(tell)?,
+            Ok(Event::Asked(asked)) => answer(live, asked),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        if Instant::now() >= look {
+            look = Instant::now() + LOOK;
+            live.look()?.iter().try_for_each(tell)?;
+        }
+    }
+}
+
+fn answer(live: &mut Live<Monitor>, asked: Asked) {
+    let answer = match &asked.request {
+        Request::Status {} => serde_json::to_value(live.seen()).map_err(Into::into),
+        Request::Set { vm: Some(vm), values } => {
+            Setting::parse(values).and_then(|s| live.set(vm, &s)).map(|()| serde_json::json!({}))
+        }
+        Request::Set { vm: None, .. } | Request::Record { .. } => {
+            Err(anyhow::anyhow!("on Xen this is asked of the hypervisor, not of `takt run`"))
+        }
+    };
+    asked.answer(answer);
+}
+
+fn tell(news: &News) -> Result<()> {
+    match news {
+        News::Domain { name, id } => say(&format!("domain {name}: found, number {id}")),
+        News::Gone { name } => say(&format!("domain {name}: gone")),
+        News::RealTime { name, rule } => say(&format!("domain {name}: real-time ({rule})")),
+        News::NotRealTime { name } => say(&format!("domain {name}: not real-time any more")),
+        News::Warning(text) => warn(text),
+    }
+}

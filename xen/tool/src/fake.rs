@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A hypervisor for tests: the native pool behind the same calls, answering as `xen/sched/control.c` does.
+
+use crate::host::Xen;
+use crate::hypercall::{Cpupool, Hypervisor};
+use crate::wire::{self, Act, DomainInfo, TaktOp};
+use crate::xenstore::Store;
+use anyhow::Result;
+use std::collections::BTreeMap;
+use std::io::Error;
+use std::sync::{Arc, Mutex, MutexGuard};
+use takt_policy::{Kind, NEVER, NIL, OpCode, Pool, Record};
+
+/// The number of the domain that is VM `n` of the pool.
+const DOMIDS: [u16; 3] = [0, 3, 7];
+/// In a cpupool of another scheduler.
+pub const STRANGER: u16 = 9;
+
+pub struct State {
+    pub pool: Pool,
+    pub now: u64,
+    saved: Option<Pool>,
+    recording: bool,
+    log: Vec<Record>,
+    /// Records that are overwritten.
+    pub lost: u64,
+    /// Whoever fetches records makes one more.
+    pub restless: bool,
+    /// Every call fails so.
+    pub fails: Option<i32>,
+    pub schedulers: Vec<u32>,
+}
+
+pub struct Fake(Mutex<State>);
+
+impl Fake {
+    /// Cpupool 0 under Takt with two PCPUs, Dom0 and two guests; cpupool 1 under credit2.
+    pub fn new() -> Arc<Self> {
+        let mut pool = Pool::new("doris").unwrap();
+        for cpu in 0..2 {
+            pool.cpu_add(1, cpu, cpu, 0, 0).unwrap();
+        }
+        for vm in 0..3 {
+            let kind = if vm == 0 { Kind::Host } else { Kind::Guest };
+            pool.vm_add(1, vm, kind, 256).unwrap();
+            pool.vcpu_add(1, 2 * vm, vm, 0, kind).unwrap();
+            pool.vcpu_add(1, 2 * vm + 1, vm, 1, kind).unwrap();
+        }
+        let (saved, schedulers) = (None, vec![wire::SCHEDULER_TAKT, 6]);
+        let state = State {
+            pool,
+            now: 1000,
+            saved,
+            recording: false,
+            log: Vec::new(),
+            lost: 0,
+            restless: false,
+            fails: None,
+            schedulers,
+        };
+        Arc::new(Self(Mutex::new(state)))
+    }
+
+    pub fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap()
+    }
+
+    /// A host with this hypervisor and a xenstore that holds `more` beside names.
+    pub fn host(self: &Arc<Self>, more: &[(&str, &str)]) -> Xen {
+        let names =
+            [("/local/domain/0/name", "Domain-0"), ("/local/domain/3/name", "voip"), ("/local/domain/9/name", "other")];
+        let all = names.iter().chain(more).map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        Xen::new(self.clone(), Arc::new(Tree(all)))
+    }
+}
+
+fn fail<T>(errno: i32) -> Result<T, Error> {
+    Err(Error::from_raw_os_error(errno))
+}
+
+impl State {
+    /// Performs an operation, which is recorded as the hypervisor would.
+    pub fn act(&mut self, f: impl FnOnce(&mut Pool, u64) -> takt_policy::Result<()>) -> Result<(), Error> {
+        self.now += 1000;
+        self.pool.record();
+        let done = f(&mut self.pool, self.now);
+        let records = self.pool.take_log();
+        if self.recording {
+            self.log.extend(records);
+        }
+        done.or_else(|e| fail(-e.0))
+    }
+
+    fn answer(&self) -> Result<(), Error> {
+        self.fails.map_or(Ok(()), fail)
+    }
+
+    fn of_vm(&mut self, vm: u32, act: Act, op: &mut TaktOp) -> Result<(), Error> {
+        let stat = self.pool.vm_stat(vm).unwrap();
+        let [a, b, _] = op.arg;
+        let key =
+            |name: &str| takt_policy::params().iter().any(|p| p.per_vm && p.name == name && u64::from(p.key) == a);
+        match (act, op.what) {
+            (Act::Get, wire::PARAM) if key("weight") => op.arg[1] = stat.weight,
+            (Act::Get, wire::PARAM) if key("cap") => op.arg[1] = stat.cap,
+            (Act::Get, wire::PARAM) if key("rt") => {
+                let said = self
+                    .pool
+                    .describe()
+                    .into_iter()
+                    .find(|o| o.op == OpCode::Adjust as u16 && u32::from(o.vm) == vm && o.arg[0] == a);
+                op.arg[1] = said.map_or(0, |o| o.arg[1]);
+            }
+            (Act::Put, wire::PARAM) => return self.act(|p, now| p.adjust(now, vm, a as u32, b)),
+            (Act::Get, wire::RT) => op.arg = [stat.period, stat.lease_end, stat.rt],
+            (Act::Put, wire::RT) => return self.act(|p, now| p.set_rt(now, vm, b != 0, a, b)),
+            (Act::Get, wire::INDEX) if b < 2 => op.arg = [vm.into(), u64::from(2 * vm) + b, 0],
+            (Act::Get, wire::INDEX) => return fail(libc::ENOENT),
+            _ => return fail(libc::EINVAL),
+        }
+        Ok(())
+    }
+
+    fn of_pool(&mut self, act: Act, op: &mut TaktOp, buffer: &mut [u8]) -> Result<(), Error> {
+        let [a, b, _] = op.arg;
+        match (act, op.what) {
+            (Act::Get, wire::POLICY) => {
+                let name = self.pool.policy();
+                op.arg[0] = takt_policy::policies().iter().find(|p| p.name == name).unwrap().id.into();
+            }
+            (Act::Put, wire::POLICY) => return fail(libc::EBUSY),
+            (Act::Put, wire::PARAM) => return self.act(|p, now| p.adjust(now, NIL, a as u32, b)),
+            (Act::Get, wire::POOL) => {
+                let from = if a == 0 { Some(&self.pool) } else { self.saved.as_ref() };
+                let Some(from) = from else { return fail(libc::ENOENT) };
+                buffer[..from.bytes().len()].copy_from_slice(from.bytes());
+                op.arg[1] = from.bytes().len() as u64;
+            }
+            (Act::Put, wire::RECORD) if a == 0 => {
+                if std::mem::take(&mut self.recording) {
+                    self.saved = Some(self.pool.clone());
+                }
+            }
+            (Act::Put, wire::RECORD) => {
+                self.act(Pool::epoch)?;
+                self.saved = Some(self.pool.clone());
+                (self.recording, self.log, self.lost) = (true, Vec::new(), 0);
+            }
+            (Act::Get, wire::LOG) => {
+                if self.restless {
+                    self.act(Pool::timer_pool)?;
+                }
+                if a < self.lost {
+                    return fail(libc::ENODATA);
+                }
+                if a > self.log.len() as u64 {
+                    return fail(libc::ERANGE);
+                }
+                let some: Vec<Record> = self.log.iter().skip(a as usize).take(b.min(3) as usize).copied().collect();
+                for (to, r) in buffer.chunks_exact_mut(size_of::<Record>()).zip(&some) {
+                    // SAFETY: of that size; a record has no padding.
+                    unsafe { to.as_mut_ptr().cast::<Record>().write_unaligned(*r) };
+                }
+                (op.arg[1], op.arg[2]) = (some.len() as u64, self.log.len() as u64);
+            }
+            _ => return fail(libc::EINVAL),
+        }
+        Ok(())
+    }
+}
+
+impl Hypervisor for Fake {
+    fn cpupool(&self, id: u32) -> Result<Cpupool, Error> {
+        let state = self.state();
+        state.answer()?;
+        match state.schedulers.get(id as usize) {
+            Some(&scheduler) => Ok(Cpupool { id, scheduler, domains: 1 }),
+            None => fail(libc::ENOENT),
+        }
+    }
+
+    fn domains(&self) -> Result<Vec<DomainInfo>, Error> {
+        self.state().answer()?;
+        let one = |domain: u16, cpupool| DomainInfo { domain, cpupool, max_vcpu_id: 1, ..DomainInfo::default() };
+        Ok(DOMIDS.iter().map(|d| one(*d, 0)).chain([one(STRANGER, 1)]).collect())
+    }
+
+    fn domain(&self, domid: u16, scheduler: u32, act: Act, op: &mut TaktOp) -> Result<(), Error> {
+        let mut state = self.state();
+        state.answer()?;
+        match DOMIDS.iter().position(|d| *d == domid) {
+            Some(vm) if scheduler == state.schedulers[0] => state.of_vm(vm as u32, act, op),
+            Some(_) => fail(libc::EINVAL),
+            None => fail(libc::ESRCH),
+        }
+    }
+
+    fn pool(&self, pool: u32, scheduler: u32, act: Act, op: &mut TaktOp, buffer: &mut [u8]) -> Result<(), Error> {
+        let mut state = self.state();
+        state.answer()?;
+        match state.schedulers.get(pool as usize) {
+            None => fail(libc::ESRCH),
+            Some(s) if *s != scheduler => fail(libc::EINVAL),
+            // Xen's own null scheduler has no such function: success, and nothing happens.
+            Some(&wire::SCHEDULER_NULL) if pool > 0 => Ok(()),
+            Some(_) => state.of_pool(act, op, buffer),
+        }
+    }
+}
+
+/// A xenstore that is a table.
+struct Tree(BTreeMap<String, String>);
+
+impl Store for Tree {
+    fn read(&self, path: &str) -> Result<Option<String>> {
+        Ok(self.0.get(path).cloned())
+    }
+
+    fn list(&self, path: &str) -> Result<Vec<String>> {
+        let below = |k: &String| Some(k.strip_prefix(path)?.strip_prefix('/')?.split('/').next()?.to_owned());
+        let mut names: Vec<String> = self.0.keys().filter_map(below).collect();
+        names.dedup();
+        Ok(names)
+    }
+}
+
+/// Leases that do not lapse.
+pub const FOR_EVER: u64 = NEVER;

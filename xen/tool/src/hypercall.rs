@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Asking the hypervisor: hypercalls by `/dev/xen/privcmd`, with memory of `/dev/xen/hypercall` that does not move.
+
+use crate::wire::{self, Act, CpupoolSysctl, DomainInfo, DomainsSysctl, Domctl, Plain, SchedulerSysctl, TaktOp};
+use anyhow::{Result, anyhow};
+use std::fs::{File, OpenOptions};
+use std::io::{Error, ErrorKind};
+use std::os::fd::AsRawFd;
+use std::ptr::NonNull;
+use std::sync::{Mutex, PoisonError};
+
+/// A cpupool as the hypervisor lists it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cpupool {
+    pub id: u32,
+    pub scheduler: u32,
+    pub domains: u32,
+}
+
+/// What Takt asks of a hypervisor; an error carries its number ([`Error::raw_os_error`]).
+pub trait Hypervisor: Send + Sync {
+    /// The cpupool with the least number from `id` on; `ENOENT`: there is none.
+    ///
+    /// # Errors
+    /// The hypervisor's.
+    fn cpupool(&self, id: u32) -> Result<Cpupool, Error>;
+
+    /// All domains, by number.
+    ///
+    /// # Errors
+    /// The hypervisor's.
+    fn domains(&self) -> Result<Vec<DomainInfo>, Error>;
+
+    /// Asks the scheduler of a domain, which must be number `scheduler`, about that domain.
+    ///
+    /// # Errors
+    /// The hypervisor's.
+    fn domain(&self, domid: u16, scheduler: u32, act: Act, op: &mut TaktOp) -> Result<(), Error>;
+
+    /// Asks the scheduler of a cpupool, which must be number `scheduler`; it may fill `buffer`.
+    ///
+    /// # Errors
+    /// The hypervisor's.
+    fn pool(&self, pool: u32, scheduler: u32, act: Act, op: &mut TaktOp, buffer: &mut [u8]) -> Result<(), Error>;
+}
+
+const PRIVCMD: &str = "/dev/xen/privcmd";
+const BUFFERS: &str = "/dev/xen/hypercall";
+const PAGE: usize = 4096;
+/// Domains asked for at a time.
+const DOMAINS: usize = 128;
+
+/// The hypervisor below this Dom0.
+pub struct Privcmd {
+    calls: File,
+    buffers: File,
+    /// For the call itself, and for what it fills.
+    memory: Mutex<[Memory; 2]>,
+}
+
+impl Privcmd {
+    /// Opens the devices.
+    ///
+    /// # Errors
+    /// One line that says what is missing.
+    pub fn open() -> Result<Self> {
+        let open = |path: &str| {
+            OpenOptions::new().read(true).write(true).open(path).map_err(|e| match e.kind() {
+                ErrorKind::NotFound => {
+                    anyhow!("no {path}: this is no domain of Xen, or the kernel's module xen-privcmd is not loaded")
+                }
+                ErrorKind::PermissionDenied => anyhow!("{path}: only root may ask the hypervisor"),
+                _ => anyhow!("{path}: {e}"),
+            })
+        };
+        let (calls, buffers) = (open(PRIVCMD)?, open(BUFFERS)?);
+        let memory = || Memory::new(&buffers, PAGE).map_err(|e| anyhow!("{BUFFERS}: {e}"));
+        let memory = Mutex::new([memory()?, memory()?]);
+        Ok(Self { calls, buffers, memory })
+    }
+
+    /// Makes hypercall `number` of `call`, which gets the address of a buffer that is copied to `data`.
+    fn call<T: Plain>(&self, number: u64, data: &mut [u8], call: impl FnOnce(u64) -> T) -> Result<T, Error> {
+        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        if memory[1].len < data.len() {
+            memory[1] = Memory::new(&self.buffers, data.len())?;
+        }
+        let [own, filled] = &mut *memory;
+        let at = own.at.cast::<T>();
+        assert!(size_of::<T>() <= own.len);
+        // SAFETY: the memory is ours alone while the lock is held, aligned to a page and (asserted) large enough.
+        unsafe { at.write(call(filled.at.as_ptr() as u64)) };
+        let mut hypercall = wire::PrivcmdHypercall { op: number, arg: [at.as_ptr() as u64, 0, 0, 0, 0] };
+        // SAFETY: the descriptor is open; the hypervisor writes to `own` and to `filled`, at most as much as `call` says.
+        let ret =
+            unsafe { libc::ioctl(self.calls.as_raw_fd(), wire::IOCTL_PRIVCMD_HYPERCALL as _, &raw mut hypercall) };
+        if ret < 0 {
+            return Err(Error::last_os_error());
+        }
+        data.copy_from_slice(&filled.bytes()[..data.len()]);
+        // SAFETY: as above; any bytes are a T.
+        Ok(unsafe { at.read() })
+    }
+}
+
+impl Hypervisor for Privcmd {
+    fn cpupool(&self, id: u32) -> Result<Cpupool, Error> {
+        let answer = self.call(wire::HYPERCALL_SYSCTL, &mut [], |_| CpupoolSysctl {
+            cmd: wire::SYSCTL_CPUPOOL_OP,
+            interface_version: wire::SYSCTL_VERSION,
+            op: wire::CPUPOOL_OP_INFO,
+            cpupool_id: id,
+            sched_id: 0,
+            domid: 0,
+            cpu: 0,
+            n_dom: 0,
+            cpumap: 0,
+            nr_bits: 0,
+            pad: 0,
+            rest: [0; 11],
+        })?;
+        Ok(Cpupool { id: answer.cpupool_id, scheduler: answer.sched_id, domains: answer.n_dom })
+    }
+
+    fn domains(&self) -> Result<Vec<DomainInfo>, Error> {
+        let mut all: Vec<DomainInfo> = Vec::new();
+        let mut data = vec![0; DOMAINS * size_of::<DomainInfo>()];
+        loop {
+            let first_domain = all.last().map_or(0, |d| d.domain + 1);
+            let answer = self.call(wire::HYPERCALL_SYSCTL, &mut data, |buffer| DomainsSysctl {
+                cmd: wire::SYSCTL_GETDOMAININFOLIST,
+                interface_version: wire::SYSCTL_VERSION,
+                first_domain,
+                pad: 0,
+                max_domains: DOMAINS as u32,
+                buffer,
+                num_domains: 0,
+                pad2: 0,
+                rest: [0; 13],
+            })?;
+            let n = (answer.num_domains as usize).min(DOMAINS);
+            all.extend(wire::read_all::<DomainInfo>(&data[..n * size_of::<DomainInfo>()]));
+            if n < DOMAINS {
+                return Ok(all);
+            }
+        }
+    }
+
+    fn domain(&self, domid: u16, scheduler: u32, act: Act, op: &mut TaktOp) -> Result<(), Error> {
+        let answer = self.call(wire::HYPERCALL_DOMCTL, &mut [], |_| Domctl {
+            cmd: wire::DOMCTL_SCHEDULER_OP,
+            interface_version: wire::DOMCTL_VERSION,
+            domain: domid,
+            pad: [0; 3],
+            sched_id: scheduler,
+            act: act as u32,
+            takt: *op,
+            rest: [0; 10],
+        })?;
+        *op = answer.takt;
+        Ok(())
+    }
+
+    fn pool(&self, pool: u32, scheduler: u32, act: Act, op: &mut TaktOp, data: &mut [u8]) -> Result<(), Error> {
+        let answer = self.call(wire::HYPERCALL_SYSCTL, data, |buffer| SchedulerSysctl {
+            cmd: wire::SYSCTL_SCHEDULER_OP,
+            interface_version: wire::SYSCTL_VERSION,
+            cpupool_id: pool,
+            sched_id: scheduler,
+            act: act as u32,
+            pad: 0,
+            takt: TaktOp { buffer, ..*op },
+            rest: [0; 9],
+        })?;
+        *op = answer.takt;
+        Ok(())
+    }
+}
+
+/// Pages that the hypervisor may write to: the kernel neither moves nor swaps them.
+struct Memory {
+    at: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: plain memory without thread affinity.
+unsafe impl Send for Memory {}
+
+impl Memory {
+    fn new(device: &File, len: usize) -> Result<Self, Error> {
+        let len = len.next_multiple_of(PAGE);
+        let (prot, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
+        // SAFETY: a new mapping of an open device, wherever the kernel wants it.
+        let at = unsafe { libc::mmap(std::ptr::null_mut(), len, prot, flags, device.as_raw_fd(), 0) };
+        match NonNull::new(at.cast::<u8>()) {
+            Some(at) if at.as_ptr().cast() != libc::MAP_FAILED => Ok(Self { at, len }),
+            _ => Err(Error::last_os_error()),
+        }
+    }
+
+    fn bytes(&mut self) -> &mut [u8] {
+        // SAFETY: our mapping, of that length; `&mut self` says that nobody else has it.
+        unsafe { std::slice::from_raw_parts_mut(self.at.as_ptr(), self.len) }
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: our mapping, which nobody uses any more.
+        unsafe { libc::munmap(self.at.as_ptr().cast(), self.len) };
+    }
+}

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Takt in Xen's Dom0. The hypervisor schedules by itself; this asks it what it does, sets what an operator says, and
+//! tells it what the monitor sees at the guests' network backends.
+
+mod backends;
+#[cfg(test)]
+mod fake;
+mod host;
+mod hypercall;
+mod live;
+mod monitor;
+mod place;
+mod record;
+mod refusal;
+pub mod status;
+pub mod wire;
+pub mod xenstore;
+
+pub use host::{Domain, TaktPool, Type, Xen};
+pub use hypercall::{Cpupool, Hypervisor, Privcmd};
+pub use live::{Eyes, LOOK, Live, News};
+pub use monitor::{Monitor, Report};
+pub use place::{Place, open, place};
+pub use record::{LONGEST, Recorder};

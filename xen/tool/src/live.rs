@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Dom0 while `takt run` runs: the monitor's reports go to the hypervisor, and domains that come and go are followed.
+
+use crate::host::{Domain, Xen};
+use crate::monitor::Report;
+use crate::refusal::refused;
+use crate::status::{DeviceStatus, Seen};
+use anyhow::{Context, Result};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use takt_control::{HostConfig, Ports, RtMode, Setting};
+use takt_monitor::device::Times;
+use takt_monitor::rule_name;
+
+/// How often [`Live::look`] is to be called.
+pub const LOOK: Duration = Duration::from_millis(500);
+
+/// What watches the domains' devices.
+pub trait Eyes {
+    /// Follows the devices of these domains and of no others; says what has gone wrong that had not before.
+    fn scan(&mut self, domains: &[Domain]) -> Vec<String>;
+    /// The domain that a report is about, if it is still that one.
+    fn whose(&self, report: &Report) -> Option<u16>;
+    fn devices(&self, id: u16) -> Vec<DeviceStatus>;
+    /// Why nothing that the domain sends can be seen; `None` if something can.
+    fn blind(&self, id: u16) -> Option<String>;
+    fn times(&self, id: u16) -> Option<Times>;
+    /// What the domain sends from these ports is real-time, by the user's word.
+    ///
+    /// # Errors
+    /// It has gone.
+    fn ports(&mut self, id: u16, ports: &[u16]) -> Result<()>;
+    /// Watches the network device `ifname` for this domain, too.
+    ///
+    /// # Errors
+    /// No such device, or another domain's.
+    fn watch(&mut self, id: u16, ifname: &str) -> Result<()>;
+}
+
+/// What a look at the host, or a report, has brought.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum News {
+    Domain { name: String, id: u16 },
+    Gone { name: String },
+    RealTime { name: String, rule: String },
+    NotRealTime { name: String },
+    Warning(String),
+}
+
+struct Vm {
+    domain: Domain,
+    rt: bool,
+    /// By which the monitor found it real-time.
+    rule: Option<&'static str>,
+    ports: Ports,
+    /// The newest report: changes of the type, then time.
+    newest: (u64, u64),
+    /// What the hypervisor answered to it: 0 or a negative error number.
+    ret: i32,
+    /// Its configuration has not been applied yet.
+    fresh: bool,
+}
+
+/// A host whose domains are watched. When it ends, types that it reported lapse with their leases.
+pub struct Live<E> {
+    host: Xen,
+    eyes: E,
+    vms: BTreeMap<u16, Vm>,
+    config: HostConfig,
+    warned: BTreeSet<String>,
+}
+
+impl<E: Eyes> Live<E> {
+    pub fn new(host: Xen, eyes: E, config: HostConfig) -> Self {
+        Self { host, eyes, vms: BTreeMap::new(), config, warned: BTreeSet::new() }
+    }
+
+    /// Looks at what has changed, follows it, and says it.
+    ///
+    /// # Errors
+    /// The hypervisor does not answer, or Takt is not its scheduler any more.
+    pub fn look(&mut self) -> Result<Vec<News>> {
+        let mut news = Vec::new();
+        let domains = self.host.domains()?;
+        let gone: Vec<u16> = self.vms.keys().filter(|id| domains.iter().all(|d| d.id != **id)).copied().collect();
+        let gone = gone.iter().filter_map(|id| self.vms.remove(id));
+        news.extend(gone.map(|vm| News::Gone { name: vm.domain.name }));
+        for domain in &domains {
+            match self.vms.get_mut(&domain.id) {
+                // It may have another name, or be in another cpupool.
+                Some(vm) => vm.domain = domain.clone(),
+                None => {
+                    news.push(News::Domain { name: domain.name.clone(), id: domain.id });
+                    self.vms.insert(domain.id, Vm::new(domain));
+                }
+            }
+        }
+        // Dom0 sends by its own stack, not by a backend.
+        let guests: Vec<Domain> = domains.into_iter().filter(|d| d.id != 0).collect();
+        news.extend(self.eyes.scan(&guests).into_iter().map(News::Warning));
+        self.configure(&mut news);
+        for vm in self.vms.values_mut() {
+            if let Ok(t) = self.host.get_type(&vm.domain) {
+                let by_hand = self.host.mode(&vm.domain).is_ok_and(|m| m == RtMode::On);
+                news.extend(vm.is(t.rt, by_hand.then_some("by hand")));
+            }
+        }
+        Ok(news)
+    }
+
+    /// Applies the configuration to domains that have come: later, what is set by hand counts.
+    fn configure(&mut self, news: &mut Vec<News>) {
+        let fresh = |v: &mut Vm| std::mem::take(&mut v.fresh).then(|| v.domain.name.clone());
+        let names: Vec<String> = self.vms.values_mut().filter_map(fresh).collect();
+        for name in names {
+            let Some(want) = self.config.vm.get(&name) else { continue };
+            let setting = Setting {
+                rt: Some(want.rt),
+                weight: Some(want.weight),
+                cap: Some(want.cap),
+                ports: Some(want.ports.clone()).filter(|p| !p.is_empty()),
+                ..Setting::default()
+            };
+            let done = want.validate(&name).and_then(|()| self.set(&name, &setting));
+            news.extend(done.err().and_then(|e| self.warn(format!("{e:#}"))));
+        }
+    }
+
+    /// Says it, once.
+    fn warn(&mut self, text: String) -> Option<News> {
+        self.warned.insert(text.clone()).then_some(News::Warning(text))
+    }
+
+    /// Tells the hypervisor what the monitor has found. What is older than what it knows already is left out.
+    pub fn report(&mut self, report: &Report) -> Vec<News> {
+        let vm = self.eyes.whose(report).and_then(|id| self.vms.get_mut(&id));
+        let Some(vm) = vm.filter(|vm| (report.changes, report.now) >= vm.newest) else { return Vec::new() };
+        vm.newest = (report.changes, report.now);
+        let rt = report.rt != 0;
+        vm.rule = rt.then(|| rule_name(report.rule));
+        let answer = self.host.report(&vm.domain, report.period, if rt { report.lease } else { 0 });
+        vm.ret = answer.as_ref().err().map_or(0, |e| -e.raw_os_error().unwrap_or(libc::EIO));
+        match answer {
+            // rt=on holds whatever the monitor says; the next look tells.
+            Ok(()) if rt => vm.is(true, None).into_iter().collect(),
+            Ok(()) => Vec::new(),
+            // It must not be real-time, or has gone: known to those who ask.
+            Err(e) if [Some(libc::EBUSY), Some(libc::ESRCH)].contains(&e.raw_os_error()) => Vec::new(),
+            Err(e) => {
+                let text = format!("{:#}", refused(&e, &format!("domain `{}`: its type", vm.domain.name)));
+                self.warn(text).into_iter().collect()
+            }
+        }
+    }
+
+    /// What only this process knows of each domain.
+    pub fn seen(&self) -> BTreeMap<u16, (Option<String>, Seen)> {
+        let one = |(id, vm): (&u16, &Vm)| {
+            let times = self.eyes.times(*id).map(|t| Times { ret: vm.ret, ..t });
+            let seen = Seen {
+                ports: vm.ports.clone(),
+                devices: self.eyes.devices(*id),
+                blind: self.eyes.blind(*id).filter(|_| *id != 0),
+                monitor: times.and_then(|t| serde_json::to_value(t).ok()),
+            };
+            (*id, (vm.rule.map(str::to_owned), seen))
+        };
+        self.vms.iter().map(one).collect()
+    }
+
+    /// Sets what `setting` says of domain `name`.
+    ///
+    /// # Errors
+    /// One line; nothing has changed then.
+    pub fn set(&mut self, name: &str, setting: &Setting) -> Result<()> {
+        let domain = self.host.find(name)?;
+        let whose = || format!("domain `{name}`");
+        // What may be refused comes first.
+        if let Some(dev) = &setting.dev {
+            self.eyes.watch(domain.id, dev).with_context(whose)?;
+        }
+        self.host.apply(&domain, setting)?;
+        if let Some(ports) = &setting.ports {
+            let list: Vec<u16> = ports.ranges().iter().flat_map(|&(a, b)| a..=b).collect();
+            self.eyes.ports(domain.id, &list).with_context(whose)?;
+            if let Some(vm) = self.vms.get_mut(&domain.id) {
+                vm.ports = ports.clone();
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Vm {
+    fn new(domain: &Domain) -> Self {
+        let domain = domain.clone();
+        Self { domain, rt: false, rule: None, ports: Ports::default(), newest: (0, 0), ret: 0, fresh: true }
+    }
+
+    /// Its type is this now; `why`, if it is not by the monitor.
+    fn is(&mut self, rt: bool, why: Option<&'static str>) -> Option<News> {
+        if std::mem::replace(&mut self.rt, rt) == rt {
+            return None;
+        }
+        let name = self.domain.name.clone();
+        let dom0 = (self.domain.id == 0).then_some("dom0");
+        let rule = why.or(self.rule).or(dom0).unwrap_or("reported").to_owned();
+        Some(if rt { News::RealTime { name, rule } } else { News::NotRealTime { name } })
+    }
+}
+
+#[cfg(test)]
+mod tests;

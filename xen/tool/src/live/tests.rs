@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Reports and domains, with a hypervisor that is a pool and a monitor that is told what it sees.
+
+use super::*;
+use crate::fake::Fake;
+
+/// Domain `n` has slot `n`, generation 1.
+#[derive(Default)]
+struct Told {
+    scanned: Vec<u16>,
+    ports: Vec<u16>,
+}
+
+impl Eyes for Told {
+    fn scan(&mut self, domains: &[Domain]) -> Vec<String> {
+        self.scanned = domains.iter().map(|d| d.id).collect();
+        Vec::new()
+    }
+    fn whose(&self, report: &Report) -> Option<u16> {
+        let id = report.vm as u16;
+        (report.generation == 1 && self.scanned.contains(&id)).then_some(id)
+    }
+    fn devices(&self, id: u16) -> Vec<DeviceStatus> {
+        vec![DeviceStatus { name: format!("vif{id}.0"), kind: "vif".into() }]
+    }
+    fn blind(&self, _: u16) -> Option<String> {
+        None
+    }
+    fn times(&self, _: u16) -> Option<Times> {
+        Some(Times { first: 1, ..Times::default() })
+    }
+    fn ports(&mut self, _: u16, ports: &[u16]) -> Result<()> {
+        self.ports = ports.to_vec();
+        Ok(())
+    }
+    fn watch(&mut self, _: u16, ifname: &str) -> Result<()> {
+        anyhow::bail!("{ifname}: no such network device")
+    }
+}
+
+fn live(fake: &std::sync::Arc<Fake>, config: &str) -> Live<Told> {
+    Live::new(fake.host(&[]), Told::default(), toml::from_str(config).unwrap())
+}
+
+fn report(rt: bool, changes: u64, now: u64, period: u64) -> Report {
+    let rule = (1..9).find(|n| rule_name(*n) == "rtp").unwrap();
+    Report { vm: 3, generation: 1, rt: rt.into(), rule, changes, now, period, lease: 1_060_000_000 }
+}
+
+fn real_time(name: &str, rule: &str) -> News {
+    News::RealTime { name: name.into(), rule: rule.into() }
+}
+
+#[test]
+fn domains_are_met_and_guests_watched() {
+    let fake = Fake::new();
+    let mut live = live(&fake, "");
+    let news = live.look().unwrap();
+    assert_eq!(news.len(), 3);
+    assert_eq!(news[1], News::Domain { name: "voip".into(), id: 3 });
+    assert_eq!(live.eyes.scanned, [3, 7]);
+    assert_eq!(live.look().unwrap(), []);
+    fake.state().schedulers = vec![6];
+    assert!(live.look().unwrap_err().to_string().contains("no cpupool is under Takt"));
+}
+
+#[test]
+fn types_and_periods_reach_the_hypervisor() {
+    let fake = Fake::new();
+    let mut live = live(&fake, "");
+    live.look().unwrap();
+    let stat = || fake.state().pool.vm_stat(1).unwrap();
+    assert_eq!(live.report(&report(true, 1, 100, 0)), [real_time("voip", "rtp")]);
+    assert_eq!((stat().rt, stat().period), (1, 0));
+    assert_eq!(live.report(&report(true, 1, 130, 20_000_000)), []);
+    assert_eq!((stat().rt, stat().period), (1, 20_000_000));
+    assert!(stat().lease_end > 1_060_000_000);
+    assert_eq!(live.report(&report(true, 1, 120, 7_000_000)), [], "older than what is known");
+    assert_eq!(stat().period, 20_000_000);
+    assert_eq!(live.look().unwrap(), [real_time("Domain-0", "dom0")]);
+    assert_eq!(live.seen()[&3].0.as_deref(), Some("rtp"));
+    live.report(&report(false, 2, 140, 0));
+    assert_eq!(live.report(&report(true, 1, 150, 7_000_000)), [], "before the demotion");
+    assert_eq!(stat().rt, 0);
+    assert!(live.look().unwrap().contains(&News::NotRealTime { name: "voip".into() }));
+    let other = Report { generation: 2, ..report(true, 9, 900, 0) };
+    assert_eq!(live.report(&other), [], "of a domain that has gone");
+}
+
+#[test]
+fn what_must_not_be_real_time_is_not() {
+    let fake = Fake::new();
+    let mut live = live(&fake, "[vm.voip]\nrt = \"off\"\nweight = 512\nports = [554]");
+    live.look().unwrap();
+    assert_eq!(fake.state().pool.vm_stat(1).unwrap().weight, 512);
+    assert_eq!(live.eyes.ports, [554]);
+    assert_eq!(live.report(&report(true, 1, 100, 0)), []);
+    let seen = live.seen();
+    assert_eq!(seen[&3].1.monitor.as_ref().unwrap()["ret"], -libc::EBUSY);
+    let again: BTreeMap<u16, (Option<String>, Seen)> =
+        serde_json::from_value(serde_json::to_value(&seen).unwrap()).unwrap();
+    assert_eq!(again, seen, "as the control socket carries it");
+}
+
+#[test]
+fn settings_by_hand() {
+    let fake = Fake::new();
+    let mut live = live(&fake, "");
+    live.look().unwrap();
+    let parse = |text: &str| Setting::parse(&text.split(' ').map(str::to_owned).collect::<Vec<_>>()).unwrap();
+    live.set("voip", &parse("rt=on period=20ms cap=50")).unwrap();
+    let stat = fake.state().pool.vm_stat(1).unwrap();
+    assert_eq!((stat.rt, stat.period, stat.cap), (1, 20_000_000, 50));
+    assert!(live.look().unwrap().contains(&real_time("voip", "by hand")));
+    let error = live.set("voip", &parse("dev=tap0 cap=10")).unwrap_err();
+    assert_eq!(format!("{error:#}"), "domain `voip`: tap0: no such network device");
+    assert_eq!(fake.state().pool.vm_stat(1).unwrap().cap, 50, "all or none");
+    assert!(live.set("web", &parse("cap=10")).unwrap_err().to_string().contains("no domain `web`"));
+}
