@@ -17,9 +17,8 @@ use takt_policy::{NCPU, NIL, Op, OpCode, Record, State};
 
 /// Below: deadline, real-time and stop classes.
 const ORDINARY: i32 = 100;
-/// Longest handover, ns: a switch takes a few µs, but an emulated PCPU may have to wait in the midst of one until all others
-/// have had their turns (eight of 100 µs in the lab).
-const HANDOVER: u64 = 1_000_000;
+/// Longest handover, ns: a switch takes a few µs where nothing holds the PCPU up.
+pub const HANDOVER: u64 = 200_000;
 /// Differences that are kept.
 const WORST: usize = 20;
 
@@ -127,8 +126,15 @@ fn members(vm: &Value) -> impl Iterator<Item = &Value> {
     ["vcpus", "io"].into_iter().filter_map(|k| vm[k].as_array()).flatten()
 }
 
-/// Compares from `span.0` to `span.1`, where both know. `threads` are the VCPUs' by thread, `trace` the switches of each PCPU.
-pub fn agree(records: &[Record], trace: &[Vec<Switch>], threads: &BTreeMap<u32, u16>, span: (u64, u64)) -> Agreement {
+/// Compares from `span.0` to `span.1`, where both know. `threads` are the VCPUs' by thread, `trace` the switches of each PCPU;
+/// what takes longer than `handover` ns is none.
+pub fn agree(
+    records: &[Record],
+    trace: &[Vec<Switch>],
+    threads: &BTreeMap<u32, u16>,
+    span: (u64, u64),
+    handover: u64,
+) -> Agreement {
     let mut result = Agreement::default();
     let end = records.last().map_or(0, |r| r.op.now).min(span.1);
     for ((pcpu, log), switches) in (0..).zip(&holders(records)).zip(trace) {
@@ -146,7 +152,7 @@ pub fn agree(records: &[Record], trace: &[Vec<Switch>], threads: &BTreeMap<u32, 
             let who = log[l].1;
             let moved_on = log.get(l + 1).is_some_and(|c| c.0 == until);
             let follows =
-                |w: &&Switch| w.at == until && !moved_on && w.at - log[l].0 <= HANDOVER && same(who, w, threads);
+                |w: &&Switch| w.at == until && !moved_on && w.at - log[l].0 <= handover && same(who, w, threads);
             if who == Holder::Unknown {
                 at = until;
                 continue;
@@ -256,7 +262,7 @@ mod tests {
     #[test]
     fn equal_accounts_agree() {
         let seen = [(50, 0, 120), (110, 77, 120), (200, 5, 0), (300, 77, 120), (430, 12, 120), (510, 0, 120)];
-        let a = agree(&log(), &trace(&seen), &BTreeMap::from([(77, 9)]), (0, u64::MAX));
+        let a = agree(&log(), &trace(&seen), &BTreeMap::from([(77, 9)]), (0, u64::MAX), HANDOVER);
         assert_eq!((a.compared_ns, a.agreed_ns, a.agreed), (890, 890, 1.0));
         assert!(a.worst.is_empty() && a.differences.is_empty());
     }
@@ -264,7 +270,7 @@ mod tests {
     #[test]
     fn a_switch_that_follows_its_decision_is_a_handover() {
         let seen = [(50, 0, 120), (117, 77, 120), (200, 5, 0), (304, 77, 120), (430, 12, 120), (512, 0, 120)];
-        let a = agree(&log(), &trace(&seen), &BTreeMap::from([(77, 9)]), (0, u64::MAX));
+        let a = agree(&log(), &trace(&seen), &BTreeMap::from([(77, 9)]), (0, u64::MAX), HANDOVER);
         assert_eq!((a.compared_ns, a.agreed_ns), (890, 877));
         assert_eq!((a.handovers, a.handover_ns, a.agreed_apart), (3, 13, 1.0));
         assert!(a.differences.is_empty());
@@ -273,7 +279,7 @@ mod tests {
     #[test]
     fn differences_are_named() {
         let seen = [(150, 0, 120), (200, 77, 120), (250, 5, 0), (430, 6, 50)];
-        let a = agree(&log(), &trace(&seen), &BTreeMap::from([(77, 9)]), (120, 520));
+        let a = agree(&log(), &trace(&seen), &BTreeMap::from([(77, 9)]), (120, 520), HANDOVER);
         assert_eq!((a.compared_ns, a.agreed_ns), (370, 50));
         let told: Vec<_> = a.differences.iter().map(|(k, ns)| (k.as_str(), *ns)).collect();
         let want = [

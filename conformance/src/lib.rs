@@ -26,7 +26,7 @@ pub mod bpf;
 #[cfg(feature = "bpf")]
 pub mod qemu;
 
-pub use agree::{Agreement, Difference, Holder, agree, holders, threads};
+pub use agree::{Agreement, Difference, HANDOVER, Holder, agree, holders, threads};
 pub use checker::{Checker, Limits, Rule, Violation};
 pub use core::{Core, Loaded, Maker, maker};
 pub use host::{Host, Mode, Shape};

@@ -6,7 +6,8 @@ use clap::{Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use takt_conformance::{
-    Checker, Limits, LogFile, Mode, Run, Shape, agree, ftrace, hash, maker, read_log, replay, threads, write_log,
+    Checker, HANDOVER, Limits, LogFile, Mode, Run, Shape, agree, ftrace, hash, maker, read_log, replay, threads,
+    write_log,
 };
 
 #[derive(Parser)]
@@ -131,7 +132,7 @@ fn run(command: Command) -> Result<bool> {
             let format = ftrace::Format::parse(&String::from_utf8_lossy(&read(&format)?))?;
             let cpu = |path| ftrace::switches(&read(path)?, page, &format).with_context(|| path.display().to_string());
             let trace = cpus.iter().map(cpu).collect::<Result<Vec<_>>>()?;
-            let agreement = agree(&read_log(&log)?.records, &trace, &threads(&status)?, (from, until));
+            let agreement = agree(&read_log(&log)?.records, &trace, &threads(&status)?, (from, until), HANDOVER);
             println!("{}", serde_json::to_string_pretty(&agreement)?);
         }
         Command::Generate { log, policy, seed, operations, pcpus } => {
