@@ -19,6 +19,24 @@
 	bpf_spin_lock(&h->lock)
 #define LEAVE() bpf_spin_unlock(&h->lock)
 
+/*
+ * It is off its PCPU. The kernel's account of its run goes from decision to decision, as in Xen: the switch to a VCPU is
+ * at the cost of its VM. Where `started` begins to count, a VM that makes others switch to it would have that for free.
+ */
+static __always_inline void put(struct host *h, struct log *l, struct out *out, u32 v, u32 runnable, u64 now)
+{
+	u64 ran = is_host(v) ? TAKT_NEVER : host_vcpu(h, v)->ran;
+
+	DO(PUT, takt_put(p, v, runnable, ran, now), .vcpu = v, .arg = { runnable, ran });
+}
+
+/* A run begins, or goes on after @before ns. */
+static __always_inline void count_run(struct host *h, u32 v, u64 before)
+{
+	host_vcpu(h, v)->ran = TAKT_NEVER;
+	host_vcpu(h, v)->ran_before = before;
+}
+
 /* The queued VCPU @v is not runnable any more, whatever the pool holds of it. */
 static __always_inline void make_blocked(struct host *h, struct log *l, struct out *out, u32 v, u64 now)
 {
@@ -27,7 +45,7 @@ static __always_inline void make_blocked(struct host *h, struct log *l, struct o
 	if (state == TAKT_PICKED)
 		DO_VCPU(REFUSED, takt_refused, v);
 	if (state == TAKT_RUNNING || state == TAKT_PUT_PENDING)
-		DO(PUT, takt_put(p, v, 0, TAKT_NEVER, now), .vcpu = v, .arg = { 0, TAKT_NEVER });
+		put(h, l, out, v, 0, now);
 	if (vcpu_state(h, v) == TAKT_QUEUED || vcpu_state(h, v) == TAKT_PARKED)
 		DO_VCPU(BLOCK, takt_block, v);
 	host_vcpu(h, v)->in_dsq = 0;
@@ -39,7 +57,7 @@ static __always_inline void make_blocked(struct host *h, struct log *l, struct o
 static __always_inline void put_queued(struct host *h, struct log *l, struct out *out, u32 v, u64 now)
 {
 	host_vcpu(h, v)->queued_at = now;
-	DO(PUT, takt_put(p, v, 1, TAKT_NEVER, now), .vcpu = v, .arg = { 1, TAKT_NEVER });
+	put(h, l, out, v, 1, now);
 }
 
 /* Its thread is about to be in its queue: woken, taken off, or returned without having run. -1: there is no such VCPU. */

@@ -53,6 +53,8 @@ struct host_vcpu {
 	u64 queued_at;
 	u64 ops;			/* operations on it, and decisions for it */
 	u64 refused;
+	u64 ran;			/* in its present run, by the kernel's account; TAKT_NEVER: not off the PCPU yet */
+	u64 ran_before;			/* of that, before it was interrupted */
 	u64 kvm_vcpu;			/* address of the kernel's struct, 0 for I/O threads */
 	u32 pid, id;			/* thread; VCPU number of its VM */
 	u32 in_dsq;			/* its thread is in its queue, or about to be */
@@ -118,7 +120,7 @@ enum { NOTICE_VM, NOTICE_VM_GONE };
 /* Of a thread. */
 struct task_ctx {
 	u64 vtime;
-	u64 from;			/* when it began to run */
+	u64 from;			/* sum_exec_runtime when it began to run */
 	u64 charged;			/* up to when that is in vtime */
 	u32 v;				/* its VCPU, or TAKT_NIL: a host thread */
 	u32 vm_gen;			/* for which set of VMs that was found */

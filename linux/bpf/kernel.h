@@ -29,6 +29,10 @@ struct sched_ext_entity {
 	__u32 weight;
 } CORE;
 
+struct sched_entity {
+	__u64 sum_exec_runtime;
+} CORE;
+
 struct task_struct {
 	int pid, tgid;
 	unsigned int flags;
@@ -36,6 +40,7 @@ struct task_struct {
 	int nr_cpus_allowed;
 	const struct cpumask *cpus_ptr;
 	unsigned short migration_disabled;
+	struct sched_entity se;
 	struct sched_ext_entity scx;
 } CORE;
 

@@ -221,7 +221,8 @@ void BPF_PROG(takt_dispatch, s32 cpu, struct task_struct *prev)
 				host_goes_on(h, prev, t);
 			else
 				prev->scx.slice = GUARD_SLICE;
-			h_keeps(next, &out);
+			if (h_keeps(next, &out) && t)
+				t->from = prev->se.sum_exec_runtime;
 			break;
 		}
 		if (!is_host(next) && scx_bpf_dsq_move_to_local(DSQ_VCPU + next))
@@ -249,7 +250,8 @@ void BPF_PROG(takt_running, struct task_struct *p)
 	beside = t->waits == WAITS_BESIDE;
 	v = t->v == TAKT_NIL ? cpu : t->v;
 	not_waiting(h, t);
-	t->from = t->charged = bpf_ktime_get_ns();
+	t->from = p->se.sum_exec_runtime;
+	t->charged = bpf_ktime_get_ns();
 	if (h_running(cpu, v, beside, &out) && !beside) {
 		/* It runs without having been picked: a VCPU goes back to its queue at once, which a slice would prevent. */
 		p->scx.slice = SHORT_SLICE;
@@ -273,7 +275,7 @@ void BPF_PROG(takt_stopping, struct task_struct *p, bool runnable)
 
 	if (!h || !t)
 		return;
-	ran = bpf_ktime_get_ns() - t->from;
+	ran = p->se.sum_exec_runtime - t->from;
 	if (t->v == TAKT_NIL)
 		charge(p, t);
 	h_stopping(scx_bpf_task_cpu(p), t->v, ran);

@@ -132,15 +132,19 @@ static __always_inline void missing(struct host *h, u32 v, u32 cpu, struct out *
 	h_stray(v, cpu, out);
 }
 
-/* The thread on @cpu simply runs on, as what was picked. */
+/* The thread on @cpu simply runs on, as what was picked. 1: and that is a new run. */
 __attribute__((noinline)) int h_keeps(u32 v, struct out *out)
 {
-	ENTER(-1);
+	ENTER(0);
+	int starts = vcpu_state(h, v) == TAKT_PICKED;
+
 	host_vcpu(h, v)->in_dsq = 0;
-	if (vcpu_state(h, v) == TAKT_PICKED)
+	if (starts) {
 		DO_VCPU(STARTED, takt_started, v);
+		count_run(h, v, 0);
+	}
 	LEAVE();
-	return 0;
+	return starts;
 }
 
 /* An idle decision although host threads wait: whether their entity has been woken. */
@@ -235,6 +239,9 @@ __attribute__((noinline)) int h_running(u32 cpu, u32 v, u32 beside, struct out *
 		if (state == TAKT_PICKED) {
 			DO_VCPU(STARTED, takt_started, v);
 			count_start(h, v, now);
+			count_run(h, v, 0);
+		} else if (host_vcpu(h, v)->ran != TAKT_NEVER) {
+			count_run(h, v, host_vcpu(h, v)->ran);
 		}
 		host_vcpu(h, v)->in_dsq = host_vcpu(h, v)->misses = 0;
 		out->armed |= mask_bit(cpu);	/* its slice may have ended while it was interrupted */
@@ -271,6 +278,7 @@ __attribute__((noinline)) int h_stopping(u32 cpu, u32 v, u64 ran)
 		class = who->class;
 		takt_opaque(class);
 		who->wait[class & 3].ran += ran;
+		who->ran = who->ran_before + ran;
 	}
 	bpf_spin_unlock(&h->lock);
 	return 0;

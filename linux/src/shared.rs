@@ -32,6 +32,9 @@ pub struct HostVcpu {
     pub queued_at: u64,
     pub ops: u64,
     pub refused: u64,
+    /// In its present run, by the kernel's account.
+    pub ran: u64,
+    pub ran_before: u64,
     pub kvm_vcpu: u64,
     /// Thread.
     pub pid: u32,
