@@ -25,12 +25,17 @@
  */
 static __always_inline void put(struct host *h, struct log *l, struct out *out, u32 v, u32 runnable, u64 now)
 {
-	u64 ran = is_host(v) ? TAKT_NEVER : host_vcpu(h, v)->ran;
+	struct host_vcpu *hv = host_vcpu(h, v);
+	u64 ran = is_host(v) ? TAKT_NEVER : hv->ran;
 
+	if (ran != TAKT_NEVER) {
+		ran += hv->owed;
+		hv->owed = 0;
+	}
 	DO(PUT, takt_put(p, v, runnable, ran, now), .vcpu = v, .arg = { runnable, ran });
 }
 
-/* A run begins, or goes on after @before ns. */
+/* A run begins, or goes on after @before ns; less than none: its thread's account begins earlier. */
 static __always_inline void count_run(struct host *h, u32 v, u64 before)
 {
 	host_vcpu(h, v)->ran = TAKT_NEVER;
@@ -305,7 +310,7 @@ static __always_inline int add_vcpu(struct host *h, struct log *l, struct out *o
 	hv->kvm_vcpu = n->kvm_vcpu;
 	hv->id = n->id;
 	hv->source = hv->misses = hv->in_dsq = 0;
-	hv->queued_at = 0;
+	hv->queued_at = hv->owed = 0;
 	return 0;
 }
 

@@ -55,6 +55,7 @@ struct host_vcpu {
 	u64 refused;
 	u64 ran;			/* in its present run, by the kernel's account; TAKT_NEVER: not off the PCPU yet */
 	u64 ran_before;			/* of that, before it was interrupted */
+	u64 owed;			/* ran beside the pool, not charged yet */
 	u64 kvm_vcpu;			/* address of the kernel's struct, 0 for I/O threads */
 	u32 pid, id;			/* thread; VCPU number of its VM */
 	u32 in_dsq;			/* its thread is in its queue, or about to be */

@@ -221,8 +221,7 @@ void BPF_PROG(takt_dispatch, s32 cpu, struct task_struct *prev)
 				host_goes_on(h, prev, t);
 			else
 				prev->scx.slice = GUARD_SLICE;
-			if (h_keeps(next, &out) && t)
-				t->from = prev->se.sum_exec_runtime;
+			h_keeps(next, t ? prev->se.sum_exec_runtime - t->from : 0, &out);
 			break;
 		}
 		if (!is_host(next) && scx_bpf_dsq_move_to_local(DSQ_VCPU + next))

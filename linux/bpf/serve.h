@@ -132,19 +132,17 @@ static __always_inline void missing(struct host *h, u32 v, u32 cpu, struct out *
 	h_stray(v, cpu, out);
 }
 
-/* The thread on @cpu simply runs on, as what was picked. 1: and that is a new run. */
-__attribute__((noinline)) int h_keeps(u32 v, struct out *out)
+/* The thread on a PCPU, which it has had for @ran ns, simply runs on, as what was picked. */
+__attribute__((noinline)) int h_keeps(u32 v, u64 ran, struct out *out)
 {
-	ENTER(0);
-	int starts = vcpu_state(h, v) == TAKT_PICKED;
-
+	ENTER(-1);
 	host_vcpu(h, v)->in_dsq = 0;
-	if (starts) {
+	if (vcpu_state(h, v) == TAKT_PICKED) {
 		DO_VCPU(STARTED, takt_started, v);
-		count_run(h, v, 0);
+		count_run(h, v, -ran);
 	}
 	LEAVE();
-	return starts;
+	return 0;
 }
 
 /* An idle decision although host threads wait: whether their entity has been woken. */
@@ -273,6 +271,8 @@ __attribute__((noinline)) int h_stopping(u32 cpu, u32 v, u64 ran)
 		hc->outside = 0;
 		hc->allowance -= ran;
 		h->count.beside += ran;
+		if (v != TAKT_NIL)
+			host_vcpu(h, v)->owed += ran;	/* its next run pays for it */
 	} else {
 		who = host_vcpu(h, v == TAKT_NIL ? cpu : v);
 		class = who->class;

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use libbpf_rs::{Link, Map, MapCore, MapFlags, Object, OpenObject};
 use std::sync::mpsc;
 use takt_control::PolicySpec;
-use takt_policy::{NIL, Pool};
+use takt_policy::{NIL, ParamInfo, Pool};
 
 /// The BPF objects for one policy.
 struct Objects {
@@ -23,6 +23,12 @@ const OBJECTS: &[Objects] = include!(concat!(env!("OUT_DIR"), "/objects.rs"));
 /// The policies that this build can run on Linux.
 pub fn policies() -> Vec<&'static str> {
     OBJECTS.iter().map(|o| o.policy).collect()
+}
+
+/// What parameter `info` is unless somebody says otherwise. The host's own threads have a tenth of the machine kept for them and
+/// mostly use less: on Linux the VMs share that.
+pub fn default(info: &ParamInfo) -> u64 {
+    if info.name == "spare" { 1 } else { info.default }
 }
 
 /// Longest wait of a thread before the kernel takes a scheduler out, ms: the kernel's own limit.
@@ -111,7 +117,8 @@ impl Scheduler {
             let arg = [pcpu.core.into(), pcpu.llc.into(), pcpu.node.into(), 0];
             scheduler.call("takt_setup", Request { arg, cpu: pcpu.n, ..Request::default() })?;
         }
-        for &(key, value) in &policy.params {
+        let defaults = takt_policy::params().into_iter().filter(|p| !p.per_vm && default(p) != p.default);
+        for (key, value) in defaults.map(|p| (p.key, default(&p))).chain(policy.params.iter().copied()) {
             scheduler.adjust(NIL, key, value).with_context(|| format!("policy `{}`", policy.name))?;
         }
         scheduler.load_kvm()?;

@@ -35,6 +35,7 @@ pub struct HostVcpu {
     /// In its present run, by the kernel's account.
     pub ran: u64,
     pub ran_before: u64,
+    pub owed: u64,
     pub kvm_vcpu: u64,
     /// Thread.
     pub pid: u32,

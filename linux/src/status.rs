@@ -194,12 +194,14 @@ pub fn pcpus(snapshot: &Snapshot) -> Vec<u16> {
     snapshot.pool.describe().iter().filter(|op| add(OpCode::from_u16(op.op))).map(|op| op.cpu).collect()
 }
 
-/// Parameters of the pool that differ from their defaults, as `takt set --pool` takes them.
+/// Parameters of the pool that differ from their defaults on Linux, as `takt set --pool` takes them.
 pub fn parameters(snapshot: &Snapshot) -> BTreeMap<String, String> {
     let table = takt_policy::params();
     let set = |op: &takt_policy::Op| {
         let pool = OpCode::from_u16(op.op) == Some(OpCode::Adjust) && u32::from(op.vm) == NIL;
-        let info = table.iter().find(|p| pool && u64::from(p.key) == op.arg[0] && p.default != op.arg[1])?;
+        let info = table
+            .iter()
+            .find(|p| pool && u64::from(p.key) == op.arg[0] && crate::scheduler::default(p) != op.arg[1])?;
         Some((info.name.to_owned(), takt_control::spec::show(info, op.arg[1])))
     };
     snapshot.pool.describe().iter().filter_map(set).collect()

@@ -104,8 +104,18 @@ TAKT_INLINE u32 credit_class(struct takt_vcpu *v)
 /* ---- accounting, every 30 ms ---- */
 
 /*
- * Books a balance outside [-limit, limit]: debt is forgiven at the floor, at the ceiling a VCPU stops earning. An I/O
- * thread stops there, too, but has earned no more than it lacked, and keeps it.
+ * Whether @v is paid no more than it lacks to the ceiling: an I/O thread, and a host entity with spare=share. Most of the
+ * time a host runs less than the share that is kept for it. If that lapses, the others together run more than they earn:
+ * then all of them are OVER for a part of each interval, and there it is not credit that decides but who asks more often.
+ */
+TAKT_INLINE u32 credit_modest(struct takt_pool *p, struct takt_vcpu *v)
+{
+	return v->kind == TAKT_IO || (v->kind == TAKT_HOST && p->par.spare);
+}
+
+/*
+ * Books a balance outside [-limit, limit]: debt is forgiven at the floor, at the ceiling a VCPU stops earning. One that is
+ * paid what it lacks stops there, too, and keeps what it has.
  */
 TAKT_INLINE void credit_clip(struct takt_pool *p, u32 vi, s32 limit)
 {
@@ -118,7 +128,7 @@ TAKT_INLINE void credit_clip(struct takt_pool *p, u32 vi, s32 limit)
 		p->ledger.clipped += v->credit;
 		v->credit = 0;
 		credit_deactivate(p, vi);
-	} else if (v->credit == limit && v->kind == TAKT_IO) {
+	} else if (v->credit == limit && credit_modest(p, v)) {
 		credit_deactivate(p, vi);
 	}
 }
@@ -163,7 +173,7 @@ TAKT_FN void credit_to_front(struct takt_pool *p, u32 mi)
 	p->act_head = mi;
 }
 
-/* What the I/O thread @v takes of @left, which is left of its VM's credit. */
+/* What @v takes of @left if it is paid what it lacks. */
 TAKT_INLINE u32 credit_lack(struct takt_pool *p, struct takt_vcpu *v, u32 left)
 {
 	s32 lack = credit_per_acct(p) - v->credit;
@@ -171,6 +181,24 @@ TAKT_INLINE u32 credit_lack(struct takt_pool *p, struct takt_vcpu *v, u32 left)
 	if (lack <= 0)
 		return 0;
 	return (u32)lack < left ? (u32)lack : left;
+}
+
+/* What the active VCPUs of the host @mi lack together. */
+TAKT_FN u32 credit_room(struct takt_pool *p, u32 mi)
+{
+	u32 vi = vm_of(p, mi)->first, n, room = takt_zero(p);
+
+	TAKT_LOOP(p, n, TAKT_NVCPU) {
+		struct takt_vcpu *v;
+
+		if (vi == TAKT_NIL)
+			break;
+		v = vcpu_of(p, vi);
+		vi = v->sibling;
+		if (v->flags & TAKT_F_ACTIVE)
+			room = takt_fresh(p, room + credit_lack(p, v, 2 * (u32)credit_per_acct(p)));
+	}
+	return room;
 }
 
 /*
@@ -209,6 +237,8 @@ TAKT_FN void credit_pay(struct takt_pool *p, u32 mi, u32 total, u32 park)
 		if (active && v->kind == TAKT_IO) {
 			part = credit_lack(p, v, left);
 			left = takt_fresh(p, left - part);
+		} else if (active && credit_modest(p, v)) {
+			part = credit_lack(p, v, share);
 		}
 		if (active)
 			credit_earn(p, vi, part, park);
@@ -248,6 +278,11 @@ TAKT_FN void credit_account_pass(struct takt_pool *p)
 
 			peak = cap < peak ? cap : peak;
 			park = (u32)div_up(cap, m->nr_active);
+		}
+		if (m->kind == TAKT_HOST && p->par.spare) {
+			u64 room = credit_room(p, mi);
+
+			peak = room < peak ? room : peak;
 		}
 		fair = div_up(pot * m->weight, weight);
 		if (fair < peak)

@@ -30,7 +30,9 @@
 	X(11, rt_max, "", 0, TAKT_NVM, 64,							\
 	  "most VMs that are real-time at a time")						\
 	X(12, event_max, "", 0, 1000000, 3000,							\
-	  "most promotions of a VM by events in an accounting interval (Doris)")
+	  "most promotions of a VM by events in an accounting interval (Doris)")			\
+	X(13, spare, "lapse|share", 0, 1, 0,							\
+	  "credit that Dom0 cannot hold lapses at its ceiling, or the others share it (Credit)")
 
 /* Of a VM. */
 #define TAKT_KEY_WEIGHT 101

@@ -157,6 +157,8 @@ struct takt_params {
 	u32 promote_on_timer;		/* spec D5 */
 	u32 rt_max;			/* most VMs that may be real-time at a time */
 	u32 event_max;			/* most event promotions of a VM per accounting period */
+	u32 spare;			/* 1: what Dom0 cannot hold is shared out, 0: lapses */
+	u32 pad;
 };
 
 /* Where credits went; change of Σ credit = given − burned − clipped at every instant. */
