@@ -104,31 +104,29 @@ TAKT_INLINE u32 credit_class(struct takt_vcpu *v)
 /* ---- accounting, every 30 ms ---- */
 
 /*
- * Whether @v is paid no more than it lacks to the ceiling: an I/O thread, and a host entity with spare=share. Most of the
- * time a host runs less than the share that is kept for it. If that lapses, the others together run more than they earn:
- * then all of them are OVER for a part of each interval, and there it is not credit that decides but who asks more often.
+ * Whether @v is paid no more than it lacks to the ceiling, and keeps what it has there: an I/O thread, and with spare=share
+ * everybody. Literally a VCPU above the ceiling loses all it has and earns nothing until it runs. Dom0, whose weight is kept for
+ * it, mostly runs less than that: the others together then run more than they earn, and all of them are OVER for a part of
+ * each interval, where it is not credit that decides but who asks more often. And a VCPU that has waited long loses what
+ * it has saved to those that have preempted it.
  */
 TAKT_INLINE u32 credit_modest(struct takt_pool *p, struct takt_vcpu *v)
 {
-	return v->kind == TAKT_IO || (v->kind == TAKT_HOST && p->par.spare);
+	return v->kind == TAKT_IO || p->par.spare;
 }
 
-/*
- * Books a balance outside [-limit, limit]: debt is forgiven at the floor, at the ceiling a VCPU stops earning. One that is
- * paid what it lacks stops there, too, and keeps what it has.
- */
+/* Books a balance outside [-limit, limit]: debt is forgiven at the floor, at the ceiling a VCPU stops earning. */
 TAKT_INLINE void credit_clip(struct takt_pool *p, u32 vi, s32 limit)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
+	s32 keeps = credit_modest(p, v) ? limit : 0;
 
 	if (v->credit < -limit) {
 		p->ledger.clipped += (s64)v->credit + limit;
 		v->credit = -limit;
-	} else if (v->credit > limit) {
-		p->ledger.clipped += v->credit;
-		v->credit = 0;
-		credit_deactivate(p, vi);
-	} else if (v->credit == limit && credit_modest(p, v)) {
+	} else if (v->credit > limit || (keeps && v->credit == limit)) {
+		p->ledger.clipped += (s64)v->credit - keeps;
+		v->credit = keeps;
 		credit_deactivate(p, vi);
 	}
 }
@@ -183,7 +181,7 @@ TAKT_INLINE u32 credit_lack(struct takt_pool *p, struct takt_vcpu *v, u32 left)
 	return (u32)lack < left ? (u32)lack : left;
 }
 
-/* What the active VCPUs of the host @mi lack together. */
+/* What the active VCPUs of @mi lack together. */
 TAKT_FN u32 credit_room(struct takt_pool *p, u32 mi)
 {
 	u32 vi = vm_of(p, mi)->first, n, room = takt_zero(p);
@@ -204,10 +202,11 @@ TAKT_FN u32 credit_room(struct takt_pool *p, u32 mi)
 /*
  * Pays @total to the active VCPUs of @mi, in equal parts; first of all its I/O threads take what they lack. With an equal
  * part each, those that hardly run would let most of their VM's credit lapse, and what one runs beyond it would be free.
+ * With spare=share, what a VCPU cannot hold goes to those behind it.
  */
 TAKT_FN void credit_pay(struct takt_pool *p, u32 mi, u32 total, u32 park)
 {
-	u32 vi = vm_of(p, mi)->first, n, nr = takt_zero(p), left = total, share;
+	u32 vi = vm_of(p, mi)->first, n, nr = takt_zero(p), left = total, rest, share;
 
 	TAKT_LOOP(p, n, TAKT_NVCPU) {
 		struct takt_vcpu *v;
@@ -224,6 +223,7 @@ TAKT_FN void credit_pay(struct takt_pool *p, u32 mi, u32 total, u32 park)
 			nr = takt_fresh(p, nr + 1);
 	}
 	share = (u32)div_up(left, nr);
+	rest = left;
 	left = total;
 	vi = vm_of(p, mi)->first;
 	TAKT_LOOP(p, n, TAKT_NVCPU) {
@@ -237,11 +237,13 @@ TAKT_FN void credit_pay(struct takt_pool *p, u32 mi, u32 total, u32 park)
 		if (active && v->kind == TAKT_IO) {
 			part = credit_lack(p, v, left);
 			left = takt_fresh(p, left - part);
-		} else if (active && credit_modest(p, v)) {
-			part = credit_lack(p, v, share);
+		} else if (active && p->par.spare) {
+			part = credit_lack(p, v, (u32)div_up(rest, nr));
+			rest = takt_fresh(p, rest - part);
+			nr = takt_fresh(p, nr - 1);
 		}
 		if (active)
-			credit_earn(p, vi, part, park);
+			credit_earn(p, vi, takt_fresh(p, part), park);
 		vi = v->sibling;
 	}
 }
@@ -279,7 +281,7 @@ TAKT_FN void credit_account_pass(struct takt_pool *p)
 			peak = cap < peak ? cap : peak;
 			park = (u32)div_up(cap, m->nr_active);
 		}
-		if (m->kind == TAKT_HOST && p->par.spare) {
+		if (p->par.spare) {
 			u64 room = credit_room(p, mi);
 
 			peak = room < peak ? room : peak;

@@ -157,7 +157,7 @@ struct takt_params {
 	u32 promote_on_timer;		/* spec D5 */
 	u32 rt_max;			/* most VMs that may be real-time at a time */
 	u32 event_max;			/* most event promotions of a VM per accounting period */
-	u32 spare;			/* 1: what Dom0 cannot hold is shared out, 0: lapses */
+	u32 spare;			/* 1: credit beyond the ceiling is shared out, 0: lapses */
 	u32 pad;
 };
 

@@ -195,7 +195,7 @@ pub fn io_threads(make: &Maker) {
     assert_eq!(l.total, l.given - l.burned - l.clipped);
 }
 
-/// What Dom0 cannot hold lapses, or is the others': they earn what they run beside a Dom0 that runs little.
+/// What a VCPU cannot hold lapses, or is the others': they earn what they run beside a Dom0 that runs little.
 pub fn spare(make: &Maker) {
     for (share, host, guest) in [(0, [0, 210], [-140, -210]), (1, [300, 300], [-140, -140])] {
         let mut b = pool(make, 1);
@@ -213,16 +213,16 @@ pub fn spare(make: &Maker) {
         let l = b.core.ledger();
         assert_eq!(l.total, l.given - l.burned - l.clipped);
     }
-    // One lacks 10 when there are 150 for each.
+    // The first lacks 10 when there are 150 for each.
     let mut b = pool(make, 1);
     b.vcpu(2, 0, 0);
     b.vcpu(3, 0, 0);
     b.set(0, None, "spare", 1);
-    b.run(2, 0, 0, MS);
-    b.run(3, 0, MS, 30 * MS);
-    for (at, credits) in [(30, (140, -140)), (60, (290, 10)), (90, (300, 160))] {
+    b.run(3, 0, 0, MS);
+    b.run(2, 0, MS, 30 * MS);
+    for (at, credits) in [(30, (140, -140)), (60, (290, 10)), (90, (300, 300))] {
         b.account(at * MS);
-        assert_eq!((b.credit(2), b.credit(3)), credits, "{at} ms");
+        assert_eq!((b.credit(3), b.credit(2)), credits, "{at} ms");
     }
 }
 

@@ -28,7 +28,7 @@ pub const VECTORS: &[(&str, Vector)] = &[
     ("the pool of credit ignores affinity", accounting::pinned),
     ("credit has a floor and a ceiling", accounting::limits),
     ("I/O threads earn what they lack", accounting::io_threads),
-    ("what Dom0 cannot hold lapses or is shared out", accounting::spare),
+    ("what a VCPU cannot hold lapses or is shared out", accounting::spare),
     ("activation by tick or by burn", accounting::activation),
     ("accounting re-sorts queues at the tick", accounting::resort),
     ("boost on wake", credit::boost),
