@@ -181,32 +181,14 @@ TAKT_INLINE u32 credit_lack(struct takt_pool *p, struct takt_vcpu *v, u32 left)
 	return (u32)lack < left ? (u32)lack : left;
 }
 
-/* What the active VCPUs of @mi lack together. */
-TAKT_FN u32 credit_room(struct takt_pool *p, u32 mi)
-{
-	u32 vi = vm_of(p, mi)->first, n, room = takt_zero(p);
-
-	TAKT_LOOP(p, n, TAKT_NVCPU) {
-		struct takt_vcpu *v;
-
-		if (vi == TAKT_NIL)
-			break;
-		v = vcpu_of(p, vi);
-		vi = v->sibling;
-		if (v->flags & TAKT_F_ACTIVE)
-			room = takt_fresh(p, room + credit_lack(p, v, 2 * (u32)credit_per_acct(p)));
-	}
-	return room;
-}
-
 /*
  * Pays @total to the active VCPUs of @mi, in equal parts; first of all its I/O threads take what they lack. With an equal
  * part each, those that hardly run would let most of their VM's credit lapse, and what one runs beyond it would be free.
- * With spare=share, what a VCPU cannot hold goes to those behind it.
+ * Returns what with spare=share they cannot hold.
  */
-TAKT_FN void credit_pay(struct takt_pool *p, u32 mi, u32 total, u32 park)
+TAKT_FN u32 credit_pay(struct takt_pool *p, u32 mi, u32 total, u32 park)
 {
-	u32 vi = vm_of(p, mi)->first, n, nr = takt_zero(p), left = total, rest, share;
+	u32 vi = vm_of(p, mi)->first, n, nr = takt_zero(p), left = total, share;
 
 	TAKT_LOOP(p, n, TAKT_NVCPU) {
 		struct takt_vcpu *v;
@@ -223,7 +205,6 @@ TAKT_FN void credit_pay(struct takt_pool *p, u32 mi, u32 total, u32 park)
 			nr = takt_fresh(p, nr + 1);
 	}
 	share = (u32)div_up(left, nr);
-	rest = left;
 	left = total;
 	vi = vm_of(p, mi)->first;
 	TAKT_LOOP(p, n, TAKT_NVCPU) {
@@ -234,18 +215,16 @@ TAKT_FN void credit_pay(struct takt_pool *p, u32 mi, u32 total, u32 park)
 			break;
 		v = vcpu_of(p, vi);
 		active = v->flags & TAKT_F_ACTIVE;
-		if (active && v->kind == TAKT_IO) {
-			part = credit_lack(p, v, left);
+		if (active && credit_modest(p, v)) {
+			part = takt_fresh(p, credit_lack(p, v, takt_fresh(p, v->kind == TAKT_IO ? left : share)));
 			left = takt_fresh(p, left - part);
-		} else if (active && p->par.spare) {
-			part = credit_lack(p, v, (u32)div_up(rest, nr));
-			rest = takt_fresh(p, rest - part);
-			nr = takt_fresh(p, nr - 1);
 		}
 		if (active)
-			credit_earn(p, vi, takt_fresh(p, part), park);
+			credit_earn(p, vi, part, park);
 		vi = v->sibling;
 	}
+	/* Shares are rounded up: there may be less than nothing. */
+	return p->par.spare && (s32)left > 0 ? left : 0;
 }
 
 /*
@@ -267,7 +246,7 @@ TAKT_FN void credit_account_pass(struct takt_pool *p)
 	TAKT_LOOP(p, n, TAKT_NVM) {
 		struct takt_vm *m;
 		u64 fair, peak;
-		u32 total, park = NEVER_PARK, next;
+		u32 total, park = NEVER_PARK, next, spare;
 
 		if (mi == TAKT_NIL)
 			break;
@@ -281,11 +260,6 @@ TAKT_FN void credit_account_pass(struct takt_pool *p)
 			peak = cap < peak ? cap : peak;
 			park = (u32)div_up(cap, m->nr_active);
 		}
-		if (p->par.spare) {
-			u64 room = credit_room(p, mi);
-
-			peak = room < peak ? room : peak;
-		}
 		fair = div_up(pot * m->weight, weight);
 		if (fair < peak)
 			wanting = 1;
@@ -296,7 +270,9 @@ TAKT_FN void credit_account_pass(struct takt_pool *p)
 			credit_to_front(p, mi);
 		/* Through memory, or the verifier tells every outcome of the tests above apart for all that follows. */
 		wanting = takt_fresh(p, wanting);
-		credit_pay(p, mi, takt_fresh(p, total), takt_fresh(p, park));
+		spare = takt_fresh(p, credit_pay(p, mi, takt_fresh(p, total), takt_fresh(p, park)));
+		if (left)
+			pot = pot + div_up(spare * weight, left);
 		mi = next;
 	}
 }

@@ -220,7 +220,7 @@ pub fn spare(make: &Maker) {
     b.set(0, None, "spare", 1);
     b.run(3, 0, 0, MS);
     b.run(2, 0, MS, 30 * MS);
-    for (at, credits) in [(30, (140, -140)), (60, (290, 10)), (90, (300, 300))] {
+    for (at, credits) in [(30, (140, -140)), (60, (290, 10)), (90, (300, 160))] {
         b.account(at * MS);
         assert_eq!((b.credit(3), b.credit(2)), credits, "{at} ms");
     }
