@@ -14,6 +14,9 @@
 #include "../private.h"
 #include "core.h"
 
+/* What takt_policy= has chosen. */
+extern uint32_t takt_boot_policy;
+
 struct takt_host;
 
 /* Of a unit that is no idle one. */
@@ -80,14 +83,8 @@ int takt_do(struct takt_host *h, s_time_t now, struct takt_op *op);
 void takt_act(struct takt_host *h);
 int takt_record_begin(struct takt_host *h, uint64_t len);
 void takt_record_end(struct takt_host *h);
+int takt_record_log(struct takt_host *h, struct xen_takt_op *r);
+int takt_record_pool(struct takt_host *h, struct xen_takt_op *r);
 int takt_set_policy(struct takt_host *h, uint32_t policy);
-
-int takt_cpu_join(struct takt_host *h, unsigned int cpu);
-void takt_cpu_leave(struct takt_host *h, unsigned int cpu);
-
-int takt_adjust_dom(struct takt_host *h, const struct domain *d, struct xen_domctl_scheduler_op *op);
-int takt_adjust_pool(struct takt_host *h, struct xen_sysctl_scheduler_op *op);
-void takt_dump(struct takt_host *h);
-void takt_dump_cpu(struct takt_host *h, unsigned int cpu);
 
 #endif
