@@ -34,17 +34,21 @@ static unsigned int event_source(const struct evtchn *chn)
  */
 void takt_evtchn_pending(struct vcpu *v, const struct evtchn *chn)
 {
-	const struct cpupool *c = v->domain->cpupool;
+	const struct cpupool *c;
 	struct takt_host *h;
 	struct takt_unit *tu;
 	unsigned long flags;
 	unsigned int source;
 
-	if ( !c || c->sched->switch_sched != takt_switch_sched )
-		return;
 	rcu_read_lock(&sched_res_rculock);
+	c = v->domain->cpupool;
+	if ( !c || c->sched->switch_sched != takt_switch_sched )
+		goto out;
 	h = takt_host(c->sched);
-	tu = takt_unit(v->sched_unit);
+	tu = read_atomic(&v->sched_unit)->priv;
+	/* A domain that changes its cpupool has the new one before it has new units. */
+	if ( tu->host != h )
+		goto out;
 	source = event_source(chn);
 	tu->source = source;
 	if ( wants_event(h, tu) )
@@ -55,5 +59,6 @@ void takt_evtchn_pending(struct vcpu *v, const struct evtchn *chn)
 		takt_act(h);
 		spin_unlock_irqrestore(&h->lock, flags);
 	}
+out:
 	rcu_read_unlock(&sched_res_rculock);
 }

@@ -21,6 +21,7 @@ struct takt_host;
 
 /* Of a unit that is no idle one. */
 struct takt_unit {
+	const struct takt_host *host;	/* first: tells it from another scheduler's */
 	struct rcu_head rcu;		/* takt_evtchn_pending() may still look at it */
 	struct sched_unit *unit;
 	uint16_t v;			/* its VCPU in the pool */

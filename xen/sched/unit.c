@@ -71,6 +71,7 @@ void *cf_check takt_alloc_udata(const struct scheduler *ops, struct sched_unit *
 	if ( v < TAKT_NVCPU )
 		h->unit[v] = tu;
 	spin_unlock_irqrestore(&h->lock, flags);
+	tu->host = h;
 	tu->unit = unit;
 	tu->v = v;
 	tu->vm = td->vm;
