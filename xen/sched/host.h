@@ -83,6 +83,7 @@ static inline struct takt_vcpu *takt_vcpu(struct takt_host *h, const struct takt
 int takt_do(struct takt_host *h, s_time_t now, struct takt_op *op);
 void takt_act(struct takt_host *h);
 int takt_record_begin(struct takt_host *h, uint64_t len);
+void takt_record_stop(struct takt_host *h);
 void takt_record_end(struct takt_host *h);
 int takt_record_log(struct takt_host *h, struct xen_takt_op *r);
 int takt_record_pool(struct takt_host *h, struct xen_takt_op *r);

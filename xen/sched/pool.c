@@ -144,16 +144,21 @@ int takt_set_policy(struct takt_host *h, uint32_t policy)
 {
 	uint64_t online;
 	unsigned long flags;
-	int ret = -EBUSY;
+	int ret = 0;
 
-	takt_record_end(h);
 	spin_lock_irqsave(&h->lock, flags);
 	online = h->pool.online.w[0];
-	if ( !h->pool.nr_vm )
-		ret = takt_pool_reset(&h->pool, policy);
-	if ( !ret )
+	if ( h->pool.nr_vm )
+		ret = -EBUSY;
+	else if ( !takt_policy_name(policy) )
+		ret = -ENOENT;
+	else
+	{
+		takt_record_stop(h);
+		takt_pool_reset(&h->pool, policy);
 		for ( h->armed = online; online; online &= online - 1 )
 			add_cpu(h, __builtin_ctzll(online));
+	}
 	takt_act(h);
 	spin_unlock_irqrestore(&h->lock, flags);
 	return ret;

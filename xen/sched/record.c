@@ -21,6 +21,7 @@ static void epoch(struct takt_host *h)
 		if ( h->unit[v] )
 			h->unit[v]->outside |= state == TAKT_RUNNING || state == TAKT_PUT_PENDING;
 	}
+	h->recording = false;
 	TAKT_DO(h, NOW(), EPOCH);
 	*h->log.saved = *p;
 	h->recording = true;
@@ -51,7 +52,6 @@ int takt_record_begin(struct takt_host *h, uint64_t len)
 		vfree(saved);
 		return -ENOMEM;
 	}
-	takt_record_end(h);
 	spin_lock_irqsave(&h->lock, flags);
 	old = h->log.rec;
 	h->log.rec = rec;
@@ -65,14 +65,20 @@ int takt_record_begin(struct takt_host *h, uint64_t len)
 	return 0;
 }
 
+/* Lock held. */
+void takt_record_stop(struct takt_host *h)
+{
+	if ( h->recording )
+		*h->log.saved = h->pool;
+	h->recording = false;
+}
+
 void takt_record_end(struct takt_host *h)
 {
 	unsigned long flags;
 
 	spin_lock_irqsave(&h->lock, flags);
-	if ( h->recording )
-		*h->log.saved = h->pool;
-	h->recording = false;
+	takt_record_stop(h);
 	spin_unlock_irqrestore(&h->lock, flags);
 }
 
