@@ -2,8 +2,10 @@
 /* What becomes runnable or ceases to be, decisions, and what is off its PCPU. */
 #include <xen/event.h>
 #include <xen/softirq.h>
+#include <xen/trace.h>
 #include "hooks.h"
 
+#define TRC_TAKT_DECISION TRC_SCHED_CLASS_EVT(TAKT, 1)	/* VCPU and class, unit and domain, time: low, high */
 #define NOT_YET MILLISECS(1)		/* a PCPU that is joining or leaving its pool looks again after that */
 
 void cf_check takt_wake(const struct scheduler *ops, struct sched_unit *unit)
@@ -68,6 +70,16 @@ static struct takt_unit *decide(struct takt_host *h, unsigned int cpu, unsigned 
 	}
 }
 
+/* For xentrace: what an independent account of who ran where is held against. */
+static void trace_decision(const struct takt_host *h, const struct takt_unit *tu, s_time_t now)
+{
+	if ( tu )
+		TRACE_TIME(TRC_TAKT_DECISION, tu->v | h->pool.vcpu[tu->v].pri << 16,
+			   tu->unit->unit_id | tu->unit->domain->domain_id << 16, now, now >> 32);
+	else
+		TRACE_TIME(TRC_TAKT_DECISION, TAKT_NIL, TAKT_NIL | DOMID_IDLE << 16, now, now >> 32);
+}
+
 void cf_check takt_do_schedule(const struct scheduler *ops, struct sched_unit *prev, s_time_t now,
 				      bool tasklet_work_scheduled)
 {
@@ -96,6 +108,7 @@ void cf_check takt_do_schedule(const struct scheduler *ops, struct sched_unit *p
 		if ( next != prev )
 			TAKT_DO(h, now, STARTED, .vcpu = tu->v);
 	}
+	trace_decision(h, tu, now);
 	next->migrated = false;
 	if ( next->res != sr )
 	{
