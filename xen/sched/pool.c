@@ -103,19 +103,10 @@ static void cpu_leave(struct takt_host *h, unsigned int cpu)
 
 void *cf_check takt_alloc_pdata(const struct scheduler *ops, int cpu)
 {
-	const struct cpupool *c = ops->cpupool;
-
-	if ( cpu >= TAKT_NCPU )
-	{
-		printk(XENLOG_WARNING "takt: CPU%d stays free: a pool knows CPUs 0 to %u\n", cpu, TAKT_NCPU - 1);
-		return ERR_PTR(-ENOSPC);
-	}
-	if ( c && cpupool_get_granularity(c) != 1 )
-	{
-		printk(XENLOG_WARNING "takt: CPU%d stays free: a pool of Takt needs sched-gran=cpu\n", cpu);
-		return ERR_PTR(-EOPNOTSUPP);
-	}
-	return NULL;
+	if ( cpu < TAKT_NCPU )
+		return NULL;
+	printk(XENLOG_WARNING "takt: CPU%d stays free: a pool knows CPUs 0 to %u\n", cpu, TAKT_NCPU - 1);
+	return ERR_PTR(-ENOSPC);
 }
 
 spinlock_t *cf_check takt_switch_sched(struct scheduler *ops, unsigned int cpu, void *pdata, void *vdata)

@@ -29,6 +29,7 @@ static struct scheduler __ro_after_init sched_takt = {
 	.name = "Takt",
 	.opt_name = "takt",
 	.sched_id = XEN_SCHEDULER_TAKT,
+	.cpu_gran_only = true,
 	.global_init = takt_global_init,
 	.init = takt_init,
 	.deinit = takt_deinit,
