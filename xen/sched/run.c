@@ -70,9 +70,11 @@ static struct takt_unit *decide(struct takt_host *h, unsigned int cpu, unsigned 
 	}
 }
 
-/* For xentrace: what an independent account of who ran where is held against. */
-static void trace_decision(const struct takt_host *h, const struct takt_unit *tu, s_time_t now)
+/* For xentrace, by the pool's time: what an independent account of who ran where is held against. */
+static void trace_decision(const struct takt_host *h, const struct takt_unit *tu)
 {
+	uint64_t now = h->pool.now;
+
 	if ( tu )
 		TRACE_TIME(TRC_TAKT_DECISION, tu->v | h->pool.vcpu[tu->v].pri << 16,
 			   tu->unit->unit_id | tu->unit->domain->domain_id << 16, now, now >> 32);
@@ -108,7 +110,7 @@ void cf_check takt_do_schedule(const struct scheduler *ops, struct sched_unit *p
 		if ( next != prev )
 			TAKT_DO(h, now, STARTED, .vcpu = tu->v);
 	}
-	trace_decision(h, tu, now);
+	trace_decision(h, tu);
 	next->migrated = false;
 	if ( next->res != sr )
 	{
