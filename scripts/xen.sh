@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# xen.sh [lab]: builds Debian's Xen 4.20 with Takt in it and prints the directory that holds xen (for a boot loader's, or QEMU's,
-# -kernel), xen-syms, config and include/public. With `lab`, xen/patches/lab as well.
+# xen.sh [lab|cost]: builds Debian's Xen 4.20 with Takt in it and prints the directory that holds xen (for a boot loader's, or QEMU's,
+# -kernel), xen-syms, config and include/public. With `lab`, xen/patches/lab as well; `cost` is that without CONFIG_DEBUG.
 #
 # Fetches the source once and builds what has changed; without changes it does nothing, and needs no network.
 set -eu
@@ -9,7 +9,7 @@ set -eu
 cd "$(dirname "$0")/.."
 top=$PWD
 variant=${1:-plain}
-case $variant in plain | lab) ;; *) echo "usage: xen.sh [lab]" >&2; exit 2 ;; esac
+case $variant in plain | lab | cost) ;; *) echo "usage: xen.sh [lab|cost]" >&2; exit 2 ;; esac
 mkdir -p "${TAKT_CACHE:-target/cache}/xen"
 cache=$(cd "${TAKT_CACHE:-target/cache}/xen" && pwd)
 # shellcheck source=scripts/apt.sh
@@ -93,7 +93,11 @@ for f in $glue; do
 	*) place "$f" "$there/$f" ;;
 	esac
 done
-place xen/config "$tree/wanted"
+if [ "$variant" = cost ]; then
+	sed 's/^CONFIG_DEBUG=y$/# CONFIG_DEBUG is not set/' xen/config > "$tree/wanted"
+else
+	place xen/config "$tree/wanted"
+fi
 
 # ---- the hypervisor ----
 
