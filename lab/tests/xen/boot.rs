@@ -13,6 +13,7 @@ const PATIENCE: u32 = 900;
 
 /// A boot that is made when it is first asked for.
 pub struct Shared {
+    variant: &'static str,
     name: &'static str,
     /// Options of the hypervisor.
     xen: &'static str,
@@ -30,8 +31,9 @@ pub struct Boot {
 }
 
 impl Shared {
-    pub const fn new(name: &'static str, xen: &'static str, case: &'static str) -> Self {
-        Self { name, xen, case, boot: OnceLock::new() }
+    /// `variant` is what scripts/xen.sh builds.
+    pub const fn new(variant: &'static str, name: &'static str, xen: &'static str, case: &'static str) -> Self {
+        Self { variant, name, xen, case, boot: OnceLock::new() }
     }
 
     /// Nothing where this machine cannot have one.
@@ -51,6 +53,7 @@ impl Shared {
             .arg(&log)
             .args([self.xen, self.case])
             .env("SECONDS_MAX", PATIENCE.to_string())
+            .env("VARIANT", self.variant)
             .output()
             .expect("xen/lab/boot.sh");
         let console = std::fs::read(&log).unwrap_or_default();
@@ -108,6 +111,7 @@ fn prepared() -> Result<(), String> {
             if out.status.success() { Ok(()) } else { Err(format!("{path}: {said}")) }
         };
         script("scripts/xen.sh", "lab".as_ref())?;
+        script("scripts/xen.sh", "cost".as_ref())?;
         script("xen/lab/packages.sh", cache.as_ref())
     })
     .clone()
