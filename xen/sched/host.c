@@ -18,14 +18,11 @@ static void record(struct takt_host *h, const struct takt_op *op, int ret)
 
 int takt_do(struct takt_host *h, s_time_t now, struct takt_op *op)
 {
-	struct takt_pool *p = &h->pool;
 	int ret;
 
 	op->now = now;
-	ret = takt_pool_op(p, op);
-	h->kick |= p->out.kick.w[0];
-	h->armed |= p->out.armed.w[0];
-	h->pool_armed |= p->out.pool_armed;
+	ret = takt_pool_op(&h->pool, op);
+	takt_collect(h);
 	if ( unlikely(h->recording) )
 		record(h, op, ret);
 	return ret;
@@ -39,7 +36,7 @@ static void start_timer(struct timer *timer, uint64_t at)
 		set_timer(timer, at);
 }
 
-void takt_act(struct takt_host *h)
+void takt_act_now(struct takt_host *h)
 {
 	for ( ; h->kick; h->kick &= h->kick - 1 )
 		cpu_raise_softirq(__builtin_ctzll(h->kick), SCHEDULE_SOFTIRQ);

@@ -81,7 +81,22 @@ static inline struct takt_vcpu *takt_vcpu(struct takt_host *h, const struct takt
 	takt_do(h, now, &(struct takt_op){ .op = TAKT_OP_##code, __VA_ARGS__ })
 
 int takt_do(struct takt_host *h, s_time_t now, struct takt_op *op);
-void takt_act(struct takt_host *h);
+void takt_act_now(struct takt_host *h);
+
+/* The outputs of an operation wait for the end of the critical section. */
+static inline void takt_collect(struct takt_host *h)
+{
+	h->kick |= h->pool.out.kick.w[0];
+	h->armed |= h->pool.out.armed.w[0];
+	h->pool_armed |= h->pool.out.pool_armed;
+}
+
+static inline void takt_act(struct takt_host *h)
+{
+	if ( h->kick | h->armed | h->pool_armed )
+		takt_act_now(h);
+}
+
 int takt_record_begin(struct takt_host *h, uint64_t len);
 void takt_record_stop(struct takt_host *h);
 void takt_record_end(struct takt_host *h);

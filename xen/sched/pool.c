@@ -6,6 +6,7 @@
 #include <xen/softirq.h>
 #include <xen/vmap.h>
 #include "hooks.h"
+#include "ops.h"
 
 int cf_check takt_init(struct scheduler *ops)
 {
@@ -41,7 +42,7 @@ static void cf_check cpu_timer(void *data)
 	spin_lock_irqsave(&h->lock, flags);
 	now = NOW();
 	if ( h->pool.cpu[cpu].timer <= now )
-		TAKT_DO(h, now, TIMER_CPU, .cpu = cpu);
+		takt_op_timer_cpu(h, now, cpu);
 	takt_act(h);
 	spin_unlock_irqrestore(&h->lock, flags);
 }

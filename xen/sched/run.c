@@ -4,6 +4,7 @@
 #include <xen/softirq.h>
 #include <xen/trace.h>
 #include "hooks.h"
+#include "ops.h"
 
 #define TRC_TAKT_DECISION TRC_SCHED_CLASS_EVT(TAKT, 1)	/* VCPU and class, unit and domain, time: low, high */
 #define NOT_YET MILLISECS(1)		/* a PCPU that is joining or leaving its pool looks again after that */
@@ -17,7 +18,7 @@ void cf_check takt_wake(const struct scheduler *ops, struct sched_unit *unit)
 	if ( tu->outside )		/* queued when it is off its PCPU */
 		return;
 	tu->source = TAKT_SRC_OTHER;
-	TAKT_DO(h, NOW(), WAKE, .vcpu = tu->v, .arg = { source });
+	takt_op_wake(h, NOW(), tu->v, source);
 	takt_act(h);
 }
 
@@ -58,7 +59,7 @@ static struct takt_unit *decide(struct takt_host *h, unsigned int cpu, unsigned 
 		struct takt_unit *tu;
 		unsigned int v;
 
-		TAKT_DO(h, now, SCHEDULE, .cpu = cpu, .arg = { flags });
+		takt_op_schedule(h, now, cpu, flags);
 		v = h->pool.out.next;
 		if ( v == TAKT_NIL )
 			return NULL;
@@ -108,7 +109,7 @@ void cf_check takt_do_schedule(const struct scheduler *ops, struct sched_unit *p
 	{
 		next = tu->unit;
 		if ( next != prev )
-			TAKT_DO(h, now, STARTED, .vcpu = tu->v);
+			takt_op_started(h, now, tu->v);
 	}
 	trace_decision(h, tu);
 	next->migrated = false;
@@ -128,14 +129,13 @@ void cf_check takt_context_saved(const struct scheduler *ops, struct sched_unit 
 {
 	struct takt_host *h = takt_host(ops);
 	struct takt_unit *tu = takt_unit(unit);
+	s_time_t now = unit->state_entry_time;		/* which Xen has just set */
 	unsigned long flags;
 	struct takt_vcpu *v;
-	s_time_t now;
 
 	if ( is_idle_unit(unit) )
 		return;
 	spin_lock_irqsave(&h->lock, flags);
-	now = NOW();
 	v = takt_vcpu(h, tu);
 	if ( tu->outside )
 	{
@@ -145,7 +145,7 @@ void cf_check takt_context_saved(const struct scheduler *ops, struct sched_unit 
 	}
 	else
 	{
-		TAKT_DO(h, now, PUT, .vcpu = tu->v, .arg = { !tu->stops, TAKT_NEVER });
+		takt_op_put(h, now, tu->v, !tu->stops);
 		if ( v->state != TAKT_BLOCKED && !unit_runnable(unit) )
 			TAKT_DO(h, now, BLOCK, .vcpu = tu->v);
 	}
