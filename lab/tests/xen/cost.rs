@@ -82,3 +82,16 @@ impl fmt::Display for Cost {
         write!(f, "{:>16} {:>9.0} {:>6} {:>12.0}", "switches, sum", second(self.switches), "", self.per_second())
     }
 }
+
+#[test]
+fn costs_are_summed() {
+    let console = "(XEN) cost window 2000000000 ns\n\
+        (XEN) cost 0 hook nothing calls 10 ticks 280 interrupted 0 of 0\n\
+        (XEN) cost 0 hook wake calls 10 ticks 4224 interrupted 2 of 90000\n\
+        (XEN) cost 0 timer common/sched/x.c#a_tick calls 4 ticks 1712 interrupted 0 of 0\n\
+        (XEN) cost 0 timer another calls 4 ticks 1712 interrupted 0 of 0\n\
+        (XEN) cost 0 switches 5\n(XEN) cost 1 switches 6\n";
+    let cost = Cost::read(console, &["a_tick"]);
+    assert_eq!((cost.switches, cost.each("wake"), cost.each("a_tick")), (11.0, 125.0, 100.0));
+    assert_eq!(cost.per_second(), (10.0 * 125.0 + 4.0 * 100.0) / 2.0);
+}

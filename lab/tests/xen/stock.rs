@@ -4,11 +4,13 @@
 use std::collections::BTreeSet;
 
 /// What Takt may say that a stock boot does not; numbers are `#`.
-const ANNOUNCED: [&str; 4] = [
+const ANNOUNCED: [&str; 5] = [
     "(XEN) Command line: ",
     "(XEN) Using scheduler: Takt (takt)",
     "(XEN) takt: a pool with policy ",
+    // By what number Takt goes.
     "xen_scheduler          : null",
+    "Pool-#               #      null ",
 ];
 
 /// What the case prints, and differs by nature.
@@ -40,4 +42,12 @@ fn lines(console: &str) -> BTreeSet<String> {
 pub fn foreign(console: &str, stock: &str) -> Vec<String> {
     let known = lines(stock);
     lines(console).into_iter().filter(|l| !known.contains(l) && !ANNOUNCED.iter().any(|a| l.starts_with(a))).collect()
+}
+
+#[test]
+fn foreign_lines_are_found() {
+    let stock = "(XEN) CPU0: 12 MHz\n(XEN) at ffff82d0, 0x1f\n";
+    let ours =
+        "(XEN) CPU1: 7 MHz\n(XEN) at ffff83d1, 0x2\n(XEN) takt: a pool with policy rr\n(XEN) takt: oh\n(d1) TINY\n";
+    assert_eq!(foreign(ours, stock), ["(XEN) takt: oh"]);
 }
