@@ -84,7 +84,7 @@ static void trace_decision(const struct takt_host *h, const struct takt_unit *tu
 }
 
 void cf_check takt_do_schedule(const struct scheduler *ops, struct sched_unit *prev, s_time_t now,
-				      bool tasklet_work_scheduled)
+			       bool tasklet_work_scheduled)
 {
 	struct takt_host *h = takt_host(ops);
 	unsigned int cpu = sched_get_resource_cpu(smp_processor_id()), flags = 0;

@@ -173,7 +173,7 @@ void cf_check takt_remove_unit(const struct scheduler *ops, struct sched_unit *u
 
 /* Before the unit is inserted, its masks are nobody's business. */
 void cf_check takt_adjust_affinity(const struct scheduler *ops, struct sched_unit *unit,
-					  const cpumask_t *hard, const cpumask_t *soft)
+				   const cpumask_t *hard, const cpumask_t *soft)
 {
 	struct takt_host *h = takt_host(ops);
 	struct takt_unit *tu = takt_unit(unit);
