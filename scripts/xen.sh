@@ -3,7 +3,8 @@
 # xen.sh [lab|cost]: builds Debian's Xen 4.20 with Takt in it and prints the directory that holds xen (for a boot loader's, or QEMU's,
 # -kernel), xen-syms, config and include/public. With `lab`, xen/patches/lab as well; `cost` is that without CONFIG_DEBUG.
 #
-# Fetches the source once and builds what has changed; without changes it does nothing, and needs no network.
+# Fetches the source once and builds what has changed; without changes it does nothing, and needs no network. Ends with 1 if the
+# build fails, with another status if it cannot begin.
 set -eu
 
 cd "$(dirname "$0")/.."
@@ -37,8 +38,8 @@ if [ -z "$source" ]; then
 	# 'uri' file size kind:hash
 	# shellcheck disable=SC2086
 	set -- $line
-	[ $# -eq 4 ] || { say "no source of Xen in trixie"; exit 1; }
-	case $2 in xen_4.20.*) ;; *) say "trixie has $2, not Xen 4.20"; exit 1 ;; esac
+	[ $# -eq 4 ] || { say "no source of Xen in trixie"; exit 2; }
+	case $2 in xen_4.20.*) ;; *) say "trixie has $2, not Xen 4.20"; exit 2 ;; esac
 	uri=${1#\'} uri=${uri%\'} kind=${4%%:*} hash=${4#*:}
 	case $kind in SHA256 | SHA512) ;; *) say "no strong hash of $2"; exit 1 ;; esac
 	say "fetching $2"

@@ -99,7 +99,7 @@ fn directory() -> PathBuf {
     dir
 }
 
-/// The hypervisor is built, and dom0's packages and the emulator are there.
+/// The hypervisor is built, and dom0's packages and the emulator are there. That what is there does not build is no excuse.
 fn prepared() -> Result<(), String> {
     static DONE: OnceLock<Result<(), String>> = OnceLock::new();
     DONE.get_or_init(|| {
@@ -108,6 +108,7 @@ fn prepared() -> Result<(), String> {
             let out = Command::new(root().join(path)).arg(argument).output().map_err(|e| format!("{path}: {e}"))?;
             let said = String::from_utf8_lossy(&out.stderr);
             let said = said.lines().last().unwrap_or("it says nothing").to_owned();
+            assert!(out.status.code() != Some(1), "{path}: {said}");
             if out.status.success() { Ok(()) } else { Err(format!("{path}: {said}")) }
         };
         script("scripts/xen.sh", "lab".as_ref())?;
