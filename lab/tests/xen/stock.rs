@@ -16,22 +16,23 @@ const ANNOUNCED: [&str; 5] = [
 /// What the case prints, and differs by nature.
 const OF_THE_CASE: [&str; 5] = ["(XEN) cost ", "(d", "T[", "takt-ctl:", "LAB "];
 
-/// Numbers, hexadecimal ones too, stand for any.
+/// Numbers, hexadecimal ones and those in a name too, stand for any.
 fn form(line: &str) -> String {
     let mut out = String::new();
-    let mut word = String::new();
-    for c in line.chars().chain([' ']) {
-        if c.is_ascii_alphanumeric() {
-            word.push(c);
-            continue;
+    for word in line.trim_end().split_inclusive(|c: char| !c.is_ascii_alphanumeric()) {
+        let digits = word.trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
+        let hex = digits.strip_prefix("0x").unwrap_or(digits);
+        if hex.chars().all(|c| c.is_ascii_hexdigit()) && hex.contains(|c: char| c.is_ascii_digit()) {
+            out.push('#');
+        } else {
+            out.push_str(
+                &digits.split(|c: char| c.is_ascii_digit()).filter(|p| !p.is_empty()).collect::<Vec<_>>().join("#"),
+            );
+            out.push_str(if digits.ends_with(|c: char| c.is_ascii_digit()) { "#" } else { "" });
         }
-        let digits = word.strip_prefix("0x").unwrap_or(&word);
-        let number = digits.chars().all(|c| c.is_ascii_hexdigit()) && digits.chars().any(|c| c.is_ascii_digit());
-        out.push_str(if number { "#" } else { &word });
-        out.push(c);
-        word.clear();
+        out.push_str(&word[digits.len()..]);
     }
-    out.trim_end().into()
+    out
 }
 
 fn lines(console: &str) -> BTreeSet<String> {
