@@ -6,7 +6,7 @@ CARGO ?= cargo
 OUT ?= out
 TAKT = target/release/takt
 
-.PHONY: all demo test test-linux bench lint clean setup setup-test setup-linux takt takt-linux takt-xen
+.PHONY: all demo test test-linux test-xen bench lint clean setup setup-test setup-linux takt takt-linux takt-xen
 
 # With the live host (takt run), which needs a BPF compiler to build.
 all: takt-linux
@@ -46,7 +46,12 @@ test: setup-test lint
 # The part of it that needs longest: the live host in emulated machines, under load and abuse.
 test-linux: setup-test
 	@$(CARGO) build --release --locked -p takt --features takt/linux -p takt-vmm -p takt-lab
-	@$(CARGO) test --release --locked -p takt-lab --no-fail-fast -- --nocapture --test-threads 2
+	@$(CARGO) test --release --locked -p takt-lab --no-fail-fast --test linux --test record --test order --test robust --test guest \
+		-- --nocapture --test-threads 2
+
+# The hypervisor, likewise.
+test-xen: setup-test
+	@$(CARGO) test --release --locked -p takt-lab --no-fail-fast --test xen -- --nocapture --test-threads 2
 
 lint:
 	@scripts/lint.sh

@@ -1,15 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# xen.sh [lab]: builds Debian's Xen 4.20 with Takt in it and prints the directory that holds xen (for a boot loader's, or QEMU's,
-# -kernel), xen-syms, config and include/public. With `lab`, xen/patches/lab as well.
+# xen.sh [lab|cost]: builds Debian's Xen 4.20 with Takt in it and prints the directory that holds xen (for a boot loader's, or QEMU's,
+# -kernel), xen-syms, config and include/public. With `lab`, xen/patches/lab as well; `cost` is that without CONFIG_DEBUG.
 #
-# Fetches the source once and builds what has changed; without changes it does nothing, and needs no network.
+# Fetches the source once and builds what has changed; without changes it does nothing, and needs no network. Ends with 1 if the
+# build fails, with another status if it cannot begin.
 set -eu
 
 cd "$(dirname "$0")/.."
 top=$PWD
 variant=${1:-plain}
-case $variant in plain | lab) ;; *) echo "usage: xen.sh [lab]" >&2; exit 2 ;; esac
+case $variant in plain | lab | cost) ;; *) echo "usage: xen.sh [lab|cost]" >&2; exit 2 ;; esac
 mkdir -p "${TAKT_CACHE:-target/cache}/xen"
 cache=$(cd "${TAKT_CACHE:-target/cache}/xen" && pwd)
 # shellcheck source=scripts/apt.sh
@@ -37,8 +38,8 @@ if [ -z "$source" ]; then
 	# 'uri' file size kind:hash
 	# shellcheck disable=SC2086
 	set -- $line
-	[ $# -eq 4 ] || { say "no source of Xen in trixie"; exit 1; }
-	case $2 in xen_4.20.*) ;; *) say "trixie has $2, not Xen 4.20"; exit 1 ;; esac
+	[ $# -eq 4 ] || { say "no source of Xen in trixie"; exit 2; }
+	case $2 in xen_4.20.*) ;; *) say "trixie has $2, not Xen 4.20"; exit 2 ;; esac
 	uri=${1#\'} uri=${uri%\'} kind=${4%%:*} hash=${4#*:}
 	case $kind in SHA256 | SHA512) ;; *) say "no strong hash of $2"; exit 1 ;; esac
 	say "fetching $2"
@@ -93,7 +94,11 @@ for f in $glue; do
 	*) place "$f" "$there/$f" ;;
 	esac
 done
-place xen/config "$tree/wanted"
+if [ "$variant" = cost ]; then
+	sed 's/^CONFIG_DEBUG=y$/# CONFIG_DEBUG is not set/' xen/config > "$tree/wanted"
+else
+	place xen/config "$tree/wanted"
+fi
 
 # ---- the hypervisor ----
 

@@ -1,22 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Whether a host's log agrees with the kernel's own account of who ran where.
+//! Whether a host's log agrees with its kernel's or hypervisor's own account of who ran where.
 //!
 //! By the log a PCPU changes hands when a VCPU is started there or goes on, when the decision is to idle, and when a higher class
 //! takes it: between `put` and that, the kernel is at work in the name of the thread that leaves. The log is told just before the kernel
-//! switches: what lies between is a handover, told apart. The host's entities are no threads: any thread that is no VCPU stands for
-//! them, or, where it takes the PCPU, for a higher class.
+//! switches: what lies between is a handover, told apart. On Linux the host's entities are no threads: any thread that is no VCPU
+//! stands for them, or, where it takes the PCPU, for a higher class.
 
-use crate::ftrace::Switch;
 use crate::model::Model;
-use anyhow::{Context, Result};
 use serde::Serialize;
-use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt;
 use takt_policy::{NCPU, NIL, Op, OpCode, Record, State};
 
-/// Below: deadline, real-time and stop classes.
-const ORDINARY: i32 = 100;
 /// Longest handover, ns: a switch takes a few µs where nothing holds the PCPU up.
 pub const HANDOVER: u64 = 200_000;
 /// Differences that are kept.
@@ -30,8 +25,22 @@ pub enum Holder {
     Idle,
     /// Threads outside the pool.
     Taken,
-    Host,
+    /// A VCPU of the host's.
+    Host(u16),
     Vcpu(u16),
+}
+
+/// Who has a PCPU by the trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Seen {
+    Idle,
+    /// Of the pool, by its number there.
+    Vcpu(u16),
+    /// None of the pool's: what it is called, and whether it is of a higher class.
+    Other {
+        name: String,
+        higher: bool,
+    },
 }
 
 impl fmt::Display for Holder {
@@ -40,14 +49,14 @@ impl fmt::Display for Holder {
             Self::Unknown => f.write_str("unknown"),
             Self::Idle => f.write_str("idle"),
             Self::Taken => f.write_str("taken"),
-            Self::Host => f.write_str("host"),
+            Self::Host(_) => f.write_str("host"),
             Self::Vcpu(v) => write!(f, "VCPU {v}"),
         }
     }
 }
 
-/// What is said of a PCPU from a time on, in order.
-type Changes<T> = Vec<(u64, T)>;
+/// What is said of a PCPU from a time on (ns), in order.
+pub type Changes<T> = Vec<(u64, T)>;
 
 /// Who has each PCPU by the log.
 pub fn holders(records: &[Record]) -> Vec<Changes<Holder>> {
@@ -82,7 +91,7 @@ fn decides(back: &Op, next: &Op) -> bool {
 
 fn holder(model: &Model, v: u16) -> Holder {
     let vm = model.vcpu[usize::from(v)].vm;
-    if model.vm[usize::from(vm)].host { Holder::Host } else { Holder::Vcpu(v) }
+    if model.vm[usize::from(vm)].host { Holder::Host(v) } else { Holder::Vcpu(v) }
 }
 
 /// Log and trace beside each other; times in ns, summed over PCPUs.
@@ -111,60 +120,37 @@ pub struct Difference {
     pub trace: String,
 }
 
-/// VCPUs and I/O threads by thread, as `takt status --json` tells.
-///
-/// # Errors
-/// `status` is something else.
-pub fn threads(status: &Value) -> Result<BTreeMap<u32, u16>> {
-    let vms = status["vms"].as_array().context("status: no `vms`")?;
-    let number = |v: &Value, key| v[key].as_u64().and_then(|n| n.try_into().ok()).context("status: no numbers");
-    let one = |v| Ok((number(v, "tid")?, u16::try_from(number(v, "vcpu")?)?));
-    vms.iter().flat_map(members).map(one).collect()
-}
-
-fn members(vm: &Value) -> impl Iterator<Item = &Value> {
-    ["vcpus", "io"].into_iter().filter_map(|k| vm[k].as_array()).flatten()
-}
-
-/// Compares from `span.0` to `span.1`, where both know. `threads` are the VCPUs' by thread, `trace` the switches of each PCPU;
-/// what takes longer than `handover` ns is none.
-pub fn agree(
-    records: &[Record],
-    trace: &[Vec<Switch>],
-    threads: &BTreeMap<u32, u16>,
-    span: (u64, u64),
-    handover: u64,
-) -> Agreement {
+/// Compares from `span.0` to `span.1`, where both know. `trace` is who has each PCPU; what takes longer than `handover` ns is none.
+pub fn agree(records: &[Record], trace: &[Changes<Seen>], span: (u64, u64), handover: u64) -> Agreement {
     let mut result = Agreement::default();
     let end = records.last().map_or(0, |r| r.op.now).min(span.1);
     for ((pcpu, log), switches) in (0..).zip(&holders(records)).zip(trace) {
         let Some(first) = switches.first() else { continue };
-        let (mut l, mut s, mut at) = (0, 0, span.0.max(first.at));
+        let (mut l, mut s, mut at) = (0, 0, span.0.max(first.0));
         while at < end {
             while log.get(l + 1).is_some_and(|(t, _)| *t <= at) {
                 l += 1;
             }
-            while switches.get(s + 1).is_some_and(|w| w.at <= at) {
+            while switches.get(s + 1).is_some_and(|w| w.0 <= at) {
                 s += 1;
             }
-            let changes = [log.get(l + 1).map(|c| c.0), switches.get(s + 1).map(|w| w.at)];
+            let changes = [log.get(l + 1).map(|c| c.0), switches.get(s + 1).map(|w| w.0)];
             let until = changes.into_iter().flatten().fold(end, u64::min);
             let who = log[l].1;
             let moved_on = log.get(l + 1).is_some_and(|c| c.0 == until);
-            let follows =
-                |w: &&Switch| w.at == until && !moved_on && w.at - log[l].0 <= handover && same(who, w, threads);
+            let follows = |w: &&(u64, Seen)| w.0 == until && !moved_on && w.0 - log[l].0 <= handover && same(who, &w.1);
             if who == Holder::Unknown {
                 at = until;
                 continue;
             }
             result.compared_ns += until - at;
-            if same(who, &switches[s], threads) {
+            if same(who, &switches[s].1) {
                 result.agreed_ns += until - at;
             } else if switches.get(s + 1).filter(follows).is_some() {
                 result.handovers += 1;
                 result.handover_ns += until - at;
             } else {
-                result.differ(pcpu, at, until - at, who, &switches[s], threads);
+                result.differ(pcpu, at, until - at, who, &switches[s].1);
             }
             at = until;
         }
@@ -176,30 +162,23 @@ pub fn agree(
     result
 }
 
-/// Whether `switch` is to whom the log names.
-fn same(log: Holder, switch: &Switch, threads: &BTreeMap<u32, u16>) -> bool {
-    match (log, threads.get(&switch.tid)) {
-        (Holder::Idle, None) => switch.tid == 0,
-        (Holder::Taken, None) => switch.tid != 0,
-        (Holder::Host, None) => switch.tid != 0 && switch.priority >= ORDINARY,
-        (Holder::Vcpu(v), Some(w)) => v == *w,
+/// Whether the trace sees whom the log names.
+fn same(log: Holder, seen: &Seen) -> bool {
+    match (log, seen) {
+        (Holder::Idle, Seen::Idle) | (Holder::Taken, Seen::Other { .. }) => true,
+        (Holder::Host(_), Seen::Other { higher, .. }) => !higher,
+        (Holder::Host(v) | Holder::Vcpu(v), Seen::Vcpu(w)) => v == *w,
         _ => false,
     }
 }
 
 impl Agreement {
-    fn differ(&mut self, pcpu: u32, from_ns: u64, ns: u64, log: Holder, seen: &Switch, threads: &BTreeMap<u32, u16>) {
-        let vcpu = threads.get(&seen.tid);
-        let trace = match vcpu {
-            Some(v) => format!("VCPU {v}"),
-            None if seen.tid == 0 => "idle".into(),
-            None => format!("{} (thread {}, priority {})", seen.name, seen.tid, seen.priority),
-        };
-        let kind = match vcpu {
-            Some(_) => "VCPU",
-            None if seen.tid == 0 => "idle",
-            None if seen.priority < ORDINARY => "higher class",
-            None => "thread",
+    fn differ(&mut self, pcpu: u32, from_ns: u64, ns: u64, log: Holder, seen: &Seen) {
+        let (kind, trace) = match seen {
+            Seen::Idle => ("idle", "idle".into()),
+            Seen::Vcpu(v) => ("VCPU", format!("VCPU {v}")),
+            Seen::Other { name, higher: true } => ("higher class", name.clone()),
+            Seen::Other { name, higher: false } => ("other", name.clone()),
         };
         let by = if matches!(log, Holder::Vcpu(_)) { "VCPU".into() } else { log.to_string() };
         *self.differences.entry(format!("log: {by}, trace: {kind}")).or_default() += ns;
@@ -210,7 +189,6 @@ impl Agreement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
     use takt_policy::{Kind, Pool, Source};
 
     /// VCPU 9 on PCPU 0 beside the host's VCPU 0; a higher class takes the PCPU between.
@@ -238,39 +216,48 @@ mod tests {
         p.take_log()
     }
 
-    fn trace(seen: &[(u64, u32, i32)]) -> Vec<Vec<Switch>> {
-        let one = |&(at, tid, priority): &_| Switch { at, tid, name: "t".into(), priority };
-        vec![seen.iter().map(one).collect()]
+    fn vcpu() -> Seen {
+        Seen::Vcpu(9)
     }
 
-    #[test]
-    fn threads_are_found_in_a_status() {
-        let vm = |tid| json!({"vcpus": [{"tid": tid, "vcpu": 64}], "io": [{"tid": tid + 1, "vcpu": 65}]});
-        let found = threads(&json!({"vms": [vm(10), vm(20)]})).unwrap();
-        assert_eq!(found, BTreeMap::from([(10, 64), (11, 65), (20, 64), (21, 65)]));
-        assert_eq!(threads(&json!({})).unwrap_err().to_string(), "status: no `vms`");
-        assert!(threads(&json!({"vms": [{"vcpus": [{"tid": -1}]}]})).is_err());
+    fn other(higher: bool) -> Seen {
+        Seen::Other { name: "t".into(), higher }
     }
 
     #[test]
     fn a_log_says_who_has_a_pcpu() {
         use Holder::*;
-        let want = [(0, Unknown), (2, Unknown), (110, Vcpu(9)), (200, Taken), (300, Vcpu(9)), (430, Host), (510, Idle)];
+        let want =
+            [(0, Unknown), (2, Unknown), (110, Vcpu(9)), (200, Taken), (300, Vcpu(9)), (430, Host(0)), (510, Idle)];
         assert_eq!(holders(&log())[0], want);
     }
 
     #[test]
     fn equal_accounts_agree() {
-        let seen = [(50, 0, 120), (110, 77, 120), (200, 5, 0), (300, 77, 120), (430, 12, 120), (510, 0, 120)];
-        let a = agree(&log(), &trace(&seen), &BTreeMap::from([(77, 9)]), (0, u64::MAX), HANDOVER);
+        let seen = [
+            (50, Seen::Idle),
+            (110, vcpu()),
+            (200, other(true)),
+            (300, vcpu()),
+            (430, other(false)),
+            (510, Seen::Idle),
+        ];
+        let a = agree(&log(), &[seen.to_vec()], (0, u64::MAX), HANDOVER);
         assert_eq!((a.compared_ns, a.agreed_ns, a.agreed), (890, 890, 1.0));
         assert!(a.worst.is_empty() && a.differences.is_empty());
     }
 
     #[test]
     fn a_switch_that_follows_its_decision_is_a_handover() {
-        let seen = [(50, 0, 120), (117, 77, 120), (200, 5, 0), (304, 77, 120), (430, 12, 120), (512, 0, 120)];
-        let a = agree(&log(), &trace(&seen), &BTreeMap::from([(77, 9)]), (0, u64::MAX), HANDOVER);
+        let seen = [
+            (50, Seen::Idle),
+            (117, vcpu()),
+            (200, other(true)),
+            (304, vcpu()),
+            (430, other(false)),
+            (512, Seen::Idle),
+        ];
+        let a = agree(&log(), &[seen.to_vec()], (0, u64::MAX), HANDOVER);
         assert_eq!((a.compared_ns, a.agreed_ns), (890, 877));
         assert_eq!((a.handovers, a.handover_ns, a.agreed_apart), (3, 13, 1.0));
         assert!(a.differences.is_empty());
@@ -278,8 +265,8 @@ mod tests {
 
     #[test]
     fn differences_are_named() {
-        let seen = [(150, 0, 120), (200, 77, 120), (250, 5, 0), (430, 6, 50)];
-        let a = agree(&log(), &trace(&seen), &BTreeMap::from([(77, 9)]), (120, 520), HANDOVER);
+        let seen = [(150, Seen::Idle), (200, vcpu()), (250, other(true)), (430, other(true))];
+        let a = agree(&log(), &[seen.to_vec()], (120, 520), HANDOVER);
         assert_eq!((a.compared_ns, a.agreed_ns), (370, 50));
         let told: Vec<_> = a.differences.iter().map(|(k, ns)| (k.as_str(), *ns)).collect();
         let want = [
@@ -292,6 +279,6 @@ mod tests {
         let worst = &a.worst[0];
         assert_eq!((a.handovers, a.handover_ns), (1, 50));
         assert_eq!((worst.from_ns, worst.ns, worst.log.as_str()), (300, 130, "VCPU 9"));
-        assert_eq!(worst.trace, "t (thread 5, priority 0)");
+        assert_eq!(worst.trace, "t");
     }
 }

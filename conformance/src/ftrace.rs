@@ -4,7 +4,13 @@
 //! The text form has times in µs; these pages have them in ns. Their format is the kernel's ring buffer
 //! (Documentation/trace/ring-buffer-map.rst, include/linux/ring_buffer.h), and that of an event is in its `format` file.
 
+use crate::agree::{Changes, Seen};
 use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Below: deadline, real-time and stop classes.
+const ORDINARY: i32 = 100;
 
 /// Header of a page: time of its first event, then how much of it is used.
 const PAGE_HEADER: usize = 16;
@@ -130,9 +136,38 @@ fn word(bytes: &[u8], at: usize) -> Result<u32> {
     Ok(u32::from_le_bytes(word.try_into()?))
 }
 
+/// VCPUs and I/O threads by thread, as `takt status --json` tells.
+///
+/// # Errors
+/// `status` is something else.
+pub fn threads(status: &Value) -> Result<BTreeMap<u32, u16>> {
+    let vms = status["vms"].as_array().context("status: no `vms`")?;
+    let number = |v: &Value, key| v[key].as_u64().and_then(|n| n.try_into().ok()).context("status: no numbers");
+    let one = |v| Ok((number(v, "tid")?, u16::try_from(number(v, "vcpu")?)?));
+    vms.iter().flat_map(members).map(one).collect()
+}
+
+fn members(vm: &Value) -> impl Iterator<Item = &Value> {
+    ["vcpus", "io"].into_iter().filter_map(|k| vm[k].as_array()).flatten()
+}
+
+/// Who had the CPU by its `switches`; `threads` are the VCPUs' by thread.
+pub fn seen(switches: &[Switch], threads: &BTreeMap<u32, u16>) -> Changes<Seen> {
+    let one = |s: &Switch| match threads.get(&s.tid) {
+        Some(v) => Seen::Vcpu(*v),
+        None if s.tid == 0 => Seen::Idle,
+        None => Seen::Other {
+            name: format!("{} (thread {}, priority {})", s.name, s.tid, s.priority),
+            higher: s.priority < ORDINARY,
+        },
+    };
+    switches.iter().map(|s| (s.at, one(s))).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     const FORMAT: &str = "name: sched_switch\nID: 300\nformat:\n\
         \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\n\
@@ -190,5 +225,22 @@ mod tests {
         assert!(error(&[0; 100]).contains("no pages"));
         assert!(error(&page(&[event(20, 0, &[])], 0)).contains("beyond the end"));
         assert!(Format::parse("ID: 3\n").unwrap_err().to_string().contains("next_pid"));
+    }
+
+    #[test]
+    fn threads_are_found_in_a_status() {
+        let vm = |tid| json!({"vcpus": [{"tid": tid, "vcpu": 64}], "io": [{"tid": tid + 1, "vcpu": 65}]});
+        let found = threads(&json!({"vms": [vm(10), vm(20)]})).unwrap();
+        assert_eq!(found, BTreeMap::from([(10, 64), (11, 65), (20, 64), (21, 65)]));
+        assert_eq!(threads(&json!({})).unwrap_err().to_string(), "status: no `vms`");
+        assert!(threads(&json!({"vms": [{"vcpus": [{"tid": -1}]}]})).is_err());
+    }
+
+    #[test]
+    fn threads_become_vcpus() {
+        let switch = |at, tid, priority| Switch { at, tid, name: "t".into(), priority };
+        let seen = seen(&[switch(1, 0, 120), switch(2, 77, 120), switch(3, 5, 0)], &BTreeMap::from([(77, 9)]));
+        let higher = Seen::Other { name: "t (thread 5, priority 0)".into(), higher: true };
+        assert_eq!(seen, [(1, Seen::Idle), (2, Seen::Vcpu(9)), (3, higher)]);
     }
 }

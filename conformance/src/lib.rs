@@ -20,13 +20,14 @@ pub mod ftrace;
 pub mod mutants;
 pub mod vectors;
 pub mod xen;
+pub mod xentrace;
 
 #[cfg(feature = "bpf")]
 pub mod bpf;
 #[cfg(feature = "bpf")]
 pub mod qemu;
 
-pub use agree::{Agreement, Difference, HANDOVER, Holder, agree, holders, threads};
+pub use agree::{Agreement, Changes, Difference, HANDOVER, Holder, Seen, agree, holders};
 pub use checker::{Checker, Limits, Rule, Violation};
 pub use core::{Core, Loaded, Maker, maker};
 pub use host::{Host, Mode, Shape};

@@ -10,7 +10,7 @@ mod interrupts;
 mod load;
 
 use std::path::Path;
-use takt_conformance::{Agreement, Checker, Limits, LogFile, agree, ftrace, replay, threads};
+use takt_conformance::{Agreement, Changes, Checker, Limits, LogFile, Seen, agree, ftrace, replay};
 use takt_lab::plan::{self, Plan};
 use takt_lab::{Boot, Lab, linux};
 use takt_policy::OpCode;
@@ -39,19 +39,20 @@ fn boot(lab: &Lab, plan: &Plan, name: &str) -> Boot {
     boot
 }
 
-fn trace(boot: &Boot) -> Vec<Vec<ftrace::Switch>> {
+fn trace(boot: &Boot) -> Vec<Changes<Seen>> {
+    let status = boot.outcome.phases[0].status.as_ref().expect("status");
+    let threads = ftrace::threads(status).expect("threads");
     let format = String::from_utf8_lossy(&boot.files[plan::TRACE_FORMAT]);
     let format = ftrace::Format::parse(&format).expect("format");
     let cpu = |n| ftrace::switches(&boot.files[&plan::trace(0, n as usize)], plan::TRACE_PAGE, &format);
-    (0..load::PCPUS).map(|n| cpu(n).unwrap_or_else(|e| panic!("CPU {n}: {e:#}"))).collect()
+    let seen = |n| ftrace::seen(&cpu(n).unwrap_or_else(|e| panic!("CPU {n}: {e:#}")), &threads);
+    (0..load::PCPUS).map(seen).collect()
 }
 
 /// Log and trace in the first `ns` of the measured time.
 fn compare(boot: &Boot, log: &LogFile, ns: u64) -> Agreement {
     let from = boot.outcome.phases[0].from_ns;
-    let status = boot.outcome.phases[0].status.as_ref().expect("status");
-    let threads = threads(status).expect("threads");
-    let agreement = agree(&log.records, &trace(boot), &threads, (from, from + ns), HANDOVER);
+    let agreement = agree(&log.records, &trace(boot), (from, from + ns), HANDOVER);
     println!("{}", serde_json::to_string_pretty(&agreement).expect("JSON"));
     agreement
 }

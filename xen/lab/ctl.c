@@ -11,7 +11,7 @@
  *   takt-ctl pool ID fuzz COUNT [SEED]		calls of all kinds with odd arguments, about domains 0 to 3 and any pool
  *   takt-ctl pool ID state FILE [saved]		the pool's bytes: now, or when the recording began or ended
  *
- * Prints what it got, or the error; ends with 1 then.
+ * Prints what it got, or the command and its error; ends with 1 then.
  */
 #define __XEN_TOOLS__ 1
 #include <errno.h>
@@ -232,6 +232,7 @@ static int pool_command(unsigned int pool, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+	char **word = argv;
 	int ret = -EINVAL;
 
 	if (argc > 1 && !strcmp(argv[1], "-n")) {	/* by Takt's own number */
@@ -253,7 +254,11 @@ int main(int argc, char **argv)
 		ret = dom_command(strtoul(argv[2], NULL, 0), argc - 3, argv + 3);
 	else if (!strcmp(argv[1], "pool"))
 		ret = pool_command(strtoul(argv[2], NULL, 0), argc - 3, argv + 3);
-	if (ret)
-		fprintf(stderr, "takt-ctl: %s\n", strerror(-ret));
-	return ret ? 1 : 0;
+	if (!ret)
+		return 0;
+	fprintf(stderr, "takt-ctl:");
+	while (*++word)
+		fprintf(stderr, " %s", *word);
+	fprintf(stderr, ": %s\n", strerror(-ret));
+	return 1;
 }

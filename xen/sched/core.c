@@ -18,6 +18,32 @@ int takt_pool_op(struct takt_pool *p, const struct takt_op *op)
 	return takt_apply(p, op);
 }
 
+int takt_pool_wake(struct takt_pool *p, u32 vcpu, u32 source, u64 now)
+{
+	return takt_wake(p, vcpu, source, now);
+}
+
+int takt_pool_schedule(struct takt_pool *p, u32 cpu, u32 flags, u64 now)
+{
+	return takt_schedule(p, cpu, flags, now);
+}
+
+int takt_pool_started(struct takt_pool *p, u32 vcpu, u64 now)
+{
+	return takt_started(p, vcpu, now);
+}
+
+/* Of a run as long as the clock says. */
+int takt_pool_put(struct takt_pool *p, u32 vcpu, u32 runnable, u64 now)
+{
+	return takt_put(p, vcpu, runnable, TAKT_NEVER, now);
+}
+
+int takt_pool_timer_cpu(struct takt_pool *p, u32 cpu, u64 now)
+{
+	return takt_timer_cpu(p, cpu, now);
+}
+
 void takt_pool_result(struct takt_pool *p, const struct takt_op *op, int ret, struct takt_res *res)
 {
 	takt_result(p, op, ret, res);

@@ -7,6 +7,14 @@
 
 int takt_pool_reset(struct takt_pool *p, u32 policy);
 int takt_pool_op(struct takt_pool *p, const struct takt_op *op);
+
+/* The operations of every switch by themselves: nobody has to build one to be taken apart again. */
+int takt_pool_wake(struct takt_pool *p, u32 vcpu, u32 source, u64 now);
+int takt_pool_schedule(struct takt_pool *p, u32 cpu, u32 flags, u64 now);
+int takt_pool_started(struct takt_pool *p, u32 vcpu, u64 now);
+int takt_pool_put(struct takt_pool *p, u32 vcpu, u32 runnable, u64 now);
+int takt_pool_timer_cpu(struct takt_pool *p, u32 cpu, u64 now);
+
 void takt_pool_result(struct takt_pool *p, const struct takt_op *op, int ret, struct takt_res *res);
 int takt_pool_param(struct takt_pool *p, u32 key, u64 *value);
 const char *takt_policy_name(u32 policy);

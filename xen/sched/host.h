@@ -14,10 +14,14 @@
 #include "../private.h"
 #include "core.h"
 
+/* What takt_policy= has chosen. */
+extern uint32_t takt_boot_policy;
+
 struct takt_host;
 
 /* Of a unit that is no idle one. */
 struct takt_unit {
+	const struct takt_host *host;	/* first: tells it from another scheduler's */
 	struct rcu_head rcu;		/* takt_evtchn_pending() may still look at it */
 	struct sched_unit *unit;
 	uint16_t v;			/* its VCPU in the pool */
@@ -77,17 +81,27 @@ static inline struct takt_vcpu *takt_vcpu(struct takt_host *h, const struct takt
 	takt_do(h, now, &(struct takt_op){ .op = TAKT_OP_##code, __VA_ARGS__ })
 
 int takt_do(struct takt_host *h, s_time_t now, struct takt_op *op);
-void takt_act(struct takt_host *h);
+void takt_act_now(struct takt_host *h);
+
+/* The outputs of an operation wait for the end of the critical section. */
+static inline void takt_collect(struct takt_host *h)
+{
+	h->kick |= h->pool.out.kick.w[0];
+	h->armed |= h->pool.out.armed.w[0];
+	h->pool_armed |= h->pool.out.pool_armed;
+}
+
+static inline void takt_act(struct takt_host *h)
+{
+	if ( h->kick | h->armed | h->pool_armed )
+		takt_act_now(h);
+}
+
 int takt_record_begin(struct takt_host *h, uint64_t len);
+void takt_record_stop(struct takt_host *h);
 void takt_record_end(struct takt_host *h);
+int takt_record_log(struct takt_host *h, struct xen_takt_op *r);
+int takt_record_pool(struct takt_host *h, struct xen_takt_op *r);
 int takt_set_policy(struct takt_host *h, uint32_t policy);
-
-int takt_cpu_join(struct takt_host *h, unsigned int cpu);
-void takt_cpu_leave(struct takt_host *h, unsigned int cpu);
-
-int takt_adjust_dom(struct takt_host *h, const struct domain *d, struct xen_domctl_scheduler_op *op);
-int takt_adjust_pool(struct takt_host *h, struct xen_sysctl_scheduler_op *op);
-void takt_dump(struct takt_host *h);
-void takt_dump_cpu(struct takt_host *h, unsigned int cpu);
 
 #endif

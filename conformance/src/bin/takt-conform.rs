@@ -6,8 +6,8 @@ use clap::{Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use takt_conformance::{
-    Checker, HANDOVER, Limits, LogFile, Mode, Run, Shape, agree, ftrace, hash, maker, read_log, replay, threads,
-    write_log,
+    Checker, HANDOVER, Limits, LogFile, Mode, Run, Shape, agree, ftrace, hash, maker, read_log, replay, write_log,
+    xentrace,
 };
 
 #[derive(Parser)]
@@ -61,6 +61,12 @@ enum Command {
     },
     /// Make a log of what a Xen host has saved: its pool at the beginning, the operations, its pool at the end
     Xen { begin: PathBuf, operations: PathBuf, end: PathBuf, log: PathBuf },
+    /// Compare a log of a Xen host with the hypervisor's trace of who ran where; prints the result as JSON
+    AgreeXen {
+        log: PathBuf,
+        /// What `xentrace -e 0x00023000` wrote while the log was made
+        trace: PathBuf,
+    },
     /// Run a random host on the native core and store its log
     Generate {
         log: PathBuf,
@@ -130,10 +136,17 @@ fn run(command: Command) -> Result<bool> {
             let read = |path: &PathBuf| std::fs::read(path).with_context(|| path.display().to_string());
             let status = serde_json::from_slice(&read(&status)?).with_context(|| status.display().to_string())?;
             let format = ftrace::Format::parse(&String::from_utf8_lossy(&read(&format)?))?;
+            let threads = ftrace::threads(&status)?;
             let cpu = |path| ftrace::switches(&read(path)?, page, &format).with_context(|| path.display().to_string());
-            let trace = cpus.iter().map(cpu).collect::<Result<Vec<_>>>()?;
-            let agreement = agree(&read_log(&log)?.records, &trace, &threads(&status)?, (from, until), HANDOVER);
+            let trace = cpus.iter().map(|path| Ok(ftrace::seen(&cpu(path)?, &threads))).collect::<Result<Vec<_>>>()?;
+            let agreement = agree(&read_log(&log)?.records, &trace, (from, until), HANDOVER);
             println!("{}", serde_json::to_string_pretty(&agreement)?);
+        }
+        Command::AgreeXen { log, trace } => {
+            let raw = std::fs::read(&trace).with_context(|| trace.display().to_string())?;
+            let records = read_log(&log)?.records;
+            let trace = xentrace::parse(&raw).with_context(|| trace.display().to_string())?;
+            println!("{}", serde_json::to_string_pretty(&xentrace::compare(&records, &trace, HANDOVER)?)?);
         }
         Command::Generate { log, policy, seed, operations, pcpus } => {
             let shape = Shape::ALL.into_iter().find(|s| s.cpus == pcpus).context("--pcpus is 1, 2, 4, 8 or 64")?;

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Boots of the hypervisor: each once, for all tests that look at it, and two at a time.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Condvar, Mutex, OnceLock};
+use takt_bpf_build::skip;
+
+/// Machines at a time.
+const SLOTS: usize = 2;
+/// Real time that one may take, s: more than twice what it takes where the machine does nothing else.
+const PATIENCE: u32 = 900;
+
+/// A boot that is made when it is first asked for.
+pub struct Shared {
+    variant: &'static str,
+    name: &'static str,
+    /// Options of the hypervisor.
+    xen: &'static str,
+    /// The case and its options.
+    case: &'static str,
+    boot: OnceLock<Boot>,
+}
+
+/// What is left of one.
+pub struct Boot {
+    pub name: &'static str,
+    /// The serial console: the hypervisor, dom0, guests.
+    pub console: String,
+    pub log: PathBuf,
+}
+
+impl Shared {
+    /// `variant` is what scripts/xen.sh builds.
+    pub const fn new(variant: &'static str, name: &'static str, xen: &'static str, case: &'static str) -> Self {
+        Self { variant, name, xen, case, boot: OnceLock::new() }
+    }
+
+    /// Nothing where this machine cannot have one.
+    pub fn get(&self) -> Option<&Boot> {
+        if let Err(reason) = prepared() {
+            skip("a boot of Xen", reason);
+            return None;
+        }
+        Some(self.boot.get_or_init(|| self.run()))
+    }
+
+    fn run(&self) -> Boot {
+        let _slot = Slot::take();
+        let log = directory().join(format!("{}.log", self.name));
+        let start = std::time::Instant::now();
+        let out = Command::new(root().join("xen/lab/boot.sh"))
+            .arg(&log)
+            .args([self.xen, self.case])
+            .env("SECONDS_MAX", PATIENCE.to_string())
+            .env("VARIANT", self.variant)
+            .output()
+            .expect("xen/lab/boot.sh");
+        let console = std::fs::read(&log).unwrap_or_default();
+        let console = String::from_utf8_lossy(&console).replace('\r', "");
+        println!("{}: {} s, console in {}", self.name, start.elapsed().as_secs(), log.display());
+        let tail: Vec<_> = console.lines().rev().take(30).collect();
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.success(), "{}: {said}{}", self.name, tail.into_iter().rev().collect::<Vec<_>>().join("\n"));
+        Boot { name: self.name, console, log }
+    }
+}
+
+impl Boot {
+    /// All that the case has checked went well, and the hypervisor has not complained.
+    pub fn sound(&self, checks: usize) {
+        let lines = |what: &str| self.console.lines().filter(|l| l.starts_with(what)).collect::<Vec<_>>();
+        assert!(lines("LAB FAIL").is_empty(), "{}: {:#?}", self.name, lines("LAB FAIL"));
+        let ok = lines("LAB ok").len();
+        assert!(ok >= checks, "{}: {ok} checks were made, of at least {checks}", self.name);
+        let bad = ["Assertion", "BUG", "WARN", "Panic", "panic", "FATAL", "Xen call trace", "leaves its pool"];
+        let complaints: Vec<_> = self.console.lines().filter(|l| bad.iter().any(|b| l.contains(b))).collect();
+        assert!(complaints.is_empty(), "{}: {complaints:#?}", self.name);
+    }
+
+    /// The files that dom0 emitted.
+    pub fn files(&self) -> PathBuf {
+        let dir = self.log.with_extension("files");
+        std::fs::create_dir_all(&dir).expect("directory");
+        let data = self.log.with_extension("log.data");
+        let tar = Command::new("tar").arg("-C").arg(&dir).arg("-xzf").arg(&data).status().expect("tar");
+        assert!(tar.success(), "{}: {tar}", data.display());
+        dir
+    }
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+fn directory() -> PathBuf {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("xen");
+    std::fs::create_dir_all(&dir).expect("directory");
+    dir
+}
+
+/// The hypervisor is built, and dom0's packages and the emulator are there. That what is there does not build is no excuse.
+fn prepared() -> Result<(), String> {
+    static DONE: OnceLock<Result<(), String>> = OnceLock::new();
+    DONE.get_or_init(|| {
+        let cache = std::env::var_os("TAKT_CACHE").map_or_else(|| root().join("target/cache"), PathBuf::from);
+        let script = |path: &str, argument: &std::ffi::OsStr| {
+            let out = Command::new(root().join(path)).arg(argument).output().map_err(|e| format!("{path}: {e}"))?;
+            let said = String::from_utf8_lossy(&out.stderr);
+            let said = said.lines().last().unwrap_or("it says nothing").to_owned();
+            assert!(out.status.code() != Some(1), "{path}: {said}");
+            if out.status.success() { Ok(()) } else { Err(format!("{path}: {said}")) }
+        };
+        script("scripts/xen.sh", "lab".as_ref())?;
+        script("scripts/xen.sh", "cost".as_ref())?;
+        script("xen/lab/packages.sh", cache.as_ref())
+    })
+    .clone()
+}
+
+/// One of the machines that may run now.
+struct Slot;
+
+static TAKEN: Mutex<usize> = Mutex::new(0);
+static FREED: Condvar = Condvar::new();
+
+impl Slot {
+    fn take() -> Self {
+        let taken = TAKEN.lock().unwrap_or_else(|e| e.into_inner());
+        *FREED.wait_while(taken, |n| *n >= SLOTS).unwrap_or_else(|e| e.into_inner()) += 1;
+        Self
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        *TAKEN.lock().unwrap_or_else(|e| e.into_inner()) -= 1;
+        FREED.notify_one();
+    }
+}
