@@ -60,8 +60,8 @@ mkdir include
 ln -s "$xen/include/xen" include/xen
 # shellcheck disable=SC2086
 gcc $flags -ffreestanding -fno-pic -no-pie -mno-red-zone -mgeneral-regs-only -fno-stack-protector -fcf-protection=none \
-	-fno-asynchronous-unwind-tables -nostdlib -static -I include -T "$here/tiny.lds" -Wl,--build-id=none,--no-warn-rwx-segments \
-	-o root/tiny "$here/tiny.c"
+	-fno-asynchronous-unwind-tables -nostdlib -static -I include -T "$here/pv.lds" -Wl,--build-id=none,--no-warn-rwx-segments \
+	-o root/tiny "$here/tiny.c" "$here/pv.c"
 # shellcheck disable=SC2086
 gcc $flags -static -I include -o bin/takt-ctl "$here/ctl.c"
 gcc $flags -static -o bin/emit "$here/emit.c"
