@@ -123,7 +123,7 @@ impl Lab {
         let Boot { outcome, mut files, .. } = self.boot(&plan, scenario.machine.pcpus)?;
         let recordings = (0..plan.phases.len()).map(|n| files.remove(&recording(n))).collect();
         ensure!(outcome.phases.len() == seeds.len(), "the lab ran {} of {} phases", outcome.phases.len(), seeds.len());
-        Ok(result::read(scenario, scheduler, seeds, outcome, recordings))
+        Ok(result::read(scenario, &scheduler.to_string(), seeds, outcome, recordings))
     }
 
     /// Boots a machine of `cpus` CPUs that carries out a plan.

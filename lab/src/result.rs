@@ -5,7 +5,6 @@
 
 use crate::map;
 use crate::outcome::{self, Clients, Latency, Outcome};
-use crate::scheduler::Scheduler;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -28,9 +27,12 @@ pub struct LabRun {
 /// What the table does not show.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Facts {
-    /// As `uname -r` says.
+    /// As `uname -r` says; in Xen Dom0's.
     pub kernel: String,
-    /// As the kernel names it; `none` = its own.
+    /// Xen's version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hypervisor: Option<String>,
+    /// As the kernel names it; `none` = its own. As Xen's toolstack does.
     pub scheduler: String,
     /// Iterations of a guest's loop that count as a CPU-second of work.
     pub iterations_per_s: f64,
@@ -38,23 +40,24 @@ pub struct Facts {
     pub packet_ns: u64,
     /// VMs as measured.
     pub vms: Vec<outcome::Vm>,
-    /// What `takt status --json` said at the end; holds the operations logged per VCPU.
+    /// What `takt status --json` said at the end; holds the operations logged per VCPU. In Xen the same of the pool's state.
     pub status: Option<Value>,
 }
 
 /// The result of each phase of an outcome; phases are those of `seeds`.
 pub fn read(
     scenario: &Scenario,
-    scheduler: &Scheduler,
+    scheduler: &str,
     seeds: &[u64],
     outcome: Outcome,
     recordings: Vec<Option<Vec<u8>>>,
 ) -> Vec<LabRun> {
-    let Outcome { kernel, iterations_per_s, packet_ns, phases } = outcome;
+    let Outcome { kernel, hypervisor, iterations_per_s, packet_ns, phases } = outcome;
     let run = |((&seed, phase), recording): ((&u64, outcome::Phase), Option<Vec<u8>>)| LabRun {
         result: result(scenario, scheduler, seed, &phase, iterations_per_s),
         lab: Facts {
             kernel: kernel.clone(),
+            hypervisor: hypervisor.clone(),
             scheduler: phase.ops,
             iterations_per_s,
             packet_ns,
@@ -66,7 +69,7 @@ pub fn read(
     seeds.iter().zip(phases).zip(recordings).map(run).collect()
 }
 
-fn result(s: &Scenario, scheduler: &Scheduler, seed: u64, phase: &outcome::Phase, rate: f64) -> RunResult {
+fn result(s: &Scenario, scheduler: &str, seed: u64, phase: &outcome::Phase, rate: f64) -> RunResult {
     let specs = s.vms.iter().flat_map(|spec| spec.names().map(move |_| spec));
     let mut first = 0;
     let vms: Vec<VmResult> = specs
@@ -80,7 +83,7 @@ fn result(s: &Scenario, scheduler: &Scheduler, seed: u64, phase: &outcome::Phase
     let work: Vec<f64> = vms.iter().filter(|v| v.workload == "hog").map(|v| v.work).collect();
     RunResult {
         scenario: s.name.clone(),
-        policy: scheduler.to_string(),
+        policy: scheduler.to_owned(),
         seed,
         warmup_ns: map::warmup(s),
         duration_ns: phase.measured_ns,
