@@ -114,6 +114,8 @@ pub enum LabHost {
     Linux(LabLinux),
     /// Xen 4.20 with Dom0 in QEMU, a small PV guest for each VM (no network); from Takt's source directory
     Xen(LabXen),
+    /// Both of them and the simulator: one table, and what differs
+    Compare(LabCompare),
 }
 
 #[derive(Group, Debug)]
@@ -133,6 +135,27 @@ pub struct LabXen {
     #[command(flatten)]
     pub set: Set,
     /// Print JSON instead of tables
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Group, Debug)]
+pub struct LabCompare {
+    /// Scenario file (TOML) with periodic VMs, and hogs; nothing that needs a network
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Policy, e.g. doris or 'credit(slice=5ms)'; two or more [default: those of the scenario]
+    #[arg(long = "policy", short, value_name = "P")]
+    pub policies: Vec<String>,
+    /// Seeds, e.g. 1 or 1-5
+    #[arg(long, alias = "seeds", default_value = "1", value_name = "SEEDS", allow_hyphen_values = true)]
+    pub seed: Seeds,
+    /// Measured time, e.g. 5s [default: that of the scenario]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub duration: Option<String>,
+    #[command(flatten)]
+    pub set: Set,
+    /// Print JSON instead of a table
     #[arg(long)]
     pub json: bool,
 }

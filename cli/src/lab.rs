@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `takt lab`: scenarios on a real kernel or hypervisor, in an emulated machine, side by side.
 
+mod compare;
+
 use crate::simulate::{self, Job, compare::Comparison};
 use crate::{args, jobs, output};
 use anyhow::{Context, Result, bail};
@@ -22,6 +24,7 @@ pub fn run(args: &args::Lab) -> Result<bool> {
     match &args.host {
         args::LabHost::Linux(args) => on_linux(args),
         args::LabHost::Xen(args) => on_xen(args),
+        args::LabHost::Compare(args) => compare::run(args),
     }
 }
 

@@ -127,7 +127,11 @@ fn vm_result(s: &Scenario, spec: &VmSpec, vm: &outcome::Vm, first: u32, rate: f6
         wait: busiest.map(wait).unwrap_or_default(),
         vcpus: vcpus.collect(),
         voip: vm.clients.as_ref().map(|c| voip(s, c)),
-        periodic: serves.then(|| PeriodicResult { jobs: sum(|v| v.jobs), missed: sum(|v| v.misses) }),
+        periodic: serves.then(|| PeriodicResult {
+            jobs: sum(|v| v.jobs),
+            missed: sum(|v| v.misses),
+            latency: busiest.and_then(wait_stat).unwrap_or_default(),
+        }),
         tx: report.io.as_ref().map(|io| TxResult { packets: io.packets_out, ..TxResult::default() }),
         drops: report.io.as_ref().map_or_else(Drops::default, |io| Drops { nic: 0, rx: io.lost_in, tx: io.lost_out }),
     }
@@ -150,15 +154,18 @@ fn told(phase: &outcome::Phase, name: &str) -> Told {
 
 /// From event to handler; the same under "all" as the simulator's time in queues.
 fn wait(l: &Latency) -> BTreeMap<String, WaitStat> {
-    let stat = WaitStat {
+    wait_stat(l).map(|stat| ("all".to_owned(), stat)).into_iter().collect()
+}
+
+fn wait_stat(l: &Latency) -> Option<WaitStat> {
+    (l.count > 0).then_some(WaitStat {
         entries: l.count,
         mean_ns: l.mean_ns,
         p50_ns: l.p50_ns,
         p99_ns: l.p99_ns,
         max_ns: l.max_ns,
         run_per_entry_ns: 0,
-    };
-    (l.count > 0).then(|| ("all".to_owned(), stat)).into_iter().collect()
+    })
 }
 
 /// The calls of a server, which the clients count together: as one, whose losses are spread at random.

@@ -67,7 +67,7 @@ impl Row {
         let mut call_pesq = Vec::new();
         let calls = run.vms.iter().any(|vm| vm.voip.is_some());
         if let Some(vm) = run.vms.iter().find(|vm| !calls && vm.workload == "periodic") {
-            waits(&mut put, "rt_wait", vm.wait.get("all"));
+            waits(&mut put, "rt_wait", vm.periodic.as_ref().map(|p| &p.latency));
         }
         if let Some((vm, voip)) = run.vms.iter().find_map(|vm| Some((vm, vm.voip.as_ref()?))) {
             call_pesq = voip.calls.iter().map(|c| c.pesq).collect();
