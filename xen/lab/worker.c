@@ -14,6 +14,7 @@
 #define STACK 16384
 #define CHUNK 5000			/* rounds between two looks at the clock */
 #define MS 1000000LL
+#define REST (500 * MS)			/* before it reports: Dom0 looks at the scheduler while its domains are there */
 
 struct worker {
 	unsigned int id;
@@ -267,6 +268,7 @@ void pv_main(start_info_t *si)
 	for (i = 1; i < task.vcpus; i++)
 		while (!workers[i].done)
 			sleep_until(&workers[0], pv_now(0) + MS);
+	sleep_until(&workers[0], task.until + REST);
 	for (i = 0; i < task.vcpus; i++)
 		report(&workers[i]);
 	print("end\n", 4);
