@@ -137,6 +137,9 @@ pub struct LabXen {
     /// Print JSON instead of tables
     #[arg(long)]
     pub json: bool,
+    /// Write what xentrace records of the first policy and seed to F (read with xenalyze)
+    #[arg(long, value_name = "F")]
+    pub trace: Option<PathBuf>,
 }
 
 #[derive(Group, Debug)]

@@ -59,12 +59,18 @@ fn on_xen(args: &args::LabXen) -> Result<bool> {
     for (scenario, scheduler) in scenarios.iter().flat_map(|s| schedulers.iter().map(move |p| (s, p))) {
         xen::check(scenario, scheduler).with_context(|| format!("{} under {scheduler}", scenario.name))?;
     }
+    let [trace] = output::open([args.trace.as_ref()], &args.files)?;
     let lab = xen::Lab::new()?;
     let seeds = &args.seed.0;
-    let runs = jobs::run("running in the lab", &scenarios, |scenario, _| {
-        lab.run(scenario, &schedulers, seeds).with_context(|| scenario.name.clone())
-    })?
-    .concat();
+    let done = jobs::run("running in the lab", &scenarios, |scenario, _| {
+        let traced = args.trace.is_some() && std::ptr::eq(scenario, &scenarios[0]);
+        lab.run(scenario, &schedulers, seeds, traced).with_context(|| scenario.name.clone())
+    })?;
+    let (runs, traces): (Vec<_>, Vec<_>) = done.into_iter().unzip();
+    if let (Some(file), Some(bytes)) = (trace, traces.into_iter().flatten().next()) {
+        file.write(&bytes)?;
+    }
+    let runs = runs.concat();
     show(args.json, &scenarios, &schedulers, seeds, &runs, true)
 }
 

@@ -85,7 +85,8 @@ impl Comparison {
             let runs = linux.run(s, &on_linux(policy)?, seeds).with_context(|| format!("{LINUX}, {policy}"))?;
             rows.push(Did::new(LINUX, policy, &runs.into_iter().map(|r| r.result).collect::<Vec<_>>()));
         }
-        let runs: Vec<_> = xen.run(s, &in_xen, seeds).context(XEN)?.into_iter().map(|r| r.result).collect();
+        let (runs, _) = xen.run(s, &in_xen, seeds, false).context(XEN)?;
+        let runs: Vec<_> = runs.into_iter().map(|r| r.result).collect();
         rows.extend(policies.iter().zip(runs.chunks(seeds.len())).map(|(p, runs)| Did::new(XEN, p, runs)));
         Ok(Self { rows })
     }

@@ -17,7 +17,7 @@ const SCRIPT: &str = include_str!("../linux/kernel.sh");
 /// The kernels that the lab knows, the first by default.
 pub const KERNELS: [&str; 2] = ["7.3", "6.18"];
 /// Where kernels are kept unless `TAKT_CACHE` says otherwise.
-const CACHE: &str = "target/cache";
+pub(crate) const CACHE: &str = "target/cache";
 /// Memory of a machine, MiB, and what each VM adds.
 const MEMORY: u32 = 768;
 const MEMORY_PER_VM: u32 = 32;

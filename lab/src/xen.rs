@@ -19,6 +19,8 @@ use takt_sim::Scenario;
 
 /// What boots the machine, beside the sources of hypervisor and guests that it builds.
 const BOOT: &str = "xen/lab/boot.sh";
+const BUILD: &str = "scripts/xen.sh";
+const PACKAGES: &str = "xen/lab/packages.sh";
 /// What Dom0 says when something goes wrong.
 const FAIL: &str = "LAB FAIL ";
 /// Real time for a boot and for each VM's creation, and for each virtual second, s.
@@ -52,14 +54,37 @@ impl Lab {
         }
     }
 
-    /// Runs a scenario under all schedulers with all seeds in one boot; the runs of one scheduler come one after the other.
+    /// Fetches and builds what a boot needs, if that is not there yet.
+    ///
+    /// # Errors
+    /// What it cannot have.
+    pub fn prepare(&self) -> Result<()> {
+        let cache = std::env::var_os("TAKT_CACHE").map_or_else(|| self.source.join(crate::linux::CACHE), PathBuf::from);
+        for (script, argument) in [(BUILD, "lab".as_ref()), (PACKAGES, cache.as_os_str())] {
+            let out = Command::new(self.source.join(script)).arg(argument).output().context(script)?;
+            let said = String::from_utf8_lossy(&out.stderr);
+            ensure!(out.status.success(), "{script}: {}: {}", out.status, said.lines().last().unwrap_or_default());
+        }
+        Ok(())
+    }
+
+    /// Runs a scenario under all schedulers with all seeds in one boot; the runs of one scheduler come one after the other. With
+    /// `trace` also what xentrace writes of the first run.
     ///
     /// # Errors
     /// What the lab cannot do, or what went wrong in the machine.
-    pub fn run(&self, scenario: &Scenario, schedulers: &[Scheduler], seeds: &[u64]) -> Result<Vec<LabRun>> {
-        let plan = plan::plan(scenario, schedulers, seeds)?;
-        let said = self.boot(&plan, scenario.machine.pcpus + 1)?;
-        let mut outcome = read::outcome(&said, scenario, &plan.phases).context("what the lab's Dom0 left")?;
+    pub fn run(
+        &self,
+        scenario: &Scenario,
+        schedulers: &[Scheduler],
+        seeds: &[u64],
+        trace: bool,
+    ) -> Result<(Vec<LabRun>, Option<Vec<u8>>)> {
+        let plan = plan::plan(scenario, schedulers, seeds, trace)?;
+        let left = self.boot(&plan, scenario.machine.pcpus + 1)?;
+        let (said, traced) = read::parts(&left).context("what the lab's Dom0 left")?;
+        ensure!(traced.is_some() == trace, "the lab's Dom0 left no trace");
+        let mut outcome = read::outcome(said, scenario, &plan.phases).context("what the lab's Dom0 left")?;
         let mut phases: Vec<_> = plan.phases.iter().zip(std::mem::take(&mut outcome.phases)).collect();
         phases.sort_by_key(|(which, _)| (which.scheduler, which.seed));
         let mut runs = Vec::new();
@@ -68,11 +93,11 @@ impl Lab {
             let label = schedulers[which.scheduler].to_string();
             runs.extend(result::read(scenario, &label, &seeds[which.seed..=which.seed], one, vec![None]));
         }
-        Ok(runs)
+        Ok((runs, traced.map(<[u8]>::to_vec)))
     }
 
     /// What Dom0 emits.
-    fn boot(&self, plan: &plan::Plan, cpus: u32) -> Result<String> {
+    fn boot(&self, plan: &plan::Plan, cpus: u32) -> Result<Vec<u8>> {
         let dir = tempfile::tempdir().context("temporary directory")?;
         let (script, log) = (dir.path().join("plan"), dir.path().join("log"));
         fs::write(&script, &plan.script).context("plan")?;
@@ -88,7 +113,7 @@ impl Lab {
         let errors = String::from_utf8_lossy(&out.stderr);
         ensure!(out.status.success(), "{BOOT}: {}: {}\n{}", out.status, errors.trim(), tail(&console));
         let data = dir.path().join("log.data");
-        fs::read_to_string(&data).context("what the lab's Dom0 emitted")
+        fs::read(&data).context("what the lab's Dom0 emitted")
     }
 }
 
@@ -97,7 +122,7 @@ impl Lab {
 /// # Errors
 /// What it cannot do, by the scenario's key.
 pub fn check(scenario: &Scenario, scheduler: &Scheduler) -> Result<()> {
-    plan::plan(scenario, std::slice::from_ref(scheduler), &[0]).map(drop)
+    plan::plan(scenario, std::slice::from_ref(scheduler), &[0], false).map(drop)
 }
 
 fn tail(console: &str) -> String {

@@ -43,11 +43,11 @@ pub struct Plan {
     pub virtual_ns: u64,
 }
 
-/// A phase for each scheduler and seed.
+/// A phase for each scheduler and seed; the hypervisor traces the first one of the first scheduler if told.
 ///
 /// # Errors
 /// The lab cannot do what the scenario asks for; names the key.
-pub fn plan(s: &Scenario, schedulers: &[Scheduler], seeds: &[u64]) -> Result<Plan> {
+pub fn plan(s: &Scenario, schedulers: &[Scheduler], seeds: &[u64], trace: bool) -> Result<Plan> {
     check(s, schedulers)?;
     let mut order: Vec<usize> = (0..schedulers.len()).collect();
     // A cpupool of RTDS must not be destroyed: Xen 4.20 panics.
@@ -65,7 +65,7 @@ pub fn plan(s: &Scenario, schedulers: &[Scheduler], seeds: &[u64]) -> Result<Pla
         for (seed, &value) in seeds.iter().enumerate() {
             let _ = writeln!(script, "phase {} {vms} {} {}", phases.len(), map::warmup(s), s.duration);
             script += &guests(s, &schedulers[scheduler], value);
-            script += "run\n";
+            script += if trace && (scheduler, seed) == (0, 0) { "run trace\n" } else { "run\n" };
             phases.push(Phase { scheduler, seed, policy: policy.clone() });
         }
     }
@@ -211,7 +211,7 @@ mod tests {
 
     fn plan_of(vms: &str, schedulers: &[&str], seeds: &[u64]) -> Result<Plan> {
         let schedulers: Vec<_> = schedulers.iter().map(|s| Scheduler::parse(s).unwrap()).collect();
-        plan(&scenario(vms), &schedulers, seeds)
+        plan(&scenario(vms), &schedulers, seeds, false)
     }
 
     #[test]
@@ -229,6 +229,14 @@ mod tests {
         let order: Vec<_> = plan.phases.iter().map(|p| (p.scheduler, p.seed)).collect();
         assert_eq!(order, [(1, 0), (1, 1), (0, 0), (0, 1)]);
         assert_eq!((plan.vms, plan.virtual_ns), (12, 12_000_000_000));
+    }
+
+    #[test]
+    fn one_phase_is_traced() {
+        let schedulers = ["xen-rtds", "credit"].map(|s| Scheduler::parse(s).unwrap());
+        let script = plan(&scenario(VMS), &schedulers, &[1, 2], true).unwrap().script;
+        let runs: Vec<_> = script.lines().filter(|l| l.starts_with("run")).collect();
+        assert_eq!(runs, ["run", "run", "run trace", "run"]);
     }
 
     #[test]

@@ -26,6 +26,23 @@ impl<'a> Lines<'a> {
     }
 }
 
+/// Text, and the trace behind it if there is one: its length, a line of the text, comes first.
+///
+/// # Errors
+/// The trace is not as long as it says.
+pub fn parts(left: &[u8]) -> Result<(&str, Option<&[u8]>)> {
+    let mark = b"\ntrace ";
+    let Some(at) = left.windows(mark.len()).position(|w| w == mark) else {
+        return Ok((std::str::from_utf8(left).context("text")?, None));
+    };
+    let (text, rest) = (&left[..=at], &left[at + mark.len()..]);
+    let end = rest.iter().position(|&b| b == b'\n').context("the trace has no length")?;
+    let (length, trace) = (std::str::from_utf8(&rest[..end])?, &rest[end + 1..]);
+    let length: usize = length.parse().with_context(|| format!("the trace has length `{length}`"))?;
+    ensure!(length == trace.len(), "{} of {length} bytes of the trace", trace.len());
+    Ok((std::str::from_utf8(text).context("text")?, Some(trace)))
+}
+
 /// All of it; `phases` says which there are.
 ///
 /// # Errors
@@ -160,6 +177,14 @@ mod tests {
         let told = &p.status.as_ref().unwrap()["vms"];
         assert_eq!((&told[0]["rt"], &told[0]["period_us"]), (&json!(true), &json!(20_000.0)));
         assert_eq!((&told[1]["rt"], &told[1]["weight"]), (&json!(false), &json!(256)));
+    }
+
+    #[test]
+    fn a_trace_follows_the_text() {
+        assert_eq!(parts(b"a\nb\n").unwrap(), ("a\nb\n", None));
+        assert_eq!(parts(b"a\ntrace 3\n\xff\n1").unwrap(), ("a\n", Some(&b"\xff\n1"[..])));
+        assert!(parts(b"a\ntrace 3\n12").is_err());
+        assert!(parts(b"a\ntrace 3").is_err());
     }
 
     #[test]
