@@ -6,17 +6,17 @@ use crate::{Lab, Scheduler, xen};
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 use takt_control::PolicySpec;
-use takt_sim::result::{PeriodicResult, RunResult};
+use takt_sim::result::{RunResult, WaitStat};
 use takt_sim::{Options, Scenario};
 
 pub const SIMULATOR: &str = "simulator";
 pub const LINUX: &str = "linux";
 pub const XEN: &str = "xen";
 
-/// What is compared: means over VMs with tasks.
+/// What is compared. Waits are medians over VMs with tasks and over seeds: one that had bad luck does not make the figure.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Figures {
-    /// Jobs that were not done when they were due, of all these VMs.
+    /// Jobs that were not done when they were due, of all these VMs in a run.
     pub missed: f64,
     /// From a job's release to its beginning, µs.
     pub wait_p50_us: f64,
@@ -56,9 +56,18 @@ pub struct Difference {
 pub const TOLERANCE: f64 = 0.1;
 
 /// All of it; hosts in the order simulator, Linux, Xen, and on each the policies.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Comparison {
     pub rows: Vec<Did>,
+    /// What the rows are made of.
+    pub runs: Vec<HostRun>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct HostRun {
+    pub host: &'static str,
+    #[serde(flatten)]
+    pub result: RunResult,
 }
 
 impl Comparison {
@@ -75,20 +84,25 @@ impl Comparison {
             crate::check(s, &on_linux(policy)?)?;
             xen::check(s, scheduler)?;
         }
-        let mut rows = Vec::new();
+        let mut all = Self::default();
         for policy in policies {
             let run = |&seed: &u64| Ok(takt_sim::run(s, policy, seed, Options::default())?.0);
-            let runs = seeds.iter().map(run).collect::<Result<Vec<_>>>().context(SIMULATOR)?;
-            rows.push(Did::new(SIMULATOR, policy, &runs));
+            all.add(SIMULATOR, policy, seeds.iter().map(run).collect::<Result<Vec<_>>>().context(SIMULATOR)?);
         }
         for policy in policies {
             let runs = linux.run(s, &on_linux(policy)?, seeds).with_context(|| format!("{LINUX}, {policy}"))?;
-            rows.push(Did::new(LINUX, policy, &runs.into_iter().map(|r| r.result).collect::<Vec<_>>()));
+            all.add(LINUX, policy, runs.into_iter().map(|r| r.result).collect());
         }
         let (runs, _) = xen.run(s, &in_xen, seeds, false).context(XEN)?;
-        let runs: Vec<_> = runs.into_iter().map(|r| r.result).collect();
-        rows.extend(policies.iter().zip(runs.chunks(seeds.len())).map(|(p, runs)| Did::new(XEN, p, runs)));
-        Ok(Self { rows })
+        for (policy, runs) in policies.iter().zip(runs.chunks(seeds.len())) {
+            all.add(XEN, policy, runs.iter().map(|r| r.result.clone()).collect());
+        }
+        Ok(all)
+    }
+
+    fn add(&mut self, host: &'static str, policy: &PolicySpec, runs: Vec<RunResult>) {
+        self.rows.push(Did { host, policy: policy.label.clone(), figures: Figures::of(&runs) });
+        self.runs.extend(runs.into_iter().map(|result| HostRun { host, result }));
     }
 
     pub fn on(&self, host: &str) -> impl Iterator<Item = &Did> {
@@ -118,23 +132,21 @@ impl Comparison {
     }
 }
 
-impl Did {
-    fn new(host: &'static str, policy: &PolicySpec, runs: &[RunResult]) -> Self {
+impl Figures {
+    fn of(runs: &[RunResult]) -> Self {
         let mean = |of: &dyn Fn(&RunResult) -> f64| runs.iter().map(of).sum::<f64>() / runs.len().max(1) as f64;
         let tasks = |r: &RunResult| r.vms.iter().filter_map(|v| v.periodic).collect::<Vec<_>>();
-        let of_tasks = |of: fn(&PeriodicResult) -> u64| {
-            mean(&|r| {
-                let tasks = tasks(r);
-                tasks.iter().map(of).sum::<u64>() as f64 / tasks.len().max(1) as f64
-            })
+        let wait_us = |of: fn(&WaitStat) -> u64| {
+            let mut all: Vec<_> = runs.iter().flat_map(tasks).map(|t| of(&t.latency) as f64 / 1e3).collect();
+            all.sort_by(f64::total_cmp);
+            if all.is_empty() { 0.0 } else { takt_sim::quantile(&all, 0.5) }
         };
-        let figures = Figures {
+        Self {
             missed: mean(&|r| tasks(r).iter().map(|t| t.missed).sum::<u64>() as f64),
-            wait_p50_us: of_tasks(|t| t.latency.p50_ns) / 1e3,
-            wait_p99_us: of_tasks(|t| t.latency.p99_ns) / 1e3,
+            wait_p50_us: wait_us(|w| w.p50_ns),
+            wait_p99_us: wait_us(|w| w.p99_ns),
             work_s: mean(&|r| r.vms.iter().map(|v| v.work).sum()),
-        };
-        Self { host, policy: policy.label.clone(), figures }
+        }
     }
 }
 
@@ -169,6 +181,7 @@ mod tests {
                 row(XEN, "a", 10.9, 3.5),
                 row(XEN, "b", 11.0, 3.7),
             ],
+            runs: Vec::new(),
         };
         assert_eq!(c.agreement(XEN, |f| f.wait_p99_us), -1.0);
         assert_eq!(c.agreement(SIMULATOR, |f| f.wait_p99_us), 1.0);

@@ -32,6 +32,7 @@ pub fn run(args: &args::LabCompare) -> Result<bool> {
         let differences = comparison.differences();
         output::print_json(&serde_json::json!({
             "rows": comparison.rows, "order": {LINUX: order(LINUX), XEN: order(XEN)}, "differences": differences,
+            "runs": comparison.runs,
         }))?;
     } else {
         output::print(&text(&scenario.title, comparison))?;
