@@ -77,7 +77,7 @@ impl Comparison {
     /// The scenario has no periodic VM or a lab cannot run it; what went wrong in a machine.
     pub fn run(s: &Scenario, policies: &[PolicySpec], seeds: &[u64], linux: &Lab, xen: &xen::Lab) -> Result<Self> {
         let periodic = s.vms.iter().any(|v| v.workload.name() == "periodic");
-        ensure!(periodic, "{}: no VM with periodic tasks to compare", s.name);
+        ensure!(periodic, "vm: none has periodic tasks to compare");
         let in_xen: Vec<_> = policies.iter().map(|p| xen::Scheduler::Takt(p.clone())).collect();
         let on_linux = |p: &PolicySpec| Scheduler::parse(&p.label);
         for (policy, scheduler) in policies.iter().zip(&in_xen) {
