@@ -28,7 +28,7 @@ pub enum Command {
     Experiment(Experiment),
     /// Show what the monitor sees in a capture: per sender, real-time or not, by which rule, which period
     Inspect(Inspect),
-    /// Run scenarios on a real kernel, in an emulated machine, under one or more policies and compare
+    /// Run scenarios on a real kernel or hypervisor, in an emulated machine, under one or more policies and compare
     Lab(Lab),
     /// Schedule this host's virtual machines until Ctrl-C (Linux, root; in Xen's Dom0: only find out which are real-time)
     Run(Run),
@@ -112,6 +112,55 @@ pub struct Lab {
 pub enum LabHost {
     /// Linux and KVM: Debian's kernel in QEMU, a small KVM guest for each VM
     Linux(LabLinux),
+    /// Xen 4.20 with Dom0 in QEMU, a small PV guest for each VM (no network); from Takt's source directory
+    Xen(LabXen),
+    /// Both of them and the simulator: one table, and what differs
+    Compare(LabCompare),
+}
+
+#[derive(Group, Debug)]
+pub struct LabXen {
+    /// Scenario files (TOML)
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Policy as for `takt run`, or xen-credit, xen-credit2, xen-rtds; repeat to compare [default: xen-credit2, credit, doris]
+    #[arg(long = "policy", short, value_name = "P")]
+    pub policies: Vec<String>,
+    /// Seeds, e.g. 1 or 1-5; each shifts the phases of tasks and hogs
+    #[arg(long, alias = "seeds", default_value = "1", value_name = "SEEDS", allow_hyphen_values = true)]
+    pub seed: Seeds,
+    /// Measured time of the machine, e.g. 5s [default: that of the scenario]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub duration: Option<String>,
+    #[command(flatten)]
+    pub set: Set,
+    /// Print JSON instead of tables
+    #[arg(long)]
+    pub json: bool,
+    /// Write what xentrace records of the first policy and seed to F (read with xenalyze)
+    #[arg(long, value_name = "F")]
+    pub trace: Option<PathBuf>,
+}
+
+#[derive(Group, Debug)]
+pub struct LabCompare {
+    /// Scenario file (TOML) with periodic VMs, and hogs; nothing that needs a network
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Policy, e.g. doris or 'credit(slice=5ms)'; two or more [default: those of the scenario]
+    #[arg(long = "policy", short, value_name = "P")]
+    pub policies: Vec<String>,
+    /// Seeds, e.g. 1 or 1-5
+    #[arg(long, alias = "seeds", default_value = "1", value_name = "SEEDS", allow_hyphen_values = true)]
+    pub seed: Seeds,
+    /// Measured time, e.g. 5s [default: that of the scenario]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub duration: Option<String>,
+    #[command(flatten)]
+    pub set: Set,
+    /// Print JSON instead of a table
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Group, Debug)]

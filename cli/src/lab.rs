@@ -1,24 +1,40 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `takt lab`: scenarios on a real kernel, in an emulated machine, side by side.
+//! `takt lab`: scenarios on a real kernel or hypervisor, in an emulated machine, side by side.
+
+mod compare;
 
 use crate::simulate::{self, Job, compare::Comparison};
 use crate::{args, jobs, output};
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeSet;
+use std::fmt::Display;
 use takt_control::PolicySpec;
-use takt_lab::{Kernel, Lab, LabRun, Scheduler, linux};
+use takt_lab::{Kernel, Lab, LabRun, Scheduler, linux, xen};
 use takt_sim::{RunResult, Scenario};
 
 /// Policies to compare if the command line names none: a scenario's are the simulator's, `pin` among them.
 const DEFAULT: [&str; 3] = ["eevdf", "credit", "doris"];
+const XEN_DEFAULT: [&str; 3] = ["xen-credit2", "credit", "doris"];
 
 /// Runs the command.
 ///
 /// # Errors
 /// Bad input, something that the lab needs is missing, or a run that fails.
 pub fn run(args: &args::Lab) -> Result<bool> {
-    let args::LabHost::Linux(args) = &args.host;
-    let schedulers = schedulers(&args.policies)?;
+    match &args.host {
+        args::LabHost::Linux(args) => on_linux(args),
+        args::LabHost::Xen(args) => on_xen(args),
+        args::LabHost::Compare(args) => compare::run(args),
+    }
+}
+
+fn on_linux(args: &args::LabLinux) -> Result<bool> {
+    let schedulers = schedulers(&args.policies, &DEFAULT, Scheduler::parse)?;
+    for scheduler in &schedulers {
+        if matches!(scheduler, Scheduler::Takt { .. }) && !cfg!(feature = "linux") {
+            bail!("--policy {scheduler}: this takt is built without the Linux host (cargo build --features linux)");
+        }
+    }
     let settings = simulate::settings(&args.set.set)?;
     let scenarios = simulate::scenarios(&args.files, args.duration.as_deref(), &settings)?;
     let work: Vec<_> = scenarios.iter().flat_map(|s| schedulers.iter().map(move |p| (s, p))).collect();
@@ -33,37 +49,72 @@ pub fn run(args: &args::Lab) -> Result<bool> {
         lab.run(scenario, scheduler, seeds).with_context(|| format!("{} under {scheduler}", scenario.name))
     })?
     .concat();
-    if args.json {
-        output::print_json(&serde_json::json!({"runs": runs}))?;
-    } else {
-        let jobs: Vec<Job> = work
-            .iter()
-            .flat_map(|(s, p)| seeds.iter().map(|&seed| Job { scenario: s, policy: named(p), seed }))
-            .collect();
-        output::print(&text(&scenarios, &jobs, &runs, lab.counted))?;
+    show(args.json, &scenarios, &schedulers, seeds, &runs, lab.counted)
+}
+
+fn on_xen(args: &args::LabXen) -> Result<bool> {
+    let schedulers = schedulers(&args.policies, &XEN_DEFAULT, xen::Scheduler::parse)?;
+    let settings = simulate::settings(&args.set.set)?;
+    let scenarios = simulate::scenarios(&args.files, args.duration.as_deref(), &settings)?;
+    for (scenario, scheduler) in scenarios.iter().flat_map(|s| schedulers.iter().map(move |p| (s, p))) {
+        xen::check(scenario, scheduler).with_context(|| format!("{} under {scheduler}", scenario.name))?;
     }
-    Ok(true)
+    let [trace] = output::open([args.trace.as_ref()], &args.files)?;
+    let lab = xen::Lab::new()?;
+    let seeds = &args.seed.0;
+    let done = jobs::run("running in the lab", &scenarios, |scenario, _| {
+        let traced = args.trace.is_some() && std::ptr::eq(scenario, &scenarios[0]);
+        lab.run(scenario, &schedulers, seeds, traced).with_context(|| scenario.name.clone())
+    })?;
+    let (runs, traces): (Vec<_>, Vec<_>) = done.into_iter().unzip();
+    if let (Some(file), Some(bytes)) = (trace, traces.into_iter().flatten().next()) {
+        file.write(&bytes)?;
+    }
+    let runs = runs.concat();
+    show(args.json, &scenarios, &schedulers, seeds, &runs, true)
 }
 
 /// Those of the command line, or the default.
-fn schedulers(given: &[String]) -> Result<Vec<Scheduler>> {
-    let mut all: Vec<Scheduler> = Vec::new();
-    let default = DEFAULT.map(str::to_owned);
+fn schedulers<S: PartialEq + Display>(
+    given: &[String],
+    default: &[&str],
+    parse: fn(&str) -> Result<S>,
+) -> Result<Vec<S>> {
+    let default: Vec<_> = default.iter().map(|&s| s.to_owned()).collect();
+    let mut all: Vec<S> = Vec::new();
     for text in if given.is_empty() { &default } else { given } {
-        let scheduler = Scheduler::parse(text).context("--policy")?;
+        let scheduler = parse(text).context("--policy")?;
         if all.contains(&scheduler) {
             bail!("--policy: `{scheduler}` is named twice");
-        }
-        if matches!(scheduler, Scheduler::Takt { .. }) && !cfg!(feature = "linux") {
-            bail!("--policy {scheduler}: this takt is built without the Linux host (cargo build --features linux)");
         }
         all.push(scheduler);
     }
     Ok(all)
 }
 
+/// Runs in the order of scenarios, of schedulers, of seeds.
+fn show(
+    json: bool,
+    scenarios: &[Scenario],
+    schedulers: &[impl Display],
+    seeds: &[u64],
+    runs: &[LabRun],
+    counted: bool,
+) -> Result<bool> {
+    if json {
+        output::print_json(&serde_json::json!({"runs": runs}))?;
+    } else {
+        let work = scenarios.iter().flat_map(|s| schedulers.iter().map(move |p| (s, p)));
+        let jobs: Vec<Job> = work
+            .flat_map(|(s, p)| seeds.iter().map(move |&seed| Job { scenario: s, policy: named(p), seed }))
+            .collect();
+        output::print(&text(scenarios, &jobs, runs, counted))?;
+    }
+    Ok(true)
+}
+
 /// As the table names it; it has no parameters that the table would have to know.
-fn named(scheduler: &Scheduler) -> PolicySpec {
+fn named(scheduler: &impl Display) -> PolicySpec {
     let label = scheduler.to_string();
     PolicySpec { name: label.clone(), label, pin: false, params: Vec::new() }
 }
@@ -73,11 +124,14 @@ fn text(scenarios: &[Scenario], jobs: &[Job], runs: &[LabRun], counted: bool) ->
     let results: Vec<RunResult> = runs.iter().map(|r| r.result.clone()).collect();
     let mut text =
         Comparison::all(scenarios, jobs, &results).iter().map(Comparison::text).collect::<Vec<_>>().join("\n");
-    let kernels: BTreeSet<_> = runs.iter().map(|r| r.lab.kernel.as_str()).collect();
-    let schedulers: BTreeSet<_> = runs.iter().map(|r| format!("{} = {}", r.result.policy, r.lab.scheduler)).collect();
-    let join = |set: Vec<String>| set.join(", ");
-    text += &format!("Linux {}; ", join(kernels.into_iter().map(str::to_owned).collect()));
-    text += &format!("sched_ext: {}\n", join(schedulers.into_iter().collect()));
+    let all = |of: fn(&LabRun) -> String| {
+        runs.iter().map(of).collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(", ")
+    };
+    let names = all(|r| format!("{} = {}", r.result.policy, r.lab.scheduler));
+    text += &match all(|r| r.lab.hypervisor.clone().unwrap_or_default()) {
+        none if none.is_empty() => format!("Linux {}; sched_ext: {names}\n", all(|r| r.lab.kernel.clone())),
+        xen => format!("Xen {xen}, Dom0's Linux {}; cpupool: {names}\n", all(|r| r.lab.kernel.clone())),
+    };
     text += "Waits are from an event to its handler in the guest.\n";
     let packet = runs.iter().map(|r| r.lab.packet_ns).max().unwrap_or(0);
     let answers = |s: &&Scenario| s.vms.iter().any(|v| v.calls() > 0) && s.constants.voip_packet < packet;

@@ -17,7 +17,7 @@ const SCRIPT: &str = include_str!("../linux/kernel.sh");
 /// The kernels that the lab knows, the first by default.
 pub const KERNELS: [&str; 2] = ["7.3", "6.18"];
 /// Where kernels are kept unless `TAKT_CACHE` says otherwise.
-const CACHE: &str = "target/cache";
+pub(crate) const CACHE: &str = "target/cache";
 /// Memory of a machine, MiB, and what each VM adds.
 const MEMORY: u32 = 768;
 const MEMORY_PER_VM: u32 = 32;
@@ -123,7 +123,7 @@ impl Lab {
         let Boot { outcome, mut files, .. } = self.boot(&plan, scenario.machine.pcpus)?;
         let recordings = (0..plan.phases.len()).map(|n| files.remove(&recording(n))).collect();
         ensure!(outcome.phases.len() == seeds.len(), "the lab ran {} of {} phases", outcome.phases.len(), seeds.len());
-        Ok(result::read(scenario, scheduler, seeds, outcome, recordings))
+        Ok(result::read(scenario, &scheduler.to_string(), seeds, outcome, recordings))
     }
 
     /// Boots a machine of `cpus` CPUs that carries out a plan.

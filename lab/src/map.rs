@@ -20,7 +20,7 @@ const PCPUS: u32 = 16;
 const VMS: usize = 64;
 const CALLS: u32 = 200;
 /// Hogs begin within this, ms.
-const HOG_PHASES: u64 = 10;
+pub const HOG_PHASES: u64 = 10;
 
 /// A plan with a phase for each seed.
 ///
@@ -52,10 +52,19 @@ fn check(s: &Scenario) -> Result<()> {
         if vm.calls() > CALLS {
             bail!("{key}.calls: {} in the lab; allowed: 0 .. {CALLS}", vm.calls());
         }
-        if vm.threads() != 0 && vm.threads() != vm.vcpus {
-            bail!("{key}.threads: {} on {} VCPUs in the lab; allowed: one per VCPU", vm.threads(), vm.vcpus);
-        }
+        threads(vm)?;
     }
+    Ok(())
+}
+
+/// The guests of no lab have threads.
+///
+/// # Errors
+/// The VM has another number of busy loops than VCPUs.
+pub fn threads(vm: &VmSpec) -> Result<()> {
+    let (threads, vcpus) = (vm.threads(), vm.vcpus);
+    let one = threads == 0 || threads == vcpus;
+    ensure!(one, "vm.{}.threads: {threads} on {vcpus} VCPUs in the lab; allowed: one per VCPU", vm.name);
     Ok(())
 }
 

@@ -7,8 +7,11 @@ use serde_json::Value;
 /// One boot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// As `uname -r` says.
+    /// As `uname -r` says; in Xen Dom0's.
     pub kernel: String,
+    /// As `xl info` names its version.
+    #[serde(default)]
+    pub hypervisor: Option<String>,
     /// Iterations of a guest's loop per second of a CPU, all CPUs being busy.
     pub iterations_per_s: f64,
     /// CPU time of a packet that a VCPU answers without any work, ns: part of what the scenario says of a packet.
@@ -19,7 +22,7 @@ pub struct Outcome {
 /// One phase of the plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Phase {
-    /// The scheduler as the kernel names it: `/sys/kernel/sched_ext/root/ops`, `none` without one.
+    /// The scheduler as the kernel names it: `/sys/kernel/sched_ext/root/ops`, `none` without one; in Xen as the toolstack does.
     pub ops: String,
     /// When measuring began, ns of CLOCK_MONOTONIC.
     pub from_ns: u64,
@@ -53,7 +56,7 @@ pub struct Thread {
     pub runs: u64,
 }
 
-/// What is read of `takt-vmm`'s result.
+/// What is read of `takt-vmm`'s result; in Xen the guest itself says it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     pub measured_ns: u64,

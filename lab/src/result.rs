@@ -5,7 +5,6 @@
 
 use crate::map;
 use crate::outcome::{self, Clients, Latency, Outcome};
-use crate::scheduler::Scheduler;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -28,9 +27,12 @@ pub struct LabRun {
 /// What the table does not show.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Facts {
-    /// As `uname -r` says.
+    /// As `uname -r` says; in Xen Dom0's.
     pub kernel: String,
-    /// As the kernel names it; `none` = its own.
+    /// Xen's version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hypervisor: Option<String>,
+    /// As the kernel names it; `none` = its own. As Xen's toolstack does.
     pub scheduler: String,
     /// Iterations of a guest's loop that count as a CPU-second of work.
     pub iterations_per_s: f64,
@@ -38,23 +40,24 @@ pub struct Facts {
     pub packet_ns: u64,
     /// VMs as measured.
     pub vms: Vec<outcome::Vm>,
-    /// What `takt status --json` said at the end; holds the operations logged per VCPU.
+    /// What `takt status --json` said at the end; holds the operations logged per VCPU. In Xen the same of the pool's state.
     pub status: Option<Value>,
 }
 
 /// The result of each phase of an outcome; phases are those of `seeds`.
 pub fn read(
     scenario: &Scenario,
-    scheduler: &Scheduler,
+    scheduler: &str,
     seeds: &[u64],
     outcome: Outcome,
     recordings: Vec<Option<Vec<u8>>>,
 ) -> Vec<LabRun> {
-    let Outcome { kernel, iterations_per_s, packet_ns, phases } = outcome;
+    let Outcome { kernel, hypervisor, iterations_per_s, packet_ns, phases } = outcome;
     let run = |((&seed, phase), recording): ((&u64, outcome::Phase), Option<Vec<u8>>)| LabRun {
         result: result(scenario, scheduler, seed, &phase, iterations_per_s),
         lab: Facts {
             kernel: kernel.clone(),
+            hypervisor: hypervisor.clone(),
             scheduler: phase.ops,
             iterations_per_s,
             packet_ns,
@@ -66,7 +69,7 @@ pub fn read(
     seeds.iter().zip(phases).zip(recordings).map(run).collect()
 }
 
-fn result(s: &Scenario, scheduler: &Scheduler, seed: u64, phase: &outcome::Phase, rate: f64) -> RunResult {
+fn result(s: &Scenario, scheduler: &str, seed: u64, phase: &outcome::Phase, rate: f64) -> RunResult {
     let specs = s.vms.iter().flat_map(|spec| spec.names().map(move |_| spec));
     let mut first = 0;
     let vms: Vec<VmResult> = specs
@@ -80,7 +83,7 @@ fn result(s: &Scenario, scheduler: &Scheduler, seed: u64, phase: &outcome::Phase
     let work: Vec<f64> = vms.iter().filter(|v| v.workload == "hog").map(|v| v.work).collect();
     RunResult {
         scenario: s.name.clone(),
-        policy: scheduler.to_string(),
+        policy: scheduler.to_owned(),
         seed,
         warmup_ns: map::warmup(s),
         duration_ns: phase.measured_ns,
@@ -124,7 +127,11 @@ fn vm_result(s: &Scenario, spec: &VmSpec, vm: &outcome::Vm, first: u32, rate: f6
         wait: busiest.map(wait).unwrap_or_default(),
         vcpus: vcpus.collect(),
         voip: vm.clients.as_ref().map(|c| voip(s, c)),
-        periodic: serves.then(|| PeriodicResult { jobs: sum(|v| v.jobs), missed: sum(|v| v.misses) }),
+        periodic: serves.then(|| PeriodicResult {
+            jobs: sum(|v| v.jobs),
+            missed: sum(|v| v.misses),
+            latency: busiest.and_then(wait_stat).unwrap_or_default(),
+        }),
         tx: report.io.as_ref().map(|io| TxResult { packets: io.packets_out, ..TxResult::default() }),
         drops: report.io.as_ref().map_or_else(Drops::default, |io| Drops { nic: 0, rx: io.lost_in, tx: io.lost_out }),
     }
@@ -147,15 +154,18 @@ fn told(phase: &outcome::Phase, name: &str) -> Told {
 
 /// From event to handler; the same under "all" as the simulator's time in queues.
 fn wait(l: &Latency) -> BTreeMap<String, WaitStat> {
-    let stat = WaitStat {
+    wait_stat(l).map(|stat| ("all".to_owned(), stat)).into_iter().collect()
+}
+
+fn wait_stat(l: &Latency) -> Option<WaitStat> {
+    (l.count > 0).then_some(WaitStat {
         entries: l.count,
         mean_ns: l.mean_ns,
         p50_ns: l.p50_ns,
         p99_ns: l.p99_ns,
         max_ns: l.max_ns,
         run_per_entry_ns: 0,
-    };
-    (l.count > 0).then(|| ("all".to_owned(), stat)).into_iter().collect()
+    })
 }
 
 /// The calls of a server, which the clients count together: as one, whose losses are spread at random.

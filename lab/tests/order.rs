@@ -6,6 +6,7 @@ mod common;
 
 use std::path::Path;
 use takt_control::PolicySpec;
+use takt_lab::hosts::tau;
 use takt_lab::{Scheduler, linux};
 use takt_sim::result::RunResult;
 use takt_sim::{Options, Scenario};
@@ -66,19 +67,6 @@ fn simulated(scenario: &Scenario, policy: &str) -> Did {
     let spec = PolicySpec::parse(policy).expect("policy");
     let run = |&seed: &u64| takt_sim::run(scenario, &spec, seed, Options::default()).expect("simulation").0;
     Did::of(policy, &seeds().iter().map(run).collect::<Vec<_>>())
-}
-
-/// Kendall's τ of two orders of the same things: concordant pairs less discordant ones, of all.
-fn tau(a: &[f64], b: &[f64]) -> f64 {
-    let pairs = (0..a.len()).flat_map(|i| (0..i).map(move |j| (i, j)));
-    let signs: Vec<f64> = pairs
-        .map(|(i, j)| match ((a[i] - a[j]) * (b[i] - b[j])).partial_cmp(&0.0) {
-            Some(std::cmp::Ordering::Greater) => 1.0,
-            Some(std::cmp::Ordering::Less) => -1.0,
-            _ => 0.0,
-        })
-        .collect();
-    signs.iter().sum::<f64>() / signs.len() as f64
 }
 
 fn agree(metric: &str, real: &[Did], model: &[Did], of: fn(&Did) -> f64) {

@@ -99,12 +99,15 @@ impl Machine<'_> {
 
     fn periodic_result(&self, vm: &Vm) -> Option<PeriodicResult> {
         let vcpus = vm.first..vm.first + vm.vcpus;
-        let tasks = self.tasks.iter().filter(|t| vcpus.contains(&t.vcpu));
-        let sum = |sum: Option<PeriodicResult>, t: &Task| {
-            let s = sum.unwrap_or_default();
-            Some(PeriodicResult { jobs: s.jobs + t.done, missed: s.missed + t.missed + t.overdue(self.now) })
-        };
-        tasks.fold(None, sum)
+        let tasks: Vec<_> = self.tasks.iter().filter(|t| vcpus.contains(&t.vcpu)).collect();
+        let sum = |of: &dyn Fn(&Task) -> u64| tasks.iter().map(|t| of(t)).sum();
+        let mut latency = Hist::default();
+        tasks.iter().for_each(|t| latency.merge(&t.latency));
+        (!tasks.is_empty()).then(|| PeriodicResult {
+            jobs: sum(&|t| t.done),
+            missed: sum(&|t| t.missed + t.overdue(self.now)),
+            latency: wait(&latency, 0),
+        })
     }
 
     fn tx_result(&self, vm: u32) -> Option<TxResult> {

@@ -122,12 +122,14 @@ pub struct CallResult {
 }
 
 /// The jobs of a VM's periodic tasks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PeriodicResult {
     /// Jobs completed.
     pub jobs: u64,
     /// Jobs completed after their deadline, and those still incomplete past it at the end.
     pub missed: u64,
+    /// From a job's release to its beginning.
+    pub latency: WaitStat,
 }
 
 /// Packets a VM sent, at netback's transmit side.

@@ -3,8 +3,8 @@
 # boot.sh LOG "XEN OPTIONS" "DOM0 OPTIONS": boots scripts/xen.sh's hypervisor with dom0 in QEMU, the serial console in LOG and what
 # dom0 emits in LOG.data. Time is counted in instructions: two runs with the same options and files give the same LOG.
 #
-# DOM0 OPTIONS name the case (lab.case=churn) and its parameters. CPUS (4), SECONDS_MAX (600, real time) and VARIANT (lab; what
-# scripts/xen.sh builds) come from the environment.
+# DOM0 OPTIONS name the case (lab.case=churn) and its parameters. CPUS (4), SECONDS_MAX (600, real time), VARIANT (lab; what
+# scripts/xen.sh builds) and PLAN (a file, of case scenario) come from the environment.
 set -eu
 
 log=$1 xen_options=$2 dom0_options=$3
@@ -14,7 +14,7 @@ packages=$("$here/packages.sh" "$cache")
 xen=$("$here/../../scripts/xen.sh" "${VARIANT:-lab}")
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-"$here/initrd.sh" "$packages" "$xen" "$dir/initrd"
+"$here/initrd.sh" "$packages" "$xen" "$dir/initrd" ${PLAN:+"$PLAN"}
 kernel=$(find "$packages/kernel/boot" -name 'vmlinuz-*' | head -n 1)
 
 # Its own libraries, whatever this system has. A CPU with SMAP stops dom0 at once, and one with RDTSCP PVH guests.

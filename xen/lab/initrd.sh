@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# initrd.sh PACKAGES XEN OUT: packs dom0's file system: xl and its helpers with their libraries, modules, the tools and cases of
-# this directory. PACKAGES is what packages.sh prints, XEN what scripts/xen.sh prints.
+# initrd.sh PACKAGES XEN OUT [PLAN]: packs dom0's file system: xl and its helpers with their libraries, modules, the tools and cases
+# of this directory, and the plan that case `scenario` follows. PACKAGES is what packages.sh prints, XEN what scripts/xen.sh prints.
 set -eu
 
-packages=$1 xen=$2 out=$3
+packages=$1 xen=$2 out=$3 plan=${4:-}
 here=$(cd "$(dirname "$0")" && pwd)
 root=$packages/dom0 kernel=$packages/kernel
 lib=usr/lib/x86_64-linux-gnu
@@ -58,15 +58,18 @@ rm -r guest
 flags="-std=gnu11 -O2 -Wall -Wextra -Werror"
 mkdir include
 ln -s "$xen/include/xen" include/xen
-# shellcheck disable=SC2086
-gcc $flags -ffreestanding -fno-pic -no-pie -mno-red-zone -mgeneral-regs-only -fno-stack-protector -fcf-protection=none \
-	-fno-asynchronous-unwind-tables -nostdlib -static -I include -T "$here/tiny.lds" -Wl,--build-id=none,--no-warn-rwx-segments \
-	-o root/tiny "$here/tiny.c"
+for guest in tiny worker; do
+	# shellcheck disable=SC2086
+	gcc $flags -ffreestanding -fno-pic -no-pie -mno-red-zone -mgeneral-regs-only -fno-stack-protector -fcf-protection=none \
+		-fno-asynchronous-unwind-tables -nostdlib -static -I include -T "$here/pv.lds" -Wl,--build-id=none,--no-warn-rwx-segments \
+		-o root/$guest "$here/$guest.c" "$here/pv.c"
+done
 # shellcheck disable=SC2086
 gcc $flags -static -I include -o bin/takt-ctl "$here/ctl.c"
 gcc $flags -static -o bin/emit "$here/emit.c"
 rm -r include
 cp -r "$here/cases" root/cases
 cp "$here/init" init
+[ -z "$plan" ] || cp "$plan" root/plan
 
 archive > "$out"

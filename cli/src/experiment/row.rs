@@ -65,6 +65,10 @@ impl Row {
             waits(&mut put, "dom0_wait", dom0.wait.get("all"));
         }
         let mut call_pesq = Vec::new();
+        let calls = run.vms.iter().any(|vm| vm.voip.is_some());
+        if let Some(vm) = run.vms.iter().find(|vm| !calls && vm.workload == "periodic") {
+            waits(&mut put, "rt_wait", vm.periodic.as_ref().map(|p| &p.latency));
+        }
         if let Some((vm, voip)) = run.vms.iter().find_map(|vm| Some((vm, vm.voip.as_ref()?))) {
             call_pesq = voip.calls.iter().map(|c| c.pesq).collect();
             for (key, value) in [

@@ -43,6 +43,9 @@ const COLUMNS: [(&str, &str, f64, usize); 17] = [
     ("migrations", "migrations", 1.0, 0),
 ];
 
+/// Counters of the host: not every host has them, and a zero says just that.
+const COUNTERS: [&str; 3] = ["switches", "kicks", "migrations"];
+
 impl<'a> Comparison<'a> {
     /// One for each scenario, from runs in the order of their jobs.
     pub fn all(scenarios: &'a [Scenario], jobs: &[Job], runs: &[RunResult]) -> Vec<Self> {
@@ -78,7 +81,9 @@ impl<'a> Comparison<'a> {
 
     /// Head and rows of the table: means over seeds.
     fn table(&self) -> (Vec<&'static str>, Vec<Vec<String>>) {
-        let has = |metric: &str| self.policies.iter().any(|p| self.mean(&p.label, metric).is_some());
+        let counts = |metric: &str, value: f64| value > 0.0 || !COUNTERS.contains(&metric);
+        let has =
+            |metric: &str| self.policies.iter().any(|p| self.mean(&p.label, metric).is_some_and(|v| counts(metric, v)));
         let columns: Vec<_> = COLUMNS.iter().filter(|c| has(c.0)).collect();
         let row = |p: &PolicySpec| {
             let mut cells = vec![p.label.clone()];

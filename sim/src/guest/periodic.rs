@@ -4,6 +4,7 @@
 use super::OTHER;
 use crate::engine::What;
 use crate::machine::Machine;
+use crate::observe::Hist;
 
 #[derive(Clone, Debug, Default)]
 pub struct Task {
@@ -20,6 +21,8 @@ pub struct Task {
     pub done: u64,
     /// Of those, jobs completed after their deadline.
     pub missed: u64,
+    /// From a job's release to its beginning, in the measured window.
+    pub latency: Hist,
 }
 
 impl Task {
@@ -35,6 +38,15 @@ impl Task {
     /// Figures start from nothing.
     pub fn reset(&mut self) {
         (self.done, self.missed) = (0, 0);
+        self.latency = Hist::default();
+    }
+
+    /// The oldest job begins, if there is one.
+    pub fn start(&mut self, now: u64) -> Option<u64> {
+        (self.waiting > 0).then(|| {
+            self.latency.add(now + self.period - self.deadline);
+            self.work
+        })
     }
 
     /// Jobs that the end of the run meets after their deadline.
@@ -78,10 +90,13 @@ mod tests {
     fn deadlines_are_the_next_release() {
         let mut t = Task::new(0, 10, 3);
         t.begin(100);
+        assert_eq!(t.start(100), None);
         t.waiting = 3;
+        assert_eq!(t.start(107), Some(3));
         t.complete(110);
         t.complete(121);
         assert_eq!((t.done, t.missed), (2, 1));
+        assert_eq!((t.latency.n, t.latency.max), (1, 7));
         assert_eq!((t.overdue(129), t.overdue(130), t.overdue(200)), (0, 1, 1));
     }
 }

@@ -16,10 +16,7 @@ impl Machine<'_> {
                 let stream = &self.net.streams[s as usize];
                 (stream.due > 0).then_some(stream.work)
             }
-            Body::Periodic(n) => {
-                let task = &self.tasks[n as usize];
-                (task.waiting > 0).then_some(task.work)
-            }
+            Body::Periodic(n) => self.tasks[n as usize].start(self.now),
             Body::Jobs(cost) => (thread.jobs > 0).then_some(cost),
         };
         let Some(cost) = cost else { return false };

@@ -53,6 +53,7 @@ fn run() -> Result<outbox::Files> {
     }
     let outcome = serde_json::to_vec(&Outcome {
         kernel,
+        hypervisor: None,
         iterations_per_s: speed.iterations_per_s,
         packet_ns: speed.packet_ns,
         phases,

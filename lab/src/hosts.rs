@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! One scenario of periodic VMs and hogs on all hosts: the simulator, the real kernel, the real hypervisor. Whether they put the
+//! policies in one order, and where their figures differ.
+
+use crate::{Lab, Scheduler, xen};
+use anyhow::{Context, Result, ensure};
+use serde::Serialize;
+use takt_control::PolicySpec;
+use takt_sim::result::{RunResult, WaitStat};
+use takt_sim::{Options, Scenario};
+
+pub const SIMULATOR: &str = "simulator";
+pub const LINUX: &str = "linux";
+pub const XEN: &str = "xen";
+
+/// What is compared. Waits are medians over VMs with tasks and over seeds: one that had bad luck does not make the figure.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Figures {
+    /// Jobs that were not done when they were due, of all these VMs in a run.
+    pub missed: f64,
+    /// From a job's release to its beginning, µs.
+    pub wait_p50_us: f64,
+    pub wait_p99_us: f64,
+    /// Of the hogs, CPU-seconds.
+    pub work_s: f64,
+}
+
+/// Name of a figure, and how to get it.
+pub type Figure = (&'static str, fn(&Figures) -> f64);
+pub const FIGURES: [Figure; 4] = [
+    ("missed", |f| f.missed),
+    ("wait p50 us", |f| f.wait_p50_us),
+    ("wait p99 us", |f| f.wait_p99_us),
+    ("batch CPU-s", |f| f.work_s),
+];
+
+/// What a policy did on a host, over all seeds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Did {
+    pub host: &'static str,
+    pub policy: String,
+    #[serde(flatten)]
+    pub figures: Figures,
+}
+
+/// A figure that differs from the simulator's by more than [`TOLERANCE`].
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Difference {
+    pub host: &'static str,
+    pub policy: String,
+    pub figure: &'static str,
+    pub here: f64,
+    pub simulated: f64,
+}
+
+pub const TOLERANCE: f64 = 0.1;
+
+/// All of it; hosts in the order simulator, Linux, Xen, and on each the policies.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Comparison {
+    pub rows: Vec<Did>,
+    /// What the rows are made of.
+    pub runs: Vec<HostRun>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct HostRun {
+    pub host: &'static str,
+    #[serde(flatten)]
+    pub result: RunResult,
+}
+
+impl Comparison {
+    /// Runs a scenario everywhere, one machine after the other.
+    ///
+    /// # Errors
+    /// The scenario has no periodic VM or a lab cannot run it; what went wrong in a machine.
+    pub fn run(s: &Scenario, policies: &[PolicySpec], seeds: &[u64], linux: &Lab, xen: &xen::Lab) -> Result<Self> {
+        let periodic = s.vms.iter().any(|v| v.workload.name() == "periodic");
+        ensure!(periodic, "vm: none has periodic tasks to compare");
+        let in_xen: Vec<_> = policies.iter().map(|p| xen::Scheduler::Takt(p.clone())).collect();
+        let on_linux = |p: &PolicySpec| Scheduler::parse(&p.label);
+        for (policy, scheduler) in policies.iter().zip(&in_xen) {
+            crate::check(s, &on_linux(policy)?)?;
+            xen::check(s, scheduler)?;
+        }
+        let mut all = Self::default();
+        for policy in policies {
+            let run = |&seed: &u64| Ok(takt_sim::run(s, policy, seed, Options::default())?.0);
+            all.add(SIMULATOR, policy, seeds.iter().map(run).collect::<Result<Vec<_>>>().context(SIMULATOR)?);
+        }
+        for policy in policies {
+            let runs = linux.run(s, &on_linux(policy)?, seeds).with_context(|| format!("{LINUX}, {policy}"))?;
+            all.add(LINUX, policy, runs.into_iter().map(|r| r.result).collect());
+        }
+        let (runs, _) = xen.run(s, &in_xen, seeds, false).context(XEN)?;
+        for (policy, runs) in policies.iter().zip(runs.chunks(seeds.len())) {
+            all.add(XEN, policy, runs.iter().map(|r| r.result.clone()).collect());
+        }
+        Ok(all)
+    }
+
+    fn add(&mut self, host: &'static str, policy: &PolicySpec, runs: Vec<RunResult>) {
+        self.rows.push(Did { host, policy: policy.label.clone(), figures: Figures::of(&runs) });
+        self.runs.extend(runs.into_iter().map(|result| HostRun { host, result }));
+    }
+
+    pub fn on(&self, host: &str) -> impl Iterator<Item = &Did> {
+        self.rows.iter().filter(move |r| r.host == host)
+    }
+
+    /// Kendall's τ of the policies' order by a figure here and in the simulator: 1 if it is the same.
+    pub fn agreement(&self, host: &str, of: fn(&Figures) -> f64) -> f64 {
+        let order = |host: &str| self.on(host).map(|d| of(&d.figures)).collect::<Vec<_>>();
+        tau(&order(host), &order(SIMULATOR))
+    }
+
+    /// What differs from the simulator.
+    pub fn differences(&self) -> Vec<Difference> {
+        let simulated = |row: &Did| self.on(SIMULATOR).find(|d| d.policy == row.policy).map(|d| d.figures);
+        let mut all = Vec::new();
+        for row in self.rows.iter().filter(|r| r.host != SIMULATOR) {
+            let Some(there) = simulated(row) else { continue };
+            for (figure, of) in FIGURES {
+                let (here, simulated) = (of(&row.figures), of(&there));
+                if (here - simulated).abs() > TOLERANCE * simulated.abs() {
+                    all.push(Difference { host: row.host, policy: row.policy.clone(), figure, here, simulated });
+                }
+            }
+        }
+        all
+    }
+}
+
+impl Figures {
+    fn of(runs: &[RunResult]) -> Self {
+        let mean = |of: &dyn Fn(&RunResult) -> f64| runs.iter().map(of).sum::<f64>() / runs.len().max(1) as f64;
+        let tasks = |r: &RunResult| r.vms.iter().filter_map(|v| v.periodic).collect::<Vec<_>>();
+        let wait_us = |of: fn(&WaitStat) -> u64| {
+            let mut all: Vec<_> = runs.iter().flat_map(tasks).map(|t| of(&t.latency) as f64 / 1e3).collect();
+            all.sort_by(f64::total_cmp);
+            if all.is_empty() { 0.0 } else { takt_sim::quantile(&all, 0.5) }
+        };
+        Self {
+            missed: mean(&|r| tasks(r).iter().map(|t| t.missed).sum::<u64>() as f64),
+            wait_p50_us: wait_us(|w| w.p50_ns),
+            wait_p99_us: wait_us(|w| w.p99_ns),
+            work_s: mean(&|r| r.vms.iter().map(|v| v.work).sum()),
+        }
+    }
+}
+
+/// Kendall's τ of two orders of the same things: concordant pairs less discordant ones, of all.
+pub fn tau(a: &[f64], b: &[f64]) -> f64 {
+    let pairs = (0..a.len()).flat_map(|i| (0..i).map(move |j| (i, j)));
+    let signs: Vec<f64> = pairs
+        .map(|(i, j)| match ((a[i] - a[j]) * (b[i] - b[j])).partial_cmp(&0.0) {
+            Some(std::cmp::Ordering::Greater) => 1.0,
+            Some(std::cmp::Ordering::Less) => -1.0,
+            _ => 0.0,
+        })
+        .collect();
+    signs.iter().sum::<f64>() / signs.len() as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(host: &'static str, policy: &str, wait_p99_us: f64, work_s: f64) -> Did {
+        let figures = Figures { missed: 0.0, wait_p50_us: 2.0, wait_p99_us, work_s };
+        Did { host, policy: policy.to_owned(), figures }
+    }
+
+    #[test]
+    fn orders_and_differences() {
+        let c = Comparison {
+            rows: vec![
+                row(SIMULATOR, "a", 10.0, 4.0),
+                row(SIMULATOR, "b", 5.0, 4.0),
+                row(XEN, "a", 10.9, 3.5),
+                row(XEN, "b", 11.0, 3.7),
+            ],
+            runs: Vec::new(),
+        };
+        assert_eq!(c.agreement(XEN, |f| f.wait_p99_us), -1.0);
+        assert_eq!(c.agreement(SIMULATOR, |f| f.wait_p99_us), 1.0);
+        let of = |d: &Difference| (d.policy.clone(), d.figure);
+        let all: Vec<_> = c.differences().iter().map(of).collect();
+        assert_eq!(all, [("a".to_owned(), "batch CPU-s"), ("b".to_owned(), "wait p99 us")]);
+    }
+
+    #[test]
+    fn tau_counts_pairs() {
+        assert_eq!(tau(&[1.0, 2.0, 3.0], &[10.0, 20.0, 30.0]), 1.0);
+        assert!((tau(&[1.0, 2.0, 3.0], &[10.0, 30.0, 20.0]) - 1.0 / 3.0).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! From a scenario to what Dom0 is to do: a script of the calls that `xen/lab/cases/scenario` defines.
+//!
+//! PCPUs become those of a cpupool; Dom0 has one of its own beside it. VMs are guests without an operating system, and without a
+//! network.
+
+use super::Scheduler;
+use crate::map::{self, HOG_PHASES};
+use anyhow::{Result, bail, ensure};
+use std::fmt::Write;
+use takt_control::RtMode;
+use takt_sim::{Scenario, VmSpec, Workload};
+
+/// What the emulated machine carries beside Dom0's PCPU.
+const PCPUS: u32 = 15;
+const VMS: u32 = 64;
+/// A guest has room for as many VCPUs, and for the latencies of as many jobs of each.
+const VCPUS: u32 = 32;
+const JOBS: u64 = 16_384;
+/// Keys of a VM's parameters.
+const WEIGHT: u32 = 101;
+const CAP: u32 = 102;
+const RT: u32 = 103;
+/// The calibration's pool.
+const CALIBRATED_BY: &str = "credit";
+
+/// A phase: which scheduler, which seed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Phase {
+    pub scheduler: usize,
+    pub seed: usize,
+    /// The policy, if the scheduler is Takt.
+    pub policy: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub script: String,
+    /// In the order in which they are carried out.
+    pub phases: Vec<Phase>,
+    /// Created in all.
+    pub vms: u32,
+    pub virtual_ns: u64,
+}
+
+/// A phase for each scheduler and seed; the hypervisor traces the first one of the first scheduler if told.
+///
+/// # Errors
+/// The lab cannot do what the scenario asks for; names the key.
+pub fn plan(s: &Scenario, schedulers: &[Scheduler], seeds: &[u64], trace: bool) -> Result<Plan> {
+    check(s, schedulers)?;
+    let mut order: Vec<usize> = (0..schedulers.len()).collect();
+    // A cpupool of RTDS must not be destroyed: Xen 4.20 panics.
+    order.sort_by_key(|&n| schedulers[n] == Scheduler::Rtds);
+    let mut script = format!("machine {}\n", s.machine.pcpus);
+    pool(&mut script, &Scheduler::parse(CALIBRATED_BY)?);
+    script += "calibrate\n";
+    let (mut phases, vms) = (Vec::new(), s.vms.iter().map(|v| v.count).sum::<u32>());
+    for scheduler in order {
+        pool(&mut script, &schedulers[scheduler]);
+        let policy = match &schedulers[scheduler] {
+            Scheduler::Takt(policy) => Some(policy.name.clone()),
+            _ => None,
+        };
+        for (seed, &value) in seeds.iter().enumerate() {
+            let _ = writeln!(script, "phase {} {vms} {} {}", phases.len(), map::warmup(s), s.duration);
+            script += &guests(s, &schedulers[scheduler], value);
+            script += if trace && (scheduler, seed) == (0, 0) { "run trace\n" } else { "run\n" };
+            phases.push(Phase { scheduler, seed, policy: policy.clone() });
+        }
+    }
+    let count = phases.len() as u64;
+    Ok(Plan { script, vms: vms * count as u32, virtual_ns: (map::warmup(s) + s.duration) * count, phases })
+}
+
+fn check(s: &Scenario, schedulers: &[Scheduler]) -> Result<()> {
+    ensure!(s.machine.pcpus <= PCPUS, "machine.pcpus: {} in the Xen lab; allowed: 1 .. {PCPUS}", s.machine.pcpus);
+    let vms: u32 = s.vms.iter().map(|v| v.count).sum();
+    ensure!(vms <= VMS, "vm: {vms} VMs in the Xen lab; allowed: at most {VMS}");
+    for vm in &s.vms {
+        let key = format!("vm.{}", vm.name);
+        ensure!(vm.vcpus <= VCPUS, "{key}.vcpus: {} in the Xen lab; allowed: 1 .. {VCPUS}", vm.vcpus);
+        match vm.workload {
+            Workload::Hog { .. } => map::threads(vm)?,
+            Workload::Idle => {}
+            Workload::Periodic { period, .. } => {
+                let jobs = s.duration / period;
+                ensure!(jobs <= JOBS, "{key}.period: {jobs} jobs in the Xen lab; allowed: at most {JOBS}");
+            }
+            Workload::Voip { .. } | Workload::Stream { .. } => bail!(
+                "{key}.workload: {} needs a network, which guests of the Xen lab lack; allowed: hog, periodic, idle",
+                vm.workload.name()
+            ),
+        }
+        if schedulers.contains(&Scheduler::Rtds) {
+            ensure!(
+                vm.weight == 256 && vm.cap == 0,
+                "{key}: xen-rtds knows neither weight nor cap; allowed: 256 and 0"
+            );
+        }
+    }
+    Ok(())
+}
+
+fn pool(script: &mut String, scheduler: &Scheduler) {
+    let _ = write!(script, "pool {}", scheduler.in_xl());
+    if let Scheduler::Takt(policy) = scheduler {
+        let number = takt_policy::policies().iter().find(|p| p.name == policy.name).map_or(0, |p| p.id);
+        let _ = write!(script, " {number}");
+        for (key, value) in &policy.params {
+            let _ = write!(script, "\nparam {key} {value}");
+        }
+    }
+    script.push('\n');
+}
+
+/// The VMs of a phase; the seed shifts them as in the lab with Linux.
+fn guests(s: &Scenario, scheduler: &Scheduler, seed: u64) -> String {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let together = rng.u64(..);
+    let mut script = String::new();
+    for spec in &s.vms {
+        for _ in 0..spec.count {
+            let (work, options) = match spec.workload {
+                Workload::Hog { .. } => (0, format!("hog=1 phase={}", rng.u64(0..HOG_PHASES) * 1_000_000)),
+                Workload::Periodic { period, work } => (work, format!("period={period} phase={}", together % period)),
+                _ => (0, String::new()),
+            };
+            let _ = write!(script, "vm {} {work} '{options}' '{}'", spec.vcpus, configuration(s, spec, scheduler));
+            if matches!(scheduler, Scheduler::Takt(_)) {
+                let _ = write!(script, " {WEIGHT}={} {CAP}={}", spec.weight, spec.cap);
+                if spec.rt != RtMode::Auto {
+                    let _ = write!(script, " {RT}={}", spec.rt as u64);
+                }
+            }
+            script.push('\n');
+        }
+    }
+    script
+}
+
+/// Lines of a guest's configuration.
+fn configuration(s: &Scenario, spec: &VmSpec, scheduler: &Scheduler) -> String {
+    let mut lines = Vec::new();
+    if !spec.affinity.is_empty() {
+        let cpus: Vec<_> = spec.affinity.iter().map(|cpu| (cpu + 1).to_string()).collect();
+        lines.push(format!("cpus=\"{}\"", cpus.join(",")));
+    }
+    match scheduler {
+        Scheduler::Credit | Scheduler::Credit2 => {
+            lines.push(format!("cpu_weight={}", spec.weight));
+            lines.push(format!("cap={}", spec.cap));
+        }
+        Scheduler::Rtds => {
+            let (period, budget) = by_hand(s, spec);
+            lines.extend([format!("period={period}"), format!("budget={budget}"), "extratime=1".to_owned()]);
+        }
+        Scheduler::Takt(_) => {}
+    }
+    lines.join("\n")
+}
+
+/// Period and budget of a VCPU under RTDS, µs, as one would set them who knows all tasks: what a job needs and a quarter more, and an
+/// equal part of what that leaves for everybody else.
+fn by_hand(s: &Scenario, spec: &VmSpec) -> (u64, u64) {
+    const REST_PERIOD: u64 = 10_000;
+    const LEAST: u64 = 100;
+    let server = |period: u64, work: u64| ((work * 5 / 4).min(period).div_ceil(1_000), period / 1_000);
+    if let Workload::Periodic { period, work } = spec.workload {
+        let (budget, period) = server(period, work);
+        return (period, budget);
+    }
+    let (mut taken, mut others) = (0, 0);
+    for vm in &s.vms {
+        let vcpus = u64::from(vm.count) * u64::from(vm.vcpus);
+        match vm.workload {
+            Workload::Periodic { period, work } => {
+                let (budget, period) = server(period, work);
+                taken += vcpus * budget * REST_PERIOD / period.max(1);
+            }
+            _ => others += vcpus,
+        }
+    }
+    let rest = (u64::from(s.machine.pcpus) * REST_PERIOD).saturating_sub(taken);
+    (REST_PERIOD, (rest / others.max(1)).clamp(LEAST, REST_PERIOD))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const VMS: &str = r#"
+        [[vm]]
+        name = "task"
+        count = 2
+        vcpus = 1
+        rt = "on"
+        affinity = "0,3"
+        workload = { type = "periodic", period = "20ms", work = "4ms" }
+        [[vm]]
+        name = "hog"
+        vcpus = 4
+        weight = 256
+        workload = "hog"
+    "#;
+
+    fn scenario(vms: &str) -> Scenario {
+        let text = format!("duration = \"2s\"\nwarmup = \"1s\"\n[machine]\npcpus = 4\n{vms}");
+        Scenario::from_toml(&text, "test.toml").unwrap()
+    }
+
+    fn plan_of(vms: &str, schedulers: &[&str], seeds: &[u64]) -> Result<Plan> {
+        let schedulers: Vec<_> = schedulers.iter().map(|s| Scheduler::parse(s).unwrap()).collect();
+        plan(&scenario(vms), &schedulers, seeds, false)
+    }
+
+    #[test]
+    fn each_scheduler_has_a_pool_and_each_seed_a_phase() {
+        let plan = plan_of(VMS, &["xen-rtds", "doris(slice=5ms)"], &[1, 2]).unwrap();
+        let lines: Vec<_> = plan.script.lines().collect();
+        assert_eq!(lines[..5], ["machine 4", "pool null 0", "calibrate", "pool null 1", "param 3 5000000"]);
+        assert_eq!(lines[5], "phase 0 3 1000000000 2000000000");
+        assert!(lines[6].starts_with("vm 1 4000000 'period=20000000 phase="), "{}", lines[6]);
+        assert!(lines[6].ends_with("' 'cpus=\"1,4\"' 101=256 102=0 103=1"), "{}", lines[6]);
+        assert!(lines[8].starts_with("vm 4 0 'hog=1 phase="), "{}", lines[8]);
+        assert!(lines[8].ends_with("000000' '' 101=256 102=0"), "{}", lines[8]);
+        // RTDS comes last, and in the order of the seeds.
+        assert!(lines.contains(&"pool rtds"));
+        let order: Vec<_> = plan.phases.iter().map(|p| (p.scheduler, p.seed)).collect();
+        assert_eq!(order, [(1, 0), (1, 1), (0, 0), (0, 1)]);
+        assert_eq!((plan.vms, plan.virtual_ns), (12, 12_000_000_000));
+    }
+
+    #[test]
+    fn one_phase_is_traced() {
+        let schedulers = ["xen-rtds", "credit"].map(|s| Scheduler::parse(s).unwrap());
+        let script = plan(&scenario(VMS), &schedulers, &[1, 2], true).unwrap().script;
+        let runs: Vec<_> = script.lines().filter(|l| l.starts_with("run")).collect();
+        assert_eq!(runs, ["run", "run", "run trace", "run"]);
+    }
+
+    #[test]
+    fn seeds_shift_phases() {
+        let script = |seed| plan_of(VMS, &["credit"], &[seed]).unwrap().script;
+        assert_eq!(script(1), script(1));
+        assert_ne!(script(1), script(2));
+    }
+
+    #[test]
+    fn budgets_by_hand_leave_the_rest_to_the_rest() {
+        let s = scenario(VMS);
+        assert_eq!(by_hand(&s, &s.vms[0]), (20_000, 5_000));
+        // Two of four PCPUs' quarters are taken: 3.5 of them are left for four VCPUs.
+        assert_eq!(by_hand(&s, &s.vms[1]), (10_000, 8_750));
+    }
+
+    #[test]
+    fn what_the_lab_cannot_do_is_named() {
+        let error = |vms: &str| plan_of(vms, &["xen-rtds"], &[1]).unwrap_err().to_string();
+        assert_eq!(
+            error("[[vm]]\nname = \"v\"\nvcpus = 1\nworkload = \"voip\""),
+            "vm.v.workload: voip needs a network, which guests of the Xen lab lack; allowed: hog, periodic, idle"
+        );
+        assert_eq!(error("[[vm]]\nname = \"v\"\nvcpus = 33"), "vm.v.vcpus: 33 in the Xen lab; allowed: 1 .. 32");
+        let fast =
+            "[[vm]]\nname = \"v\"\nvcpus = 1\nworkload = { type = \"periodic\", period = \"100us\", work = \"1us\" }";
+        assert_eq!(error(fast), "vm.v.period: 20000 jobs in the Xen lab; allowed: at most 16384");
+        assert!(error("[[vm]]\nname = \"v\"\nvcpus = 1\ncap = 10").contains("xen-rtds knows neither weight nor cap"));
+    }
+}

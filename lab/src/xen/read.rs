@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Takes apart what Dom0 emits: facts of the machine, then of each phase what its guests said on their consoles and the policy's
+//! pool. Whatever is missing is an error: a guest that said nothing did not do nothing.
+
+use super::plan::Phase;
+use crate::outcome::{self, Latency, Outcome, Report, Vcpu};
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::{Value, json};
+use takt_policy::Pool;
+use takt_sim::{Scenario, VmSpec};
+
+/// Lines, with the next one in sight.
+struct Lines<'a>(std::iter::Peekable<std::str::Lines<'a>>);
+
+impl<'a> Lines<'a> {
+    /// What follows `key` on the next line, if that line begins so.
+    fn value(&mut self, key: &str) -> Option<&'a str> {
+        let rest = self.0.peek()?.strip_prefix(key)?.trim_start();
+        self.0.next();
+        Some(rest)
+    }
+
+    fn need(&mut self, key: &str) -> Result<&'a str> {
+        let here = self.0.peek().copied().unwrap_or("its end");
+        self.value(key).with_context(|| format!("no `{key}` at `{here}`"))
+    }
+}
+
+/// Text, and the trace behind it if there is one: its length, a line of the text, comes first.
+///
+/// # Errors
+/// The trace is not as long as it says.
+pub fn parts(left: &[u8]) -> Result<(&str, Option<&[u8]>)> {
+    let mark = b"\ntrace ";
+    let Some(at) = left.windows(mark.len()).position(|w| w == mark) else {
+        return Ok((std::str::from_utf8(left).context("text")?, None));
+    };
+    let (text, rest) = (&left[..=at], &left[at + mark.len()..]);
+    let end = rest.iter().position(|&b| b == b'\n').context("the trace has no length")?;
+    let (length, trace) = (std::str::from_utf8(&rest[..end])?, &rest[end + 1..]);
+    let length: usize = length.parse().with_context(|| format!("the trace has length `{length}`"))?;
+    ensure!(length == trace.len(), "{} of {length} bytes of the trace", trace.len());
+    Ok((std::str::from_utf8(text).context("text")?, Some(trace)))
+}
+
+/// All of it; `phases` says which there are.
+///
+/// # Errors
+/// Names what is missing or no number.
+pub fn outcome(said: &str, scenario: &Scenario, phases: &[Phase]) -> Result<Outcome> {
+    let mut lines = Lines(said.lines().peekable());
+    let kernel = lines.need("release")?.to_owned();
+    let hypervisor = Some(lines.need("xen_version")?.to_owned());
+    let per_ms: u64 = lines.need("rounds_per_ms")?.parse().context("rounds_per_ms")?;
+    ensure!(per_ms > 0, "guests do not compute");
+    let read = |(n, p): (usize, &Phase)| phase(&mut lines, scenario, n, p).with_context(|| format!("phase {n}"));
+    let phases = phases.iter().enumerate().map(read).collect::<Result<_>>()?;
+    Ok(Outcome { kernel, hypervisor, iterations_per_s: per_ms as f64 * 1e3, packet_ns: 0, phases })
+}
+
+fn phase(lines: &mut Lines, s: &Scenario, number: usize, planned: &Phase) -> Result<outcome::Phase> {
+    ensure!(lines.need("phase")? == number.to_string(), "another one is in its place");
+    let scheduler = lines.need("scheduler")?;
+    let mut vms = Vec::new();
+    for (spec, name) in s.vms.iter().flat_map(|spec| spec.names().map(move |name| (spec, name))) {
+        let vcpus = guest(lines, spec).with_context(|| name.clone())?;
+        let report = Report { measured_ns: s.duration, vcpus, io: None };
+        vms.push(outcome::Vm { name, report, clients: None, threads: Vec::new() });
+    }
+    let status = planned.policy.as_ref().map(|_| status(lines.need("pool")?, &vms)).transpose()?;
+    lines.need("done")?;
+    let ran = status.as_ref().and_then(|s| s["policy"].as_str());
+    ensure!(ran == planned.policy.as_deref(), "{} ran in place of {:?}", ran.unwrap_or(scheduler), planned.policy);
+    let ops = ran.map_or_else(|| scheduler.to_owned(), |policy| format!("takt ({policy})"));
+    let busy: u64 = vms.iter().flat_map(|v| &v.report.vcpus).map(|v| v.cpu_ns).sum();
+    Ok(outcome::Phase {
+        ops,
+        from_ns: 0,
+        measured_ns: s.duration,
+        switches: 0,
+        idle_ns: (u64::from(s.machine.pcpus) * s.duration).saturating_sub(busy),
+        vms,
+        status,
+    })
+}
+
+fn guest(lines: &mut Lines, spec: &VmSpec) -> Result<Vec<Vcpu>> {
+    lines.need("vm")?;
+    lines.need("up")?;
+    let vcpus = (0..spec.vcpus).map(|n| vcpu(lines.need("vcpu")?, n)).collect::<Result<_>>()?;
+    lines.need("end")?;
+    Ok(vcpus)
+}
+
+fn vcpu(text: &str, number: u32) -> Result<Vcpu> {
+    let values: Vec<u64> =
+        text.split(' ').map(str::parse).collect::<Result<_, _>>().with_context(|| text.to_owned())?;
+    let [id, cpu_ns, work, jobs, misses, count, mean_ns, p50_ns, p90_ns, p99_ns, max_ns] = values[..] else {
+        bail!("`vcpu {text}`: 11 numbers are due");
+    };
+    ensure!(id == u64::from(number), "VCPU {number}: VCPU {id} is in its place");
+    Ok(Vcpu { cpu_ns, work, jobs, misses, latency: Latency { count, mean_ns, p50_ns, p90_ns, p99_ns, max_ns } })
+}
+
+/// Of the pool's bytes what `takt status --json` says of VMs, which have their numbers in the order of their creation.
+fn status(hex: &str, vms: &[outcome::Vm]) -> Result<Value> {
+    ensure!(hex.is_ascii(), "the pool is not in hexadecimal digits");
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair)?, 16).context("the pool");
+    let bytes = hex.as_bytes().chunks(2).map(byte).collect::<Result<Vec<_>>>()?;
+    let pool = Pool::from_bytes(&bytes).context("the pool is of another core")?;
+    let vm = |(n, vm): (u32, &outcome::Vm)| {
+        let stat = pool.vm_stat(n).with_context(|| format!("{} is not in the pool", vm.name))?;
+        Ok(json!({
+            "name": vm.name, "rt": stat.rt != 0, "period_us": stat.period as f64 / 1e3,
+            "promotions": stat.promotions, "refusals": stat.refusals, "weight": stat.weight, "cap": stat.cap,
+        }))
+    };
+    let vms = (0..).zip(vms).map(vm).collect::<Result<Vec<_>>>()?;
+    Ok(json!({"policy": pool.policy(), "operations": pool.operations(), "vms": vms}))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use takt_policy::Kind;
+
+    fn scenario() -> Scenario {
+        let text = r#"
+            duration = "2s"
+            [machine]
+            pcpus = 2
+            [[vm]]
+            name = "task"
+            vcpus = 1
+            workload = "periodic"
+            [[vm]]
+            name = "hog"
+            vcpus = 2
+            workload = "hog"
+        "#;
+        Scenario::from_toml(text, "test.toml").unwrap()
+    }
+
+    fn hex() -> String {
+        let mut pool = Pool::new("doris").unwrap();
+        pool.cpu_add(0, 1, 1, 1, 0).unwrap();
+        pool.vm_add(0, 0, Kind::Guest, 512).unwrap();
+        pool.vm_add(0, 1, Kind::Guest, 256).unwrap();
+        pool.set_rt(0, 0, true, 20_000_000, u64::MAX).unwrap();
+        pool.bytes().iter().map(|b| format!("{b:02x}")).collect()
+    }
+
+    fn said() -> String {
+        format!(
+            "release 6.12.1\nxen_version 4.20.4-pre\nrounds_per_ms 20000\nphase 0\nscheduler null\n\
+             vm\nup 5\nvcpu 0 500000000 0 100 3 101 900 800 1100 1200 1300\nend\n\
+             vm\nup 6\nvcpu 0 1500000000 30000000 0 0 0 0 0 0 0 0\nvcpu 1 1900000000 38000000 0 0 0 0 0 0 0 0\nend\n\
+             pool {}\ndone\n",
+            hex()
+        )
+    }
+
+    fn read(said: &str, policy: &str) -> Result<Outcome> {
+        outcome(said, &scenario(), &[Phase { scheduler: 0, seed: 0, policy: Some(policy.to_owned()) }])
+    }
+
+    #[test]
+    fn what_guests_say_is_read() {
+        let o = read(&said(), "doris").unwrap();
+        assert_eq!((o.kernel.as_str(), o.hypervisor.as_deref()), ("6.12.1", Some("4.20.4-pre")));
+        assert_eq!(o.iterations_per_s, 2e7);
+        let p = &o.phases[0];
+        assert_eq!((p.ops.as_str(), p.idle_ns), ("takt (doris)", 100_000_000));
+        let task = &p.vms[0].report.vcpus[0];
+        assert_eq!((task.jobs, task.misses, task.latency.p99_ns), (100, 3, 1200));
+        assert_eq!(p.vms[1].report.vcpus.iter().map(|v| v.work).sum::<u64>(), 68_000_000);
+        let told = &p.status.as_ref().unwrap()["vms"];
+        assert_eq!((&told[0]["rt"], &told[0]["period_us"]), (&json!(true), &json!(20_000.0)));
+        assert_eq!((&told[1]["rt"], &told[1]["weight"]), (&json!(false), &json!(256)));
+    }
+
+    #[test]
+    fn a_trace_follows_the_text() {
+        assert_eq!(parts(b"a\nb\n").unwrap(), ("a\nb\n", None));
+        assert_eq!(parts(b"a\ntrace 3\n\xff\n1").unwrap(), ("a\n", Some(&b"\xff\n1"[..])));
+        assert!(parts(b"a\ntrace 3\n12").is_err());
+        assert!(parts(b"a\ntrace 3").is_err());
+    }
+
+    #[test]
+    fn what_is_missing_is_an_error() {
+        let said = said();
+        for line in 0..said.lines().count() {
+            let less: Vec<_> = said.lines().enumerate().filter(|(n, _)| *n != line).map(|(_, l)| l).collect();
+            read(&less.join("\n"), "doris").expect_err(&format!("line {line} is gone"));
+        }
+        read(&said, "credit").expect_err("another policy");
+        let error = read(&said.replace(" 1300", ""), "doris").unwrap_err();
+        assert!(format!("{error:#}").starts_with("phase 0: task: "), "{error:#}");
+    }
+}

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * A VM of a scenario as a PV guest without an operating system: each of its VCPUs computes, or works for a while each period, or
+ * idles, and measures itself over a time that all guests of a machine share. VCPU 0 prints the figures to the guest's console.
+ *
+ * Its command line, times in ns of Xen's clock: begin=T from=T until=T (when the work begins, what is measured), or last=N (from
+ * now on); then hog=1, or period=N rounds=N (of a job), or nothing; and phase=N (after the beginning), vcpus=N.
+ */
+#include "pv.h"
+#include <xen/io/console.h>
+
+#define VCPUS XEN_LEGACY_MAX_VCPUS
+#define SAMPLES 16384			/* of a VCPU, the last ones */
+#define STACK 16384
+#define CHUNK 5000			/* rounds between two looks at the clock */
+#define MS 1000000LL
+#define REST (500 * MS)			/* before it reports: Dom0 looks at the scheduler while its domains are there */
+
+struct worker {
+	unsigned int id;
+	evtchn_port_t timer;
+	int measuring;
+	volatile int done;
+	int64_t cpu;			/* ns that it has run: before the measured time, then in it */
+	int64_t rounds, jobs, missed;
+	int64_t started, late_sum;	/* jobs, and how late they began */
+};
+
+static struct {
+	int64_t begin, from, until, phase, period, rounds, hog;
+	unsigned int vcpus;
+} task;
+
+static struct worker workers[VCPUS];
+static int64_t late[VCPUS][SAMPLES];
+static char stacks[VCPUS][STACK] __attribute__((aligned(16)));
+static char console_page[PAGE] __attribute__((aligned(PAGE)));
+static evtchn_port_t console_port;
+
+static long event_op(int cmd, void *arg)
+{
+	return hypercall(__HYPERVISOR_event_channel_op, cmd, (long)arg, 0, 0);
+}
+
+/* ---- sleeping ---- */
+
+static int past(const struct worker *w, int64_t at)
+{
+	return pv_now(w->id) >= at;
+}
+
+static void timer_bind(struct worker *w)
+{
+	struct evtchn_bind_virq bind = { .virq = VIRQ_TIMER, .vcpu = w->id };
+
+	hypercall(__HYPERVISOR_vcpu_op, VCPUOP_stop_periodic_timer, w->id, 0, 0);
+	event_op(EVTCHNOP_bind_virq, &bind);
+	w->timer = bind.port;
+}
+
+/* By the timer that an operating system would use: its event reaches the scheduler as one of a timer. */
+static void sleep_until(struct worker *w, int64_t at)
+{
+	volatile unsigned long *pending = &shared()->evtchn_pending[w->timer / 64];
+	struct vcpu_set_singleshot_timer timer = { .timeout_abs_ns = at };
+	struct sched_poll poll = { .ports.p = &w->timer, .nr_ports = 1 };
+
+	while (!past(w, at)) {
+		__atomic_fetch_and(pending, ~(1UL << w->timer % 64), __ATOMIC_SEQ_CST);
+		hypercall(__HYPERVISOR_vcpu_op, VCPUOP_set_singleshot_timer, w->id, (long)&timer, 0);
+		hypercall(__HYPERVISOR_sched_op, SCHEDOP_poll, (long)&poll, 0, 0);
+	}
+}
+
+/* ---- measuring ---- */
+
+static int64_t cpu_time(const struct worker *w)
+{
+	struct vcpu_runstate_info info;
+
+	hypercall(__HYPERVISOR_vcpu_op, VCPUOP_get_runstate_info, w->id, (long)&info, 0);
+	return info.time[RUNSTATE_running];
+}
+
+/* The time; the first look at the measured time forgets what was before. */
+static int64_t look(struct worker *w)
+{
+	int64_t t = pv_now(w->id);
+
+	if (!w->measuring && t >= task.from) {
+		w->measuring = 1;
+		w->rounds = w->jobs = w->missed = w->started = w->late_sum = 0;
+		w->cpu = cpu_time(w);
+	}
+	return t;
+}
+
+static void hog(struct worker *w)
+{
+	sleep_until(w, task.begin + task.phase);
+	while (look(w) < task.until) {
+		pv_work(CHUNK);
+		w->rounds += CHUNK;
+	}
+}
+
+static void job_begins(struct worker *w, int64_t lateness)
+{
+	late[w->id][w->started++ % SAMPLES] = lateness;
+	w->late_sum += lateness;
+}
+
+/* A job is due when the next one is released; one that comes late delays those after it. */
+static void periodic(struct worker *w)
+{
+	int64_t release = task.begin + task.phase, t;
+
+	for (; release < task.until; release += task.period) {
+		sleep_until(w, release);
+		t = look(w);
+		if (t >= task.until)
+			break;
+		job_begins(w, t - release);
+		pv_work(task.rounds);
+		t = look(w);
+		if (t >= task.until)
+			break;
+		w->jobs++;
+		w->missed += t > release + task.period;
+	}
+	look(w);
+	for (; release + task.period <= task.until; release += task.period)
+		w->missed++;
+}
+
+static void run(struct worker *w)
+{
+	timer_bind(w);
+	if (task.hog)
+		hog(w);
+	else if (task.period)
+		periodic(w);
+	sleep_until(w, task.until);
+	look(w);
+	w->cpu = cpu_time(w) - w->cpu;
+	w->done = 1;
+}
+
+/* ---- VCPUs beside the first ---- */
+
+static void begin_other(unsigned long id)
+{
+	run(&workers[id]);
+	for (;;)
+		hypercall(__HYPERVISOR_vcpu_op, VCPUOP_down, id, 0, 0);
+}
+
+static void start_other(unsigned int id, const start_info_t *si)
+{
+	static struct vcpu_guest_context c;	/* too large for the stack */
+	const unsigned long *frames = (const unsigned long *)si->mfn_list;
+	unsigned long sp = (unsigned long)stacks[id] + STACK - 8;	/* as if called */
+
+	c.flags = VGCF_in_kernel;
+	c.user_regs.rip = (unsigned long)begin_other;
+	c.user_regs.rdi = id;
+	c.user_regs.rsp = c.kernel_sp = sp;
+	c.user_regs.cs = FLAT_KERNEL_CS;
+	c.user_regs.ss = c.kernel_ss = FLAT_KERNEL_SS;
+	c.ctrlreg[3] = xen_pfn_to_cr3(frames[si->pt_base / PAGE]);
+	shared()->vcpu_info[id].evtchn_upcall_mask = 1;
+	hypercall(__HYPERVISOR_vcpu_op, VCPUOP_initialise, id, (long)&c, 0);
+	hypercall(__HYPERVISOR_vcpu_op, VCPUOP_up, id, 0, 0);
+}
+
+/* ---- the console ---- */
+
+static void notify(void)
+{
+	struct evtchn_send send = { console_port };
+
+	event_op(EVTCHNOP_send, &send);
+}
+
+static void console_begin(const start_info_t *si)
+{
+	map(console_page, (uint64_t)si->console.domU.mfn * PAGE);
+	console_port = si->console.domU.evtchn;
+}
+
+/* Returns when all but @left bytes have been fetched. */
+static void console_wait(unsigned int left)
+{
+	volatile struct xencons_interface *ring = (void *)console_page;
+
+	while (ring->out_prod - ring->out_cons > left) {
+		notify();
+		sleep_until(&workers[0], pv_now(0) + MS);
+	}
+}
+
+static void print(const char *text, int len)
+{
+	volatile struct xencons_interface *ring = (void *)console_page;
+
+	for (int i = 0; i < len; i++) {
+		console_wait(sizeof(ring->out) - 1);
+		ring->out[MASK_XENCONS_IDX(ring->out_prod, ring->out)] = text[i];
+		__atomic_thread_fence(__ATOMIC_SEQ_CST);
+		ring->out_prod++;
+	}
+	notify();
+}
+
+/* @what and numbers, a line. */
+static void print_numbers(const char *what, const int64_t *value, int n)
+{
+	char line[400];
+	int len = 0;
+
+	while (*what)
+		line[len++] = *what++;
+	for (int i = 0; i < n; i++) {
+		line[len++] = ' ';
+		len += pv_number(line + len, value[i]);
+	}
+	line[len++] = '\n';
+	print(line, len);
+}
+
+/* The nearest rank of @n sorted values. */
+static int64_t quantile(const int64_t *v, int n, int percent)
+{
+	return n ? v[(n * percent + 99) / 100 - 1] : 0;
+}
+
+static void report(const struct worker *w)
+{
+	int64_t *v = late[w->id], mean = w->started ? w->late_sum / w->started : 0;
+	int n = w->started < SAMPLES ? w->started : SAMPLES;
+
+	pv_sort(v, n);
+	print_numbers("vcpu", (int64_t[]){ w->id, w->cpu, w->rounds, w->jobs, w->missed, w->started, mean, quantile(v, n, 50),
+					   quantile(v, n, 90), quantile(v, n, 99), quantile(v, n, 100) }, 11);
+}
+
+void pv_main(start_info_t *si)
+{
+	const char *line = (const char *)si->cmd_line;
+	int64_t now = pv_now(0);
+	unsigned int i;
+
+	task.begin = pv_option(line, "begin", now);
+	task.from = pv_option(line, "from", now);
+	task.until = pv_option(line, "until", now + pv_option(line, "last", 0));
+	task.phase = pv_option(line, "phase", 0);
+	task.period = pv_option(line, "period", 0);
+	task.rounds = pv_option(line, "rounds", 0);
+	task.hog = pv_option(line, "hog", 0);
+	task.vcpus = pv_option(line, "vcpus", 1);
+	for (i = 0; i < task.vcpus; i++)
+		workers[i].id = i;
+	console_begin(si);
+	print_numbers("up", &now, 1);
+	for (i = 1; i < task.vcpus; i++)
+		start_other(i, si);
+	run(&workers[0]);
+	for (i = 1; i < task.vcpus; i++)
+		while (!workers[i].done)
+			sleep_until(&workers[0], pv_now(0) + MS);
+	sleep_until(&workers[0], task.until + REST);
+	for (i = 0; i < task.vcpus; i++)
+		report(&workers[i]);
+	print("end\n", 4);
+	console_wait(0);
+}
