@@ -128,7 +128,7 @@ fn bad_input_is_refused_by_one_line_and_harms_nobody() {
 }
 
 #[test]
-fn hooks_cost_no_more_than_those_of_xens_credit() {
+fn what_all_hooks_cost_beside_those_of_xens_credit() {
     let (Some(ours), Some(stock)) = (COST.get(), COST_STOCK.get()) else { return };
     let ours = Cost::read(&ours.console, &["cpu_timer", "pool_timer"]);
     let theirs = Cost::read(&stock.console, &["csched_tick", "csched_acct"]);
