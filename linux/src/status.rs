@@ -280,8 +280,10 @@ mod tests {
         pool.vm_add(1, 3, Kind::Guest, 512).unwrap();
         pool.vcpu_add(1, 64, 3, 0, Kind::Guest).unwrap();
         pool.vcpu_add(1, 65, 3, 1, Kind::Io).unwrap();
-        let slice = takt_policy::params().iter().find(|p| p.name == "slice").unwrap().key;
-        pool.adjust(1, NIL, slice, 5_000_000).unwrap();
+        for info in takt_policy::params().iter().filter(|p| !p.per_vm) {
+            let value = if info.name == "slice" { 5_000_000 } else { crate::scheduler::default(info) };
+            pool.adjust(1, NIL, info.key, value).unwrap();
+        }
         if rt {
             pool.set_rt(1, 3, true, 20_000_000, 50_000).unwrap();
         }
