@@ -27,18 +27,43 @@ fn explained(d: &Difference) -> bool {
     }
 }
 
-#[test]
-fn three_hosts_agree_on_the_order_of_policies() {
-    const TEST: &str = "one scenario on three hosts";
-    let Some(lab) = common::lab(TEST, linux::KERNELS[0], false) else { return };
-    let hypervisor = || {
+/// The hypervisor's lab; `None`: this machine cannot have it.
+fn hypervisor(test: &str) -> Option<xen::Lab> {
+    let lab = || {
         let lab = xen::Lab::new()?;
         lab.prepare().map(|()| lab)
     };
-    let Some(hypervisor) = hypervisor().map_err(|e| takt_bpf_build::skip(TEST, format!("{e:#}"))).ok() else { return };
+    lab().map_err(|e| takt_bpf_build::skip(test, format!("{e:#}"))).ok()
+}
+
+fn scenario() -> Scenario {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios/periodic.toml");
     let text = std::fs::read_to_string(&file).expect("scenario");
-    let scenario = Scenario::from_toml(&text, "periodic.toml").expect("scenario");
+    Scenario::from_toml(&text, "periodic.toml").expect("scenario")
+}
+
+#[test]
+fn a_scenario_runs_in_the_hypervisor() {
+    let Some(lab) = hypervisor("a scenario in Xen") else { return };
+    let schedulers = ["credit", "xen-credit2"].map(|s| xen::Scheduler::parse(s).expect("scheduler"));
+    let (runs, _) = lab.run(&scenario(), &schedulers, &[1], false).unwrap_or_else(|e| panic!("{e:#}"));
+    assert_eq!(runs.len(), schedulers.len());
+    for run in &runs {
+        let jobs: u64 = run.result.vms.iter().filter_map(|v| v.periodic.as_ref()).map(|p| p.jobs).sum();
+        let work: f64 = run.result.vms.iter().filter(|v| v.workload == "hog").map(|v| v.work).sum();
+        println!("{}: {jobs} jobs, {work} CPU-s", run.result.policy);
+        assert!((jobs as f64 / JOBS - 1.0).abs() < 0.1, "{}: {jobs} jobs", run.result.policy);
+        assert!(work > 0.0, "{}: no work", run.result.policy);
+    }
+}
+
+#[test]
+#[ignore = "ten minutes on two idle cores, and two seeds decide an order by chance if a build is unlucky"]
+fn three_hosts_agree_on_the_order_of_policies() {
+    const TEST: &str = "one scenario on three hosts";
+    let Some(lab) = common::lab(TEST, linux::KERNELS[0], false) else { return };
+    let Some(hypervisor) = hypervisor(TEST) else { return };
+    let scenario = scenario();
     let policies = PolicySpec::list(scenario.policies.iter().map(String::as_str)).expect("policies");
     let c = Comparison::run(&scenario, &policies, &SEEDS, &lab, &hypervisor).unwrap_or_else(|e| panic!("{e:#}"));
     c.rows.iter().for_each(|row| println!("{row:?}"));
