@@ -4,7 +4,7 @@
 use crate::model::{Model, bit};
 use crate::summary::{Summary, name};
 use std::fmt;
-use takt_policy::{CUR_STOPS, FORCE_IDLE, NCPU, NEVER, NIL, NVCPU, OpCode, Record, Res, State};
+use takt_policy::{CUR_STOPS, FORCE_IDLE, NCPU, NEVER, NIL, NVCPU, Op, OpCode, Record, Res, State};
 
 /// What a log broke.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +67,8 @@ pub struct Limits {
 
 /// A log this much longer than its first timer shows whether the host calls timers at all, ns.
 const SILENCE: u64 = 1_000_000_000;
+/// By which a host's account of a run may be ahead of the pool's clock, ns: another clock, and a decision begins before its operation.
+const SKEW: u64 = 100_000;
 
 /// Takes records one by one and keeps no log.
 pub struct Checker {
@@ -77,6 +79,9 @@ pub struct Checker {
     timer: [u64; NCPU as usize],
     pool_timer: u64,
     started: Box<[u64; NVCPU as usize]>,
+    /// Since when each VCPU is there, and what it ran since then.
+    born: Box<[u64; NVCPU as usize]>,
+    ran: Box<[u64; NVCPU as usize]>,
     records: u64,
     summary: Summary,
 }
@@ -98,6 +103,8 @@ impl Checker {
             timer: [NEVER; NCPU as usize],
             pool_timer: NEVER,
             started: Box::new([0; NVCPU as usize]),
+            born: Box::new([0; NVCPU as usize]),
+            ran: Box::new([0; NVCPU as usize]),
             records: 0,
             summary: Summary::default(),
         }
@@ -151,6 +158,9 @@ impl Checker {
             return ensure(res.kick == 0 || res.ret == 0, Rule::Kick, || "a refused operation kicks".into());
         };
         self.arguments(code, r)?;
+        if res.ret == 0 {
+            self.runs(code, op)?;
+        }
         if code == OpCode::Schedule {
             self.pick(r)?
         } else {
@@ -166,7 +176,7 @@ impl Checker {
         self.waits()
     }
 
-    /// Arguments that lie: time run before it passed, fields that the operation does not have.
+    /// Arguments that lie: fields that the operation does not have.
     fn arguments(&self, code: OpCode, r: &Record) -> Checked {
         let (cpu, vcpu, vm, args) = fields(code);
         let op = &r.op;
@@ -175,13 +185,30 @@ impl Checker {
             && (vm || op.vm == 0)
             && op.arg[args..].iter().all(|&a| a == 0);
         ensure(clean, Rule::Arguments, || format!("{} carries values in unused fields: {op:?}", name(code)))?;
-        if code != OpCode::Put || op.arg[1] == NEVER {
-            return Ok(());
+        Ok(())
+    }
+
+    /// A host may know of more than the clock says, such as the switch to the VCPU, or what it ran beside the pool; but no VCPU has run
+    /// for longer than it has been there.
+    fn runs(&mut self, code: OpCode, op: &Op) -> Checked {
+        let (v, now) = (usize::from(op.vcpu), self.model.now);
+        match code {
+            OpCode::Epoch => {
+                self.born.fill(now);
+                self.ran.fill(0);
+            }
+            OpCode::VcpuAdd => (self.born[v], self.ran[v]) = (now, 0),
+            OpCode::Put if op.arg[1] != NEVER => {
+                let ran = op.arg[1];
+                self.ran[v] = self.ran[v].saturating_add(ran);
+                let most = now - self.born[v] + SKEW;
+                ensure(self.ran[v] <= most, Rule::Arguments, || {
+                    format!("put of VCPU {v} says it ran {ran} ns: {} of {most} since it came", self.ran[v])
+                })?;
+            }
+            _ => {}
         }
-        let most = self.model.now - self.started[usize::from(op.vcpu)];
-        ensure(op.arg[1] <= most, Rule::Arguments, || {
-            format!("put of VCPU {} says it ran {} ns of {most}", op.vcpu, op.arg[1])
-        })
+        Ok(())
     }
 
     fn no_pick(&self, code: OpCode, res: &Res) -> Checked {

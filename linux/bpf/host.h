@@ -36,7 +36,7 @@ struct host_cpu {
 	u64 slice_end;			/* when the runner's slice is over; TAKT_NEVER: nobody runs */
 	s64 allowance;			/* ns that threads beside the pool may still take at once */
 	u64 allowed_at;
-	u32 outside;			/* the thread on it runs beside the pool */
+	u32 outside;			/* the thread on it runs beside the pool; 2: since an epoch */
 	u32 topology;			/* core | llc << 16, for when it comes back online */
 	u32 node;
 	u32 pinned;			/* runnable host threads that may run only here */

@@ -20,7 +20,7 @@ __attribute__((noinline)) u64 h_epoch(struct out *out)
 
 		h->cpu[cpu].slice_end = TAKT_NEVER;
 		if (cur != TAKT_NIL && vcpu_state(h, cur) == TAKT_RUNNING && !host_vcpu(h, cur)->in_dsq)
-			h->cpu[cpu].outside = 1;
+			h->cpu[cpu].outside = 2;
 	}
 	h->recording = 0;
 	DO(EPOCH, takt_epoch(p, now));
@@ -30,6 +30,7 @@ __attribute__((noinline)) u64 h_epoch(struct out *out)
 		u32 v = takt_fresh(pool, i) & (TAKT_NVCPU - 1);
 
 		h->epoch_cpu[v] = vcpu_of(pool, v)->cpu;
+		host_vcpu(h, v)->owed = 0;
 	}
 	now = pool->now;
 	LEAVE();

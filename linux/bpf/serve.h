@@ -268,11 +268,11 @@ __attribute__((noinline)) int h_stopping(u32 cpu, u32 v, u64 ran)
 	bpf_spin_lock(&h->lock);
 	hc = host_cpu(h, cpu);
 	if (hc->outside) {
+		if (v != TAKT_NIL && hc->outside == 1)
+			host_vcpu(h, v)->owed += ran;	/* its next run pays for it */
 		hc->outside = 0;
 		hc->allowance -= ran;
 		h->count.beside += ran;
-		if (v != TAKT_NIL)
-			host_vcpu(h, v)->owed += ran;	/* its next run pays for it */
 	} else {
 		who = host_vcpu(h, v == TAKT_NIL ? cpu : v);
 		class = who->class;
