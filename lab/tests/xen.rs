@@ -49,8 +49,8 @@ static NET: Shared = Shared::new(DEBUG, "net", WITH_NET.0, WITH_NET.1);
 static NET_AGAIN: Shared = Shared::new(DEBUG, "net-again", WITH_NET.0, WITH_NET.1);
 static REFUSE: Shared =
     Shared::new(DEBUG, "refuse", "sched=takt takt_policy=nonsense sched-gran=socket", "lab.case=refuse");
-static COST: Shared = Shared::new(RELEASE, "cost", "sched=takt takt_policy=credit", "lab.case=cost");
-static COST_STOCK: Shared = Shared::new(RELEASE, "cost-stock", "sched=credit", "lab.case=cost");
+static COST: Shared = Shared::new(RELEASE, "cost", "sched=takt takt_policy=credit", "lab.case=cost lab.secs=24");
+static COST_STOCK: Shared = Shared::new(RELEASE, "cost-stock", "sched=credit", "lab.case=cost lab.secs=24");
 static PLAIN: Shared = Shared::new(DEBUG, "boot", "sched=takt takt_policy=doris", "lab.case=boot");
 static PLAIN_STOCK: Shared = Shared::new(DEBUG, "boot-stock", "sched=credit2", "lab.case=boot");
 
