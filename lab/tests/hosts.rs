@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! One scenario of periodic VMs and hogs in the simulator, on the real kernel and on the real hypervisor: they put the policies in one
-//! order, and where their figures differ by more than a tenth, there is a cause that says how far they may.
+//! One scenario of periodic VMs and hogs: it runs in the real hypervisor; and the simulator, the real kernel and the hypervisor put the
+//! policies in one order, and where their figures differ by more than a tenth, there is a cause that says how far they may.
 
 mod common;
 

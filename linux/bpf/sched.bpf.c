@@ -7,7 +7,7 @@
  * VCPU a PCPU (a host entity) and a queue ordered by virtual time; an entity serves whoever is first in it. Per-CPU
  * kernel threads and threads that may not migrate just now go straight to their PCPU, beside the pool, and to it such
  * a thread is like a higher scheduling class: the PCPU is taken, and nobody is charged. They have an allowance; beyond it
- * the host entity pays for them.
+ * the host entity pays for them. A VCPU's thread owes what it ran there, and its next run pays.
  *
  * The policy's slices and timers are bpf timers, one a PCPU, because the kernel ends slices at its tick only.
  *

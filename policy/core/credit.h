@@ -105,7 +105,7 @@ TAKT_INLINE u32 credit_class(struct takt_vcpu *v)
 
 /*
  * Whether @v is paid no more than it lacks to the ceiling, and keeps what it has there: an I/O thread, and with spare=share
- * everybody. Literally a VCPU above the ceiling loses all it has and earns nothing until it runs. Dom0, whose weight is kept for
+ * everybody. Literally (spec §1.2) a VCPU above the ceiling loses all it has and earns nothing until it runs. Dom0, whose weight is kept for
  * it, mostly runs less than that: the others together then run more than they earn, and all of them are OVER for a part of
  * each interval, where it is not credit that decides but who asks more often. And a VCPU that has waited long loses what
  * it has saved to those that have preempted it.
