@@ -171,24 +171,40 @@ TAKT_FN void credit_to_front(struct takt_pool *p, u32 mi)
 	p->act_head = mi;
 }
 
-/* What @v takes of @left if it is paid what it lacks. */
-TAKT_INLINE u32 credit_lack(struct takt_pool *p, struct takt_vcpu *v, u32 left)
+/* What @v lacks to its ceiling. */
+TAKT_INLINE u32 credit_lack(struct takt_pool *p, struct takt_vcpu *v)
 {
 	s32 lack = credit_per_acct(p) - v->credit;
 
-	if (lack <= 0)
-		return 0;
-	return (u32)lack < left ? (u32)lack : left;
+	return lack > 0 ? (u32)lack : 0;
+}
+
+TAKT_INLINE u32 least(u32 a, u32 b)
+{
+	return a < b ? a : b;
+}
+
+/*
+ * Of @left for @nr VCPUs, the first of which lacks @lack and the others @others together, what the first is paid: an equal
+ * part, no more than it lacks, and so much that nothing is left over which one of them could hold.
+ */
+TAKT_INLINE u32 credit_part(u32 left, u32 nr, u32 lack, u32 others)
+{
+	u32 part = (u32)div_up(left, nr);
+
+	if (left > others && part < left - others)
+		part = left - others;
+	return least(part, lack);
 }
 
 /*
  * Pays @total to the active VCPUs of @mi, in equal parts; first of all its I/O threads take what they lack. With an equal
  * part each, those that hardly run would let most of their VM's credit lapse, and what one runs beyond it would be free.
- * Returns what with spare=share they cannot hold.
+ * Returns what with spare=share they cannot hold: nothing as long as one of them lacks it.
  */
 TAKT_FN u32 credit_pay(struct takt_pool *p, u32 mi, u32 total, u32 park)
 {
-	u32 vi = vm_of(p, mi)->first, n, nr = takt_zero(p), left = total, share;
+	u32 vi = vm_of(p, mi)->first, n, nr = takt_zero(p), rest = total, left = total, lacking = takt_zero(p), share;
 
 	TAKT_LOOP(p, n, TAKT_NVCPU) {
 		struct takt_vcpu *v;
@@ -199,13 +215,14 @@ TAKT_FN u32 credit_pay(struct takt_pool *p, u32 mi, u32 total, u32 park)
 		vi = v->sibling;
 		if (!(v->flags & TAKT_F_ACTIVE))
 			continue;
-		if (v->kind == TAKT_IO)
-			left = takt_fresh(p, left - credit_lack(p, v, left));
-		else
+		if (v->kind == TAKT_IO) {
+			rest = takt_fresh(p, rest - least(credit_lack(p, v), rest));
+		} else {
 			nr = takt_fresh(p, nr + 1);
+			lacking = takt_fresh(p, lacking + credit_lack(p, v));
+		}
 	}
-	share = (u32)div_up(left, nr);
-	left = total;
+	share = (u32)div_up(rest, nr);
 	vi = vm_of(p, mi)->first;
 	TAKT_LOOP(p, n, TAKT_NVCPU) {
 		struct takt_vcpu *v;
@@ -215,22 +232,29 @@ TAKT_FN u32 credit_pay(struct takt_pool *p, u32 mi, u32 total, u32 park)
 			break;
 		v = vcpu_of(p, vi);
 		active = v->flags & TAKT_F_ACTIVE;
-		if (active && credit_modest(p, v)) {
-			part = takt_fresh(p, credit_lack(p, v, takt_fresh(p, v->kind == TAKT_IO ? left : share)));
+		if (active && v->kind == TAKT_IO) {
+			part = takt_fresh(p, least(credit_lack(p, v), left));
 			left = takt_fresh(p, left - part);
+		} else if (active && p->par.spare) {
+			u32 lack = takt_fresh(p, credit_lack(p, v));
+
+			lacking = takt_fresh(p, lacking - lack);
+			part = takt_fresh(p, credit_part(rest, nr, lack, lacking));
+			rest = takt_fresh(p, rest - part);
+			nr = takt_fresh(p, nr - 1);
 		}
 		if (active)
 			credit_earn(p, vi, part, park);
 		vi = v->sibling;
 	}
-	/* Shares are rounded up: there may be less than nothing. */
-	return p->par.spare && (s32)left > 0 ? left : 0;
+	return p->par.spare ? rest : 0;
 }
 
 /*
  * One accounting pass (spec §1.2). @p->balance is Σ credit of the last pass: if negative, that much more is handed
  * out and VMs may earn above their peak. What a VM cannot take goes to those behind it in the list; a VM that took
- * less than its share because of its peak moves to the front, so that it is others' turn next time.
+ * less than its share because of its peak moves to the front, so that it is others' turn next time. (One that has all it
+ * can hold leaves the list, and comes back at its front.)
  */
 TAKT_FN void credit_account_pass(struct takt_pool *p)
 {
