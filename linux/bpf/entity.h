@@ -8,7 +8,7 @@
 
 #include "host.h"
 
-#define IO_THREADS_MAX 8		/* of a VM that an event is told to */
+#define VM_THREADS_MAX 64		/* of a VM that are looked at for its I/O threads */
 
 #define ENTER(missing)										\
 	struct host *h = the_host();								\
@@ -171,44 +171,26 @@ static __always_inline u32 first_of_rt(struct host *h, u32 vm)
 }
 
 /*
- * From VCPU @v on in the list of its VM, the first I/O thread that an I/O event may help: it waits, or will when it wakes.
- * Returns who is next in the list.
- */
-__attribute__((noinline)) u32 h_io_event(u32 v, struct out *out)
-{
-	ENTER(TAKT_NIL);
-	struct takt_pool *pool = &h->pool;
-	u32 n;
-
-	TAKT_LOOP(pool, n, TAKT_NVCPU) {
-		struct takt_vcpu *e = vcpu_of(pool, v);
-		u32 state = e->state, next = e->sibling;
-
-		if (e->kind == TAKT_IO && !(e->flags & TAKT_F_EVENT) && (state == TAKT_BLOCKED || state == TAKT_QUEUED)) {
-			DO(EVENT, takt_event(p, v, TAKT_SRC_IO, now), .vcpu = v, .arg = { TAKT_SRC_IO });
-			v = next;
-			break;
-		}
-		v = next;
-		if (v >= TAKT_NVCPU || state == TAKT_ABSENT)
-			break;
-	}
-	LEAVE();
-	return v;
-}
-
-/*
  * Something arrives for the I/O threads of VM @vm, which to the VM are what Dom0 is in Doris §2.4: a packet at its
- * device, a notification of the guest. A thread that waits already is woken by nothing, so it is told here.
+ * device, a notification of the guest. A thread that waits already is woken by nothing, so it is told here. The list is
+ * looked at without the lock: at worst a VCPU that has just come is told of an event that was another's.
  */
 static __always_inline void io_event(struct host *h, u32 vm, struct out *out)
 {
 	u32 v = first_of_rt(h, vm), n;
 
-	TAKT_LOOP(&h->pool, n, IO_THREADS_MAX) {
+	TAKT_LOOP(&h->pool, n, VM_THREADS_MAX) {
+		struct takt_vcpu *e;
+		u32 state;
+
 		if (v >= TAKT_NVCPU)
 			break;
-		v = h_io_event(v, out);
+		e = vcpu_of(&h->pool, v);
+		state = *(volatile u8 *)&e->state;
+		if (e->kind == TAKT_IO && !(*(volatile u16 *)&e->flags & TAKT_F_EVENT) &&
+		    (state == TAKT_BLOCKED || state == TAKT_QUEUED))
+			h_event(v, TAKT_SRC_IO, out);
+		v = *(volatile u16 *)&e->sibling;
 	}
 }
 

@@ -110,6 +110,7 @@ struct log {
 
 struct timer_slot {
 	struct bpf_timer timer;
+	u64 at;				/* when it fires; TAKT_NEVER: not started. A PCPU's only */
 };
 
 /* What happened to a VM, for user space. */
@@ -270,7 +271,11 @@ static __always_inline u64 guest_weight(struct host *h)
 	return *sum;
 }
 
-/* Starts the timer of PCPU @cpu at what it is wanted for first; another CPU may do so at the same time, so looks again. */
+/*
+ * Starts the timer of PCPU @cpu for what is wanted first, unless it fires before that anyway and then looks for itself: to
+ * program the clock costs more than a decision, and most slices are over before their time. Another CPU may do so at the
+ * same time, so looks again.
+ */
 static __always_inline void arm_timer(struct host *h, u32 cpu)
 {
 	struct timer_slot *t = bpf_map_lookup_elem(&timers, &cpu);
@@ -283,8 +288,9 @@ static __always_inline void arm_timer(struct host *h, u32 cpu)
 		u64 end = *(volatile u64 *)&host_cpu(h, cpu)->slice_end;
 		u64 first = tick < end ? tick : end;
 
-		if (first == TAKT_NEVER)
-			return;		/* one that is started already finds nothing to do */
+		if (first == TAKT_NEVER || (!i && first >= *(volatile u64 *)&t->at))
+			return;
+		__sync_lock_test_and_set(&t->at, first);
 		bpf_timer_start(&t->timer, first, TIMER_ABS);
 		if (tick == *(volatile u64 *)&cpu_of(&h->pool, cpu)->timer &&
 		    end == *(volatile u64 *)&host_cpu(h, cpu)->slice_end)

@@ -112,7 +112,17 @@ int BPF_PROG(takt_kvm_run, struct kvm_vcpu *vcpu)
 	return 0;
 }
 
-/* Something becomes pending for VCPU @v. */
+/* Whether the policy may care: it is I/O, for a real-time VM that does not see it by itself. Read without the lock. */
+static __always_inline bool wants_event(struct host *h, u32 v, u32 source)
+{
+	struct takt_vcpu *e = vcpu_of(&h->pool, v);
+
+	if (source != TAKT_SRC_IO && !(source == TAKT_SRC_TIMER && h->pool.par.promote_on_timer))
+		return false;
+	return *(volatile u8 *)&e->state != TAKT_RUNNING && first_of_rt(h, e->vm) != TAKT_NIL;
+}
+
+/* Something becomes pending for VCPU @v. Most interrupts find nobody who cares and cost no lock; a recording has them all. */
 static __always_inline void interrupt(u32 v, u32 source)
 {
 	struct host *h = the_host();
@@ -120,6 +130,10 @@ static __always_inline void interrupt(u32 v, u32 source)
 
 	if (!h)
 		return;
+	if (!h->recording && !wants_event(h, v, source)) {
+		*(volatile u32 *)&host_vcpu(h, v)->source = source;
+		return;
+	}
 	h_event(v, source, &out);
 	act_soon(h, &out);
 }

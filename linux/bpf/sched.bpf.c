@@ -438,6 +438,7 @@ static int cpu_timer(void *map, u32 *key, struct timer_slot *t)
 
 	if (!h)
 		return 0;
+	__sync_lock_test_and_set(&t->at, TAKT_NEVER);	/* before it looks at what is wanted */
 	h_cpu_timer(cpu, &out);
 	act(h, &out);
 	return 0;
@@ -501,6 +502,7 @@ s32 BPF_PROG(takt_init)
 		if (!t)
 			continue;
 		bpf_timer_init(&t->timer, &timers, 1 /* CLOCK_MONOTONIC */);
+		t->at = TAKT_NEVER;
 		if (k < TAKT_NCPU)
 			bpf_timer_set_callback(&t->timer, cpu_timer);
 		else if (k == TIMER_POOL)
