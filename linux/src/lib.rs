@@ -15,7 +15,7 @@ pub mod status;
 
 pub use control::{LOOK, Live, News};
 pub use environment::{Environment, scheduler_name};
-pub use object::{Verified, verified};
 pub use record::{LONGEST, Recorder};
 pub use scheduler::{Ended, Epoch, Notice, Scheduler, TIMEOUT_MS, policies};
 pub use shared::{Counts, FIRST_GUEST, HOST_VM, HostCpu, HostVcpu, HostVm, Snapshot, Wait};
+pub use takt_monitor::object::{Verified, verified};

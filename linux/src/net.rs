@@ -9,11 +9,12 @@ pub use takt_monitor::device::{Times, Way};
 
 use anyhow::{Context, Result, bail, ensure};
 use found::Found;
-use libbpf_rs::{Map, MapCore, MapFlags, Object, ProgramInput, ProgramMut};
+use libbpf_rs::{MapCore, MapFlags, Object};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
 use takt_monitor::device::{self, Attached, Handle, Netns, Programs};
+use takt_monitor::object::{map, program, run};
 use takt_monitor::{Config, Monitor};
 
 /// A VM is looked at by each of its first scans, while its VMM opens its devices, and then by every so many.
@@ -102,7 +103,7 @@ impl Net {
     /// The kernel refuses the timer.
     pub fn attach(object: Object, cgroups: Vec<String>) -> Result<Self> {
         let net = Self { object, cgroups, vms: BTreeMap::new() };
-        let failed = net.run("net_start", &mut [])?;
+        let failed = run(&net.object, "net_start", &mut [])?;
         ensure!(failed == 0, "the monitor's timer: {}", std::io::Error::from_raw_os_error(-failed));
         Ok(net)
     }
@@ -149,7 +150,7 @@ impl Net {
     /// # Errors
     /// No such VM.
     pub fn times(&self, index: u32) -> Result<Times> {
-        let value = self.map("net_vms")?.lookup(&index.to_ne_bytes(), MapFlags::LOCK)?;
+        let value = map(&self.object, "net_vms")?.lookup(&index.to_ne_bytes(), MapFlags::LOCK)?;
         let value = value.with_context(|| format!("no VM {index}"))?;
         let at = value.len().checked_sub(size_of::<Times>()).context("map net_vms is not of this build")?;
         // SAFETY: `Times` consists of integers and lies within the value.
@@ -181,7 +182,7 @@ impl Net {
         for port in w.ports.symmetric_difference(&want) {
             let request = [index, w.generation, (*port).into(), want.contains(port).into()];
             let mut request: Vec<u8> = request.iter().flat_map(|n| n.to_ne_bytes()).collect();
-            ensure!(self.run("net_port", &mut request)? == 0, "VM {index} has gone");
+            ensure!(run(&self.object, "net_port", &mut request)? == 0, "VM {index} has gone");
         }
         if let Some(w) = self.vms.get_mut(&index) {
             w.ports = want;
@@ -228,7 +229,7 @@ impl Net {
         let mut value = [0, vm.generation].map(u32::to_ne_bytes).concat(); // the lock, the generation
         value.extend(monitor.state().iter().flat_map(|w| w.to_ne_bytes()));
         value.resize(value.len() + size_of::<Times>(), 0);
-        self.map("net_vms")?.update(&vm.index.to_ne_bytes(), &value, MapFlags::LOCK)?;
+        map(&self.object, "net_vms")?.update(&vm.index.to_ne_bytes(), &value, MapFlags::LOCK)?;
         let watched = Watched {
             generation: vm.generation,
             tgid: vm.tgid,
@@ -258,7 +259,7 @@ impl Net {
         let gone: BTreeMap<Place, Attached> = gone;
         for attached in gone.values() {
             // It may be gone by itself.
-            let _ = self.map("net_devices").and_then(|m| Ok(m.delete(&attached.key.bytes())?));
+            let _ = map(&self.object, "net_devices").and_then(|m| Ok(m.delete(&attached.key.bytes())?));
         }
     }
 
@@ -275,8 +276,8 @@ impl Net {
             Kind::Named => (None, way_of(handle)),
         };
         let (sends, receives) = match way {
-            Way::In => (self.program("net_tap_sends")?, self.program("net_tap_receives")?),
-            Way::Out => (self.program("net_macvtap_sends")?, self.program("net_macvtap_receives")?),
+            Way::In => (program(&self.object, "net_tap_sends")?, program(&self.object, "net_tap_receives")?),
+            Way::Out => (program(&self.object, "net_macvtap_sends")?, program(&self.object, "net_macvtap_receives")?),
         };
         let programs = Programs { sends: sends.as_fd(), receives: Some(receives.as_fd()) };
         let attached = device::attach(tgid, handle, way, programs)?;
@@ -286,25 +287,11 @@ impl Net {
             }
         }
         let value = [index, generation, attached.link_layer, 0].map(u32::to_ne_bytes).concat();
-        self.map("net_devices")?.update(&attached.key.bytes(), &value, MapFlags::ANY)?;
+        map(&self.object, "net_devices")?.update(&attached.key.bytes(), &value, MapFlags::ANY)?;
         if let Some(w) = self.vms.get_mut(&index) {
             w.attached.insert(place, attached);
         }
         Ok(())
-    }
-
-    fn map(&self, name: &str) -> Result<Map<'_>> {
-        self.object.maps().find(|m| m.name() == name).with_context(|| format!("no map {name}"))
-    }
-
-    fn program(&self, name: &str) -> Result<ProgramMut<'_>> {
-        self.object.progs_mut().find(|p| p.name() == name).with_context(|| format!("no program {name}"))
-    }
-
-    /// Runs a program of kind syscall.
-    fn run(&self, name: &str, request: &mut [u8]) -> Result<i32> {
-        let context_in = (!request.is_empty()).then_some(request);
-        Ok(self.program(name)?.test_run(ProgramInput { context_in, ..ProgramInput::default() })?.return_value as i32)
     }
 }
 

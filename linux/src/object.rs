@@ -1,24 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! BPF objects: embedded, loaded with the maps of the first one, the verifier's work on them.
+//! BPF objects: embedded, loaded with the maps of the first one.
 
-use anyhow::{Context, Result, bail, ensure};
-use libbpf_rs::libbpf_sys::{bpf_prog_get_info_by_fd, bpf_prog_info};
+use anyhow::{Context, Result};
 use libbpf_rs::{MapCore, Object, OpenObject};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 use takt_monitor::object;
 
 /// Maps that all objects share; `bpf/host.h` declares them.
 const SHARED: [&str; 7] = ["hosts", "logs", "timers", "tgids", "vcpus", "tasks", "notices"];
-
-/// The verifier's work on a program.
-#[derive(Clone, Debug, serde::Serialize)]
-pub struct Verified {
-    pub program: String,
-    /// Instructions that the verifier walked; the kernel's limit is a million.
-    pub walked: u32,
-    /// Instructions of the program.
-    pub size: usize,
-}
 
 /// Opens an embedded object; with `shared` its common maps are those of that one.
 pub fn open(bytes: &[u8], shared: Option<&Object>) -> Result<OpenObject> {
@@ -59,31 +48,6 @@ fn explain(why: &str) -> Option<String> {
     missing.map(|line| {
         format!("this kernel lacks a function that Takt needs (Linux 6.16 or later has them): {}", line.trim())
     })
-}
-
-/// Statistics of all programs of `object`.
-pub fn verified(object: &Object) -> Result<Vec<Verified>> {
-    object
-        .progs()
-        .filter(libbpf_rs::ProgramImpl::autoload)
-        .map(|p| {
-            let program = p.name().to_string_lossy().into_owned();
-            let mut info = bpf_prog_info::default();
-            let mut size = size_of_val(&info) as u32;
-            // SAFETY: the descriptor is open; the kernel fills at most `size` bytes of a structure of integers.
-            let failed = unsafe { bpf_prog_get_info_by_fd(p.as_fd().as_raw_fd(), &mut info, &mut size) };
-            ensure!(failed == 0, "cannot query program {program}");
-            Ok(Verified { program, walked: info.verified_insns, size: info.xlated_prog_len as usize / 8 })
-        })
-        .collect()
-}
-
-/// Runs the program `name` of kind syscall on `request`, which it may change.
-pub fn call(object: &Object, name: &str, request: &mut [u8]) -> Result<()> {
-    let Some(program) = object.progs_mut().find(|p| p.name() == name) else { bail!("no program {name}") };
-    let input = libbpf_rs::ProgramInput { context_in: Some(request), ..Default::default() };
-    program.test_run(input).with_context(|| format!("program {name}"))?;
-    Ok(())
 }
 
 #[cfg(test)]

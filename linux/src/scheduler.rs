@@ -8,6 +8,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use libbpf_rs::{Link, Map, MapCore, MapFlags, Object, OpenObject};
 use std::sync::mpsc;
 use takt_control::PolicySpec;
+use takt_monitor::object::{map, run};
 use takt_policy::{NIL, ParamInfo, Pool};
 
 /// The BPF objects for one policy.
@@ -207,10 +208,10 @@ impl Scheduler {
     ///
     /// # Errors
     /// The kernel does not tell.
-    pub fn verified(&self) -> Result<Vec<object::Verified>> {
-        let mut all = object::verified(&self.object)?;
+    pub fn verified(&self) -> Result<Vec<crate::Verified>> {
+        let mut all = crate::verified(&self.object)?;
         if let Some(kvm) = &self.kvm {
-            all.extend(object::verified(kvm)?);
+            all.extend(crate::verified(kvm)?);
         }
         Ok(all)
     }
@@ -289,7 +290,7 @@ impl Scheduler {
     pub(crate) fn request(&self, program: &str, request: &mut Request) -> Result<()> {
         // SAFETY: a structure of integers without padding.
         let bytes = unsafe { std::slice::from_raw_parts_mut(std::ptr::from_mut(request).cast(), size_of::<Request>()) };
-        object::call(&self.object, program, bytes)
+        run(&self.object, program, bytes).map(drop)
     }
 
     /// Why the kernel took the scheduler out, if it did.
@@ -348,8 +349,4 @@ fn set_timeout(open: &mut OpenObject, timeout_ms: u32) -> Result<()> {
     ensure!(*value == TIMEOUT_MS.to_ne_bytes(), "the BPF objects are of another build");
     value.copy_from_slice(&timeout_ms.to_ne_bytes());
     Ok(())
-}
-
-fn map<'a>(object: &'a Object, name: &str) -> Result<Map<'a>> {
-    object.maps().find(|m| m.name() == name).with_context(|| format!("no map {name}"))
 }

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Embedded BPF objects, and why the kernel refuses one: what libbpf says of that is kept, not printed.
 
-use anyhow::{Context, Result};
-use libbpf_rs::{ObjectBuilder, OpenObject, PrintLevel};
+use anyhow::{Context, Result, ensure};
+use libbpf_rs::libbpf_sys::{bpf_prog_get_info_by_fd, bpf_prog_info};
+use libbpf_rs::{
+    Map, MapCore, Object, ObjectBuilder, OpenObject, PrintLevel, Program, ProgramImpl, ProgramInput, ProgramMut,
+};
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Mutex;
 
 /// Lines of the verifier's log that an error quotes.
@@ -41,4 +45,57 @@ pub fn last_lines(text: &str) -> String {
     let lines: Vec<_> = text.lines().filter(|l| !l.trim().is_empty()).collect();
     let end = lines.iter().position(|l| l.starts_with("processed ")).unwrap_or(lines.len());
     lines[end.saturating_sub(LINES)..end].join("; ")
+}
+
+/// The map `name` of `object`.
+///
+/// # Errors
+/// There is none.
+pub fn map<'a>(object: &'a Object, name: &str) -> Result<Map<'a>> {
+    object.maps().find(|m| m.name() == name).with_context(|| format!("no map {name}"))
+}
+
+/// The program `name` of `object`.
+///
+/// # Errors
+/// There is none.
+pub fn program<'a>(object: &'a Object, name: &str) -> Result<ProgramMut<'a>> {
+    object.progs_mut().find(|p| p.name() == name).with_context(|| format!("no program {name}"))
+}
+
+/// Runs the program `name` of kind syscall on `request`, which it may change; what it returns.
+///
+/// # Errors
+/// There is none, or the kernel refuses.
+pub fn run(object: &Object, name: &str, request: &mut [u8]) -> Result<i32> {
+    let context_in = (!request.is_empty()).then_some(request);
+    let input = ProgramInput { context_in, ..ProgramInput::default() };
+    Ok(program(object, name)?.test_run(input).with_context(|| format!("program {name}"))?.return_value as i32)
+}
+
+/// The verifier's work on a program.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Verified {
+    pub program: String,
+    /// Instructions that the verifier walked; the kernel's limit is a million.
+    pub walked: u32,
+    /// Instructions of the program.
+    pub size: usize,
+}
+
+/// The verifier's work on all loaded programs of `object`.
+///
+/// # Errors
+/// The kernel does not tell.
+pub fn verified(object: &Object) -> Result<Vec<Verified>> {
+    let one = |p: Program<'_>| {
+        let program = p.name().to_string_lossy().into_owned();
+        let mut info = bpf_prog_info::default();
+        let mut size = size_of_val(&info) as u32;
+        // SAFETY: the descriptor is open; the kernel fills at most `size` bytes of a structure of integers.
+        let failed = unsafe { bpf_prog_get_info_by_fd(p.as_fd().as_raw_fd(), &mut info, &mut size) };
+        ensure!(failed == 0, "cannot query program {program}");
+        Ok(Verified { program, walked: info.verified_insns, size: info.xlated_prog_len as usize / 8 })
+    };
+    object.progs().filter(ProgramImpl::autoload).map(one).collect()
 }

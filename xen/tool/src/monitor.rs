@@ -7,14 +7,15 @@ use crate::live::Eyes;
 use crate::status::DeviceStatus;
 use crate::xenstore::Store;
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use libbpf_rs::{Map, MapCore, MapFlags, MapHandle, Object, ProgramInput, ProgramMut, RingBufferBuilder};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, RingBufferBuilder};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CString;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 use takt_monitor::device::{self, Attached, Handle, Programs, Times, Way};
-use takt_monitor::{Config, Monitor as State, object};
+use takt_monitor::object::{self, map, program, run};
+use takt_monitor::{Config, Monitor as State};
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/net.bpf.o"));
 /// `NVM` of the program.
@@ -69,7 +70,7 @@ impl Monitor {
             anyhow!(e).context(format!("the kernel refuses the monitor (Linux 6.6 or later is needed): {why}"))
         })?;
         let monitor = Self { object, store, domains: BTreeMap::new(), generation: 0 };
-        let failed = monitor.run("net_start", &mut [])?;
+        let failed = run(&monitor.object, "net_start", &mut [])?;
         ensure!(failed == 0, "the monitor's timer: {}", std::io::Error::from_raw_os_error(-failed));
         Ok(monitor)
     }
@@ -79,7 +80,7 @@ impl Monitor {
     /// # Errors
     /// The kernel does not share the ring.
     pub fn reports(&self, hand: impl Fn(Report) -> bool + Send + 'static) -> Result<()> {
-        let map = MapHandle::try_from(&self.map("reports")?)?;
+        let map = MapHandle::try_from(&map(&self.object, "reports")?)?;
         let wanted = Arc::new(std::sync::atomic::AtomicBool::new(true));
         let still = wanted.clone();
         let mut builder = RingBufferBuilder::new();
@@ -109,7 +110,7 @@ impl Monitor {
         let mut value = [0, self.generation].map(u32::to_ne_bytes).concat(); // the lock, the generation
         value.extend(monitor.state().iter().flat_map(|w| w.to_ne_bytes()));
         value.resize(value.len() + size_of::<Times>(), 0);
-        self.map("net_vms")?.update(&slot.to_ne_bytes(), &value, MapFlags::LOCK)?;
+        map(&self.object, "net_vms")?.update(&slot.to_ne_bytes(), &value, MapFlags::LOCK)?;
         let watched = Watched {
             slot,
             generation: self.generation,
@@ -145,7 +146,7 @@ impl Monitor {
         let gone: BTreeMap<(String, Kind), Attached> = gone;
         for attached in gone.values() {
             // It may be gone by itself.
-            let _ = self.map("net_devices").and_then(|m| Ok(m.delete(&attached.key.ifindex.to_ne_bytes())?));
+            let _ = map(&self.object, "net_devices").and_then(|m| Ok(m.delete(&attached.key.ifindex.to_ne_bytes())?));
         }
     }
 
@@ -159,29 +160,15 @@ impl Monitor {
         if let Some((by, _)) = by {
             bail!("{} is watched already, for domain {by}", place.0);
         }
-        let sends = self.program("net_sends")?;
+        let sends = program(&self.object, "net_sends")?;
         let programs = Programs { sends: sends.as_fd(), receives: None };
         let attached = device::attach(None, &Handle::Name(place.0.clone()), Way::In, programs)?;
         let value = [slot, generation, attached.link_layer, 0].map(u32::to_ne_bytes).concat();
-        self.map("net_devices")?.update(&attached.key.ifindex.to_ne_bytes(), &value, MapFlags::ANY)?;
+        map(&self.object, "net_devices")?.update(&attached.key.ifindex.to_ne_bytes(), &value, MapFlags::ANY)?;
         if let Some(w) = self.domains.get_mut(&id) {
             w.attached.insert(place, attached);
         }
         Ok(())
-    }
-
-    fn map(&self, name: &str) -> Result<Map<'_>> {
-        self.object.maps().find(|m| m.name() == name).with_context(|| format!("no map {name}"))
-    }
-
-    fn program(&self, name: &str) -> Result<ProgramMut<'_>> {
-        self.object.progs_mut().find(|p| p.name() == name).with_context(|| format!("no program {name}"))
-    }
-
-    /// Runs a program of kind syscall.
-    fn run(&self, name: &str, request: &mut [u8]) -> Result<i32> {
-        let context_in = (!request.is_empty()).then_some(request);
-        Ok(self.program(name)?.test_run(ProgramInput { context_in, ..ProgramInput::default() })?.return_value as i32)
     }
 }
 
@@ -228,7 +215,7 @@ impl Eyes for Monitor {
 
     fn times(&self, id: u16) -> Option<Times> {
         let slot = self.domains.get(&id)?.slot;
-        let value = self.map("net_vms").ok()?.lookup(&slot.to_ne_bytes(), MapFlags::LOCK).ok()??;
+        let value = map(&self.object, "net_vms").ok()?.lookup(&slot.to_ne_bytes(), MapFlags::LOCK).ok()??;
         let at = value.len().checked_sub(size_of::<Times>())?;
         // SAFETY: `Times` consists of integers and lies within the value.
         let times = unsafe { value.as_ptr().add(at).cast::<Times>().read_unaligned() };
@@ -241,7 +228,7 @@ impl Eyes for Monitor {
         for port in w.ports.symmetric_difference(&want) {
             let request = [w.slot, w.generation, (*port).into(), want.contains(port).into()];
             let mut request: Vec<u8> = request.iter().flat_map(|n| n.to_ne_bytes()).collect();
-            ensure!(self.run("net_port", &mut request)? == 0, "it has gone");
+            ensure!(run(&self.object, "net_port", &mut request)? == 0, "it has gone");
         }
         if let Some(w) = self.domains.get_mut(&id) {
             w.ports = want;
