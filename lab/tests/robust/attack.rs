@@ -48,28 +48,33 @@ fn attack(name: &str, workload: &Value, time: Duration) -> Result<Value> {
     victims.iter().try_for_each(|v| v.runs(CPUS as usize))?;
     attacker.runs(CPUS as usize)?;
     std::thread::sleep(WARMUP);
-    let (start, switched, earned) = (Instant::now(), switches()?, credits(&status()?)?);
+    let earned = credits(&status()?)?;
     victims.iter().try_for_each(Guest::mark)?;
+    let (start, switched) = (Instant::now(), switches()?);
     let cpu = [attacker.all_cpu_ns()?, victims_cpu(&victims)?];
     std::thread::sleep(time);
-    let now = [attacker.all_cpu_ns()?, victims_cpu(&victims)?];
-    let (seconds, switched) = (start.elapsed().as_secs_f64(), switches()? - switched);
     let status = status()?;
     let saved = credits(&status)?;
-    let [own, others] = [0, 1].map(|n| (now[n] - cpu[n]) as f64);
-    let [has, have] = [0, 1].map(|n| (saved[n] - earned[n]) as f64);
+    let now = [attacker.all_cpu_ns()?, victims_cpu(&victims)?];
+    let (seconds, switched) = (start.elapsed().as_secs_f64(), switches()? - switched);
+    victims.iter().try_for_each(Guest::stop)?; // while the attack still goes on
     let of = vms(&status)?.iter().find(|v| v["name"] == ATTACKER).context(ATTACKER)?.clone();
     attacker.kill()?;
-    let mut work = 0;
-    for victim in victims {
-        let report = victim.end()?;
-        work += report["vcpus"].as_array().context("vcpus")?.iter().filter_map(|v| v["work"].as_u64()).sum::<u64>();
-    }
+    let work = victims.into_iter().map(|v| work_per_s(&v.report()?)).sum::<Result<f64>>()?;
+    let [own, others] = [0, 1].map(|n| (now[n] - cpu[n]) as f64);
+    let [has, have] = [0, 1].map(|n| (saved[n] - earned[n]) as f64);
     Ok(json!({
         "attack": name, "share": (own + has) / (own + others + has + have), "cpus": (own + others) / 1e9 / seconds,
-        "cpu_share": own / (own + others), "victims_cpus": others / 1e9 / seconds, "work_per_s": work as f64 / seconds, "switches_per_s": switched as f64 / seconds,
+        "cpu_share": own / (own + others), "victims_cpus": others / 1e9 / seconds, "work_per_s": work, "switches_per_s": switched as f64 / seconds,
         "real_time": of["rt"], "promotions": of["promotions"], "refusals": of["refusals"], "period_us": of["period_us"],
     }))
+}
+
+/// Iterations a second of the measured time, of all VCPUs.
+fn work_per_s(report: &Value) -> Result<f64> {
+    let vcpus = report["vcpus"].as_array().context("vcpus")?;
+    let work: u64 = vcpus.iter().filter_map(|v| v["work"].as_u64()).sum();
+    Ok(work as f64 / (report["measured_ns"].as_f64().context("measured_ns")? / 1e9))
 }
 
 fn vms(status: &Value) -> Result<&Vec<Value>> {

@@ -77,7 +77,17 @@ impl Guest {
 
     /// Ends the measured time; what the VMM says of it.
     pub fn end(self) -> Result<Value> {
-        kill(Pid::from_raw(self.pid() as i32), Signal::SIGTERM).context(VMM)?;
+        self.stop()?;
+        self.report()
+    }
+
+    /// Ends the measured time, and returns at once.
+    pub fn stop(&self) -> Result<()> {
+        kill(Pid::from_raw(self.pid() as i32), Signal::SIGTERM).context(VMM)
+    }
+
+    /// What the VMM says when it has been stopped.
+    pub fn report(self) -> Result<Value> {
         let out = self.vmm.wait_with_output().context(VMM)?;
         ensure!(out.status.success(), "{}: {}", self.name, out.status);
         serde_json::from_slice(&out.stdout).with_context(|| self.name.clone())
