@@ -116,14 +116,10 @@ TAKT_INLINE u32 mask_weight_and(const struct takt_mask *a, const struct takt_mas
 /* First PCPU of @m, in cyclic order after @cpu (which comes last); TAKT_NIL if @m is empty. */
 TAKT_INLINE u32 mask_next(const struct takt_mask *m, u32 cpu)
 {
-	u64 above, below;
-
 #if TAKT_NCPU == 64
-	above = (cpu & 63) == 63 ? 0 : m->w[0] & (~0ULL << ((cpu & 63) + 1));
-	below = above ? above : m->w[0];
-	if (!below)
-		return TAKT_NIL;
-	return popcount64((below & -below) - 1);
+	u64 above = m->w[0] & (~1ULL << (cpu & 63)), from = above ? above : m->w[0];
+
+	return from ? takt_lowest(from) : TAKT_NIL;
 #else
 #error "mask_next() is written for one word; a pool has at most 64 PCPUs"
 #endif
@@ -169,6 +165,8 @@ TAKT_INLINE void kick_idle(struct takt_pool *p, u32 vi)
 {
 	struct takt_mask m;
 
+	if (mask_empty(&p->idle))
+		return;
 	vcpu_allowed(p, vcpu_of(p, vi), &m);
 	mask_and(&m, &p->idle);
 	mask_or(&p->out.kick, &m);

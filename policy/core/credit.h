@@ -19,6 +19,11 @@ TAKT_INLINE void hook_restored(struct takt_pool *p, u32 vi);
 #define CREDIT_NS (100 * TAKT_US)
 #define CREDIT_MOST (1 << 30)		/* a day on a PCPU; a charge beyond is a host's error and not booked */
 
+TAKT_INLINE u32 credit_sane(s64 c)
+{
+	return (u64)(c + CREDIT_MOST) <= 2ULL * CREDIT_MOST;
+}
+
 /* Credits that one PCPU yields per accounting period; also the floor and the ceiling of a balance. */
 TAKT_INLINE s32 credit_per_acct(struct takt_pool *p)
 {
@@ -87,7 +92,7 @@ TAKT_FN void credit_charge(struct takt_pool *p, u32 vi, s64 ns)
 	else
 		c = -(s64)(((u64)-due + CREDIT_NS / 2) / CREDIT_NS);
 	v->residue = (s32)(due - c * (s64)CREDIT_NS);
-	if (c > CREDIT_MOST || c < -CREDIT_MOST || v->credit - c < -CREDIT_MOST || v->credit - c > CREDIT_MOST)
+	if (!credit_sane(c) || !credit_sane(v->credit - c))
 		c = 0;
 	v->credit -= (s32)c;
 	p->ledger.burned += c;
@@ -320,6 +325,8 @@ TAKT_FN u32 credit_pick_cpu(struct takt_pool *p, u32 vi)
 		it = best;
 	}
 	mask_and(&to, &p->idle);
+	if (mask_empty(&to))
+		return best;
 	soft = to;
 	mask_and(&soft, &v->soft);
 	if (!mask_empty(&soft))

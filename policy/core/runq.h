@@ -15,11 +15,9 @@
 
 #include "access.h"
 
-/* Links @vi behind @prev (TAKT_NIL: at the head) of the queue of its PCPU. */
-TAKT_INLINE void runq_link(struct takt_pool *p, u32 vi, u32 prev)
+/* Links @vi, which is @v, behind @prev (TAKT_NIL: at the head) of @c's queue. */
+TAKT_INLINE void runq_link(struct takt_pool *p, struct takt_cpu *c, struct takt_vcpu *v, u32 vi, u32 prev)
 {
-	struct takt_vcpu *v = vcpu_of(p, vi);
-	struct takt_cpu *c = cpu_of(p, v->cpu);
 	u32 next = prev == TAKT_NIL ? c->head : vcpu_of(p, prev)->rq_next;
 
 	v->rq_prev = prev;
@@ -35,19 +33,18 @@ TAKT_INLINE void runq_link(struct takt_pool *p, u32 vi, u32 prev)
 	c->nr_queued++;
 }
 
-TAKT_INLINE void runq_unlink(struct takt_pool *p, u32 vi)
+TAKT_INLINE void runq_unlink(struct takt_pool *p, struct takt_cpu *c, struct takt_vcpu *v)
 {
-	struct takt_vcpu *v = vcpu_of(p, vi);
-	struct takt_cpu *c = cpu_of(p, v->cpu);
+	u32 prev = v->rq_prev, next = v->rq_next;
 
-	if (v->rq_prev == TAKT_NIL)
-		c->head = v->rq_next;
+	if (prev == TAKT_NIL)
+		c->head = next;
 	else
-		vcpu_of(p, v->rq_prev)->rq_next = v->rq_next;
-	if (v->rq_next == TAKT_NIL)
-		c->tail = v->rq_prev;
+		vcpu_of(p, prev)->rq_next = next;
+	if (next == TAKT_NIL)
+		c->tail = prev;
 	else
-		vcpu_of(p, v->rq_next)->rq_prev = v->rq_prev;
+		vcpu_of(p, next)->rq_prev = prev;
 	v->rq_next = v->rq_prev = TAKT_NIL;
 	c->nr_queued--;
 }
@@ -57,20 +54,20 @@ TAKT_FN void runq_insert(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 	struct takt_cpu *c = cpu_of(p, v->cpu);
-	u32 prev = TAKT_NIL;
+	u32 class = v->pri, prev;
 
 	/* The last entry of the lowest queue class that is not below ours. */
-	if (c->last[TAKT_RT] != TAKT_NIL)
-		prev = c->last[TAKT_RT];
-	if (v->pri >= TAKT_BOOST && c->last[TAKT_BOOST] != TAKT_NIL)
-		prev = c->last[TAKT_BOOST];
-	if (v->pri >= TAKT_UNDER && c->last[TAKT_UNDER] != TAKT_NIL)
-		prev = c->last[TAKT_UNDER];
-	if (v->pri >= TAKT_OVER && c->last[TAKT_OVER] != TAKT_NIL)
+	if (class >= TAKT_OVER && c->last[TAKT_OVER] != TAKT_NIL)
 		prev = c->last[TAKT_OVER];
-	v->qclass = v->pri;
-	*last_of(c, v->pri) = vi;
-	runq_link(p, vi, prev);
+	else if (class >= TAKT_UNDER && c->last[TAKT_UNDER] != TAKT_NIL)
+		prev = c->last[TAKT_UNDER];
+	else if (class >= TAKT_BOOST && c->last[TAKT_BOOST] != TAKT_NIL)
+		prev = c->last[TAKT_BOOST];
+	else
+		prev = c->last[TAKT_RT];
+	v->qclass = class;
+	*last_of(c, class) = vi;
+	runq_link(p, c, v, vi, prev);
 }
 
 TAKT_FN void runq_remove(struct takt_pool *p, u32 vi)
@@ -84,7 +81,7 @@ TAKT_FN void runq_remove(struct takt_pool *p, u32 vi)
 
 		*last = prev != TAKT_NIL && vcpu_of(p, prev)->qclass == v->qclass ? prev : TAKT_NIL;
 	}
-	runq_unlink(p, vi);
+	runq_unlink(p, c, v);
 }
 
 /* Gives a queued @vi another class, at that class' tail. */
@@ -134,12 +131,12 @@ TAKT_FN void runq_sort(struct takt_pool *p, u32 cpu)
 		v = vcpu_of(p, it);
 		next = it == end ? TAKT_NIL : v->rq_next;
 		if (v->pri == TAKT_RT) {
-			runq_unlink(p, it);
-			runq_link(p, it, rt);
+			runq_unlink(p, c, v);
+			runq_link(p, c, v, it, rt);
 			rt = it;
 		} else if (v->pri == TAKT_OVER) {
-			runq_unlink(p, it);
-			runq_link(p, it, c->tail);
+			runq_unlink(p, c, v);
+			runq_link(p, c, v, it, c->tail);
 		}
 		it = next;
 	}

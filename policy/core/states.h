@@ -29,11 +29,12 @@ TAKT_INLINE u64 takt_begin(struct takt_pool *p, u64 now)
 	mask_zero(&p->out.kick);
 	mask_zero(&p->out.armed);
 	p->seq++;
+	if (now <= p->now)
+		return p->now;
 	if (now > TAKT_LATEST)
 		now = TAKT_LATEST;
-	if (now > p->now)
-		p->now = now;
-	return p->now;
+	p->now = now;
+	return now;
 }
 
 TAKT_INLINE u32 vcpu_exists(struct takt_pool *p, u32 vi)
@@ -56,7 +57,7 @@ TAKT_INLINE void update_idle(struct takt_pool *p, u32 cpu)
 {
 	struct takt_cpu *c = cpu_of(p, cpu);
 
-	if (c->online && c->cur == TAKT_NIL && !c->taken && !c->forced_idle)
+	if (c->cur == TAKT_NIL && c->online && !c->taken && !c->forced_idle)
 		mask_set(&p->idle, cpu);
 	else
 		mask_clear(&p->idle, cpu);
@@ -73,12 +74,6 @@ TAKT_INLINE void pass_on(struct takt_pool *p, u32 cpu)
 {
 	if (cpu_of(p, cpu)->nr_queued)
 		kick_idle(p, cpu_of(p, cpu)->head);
-}
-
-TAKT_INLINE void set_cur(struct takt_pool *p, u32 cpu, u32 vi)
-{
-	cpu_of(p, cpu)->cur = vi;
-	update_idle(p, cpu);
 }
 
 /* Puts @vi into a queue of a PCPU where it may run, or parks it. */
@@ -147,18 +142,16 @@ TAKT_INLINE void takt_unpark(struct takt_pool *p, u32 vi)
 TAKT_FN void charge_cur(struct takt_pool *p, u32 cpu, u64 now)
 {
 	struct takt_cpu *c = cpu_of(p, cpu);
-	struct takt_vcpu *v;
+	u32 cur = c->cur;
+	struct takt_vcpu *v = vcpu_of(p, cur);
 	u64 ns;
 
-	if (c->cur == TAKT_NIL || c->taken)
-		return;
-	v = vcpu_of(p, c->cur);
-	if (v->state != TAKT_RUNNING)
+	if (cur == TAKT_NIL || c->taken || v->state != TAKT_RUNNING)
 		return;
 	ns = now - v->start;
 	v->start = now;
 	v->ran += ns;
-	hook_charge(p, c->cur, (s64)ns);
+	hook_charge(p, cur, (s64)ns);
 }
 
 /* The host knows better how long the run was: charges the difference. Bounded, so that no report overflows credit. */
@@ -309,23 +302,15 @@ TAKT_FN int takt_move(struct takt_pool *p, u32 vi, u32 cpu, u64 now)
 	return 0;
 }
 
-/* @vi, which holds its PCPU, gives it up; what becomes of it is the coming put's business. */
+/* @vi, which holds its PCPU, gives it up outside a decision; what becomes of it is the caller's business. */
 TAKT_INLINE void take_off(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
 	v->state = TAKT_PUT_PENDING;
-	set_cur(p, v->cpu, TAKT_NIL);
-}
-
-/* @vi leaves its queue, wherever that is, for @cpu. */
-TAKT_INLINE void put_on(struct takt_pool *p, u32 vi, u32 cpu)
-{
-	struct takt_vcpu *v = vcpu_of(p, vi);
-
-	dequeue(p, vi, TAKT_PICKED);
-	v->cpu = cpu;
-	set_cur(p, cpu, vi);
+	cpu_of(p, v->cpu)->cur = TAKT_NIL;
+	update_idle(p, v->cpu);
+	kick(p, v->cpu);
 }
 
 TAKT_FN int takt_schedule(struct takt_pool *p, u32 cpu, u32 flags, u64 now)
@@ -360,9 +345,12 @@ TAKT_FN int takt_schedule(struct takt_pool *p, u32 cpu, u32 flags, u64 now)
 		back = TAKT_NIL;
 	} else {
 		if (cur != TAKT_NIL)
-			take_off(p, cur);
-		if (next != TAKT_NIL)
-			put_on(p, next, cpu);
+			v->state = TAKT_PUT_PENDING;
+		c->cur = next;
+		if (next != TAKT_NIL) {
+			dequeue(p, next, TAKT_PICKED);
+			vcpu_of(p, next)->cpu = cpu;
+		}
 	}
 	update_idle(p, cpu);
 	if (relied)
@@ -421,7 +409,6 @@ TAKT_FN int takt_refused(struct takt_pool *p, u32 vi, u64 now)
 	if (v->state != TAKT_PICKED)
 		return -TAKT_EBUSY;
 	take_off(p, vi);
-	kick(p, v->cpu);
 	settle(p, vi, 1, now);
 	return 0;
 }
@@ -442,7 +429,6 @@ TAKT_FN int takt_put(struct takt_pool *p, u32 vi, u32 runnable, u64 ran, u64 now
 		charge_cur(p, v->cpu, now);
 		hook_deschedule(p, vi);
 		take_off(p, vi);
-		kick(p, v->cpu);
 	}
 	charge_correct(p, vi, ran);
 	settle(p, vi, runnable, now);

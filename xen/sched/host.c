@@ -38,15 +38,17 @@ static void start_timer(struct timer *timer, uint64_t at)
 
 void takt_act_now(struct takt_host *h)
 {
-	for ( ; h->kick; h->kick &= h->kick - 1 )
-		cpu_raise_softirq(__builtin_ctzll(h->kick), SCHEDULE_SOFTIRQ);
-	for ( ; h->armed; h->armed &= h->armed - 1 )
+	uint64_t kick = h->kick, armed = h->armed;
+
+	for ( ; kick; kick &= kick - 1 )
+		cpu_raise_softirq(__builtin_ctzll(kick), SCHEDULE_SOFTIRQ);
+	for ( ; armed; armed &= armed - 1 )
 	{
-		unsigned int cpu = __builtin_ctzll(h->armed);
+		unsigned int cpu = __builtin_ctzll(armed);
 
 		start_timer(&h->pcpu[cpu].timer, h->pool.cpu[cpu].timer);
 	}
 	if ( h->pool_armed )
 		start_timer(&h->timer, h->pool.pool_timer);
-	h->pool_armed = false;
+	h->kick = h->armed = h->pool_armed = 0;
 }

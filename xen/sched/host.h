@@ -56,7 +56,7 @@ struct takt_log {
 struct takt_host {
 	spinlock_t lock;
 	bool recording;
-	bool pool_armed;
+	uint32_t pool_armed;
 	uint64_t kick, armed;		/* asked for, not acted upon yet */
 	struct timer timer;
 	struct takt_pcpu pcpu[TAKT_NCPU];
@@ -86,14 +86,23 @@ void takt_act_now(struct takt_host *h);
 /* The outputs of an operation wait for the end of the critical section. */
 static inline void takt_collect(struct takt_host *h)
 {
-	h->kick |= h->pool.out.kick.w[0];
-	h->armed |= h->pool.out.armed.w[0];
-	h->pool_armed |= h->pool.out.pool_armed;
+	const struct takt_out *out = &h->pool.out;
+
+	if ( !(out->kick.w[0] | out->armed.w[0] | out->pool_armed) )
+		return;
+	h->kick |= out->kick.w[0];
+	h->armed |= out->armed.w[0];
+	h->pool_armed |= out->pool_armed;
+}
+
+static inline bool takt_asked(const struct takt_host *h)
+{
+	return h->kick | h->armed | h->pool_armed;
 }
 
 static inline void takt_act(struct takt_host *h)
 {
-	if ( h->kick | h->armed | h->pool_armed )
+	if ( takt_asked(h) )
 		takt_act_now(h);
 }
 

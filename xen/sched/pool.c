@@ -36,26 +36,24 @@ static void cf_check cpu_timer(void *data)
 	struct takt_pcpu *pc = data;
 	struct takt_host *h = pc->host;
 	unsigned int cpu = pc - h->pcpu;
-	unsigned long flags;
 	s_time_t now;
 
-	spin_lock_irqsave(&h->lock, flags);
+	spin_lock_irq(&h->lock);
 	now = NOW();
 	if ( h->pool.cpu[cpu].timer <= now )
 		takt_op_timer_cpu(h, now, cpu);
 	takt_act(h);
-	spin_unlock_irqrestore(&h->lock, flags);
+	spin_unlock_irq(&h->lock);
 }
 
 static void cf_check pool_timer(void *data)
 {
 	struct takt_host *h = data;
-	unsigned long flags;
 
-	spin_lock_irqsave(&h->lock, flags);
+	spin_lock_irq(&h->lock);
 	TAKT_DO(h, NOW(), TIMER_POOL);
 	takt_act(h);
-	spin_unlock_irqrestore(&h->lock, flags);
+	spin_unlock_irq(&h->lock);
 }
 
 static int add_cpu(struct takt_host *h, unsigned int cpu)

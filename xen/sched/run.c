@@ -13,12 +13,13 @@ void cf_check takt_wake(const struct scheduler *ops, struct sched_unit *unit)
 {
 	struct takt_host *h = takt_host(ops);
 	struct takt_unit *tu = takt_unit(unit);
+	s_time_t now = unit->vcpu_list->runstate.state_entry_time;	/* just set, if it was not runnable before */
 	unsigned int source = tu->source;
 
 	if ( tu->outside )		/* queued when it is off its PCPU */
 		return;
 	tu->source = TAKT_SRC_OTHER;
-	takt_op_wake(h, NOW(), tu->v, source);
+	takt_op_wake(h, now, tu->v, source);
 	takt_act(h);
 }
 
@@ -51,7 +52,14 @@ void cf_check takt_yield(const struct scheduler *ops, struct sched_unit *unit)
 	takt_act(h);
 }
 
-/* The policy's choice that can run; NULL: none. One that is about to be put to sleep is put to sleep here. */
+/* @v was picked and is about to be put to sleep: it is put to sleep here. */
+static noinline void put_to_sleep(struct takt_host *h, s_time_t now, unsigned int v)
+{
+	TAKT_DO(h, now, REFUSED, .vcpu = v);
+	TAKT_DO(h, now, BLOCK, .vcpu = v);
+}
+
+/* The policy's choice that can run; NULL: none. */
 static struct takt_unit *decide(struct takt_host *h, unsigned int cpu, unsigned int flags, s_time_t now)
 {
 	for ( ; ; )
@@ -66,8 +74,7 @@ static struct takt_unit *decide(struct takt_host *h, unsigned int cpu, unsigned 
 		tu = h->unit[v];
 		if ( unit_runnable_state(tu->unit) )
 			return tu;
-		TAKT_DO(h, now, REFUSED, .vcpu = v);
-		TAKT_DO(h, now, BLOCK, .vcpu = v);
+		put_to_sleep(h, now, v);
 	}
 }
 
@@ -118,8 +125,11 @@ void cf_check takt_do_schedule(const struct scheduler *ops, struct sched_unit *p
 		sched_set_res(next, sr);
 		next->migrated = true;
 	}
-	h->kick &= ~(1ULL << cpu);	/* this was the decision */
-	takt_act(h);
+	if ( takt_asked(h) )
+	{
+		h->kick &= ~(1ULL << cpu);	/* this was the decision */
+		takt_act_now(h);
+	}
 	prev->next_task = next;
 	prev->next_time = valid ? (slice == TAKT_NEVER ? -1 : (s_time_t)slice) : NOT_YET;
 }
@@ -130,13 +140,10 @@ void cf_check takt_context_saved(const struct scheduler *ops, struct sched_unit 
 	struct takt_host *h = takt_host(ops);
 	struct takt_unit *tu = takt_unit(unit);
 	s_time_t now = unit->state_entry_time;		/* which Xen has just set */
-	unsigned long flags;
-	struct takt_vcpu *v;
 
 	if ( is_idle_unit(unit) )
 		return;
-	spin_lock_irqsave(&h->lock, flags);
-	v = takt_vcpu(h, tu);
+	spin_lock_irq(&h->lock);
 	if ( tu->outside )
 	{
 		tu->outside = false;
@@ -146,9 +153,10 @@ void cf_check takt_context_saved(const struct scheduler *ops, struct sched_unit 
 	else
 	{
 		takt_op_put(h, now, tu->v, !tu->stops);
-		if ( v->state != TAKT_BLOCKED && !unit_runnable(unit) )
+		/* A wake before it went to sleep is remembered. */
+		if ( tu->stops && takt_vcpu(h, tu)->state != TAKT_BLOCKED && !unit_runnable(unit) )
 			TAKT_DO(h, now, BLOCK, .vcpu = tu->v);
 	}
 	takt_act(h);
-	spin_unlock_irqrestore(&h->lock, flags);
+	spin_unlock_irq(&h->lock);
 }
