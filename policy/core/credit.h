@@ -203,9 +203,9 @@ TAKT_INLINE u32 credit_part(u32 left, u32 nr, u32 lack, u32 others)
 }
 
 /*
- * Pays @total to the active VCPUs of @mi, in equal parts; first of all its I/O threads take what they lack. With an equal
- * part each, those that hardly run would let most of their VM's credit lapse, and what one runs beyond it would be free.
- * Returns what with spare=share they cannot hold: nothing as long as one of them lacks it.
+ * Pays @total to the active VCPUs of @mi, in equal parts. With spare=share what one cannot hold its siblings get, and what
+ * none of them can hold is returned. Where it lapses, its I/O threads come first, with what they lack: with an equal part
+ * each, those that hardly run would let most of their VM's credit lapse.
  */
 TAKT_FN u32 credit_pay(struct takt_pool *p, u32 mi, u32 total, u32 park)
 {
@@ -220,7 +220,7 @@ TAKT_FN u32 credit_pay(struct takt_pool *p, u32 mi, u32 total, u32 park)
 		vi = v->sibling;
 		if (!(v->flags & TAKT_F_ACTIVE))
 			continue;
-		if (v->kind == TAKT_IO) {
+		if (v->kind == TAKT_IO && !p->par.spare) {
 			rest = takt_fresh(p, rest - least(credit_lack(p, v), rest));
 		} else {
 			nr = takt_fresh(p, nr + 1);
@@ -237,16 +237,16 @@ TAKT_FN u32 credit_pay(struct takt_pool *p, u32 mi, u32 total, u32 park)
 			break;
 		v = vcpu_of(p, vi);
 		active = v->flags & TAKT_F_ACTIVE;
-		if (active && v->kind == TAKT_IO) {
-			part = takt_fresh(p, least(credit_lack(p, v), left));
-			left = takt_fresh(p, left - part);
-		} else if (active && p->par.spare) {
+		if (active && p->par.spare) {
 			u32 lack = takt_fresh(p, credit_lack(p, v));
 
 			lacking = takt_fresh(p, lacking - lack);
 			part = takt_fresh(p, credit_part(rest, nr, lack, lacking));
 			rest = takt_fresh(p, rest - part);
 			nr = takt_fresh(p, nr - 1);
+		} else if (active && v->kind == TAKT_IO) {
+			part = takt_fresh(p, least(credit_lack(p, v), left));
+			left = takt_fresh(p, left - part);
 		}
 		if (active)
 			credit_earn(p, vi, part, park);

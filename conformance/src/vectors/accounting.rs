@@ -193,6 +193,14 @@ pub fn io_threads(make: &Maker) {
     assert_eq!((b.credit(2), b.credit(1)), (300, 10));
     let l = b.core.ledger();
     assert_eq!(l.total, l.given - l.burned - l.clipped);
+    // Where nothing lapses it is one of them: a VM whose I/O thread has no end of work cannot have its VCPU's debt forgiven.
+    let mut b = pool(make, 1);
+    b.set(0, None, "spare", 1);
+    b.ok(0, OpCode::VcpuAdd, (0, 2, 1), [IO, 0, 0]);
+    b.run(2, 0, 0, 15 * MS);
+    b.run(1, 0, 15 * MS, 30 * MS);
+    b.account(30 * MS);
+    assert_eq!((b.credit(2), b.credit(1)), (0, 0));
 }
 
 /// What a VCPU cannot hold lapses, or is the others': they earn what they run beside a Dom0 that runs little.
