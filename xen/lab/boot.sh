@@ -4,8 +4,8 @@
 # dom0 emits in LOG.data. Time is counted in instructions: two runs with the same options and files give the same LOG.
 #
 # DOM0 OPTIONS name the case (lab.case=churn) and its parameters. CPUS (4), SECONDS_MAX (600, real time), VARIANT (lab; what
-# scripts/xen.sh builds), PLAN (a file, of cases scenario and calls) and EXTRA (an archive to unpack over dom0's file system, as calls.sh makes
-# one) come from the environment.
+# scripts/xen.sh builds), PLAN (a file, of cases scenario and calls), CALLS (not empty: with what case calls needs) and TAKT (a
+# program for it) come from the environment.
 set -eu
 
 log=$1 xen_options=$2 dom0_options=$3
@@ -16,7 +16,10 @@ xen=$("$here/../../scripts/xen.sh" "${VARIANT:-lab}")
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 "$here/initrd.sh" "$packages" "$xen" "$dir/initrd" ${PLAN:+"$PLAN"}
-[ -z "${EXTRA:-}" ] || cat "$EXTRA" >> "$dir/initrd"
+if [ -n "${CALLS:-}" ]; then
+	"$here/calls.sh" "$packages" "$dir/calls" "${TAKT:-}"
+	cat "$dir/calls" >> "$dir/initrd"
+fi
 kernel=$(find "$packages/kernel/boot" -name 'vmlinuz-*' | head -n 1)
 
 # Its own libraries, whatever this system has. A CPU with SMAP stops dom0 at once, and one with RDTSCP PVH guests.
