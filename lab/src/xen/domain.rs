@@ -74,10 +74,11 @@ fn needed(s: &Scenario, spec: &VmSpec) -> Option<(u64, u64)> {
     }
 }
 
-/// Of each of Dom0's VCPUs, if Dom0 is among those that are scheduled: any of them may have to carry the packets of all calls.
+/// Of each of Dom0's VCPUs, if Dom0 is among those that are scheduled: they share the packets.
 pub fn dom0_by_hand(s: &Scenario) -> Option<(u64, u64)> {
     let calls: u32 = s.vms.iter().map(|vm| vm.calls() * vm.count).sum();
-    (calls > 0).then(|| packets(calls, s.constants.dom0_rx + s.constants.dom0_tx, s))
+    let each = (s.constants.dom0_rx + s.constants.dom0_tx) / u64::from(s.dom0_vcpus());
+    (calls > 0).then(|| packets(calls, each, s))
 }
 
 /// What the packets of `calls` need that take `each` ns.
@@ -118,8 +119,8 @@ mod tests {
              tx_per_packet = \"200us\"\n[[vm]]\nname = \"calls\"\nvcpus = 1\nworkload = { type = \"voip\", calls = 8 }",
         );
         assert_eq!(by_hand(&s, &s.vms[0]), (10_000, 5_000));
-        assert_eq!(dom0_by_hand(&s), Some((10_000, 2_000)));
-        // Four times 10 ms, less half of one and four fifths of one, for four VCPUs.
-        assert_eq!(by_hand(&s, &s.vms[1]), (10_000, 6_750));
+        assert_eq!(dom0_by_hand(&s), Some((10_000, 500)));
+        // Four times 10 ms, less half of that and four times half a ms, for four VCPUs.
+        assert_eq!(by_hand(&s, &s.vms[1]), (10_000, 8_250));
     }
 }
