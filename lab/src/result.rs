@@ -107,6 +107,7 @@ fn result(s: &Scenario, scheduler: &str, seed: u64, phase: &outcome::Phase, rate
 fn vm_result(s: &Scenario, spec: &VmSpec, vm: &outcome::Vm, first: u32, rate: f64, told: &Told) -> VmResult {
     let report = &vm.report;
     let hog = matches!(spec.workload, Workload::Hog { .. });
+    let apart = vm.clients.as_ref().is_some_and(|c| !c.calls.is_empty());
     let serves = matches!(spec.workload, Workload::Voip { .. } | Workload::Stream { .. } | Workload::Periodic { .. });
     let work: u64 = report.vcpus.iter().map(|v| v.work).sum();
     let sum = |f: fn(&outcome::Vcpu) -> u64| report.vcpus.iter().map(f).sum::<u64>();
@@ -131,7 +132,7 @@ fn vm_result(s: &Scenario, spec: &VmSpec, vm: &outcome::Vm, first: u32, rate: f6
         wait: busiest.map(wait).unwrap_or_default(),
         vcpus: vcpus.collect(),
         voip: vm.clients.as_ref().map(|c| voip(s, c)),
-        periodic: serves.then(|| PeriodicResult {
+        periodic: (serves && !apart).then(|| PeriodicResult {
             jobs: sum(|v| v.jobs),
             missed: sum(|v| v.misses),
             latency: busiest.and_then(wait_stat).unwrap_or_default(),

@@ -115,7 +115,7 @@ mod tests {
     fn scenario(calls: &str) -> Result<Scenario> {
         let text = format!(
             "duration = \"5s\"\nwarmup = \"2s\"\n[machine]\npcpus = 2\n[dom0]\nweight = 512\n\
-             [[vm]]\nname = \"hog\"\nvcpus = 2\n[[vm]]\nname = \"calls\"\nvcpus = 1\n{calls}\n\
+             [[vm]]\nname = \"hog\"\nvcpus = 2\nworkload = \"hog\"\n[[vm]]\nname = \"calls\"\nvcpus = 1\n{calls}\n\
              [voip]\npacket_gap = \"30ms\"\nguest_per_packet = \"3ms\"\nramp = 5\n"
         );
         Scenario::from_toml(&text, "test.toml")

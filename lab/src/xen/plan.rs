@@ -2,9 +2,9 @@
 //! From a scenario to what Dom0 is to do: a script of the calls that `xen/lab/cases/scenario` defines.
 //!
 //! PCPUs become those of a cpupool; Dom0 has one of its own beside it. VMs are guests without an operating system, and without a
-//! network.
+//! network; scenarios with calls have a plan of their own (`calls`).
 
-use super::{Scheduler, domain};
+use super::{Scheduler, calls, domain};
 use crate::map::{self, HOG_PHASES};
 use anyhow::{Result, bail, ensure};
 use std::fmt::Write;
@@ -47,6 +47,7 @@ pub struct Plan {
 /// The lab cannot do what the scenario asks for; names the key.
 pub fn plan(s: &Scenario, schedulers: &[Scheduler], seeds: &[u64], trace: bool) -> Result<Plan> {
     check(s, schedulers)?;
+    ensure!(!calls::any(s), "{}: a VM that is called needs Dom0 under its scheduler, a boot for each", s.name);
     let mut order: Vec<usize> = (0..schedulers.len()).collect();
     // A cpupool of RTDS must not be destroyed: Xen 4.20 panics.
     order.sort_by_key(|&n| schedulers[n] == Scheduler::Rtds);
