@@ -9,7 +9,7 @@ use takt_lab::{LabRun, xen};
 use takt_sim::Scenario;
 use takt_sim::result::VoipResult;
 
-const LOADS: [u32; 3] = [3, 6, 10];
+const LOADS: [u32; 3] = [3, 5, 8];
 const ALL: [&str; 6] = ["doris", "doris(dom0=off)", "credit", "xen-credit", "xen-credit2", "xen-rtds"];
 /// Of the short one.
 const SECONDS: u64 = 3_000_000_000;
@@ -95,11 +95,11 @@ fn found(run: &LabRun) {
 
 #[test]
 fn a_called_vm_is_found_and_served() {
-    let scenarios = [Scenario { duration: SECONDS, ..scenario(6) }];
+    let scenarios = [Scenario { duration: SECONDS, ..scenario(5) }];
     let Some(runs) = runs("calls in Xen", &scenarios, &["doris", "xen-credit2"]) else { return };
     let [doris, credit2] = [0, 1].map(|n: usize| &runs[n][0]);
-    spoke(doris, 6);
-    spoke(credit2, 6);
+    spoke(doris, 5);
+    spoke(credit2, 5);
     found(doris);
     assert_eq!(credit2.lab.status, None);
     assert!(work(credit2) > 0.0, "no work under credit2");

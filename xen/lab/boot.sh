@@ -22,7 +22,7 @@ if [ -n "${CALLS:-}" ]; then
 fi
 kernel=$(find "$packages/kernel/boot" -name 'vmlinuz-*' | head -n 1)
 
-# QEMU 7.2 now and then loses a register of AVX when programs are preempted, and dom0's linker crashes.
+# With AVX a program of dom0's crashed in its dynamic linker now and then, where other domains ran on dom0's PCPUs.
 cpu=max,-smap,-rdtscp
 [ -z "${CALLS:-}" ] || cpu=$cpu,-avx,-avx2
 

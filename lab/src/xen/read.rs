@@ -237,4 +237,27 @@ mod tests {
         let error = read(&said.replace(" 1300", ""), "doris").unwrap_err();
         assert!(format!("{error:#}").starts_with("phase 0: task: "), "{error:#}");
     }
+
+    #[test]
+    fn what_callers_heard_is_read() {
+        let text = "duration = \"5s\"\n[machine]\npcpus = 2\n[[vm]]\nname = \"busy\"\nvcpus = 1\nworkload = \"hog\"\n\
+                    [[vm]]\nname = \"phone\"\nvcpus = 1\nworkload = { type = \"voip\", calls = 1 }";
+        let scenario = Scenario::from_toml(text, "test.toml").unwrap();
+        let status =
+            r#"{"host": {"policy": "doris"}, "vms": [{"name": "Domain-0"}, {"name": "p0-server"}, {"name": "p0-0"}]}"#;
+        let said = format!(
+            "release 6.12.1\nxen_version 4.20.4-pre\nrounds_per_ms 20000\nphase 0\nscheduler null\ndom0 400\nserver 300\n\
+             unseen 0\ncall 20000 1000 -\ndone\nvm\nup 5\nvcpu 0 500 70 0 0 0 0 0 0 0 0\nend\nstatus {status}\ndone\n"
+        );
+        let phases = [Phase { scenario: 0, scheduler: 0, seed: 0, policy: Some("doris".to_owned()) }];
+        let o = outcome(&said, &[&scenario], &phases).unwrap();
+        let p = &o.phases[0];
+        assert_eq!((p.ops.as_str(), p.dom0_cpu_ns), ("takt (doris)", Some(400)));
+        let [busy, phone] = &p.vms[..] else { panic!("{:?}", p.vms) };
+        assert_eq!((busy.name.as_str(), busy.report.vcpus[0].work), ("busy", 70));
+        assert_eq!((phone.name.as_str(), phone.report.vcpus[0].cpu_ns), ("phone", 300));
+        assert_eq!(phone.clients.as_ref().map(|c| (c.sent, c.late, c.lost)), Some((2, 0, 1)));
+        let names = p.status.as_ref().unwrap()["vms"].as_array().unwrap().iter().map(|v| v["name"].clone());
+        assert_eq!(names.collect::<Vec<_>>(), ["Domain-0", "phone", "busy"]);
+    }
 }
