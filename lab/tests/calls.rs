@@ -11,8 +11,8 @@ use takt_sim::result::VoipResult;
 
 const LOADS: [u32; 3] = [3, 5, 8];
 const ALL: [&str; 6] = ["doris", "doris(dom0=off)", "credit", "xen-credit", "xen-credit2", "xen-rtds"];
-/// Of the short one.
-const SECONDS: u64 = 3_000_000_000;
+/// Measured in the short one, ns.
+const SHORT: u64 = 3_000_000_000;
 
 /// The lab, and the program that watches in Dom0; `None`: this machine cannot have them.
 fn lab(test: &str) -> Option<(xen::Lab, PathBuf)> {
@@ -95,7 +95,7 @@ fn found(run: &LabRun) {
 
 #[test]
 fn a_called_vm_is_found_and_served() {
-    let scenarios = [Scenario { duration: SECONDS, ..scenario(5) }];
+    let scenarios = [Scenario { duration: SHORT, ..scenario(5) }];
     let Some(runs) = runs("calls in Xen", &scenarios, &["doris", "xen-credit2"]) else { return };
     let [doris, credit2] = [0, 1].map(|n: usize| &runs[n][0]);
     spoke(doris, 5);

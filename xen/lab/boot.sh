@@ -22,10 +22,6 @@ if [ -n "${CALLS:-}" ]; then
 fi
 kernel=$(find "$packages/kernel/boot" -name 'vmlinuz-*' | head -n 1)
 
-# With AVX a program of dom0's crashed in its dynamic linker now and then, where other domains ran on dom0's PCPUs.
-cpu=max,-smap,-rdtscp
-[ -z "${CALLS:-}" ] || cpu=$cpu,-avx,-avx2
-
 # Its own libraries, whatever this system has. A CPU with SMAP stops dom0 at once, and one with RDTSCP PVH guests.
 q=$packages/qemu
 loader=$(find "$q/lib64" "$q/usr/lib64" -name 'ld-linux-x86-64.so.2' 2>/dev/null | head -n 1)
@@ -33,7 +29,7 @@ code=0
 export QEMU_MODULE_DIR="$q/usr/lib/x86_64-linux-gnu/qemu"
 timeout "${SECONDS_MAX:-600}" \
 	"$loader" --library-path "$q/lib/x86_64-linux-gnu:$q/usr/lib/x86_64-linux-gnu" "$q/usr/bin/qemu-system-x86_64" \
-	-L "$q/usr/share/qemu" -L "$q/usr/share/seabios" -machine q35 -cpu "$cpu" -smp "${CPUS:-4}" -m 4096 -nodefaults \
+	-L "$q/usr/share/qemu" -L "$q/usr/share/seabios" -machine q35 -cpu max,-smap,-rdtscp -smp "${CPUS:-4}" -m 4096 -nodefaults \
 	-display none -serial "file:$log" -chardev "file,id=data,path=$log.data" -device isa-debugcon,iobase=0xe9,chardev=data \
 	-no-reboot -seed 1 -rtc base=2024-01-01T00:00:00,clock=vm -icount shift=2,sleep=off -kernel "$xen/xen" \
 	-append "console=com1 com1=115200 loglvl=all guest_loglvl=all dom0_mem=1024M,max:1024M dom0_max_vcpus=1 $xen_options" \
