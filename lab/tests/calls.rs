@@ -11,6 +11,10 @@ use takt_sim::result::VoipResult;
 
 const LOADS: [u32; 3] = [3, 5, 8];
 const ALL: [&str; 6] = ["doris", "doris(dom0=off)", "credit", "xen-credit", "xen-credit2", "xen-rtds"];
+const CREDIT2: usize = 4;
+/// Packets late or lost under Doris, percent at most, and hogs' work beside that under Xen's credit2, at least.
+const LATE: f64 = 1.0;
+const WORK: f64 = 0.97;
 /// Measured in the short one, ns.
 const SHORT: u64 = 3_000_000_000;
 
@@ -89,8 +93,21 @@ fn found(run: &LabRun) {
         assert_eq!((vm["rt"].as_bool(), vm["rule"].as_str()), (Some(true), Some(rule)), "{name}: {vm}");
         assert!(vm["promotions"].as_u64() > Some(0), "{name}: {vm}");
     }
-    let hog = status["vms"].as_array().expect("VMs").iter().find(|v| v["name"] == "hog").expect("hog");
-    assert_eq!(hog["rt"].as_bool(), Some(false));
+    let hogs = status["vms"]
+        .as_array()
+        .expect("VMs")
+        .iter()
+        .filter(|v| v["name"].as_str().is_some_and(|n| n.starts_with("hog")));
+    let found: Vec<_> = hogs.map(|v| v["rt"].as_bool()).collect();
+    assert_eq!(found, [Some(false); 3]);
+}
+
+/// Doris serves all calls, and what that costs others.
+fn served(doris: &LabRun, credit2: &LabRun) {
+    let (missing, share) = (calls(doris).late_lost_pct, work(doris) / work(credit2));
+    println!("{}: {:.3} of the work under {}", doris.result.scenario, share, credit2.result.policy);
+    assert!(missing <= LATE, "{}: {missing} % late or lost", doris.result.scenario);
+    assert!(share >= WORK, "{}: {share} of the work under credit2", doris.result.scenario);
 }
 
 #[test]
@@ -102,18 +119,19 @@ fn a_called_vm_is_found_and_served() {
     spoke(credit2, 5);
     found(doris);
     assert_eq!(credit2.lab.status, None);
-    assert!(work(credit2) > 0.0, "no work under credit2");
+    served(doris, credit2);
 }
 
-/// Half an hour.
+/// Half an hour: a boot for each scheduler.
 #[test]
 #[ignore = "the whole table"]
-fn doris_serves_calls_best() {
+fn doris_serves_calls_at_every_load() {
     let scenarios = LOADS.map(scenario);
     let Some(runs) = runs("calls in Xen", &scenarios, &ALL) else { return };
     for (load, &n) in LOADS.iter().enumerate() {
         let doris = &runs[0][load];
         found(doris);
+        served(doris, &runs[CREDIT2][load]);
         for run in runs.iter().map(|r| &r[load]) {
             spoke(run, n);
         }
