@@ -6,6 +6,9 @@ use crate::outcome::{Call, Clients, Latency, Report, Vcpu};
 use anyhow::{Context, Result, bail, ensure};
 use takt_sim::{Scenario, emodel};
 
+/// A call's packets may be fewer or more than due by one in so many, and by one.
+const SPOKEN: usize = 20;
+
 /// Of a packet that came back, us.
 type RoundTrip = Option<u64>;
 
@@ -28,6 +31,10 @@ pub fn server(lines: &mut Lines, s: &Scenario) -> Result<(Report, Clients)> {
         bail!("SIPp says: {said}");
     }
     lines.need("done")?;
+    // Callers that began late, or stopped, would have heard something else than what is compared.
+    let due = (s.duration / s.constants.packet_gap) as usize;
+    let silent = calls.iter().map(Vec::len).find(|sent| sent.abs_diff(due) > due / SPOKEN + 1);
+    ensure!(silent.is_none(), "a call sent {} packets of {due}", silent.unwrap_or_default());
     let clients = clients(&calls, s.constants.jitter_buffer / 1_000);
     ensure!(clients.sent > 0, "nobody spoke");
     let planned: u32 = s.vms.iter().map(|vm| vm.calls()).sum();
@@ -74,7 +81,7 @@ mod tests {
     use super::*;
 
     fn scenario() -> Scenario {
-        let text = "duration = \"5s\"\n[machine]\npcpus = 2\n[[vm]]\nname = \"calls\"\nvcpus = 1\n\
+        let text = "duration = \"80ms\"\n[machine]\npcpus = 2\n[[vm]]\nname = \"calls\"\nvcpus = 1\n\
                     workload = { type = \"voip\", calls = 2 }";
         Scenario::from_toml(text, "test.toml").unwrap()
     }
@@ -98,12 +105,13 @@ mod tests {
     #[test]
     fn what_is_wrong_is_an_error() {
         let error = |said: &str| format!("{:#}", read(said).unwrap_err());
-        let good = "server 1\nunseen 0\ncall 20000 1\ncall 20004 1\ndone\n";
+        let good = "server 1\nunseen 0\ncall 20000 1 1 1 1\ncall 20004 1 1 1\ndone\n";
         read(good).unwrap();
         assert!(error(&good.replace("unseen 0", "unseen 3")).contains("not seen 3 packets"));
         assert!(error(&good.replace("done", "sipp broken pipe\ndone")).contains("SIPp says: broken pipe"));
-        assert!(error(&good.replace("call 20004 1\n", "")).contains("1 calls of 2"));
+        assert!(error(&good.replace("call 20004 1 1 1\n", "")).contains("1 calls of 2"));
         assert!(error(&good.replace("20004 1", "20004 x")).contains("`x` is no time"));
         assert!(error("server 1\nunseen 0\ndone\n").contains("nobody spoke"));
+        assert!(error(&good.replace("20004 1 1 1", "20004 1 1")).contains("a call sent 2 packets of 4"));
     }
 }

@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn what_callers_heard_is_read() {
-        let text = "duration = \"5s\"\n[machine]\npcpus = 2\n[[vm]]\nname = \"busy\"\nvcpus = 1\nworkload = \"hog\"\n\
+        let text = "duration = \"40ms\"\n[machine]\npcpus = 2\n[[vm]]\nname = \"busy\"\nvcpus = 1\nworkload = \"hog\"\n\
                     [[vm]]\nname = \"phone\"\nvcpus = 1\nworkload = { type = \"voip\", calls = 1 }";
         let scenario = Scenario::from_toml(text, "test.toml").unwrap();
         let status =
