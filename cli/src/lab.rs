@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `takt lab`: scenarios on a real kernel or hypervisor, in an emulated machine, side by side.
 
+mod calls;
 mod compare;
 
 use crate::simulate::{self, Job, compare::Comparison};
 use crate::{args, jobs, output};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeSet;
 use std::fmt::Display;
 use takt_control::PolicySpec;
@@ -59,18 +60,23 @@ fn on_xen(args: &args::LabXen) -> Result<bool> {
     for (scenario, scheduler) in scenarios.iter().flat_map(|s| schedulers.iter().map(move |p| (s, p))) {
         xen::check(scenario, scheduler).with_context(|| format!("{} under {scheduler}", scenario.name))?;
     }
+    let (called, others): (Vec<_>, Vec<_>) = scenarios.iter().partition(|s| xen::has_calls(s));
+    ensure!(args.trace.is_none() || called.is_empty(), "--trace: a scenario with calls is not traced");
     let [trace] = output::open([args.trace.as_ref()], &args.files)?;
     let lab = xen::Lab::new()?;
     let seeds = &args.seed.0;
-    let done = jobs::run("running in the lab", &scenarios, |scenario, _| {
-        let traced = args.trace.is_some() && std::ptr::eq(scenario, &scenarios[0]);
+    let done = jobs::run("running in the lab", &others, |scenario, _| {
+        let traced = args.trace.is_some() && std::ptr::eq(*scenario, others[0]);
         lab.run(scenario, &schedulers, seeds, traced).with_context(|| scenario.name.clone())
     })?;
     let (runs, traces): (Vec<_>, Vec<_>) = done.into_iter().unzip();
     if let (Some(file), Some(bytes)) = (trace, traces.into_iter().flatten().next()) {
         file.write(&bytes)?;
     }
-    let runs = runs.concat();
+    let mut runs = runs.concat();
+    runs.extend(calls::run(&lab, &called, &schedulers, seeds)?);
+    // By the scenario, in the order of the files; those of one are in order.
+    runs.sort_by_key(|r| scenarios.iter().position(|s| s.name == r.result.scenario));
     show(args.json, &scenarios, &schedulers, seeds, &runs, true)
 }
 
@@ -132,7 +138,10 @@ fn text(scenarios: &[Scenario], jobs: &[Job], runs: &[LabRun], counted: bool) ->
         none if none.is_empty() => format!("Linux {}; sched_ext: {names}\n", all(|r| r.lab.kernel.clone())),
         xen => format!("Xen {xen}, Dom0's Linux {}; cpupool: {names}\n", all(|r| r.lab.kernel.clone())),
     };
-    text += "Waits are from an event to its handler in the guest.\n";
+    text += &calls::found(runs);
+    if !runs.iter().all(|r| r.lab.dom0_cpu_ns.is_some()) {
+        text += "Waits are from an event to its handler in the guest.\n";
+    }
     let packet = runs.iter().map(|r| r.lab.packet_ns).max().unwrap_or(0);
     let answers = |s: &&Scenario| s.vms.iter().any(|v| v.calls() > 0) && s.constants.voip_packet < packet;
     if let Some(s) = scenarios.iter().find(answers) {

@@ -78,6 +78,7 @@ impl Comparison {
     pub fn run(s: &Scenario, policies: &[PolicySpec], seeds: &[u64], linux: &Lab, xen: &xen::Lab) -> Result<Self> {
         let periodic = s.vms.iter().any(|v| v.workload.name() == "periodic");
         ensure!(periodic, "vm: none has periodic tasks to compare");
+        ensure!(!xen::has_calls(s), "vm: calls are not compared, they need a network; allowed: periodic, hog, idle");
         let in_xen: Vec<_> = policies.iter().map(|p| xen::Scheduler::Takt(p.clone())).collect();
         let on_linux = |p: &PolicySpec| Scheduler::parse(&p.label);
         for (policy, scheduler) in policies.iter().zip(&in_xen) {

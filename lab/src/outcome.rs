@@ -30,6 +30,9 @@ pub struct Phase {
     pub switches: u64,
     /// Time CPUs idled, summed over them; to 10 ms.
     pub idle_ns: u64,
+    /// CPU time of Dom0, if it is under the scheduler that is tested.
+    #[serde(default)]
+    pub dom0_cpu_ns: Option<u64>,
     pub vms: Vec<Vm>,
     /// What `takt status --json` said at the end.
     pub status: Option<Value>,
@@ -95,6 +98,18 @@ pub struct Clients {
     pub round_trip: Latency,
     /// How long after it was due a packet was sent.
     pub send_delay: Latency,
+    /// Each call, where the clients can tell them apart.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<Call>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Call {
+    pub sent: u64,
+    pub late: u64,
+    pub lost: u64,
+    /// As the E-model has it.
+    pub burst_ratio: f64,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,14 +4,14 @@
 //! What no counter on a real host tells (time lost to caches, kicks of a policy, waits by class) is 0 or absent here.
 
 use crate::map;
-use crate::outcome::{self, Clients, Latency, Outcome};
+use crate::outcome::{self, Call, Clients, Latency, Outcome};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use takt_sim::result::{
     CallResult, Drops, HostResult, PeriodicResult, RunResult, TxResult, VcpuResult, VmResult, VoipResult, WaitStat,
 };
-use takt_sim::{Scenario, VmSpec, Workload, emodel};
+use takt_sim::{Scenario, VmSpec, Workload, emodel, quantile};
 
 /// A run in the lab: a result like the simulator's, and what only a real host has.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -38,6 +38,9 @@ pub struct Facts {
     pub iterations_per_s: f64,
     /// The least that a packet can cost the VCPU that answers it, ns.
     pub packet_ns: u64,
+    /// CPU time of Dom0, if it is under the scheduler that is tested.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dom0_cpu_ns: Option<u64>,
     /// VMs as measured.
     pub vms: Vec<outcome::Vm>,
     /// What `takt status --json` said at the end; holds the operations logged per VCPU. In Xen the same of the pool's state.
@@ -61,6 +64,7 @@ pub fn read(
             scheduler: phase.ops,
             iterations_per_s,
             packet_ns,
+            dom0_cpu_ns: phase.dom0_cpu_ns,
             vms: phase.vms,
             status: phase.status,
         },
@@ -103,6 +107,7 @@ fn result(s: &Scenario, scheduler: &str, seed: u64, phase: &outcome::Phase, rate
 fn vm_result(s: &Scenario, spec: &VmSpec, vm: &outcome::Vm, first: u32, rate: f64, told: &Told) -> VmResult {
     let report = &vm.report;
     let hog = matches!(spec.workload, Workload::Hog { .. });
+    let apart = vm.clients.as_ref().is_some_and(|c| !c.calls.is_empty());
     let serves = matches!(spec.workload, Workload::Voip { .. } | Workload::Stream { .. } | Workload::Periodic { .. });
     let work: u64 = report.vcpus.iter().map(|v| v.work).sum();
     let sum = |f: fn(&outcome::Vcpu) -> u64| report.vcpus.iter().map(f).sum::<u64>();
@@ -127,7 +132,7 @@ fn vm_result(s: &Scenario, spec: &VmSpec, vm: &outcome::Vm, first: u32, rate: f6
         wait: busiest.map(wait).unwrap_or_default(),
         vcpus: vcpus.collect(),
         voip: vm.clients.as_ref().map(|c| voip(s, c)),
-        periodic: serves.then(|| PeriodicResult {
+        periodic: (serves && !apart).then(|| PeriodicResult {
             jobs: sum(|v| v.jobs),
             missed: sum(|v| v.misses),
             latency: busiest.and_then(wait_stat).unwrap_or_default(),
@@ -168,23 +173,34 @@ fn wait_stat(l: &Latency) -> Option<WaitStat> {
     })
 }
 
-/// The calls of a server, which the clients count together: as one, whose losses are spread at random.
+/// The calls of a server. Where the clients count them together: as one, whose losses are spread at random.
 fn voip(s: &Scenario, c: &Clients) -> VoipResult {
-    let missing = c.late + c.lost;
-    let percent = if c.sent == 0 { 0.0 } else { 100.0 * missing as f64 / c.sent as f64 };
-    let mos = emodel::mos(percent, 1.0, s.constants.bpl as f64 / 1e3);
-    let pesq = emodel::pesq(mos, 0.0);
+    let together = [Call { sent: c.sent, late: c.late, lost: c.lost, burst_ratio: 1.0 }];
+    let calls = if c.calls.is_empty() { &together[..] } else { &c.calls };
+    let percent = |sent: u64, missing: u64| if sent == 0 { 0.0 } else { 100.0 * missing as f64 / sent as f64 };
+    let call = |(id, c): (u32, &Call)| {
+        let mos = emodel::mos(percent(c.sent, c.late + c.lost), c.burst_ratio, s.constants.bpl as f64 / 1e3);
+        let (pesq, burst_ratio) = (emodel::pesq(mos, 0.0), c.burst_ratio);
+        CallResult { id, sent: c.sent, late: c.late, lost: c.lost, burst_ratio, mos, pesq }
+    };
+    let results: Vec<CallResult> = (0..).zip(calls).map(call).collect();
+    let mut sorted: Vec<f64> = results.iter().map(|c| c.pesq).collect();
+    sorted.sort_by(f64::total_cmp);
+    let mean = |of: fn(&CallResult) -> f64| results.iter().map(of).sum::<f64>() / results.len() as f64;
+    let measured = |ns: u64| (!c.calls.is_empty()).then_some(ns);
     VoipResult {
-        calls: vec![CallResult { id: 0, sent: c.sent, late: c.late, lost: c.lost, burst_ratio: 1.0, mos, pesq }],
-        mean_pesq: pesq,
-        min_pesq: pesq,
-        p25_pesq: pesq,
-        p50_pesq: pesq,
-        p75_pesq: pesq,
-        max_pesq: pesq,
-        mean_mos: mos,
-        late_lost_pct: percent,
+        mean_pesq: mean(|c| c.pesq),
+        min_pesq: quantile(&sorted, 0.0),
+        p25_pesq: quantile(&sorted, 0.25),
+        p50_pesq: quantile(&sorted, 0.5),
+        p75_pesq: quantile(&sorted, 0.75),
+        max_pesq: quantile(&sorted, 1.0),
+        mean_mos: mean(|c| c.mos),
+        late_lost_pct: percent(c.sent, c.late + c.lost),
         delay_mean_ns: c.round_trip.mean_ns,
+        delay_p50_ns: measured(c.round_trip.p50_ns),
+        delay_p99_ns: measured(c.round_trip.p99_ns),
         delay_max_ns: c.round_trip.max_ns,
+        calls: results,
     }
 }

@@ -2,12 +2,18 @@
 //! The lab with Xen: the real hypervisor with Dom0, and small PV guests that do what the scenario's VMs do, in a cpupool under one
 //! of Takt's policies or a scheduler of Xen's own.
 //!
-//! `plan` makes a script for Dom0 of a scenario, `xen/lab` boots the machine that follows it, `read` takes what it leaves apart.
+//! A scenario with a VM that is called takes a boot for each scheduler: Linux guests with SIPp, and Dom0 under the scheduler as well.
+//!
+//! `plan` and `calls` make a script for Dom0 of a scenario, `xen/lab` boots the machine that follows it, `read` and `heard` take what it leaves apart.
 
+mod calls;
+mod domain;
+mod heard;
 mod plan;
 mod read;
 mod scheduler;
 
+pub use calls::{any as has_calls, together};
 pub use scheduler::Scheduler;
 
 use crate::result::{self, LabRun};
@@ -27,8 +33,23 @@ const FAIL: &str = "LAB FAIL ";
 const PATIENCE: u64 = 600;
 const VM_PATIENCE: u64 = 5;
 const SECOND_PATIENCE: u64 = 60;
+/// What the machine executes, all PCPUs together and each in its turn, and a round of a hog's loop.
+const INSTRUCTIONS_PER_S: f64 = 250e6;
+const INSTRUCTIONS_PER_ROUND: f64 = 2.0;
 /// Lines of the console that an error shows.
 const TAIL: usize = 30;
+
+/// What is booted beside a plan.
+#[derive(Default)]
+struct Machine<'a> {
+    cpus: u32,
+    /// Of the hypervisor.
+    options: String,
+    /// Guests with SIPp are in it.
+    calls: bool,
+    /// Runs in Dom0 where there are calls.
+    takt: Option<&'a Path>,
+}
 
 /// Where the machine comes from.
 #[derive(Clone, Debug)]
@@ -81,10 +102,10 @@ impl Lab {
         trace: bool,
     ) -> Result<(Vec<LabRun>, Option<Vec<u8>>)> {
         let plan = plan::plan(scenario, schedulers, seeds, trace)?;
-        let left = self.boot(&plan, scenario.machine.pcpus + 1)?;
+        let left = self.boot(&plan, &Machine { cpus: scenario.machine.pcpus + 1, ..Machine::default() })?;
         let (said, traced) = read::parts(&left).context("what the lab's Dom0 left")?;
         ensure!(traced.is_some() == trace, "the lab's Dom0 left no trace");
-        let mut outcome = read::outcome(said, scenario, &plan.phases).context("what the lab's Dom0 left")?;
+        let mut outcome = read::outcome(said, &[scenario], &plan.phases).context("what the lab's Dom0 left")?;
         let mut phases: Vec<_> = plan.phases.iter().zip(std::mem::take(&mut outcome.phases)).collect();
         phases.sort_by_key(|(which, _)| (which.scheduler, which.seed));
         let mut runs = Vec::new();
@@ -96,14 +117,47 @@ impl Lab {
         Ok((runs, traced.map(<[u8]>::to_vec)))
     }
 
+    /// Runs scenarios with calls under a scheduler with all seeds in one boot. `takt` is the program that watches in Dom0, if the
+    /// scheduler is Takt's. The runs are in the order of scenarios and seeds.
+    ///
+    /// # Errors
+    /// What the lab cannot do, or what went wrong in the machine.
+    pub fn call(
+        &self,
+        scenarios: &[&Scenario],
+        scheduler: &Scheduler,
+        seeds: &[u64],
+        takt: Option<&Path>,
+    ) -> Result<Vec<LabRun>> {
+        let calls::Boot { plan, options } = calls::plan(scenarios, scheduler, seeds)?;
+        ensure!(takt.is_some() || !matches!(scheduler, Scheduler::Takt(_)), "{scheduler}: no program to watch in Dom0");
+        let cpus = scenarios[0].machine.pcpus + 1;
+        let left = self.boot(&plan, &Machine { cpus, options, calls: true, takt })?;
+        let (said, _) = read::parts(&left).context("what the lab's Dom0 left")?;
+        let mut outcome = read::outcome(said, scenarios, &plan.phases).context("what the lab's Dom0 left")?;
+        // Runs of several boots are compared: no boot's own measure.
+        outcome.iterations_per_s = INSTRUCTIONS_PER_S / f64::from(cpus) / INSTRUCTIONS_PER_ROUND;
+        let phases = std::mem::take(&mut outcome.phases);
+        let run = |(which, phase): (&plan::Phase, _)| {
+            let one = crate::outcome::Outcome { phases: vec![phase], ..outcome.clone() };
+            let seed = &seeds[which.seed..=which.seed];
+            result::read(scenarios[which.scenario], &scheduler.to_string(), seed, one, vec![None])
+        };
+        Ok(plan.phases.iter().zip(phases).flat_map(run).collect())
+    }
+
     /// What Dom0 emits.
-    fn boot(&self, plan: &plan::Plan, cpus: u32) -> Result<Vec<u8>> {
+    fn boot(&self, plan: &plan::Plan, machine: &Machine) -> Result<Vec<u8>> {
         let dir = tempfile::tempdir().context("temporary directory")?;
         let (script, log) = (dir.path().join("plan"), dir.path().join("log"));
         fs::write(&script, &plan.script).context("plan")?;
         let patience = PATIENCE + u64::from(plan.vms) * VM_PATIENCE + plan.virtual_ns / 1_000_000_000 * SECOND_PATIENCE;
         let mut boot = Command::new(self.source.join(BOOT));
-        boot.arg(&log).args(["", "lab.case=scenario"]).env("PLAN", &script).env("CPUS", cpus.to_string());
+        let case = if machine.calls { "lab.case=calls" } else { "lab.case=scenario" };
+        boot.arg(&log).args([&machine.options, case]).env("PLAN", &script).env("CPUS", machine.cpus.to_string());
+        if machine.calls {
+            boot.env("CALLS", "1").env("TAKT", machine.takt.unwrap_or(Path::new("")));
+        }
         boot.env("SECONDS_MAX", patience.to_string()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let out = boot.output().context(BOOT)?;
         let console = String::from_utf8_lossy(&fs::read(&log).unwrap_or_default()).replace('\r', "");
@@ -122,6 +176,9 @@ impl Lab {
 /// # Errors
 /// What it cannot do, by the scenario's key.
 pub fn check(scenario: &Scenario, scheduler: &Scheduler) -> Result<()> {
+    if calls::any(scenario) {
+        return calls::plan(&[scenario], scheduler, &[0]).map(drop);
+    }
     plan::plan(scenario, std::slice::from_ref(scheduler), &[0], false).map(drop)
 }
 

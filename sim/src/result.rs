@@ -100,6 +100,11 @@ pub struct VoipResult {
     /// Mean and extreme time from client to client, ns; of packets that arrived.
     pub delay_mean_ns: u64,
     pub delay_max_ns: u64,
+    /// Quantiles of the same, where every packet is measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay_p50_ns: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay_p99_ns: Option<u64>,
 }
 
 /// One call, as its client hears it.

@@ -102,6 +102,8 @@ pub fn summary(calls: Vec<CallResult>, records: &[&Record]) -> Option<VoipResult
         late_lost_pct: if sent == 0 { 0.0 } else { 100.0 * missing as f64 / sent as f64 },
         delay_mean_ns: records.iter().map(|r| r.delay_sum).sum::<u64>().checked_div(arrived).unwrap_or(0),
         delay_max_ns: records.iter().map(|r| r.delay_max).max().unwrap_or(0),
+        delay_p50_ns: None,
+        delay_p99_ns: None,
         calls,
     })
 }

@@ -4,7 +4,8 @@
 # dom0 emits in LOG.data. Time is counted in instructions: two runs with the same options and files give the same LOG.
 #
 # DOM0 OPTIONS name the case (lab.case=churn) and its parameters. CPUS (4), SECONDS_MAX (600, real time), VARIANT (lab; what
-# scripts/xen.sh builds) and PLAN (a file, of case scenario) come from the environment.
+# scripts/xen.sh builds), PLAN (a file, of cases scenario and calls), CALLS (not empty: with what case calls needs) and TAKT (a
+# program for it) come from the environment.
 set -eu
 
 log=$1 xen_options=$2 dom0_options=$3
@@ -15,6 +16,10 @@ xen=$("$here/../../scripts/xen.sh" "${VARIANT:-lab}")
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 "$here/initrd.sh" "$packages" "$xen" "$dir/initrd" ${PLAN:+"$PLAN"}
+if [ -n "${CALLS:-}" ]; then
+	"$here/calls.sh" "$packages" "$dir/calls" "${TAKT:-}"
+	cat "$dir/calls" >> "$dir/initrd"
+fi
 kernel=$(find "$packages/kernel/boot" -name 'vmlinuz-*' | head -n 1)
 
 # Its own libraries, whatever this system has. A CPU with SMAP stops dom0 at once, and one with RDTSCP PVH guests.

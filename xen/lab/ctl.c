@@ -4,6 +4,7 @@
  *
  *   takt-ctl dom ID get|set KEY [VALUE]	parameter KEY (a number) of a domain
  *   takt-ctl dom ID rt [PERIOD LEASE]		ns; without them: what is
+ *   takt-ctl dom ID cpu WAIT LAST		ns that its VCPUs run in LAST ms after WAIT ms, under any scheduler
  *   takt-ctl pool ID get|set KEY [VALUE]	parameter of a cpupool
  *   takt-ctl pool ID policy [NUMBER]
  *   takt-ctl pool ID record RECORDS		0 ends
@@ -76,6 +77,35 @@ static int ask_dom(unsigned int dom, int put, struct xen_takt_op *r)
 	d->u.scheduler_op.u.takt = *r;
 	ret = hypercall(__HYPERVISOR_domctl);
 	*r = d->u.scheduler_op.u.takt;
+	return ret;
+}
+
+static int cpu_time(unsigned int dom, uint64_t *ns)
+{
+	struct xen_domctl *d = page;
+	int ret;
+
+	memset(d, 0, sizeof(*d));
+	d->cmd = XEN_DOMCTL_getdomaininfo;
+	d->interface_version = XEN_DOMCTL_INTERFACE_VERSION;
+	d->domain = dom;
+	ret = hypercall(__HYPERVISOR_domctl);
+	*ns = d->u.getdomaininfo.cpu_time;
+	return ret;
+}
+
+static int show_cpu_time(unsigned int dom, uint64_t wait, uint64_t last)
+{
+	uint64_t before, after;
+	int ret;
+
+	usleep(wait * 1000);
+	ret = cpu_time(dom, &before);
+	usleep(last * 1000);
+	if (!ret)
+		ret = cpu_time(dom, &after);
+	if (!ret)
+		printf("%llu\n", (unsigned long long)(after - before));
 	return ret;
 }
 
@@ -186,6 +216,8 @@ static int dom_command(unsigned int dom, int argc, char **argv)
 	struct xen_takt_op r = { .what = XEN_TAKT_PARAM, .arg = { number(argv, argc, 1), number(argv, argc, 2) } };
 	int ret;
 
+	if (!strcmp(argv[0], "cpu"))
+		return show_cpu_time(dom, number(argv, argc, 1), number(argv, argc, 2));
 	if (!strcmp(argv[0], "get"))
 		return show(ask_dom(dom, 0, &r), &r, 1);
 	if (!strcmp(argv[0], "set"))

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# packages.sh CACHE: prints the directory in CACHE with kernel/ and dom0/ (Debian trixie's, xl and what it needs) and qemu/
+# packages.sh CACHE: prints the directory in CACHE with kernel/, dom0/ and sipp/ (Debian trixie's; xl and what it needs, SIPp) and qemu/
 # (QEMU 7.2 with its own libraries: newer ones fail to set up Xen's timers when they count instructions). Nothing is installed.
 set -eu
 
@@ -35,6 +35,10 @@ if [ ! -e "$dir/dom0/done" ] || [ ! -e "$dir/kernel/done" ]; then
 	rm -rf "$dir/kernel"
 	mkdir "$dir/kernel"
 	(cd "$dir/kernel" && apt_get -qq download "$kernel" >&2 && dpkg-deb -x "$kernel"_*.deb . && rm -f "$kernel"_*.deb && touch done)
+fi
+if [ ! -e "$dir/sipp/done" ]; then
+	apt_suite trixie "$1/xen"
+	unpack sipp trixie sip-tester
 fi
 if [ ! -e "$dir/qemu/done" ]; then
 	apt_suite bookworm "$1/xen"

@@ -89,6 +89,9 @@ impl Row {
             ] {
                 put(key, value);
             }
+            for (key, value) in [("delay_p50_ns", voip.delay_p50_ns), ("delay_p99_ns", voip.delay_p99_ns)] {
+                value.and_then(|ns| put(key, ns as f64));
+            }
             waits(&mut put, "rt_wait", vm.wait.get("all"));
             for class in ["rt", "boost", "under", "over"] {
                 waits(&mut put, &format!("rt_wait_{class}"), vm.wait.get(class));

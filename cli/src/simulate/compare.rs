@@ -23,10 +23,12 @@ pub struct Comparison<'a> {
 const SHARE: &str = "work_over_credit";
 
 /// Columns of the table: metric, head, what to divide by, decimals.
-const COLUMNS: [(&str, &str, f64, usize); 17] = [
+const COLUMNS: [(&str, &str, f64, usize); 19] = [
     ("pesq_mean", "PESQ", 1.0, 2),
     ("mos_mean", "MOS", 1.0, 2),
     ("late_lost_pct", "late+lost%", 1.0, 2),
+    ("delay_p50_ns", "round trip p50 ms", 1e6, 2),
+    ("delay_p99_ns", "p99 ms", 1e6, 2),
     ("rt_wait_p50_ns", "RT wait p50 us", 1e3, 1),
     ("rt_wait_p99_ns", "p99 us", 1e3, 1),
     ("rt_wait_max_ns", "max us", 1e3, 0),

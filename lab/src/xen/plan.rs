@@ -2,14 +2,13 @@
 //! From a scenario to what Dom0 is to do: a script of the calls that `xen/lab/cases/scenario` defines.
 //!
 //! PCPUs become those of a cpupool; Dom0 has one of its own beside it. VMs are guests without an operating system, and without a
-//! network.
+//! network; scenarios with calls have a plan of their own (`calls`).
 
-use super::Scheduler;
+use super::{Scheduler, calls, domain};
 use crate::map::{self, HOG_PHASES};
 use anyhow::{Result, bail, ensure};
 use std::fmt::Write;
-use takt_control::RtMode;
-use takt_sim::{Scenario, VmSpec, Workload};
+use takt_sim::{Scenario, Workload};
 
 /// What the emulated machine carries beside Dom0's PCPU.
 const PCPUS: u32 = 15;
@@ -17,16 +16,15 @@ const VMS: u32 = 64;
 /// A guest has room for as many VCPUs, and for the latencies of as many jobs of each.
 const VCPUS: u32 = 32;
 const JOBS: u64 = 16_384;
-/// Keys of a VM's parameters.
-const WEIGHT: u32 = 101;
-const CAP: u32 = 102;
-const RT: u32 = 103;
+/// Before the cpupool's.
+const DOM0_PCPUS: u32 = 1;
 /// The calibration's pool.
 const CALIBRATED_BY: &str = "credit";
 
 /// A phase: which scheduler, which seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Phase {
+    pub scenario: usize,
     pub scheduler: usize,
     pub seed: usize,
     /// The policy, if the scheduler is Takt.
@@ -49,6 +47,7 @@ pub struct Plan {
 /// The lab cannot do what the scenario asks for; names the key.
 pub fn plan(s: &Scenario, schedulers: &[Scheduler], seeds: &[u64], trace: bool) -> Result<Plan> {
     check(s, schedulers)?;
+    ensure!(!calls::any(s), "{}: a VM that is called needs Dom0 under its scheduler, a boot for each", s.name);
     let mut order: Vec<usize> = (0..schedulers.len()).collect();
     // A cpupool of RTDS must not be destroyed: Xen 4.20 panics.
     order.sort_by_key(|&n| schedulers[n] == Scheduler::Rtds);
@@ -64,16 +63,16 @@ pub fn plan(s: &Scenario, schedulers: &[Scheduler], seeds: &[u64], trace: bool) 
         };
         for (seed, &value) in seeds.iter().enumerate() {
             let _ = writeln!(script, "phase {} {vms} {} {}", phases.len(), map::warmup(s), s.duration);
-            script += &guests(s, &schedulers[scheduler], value);
+            script += &guests(s, &schedulers[scheduler], value, DOM0_PCPUS);
             script += if trace && (scheduler, seed) == (0, 0) { "run trace\n" } else { "run\n" };
-            phases.push(Phase { scheduler, seed, policy: policy.clone() });
+            phases.push(Phase { scenario: 0, scheduler, seed, policy: policy.clone() });
         }
     }
     let count = phases.len() as u64;
     Ok(Plan { script, vms: vms * count as u32, virtual_ns: (map::warmup(s) + s.duration) * count, phases })
 }
 
-fn check(s: &Scenario, schedulers: &[Scheduler]) -> Result<()> {
+pub(super) fn check(s: &Scenario, schedulers: &[Scheduler]) -> Result<()> {
     ensure!(s.machine.pcpus <= PCPUS, "machine.pcpus: {} in the Xen lab; allowed: 1 .. {PCPUS}", s.machine.pcpus);
     let vms: u32 = s.vms.iter().map(|v| v.count).sum();
     ensure!(vms <= VMS, "vm: {vms} VMs in the Xen lab; allowed: at most {VMS}");
@@ -87,10 +86,10 @@ fn check(s: &Scenario, schedulers: &[Scheduler]) -> Result<()> {
                 let jobs = s.duration / period;
                 ensure!(jobs <= JOBS, "{key}.period: {jobs} jobs in the Xen lab; allowed: at most {JOBS}");
             }
-            Workload::Voip { .. } | Workload::Stream { .. } => bail!(
-                "{key}.workload: {} needs a network, which guests of the Xen lab lack; allowed: hog, periodic, idle",
-                vm.workload.name()
-            ),
+            Workload::Voip { .. } => {}
+            Workload::Stream { .. } => {
+                bail!("{key}.workload: stream in the Xen lab; allowed: hog, voip, periodic, idle")
+            }
         }
         if schedulers.contains(&Scheduler::Rtds) {
             ensure!(
@@ -102,7 +101,7 @@ fn check(s: &Scenario, schedulers: &[Scheduler]) -> Result<()> {
     Ok(())
 }
 
-fn pool(script: &mut String, scheduler: &Scheduler) {
+pub(super) fn pool(script: &mut String, scheduler: &Scheduler) {
     let _ = write!(script, "pool {}", scheduler.in_xl());
     if let Scheduler::Takt(policy) = scheduler {
         let number = takt_policy::policies().iter().find(|p| p.name == policy.name).map_or(0, |p| p.id);
@@ -114,75 +113,28 @@ fn pool(script: &mut String, scheduler: &Scheduler) {
     script.push('\n');
 }
 
-/// The VMs of a phase; the seed shifts them as in the lab with Linux.
-fn guests(s: &Scenario, scheduler: &Scheduler, seed: u64) -> String {
+/// The VMs of a phase but those that are called; the seed shifts them as in the lab with Linux. The scenario's PCPUs begin with `first`.
+pub(super) fn guests(s: &Scenario, scheduler: &Scheduler, seed: u64, first: u32) -> String {
     let mut rng = fastrand::Rng::with_seed(seed);
     let together = rng.u64(..);
     let mut script = String::new();
-    for spec in &s.vms {
+    for spec in s.vms.iter().filter(|spec| !matches!(spec.workload, Workload::Voip { .. })) {
         for _ in 0..spec.count {
             let (work, options) = match spec.workload {
                 Workload::Hog { .. } => (0, format!("hog=1 phase={}", rng.u64(0..HOG_PHASES) * 1_000_000)),
                 Workload::Periodic { period, work } => (work, format!("period={period} phase={}", together % period)),
                 _ => (0, String::new()),
             };
-            let _ = write!(script, "vm {} {work} '{options}' '{}'", spec.vcpus, configuration(s, spec, scheduler));
-            if matches!(scheduler, Scheduler::Takt(_)) {
-                let _ = write!(script, " {WEIGHT}={} {CAP}={}", spec.weight, spec.cap);
-                if spec.rt != RtMode::Auto {
-                    let _ = write!(script, " {RT}={}", spec.rt as u64);
-                }
-            }
-            script.push('\n');
+            let lines = domain::configuration(s, spec, scheduler, first);
+            let _ = writeln!(
+                script,
+                "vm {} {work} '{options}' '{lines}'{}",
+                spec.vcpus,
+                domain::parameters(spec, scheduler)
+            );
         }
     }
     script
-}
-
-/// Lines of a guest's configuration.
-fn configuration(s: &Scenario, spec: &VmSpec, scheduler: &Scheduler) -> String {
-    let mut lines = Vec::new();
-    if !spec.affinity.is_empty() {
-        let cpus: Vec<_> = spec.affinity.iter().map(|cpu| (cpu + 1).to_string()).collect();
-        lines.push(format!("cpus=\"{}\"", cpus.join(",")));
-    }
-    match scheduler {
-        Scheduler::Credit | Scheduler::Credit2 => {
-            lines.push(format!("cpu_weight={}", spec.weight));
-            lines.push(format!("cap={}", spec.cap));
-        }
-        Scheduler::Rtds => {
-            let (period, budget) = by_hand(s, spec);
-            lines.extend([format!("period={period}"), format!("budget={budget}"), "extratime=1".to_owned()]);
-        }
-        Scheduler::Takt(_) => {}
-    }
-    lines.join("\n")
-}
-
-/// Period and budget of a VCPU under RTDS, µs, as one would set them who knows all tasks: what a job needs and a quarter more, and an
-/// equal part of what that leaves for everybody else.
-fn by_hand(s: &Scenario, spec: &VmSpec) -> (u64, u64) {
-    const REST_PERIOD: u64 = 10_000;
-    const LEAST: u64 = 100;
-    let server = |period: u64, work: u64| ((work * 5 / 4).min(period).div_ceil(1_000), period / 1_000);
-    if let Workload::Periodic { period, work } = spec.workload {
-        let (budget, period) = server(period, work);
-        return (period, budget);
-    }
-    let (mut taken, mut others) = (0, 0);
-    for vm in &s.vms {
-        let vcpus = u64::from(vm.count) * u64::from(vm.vcpus);
-        match vm.workload {
-            Workload::Periodic { period, work } => {
-                let (budget, period) = server(period, work);
-                taken += vcpus * budget * REST_PERIOD / period.max(1);
-            }
-            _ => others += vcpus,
-        }
-    }
-    let rest = (u64::from(s.machine.pcpus) * REST_PERIOD).saturating_sub(taken);
-    (REST_PERIOD, (rest / others.max(1)).clamp(LEAST, REST_PERIOD))
 }
 
 #[cfg(test)]
@@ -247,19 +199,11 @@ mod tests {
     }
 
     #[test]
-    fn budgets_by_hand_leave_the_rest_to_the_rest() {
-        let s = scenario(VMS);
-        assert_eq!(by_hand(&s, &s.vms[0]), (20_000, 5_000));
-        // Two of four PCPUs' quarters are taken: 3.5 of them are left for four VCPUs.
-        assert_eq!(by_hand(&s, &s.vms[1]), (10_000, 8_750));
-    }
-
-    #[test]
     fn what_the_lab_cannot_do_is_named() {
         let error = |vms: &str| plan_of(vms, &["xen-rtds"], &[1]).unwrap_err().to_string();
         assert_eq!(
-            error("[[vm]]\nname = \"v\"\nvcpus = 1\nworkload = \"voip\""),
-            "vm.v.workload: voip needs a network, which guests of the Xen lab lack; allowed: hog, periodic, idle"
+            error("[[vm]]\nname = \"v\"\nvcpus = 1\nworkload = \"stream\""),
+            "vm.v.workload: stream in the Xen lab; allowed: hog, voip, periodic, idle"
         );
         assert_eq!(error("[[vm]]\nname = \"v\"\nvcpus = 33"), "vm.v.vcpus: 33 in the Xen lab; allowed: 1 .. 32");
         let fast =

@@ -3,26 +3,36 @@
 //! pool. Whatever is missing is an error: a guest that said nothing did not do nothing.
 
 use super::plan::Phase;
+use super::{calls, heard};
 use crate::outcome::{self, Latency, Outcome, Report, Vcpu};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 use takt_policy::Pool;
-use takt_sim::{Scenario, VmSpec};
+use takt_sim::{Scenario, VmSpec, Workload};
 
 /// Lines, with the next one in sight.
-struct Lines<'a>(std::iter::Peekable<std::str::Lines<'a>>);
+pub(super) struct Lines<'a>(std::iter::Peekable<std::str::Lines<'a>>);
 
 impl<'a> Lines<'a> {
+    pub(super) fn of(text: &'a str) -> Self {
+        Self(text.lines().peekable())
+    }
+
     /// What follows `key` on the next line, if that line begins so.
-    fn value(&mut self, key: &str) -> Option<&'a str> {
+    pub(super) fn value(&mut self, key: &str) -> Option<&'a str> {
         let rest = self.0.peek()?.strip_prefix(key)?.trim_start();
         self.0.next();
         Some(rest)
     }
 
-    fn need(&mut self, key: &str) -> Result<&'a str> {
+    pub(super) fn need(&mut self, key: &str) -> Result<&'a str> {
         let here = self.0.peek().copied().unwrap_or("its end");
         self.value(key).with_context(|| format!("no `{key}` at `{here}`"))
+    }
+
+    pub(super) fn number(&mut self, key: &str) -> Result<u64> {
+        let text = self.need(key)?;
+        text.parse().with_context(|| format!("`{key} {text}`: no number"))
     }
 }
 
@@ -47,13 +57,14 @@ pub fn parts(left: &[u8]) -> Result<(&str, Option<&[u8]>)> {
 ///
 /// # Errors
 /// Names what is missing or no number.
-pub fn outcome(said: &str, scenario: &Scenario, phases: &[Phase]) -> Result<Outcome> {
-    let mut lines = Lines(said.lines().peekable());
+pub fn outcome(said: &str, scenarios: &[&Scenario], phases: &[Phase]) -> Result<Outcome> {
+    let mut lines = Lines::of(said);
     let kernel = lines.need("release")?.to_owned();
     let hypervisor = Some(lines.need("xen_version")?.to_owned());
     let per_ms: u64 = lines.need("rounds_per_ms")?.parse().context("rounds_per_ms")?;
     ensure!(per_ms > 0, "guests do not compute");
-    let read = |(n, p): (usize, &Phase)| phase(&mut lines, scenario, n, p).with_context(|| format!("phase {n}"));
+    let read =
+        |(n, p): (usize, &Phase)| phase(&mut lines, scenarios[p.scenario], n, p).with_context(|| format!("phase {n}"));
     let phases = phases.iter().enumerate().map(read).collect::<Result<_>>()?;
     Ok(Outcome { kernel, hypervisor, iterations_per_s: per_ms as f64 * 1e3, packet_ns: 0, phases })
 }
@@ -61,15 +72,27 @@ pub fn outcome(said: &str, scenario: &Scenario, phases: &[Phase]) -> Result<Outc
 fn phase(lines: &mut Lines, s: &Scenario, number: usize, planned: &Phase) -> Result<outcome::Phase> {
     ensure!(lines.need("phase")? == number.to_string(), "another one is in its place");
     let scheduler = lines.need("scheduler")?;
+    let called = calls::any(s);
+    let dom0_cpu_ns = called.then(|| lines.number("dom0")).transpose()?;
+    let mut server = called.then(|| heard::server(lines, s)).transpose()?;
     let mut vms = Vec::new();
     for (spec, name) in s.vms.iter().flat_map(|spec| spec.names().map(move |name| (spec, name))) {
-        let vcpus = guest(lines, spec).with_context(|| name.clone())?;
-        let report = Report { measured_ns: s.duration, vcpus, io: None };
-        vms.push(outcome::Vm { name, report, clients: None, threads: Vec::new() });
+        let (report, clients) = match spec.workload {
+            Workload::Voip { .. } => server.take().map(|(r, c)| (r, Some(c))).context("several VMs that are called")?,
+            _ => {
+                let vcpus = guest(lines, spec).with_context(|| name.clone())?;
+                (Report { measured_ns: s.duration, vcpus, io: None }, None)
+            }
+        };
+        vms.push(outcome::Vm { name, report, clients, threads: Vec::new() });
     }
-    let status = planned.policy.as_ref().map(|_| status(lines.need("pool")?, &vms)).transpose()?;
+    let status = planned.policy.as_ref().map(|_| match called {
+        true => told(lines.need("status")?, number, s),
+        false => status(lines.need("pool")?, &vms),
+    });
+    let status = status.transpose()?;
     lines.need("done")?;
-    let ran = status.as_ref().and_then(|s| s["policy"].as_str());
+    let ran = status.as_ref().and_then(|s| s["policy"].as_str().or(s["host"]["policy"].as_str()));
     ensure!(ran == planned.policy.as_deref(), "{} ran in place of {:?}", ran.unwrap_or(scheduler), planned.policy);
     let ops = ran.map_or_else(|| scheduler.to_owned(), |policy| format!("takt ({policy})"));
     let busy: u64 = vms.iter().flat_map(|v| &v.report.vcpus).map(|v| v.cpu_ns).sum();
@@ -79,6 +102,7 @@ fn phase(lines: &mut Lines, s: &Scenario, number: usize, planned: &Phase) -> Res
         measured_ns: s.duration,
         switches: 0,
         idle_ns: (u64::from(s.machine.pcpus) * s.duration).saturating_sub(busy),
+        dom0_cpu_ns,
         vms,
         status,
     })
@@ -117,6 +141,21 @@ fn status(hex: &str, vms: &[outcome::Vm]) -> Result<Value> {
     };
     let vms = (0..).zip(vms).map(vm).collect::<Result<Vec<_>>>()?;
     Ok(json!({"policy": pool.policy(), "operations": pool.operations(), "vms": vms}))
+}
+
+/// What `takt status --json` said, its domains by the names of the scenario.
+fn told(json: &str, phase: usize, s: &Scenario) -> Result<Value> {
+    let mut status: Value = serde_json::from_str(json).context("status")?;
+    let called = |spec: &&VmSpec| matches!(spec.workload, Workload::Voip { .. });
+    let server = s.vms.iter().filter(called).map(|spec| (format!("p{phase}-server"), spec.name.clone()));
+    let others = s.vms.iter().filter(|spec| !called(spec)).flat_map(VmSpec::names);
+    let names: Vec<_> = others.enumerate().map(|(n, name)| (format!("p{phase}-{n}"), name)).chain(server).collect();
+    for vm in status["vms"].as_array_mut().context("status without VMs")? {
+        if let Some((_, name)) = names.iter().find(|(domain, _)| vm["name"] == *domain) {
+            vm["name"] = json!(name);
+        }
+    }
+    Ok(status)
 }
 
 #[cfg(test)]
@@ -161,7 +200,7 @@ mod tests {
     }
 
     fn read(said: &str, policy: &str) -> Result<Outcome> {
-        outcome(said, &scenario(), &[Phase { scheduler: 0, seed: 0, policy: Some(policy.to_owned()) }])
+        outcome(said, &[&scenario()], &[Phase { scenario: 0, scheduler: 0, seed: 0, policy: Some(policy.to_owned()) }])
     }
 
     #[test]
@@ -197,5 +236,28 @@ mod tests {
         read(&said, "credit").expect_err("another policy");
         let error = read(&said.replace(" 1300", ""), "doris").unwrap_err();
         assert!(format!("{error:#}").starts_with("phase 0: task: "), "{error:#}");
+    }
+
+    #[test]
+    fn what_callers_heard_is_read() {
+        let text = "duration = \"40ms\"\n[machine]\npcpus = 2\n[[vm]]\nname = \"busy\"\nvcpus = 1\nworkload = \"hog\"\n\
+                    [[vm]]\nname = \"phone\"\nvcpus = 1\nworkload = { type = \"voip\", calls = 1 }";
+        let scenario = Scenario::from_toml(text, "test.toml").unwrap();
+        let status =
+            r#"{"host": {"policy": "doris"}, "vms": [{"name": "Domain-0"}, {"name": "p0-server"}, {"name": "p0-0"}]}"#;
+        let said = format!(
+            "release 6.12.1\nxen_version 4.20.4-pre\nrounds_per_ms 20000\nphase 0\nscheduler null\ndom0 400\nserver 300\n\
+             unseen 0\ncall 20000 1000 -\ndone\nvm\nup 5\nvcpu 0 500 70 0 0 0 0 0 0 0 0\nend\nstatus {status}\ndone\n"
+        );
+        let phases = [Phase { scenario: 0, scheduler: 0, seed: 0, policy: Some("doris".to_owned()) }];
+        let o = outcome(&said, &[&scenario], &phases).unwrap();
+        let p = &o.phases[0];
+        assert_eq!((p.ops.as_str(), p.dom0_cpu_ns), ("takt (doris)", Some(400)));
+        let [busy, phone] = &p.vms[..] else { panic!("{:?}", p.vms) };
+        assert_eq!((busy.name.as_str(), busy.report.vcpus[0].work), ("busy", 70));
+        assert_eq!((phone.name.as_str(), phone.report.vcpus[0].cpu_ns), ("phone", 300));
+        assert_eq!(phone.clients.as_ref().map(|c| (c.sent, c.late, c.lost)), Some((2, 0, 1)));
+        let names = p.status.as_ref().unwrap()["vms"].as_array().unwrap().iter().map(|v| v["name"].clone());
+        assert_eq!(names.collect::<Vec<_>>(), ["Domain-0", "phone", "busy"]);
     }
 }

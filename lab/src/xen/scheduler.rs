@@ -47,6 +47,14 @@ impl Scheduler {
             Self::Takt(_) => "null",
         }
     }
+
+    /// Options of the hypervisor with which it schedules the machine.
+    pub(super) fn at_boot(&self) -> String {
+        match self {
+            Self::Takt(policy) => format!("sched=takt takt_policy={}", policy.name),
+            own => format!("sched={}", own.in_xl()),
+        }
+    }
 }
 
 impl fmt::Display for Scheduler {

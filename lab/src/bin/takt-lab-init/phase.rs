@@ -51,6 +51,7 @@ pub fn run(
         measured_ns: to - from,
         switches: after.switches - before.switches,
         idle_ns: after.idle_ns - before.idle_ns,
+        dom0_cpu_ns: None,
         vms,
         status,
     })

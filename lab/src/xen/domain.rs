@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a VM's domain is given: lines of its configuration, parameters of Takt's, and periods and budgets under RTDS.
+
+use super::Scheduler;
+use std::fmt::Write;
+use takt_control::RtMode;
+use takt_sim::{Scenario, VmSpec, Workload};
+
+/// Keys of a VM's parameters.
+pub const WEIGHT: u32 = 101;
+const CAP: u32 = 102;
+const RT: u32 = 103;
+/// Period of a VCPU under RTDS that has no tasks of its own, µs, and the least budget.
+const PERIOD: u64 = 10_000;
+const LEAST: u64 = 100;
+
+/// Lines of a guest's configuration; the scenario's PCPUs begin with `first`.
+pub fn configuration(s: &Scenario, spec: &VmSpec, scheduler: &Scheduler, first: u32) -> String {
+    let mut lines = Vec::new();
+    if !spec.affinity.is_empty() {
+        let cpus: Vec<_> = spec.affinity.iter().map(|cpu| (cpu + first).to_string()).collect();
+        lines.push(format!("cpus=\"{}\"", cpus.join(",")));
+    }
+    match scheduler {
+        Scheduler::Credit | Scheduler::Credit2 => {
+            lines.push(format!("cpu_weight={}", spec.weight));
+            lines.push(format!("cap={}", spec.cap));
+        }
+        Scheduler::Rtds => {
+            let (period, budget) = by_hand(s, spec);
+            lines.extend([format!("period={period}"), format!("budget={budget}"), "extratime=1".to_owned()]);
+        }
+        Scheduler::Takt(_) => {}
+    }
+    lines.join("\n")
+}
+
+/// Takt's parameters, each a word with a blank before it.
+pub fn parameters(spec: &VmSpec, scheduler: &Scheduler) -> String {
+    let mut words = String::new();
+    if matches!(scheduler, Scheduler::Takt(_)) {
+        let _ = write!(words, " {WEIGHT}={} {CAP}={}", spec.weight, spec.cap);
+        if spec.rt != RtMode::Auto {
+            let _ = write!(words, " {RT}={}", spec.rt as u64);
+        }
+    }
+    words
+}
+
+/// Period and budget of a VCPU under RTDS, µs, as one would set them who knows all tasks: what a job needs and a quarter more, and an
+/// equal part of what that leaves for everybody else.
+fn by_hand(s: &Scenario, spec: &VmSpec) -> (u64, u64) {
+    let rest = || {
+        let (mut taken, mut others) = (dom0_by_hand(s).map_or(0, |(_, budget)| u64::from(s.dom0_vcpus()) * budget), 0);
+        for vm in &s.vms {
+            let vcpus = u64::from(vm.count) * u64::from(vm.vcpus);
+            match needed(s, vm) {
+                Some((period, budget)) => taken += vcpus * budget * PERIOD / period.max(1),
+                None => others += vcpus,
+            }
+        }
+        let rest = (u64::from(s.machine.pcpus) * PERIOD).saturating_sub(taken);
+        (PERIOD, (rest / others.max(1)).clamp(LEAST, PERIOD))
+    };
+    needed(s, spec).unwrap_or_else(rest)
+}
+
+/// Of a VM whose work is known.
+fn needed(s: &Scenario, spec: &VmSpec) -> Option<(u64, u64)> {
+    match spec.workload {
+        Workload::Periodic { period, work } => Some(server(period, work)),
+        Workload::Voip { calls } => Some(packets(calls, s.constants.voip_packet, s)),
+        _ => None,
+    }
+}
+
+/// Of each of Dom0's VCPUs, if Dom0 is among those that are scheduled: they share the packets.
+pub fn dom0_by_hand(s: &Scenario) -> Option<(u64, u64)> {
+    let calls: u32 = s.vms.iter().map(|vm| vm.calls() * vm.count).sum();
+    let each = (s.constants.dom0_rx + s.constants.dom0_tx) / u64::from(s.dom0_vcpus());
+    (calls > 0).then(|| packets(calls, each, s))
+}
+
+/// What the packets of `calls` need that take `each` ns.
+fn packets(calls: u32, each: u64, s: &Scenario) -> (u64, u64) {
+    server(PERIOD * 1_000, u64::from(calls) * each * PERIOD * 1_000 / s.constants.packet_gap)
+}
+
+/// Of ns.
+fn server(period: u64, work: u64) -> (u64, u64) {
+    (period / 1_000, (work * 5 / 4).min(period).div_ceil(1_000))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scenario(vms: &str) -> Scenario {
+        let text = format!("duration = \"2s\"\n[machine]\npcpus = 4\n{vms}\n[[vm]]\nname = \"hog\"\nvcpus = 4");
+        Scenario::from_toml(&text, "test.toml").unwrap()
+    }
+
+    #[test]
+    fn budgets_by_hand_leave_the_rest_to_the_rest() {
+        let s = scenario(
+            "[[vm]]\nname = \"task\"\ncount = 2\nvcpus = 1\n\
+             workload = { type = \"periodic\", period = \"20ms\", work = \"4ms\" }",
+        );
+        assert_eq!(by_hand(&s, &s.vms[0]), (20_000, 5_000));
+        // Two of four PCPUs' quarters are taken: 3.5 of them are left for four VCPUs.
+        assert_eq!(by_hand(&s, &s.vms[1]), (10_000, 8_750));
+        assert_eq!(dom0_by_hand(&s), None);
+    }
+
+    #[test]
+    fn packets_need_their_work_and_a_quarter_more() {
+        let s = scenario(
+            "[voip]\npacket_gap = \"20ms\"\nguest_per_packet = \"1ms\"\n[dom0]\nrx_per_packet = \"200us\"\n\
+             tx_per_packet = \"200us\"\n[[vm]]\nname = \"calls\"\nvcpus = 1\nworkload = { type = \"voip\", calls = 8 }",
+        );
+        assert_eq!(by_hand(&s, &s.vms[0]), (10_000, 5_000));
+        assert_eq!(dom0_by_hand(&s), Some((10_000, 500)));
+        // Four times 10 ms, less half of that and four times half a ms, for four VCPUs.
+        assert_eq!(by_hand(&s, &s.vms[1]), (10_000, 8_250));
+    }
+}
