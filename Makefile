@@ -52,7 +52,7 @@ test-linux: setup-test
 # The hypervisor, likewise.
 test-xen: setup-test
 	@$(CARGO) build --release --locked -p takt --features takt/linux,takt/xen -p takt-lab
-	@$(CARGO) test --release --locked -p takt-lab --no-fail-fast --test xen --test calls -- --nocapture --test-threads 2
+	@$(CARGO) test --release --locked -p takt-lab --no-fail-fast --test xen -- --nocapture --test-threads 2
 
 lint:
 	@scripts/lint.sh

@@ -29,6 +29,6 @@ $CARGO test --release --locked --quiet -p takt-lab --lib --bins --test linux --t
 	-- --nocapture --test-threads 2
 
 step "Xen: the hypervisor with dom0 and guests in an emulated machine"
-$CARGO test --release --locked --quiet -p takt-lab --test xen --test hosts --test calls -- --nocapture --test-threads 2
+$CARGO test --release --locked --quiet -p takt-lab --test xen --test hosts -- --nocapture --test-threads 2
 
 printf '\nall tests passed (%s)\n' "$(date +%H:%M:%S)"
