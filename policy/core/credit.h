@@ -176,40 +176,33 @@ TAKT_FN void credit_to_front(struct takt_pool *p, u32 mi)
 	p->act_head = mi;
 }
 
-/* What @v lacks to its ceiling. */
-TAKT_INLINE u32 credit_lack(struct takt_pool *p, struct takt_vcpu *v)
+/*
+ * Whether @v is paid before its siblings: an I/O thread where credit lapses. Where it does not, what it cannot hold is not
+ * lost to its VM; and one that has no end of work would leave its VCPU nothing but debt, which is forgiven.
+ */
+TAKT_INLINE u32 credit_first(struct takt_pool *p, struct takt_vcpu *v)
+{
+	return v->kind == TAKT_IO && !p->par.spare;
+}
+
+/* What @v takes of @left if it is paid what it lacks. */
+TAKT_INLINE u32 credit_lack(struct takt_pool *p, struct takt_vcpu *v, u32 left)
 {
 	s32 lack = credit_per_acct(p) - v->credit;
 
-	return lack > 0 ? (u32)lack : 0;
-}
-
-TAKT_INLINE u32 least(u32 a, u32 b)
-{
-	return a < b ? a : b;
+	if (lack <= 0)
+		return 0;
+	return (u32)lack < left ? (u32)lack : left;
 }
 
 /*
- * Of @left for @nr VCPUs, the first of which lacks @lack and the others @others together, what the first is paid: an equal
- * part, no more than it lacks, and so much that nothing is left over which one of them could hold.
- */
-TAKT_INLINE u32 credit_part(u32 left, u32 nr, u32 lack, u32 others)
-{
-	u32 part = (u32)div_up(left, nr);
-
-	if (left > others && part < left - others)
-		part = left - others;
-	return least(part, lack);
-}
-
-/*
- * Pays @total to the active VCPUs of @mi, in equal parts. With spare=share what one cannot hold its siblings get, and what
- * none of them can hold is returned. Where it lapses, its I/O threads come first, with what they lack: with an equal part
- * each, those that hardly run would let most of their VM's credit lapse.
+ * Pays @total to the active VCPUs of @mi, in equal parts; where credit lapses, first of all its I/O threads take what they
+ * lack: with an equal part each, those that hardly run would let most of their VM's credit lapse, and what one runs beyond
+ * it would be free. Returns what with spare=share one or another cannot hold.
  */
 TAKT_FN u32 credit_pay(struct takt_pool *p, u32 mi, u32 total, u32 park)
 {
-	u32 vi = vm_of(p, mi)->first, n, nr = takt_zero(p), rest = total, left = total, lacking = takt_zero(p), share;
+	u32 vi = vm_of(p, mi)->first, n, nr = takt_zero(p), left = total, share;
 
 	TAKT_LOOP(p, n, TAKT_NVCPU) {
 		struct takt_vcpu *v;
@@ -220,14 +213,13 @@ TAKT_FN u32 credit_pay(struct takt_pool *p, u32 mi, u32 total, u32 park)
 		vi = v->sibling;
 		if (!(v->flags & TAKT_F_ACTIVE))
 			continue;
-		if (v->kind == TAKT_IO && !p->par.spare) {
-			rest = takt_fresh(p, rest - least(credit_lack(p, v), rest));
-		} else {
+		if (credit_first(p, v))
+			left = takt_fresh(p, left - credit_lack(p, v, left));
+		else
 			nr = takt_fresh(p, nr + 1);
-			lacking = takt_fresh(p, lacking + credit_lack(p, v));
-		}
 	}
-	share = (u32)div_up(rest, nr);
+	share = (u32)div_up(left, nr);
+	left = total;
 	vi = vm_of(p, mi)->first;
 	TAKT_LOOP(p, n, TAKT_NVCPU) {
 		struct takt_vcpu *v;
@@ -237,22 +229,40 @@ TAKT_FN u32 credit_pay(struct takt_pool *p, u32 mi, u32 total, u32 park)
 			break;
 		v = vcpu_of(p, vi);
 		active = v->flags & TAKT_F_ACTIVE;
-		if (active && p->par.spare) {
-			u32 lack = takt_fresh(p, credit_lack(p, v));
-
-			lacking = takt_fresh(p, lacking - lack);
-			part = takt_fresh(p, credit_part(rest, nr, lack, lacking));
-			rest = takt_fresh(p, rest - part);
-			nr = takt_fresh(p, nr - 1);
-		} else if (active && v->kind == TAKT_IO) {
-			part = takt_fresh(p, least(credit_lack(p, v), left));
+		if (active && credit_modest(p, v)) {
+			part = takt_fresh(p, credit_lack(p, v, takt_fresh(p, credit_first(p, v) ? left : share)));
 			left = takt_fresh(p, left - part);
 		}
 		if (active)
 			credit_earn(p, vi, part, park);
 		vi = v->sibling;
 	}
-	return p->par.spare ? rest : 0;
+	/* Shares are rounded up: there may be less than nothing. */
+	return p->par.spare && (s32)left > 0 ? left : 0;
+}
+
+/* With spare=share: what one VCPU of @mi could not hold, @left, goes to its siblings first. Returns what none can hold. */
+TAKT_FN u32 credit_fill(struct takt_pool *p, u32 mi, u32 left)
+{
+	u32 vi = vm_of(p, mi)->first, n;
+
+	TAKT_LOOP(p, n, TAKT_NVCPU) {
+		struct takt_vcpu *v;
+
+		if (vi == TAKT_NIL)
+			break;
+		v = vcpu_of(p, vi);
+		if (v->flags & TAKT_F_ACTIVE) {
+			u32 part = takt_fresh(p, credit_lack(p, v, left));
+
+			v->credit += (s32)part;
+			p->ledger.given += part;
+			p->balance += part;
+			left = takt_fresh(p, left - part);
+		}
+		vi = v->sibling;
+	}
+	return left;
 }
 
 /*
@@ -300,6 +310,8 @@ TAKT_FN void credit_account_pass(struct takt_pool *p)
 		/* Through memory, or the verifier tells every outcome of the tests above apart for all that follows. */
 		wanting = takt_fresh(p, wanting);
 		spare = takt_fresh(p, credit_pay(p, mi, takt_fresh(p, total), takt_fresh(p, park)));
+		if (p->par.spare)
+			spare = takt_fresh(p, credit_fill(p, mi, spare));
 		if (left)
 			pot = pot + div_up(spare * weight, left);
 		mi = next;
