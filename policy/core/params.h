@@ -32,7 +32,7 @@
 	X(12, event_max, "", 0, 1000000, 3000,							\
 	  "most promotions of a VM by events in an accounting interval (Doris)")			\
 	X(13, spare, "lapse|share", 0, 1, 0,							\
-	  "at its ceiling a VCPU loses its credit (0), or keeps it, and the others share what more it would get (1) (Credit)")
+	  "at its ceiling a VCPU loses its credit (0), or keeps it, and its siblings, then the others share what more it would get (1) (Credit)")
 
 /* Of a VM. */
 #define TAKT_KEY_WEIGHT 101

@@ -51,6 +51,11 @@ fn programs() -> anyhow::Result<PathBuf> {
 
 /// What happened in a machine that went through `scenario`; `None`: this one cannot emulate it.
 fn run(scenario: &str, timing: Timing) -> Option<Value> {
+    run_on(CPUS, scenario, timing)
+}
+
+/// The same on so many PCPUs.
+fn run_on(cpus: u32, scenario: &str, timing: Timing) -> Option<Value> {
     let parts = || Ok::<_, anyhow::Error>((linux::qemu()?, Kernel::get(linux::KERNELS[0])?, programs()?));
     let ((), kernel, programs) = match parts() {
         Ok(parts) => parts,
@@ -59,12 +64,12 @@ fn run(scenario: &str, timing: Timing) -> Option<Value> {
             return None;
         }
     };
-    let outcome = boot(scenario, timing, &kernel, &programs).unwrap_or_else(|e| panic!("{scenario}: {e:#}"));
+    let outcome = boot(cpus, scenario, timing, &kernel, &programs).unwrap_or_else(|e| panic!("{scenario}: {e:#}"));
     println!("{scenario}: {outcome:#}");
     Some(outcome)
 }
 
-fn boot(scenario: &str, timing: Timing, kernel: &Kernel, programs: &Path) -> anyhow::Result<Value> {
+fn boot(cpus: u32, scenario: &str, timing: Timing, kernel: &Kernel, programs: &Path) -> anyhow::Result<Value> {
     let dir = tempfile::tempdir()?;
     let mut archive = Archive::new();
     archive.program("init", &std::env::current_exe()?)?;
@@ -79,8 +84,8 @@ fn boot(scenario: &str, timing: Timing, kernel: &Kernel, programs: &Path) -> any
     let machine = Machine {
         kernel: kernel.image(),
         initramfs,
-        command_line: format!("loglevel=4 nr_cpus={CPUS} -- begins_as_init --exact --nocapture"),
-        cpus: CPUS * SHARES,
+        command_line: format!("loglevel=4 nr_cpus={cpus} -- begins_as_init --exact --nocapture"),
+        cpus: if cpus > 1 { cpus * SHARES } else { 1 },
         memory: MEMORY,
         model: "max",
         timing,
@@ -137,24 +142,38 @@ fn vms_and_cpus_come_and_go_and_takt_ends_in_any_way() {
     assert!(outcome["stalled"].as_str().expect("text").contains("stall"), "{outcome:#}");
 }
 
-/// Of what the VMs get together, an attacker gets its part (one of three) and at most this much more of it: a per cent, and what
-/// eight seconds cannot tell: a VM that only computes was seen 0.8 % off.
-const MORE: f64 = 1.02;
+/// Of what the VMs get together, an attacker gets its part (one of three) and at most this much more of it.
+const MORE: f64 = 1.01;
 /// Of the work they do next to a VM that only computes, what is left to its victims.
 const LEFT: f64 = 0.97;
 /// Context switches a second of the whole machine, each CPU's.
 const SWITCHES: f64 = 5000.0;
 
+/// What comes of the attacks; the first is none.
+fn attacks(cpus: u32, timing: Timing) -> Option<Vec<Value>> {
+    let outcome = run_on(cpus, "attacks", timing)?;
+    let attacks = outcome["attacks"].as_array().expect("attacks").clone();
+    for attack in &attacks {
+        let most = SWITCHES * f64::from(cpus);
+        assert!(number(attack, "switches_per_s") <= most, "{}: {attack:#}", attack["attack"]);
+    }
+    Some(attacks)
+}
+
 #[test]
 fn no_guest_gets_more_than_its_share_by_what_it_sends_or_when_it_sleeps() {
-    let Some(outcome) = run("attacks", COUNTED_FAST) else { return };
-    let attacks = outcome["attacks"].as_array().expect("attacks");
+    for attack in attacks(CPUS, COUNTED).iter().flatten().skip(1) {
+        assert!(number(attack, "share") <= MORE / 3.0, "{}: {attack:#}", attack["attack"]);
+    }
+}
+
+/// On one CPU: those of an emulated machine are not equally fast, by more than what is to be seen here.
+#[test]
+fn no_guest_takes_others_work_by_what_it_sends_or_when_it_sleeps() {
+    let Some(attacks) = attacks(1, COUNTED_FAST) else { return };
     let plain = number(&attacks[0], "work_per_s");
     for attack in &attacks[1..] {
-        let name = &attack["attack"];
-        assert!(number(attack, "share") <= MORE / 3.0, "{name}: {attack:#}");
-        assert!(number(attack, "work_per_s") >= LEFT * plain, "{name}: {attack:#}, {plain}");
-        assert!(number(attack, "switches_per_s") <= SWITCHES * f64::from(CPUS), "{name}: {attack:#}");
+        assert!(number(attack, "work_per_s") >= LEFT * plain, "{}: {attack:#}, {plain}", attack["attack"]);
     }
 }
 
