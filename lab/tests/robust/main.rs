@@ -144,8 +144,9 @@ fn vms_and_cpus_come_and_go_and_takt_ends_in_any_way() {
 
 /// Of what the VMs get together, an attacker gets its part (one of three) and at most this much more of it.
 const MORE: f64 = 1.01;
-/// Of the work they do next to a VM that only computes, what is left to its victims.
-const LEFT: f64 = 0.97;
+/// Of the work that a second of their CPU time is worth next to a VM that only computes, what is left to its victims. Of their
+/// CPU time they keep 0.995: with that 0.97 of all their work.
+const LEFT: f64 = 0.975;
 /// Context switches a second of the whole machine, each CPU's.
 const SWITCHES: f64 = 5000.0;
 
@@ -167,13 +168,15 @@ fn no_guest_gets_more_than_its_share_by_what_it_sends_or_when_it_sleeps() {
     }
 }
 
-/// On one CPU: those of an emulated machine are not equally fast, by more than what is to be seen here.
+/// Switches to an attacker and back are a cost of others as well. On one CPU: those of an emulated machine are not equally fast, by
+/// more than what is to be seen here.
 #[test]
-fn no_guest_takes_others_work_by_what_it_sends_or_when_it_sleeps() {
+fn no_guest_spoils_others_time_by_what_it_sends_or_when_it_sleeps() {
     let Some(attacks) = attacks(1, COUNTED_FAST) else { return };
-    let plain = number(&attacks[0], "work_per_s");
+    let worth = |attack| number(attack, "work_per_cpu_s");
+    let plain = worth(&attacks[0]);
     for attack in &attacks[1..] {
-        assert!(number(attack, "work_per_s") >= LEFT * plain, "{}: {attack:#}, {plain}", attack["attack"]);
+        assert!(worth(attack) >= LEFT * plain, "{}: {attack:#}, {plain}", attack["attack"]);
     }
 }
 
