@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const VICTIMS: usize = 2;
 /// The monitor knows a sender by then, and shares have evened out.
 const WARMUP: Duration = Duration::from_secs(1);
-const MEASURED: Duration = Duration::from_secs(5);
+const MEASURED: Duration = Duration::from_secs(8);
 /// The same where there is one PCPU and no share to be told from another.
 const MEASURED_ALONE: Duration = Duration::from_secs(2);
 /// CPU time that one credit stands for.
