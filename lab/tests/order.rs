@@ -76,7 +76,7 @@ fn agree(metric: &str, real: &[Did], model: &[Did], of: fn(&Did) -> f64) {
 }
 
 #[test]
-#[ignore = "the 99th percentile of one seed says little; with TAKT_LONG=1 twenty minutes"]
+#[ignore = "the 99th percentile of two seeds says little; with TAKT_LONG=1 twenty minutes"]
 fn simulator_and_kernel_agree_on_the_order_of_policies() {
     let Some(lab) = common::lab("order of the policies", linux::KERNELS[0], false) else { return };
     let scenario = scenario("busy.toml");

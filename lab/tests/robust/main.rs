@@ -146,8 +146,8 @@ fn vms_and_cpus_come_and_go_and_takt_ends_in_any_way() {
 const MORE: f64 = 1.02;
 /// One that sends every 10 us: 1.035 in one build of three, 0.999 and 1.003 in the others; it is not known why.
 const MORE_FLOODING: f64 = 1.05;
-/// Of the work that a second of their CPU time is worth next to a VM that only computes, what is left to its victims. Of their
-/// CPU time they keep 0.995: with that 0.97 of all their work.
+/// Of the work that a second of their CPU time is worth next to a VM that only computes, what is left to its victims. With nearly all
+/// of their CPU time ([`MORE`] is half as much of each of two victims) that is 0.97 of their work, wanted; next to a flood, 0.95.
 const LEFT: f64 = 0.975;
 /// Context switches a second of the whole machine, each CPU's.
 const SWITCHES: f64 = 5000.0;
