@@ -6,7 +6,8 @@
  * (30 ms). Running costs 10 credits/ms; every 30 ms the PCPUs' credits are shared out among the VMs that ran, by
  * weight. A VCPU with credit is UNDER, one in debt OVER. One that wakes UNDER is BOOSTed above both until a 10 ms
  * tick finds it running or an accounting pass comes by; a VCPU that is queued already gets no boost, whatever
- * arrives for it. A PCPU that would run OVER or idle steals better work from others.
+ * arrives for it. A PCPU that would run OVER or idle steals better work from others. With preempted=head, which is not
+ * Xen's, one that is preempted comes before its equals for what is left of its slice.
  *
  * Host entities (Dom0) are charged and boosted like guests. Real-time types are kept and ignored. VMs without
  * parameters have weight 256 and no cap.
@@ -20,6 +21,7 @@ TAKT_INLINE void credit_wake(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
+	v->turn = 0;
 	if (v->pri == TAKT_UNDER && !(v->flags & TAKT_F_CAPPED))
 		v->pri = TAKT_BOOST;
 }
@@ -33,7 +35,12 @@ TAKT_INLINE void credit_queue_on(struct takt_pool *p, u32 vi)
 		v->flags &= ~TAKT_F_MIGRATE;
 		v->cpu = credit_pick_cpu(p, vi);
 	}
-	runq_insert(p, vi);
+	if (credit_rest(p, v) < p->par.slice) {
+		runq_insert_first(p, vi);
+	} else {
+		v->turn = 0;
+		runq_insert(p, vi);
+	}
 }
 
 TAKT_INLINE void credit_queue(struct takt_pool *p, u32 vi, u64 now)
@@ -60,17 +67,20 @@ TAKT_INLINE void credit_deschedule(struct takt_pool *p, u32 vi)
 	(void)p; (void)vi;
 }
 
-/*
- * The head of the queue, where @cur would stand behind the last of its class; what is no better than OVER gives
- * way to anything better elsewhere.
- */
+/* Whether @cur goes on where @head is the best of the queue: it would stand behind its equals, or before them. */
+TAKT_INLINE u32 credit_goes_on(struct takt_pool *p, struct takt_vcpu *cur, struct takt_vcpu *head)
+{
+	return cur->pri < head->qclass || (cur->pri == head->qclass && credit_rest(p, cur) < p->par.slice);
+}
+
+/* The head of the queue or @cur; what is no better than OVER gives way to anything better elsewhere. */
 TAKT_FN u32 credit_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
 {
 	struct takt_cpu *c = cpu_of(p, cpu);
 	u32 next = c->head, class, w;
 
 	(void)now;
-	if (cur != TAKT_NIL && (next == TAKT_NIL || vcpu_of(p, cur)->pri < vcpu_of(p, next)->qclass))
+	if (cur != TAKT_NIL && (next == TAKT_NIL || credit_goes_on(p, vcpu_of(p, cur), vcpu_of(p, next))))
 		next = cur;
 	class = next == TAKT_NIL ? TAKT_IDLE : vcpu_of(p, next)->pri;
 	if (class < TAKT_OVER)
@@ -95,7 +105,8 @@ TAKT_INLINE u64 credit_slice(struct takt_pool *p, u32 cpu, u32 back, u64 now)
 {
 	(void)back;
 	arm_cpu(p, cpu, credit_tick_due(p, cpu, now));
-	return p->par.slice;
+	/* If nobody is picked, no slice is asked for. */
+	return credit_rest(p, vcpu_of(p, cpu_of(p, cpu)->cur));
 }
 
 /* The tick proper; the caller arms the timer. */

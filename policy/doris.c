@@ -177,7 +177,7 @@ TAKT_INLINE u32 doris_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
 TAKT_FN u64 doris_slice(struct takt_pool *p, u32 cpu, u32 back, u64 now)
 {
 	struct takt_cpu *c = cpu_of(p, cpu);
-	u64 first = rtq_first(p, cpu), slice = p->par.slice;
+	u64 first = rtq_first(p, cpu), slice = credit_rest(p, vcpu_of(p, c->cur));
 
 	credit_tick_due(p, cpu, now);
 	doris_arm(p, cpu);

@@ -60,7 +60,7 @@ struct request {
 		bpf_spin_lock(&s_->lock);							\
 		ret_ = (call);									\
 		takt_result(p, op, ret_, res_);							\
-		p->scratch = 0;			/* no state: the native pool never uses it */	\
+		p->scratch = p->scratch_long = 0;	/* no state: the native pool never uses them */	\
 		bpf_spin_unlock(&s_->lock);							\
 		ret_ = 0;									\
 	}											\

@@ -80,6 +80,13 @@ TAKT_INLINE void mask_fill(struct takt_mask *m)
 		m->w[i] = ~0ULL;
 }
 
+/* Forgets what tests of @m have told the verifier. */
+TAKT_INLINE void mask_fresh(struct takt_pool *p, struct takt_mask *m)
+{
+	for (u32 i = 0; i < TAKT_MASK_WORDS; i++)
+		m->w[i] = takt_fresh_long(p, m->w[i]);
+}
+
 /* @m &= @with */
 TAKT_INLINE void mask_and(struct takt_mask *m, const struct takt_mask *with)
 {
@@ -140,6 +147,7 @@ TAKT_INLINE void vcpu_allowed(struct takt_pool *p, struct takt_vcpu *v, struct t
 	}
 	if (mask_empty(out))
 		*out = p->online;
+	mask_fresh(p, out);
 }
 
 TAKT_INLINE u32 vcpu_may_run(struct takt_pool *p, struct takt_vcpu *v, u32 cpu)

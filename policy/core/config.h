@@ -155,7 +155,7 @@ TAKT_FN int takt_vm_remove(struct takt_pool *p, u32 mi, u64 now)
 /* A blocked VCPU without history. */
 TAKT_INLINE void vcpu_clear(struct takt_vcpu *v)
 {
-	v->start = v->ran = v->deadline = 0;
+	v->start = v->ran = v->turn = v->deadline = 0;
 	v->credit = v->residue = 0;
 	v->rq_next = v->rq_prev = v->dq_next = v->dq_prev = TAKT_NIL;
 	v->flags = 0;

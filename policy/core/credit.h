@@ -95,9 +95,22 @@ TAKT_FN void credit_charge(struct takt_pool *p, u32 vi, s64 ns)
 	if (!credit_sane(c) || !credit_sane(v->credit - c))
 		c = 0;
 	v->credit -= (s32)c;
+	v->turn += ns;
 	p->ledger.burned += c;
 	if (c > 0 && p->par.activate)
 		credit_activate(p, vi);
+}
+
+/*
+ * What is left of @v's slice: it has all of it when it comes from behind its equals. One that is preempted goes there literally
+ * (spec §1.2), with a new slice, and whoever is preempted more often than others has less than they, whatever its credit
+ * is; with preempted=head it goes before them and has the rest.
+ */
+TAKT_INLINE u64 credit_rest(struct takt_pool *p, struct takt_vcpu *v)
+{
+	if (!p->par.preempted || v->turn < 0 || (u64)v->turn + p->par.min_ts >= p->par.slice)
+		return p->par.slice;
+	return p->par.slice - (u64)v->turn;
 }
 
 /* Class that the balance gives (spec §1.2). */
@@ -120,7 +133,20 @@ TAKT_INLINE u32 credit_modest(struct takt_pool *p, struct takt_vcpu *v)
 	return v->kind == TAKT_IO || p->par.spare;
 }
 
-/* Books a balance outside [-limit, limit]: debt is forgiven at the floor, at the ceiling a VCPU stops earning. */
+/*
+ * Whether @v waits for a PCPU. Its VM does not use less than its share then, it is kept from it: if others were paid what it cannot hold,
+ * they would never be in debt, and nothing would ever move it before them. Not Dom0, which has more weight than it uses, and often waits
+ * just when accounting comes.
+ */
+TAKT_INLINE u32 credit_waits(struct takt_vcpu *v)
+{
+	return v->state == TAKT_QUEUED && v->kind != TAKT_HOST;
+}
+
+/*
+ * Books a balance outside [-limit, limit]: debt is forgiven at the floor, at the ceiling a VCPU stops earning (with spare=share
+ * unless it waits).
+ */
 TAKT_INLINE void credit_clip(struct takt_pool *p, u32 vi, s32 limit)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
@@ -132,7 +158,8 @@ TAKT_INLINE void credit_clip(struct takt_pool *p, u32 vi, s32 limit)
 	} else if (v->credit > limit || (keeps && v->credit == limit)) {
 		p->ledger.clipped += (s64)v->credit - keeps;
 		v->credit = keeps;
-		credit_deactivate(p, vi);
+		if (!p->par.spare || !credit_waits(v))
+			credit_deactivate(p, vi);
 	}
 }
 
@@ -185,14 +212,25 @@ TAKT_INLINE u32 credit_first(struct takt_pool *p, struct takt_vcpu *v)
 	return v->kind == TAKT_IO && !p->par.spare;
 }
 
-/* What @v takes of @left if it is paid what it lacks. */
-TAKT_INLINE u32 credit_lack(struct takt_pool *p, struct takt_vcpu *v, u32 left)
+/* What @v takes of @left if it is paid what it lacks to @level. */
+TAKT_INLINE u32 credit_lack(struct takt_vcpu *v, s32 level, u32 left)
 {
-	s32 lack = credit_per_acct(p) - v->credit;
+	s32 lack = level - v->credit;
 
 	if (lack <= 0)
 		return 0;
 	return (u32)lack < left ? (u32)lack : left;
+}
+
+/*
+ * What @v is paid of its VM's @left before that is shared. Where credit does not lapse, its debt below the floor: literally that is
+ * forgiven (spec §1.2), and a VM would gain by a VCPU that runs on as real-time, whatever it owes.
+ */
+TAKT_INLINE u32 credit_ahead(struct takt_pool *p, struct takt_vcpu *v, u32 left)
+{
+	s32 limit = credit_per_acct(p);
+
+	return credit_lack(v, credit_first(p, v) ? limit : -limit, left);
 }
 
 /*
@@ -213,9 +251,9 @@ TAKT_FN u32 credit_pay(struct takt_pool *p, u32 mi, u32 total, u32 park)
 		vi = v->sibling;
 		if (!(v->flags & TAKT_F_ACTIVE))
 			continue;
-		if (credit_first(p, v))
-			left = takt_fresh(p, left - credit_lack(p, v, left));
-		else
+		if (credit_modest(p, v))
+			left = takt_fresh(p, left - takt_fresh(p, credit_ahead(p, v, left)));
+		if (!credit_first(p, v))
 			nr = takt_fresh(p, nr + 1);
 	}
 	share = (u32)div_up(left, nr);
@@ -230,7 +268,9 @@ TAKT_FN u32 credit_pay(struct takt_pool *p, u32 mi, u32 total, u32 park)
 		v = vcpu_of(p, vi);
 		active = v->flags & TAKT_F_ACTIVE;
 		if (active && credit_modest(p, v)) {
-			part = takt_fresh(p, credit_lack(p, v, takt_fresh(p, credit_first(p, v) ? left : share)));
+			u32 most = credit_first(p, v) ? left : share + credit_ahead(p, v, CREDIT_MOST);
+
+			part = takt_fresh(p, credit_lack(v, credit_per_acct(p), takt_fresh(p, most)));
 			left = takt_fresh(p, left - part);
 		}
 		if (active)
@@ -241,10 +281,13 @@ TAKT_FN u32 credit_pay(struct takt_pool *p, u32 mi, u32 total, u32 park)
 	return p->par.spare && (s32)left > 0 ? left : 0;
 }
 
-/* With spare=share: what one VCPU of @mi could not hold, @left, goes to its siblings first. Returns what none can hold. */
+/*
+ * With spare=share: what one VCPU of @mi could not hold, @left, goes to its siblings first. Returns what others may have: what none can
+ * hold, and nothing while one waits.
+ */
 TAKT_FN u32 credit_fill(struct takt_pool *p, u32 mi, u32 left)
 {
-	u32 vi = vm_of(p, mi)->first, n;
+	u32 vi = vm_of(p, mi)->first, n, waits = takt_zero(p);
 
 	TAKT_LOOP(p, n, TAKT_NVCPU) {
 		struct takt_vcpu *v;
@@ -253,23 +296,25 @@ TAKT_FN u32 credit_fill(struct takt_pool *p, u32 mi, u32 left)
 			break;
 		v = vcpu_of(p, vi);
 		if (v->flags & TAKT_F_ACTIVE) {
-			u32 part = takt_fresh(p, credit_lack(p, v, left));
+			u32 part = takt_fresh(p, credit_lack(v, credit_per_acct(p), left));
 
 			v->credit += (s32)part;
 			p->ledger.given += part;
 			p->balance += part;
 			left = takt_fresh(p, left - part);
 		}
+		if (credit_waits(v))
+			waits = takt_fresh(p, 1);
 		vi = v->sibling;
 	}
-	return left;
+	return waits ? 0 : left;
 }
 
 /*
  * One accounting pass (spec §1.2). @p->balance is Σ credit of the last pass: if negative, that much more is handed
  * out and VMs may earn above their peak. What a VM cannot take goes to those behind it in the list; a VM that took
  * less than its share because of its peak moves to the front, so that it is others' turn next time. (One that has all it
- * can hold leaves the list, and comes back at its front.)
+ * can hold leaves the list, unless it waits, and comes back at its front.)
  */
 TAKT_FN void credit_account_pass(struct takt_pool *p)
 {
@@ -309,6 +354,8 @@ TAKT_FN void credit_account_pass(struct takt_pool *p)
 			credit_to_front(p, mi);
 		/* Through memory, or the verifier tells every outcome of the tests above apart for all that follows. */
 		wanting = takt_fresh(p, wanting);
+		left = takt_fresh_long(p, left);
+		pot = takt_fresh_long(p, pot);
 		spare = takt_fresh(p, credit_pay(p, mi, takt_fresh(p, total), takt_fresh(p, park)));
 		if (p->par.spare)
 			spare = takt_fresh(p, credit_fill(p, mi, spare));
@@ -350,6 +397,8 @@ TAKT_FN u32 credit_pick_cpu(struct takt_pool *p, u32 vi)
 		mask_set(&idle, best);
 	score = 128 * mask_weight_and(&idle, &cpu_of(p, best)->core_mask) +
 		mask_weight_and(&idle, &cpu_of(p, best)->llc_mask);
+	score = takt_fresh(p, score);
+	best = takt_fresh(p, best);
 	TAKT_LOOP(p, n, TAKT_NCPU) {
 		u32 s;
 
@@ -363,6 +412,8 @@ TAKT_FN u32 credit_pick_cpu(struct takt_pool *p, u32 vi)
 			score = s;
 			best = it;
 		}
+		score = takt_fresh(p, score);
+		best = takt_fresh(p, best);
 	}
 	return best;
 }

@@ -7,7 +7,8 @@
  *    walking every iteration, and end by can_loop, the raw may_goto instruction (the only loop form that is legal
  *    under a lock on 6.12);
  *  - an index is hidden from the compiler before it is masked, so that the mask is really emitted at the access;
- *  - a loop counter that becomes an index goes through memory once (takt_fresh()).
+ *  - a loop counter that becomes an index goes through memory once (takt_fresh()); so does what several branches have
+ *    given a value, where much follows: the verifier tells the branches apart for as long as it knows more than one value.
  * And BPF has no instruction for the lowest bit set in a word (takt_lowest()).
  */
 #ifndef TAKT_ENV_H
@@ -28,6 +29,7 @@ typedef signed long long s64;
 #define takt_opaque(x) asm volatile("" : "+r"(x))
 #define takt_zero(p) (*(volatile u32 *)&(p)->zero)
 #define takt_fresh(p, i) ({ *(volatile u32 *)&(p)->scratch = (i); *(volatile u32 *)&(p)->scratch; })
+#define takt_fresh_long(p, i) ({ *(volatile u64 *)&(p)->scratch_long = (i); *(volatile u64 *)&(p)->scratch_long; })
 #define takt_lowest(x) popcount64(((x) & -(x)) - 1)
 #define takt_can_loop ({ __label__ l_stop, l_done; _Bool go_ = 1;			\
 	asm volatile goto("1:.byte 0xe5; .byte 0; .long ((%l[l_stop] - 1b - 8) / 8) & 0xffff; .short 0"	\
@@ -60,6 +62,7 @@ typedef long long s64;
 #define takt_opaque(x) ((void)0)
 #define takt_zero(p) 0
 #define takt_fresh(p, i) (i)
+#define takt_fresh_long(p, i) ((void)(p), (i))
 #define takt_lowest(x) ((u32)__builtin_ctzll(x))
 #define takt_can_loop 1
 

@@ -32,7 +32,9 @@
 	X(12, event_max, "", 0, 1000000, 3000,							\
 	  "most promotions of a VM by events in an accounting interval (Doris)")			\
 	X(13, spare, "lapse|share", 0, 1, 0,							\
-	  "at its ceiling a VCPU loses its credit (0), or keeps it, and its siblings, then the others share what more it would get (1) (Credit)")
+	  "at its ceiling a VCPU loses its credit (0), or keeps it, and its siblings, then the others share what more it would get, unless its VM waits (1) (Credit)")	\
+	X(14, preempted, "tail|head", 0, 1, 0,							\
+	  "a preempted VCPU goes behind its equals (0), or before them for what is left of its slice (1) (Credit)")
 
 /* Of a VM. */
 #define TAKT_KEY_WEIGHT 101

@@ -94,6 +94,7 @@ struct takt_vcpu {
 	struct takt_mask placement;	/* the policy's (Poris' spread, S's LL) */
 	u64 start;			/* since when the present run is not charged yet */
 	u64 ran;			/* charged in the present run, ns */
+	s64 turn;			/* run since it was last put behind its equals, ns (Credit) */
 	u64 deadline;			/* Doris §2.3: latest time to be scheduled */
 	s32 credit;
 	s32 residue;			/* ns run and not yet worth a credit, ±half a credit */
@@ -158,7 +159,7 @@ struct takt_params {
 	u32 rt_max;			/* most VMs that may be real-time at a time */
 	u32 event_max;			/* most event promotions of a VM per accounting period */
 	u32 spare;			/* 1: credit beyond the ceiling is shared out, 0: lapses */
-	u32 pad;
+	u32 preempted;			/* 1: a preempted VCPU keeps its turn, 0: it goes behind its equals */
 };
 
 /* Where credits went; change of Σ credit = given − burned − clipped at every instant. */
@@ -178,7 +179,8 @@ struct takt_pool {
 	u64 weight;			/* Σ weight of VMs with active VCPUs */
 	u64 dom0_period;		/* Doris §2.4: min of the RT-VMs' periods */
 	u32 policy;
-	u32 zero, scratch;		/* for the verifier; zero stays 0 and scratch is no state */
+	u32 zero, scratch;		/* for the verifier; zero stays 0 and neither scratch is state */
+	u64 scratch_long;
 	u32 sort_epoch;
 	u16 act_head, rt_head;
 	u16 nr_cpu, nr_vm, nr_vcpu, nr_rt;

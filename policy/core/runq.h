@@ -49,25 +49,42 @@ TAKT_INLINE void runq_unlink(struct takt_pool *p, struct takt_cpu *c, struct tak
 	c->nr_queued--;
 }
 
-/* Puts @vi at the tail of its own class (spec §1.2). */
-TAKT_FN void runq_insert(struct takt_pool *p, u32 vi)
+/* The last entry of the lowest queue class that is above @class; TAKT_NIL if there is none. */
+TAKT_INLINE u32 runq_above(struct takt_cpu *c, u32 class)
+{
+	if (class > TAKT_OVER && c->last[TAKT_OVER] != TAKT_NIL)
+		return c->last[TAKT_OVER];
+	if (class > TAKT_UNDER && c->last[TAKT_UNDER] != TAKT_NIL)
+		return c->last[TAKT_UNDER];
+	if (class > TAKT_BOOST && c->last[TAKT_BOOST] != TAKT_NIL)
+		return c->last[TAKT_BOOST];
+	return class > TAKT_RT ? c->last[TAKT_RT] : TAKT_NIL;
+}
+
+/* Puts @vi into its own class, at the head or at the tail. */
+TAKT_INLINE void runq_place(struct takt_pool *p, u32 vi, u32 first)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 	struct takt_cpu *c = cpu_of(p, v->cpu);
-	u32 class = v->pri, prev;
+	u32 class = v->pri, prev = takt_fresh(p, runq_above(c, class + !first));
 
-	/* The last entry of the lowest queue class that is not below ours. */
-	if (class >= TAKT_OVER && c->last[TAKT_OVER] != TAKT_NIL)
-		prev = c->last[TAKT_OVER];
-	else if (class >= TAKT_UNDER && c->last[TAKT_UNDER] != TAKT_NIL)
-		prev = c->last[TAKT_UNDER];
-	else if (class >= TAKT_BOOST && c->last[TAKT_BOOST] != TAKT_NIL)
-		prev = c->last[TAKT_BOOST];
-	else
-		prev = c->last[TAKT_RT];
+	class = takt_fresh(p, class);
 	v->qclass = class;
-	*last_of(c, class) = vi;
+	if (!first || *last_of(c, class) == TAKT_NIL)
+		*last_of(c, class) = vi;
 	runq_link(p, c, v, vi, prev);
+}
+
+/* At the tail, as everybody (spec §1.2). */
+TAKT_FN void runq_insert(struct takt_pool *p, u32 vi)
+{
+	runq_place(p, vi, 0);
+}
+
+/* At the head, where who was preempted keeps its turn. */
+TAKT_FN void runq_insert_first(struct takt_pool *p, u32 vi)
+{
+	runq_place(p, vi, 1);
 }
 
 TAKT_FN void runq_remove(struct takt_pool *p, u32 vi)

@@ -232,6 +232,7 @@ TAKT_FN int takt_yield(struct takt_pool *p, u32 vi, u32 to, u64 now)
 		return -TAKT_ENOENT;
 	if (v->state != TAKT_RUNNING)
 		return -TAKT_EBUSY;
+	v->turn = (s64)p->par.slice;
 	kick(p, v->cpu);
 	return 0;
 }
@@ -338,8 +339,10 @@ TAKT_FN int takt_schedule(struct takt_pool *p, u32 cpu, u32 flags, u64 now)
 		if (back != TAKT_NIL && !(v->flags & TAKT_F_MIGRATE) && vcpu_may_run(p, v, cpu))
 			keep = cur;
 	}
+	back = takt_fresh(p, back);
+	keep = takt_fresh(p, keep);
 	if (!c->forced_idle)
-		next = hook_pick(p, cpu, keep, now);
+		next = takt_fresh(p, hook_pick(p, cpu, keep, now));
 	if (cur != TAKT_NIL && next == cur) {
 		v->flags &= ~TAKT_F_WOKEN;
 		back = TAKT_NIL;
@@ -409,6 +412,7 @@ TAKT_FN int takt_refused(struct takt_pool *p, u32 vi, u64 now)
 	if (v->state != TAKT_PICKED)
 		return -TAKT_EBUSY;
 	take_off(p, vi);
+	v->turn = 0;			/* behind its equals: the next decision is another one */
 	settle(p, vi, 1, now);
 	return 0;
 }

@@ -5,6 +5,9 @@ use super::bench::{Bench, MS, US};
 use crate::core::Maker;
 use takt_policy::{Class, NEVER, OpCode, State};
 
+/// The kind of an I/O thread.
+const IO: u64 = 1;
+
 /// One PCPU, VMs 1… with one VCPU each of the same number.
 fn pool(make: &Maker, vms: u16) -> Bench {
     let mut b = Bench::new(make, "credit", 1, vms);
@@ -173,7 +176,6 @@ pub fn limits(make: &Maker) {
 
 /// Of a VM whose I/O thread takes a thirtieth of a PCPU, the VCPU has the rest, not half.
 pub fn io_threads(make: &Maker) {
-    const IO: u64 = 1;
     let mut b = pool(make, 1);
     b.ok(0, OpCode::VcpuAdd, (0, 2, 1), [IO, 0, 0]);
     b.run(2, 0, 0, 100 * US);
@@ -245,6 +247,55 @@ pub fn spare(make: &Maker) {
             assert_eq!((b.credit(idle), b.credit(busy)), credits, "{at} ms");
         }
     }
+    // What one owes below the floor is forgiven, or its VM pays, whichever comes first: 20 ms of 30 ms here.
+    for (share, credits) in [(0, (-300, 140, 290)), (1, (-250, 40, 290))] {
+        for (debtor, other) in [(1, 3), (3, 1)] {
+            let mut b = Bench::new(make, "credit", 2, 2);
+            [(1, 1), (2, 2), (3, 1)].into_iter().for_each(|(v, vm)| b.vcpu(v, vm, 0));
+            b.set(0, None, "spare", share);
+            b.run(debtor, 0, 0, 50 * MS);
+            b.run(other, 1, 50 * MS, 51 * MS);
+            b.run(2, 1, 51 * MS, 52 * MS);
+            b.account(60 * MS);
+            assert_eq!((b.credit(debtor), b.credit(other), b.credit(2)), credits, "spare={share}");
+        }
+    }
+}
+
+/// Credit that a VM cannot hold is the others' only if it does not want it: not that of a guest which waits for a PCPU.
+pub fn waiting(make: &Maker) {
+    for (vm, waits, others) in [(2, false, [140, 300]), (2, true, [0, 150]), (0, true, [140, 300])] {
+        let mut b = Bench::new(make, "credit", 1, 2);
+        [(1, 1), (2, vm)].into_iter().for_each(|(v, vm)| b.vcpu(v, vm, 0));
+        b.set(0, None, "spare", 1);
+        for at in (0..120).step_by(30) {
+            b.run(2, 0, at * MS, (at + 1) * MS);
+            b.run(1, 0, (at + 1) * MS, (at + 16) * MS);
+            if at == 90 && waits {
+                b.wake(119 * MS, 2);
+            }
+            b.account((at + 30) * MS);
+        }
+        // Full for the second time, it leaves 140 of 150.
+        assert_eq!((b.credit(2), b.credit(1)), (300, others[0]), "VM {vm}, waits: {waits}");
+        // One that waits does not leave the list either; else the other one's share were all there is.
+        b.account(150 * MS);
+        assert_eq!((b.credit(2), b.credit(1)), (300, others[1]), "VM {vm}, waits: {waits}");
+    }
+    // Where credit lapses, an I/O thread that is full leaves the list though it waits, and with it its VM.
+    let mut b = pool(make, 2);
+    b.ok(0, OpCode::VcpuAdd, (0, 3, 1), [IO, 0, 0]);
+    for at in (0..120).step_by(30) {
+        b.run(3, 0, at * MS, (at + 1) * MS);
+        b.run(2, 0, (at + 1) * MS, (at + 16) * MS);
+        if at == 90 {
+            b.wake(119 * MS, 3);
+        }
+        b.account((at + 30) * MS);
+    }
+    assert_eq!((b.credit(3), b.credit(2)), (300, 0));
+    b.account(150 * MS);
+    assert_eq!((b.credit(3), b.credit(2)), (300, 300));
 }
 
 pub fn activation(make: &Maker) {

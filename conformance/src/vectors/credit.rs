@@ -148,6 +148,44 @@ pub fn turns(make: &Maker) {
     assert_eq!(order, [Some(1), Some(2), Some(3), Some(1), Some(2), Some(3)]);
 }
 
+/// Who is preempted goes behind its equals, or before them for the rest of its slice.
+pub fn preempted(make: &Maker) {
+    let begin = |head| {
+        let mut b = pool(make, "credit", 1, &[0, 0, 0]);
+        b.set(0, None, "preempted", head);
+        b.run(2, 0, 0, MS);
+        b.wake(20 * MS, 1);
+        b.wake(20 * MS, 2);
+        assert_eq!(b.turn(20 * MS, 0), Some(1));
+        b.timer(30 * MS, 0);
+        b.account(30 * MS);
+        b.timer(40 * MS, 0);
+        assert_eq!((b.class(1), b.class(2)), (Class::Under, Class::Under), "no boosts are left");
+        b.wake(42 * MS, 3);
+        assert_eq!(b.turn(42 * MS, 0), Some(3));
+        b
+    };
+    let mut b = begin(0);
+    assert_eq!(b.stop(43 * MS, 0), Some(2));
+    assert_eq!(b.turn_slice(44 * MS, 0), (Some(1), 30 * MS));
+    let mut b = begin(1);
+    assert_eq!(b.stop(43 * MS, 0), Some(1));
+    assert_eq!(b.turn_slice(44 * MS, 0), (Some(1), 7 * MS), "a decision for nothing costs it nothing");
+    assert_eq!(b.turn_slice(51 * MS, 0), (Some(2), 30 * MS), "it has had its slice");
+    assert_eq!(b.turn(52 * MS, 0), Some(2));
+    b.ok(53 * MS, OpCode::Yield, (0, 2, 0), [0xffff, 0, 0]);
+    assert_eq!(b.turn_slice(53 * MS, 0), (Some(1), 30 * MS), "who yields, or has come back, has a new one later");
+    b.stop(54 * MS, 0);
+    b.wake(55 * MS, 1);
+    assert_eq!(b.turn_slice(55 * MS, 0), (Some(1), 30 * MS), "who slept has a whole one");
+    // One that its host could not run stands back: it would be picked for ever.
+    let mut b = begin(1);
+    b.ok(43 * MS, OpCode::Schedule, (0, 0, 0), [2, 0, 0]);
+    b.ok(43 * MS, OpCode::Put, (0, 3, 0), [0, NEVER, 0]);
+    b.ok(43 * MS, OpCode::Refused, (0, 1, 0), [0; 3]);
+    assert_eq!(b.ok(43 * MS, OpCode::Schedule, (0, 0, 0), [0; 3]).next, 2);
+}
+
 pub fn round_robin(make: &Maker) {
     let mut b = pool(make, "rr", 2, &[0, 0, 0]);
     for v in 1..=3 {
