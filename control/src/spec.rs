@@ -6,6 +6,13 @@ use anyhow::{Context, Result, bail};
 use std::fmt;
 use takt_policy::ParamInfo;
 
+/// What a live host has for parameter `info` unless somebody says otherwise: not always what the papers have. Dom0, or the host's own
+/// threads, have a part of the machine kept for them and mostly use less, which the VMs share; and they and the VMs' I/O threads preempt
+/// somebody all the time: who that is loses no turn.
+pub fn live_default(info: &ParamInfo) -> u64 {
+    if ["spare", "preempted"].contains(&info.name) { 1 } else { info.default }
+}
+
 /// A policy and the pool parameters that differ from its defaults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicySpec {

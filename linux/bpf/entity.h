@@ -293,6 +293,8 @@ static __always_inline int add_vcpu(struct host *h, struct log *l, struct out *o
 	hv->id = n->id;
 	hv->source = hv->misses = hv->in_dsq = 0;
 	hv->queued_at = hv->owed = 0;
+	hv->refused = hv->ops = 0;
+	__builtin_memset(hv->wait, 0, sizeof(hv->wait));
 	return 0;
 }
 
@@ -309,28 +311,46 @@ static __always_inline void convert(struct host *h, struct log *l, struct out *o
 		DO(WAKE, takt_wake(p, v, TAKT_SRC_OTHER, now), .vcpu = v, .arg = { TAKT_SRC_OTHER });
 }
 
+/* Adds the thread @n, which has no index yet. Lock held. Returns its index, TAKT_NIL if there is no room or no such VM. */
+static __always_inline u32 adopt(struct host *h, struct log *l, struct out *out, struct newcomer *n, u64 now)
+{
+	u32 v = free_vcpu(h);
+
+	if (v != TAKT_NIL && !add_vcpu(h, l, out, v, n, now))
+		return v;
+	h->count.overflow++;
+	return TAKT_NIL;
+}
+
 /*
- * A thread becomes a VCPU of its VM, or an I/O thread, or a VCPU after it has been one; @at is where the thread keeps
- * its index, TAKT_NIL before. At one go: the thread may be preempted at any time, and be found by several at once.
- * Returns the index, TAKT_NIL if there is no room or no such VM.
+ * A thread becomes a VCPU of its VM, also after it has been an I/O thread; @at is where the thread keeps its index,
+ * TAKT_NIL before. At one go: the thread may be preempted at any time, and be found by several at once.
  */
-__attribute__((noinline)) u32 h_adopt(struct newcomer *n, u32 *at, struct out *out)
+__attribute__((noinline)) u32 h_adopt_vcpu(struct newcomer *n, u32 *at, struct out *out)
 {
 	if (!n || !at)
 		return TAKT_NIL;
 	ENTER(TAKT_NIL);
 	u32 v = *at;
 
-	if (v == TAKT_NIL) {
-		v = free_vcpu(h);
-		if (v == TAKT_NIL || add_vcpu(h, l, out, v, n, now)) {
-			h->count.overflow++;
-			v = TAKT_NIL;
-		}
-		*at = v;
-	} else if (n->kvm_vcpu) {
+	if (v == TAKT_NIL)
+		*at = v = adopt(h, l, out, n, now);
+	else
 		convert(h, l, out, v, n, now);
-	}
+	LEAVE();
+	return v;
+}
+
+/* The same for one that becomes an I/O thread, unless it is something already. */
+__attribute__((noinline)) u32 h_adopt_io(struct newcomer *n, u32 *at, struct out *out)
+{
+	if (!n || !at)
+		return TAKT_NIL;
+	ENTER(TAKT_NIL);
+	u32 v = *at;
+
+	if (v == TAKT_NIL)
+		*at = v = adopt(h, l, out, n, now);
 	LEAVE();
 	return v;
 }

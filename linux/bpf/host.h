@@ -36,7 +36,7 @@ struct host_cpu {
 	u64 slice_end;			/* when the runner's slice is over; TAKT_NEVER: nobody runs */
 	s64 allowance;			/* ns that threads beside the pool may still take at once */
 	u64 allowed_at;
-	u32 outside;			/* the thread on it runs beside the pool; 2: since an epoch */
+	u32 outside;			/* the thread on it runs beside the pool; 2: since an epoch or before */
 	u32 topology;			/* core | llc << 16, for when it comes back online */
 	u32 node;
 	u32 pinned;			/* runnable host threads that may run only here */
@@ -210,7 +210,7 @@ static __always_inline void book(struct host *h, struct log *l, struct out *out,
 	out->kick |= p->out.kick.w[0];
 	out->armed |= p->out.armed.w[0];
 	out->pool_armed |= p->out.pool_armed;
-	p->scratch = 0;			/* no state: the native pool never uses it */
+	p->scratch = p->scratch_long = 0;			/* no state: the native pool never uses them */
 	if (op->op == TAKT_OP_SCHEDULE ? p->out.next < TAKT_NVCPU : op->op >= TAKT_OP_WAKE && op->op <= TAKT_OP_PUT)
 		host_vcpu(h, op->op == TAKT_OP_SCHEDULE ? p->out.next : op->vcpu)->ops++;
 	if (!h->recording)

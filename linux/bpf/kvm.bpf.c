@@ -2,12 +2,13 @@
 /*
  * VMs as KVM runs them: which thread is a VCPU of which VM, whatever its name; and what arrives for a VCPU.
  *
- * Design: a thread is a VCPU from its first KVM_RUN on; one program looks at each KVM_RUN (not at each entry of the
- * guest) and returns at once for threads it knows. VMs that ran before are found once through the open files of all
- * processes. An interrupt counts when it becomes pending (a bit of the APIC's IRR goes from 0 to 1): a message of a device,
- * the local timer, which is no I/O (spec D5), or another VCPU of the VM (IPI). With posted interrupts by the processor
- * itself (AVIC, IPI virtualisation) those between VCPUs are not seen. What the guest notifies by an ioeventfd is an I/O
- * event for the VM's I/O threads.
+ * Design: a thread is a VCPU from its first KVM_RUN on. One program looks where KVM loads a VCPU's state onto a CPU: at
+ * each KVM_RUN and whenever the thread is switched to (not at each entry of the guest); it returns at once for threads it
+ * knows. Preemption is off there, so it misses none: a program that is interrupted is not entered again on its CPU. VMs
+ * that ran before are found once through the open files of all processes. An interrupt counts when it becomes pending (a
+ * bit of the APIC's IRR goes from 0 to 1): a message of a device, the local timer, which is no I/O (spec D5), or another
+ * VCPU of the VM (IPI). With posted interrupts by the processor itself (AVIC, IPI virtualisation) those between VCPUs are
+ * not seen. What the guest notifies by an ioeventfd is an I/O event for the VM's I/O threads.
  *
  * Locking: host.h. The programs run in the context of KVM's own code, none of which holds a run queue's lock.
  */
@@ -56,8 +57,8 @@ struct kvm_vcpu {
 #define IRR 0x200			/* in the APIC's register page: 32 vectors every 16 bytes */
 
 /*
- * Performs what was asked for, on this CPU when the program is over: an interrupted program is not entered again on its
- * CPU, so what other threads do there meanwhile would not be seen.
+ * Performs what was asked for, on this CPU when the program is over: where preemption is on, a kick would interrupt it, and
+ * an interrupted program is not entered again on its CPU, so what other threads do there meanwhile would not be seen.
  */
 static __always_inline void act_soon(struct host *h, struct out *out)
 {
@@ -85,7 +86,7 @@ static __always_inline void becomes_vcpu(struct host *h, struct task_struct *p, 
 		n.pid = BPF_CORE_READ(p, pid);
 		n.cpus = BPF_CORE_READ(p, cpus_ptr, bits[0]);
 		n.cpu = bpf_get_smp_processor_id();
-		v = h_adopt(&n, &t->v, out);
+		v = h_adopt_vcpu(&n, &t->v, out);
 		if (v != TAKT_NIL) {
 			bpf_map_update_elem(&vcpus, &key, &v, BPF_ANY);
 			bpf_map_update_elem(&tgids, &tgid, &vm, BPF_ANY);
@@ -95,20 +96,21 @@ static __always_inline void becomes_vcpu(struct host *h, struct task_struct *p, 
 	}
 }
 
-SEC("fentry/kvm_arch_vcpu_ioctl_run")
-int BPF_PROG(takt_kvm_run, struct kvm_vcpu *vcpu)
+/* Other threads of the VMM load it, too, to set its registers; only KVM_RUN notes its thread in the VCPU, before it loads it. */
+SEC("fentry/kvm_arch_vcpu_load")
+int BPF_PROG(takt_kvm_load, struct kvm_vcpu *vcpu)
 {
 	struct task_struct *p = bpf_get_current_task_btf();
 	struct task_ctx *t = bpf_task_storage_get(&tasks, p, NULL, 0);
 	struct host *h = the_host();
 	struct out out = {};
 
-	if (!t || !h || t->kvm)
+	if (!t || !h || t->kvm || BPF_CORE_READ(vcpu, pid, numbers[0].nr) != BPF_CORE_READ(p, pid))
 		return 0;
 	becomes_vcpu(h, p, vcpu, t, &out);
 	/* It runs as a host thread still: back to its own queue. */
 	out.kick |= mask_bit(bpf_get_smp_processor_id());
-	act_soon(h, &out);
+	act(h, &out);
 	return 0;
 }
 

@@ -8,7 +8,10 @@
 
 #include "init.h"
 
-/* What runs goes on beside the pool until the epoch's kick takes it off. Returns the time of the epoch. */
+/*
+ * What runs goes on beside the pool until the epoch's kick takes it off; nobody owes for that run, which may have begun before.
+ * Returns the time of the epoch.
+ */
 __attribute__((noinline)) u64 h_epoch(struct out *out)
 {
 	ENTER(0);
@@ -19,7 +22,7 @@ __attribute__((noinline)) u64 h_epoch(struct out *out)
 		u32 cpu = takt_fresh(pool, i) & (TAKT_NCPU - 1), cur = cpu_of(pool, cpu)->cur;
 
 		h->cpu[cpu].slice_end = TAKT_NEVER;
-		if (cur != TAKT_NIL && vcpu_state(h, cur) == TAKT_RUNNING && !host_vcpu(h, cur)->in_dsq)
+		if (h->cpu[cpu].outside || (cur != TAKT_NIL && vcpu_state(h, cur) == TAKT_RUNNING && !host_vcpu(h, cur)->in_dsq))
 			h->cpu[cpu].outside = 2;
 	}
 	h->recording = 0;

@@ -69,7 +69,7 @@ static __always_inline u32 entity_of(struct host *h, struct task_struct *p, stru
 	n.pid = p->pid;
 	n.cpus = cpus_of(p);
 	n.cpu = scx_bpf_task_cpu(p);
-	return h_adopt(&n, &t->v, out);
+	return h_adopt_io(&n, &t->v, out);
 }
 
 /* The host thread @p ran until now: those that wait go before it. */
@@ -400,14 +400,10 @@ void BPF_PROG(takt_cpu_offline, s32 cpu)
 {
 	struct host *h = the_host();
 	struct out out = {};
-	u32 cur;
 
 	if (!h)
 		return;
-	/* What still runs there runs beside the pool until it stops; the kernel moves it. */
-	cur = *(volatile u16 *)&cpu_of(&h->pool, cpu)->cur;
-	if (cur != TAKT_NIL)
-		h_block(cur, &out);
+	h_cpu_leaves(cpu, &out);
 	h_block(cpu & (TAKT_NCPU - 1), &out);
 	h_cpu_offline(cpu, &out);
 	act(h, &out);

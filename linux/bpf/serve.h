@@ -331,7 +331,28 @@ __attribute__((noinline)) int h_cpu_online(u32 cpu, struct out *out)
 	return 0;
 }
 
-/* Its entity and what was on it are blocked already. */
+/*
+ * @cpu is about to leave the pool. A VCPU that holds it, but was interrupted and whose thread waits in its queue, goes back
+ * there; else its thread runs there beside the pool until it stops, and the kernel moves it. So it does with host threads.
+ */
+__attribute__((noinline)) int h_cpu_leaves(u32 cpu, struct out *out)
+{
+	ENTER(-1);
+	u32 cur = cpu_of(&h->pool, cpu)->cur;
+
+	if (cur != TAKT_NIL && !is_host(cur) && host_vcpu(h, cur)->in_dsq) {
+		if (vcpu_state(h, cur) == TAKT_PICKED)
+			DO_VCPU(REFUSED, takt_refused, cur);
+		else
+			put_queued(h, l, out, cur, now);
+	} else if (cur != TAKT_NIL) {
+		make_blocked(h, l, out, cur, now);
+	}
+	LEAVE();
+	return 0;
+}
+
+/* Its entity and what was on it do not hold it any more. */
 __attribute__((noinline)) int h_cpu_offline(u32 cpu, struct out *out)
 {
 	ENTER(-1);

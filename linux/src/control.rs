@@ -22,9 +22,6 @@ use takt_policy::{Kind, NEVER, NIL, NVM};
 pub const LOOK: Duration = Duration::from_millis(200);
 /// Looks between two at cgroups.
 const CGROUPS: u32 = 5;
-/// So many looks long, at each so manyth, a new VM's VCPUs are searched for.
-const SEARCH_LOOKS: u32 = 25;
-const SEARCH_EVERY: u32 = 5;
 
 /// What a look at the host has found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,8 +77,6 @@ pub struct Live {
     kernel: String,
     started: Instant,
     looks: u32,
-    /// Looks during which VCPUs are searched for yet.
-    searches: u32,
     warned: BTreeSet<String>,
 }
 
@@ -109,7 +104,6 @@ impl Live {
             kernel: release.trim().to_owned(),
             started: Instant::now(),
             looks: 0,
-            searches: 0,
             warned: BTreeSet::new(),
         };
         live.kvm = live.scheduler.watch_kvm()?;
@@ -145,7 +139,6 @@ impl Live {
                 _ => self.meet(notice.vm, notice.generation, notice.tgid, &mut news),
             }
         }
-        self.search()?;
         let snapshot = self.scheduler.peek()?;
         self.reconcile(&snapshot, &mut news);
         let vms: Vec<_> =
@@ -174,15 +167,6 @@ impl Live {
         }
     }
 
-    /// Of a VM that has come, again for a while: all VCPUs are to be found.
-    fn search(&mut self) -> Result<()> {
-        if self.searches == 0 {
-            return Ok(());
-        }
-        self.searches -= 1;
-        if self.searches % SEARCH_EVERY == 0 { self.scheduler.find_running() } else { Ok(()) }
-    }
-
     /// Says it, once.
     fn warn(&mut self, text: String, news: &mut Vec<News>) {
         if self.warned.insert(text.clone()) {
@@ -192,9 +176,13 @@ impl Live {
 
     fn meet(&mut self, index: u32, generation: u32, tgid: u32, news: &mut Vec<News>) {
         self.forget(index, news);
-        self.searches = SEARCH_LOOKS;
-        let taken = |name: &str| self.vms.values().any(|v| v.name == name);
-        let name = names::name_of(tgid, taken);
+        let mut name = names::name_of(tgid);
+        match self.vms.values_mut().find(|v| v.name == name) {
+            Some(other) if names::lives(other.tgid) => name = names::other(&name, tgid),
+            // The VM has been started again, its configuration is to apply again.
+            Some(before) => before.name = names::other(&name, before.tgid),
+            None => {}
+        }
         news.push(News::Vm { name: name.clone(), tgid });
         let follows = !self.config.vm.contains_key(&name);
         let (ports, share) = (Ports::default(), cgroups::DEFAULT);

@@ -7,9 +7,9 @@ use crate::shared::Snapshot;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use libbpf_rs::{Link, Map, MapCore, MapFlags, Object, OpenObject};
 use std::sync::mpsc;
-use takt_control::PolicySpec;
+use takt_control::{PolicySpec, spec};
 use takt_monitor::object::{map, run};
-use takt_policy::{NIL, ParamInfo, Pool};
+use takt_policy::{NIL, Pool};
 
 /// The BPF objects for one policy.
 struct Objects {
@@ -24,12 +24,6 @@ const OBJECTS: &[Objects] = include!(concat!(env!("OUT_DIR"), "/objects.rs"));
 /// The policies that this build can run on Linux.
 pub fn policies() -> Vec<&'static str> {
     OBJECTS.iter().map(|o| o.policy).collect()
-}
-
-/// What parameter `info` is unless somebody says otherwise. The host's own threads have a tenth of the machine kept for them and
-/// mostly use less: on Linux the VMs share that.
-pub fn default(info: &ParamInfo) -> u64 {
-    if info.name == "spare" { 1 } else { info.default }
 }
 
 /// Longest wait of a thread before the kernel takes a scheduler out, ms: the kernel's own limit.
@@ -118,8 +112,8 @@ impl Scheduler {
             let arg = [pcpu.core.into(), pcpu.llc.into(), pcpu.node.into(), 0];
             scheduler.call("takt_setup", Request { arg, cpu: pcpu.n, ..Request::default() })?;
         }
-        let defaults = takt_policy::params().into_iter().filter(|p| !p.per_vm && default(p) != p.default);
-        for (key, value) in defaults.map(|p| (p.key, default(&p))).chain(policy.params.iter().copied()) {
+        let defaults = takt_policy::params().into_iter().filter(|p| !p.per_vm && spec::live_default(p) != p.default);
+        for (key, value) in defaults.map(|p| (p.key, spec::live_default(&p))).chain(policy.params.iter().copied()) {
             scheduler.adjust(NIL, key, value).with_context(|| format!("policy `{}`", policy.name))?;
         }
         scheduler.load_kvm()?;
@@ -184,12 +178,8 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Looks through all open files once for VCPUs that run already and are not known: those of VMs that were there before, or
-    /// whose first KVM_RUN was not seen because the CPU was just looking at another one.
-    ///
-    /// # Errors
-    /// The kernel refuses.
-    pub fn find_running(&self) -> Result<()> {
+    /// Looks through all open files for the VCPUs of VMs that were there before.
+    fn find_running(&self) -> Result<()> {
         let kvm = self.kvm.as_ref().filter(|_| self.watches);
         let Some(program) = kvm.and_then(|k| k.progs_mut().find(|p| p.name() == "takt_kvm_running")) else {
             return Ok(());

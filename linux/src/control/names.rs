@@ -4,15 +4,24 @@
 /// Most characters of a name.
 const LONGEST: usize = 64;
 
-/// The name of the VM that process `tgid` runs, `taken` telling names that others have.
-pub fn name_of(tgid: u32, taken: impl Fn(&str) -> bool) -> String {
-    let read = |file: &str| std::fs::read(format!("/proc/{tgid}/{file}")).unwrap_or_default();
-    let comm = String::from_utf8_lossy(&read("comm")).trim().to_owned();
-    unique(name(&read("cmdline"), &comm, tgid), tgid, taken)
+/// The name of the VM that process `tgid` runs.
+pub fn name_of(tgid: u32) -> String {
+    let comm = String::from_utf8_lossy(&read(tgid, "comm")).trim().to_owned();
+    name(&read(tgid, "cmdline"), &comm, tgid)
 }
 
-fn unique(name: String, tgid: u32, taken: impl Fn(&str) -> bool) -> String {
-    if taken(&name) { format!("{name}-{tgid}") } else { name }
+/// The same where another VM has that name already.
+pub fn other(name: &str, tgid: u32) -> String {
+    format!("{name}-{tgid}")
+}
+
+/// Whether process `tgid` has not exited: the kernel takes its VM's threads out some time after that.
+pub fn lives(tgid: u32) -> bool {
+    !read(tgid, "cmdline").is_empty()
+}
+
+fn read(tgid: u32, file: &str) -> Vec<u8> {
+    std::fs::read(format!("/proc/{tgid}/{file}")).unwrap_or_default()
 }
 
 /// By command line (arguments that end by 0): QEMU and libvirt `-name`, Firecracker and its jailer `--id`, Cloud
@@ -91,8 +100,15 @@ mod tests {
     }
 
     #[test]
-    fn clashes_are_told_apart() {
-        assert_eq!(unique("web".into(), 7, |n| n == "web"), "web-7");
-        assert_eq!(unique("web".into(), 7, |_| false), "web");
+    fn a_process_lives_until_it_exits() {
+        assert!(lives(std::process::id()));
+        let mut process = std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+        assert!(lives(process.id()));
+        drop(process.stdin.take());
+        while lives(process.id()) {
+            std::thread::yield_now(); // until it is a zombie
+        }
+        process.wait().unwrap();
+        assert!(!lives(process.id()));
     }
 }
