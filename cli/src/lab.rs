@@ -9,6 +9,7 @@ use crate::{args, jobs, output};
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeSet;
 use std::fmt::Display;
+use std::slice;
 use takt_control::PolicySpec;
 use takt_lab::{Kernel, Lab, LabRun, Scheduler, linux, xen};
 use takt_sim::{RunResult, Scenario};
@@ -47,7 +48,8 @@ fn on_linux(args: &args::LabLinux) -> Result<bool> {
     lab.counted = !args.free;
     let seeds = &args.seed.0;
     let runs = jobs::run("running in the lab", &work, |(scenario, scheduler), _| {
-        lab.run(scenario, scheduler, seeds).with_context(|| format!("{} under {scheduler}", scenario.name))
+        lab.run(scenario, slice::from_ref(scheduler), seeds)
+            .with_context(|| format!("{} under {scheduler}", scenario.name))
     })?
     .concat();
     show(args.json, &scenarios, &schedulers, seeds, &runs, lab.counted)

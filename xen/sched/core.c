@@ -8,9 +8,16 @@
 #include "policy/core/init.h"
 #include "core.h"
 
+/*
+ * As on Linux, who is preempted loses no turn, and credit does not lapse: literally (spec §1.2) a Dom0 that a guest's timer preempts goes
+ * behind those who compute, and one that uses less than its weight has saved nothing for a burst. Packets wait for it either way.
+ */
 int takt_pool_reset(struct takt_pool *p, u32 policy)
 {
-	return pool_init(p, policy);
+	int ret = pool_init(p, policy);
+
+	p->par.spare = p->par.preempted = 1;
+	return ret;
 }
 
 int takt_pool_op(struct takt_pool *p, const struct takt_op *op)

@@ -9,6 +9,7 @@ use anyhow::Result;
 use std::collections::BTreeMap;
 use std::io::Error;
 use std::sync::{Arc, Mutex, MutexGuard};
+use takt_control::spec;
 use takt_policy::{Kind, NEVER, NIL, OpCode, Pool, Record};
 
 /// The number of the domain that is VM `n` of the pool.
@@ -37,6 +38,9 @@ impl Fake {
     /// Cpupool 0 under Takt with two PCPUs, Dom0 and two guests; cpupool 1 under credit2.
     pub fn new() -> Arc<Self> {
         let mut pool = Pool::new("doris").unwrap();
+        for info in takt_policy::params().iter().filter(|p| !p.per_vm) {
+            pool.adjust(1, NIL, info.key, spec::live_default(info)).unwrap();
+        }
         for cpu in 0..2 {
             pool.cpu_add(1, cpu, cpu, 0, 0).unwrap();
         }

@@ -175,11 +175,11 @@ fn of(pool: &Pool, code: OpCode) -> impl Iterator<Item = takt_policy::Op> {
     pool.describe().into_iter().filter(move |op| OpCode::from_u16(op.op) == Some(code))
 }
 
-/// Parameters of the pool that differ from their defaults, as `takt set --pool` takes them.
+/// Parameters of the pool that differ from a live host's defaults, as `takt set --pool` takes them.
 fn parameters(pool: &Pool) -> BTreeMap<String, String> {
     let table = takt_policy::params();
     let set = |op: takt_policy::Op| {
-        let info = table.iter().find(|p| u64::from(p.key) == op.arg[0] && p.default != op.arg[1])?;
+        let info = table.iter().find(|p| u64::from(p.key) == op.arg[0] && spec::live_default(p) != op.arg[1])?;
         Some((info.name.to_owned(), spec::show(info, op.arg[1])))
     };
     of(pool, OpCode::Adjust).filter(|op| u32::from(op.vm) == NIL).filter_map(set).collect()

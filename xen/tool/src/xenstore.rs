@@ -2,15 +2,18 @@
 //! Xenstore, read only: what domains are called and where their devices end.
 //!
 //! A request and its answer are a header of 16 bytes and a payload each, by the daemon's socket or, where it runs in
-//! another domain, by a device of the kernel's.
+//! another domain, by a device of the kernel's. Each costs Dom0 two switches of processes, and who asks looks twice a second: so
+//! answers are kept until the daemon says that something has changed.
 
 use anyhow::{Context, Result, bail, ensure};
+use std::collections::BTreeMap;
 use std::fs::OpenOptions;
-use std::io::{Read, Write};
+use std::io::{Error, Read, Write};
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Where the daemon listens, and the device.
 const SOCKETS: [&str; 2] = ["/run/xenstored/socket", "/var/run/xenstored/socket"];
@@ -18,9 +21,15 @@ const DEVICE: &str = "/dev/xen/xenbus";
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// Changes at and below these paths are told: what the toolstack and the backends write, and guests cannot.
+const WATCHED: [&str; 2] = ["/local/domain/0/backend/vif", "/libxl"];
+/// How long an answer from elsewhere is kept, which is a domain's name.
+const KEPT: Duration = Duration::from_secs(10);
+
 /// `enum xsd_sockmsg_type`
 const DIRECTORY: u32 = 1;
 const READ: u32 = 2;
+const WATCH: u32 = 4;
 const WATCH_EVENT: u32 = 15;
 const ERROR: u32 = 16;
 const DIRECTORY_PART: u32 = 20;
@@ -44,7 +53,17 @@ pub trait Store: Send + Sync {
 
 /// A connection.
 pub struct Xenstore<S> {
-    stream: Mutex<S>,
+    line: Mutex<Line<S>>,
+}
+
+/// Answers, by kind and path of the request.
+type Answers = BTreeMap<(u32, String), Option<Vec<u8>>>;
+
+struct Line<S> {
+    stream: S,
+    /// What has been answered since `since`, if changes are told.
+    known: Option<Answers>,
+    since: Instant,
 }
 
 /// Connects to the xenstore of this machine.
@@ -55,38 +74,69 @@ pub fn connect() -> Result<Box<dyn Store>> {
     for path in SOCKETS {
         if let Ok(stream) = UnixStream::connect(path) {
             stream.set_read_timeout(Some(PATIENCE)).and_then(|()| stream.set_write_timeout(Some(PATIENCE)))?;
-            return Ok(Box::new(Xenstore::new(stream)));
+            return Ok(Box::new(Xenstore::new(stream).watching()));
         }
     }
     if Path::new(DEVICE).exists() {
         let device = OpenOptions::new().read(true).write(true).open(DEVICE).context(DEVICE)?;
-        return Ok(Box::new(Xenstore::new(device)));
+        return Ok(Box::new(Xenstore::new(device).watching()));
     }
     bail!("xenstore does not answer: nobody serves {} and there is no {DEVICE}", SOCKETS[0])
 }
 
-impl<S: Read + Write> Xenstore<S> {
-    pub fn new(stream: S) -> Self {
-        Self { stream: Mutex::new(stream) }
+impl<S: Read + Write + AsFd> Line<S> {
+    /// The next message: its kind and its payload.
+    fn message(&mut self) -> Result<(u32, Vec<u8>)> {
+        let mut header = [0; 16];
+        self.stream.read_exact(&mut header)?;
+        let word = |n: usize| u32::from_ne_bytes([header[n], header[n + 1], header[n + 2], header[n + 3]]);
+        let (kind, len) = (word(0), word(12));
+        ensure!(len <= PAYLOAD, "an answer of {len} bytes, allowed 0..={PAYLOAD}");
+        let mut body = vec![0; len as usize];
+        self.stream.read_exact(&mut body)?;
+        if kind == WATCH_EVENT {
+            self.forget();
+        }
+        Ok((kind, body))
+    }
+
+    fn forget(&mut self) {
+        self.known.iter_mut().for_each(BTreeMap::clear);
+        self.since = Instant::now();
+    }
+
+    /// Forgets what may have changed.
+    fn refresh(&mut self) -> Result<()> {
+        if self.since.elapsed() >= KEPT {
+            self.forget();
+        }
+        while self.known.is_some() && self.is_told()? {
+            let (kind, _) = self.message()?;
+            ensure!(kind == WATCH_EVENT, "an answer of kind {kind} to no request");
+        }
+        Ok(())
+    }
+
+    /// Whether there is a message.
+    fn is_told(&self) -> Result<bool> {
+        let mut fd = libc::pollfd { fd: self.stream.as_fd().as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one descriptor, which is open.
+        match unsafe { libc::poll(&raw mut fd, 1, 0) } {
+            n if n >= 0 => Ok(n > 0),
+            _ => Err(Error::last_os_error().into()),
+        }
     }
 
     /// The answer to request `kind` about `words`, each of which ends by 0; `None`: there is nothing.
-    fn ask(&self, kind: u32, words: &[&str]) -> Result<Option<Vec<u8>>> {
+    fn ask(&mut self, kind: u32, words: &[&str]) -> Result<Option<Vec<u8>>> {
         let body: Vec<u8> = words.iter().flat_map(|w| w.bytes().chain([0])).collect();
         ensure!(body.len() <= PAYLOAD as usize, "a path of xenstore is too long");
-        let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
         // In one piece: the device takes what one write brings for a message or a part of one.
         let header = [kind, 0, 0, body.len() as u32];
         let message: Vec<u8> = header.iter().flat_map(|n| n.to_ne_bytes()).chain(body).collect();
-        stream.write_all(&message)?;
+        self.stream.write_all(&message)?;
         loop {
-            let mut header = [0; 16];
-            stream.read_exact(&mut header)?;
-            let word = |n: usize| u32::from_ne_bytes([header[n], header[n + 1], header[n + 2], header[n + 3]]);
-            let (answer, len) = (word(0), word(12));
-            ensure!(len <= PAYLOAD, "an answer of {len} bytes, allowed 0..={PAYLOAD}");
-            let mut body = vec![0; len as usize];
-            stream.read_exact(&mut body)?;
+            let (answer, body) = self.message()?;
             match answer {
                 WATCH_EVENT => {}
                 ERROR if body.starts_with(b"ENOENT") => return Ok(None),
@@ -95,6 +145,41 @@ impl<S: Read + Write> Xenstore<S> {
                 n => bail!("an answer of kind {n} to a request of kind {kind}"),
             }
         }
+    }
+}
+
+impl<S: Read + Write + AsFd> Xenstore<S> {
+    pub fn new(stream: S) -> Self {
+        Self { line: Mutex::new(Line { stream, known: None, since: Instant::now() }) }
+    }
+
+    /// With answers kept, unless the daemon refuses to tell what changes.
+    #[must_use]
+    pub fn watching(self) -> Self {
+        let told = WATCHED.iter().all(|path| self.ask(WATCH, &[path, path]).is_ok());
+        self.line.lock().unwrap_or_else(PoisonError::into_inner).known = told.then(BTreeMap::new);
+        self
+    }
+
+    fn ask(&self, kind: u32, words: &[&str]) -> Result<Option<Vec<u8>>> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner).ask(kind, words)
+    }
+
+    /// As [`Self::ask`], about one path, unless the answer is known.
+    fn know(&self, kind: u32, path: &str) -> Result<Option<Vec<u8>>> {
+        let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
+        line.refresh()?;
+        let key = (kind, path.to_owned());
+        if let Some(answer) = line.known.as_ref().and_then(|known| known.get(&key)) {
+            return Ok(answer.clone());
+        }
+        let answer = line.ask(kind, &[path])?;
+        // Nobody tells when a name comes.
+        let told = answer.is_some() || WATCHED.iter().any(|top| path.starts_with(top));
+        if let Some(known) = line.known.as_mut().filter(|_| told) {
+            known.insert(key, answer.clone());
+        }
+        Ok(answer)
     }
 
     /// A directory that does not fit into one answer, part by part.
@@ -117,14 +202,14 @@ impl<S: Read + Write> Xenstore<S> {
     }
 }
 
-impl<S: Read + Write + Send> Store for Xenstore<S> {
+impl<S: Read + Write + AsFd + Send> Store for Xenstore<S> {
     fn read(&self, path: &str) -> Result<Option<String>> {
-        let value = self.ask(READ, &[path]).with_context(|| format!("xenstore: {path}"))?;
+        let value = self.know(READ, path).with_context(|| format!("xenstore: {path}"))?;
         Ok(value.map(|v| text(&v)))
     }
 
     fn list(&self, path: &str) -> Result<Vec<String>> {
-        let names = match self.ask(DIRECTORY, &[path]) {
+        let names = match self.know(DIRECTORY, path) {
             Err(e) if e.to_string() == "E2BIG" => self.parts(path),
             other => other,
         };
@@ -190,6 +275,35 @@ mod tests {
         assert!(format!("{:#}", store.read("/c").unwrap_err()).contains("an answer of kind 1"));
         served.join().unwrap();
         assert!(store.read("/d").is_err(), "the daemon has gone");
+    }
+
+    #[test]
+    fn answers_are_kept_until_something_changes() {
+        let watch = |path: &str| {
+            let event = message(WATCH_EVENT, format!("{path}\0{path}\0").as_bytes());
+            (message(WATCH, format!("{path}\0{path}\0").as_bytes()), [message(WATCH, b"OK\0"), event].concat())
+        };
+        let told = message(WATCH_EVENT, b"/libxl/3/device/vif\0/libxl\0");
+        let (store, served) = daemon(vec![
+            watch(WATCHED[0]),
+            watch(WATCHED[1]),
+            (message(READ, b"/libxl/1\0"), message(READ, b"a")),
+            (message(READ, b"/libxl/2\0"), message(ERROR, b"ENOENT\0")),
+            (message(READ, b"/name\0"), message(ERROR, b"ENOENT\0")),
+            (message(READ, b"/name\0"), [message(READ, b"b"), told].concat()),
+            (message(READ, b"/libxl/1\0"), message(READ, b"c")),
+        ]);
+        let store = store.watching();
+        let read = |path: &str| store.read(path).unwrap();
+        for _ in 0..2 {
+            assert_eq!(read("/libxl/1").as_deref(), Some("a"));
+            assert_eq!(read("/libxl/2"), None);
+        }
+        assert_eq!((read("/name"), read("/name").as_deref()), (None, Some("b")));
+        // The daemon has written both at once.
+        assert_eq!(read("/libxl/1").as_deref(), Some("c"));
+        served.join().unwrap();
+        assert!(store.read("/libxl/1").is_err(), "the daemon has gone");
     }
 
     #[test]

@@ -37,6 +37,7 @@ pub fn run(args: &args::Run) -> Result<bool> {
     if let Some(policy) = &policy {
         choose(&host, &pools[0], policy)?;
     }
+    takt_xen::stand_back();
     let socket = Socket::bind(&args.socket.socket)?;
     let (send, events) = channel();
     let stop = send.clone();
