@@ -25,8 +25,7 @@ target/release/takt experiment all --seeds 1-2
 
 step "Linux and KVM: guests on a real kernel in an emulated machine"
 $CARGO build --release --locked --quiet -p takt --features takt/linux,takt/xen -p takt-vmm -p takt-lab
-$CARGO test --release --locked --quiet -p takt-lab --lib --bins --test linux --test record --test order --test robust --test guest \
-	-- --nocapture --test-threads 2
+$CARGO test --release --locked --quiet -p takt-lab --lib --bins --test linux -- --nocapture --test-threads 2
 
 step "Xen: the hypervisor with dom0 and guests in an emulated machine"
 $CARGO test --release --locked --quiet -p takt-lab --test xen --test hosts -- --nocapture --test-threads 2

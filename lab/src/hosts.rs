@@ -80,23 +80,20 @@ impl Comparison {
         ensure!(periodic, "vm: none has periodic tasks to compare");
         ensure!(!xen::has_calls(s), "vm: calls are not compared, they need a network; allowed: periodic, hog, idle");
         let in_xen: Vec<_> = policies.iter().map(|p| xen::Scheduler::Takt(p.clone())).collect();
-        let on_linux = |p: &PolicySpec| Scheduler::parse(&p.label);
-        for (policy, scheduler) in policies.iter().zip(&in_xen) {
-            crate::check(s, &on_linux(policy)?)?;
-            xen::check(s, scheduler)?;
-        }
+        let on_linux = policies.iter().map(|p| Scheduler::parse(&p.label)).collect::<Result<Vec<_>>>()?;
+        on_linux.iter().try_for_each(|scheduler| crate::check(s, scheduler))?;
+        in_xen.iter().try_for_each(|scheduler| xen::check(s, scheduler))?;
         let mut all = Self::default();
         for policy in policies {
             let run = |&seed: &u64| Ok(takt_sim::run(s, policy, seed, Options::default())?.0);
             all.add(SIMULATOR, policy, seeds.iter().map(run).collect::<Result<Vec<_>>>().context(SIMULATOR)?);
         }
-        for policy in policies {
-            let runs = linux.run(s, &on_linux(policy)?, seeds).with_context(|| format!("{LINUX}, {policy}"))?;
-            all.add(LINUX, policy, runs.into_iter().map(|r| r.result).collect());
-        }
-        let (runs, _) = xen.run(s, &in_xen, seeds, false).context(XEN)?;
-        for (policy, runs) in policies.iter().zip(runs.chunks(seeds.len())) {
-            all.add(XEN, policy, runs.iter().map(|r| r.result.clone()).collect());
+        let linux = linux.run(s, &on_linux, seeds).context(LINUX)?;
+        let (xen, _) = xen.run(s, &in_xen, seeds, false).context(XEN)?;
+        for (host, runs) in [(LINUX, linux), (XEN, xen)] {
+            for (policy, runs) in policies.iter().zip(runs.chunks(seeds.len())) {
+                all.add(host, policy, runs.iter().map(|r| r.result.clone()).collect());
+            }
         }
         Ok(all)
     }

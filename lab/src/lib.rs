@@ -16,6 +16,27 @@ mod result;
 pub mod scheduler;
 pub mod xen;
 
+use anyhow::{Result, ensure};
+use std::path::{Path, PathBuf};
+
 pub use linux::{Boot, Kernel, Lab, check};
 pub use result::LabRun;
 pub use scheduler::Scheduler;
+
+/// Where the programs of a machine are: beside `program`, or where `TAKT_PROGRAMS` says.
+///
+/// # Errors
+/// One of `names` is missing there.
+pub fn programs(program: &Path, names: &[&str]) -> Result<PathBuf> {
+    let beside = program.parent().unwrap_or(program).to_owned();
+    let dir = std::env::var_os("TAKT_PROGRAMS").map_or(beside, PathBuf::from);
+    for name in names {
+        let file = dir.join(name);
+        ensure!(
+            file.is_file(),
+            "{}: missing; `cargo build --release -p takt --features takt/linux,takt/xen -p takt-vmm -p takt-lab` makes it, TAKT_PROGRAMS names another place",
+            file.display()
+        );
+    }
+    Ok(dir)
+}

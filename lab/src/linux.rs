@@ -10,7 +10,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
-use takt_qemu::{Archive, Machine, Timing, outbox};
+use takt_qemu::{Archive, MODEL, Machine, Timing, outbox};
 use takt_sim::Scenario;
 
 const SCRIPT: &str = include_str!("../linux/kernel.sh");
@@ -73,8 +73,25 @@ impl Kernel {
         let dir = self.dir.join("modules");
         let order = std::fs::read_to_string(dir.join(order)).with_context(|| dir.display().to_string())?;
         archive.data("lib/modules/order", order.as_bytes());
-        order.lines().try_for_each(|m| archive.file(&format!("lib/modules/{m}"), &dir.join(m)))
+        order.lines().try_for_each(|m| {
+            let module = std::fs::read(dir.join(m)).with_context(|| dir.join(m).display().to_string())?;
+            archive.data(&format!("lib/modules/{m}"), unsigned(&module));
+            Ok(())
+        })
     }
+}
+
+/// A module without its signature, which an emulated CPU would check for long. It is followed by its length, in the last four bytes of
+/// twelve, and a mark.
+fn unsigned(module: &[u8]) -> &[u8] {
+    const MARK: &[u8] = b"~Module signature appended~\n";
+    const INFO: usize = 12;
+    let without = || {
+        let info = module.strip_suffix(MARK)?;
+        let (_, length) = info.split_last_chunk::<4>()?;
+        module.get(..info.len().checked_sub(INFO + u32::from_be_bytes(*length) as usize)?)
+    };
+    without().unwrap_or(module)
 }
 
 /// What is left of a boot.
@@ -99,31 +116,36 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// With the programs that stand beside this one.
+    /// With the programs that stand beside this one, or where `TAKT_PROGRAMS` says.
     ///
     /// # Errors
     /// A program that is missing there.
     pub fn new(kernel: Kernel) -> Result<Self> {
         let this = std::env::current_exe().context("own path")?;
-        let programs = this.parent().context("own path")?.to_owned();
-        for name in ["takt-vmm", "takt-lab-init"] {
-            let path = programs.join(name);
-            ensure!(path.is_file(), "{}: missing; `cargo build -p takt-vmm -p takt-lab` makes it", path.display());
-        }
+        let programs = crate::programs(&this, &["takt-vmm", "takt-lab-init"])?;
         Ok(Self { kernel, programs, counted: true, record: false })
     }
 
-    /// Runs a scenario under a scheduler once for each seed, all in one boot. Seeds shift the phases of clients and tasks.
+    /// Runs a scenario under each scheduler once for each seed, all in one boot; the runs of one scheduler come one after the other. Seeds
+    /// shift the phases of clients and tasks.
     ///
     /// # Errors
     /// What the lab cannot do, or what went wrong in the machine.
-    pub fn run(&self, scenario: &Scenario, scheduler: &Scheduler, seeds: &[u64]) -> Result<Vec<LabRun>> {
-        let mut plan = map::plan(scenario, scheduler, seeds)?;
+    pub fn run(&self, scenario: &Scenario, schedulers: &[Scheduler], seeds: &[u64]) -> Result<Vec<LabRun>> {
+        let mut plan = map::plan(scenario, schedulers, seeds)?;
         (plan.tick, plan.record) = (self.counted.then_some(TICK), self.record);
-        let Boot { outcome, mut files, .. } = self.boot(&plan, scenario.machine.pcpus)?;
-        let recordings = (0..plan.phases.len()).map(|n| files.remove(&recording(n))).collect();
-        ensure!(outcome.phases.len() == seeds.len(), "the lab ran {} of {} phases", outcome.phases.len(), seeds.len());
-        Ok(result::read(scenario, &scheduler.to_string(), seeds, outcome, recordings))
+        let Boot { mut outcome, mut files, .. } = self.boot(&plan, scenario.machine.pcpus)?;
+        let (ran, planned) = (outcome.phases.len(), plan.phases.len());
+        ensure!(ran == planned, "the lab ran {ran} of {planned} phases");
+        let mut phases = std::mem::take(&mut outcome.phases).into_iter().enumerate();
+        let mut runs = Vec::new();
+        for scheduler in schedulers {
+            let (phases, recordings) =
+                phases.by_ref().take(seeds.len()).map(|(n, phase)| (phase, files.remove(&recording(n)))).unzip();
+            let of_one = Outcome { phases, ..outcome.clone() };
+            runs.extend(result::read(scenario, &scheduler.to_string(), seeds, of_one, recordings));
+        }
+        Ok(runs)
     }
 
     /// Boots a machine of `cpus` CPUs that carries out a plan.
@@ -142,8 +164,8 @@ impl Lab {
             command_line: format!("quiet nr_cpus={cpus}"),
             cpus: if self.counted { cpus * SHARES } else { cpus },
             memory: MEMORY + vms * MEMORY_PER_VM,
-            model: "max",
-            timing: if self.counted { Timing::Counted { shift: 0, seed: 1 } } else { Timing::Free },
+            model: MODEL,
+            timing: if self.counted { Timing::Counted { shift: 0 } } else { Timing::Free },
             patience: BOOT + SECOND.mul_f64(virtual_ns as f64 / 1e9),
         };
         let remains = machine.run(dir.path())?;
@@ -160,7 +182,7 @@ impl Lab {
         let mut archive = Archive::new();
         archive.program("init", &self.programs.join("takt-lab-init"))?;
         archive.program("bin/takt-vmm", &self.programs.join("takt-vmm"))?;
-        if matches!(plan.scheduler, Scheduler::Takt { .. }) {
+        if plan.phases.iter().any(|p| matches!(p.scheduler, Scheduler::Takt { .. })) {
             archive.program("bin/takt", &self.programs.join("takt"))?;
         }
         self.kernel.modules(&mut archive)?;
@@ -174,7 +196,7 @@ impl Lab {
 /// # Errors
 /// What it cannot do, by the scenario's key.
 pub fn check(scenario: &Scenario, scheduler: &Scheduler) -> Result<()> {
-    map::plan(scenario, scheduler, &[]).map(drop)
+    map::plan(scenario, std::slice::from_ref(scheduler), &[]).map(drop)
 }
 
 /// Whether QEMU is there and new enough: older ones trip over what the lab does.
@@ -191,5 +213,21 @@ pub fn qemu() -> Result<()> {
         Some(v) if v >= NEEDED => Ok(()),
         Some(v) => bail!("qemu-system-x86_64: version {v}, needed is {NEEDED} or later"),
         None => bail!("qemu-system-x86_64: says no version"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modules_lose_their_signature_and_nothing_else() {
+        let signed =
+            |length: u8| [b"module", &b"signature"[..], &[0; 11], &[length], b"~Module signature appended~\n"].concat();
+        assert_eq!(unsigned(&signed(9)), b"module");
+        // No signature, or a length that cannot be: as it was.
+        assert_eq!(unsigned(b"module"), b"module");
+        assert_eq!(unsigned(&signed(16)), signed(16));
+        assert_eq!(unsigned(b"~Module signature appended~\n"), b"~Module signature appended~\n");
     }
 }

@@ -22,20 +22,15 @@ const CALLS: u32 = 200;
 /// Hogs begin within this, ms.
 pub const HOG_PHASES: u64 = 10;
 
-/// A plan with a phase for each seed.
+/// A plan with a phase for each seed, scheduler after scheduler.
 ///
 /// # Errors
 /// The lab cannot do what the scenario asks for; names the key.
-pub fn plan(scenario: &Scenario, scheduler: &Scheduler, seeds: &[u64]) -> Result<Plan> {
+pub fn plan(scenario: &Scenario, schedulers: &[Scheduler], seeds: &[u64]) -> Result<Plan> {
     check(scenario)?;
-    Ok(Plan {
-        tick: None,
-        settle_ns: SETTLE,
-        scheduler: scheduler.clone(),
-        record: false,
-        trace: false,
-        phases: seeds.iter().map(|&seed| phase(scenario, seed)).collect(),
-    })
+    let phases =
+        schedulers.iter().flat_map(|scheduler| seeds.iter().map(move |&seed| phase(scenario, scheduler, seed)));
+    Ok(Plan { tick: None, settle_ns: SETTLE, record: false, trace: false, phases: phases.collect() })
 }
 
 /// Time before the measured window, ns.
@@ -68,13 +63,13 @@ pub fn threads(vm: &VmSpec) -> Result<()> {
     Ok(())
 }
 
-fn phase(s: &Scenario, seed: u64) -> Phase {
+fn phase(s: &Scenario, scheduler: &Scheduler, seed: u64) -> Phase {
     let mut rng = fastrand::Rng::with_seed(seed);
     // Periodic tasks of a scenario begin together.
     let together = rng.u64(..);
     let vms = s.vms.iter().flat_map(|spec| spec.names().map(move |name| (spec, name)));
     let vms = vms.enumerate().map(|(n, (spec, name))| vm(s, spec, name, n, together, &mut rng)).collect();
-    Phase { warmup_ns: warmup(s), measure_ns: s.duration, vms }
+    Phase { scheduler: scheduler.clone(), warmup_ns: warmup(s), measure_ns: s.duration, vms }
 }
 
 fn vm(s: &Scenario, spec: &VmSpec, name: String, n: usize, together: u64, rng: &mut fastrand::Rng) -> Vm {
@@ -143,7 +138,7 @@ mod tests {
     }
 
     fn plan_of(vms: &str, seeds: &[u64]) -> Result<Plan> {
-        plan(&scenario(vms), &Scheduler::Fifo, seeds)
+        plan(&scenario(vms), &[Scheduler::Fifo], seeds)
     }
 
     const ALL: &str = r#"

@@ -31,18 +31,19 @@ pub struct Plan {
     pub tick: Option<u16>,
     /// Time that a booted kernel gets to come to rest, ns.
     pub settle_ns: u64,
-    pub scheduler: Scheduler,
     /// Whether policies of Takt's are recorded.
     pub record: bool,
     /// Whether the kernel traces who runs where.
     pub trace: bool,
-    /// One after the other, each with a scheduler of its own making.
+    /// One after the other.
     pub phases: Vec<Phase>,
 }
 
 /// VMs from their start to their end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Phase {
+    /// In force since the phase before if that had the same, and the same VMs, and no recording is made.
+    pub scheduler: Scheduler,
     pub warmup_ns: u64,
     pub measure_ns: u64,
     pub vms: Vec<Vm>,

@@ -43,7 +43,7 @@ pub struct Facts {
     pub dom0_cpu_ns: Option<u64>,
     /// VMs as measured.
     pub vms: Vec<outcome::Vm>,
-    /// What `takt status --json` said at the end; holds the operations logged per VCPU. In Xen the same of the pool's state.
+    /// What `takt status --json` said at the end, of the host (`host`) since the policy was loaded. In Xen the same of the pool's state.
     pub status: Option<Value>,
 }
 

@@ -3,9 +3,10 @@
 # boot.sh LOG "XEN OPTIONS" "DOM0 OPTIONS": boots scripts/xen.sh's hypervisor with dom0 in QEMU, the serial console in LOG and what
 # dom0 emits in LOG.data. Time is counted in instructions: two runs with the same options and files give the same LOG.
 #
-# DOM0 OPTIONS name the case (lab.case=churn) and its parameters. CPUS (4), SECONDS_MAX (600, real time), VARIANT (lab; what
-# scripts/xen.sh builds), PLAN (a file, of cases scenario and calls), CALLS (not empty: with what case calls needs) and TAKT (a
-# program for it) come from the environment.
+# DOM0 OPTIONS name the case (lab.case=churn) and its parameters. From the environment come CPUS (4), SHIFT (2; an instruction takes
+# 2^SHIFT ns of one CPU at a time), TAKT_QEMU_SEED (1; the machine's randomness), SECONDS_MAX (600, real time), VARIANT (lab; what
+# scripts/xen.sh builds), PLAN (a file, of cases scenario and calls), CALLS (not empty: with what case calls needs) and TAKT (a program,
+# of cases calls and tool).
 set -eu
 
 log=$1 xen_options=$2 dom0_options=$3
@@ -17,22 +18,25 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 "$here/initrd.sh" "$packages" "$xen" "$dir/initrd" ${PLAN:+"$PLAN"}
 if [ -n "${CALLS:-}" ]; then
-	"$here/calls.sh" "$packages" "$dir/calls" "${TAKT:-}"
+	"$here/calls.sh" "$packages" "$dir/calls"
 	cat "$dir/calls" >> "$dir/initrd"
 fi
 kernel=$(find "$packages/kernel/boot" -name 'vmlinuz-*' | head -n 1)
 
-# Its own libraries, whatever this system has. A CPU with SMAP stops dom0 at once, and one with RDTSCP PVH guests.
+# Its own libraries, whatever this system has. A CPU with SMAP stops dom0 at once, and one with RDTSCP PVH guests. QEMU's XSAVE and XRSTOR
+# do not trap while CR0.TS is set: if the hypervisor switched FPU registers on demand, a Linux that saves its program's would save another
+# VCPU's, and programs would die. With eager-fpu, as on Intel's processors, TS is never set. ERMS and FSRM would have memory copied and
+# cleared byte by byte, an emulated instruction each; and init_on_alloc=0: a page is not cleared twice.
 q=$packages/qemu
 loader=$(find "$q/lib64" "$q/usr/lib64" -name 'ld-linux-x86-64.so.2' 2>/dev/null | head -n 1)
 code=0
 export QEMU_MODULE_DIR="$q/usr/lib/x86_64-linux-gnu/qemu"
 timeout "${SECONDS_MAX:-600}" \
 	"$loader" --library-path "$q/lib/x86_64-linux-gnu:$q/usr/lib/x86_64-linux-gnu" "$q/usr/bin/qemu-system-x86_64" \
-	-L "$q/usr/share/qemu" -L "$q/usr/share/seabios" -machine q35 -cpu max,-smap,-rdtscp -smp "${CPUS:-4}" -m 4096 -nodefaults \
+	-L "$q/usr/share/qemu" -L "$q/usr/share/seabios" -machine q35 -cpu max,-smap,-rdtscp,-erms,-fsrm -smp "${CPUS:-4}" -m 4096 -nodefaults \
 	-display none -serial "file:$log" -chardev "file,id=data,path=$log.data" -device isa-debugcon,iobase=0xe9,chardev=data \
-	-no-reboot -seed 1 -rtc base=2024-01-01T00:00:00,clock=vm -icount shift=2,sleep=off -kernel "$xen/xen" \
-	-append "console=com1 com1=115200 loglvl=all guest_loglvl=all dom0_mem=1024M,max:1024M dom0_max_vcpus=1 $xen_options" \
-	-initrd "$kernel console=hvc0 quiet $dom0_options,$dir/initrd" < /dev/null || code=$?
+	-no-reboot -seed "${TAKT_QEMU_SEED:-1}" -rtc base=2024-01-01T00:00:00,clock=vm -icount "shift=${SHIFT:-2},sleep=off" -kernel "$xen/xen" \
+	-append "console=com1 com1=115200 loglvl=all guest_loglvl=all dom0_mem=1024M,max:1024M dom0_max_vcpus=1 spec-ctrl=eager-fpu $xen_options" \
+	-initrd "$kernel console=hvc0 quiet init_on_alloc=0 $dom0_options,$dir/initrd" < /dev/null || code=$?
 [ $code = 0 ] || { echo "xen lab: QEMU ended with $code; see $log" >&2; exit 1; }
 tr -d '\r' < "$log" | grep -q '] end$' || { echo "xen lab: dom0 did not come to its end; see $log" >&2; exit 1; }

@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# calls.sh PACKAGES OUT [TAKT]: packs what case `calls` needs beside what initrd.sh packs: a Linux guest with SIPp, and TAKT, a program,
-# with this system's libraries. PACKAGES is what packages.sh prints.
+# calls.sh PACKAGES OUT: packs what case `calls` needs beside what initrd.sh packs: a Linux guest with SIPp. PACKAGES is what packages.sh
+# prints.
 set -eu
 
-packages=$1 out=$2 takt=${3:-}
+packages=$1 out=$2
 here=$(cd "$(dirname "$0")" && pwd)
 root=$packages/sipp kernel=$packages/kernel
 lib=usr/lib/x86_64-linux-gnu
@@ -13,8 +13,6 @@ trap 'rm -rf "$work"' EXIT
 
 cd "$work"
 archive() { find . -exec touch -h -d @0 {} +; find . | LC_ALL=C sort | cpio -o -H newc --reproducible --owner 0:0 --quiet | gzip -1n; }
-
-# ---- the guest ----
 
 mkdir -p guest/bin guest/proc guest/sys guest/dev guest/tmp guest/mods guest/$lib guest/usr/lib64 root
 cd guest
@@ -37,14 +35,4 @@ archive > ../root/calls
 cd ..
 rm -r guest
 
-# ---- the monitor ----
-
-if [ -n "$takt" ]; then
-	mkdir -p takt bin
-	cp "$takt" takt/takt
-	strip takt/takt
-	ldd "$takt" | sed -nE 's/.*=> ([^ ]+) .*/\1/p; s/^[[:space:]]*(\/[^ ]+) .*/\1/p' | sort -u | while read -r l; do cp -L "$l" takt/; done
-	printf '#!/bin/sh\nexec /takt/ld-linux-x86-64.so.2 --library-path /takt /takt/takt "$@"\n' > bin/takt
-	chmod +x bin/takt
-fi
 archive > "$out"

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # initrd.sh PACKAGES XEN OUT [PLAN]: packs dom0's file system: xl and its helpers with their libraries, modules, the tools and cases
 # of this directory, and the plan that case `scenario` follows. PACKAGES is what packages.sh prints, XEN what scripts/xen.sh prints.
+# TAKT, from the environment, is a program to be packed with this system's libraries.
 set -eu
 
 packages=$1 xen=$2 out=$3 plan=${4:-}
@@ -71,5 +72,13 @@ rm -r include
 cp -r "$here/cases" root/cases
 cp "$here/init" init
 [ -z "$plan" ] || cp "$plan" root/plan
+if [ -n "${TAKT:-}" ]; then
+	mkdir takt
+	cp "$TAKT" takt/takt
+	strip takt/takt
+	ldd "$TAKT" | sed -nE 's/.*=> ([^ ]+) .*/\1/p; s/^[[:space:]]*(\/[^ ]+) .*/\1/p' | sort -u | while read -r l; do cp -L "$l" takt/; done
+	printf '#!/bin/sh\nexec /takt/ld-linux-x86-64.so.2 --library-path /takt /takt/takt "$@"\n' > bin/takt
+	chmod +x bin/takt
+fi
 
 archive > "$out"

@@ -12,7 +12,7 @@
 #define VCPUS XEN_LEGACY_MAX_VCPUS
 #define SAMPLES 16384			/* of a VCPU, the last ones */
 #define STACK 16384
-#define CHUNK 5000			/* rounds between two looks at the clock */
+#define CHUNK 5120			/* rounds between two looks at the clock */
 #define MS 1000000LL
 #define REST (500 * MS)			/* before it reports: Dom0 looks at the scheduler while its domains are there */
 

@@ -6,4 +6,4 @@ mod machine;
 pub mod outbox;
 
 pub use archive::Archive;
-pub use machine::{Machine, Timing};
+pub use machine::{MODEL, Machine, Timing};

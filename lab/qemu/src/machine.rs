@@ -3,12 +3,20 @@
 
 use crate::outbox;
 use anyhow::{Context, Result, bail};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+/// A number: the machine's randomness. Runs of different seeds differ in what comes first where it does not matter.
+const SEED: &str = "TAKT_QEMU_SEED";
+
 /// How often a running machine is looked at.
 const LOOK: Duration = Duration::from_millis(50);
+
+/// A processor with all that QEMU can emulate, less what makes an emulated one slow and is nothing to a scheduler: copies byte by byte,
+/// a fifth level of page tables, checks of who touches whose pages.
+pub const MODEL: &str = "max,erms=off,fsrm=off,la57=off,smap=off,smep=off,pku=off";
 
 /// How time passes in the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +26,7 @@ pub enum Timing {
     /// As it passes here, CPUs emulated at once where there are several here. Faster, and now and then wrong.
     Parallel,
     /// An instruction takes 2^`shift` ns, CPUs execute in turn, idle time is skipped: equal runs are equal to the byte.
-    Counted { shift: u8, seed: u64 },
+    Counted { shift: u8 },
 }
 
 /// What to boot, and on what.
@@ -52,11 +60,11 @@ impl Machine {
     /// Boots and waits until the machine powers itself off. `dir` takes files that QEMU needs.
     ///
     /// # Errors
-    /// QEMU does not start or fails; the machine is not off in time.
+    /// QEMU does not start or fails; the machine is not off in time; `TAKT_QEMU_SEED` is no number.
     pub fn run(&self, dir: &Path) -> Result<Remains> {
         let (console, outbox) = (dir.join("console"), dir.join("outbox"));
         outbox::create(&outbox)?;
-        let mut qemu = self.command(&console, &outbox);
+        let mut qemu = self.command(seed(std::env::var_os(SEED))?, &console, &outbox);
         qemu.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = qemu.spawn().context("qemu-system-x86_64")?;
         let start = Instant::now();
@@ -82,7 +90,7 @@ impl Machine {
         Ok(Remains { console, files: outbox::receive(&outbox)? })
     }
 
-    fn command(&self, console: &Path, outbox: &Path) -> Command {
+    fn command(&self, seed: u32, console: &Path, outbox: &Path) -> Command {
         let mut q = Command::new("qemu-system-x86_64");
         q.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-machine", "q35"]);
         q.args(["-cpu", self.model, "-smp", &self.cpus.to_string(), "-m", &self.memory.to_string()]);
@@ -92,19 +100,26 @@ impl Machine {
         match self.timing {
             Timing::Free => q.args(["-accel", "tcg,thread=single"]),
             Timing::Parallel => q.args(["-accel", "tcg,thread=multi"]),
-            Timing::Counted { shift, seed } => q
+            Timing::Counted { shift } => q
                 .args(["-accel", "tcg,thread=single", "-rtc", "base=2026-01-01T00:00:00,clock=vm"])
                 .arg("-icount")
                 .arg(format!("shift={shift},sleep=off"))
-                .args(["-seed", &(seed as u32).to_string()]),
+                .args(["-seed", &seed.to_string()]),
         };
         // tsc=reliable no_timer_check: calibration against an emulated clock fails now and then.
-        let fixed =
-            "console=ttyS0 panic=-1 rdinit=/init tsc=reliable no_timer_check nokaslr mitigations=off nowatchdog";
+        // init_on_alloc=0: pages are not cleared twice.
+        let fixed = "console=ttyS0 panic=-1 rdinit=/init tsc=reliable no_timer_check nokaslr mitigations=off nowatchdog \
+                     init_on_alloc=0";
         q.arg("-append").arg(format!("{fixed} {}", self.command_line));
         q.arg("-kernel").arg(&self.kernel).arg("-initrd").arg(&self.initramfs);
         q
     }
+}
+
+fn seed(said: Option<OsString>) -> Result<u32> {
+    let Some(said) = said else { return Ok(1) };
+    let number = said.to_str().and_then(|s| s.parse().ok());
+    number.with_context(|| format!("{SEED}={}: not a number from 0 to {}", said.to_string_lossy(), u32::MAX))
 }
 
 /// QEMU's options double a comma that is meant.
@@ -129,24 +144,32 @@ mod tests {
             command_line: "quiet".into(),
             cpus: 3,
             memory: 512,
-            model: "max",
+            model: MODEL,
             timing,
             patience: Duration::from_secs(1),
         }
     }
 
     fn arguments(timing: Timing) -> String {
-        let command = machine(timing).command(Path::new("/a,b/c"), Path::new("/o"));
+        let command = machine(timing).command(7, Path::new("/a,b/c"), Path::new("/o"));
         command.get_args().map(|a| a.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
     }
 
     #[test]
     fn time_is_counted_or_free() {
-        let counted = arguments(Timing::Counted { shift: 1, seed: 7 });
+        let counted = arguments(Timing::Counted { shift: 1 });
         assert!(counted.contains("-icount shift=1,sleep=off -seed 7"), "{counted}");
         assert!(counted.contains("clock=vm") && counted.contains("thread=single"), "{counted}");
         assert!(!arguments(Timing::Free).contains("icount"));
         assert!(arguments(Timing::Parallel).contains("thread=multi"));
+    }
+
+    #[test]
+    fn a_seed_is_a_number() {
+        assert_eq!(seed(None).unwrap(), 1);
+        assert_eq!(seed(Some("12".into())).unwrap(), 12);
+        let refused = seed(Some("-3".into())).unwrap_err().to_string();
+        assert!(refused.contains("TAKT_QEMU_SEED=-3"), "{refused}");
     }
 
     #[test]

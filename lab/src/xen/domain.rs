@@ -10,8 +10,10 @@ use takt_sim::{Scenario, VmSpec, Workload};
 pub const WEIGHT: u32 = 101;
 const CAP: u32 = 102;
 const RT: u32 = 103;
-/// Period of a VCPU under RTDS that has no tasks of its own, µs, and the least budget.
+/// Under RTDS, µs: the period of who serves calls, and is to be early; that of a VCPU that nobody waits for, long so that its deadlines
+/// come after all others'; and the least budget.
 const PERIOD: u64 = 10_000;
+const LONG: u64 = 100_000;
 const LEAST: u64 = 100;
 
 /// Lines of a guest's configuration; the scenario's PCPUs begin with `first`.
@@ -47,8 +49,8 @@ pub fn parameters(spec: &VmSpec, scheduler: &Scheduler) -> String {
     words
 }
 
-/// Period and budget of a VCPU under RTDS, µs, as one would set them who knows all tasks: what a job needs and a quarter more, and an
-/// equal part of what that leaves for everybody else.
+/// Period and budget of a VCPU under RTDS, µs, as one would set them who knows all tasks: what a job needs and a quarter more, and for
+/// everybody else an equal part of what that leaves.
 fn by_hand(s: &Scenario, spec: &VmSpec) -> (u64, u64) {
     let rest = || {
         let (mut taken, mut others) = (dom0_by_hand(s).map_or(0, |(_, budget)| u64::from(s.dom0_vcpus()) * budget), 0);
@@ -59,8 +61,8 @@ fn by_hand(s: &Scenario, spec: &VmSpec) -> (u64, u64) {
                 None => others += vcpus,
             }
         }
-        let rest = (u64::from(s.machine.pcpus) * PERIOD).saturating_sub(taken);
-        (PERIOD, (rest / others.max(1)).clamp(LEAST, PERIOD))
+        let rest = (u64::from(s.machine.pcpus) * PERIOD).saturating_sub(taken) * (LONG / PERIOD);
+        (LONG, (rest / others.max(1)).clamp(LEAST, LONG))
     };
     needed(s, spec).unwrap_or_else(rest)
 }
@@ -81,9 +83,10 @@ pub fn dom0_by_hand(s: &Scenario) -> Option<(u64, u64)> {
     (calls > 0).then(|| packets(calls, each, s))
 }
 
-/// What the packets of `calls` need that take `each` ns.
+/// What the packets of `calls` need that take `each` ns, those of one period: whole ones, for their senders do not wait for each other.
 fn packets(calls: u32, each: u64, s: &Scenario) -> (u64, u64) {
-    server(PERIOD * 1_000, u64::from(calls) * each * PERIOD * 1_000 / s.constants.packet_gap)
+    let (period, gap) = (PERIOD * 1_000, s.constants.packet_gap);
+    server(period, (u64::from(calls) * period).div_ceil(gap) * each)
 }
 
 /// Of ns.
@@ -108,7 +111,7 @@ mod tests {
         );
         assert_eq!(by_hand(&s, &s.vms[0]), (20_000, 5_000));
         // Two of four PCPUs' quarters are taken: 3.5 of them are left for four VCPUs.
-        assert_eq!(by_hand(&s, &s.vms[1]), (10_000, 8_750));
+        assert_eq!(by_hand(&s, &s.vms[1]), (100_000, 87_500));
         assert_eq!(dom0_by_hand(&s), None);
     }
 
@@ -121,6 +124,10 @@ mod tests {
         assert_eq!(by_hand(&s, &s.vms[0]), (10_000, 5_000));
         assert_eq!(dom0_by_hand(&s), Some((10_000, 500)));
         // Four times 10 ms, less half of that and four times half a ms, for four VCPUs.
-        assert_eq!(by_hand(&s, &s.vms[1]), (10_000, 8_250));
+        assert_eq!(by_hand(&s, &s.vms[1]), (100_000, 82_500));
+        // Of five calls, three may send in the same half of a gap.
+        let mut s = s;
+        s.vms[0].workload = Workload::Voip { calls: 5 };
+        assert_eq!(by_hand(&s, &s.vms[0]), (10_000, 3_750));
     }
 }

@@ -19,6 +19,8 @@ pub struct Shared {
     xen: &'static str,
     /// The case and its options.
     case: &'static str,
+    /// Whether dom0 has `takt`, the program.
+    tool: bool,
     boot: OnceLock<Boot>,
 }
 
@@ -33,19 +35,35 @@ pub struct Boot {
 impl Shared {
     /// `variant` is what scripts/xen.sh builds.
     pub const fn new(variant: &'static str, name: &'static str, xen: &'static str, case: &'static str) -> Self {
-        Self { variant, name, xen, case, boot: OnceLock::new() }
+        Self { variant, name, xen, case, tool: false, boot: OnceLock::new() }
+    }
+
+    /// The same with `takt` in dom0.
+    pub const fn with_tool(variant: &'static str, name: &'static str, xen: &'static str, case: &'static str) -> Self {
+        Self { variant, name, xen, case, tool: true, boot: OnceLock::new() }
     }
 
     /// Nothing where this machine cannot have one.
     pub fn get(&self) -> Option<&Boot> {
-        if let Err(reason) = prepared() {
-            skip("a boot of Xen", reason);
-            return None;
+        match prepared().and_then(|()| self.takt()) {
+            Ok(takt) => Some(self.boot.get_or_init(|| self.run(&takt))),
+            Err(reason) => {
+                skip("a boot of Xen", reason);
+                None
+            }
         }
-        Some(self.boot.get_or_init(|| self.run()))
     }
 
-    fn run(&self) -> Boot {
+    /// The tool; no path if dom0 is to have none.
+    fn takt(&self) -> Result<PathBuf, String> {
+        if !self.tool {
+            return Ok(PathBuf::new());
+        }
+        let programs = takt_lab::programs(env!("CARGO_BIN_EXE_takt-lab-init").as_ref(), &["takt"]);
+        programs.map(|dir| dir.join("takt")).map_err(|e| format!("{e:#}"))
+    }
+
+    fn run(&self, takt: &Path) -> Boot {
         let _slot = Slot::take();
         let log = directory().join(format!("{}.log", self.name));
         let start = std::time::Instant::now();
@@ -54,6 +72,7 @@ impl Shared {
             .args([self.xen, self.case])
             .env("SECONDS_MAX", PATIENCE.to_string())
             .env("VARIANT", self.variant)
+            .env("TAKT", takt)
             .output()
             .expect("xen/lab/boot.sh");
         let console = std::fs::read(&log).unwrap_or_default();

@@ -6,7 +6,7 @@
  */
 #include "net.h"
 
-#define CHUNK 1000UL			/* iterations between two looks at anything else: about a microsecond */
+#define CHUNK 1024UL			/* iterations between two looks at anything else: about two microseconds */
 
 struct frame {
 	u64 ip, cs, flags, sp, ss;

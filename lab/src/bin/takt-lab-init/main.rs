@@ -39,13 +39,17 @@ fn run() -> Result<outbox::Files> {
     std::thread::sleep(std::time::Duration::from_nanos(plan.settle_ns));
     let kernel = system::read("/proc/sys/kernel/osrelease")?;
     let speed = phase::calibrate(plan.tick)?;
-    let (mut files, mut phases) = (outbox::Files::new(), Vec::new());
+    let (mut files, mut phases, mut before) = (outbox::Files::new(), Vec::new(), None::<InForce>);
     for (n, p) in plan.phases.iter().enumerate() {
         let name = recording(n);
         let file = plan.record.then(|| format!("/tmp/{name}"));
-        let force = InForce::start(&plan.scheduler, &p.vms, file.as_deref())?;
+        let force = before.take().map_or_else(|| InForce::start(p, file.as_deref()), Ok)?;
         let trace = plan.trace.then(trace::Trace::start).transpose()?;
-        phases.push(phase::run(p, force, &plan.scheduler, plan.tick, speed)?);
+        phases.push(phase::run(p, &force, plan.tick, speed)?);
+        match plan.phases.get(n + 1) {
+            Some(next) if !plan.record && force.suits(next) => before = Some(force),
+            _ => force.stop()?,
+        }
         trace.map_or(Ok(()), |t| t.stop(n, &mut files))?;
         if let Some(bytes) = file.and_then(|f| std::fs::read(f).ok()) {
             files.insert(name, bytes);

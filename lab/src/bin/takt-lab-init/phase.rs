@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! One phase: scheduler, VMs, clients; wait, measure, collect.
+//! One phase: VMs and clients under a scheduler; wait, measure, collect.
 
 use super::guest::Guest;
 use super::sched::{self, InForce};
@@ -18,20 +18,14 @@ const STATUS: u64 = 20;
 const JIFFY: u64 = 10_000_000;
 
 /// Carries out a phase.
-pub fn run(
-    plan: &plan::Phase,
-    force: InForce,
-    scheduler: &Scheduler,
-    tick: Option<u16>,
-    speed: Speed,
-) -> Result<outcome::Phase> {
-    let tick = tick.map(Tick::start).transpose()?;
+pub fn run(plan: &plan::Phase, force: &InForce, tick: Option<u16>, speed: Speed) -> Result<outcome::Phase> {
+    let _tick = tick.map(Tick::start).transpose()?;
     let mut guests = Vec::new();
     for vm in &plan.vms {
-        guests.push(Guest::start(vm, scheduler, speed.work(vm))?);
+        guests.push(Guest::start(vm, &plan.scheduler, speed.work(vm))?);
     }
     for guest in &mut guests {
-        guest.complete(scheduler)?;
+        guest.complete(&plan.scheduler)?;
     }
     sleep(plan.warmup_ns);
     guests.iter_mut().try_for_each(Guest::mark)?;
@@ -42,11 +36,8 @@ pub fn run(
     let (to, after) = (now()?, Counters::read()?);
     guests.iter_mut().try_for_each(Guest::end)?;
     let vms = guests.into_iter().map(Guest::finish).collect::<Result<_>>()?;
-    drop(tick);
-    let ops = force.ops.clone();
-    force.stop()?;
     Ok(outcome::Phase {
-        ops,
+        ops: force.ops.clone(),
         from_ns: from,
         measured_ns: to - from,
         switches: after.switches - before.switches,
@@ -90,10 +81,9 @@ pub fn calibrate(tick: Option<u16>) -> Result<Speed> {
         },
     ]))?;
     let scheduler = Scheduler::Eevdf { weight: 1 };
-    let phase = plan::Phase { warmup_ns: CALIBRATION, measure_ns: CALIBRATION, vms };
-    let force = InForce::start(&scheduler, &[], None)?;
+    let phase = plan::Phase { scheduler, warmup_ns: CALIBRATION, measure_ns: CALIBRATION, vms };
     let nothing = Speed { iterations_per_s: 0.0, packet_ns: 0 };
-    let done = run(&phase, force, &scheduler, tick, nothing).context("calibration")?;
+    let done = run(&phase, &InForce::start(&phase, None)?, tick, nothing).context("calibration")?;
     let sum = |vm: usize, of: fn(&outcome::Vcpu) -> u64| done.vms[vm].report.vcpus.iter().map(of).sum::<u64>();
     let (cpu, jobs) = (|vm| sum(vm, |v| v.cpu_ns), sum(1, |v| v.jobs));
     ensure!(jobs > 0, "calibration: no packet was answered");

@@ -18,7 +18,7 @@ const CONFIG: &str = "/tmp/takt.toml";
 const STATE: &str = "/sys/kernel/sched_ext/state";
 const OPS: &str = "/sys/kernel/sched_ext/root/ops";
 const CGROUPS: &str = "/sys/fs/cgroup";
-/// An emulated machine loads a large BPF program in half a minute.
+/// The kernel's verifier takes its time in an emulated machine.
 const PATIENCE: Duration = Duration::from_secs(180);
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -34,6 +34,8 @@ const CAP_PERIOD: u64 = 100_000;
 
 /// A scheduler in force.
 pub struct InForce {
+    scheduler: Scheduler,
+    config: HostConfig,
     takt: Option<Child>,
     /// As the kernel names it.
     pub ops: String,
@@ -41,9 +43,11 @@ pub struct InForce {
 
 impl InForce {
     /// Returns when the kernel says so.
-    pub fn start(scheduler: &Scheduler, vms: &[plan::Vm], record: Option<&str>) -> Result<Self> {
-        let Scheduler::Takt { policy } = scheduler else { return Ok(Self { takt: None, ops: "none".into() }) };
-        let config = HostConfig { vm: vms.iter().map(|vm| (vm.name.clone(), vm.config.clone())).collect() };
+    pub fn start(phase: &plan::Phase, record: Option<&str>) -> Result<Self> {
+        let (scheduler, config) = (phase.scheduler.clone(), config(phase));
+        let Scheduler::Takt { policy } = &scheduler else {
+            return Ok(Self { scheduler, config, takt: None, ops: "none".into() });
+        };
         fs::write(CONFIG, toml::to_string(&config).context(CONFIG)?).context(CONFIG)?;
         let mut takt = Command::new(TAKT);
         takt.args(["run", "--policy", policy, "--config", CONFIG]);
@@ -57,7 +61,12 @@ impl InForce {
             }
             Ok(is("enabled"))
         })?;
-        Ok(Self { takt: Some(takt), ops: super::system::read(OPS)? })
+        Ok(Self { config, takt: Some(takt), ops: super::system::read(OPS)?, scheduler })
+    }
+
+    /// Whether a phase can go on with it: an emulated machine loads a large BPF program in half a minute.
+    pub fn suits(&self, phase: &plan::Phase) -> bool {
+        self.scheduler == phase.scheduler && self.config == config(phase) && (self.takt.is_none() || is("enabled"))
     }
 
     /// What Takt says of itself, if it runs and does.
@@ -80,6 +89,11 @@ impl InForce {
         ensure!(status.success(), "takt run: {status}");
         wait("end of takt run", || Ok(is("disabled")))
     }
+}
+
+/// What operators say of a phase's VMs.
+fn config(phase: &plan::Phase) -> HostConfig {
+    HostConfig { vm: phase.vms.iter().map(|vm| (vm.name.clone(), vm.config.clone())).collect() }
 }
 
 fn is(state: &str) -> bool {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! In the machine: a VM that answers calls beside VMs that take all they get; nobody says which is which.
 
-use crate::CPUS;
-use crate::guest::Guest;
+use super::CPUS;
+use super::guest::Guest;
 use crate::takt::{Takt, status, until};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! In the machine: ordinary load of the host, and how ordinary threads fare under it.
 
-use crate::guest::Guest;
-use crate::shell::Shell;
+use super::CPUS;
+use super::guest::Guest;
+use super::shell::Shell;
+use crate::system;
 use crate::takt::{Takt, status, until};
-use crate::{CPUS, system};
 use anyhow::{Context, Result, ensure};
 use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};

@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Recordings of the live host under load: they keep the state table, replay natively, and agree with the kernel's own trace.
-//!
-//! `cargo build --release -p takt --features linux -p takt-vmm`, then `cargo test --release -p takt-lab --test record`.
 
-mod common;
-#[path = "record/interrupts.rs"]
 mod interrupts;
-#[path = "record/load.rs"]
 mod load;
 
 use std::path::Path;
@@ -57,8 +52,9 @@ fn compare(boot: &Boot, log: &LogFile, ns: u64) -> Agreement {
     agreement
 }
 
-fn judged(boot: &Boot) -> LogFile {
-    let log = LogFile::from_bytes(&boot.files[&plan::recording(0)]).expect("recording");
+/// Phase `n`'s recording.
+fn judged(boot: &Boot, n: usize) -> LogFile {
+    let log = LogFile::from_bytes(&boot.files[&plan::recording(n)]).expect("recording");
     let mut checker = Checker::new(Limits::default());
     let kept = log.records.iter().try_for_each(|r| checker.step(r)).and_then(|()| checker.finish());
     println!("{}", serde_json::to_string(&kept.expect("state table").operations).expect("JSON"));
@@ -68,10 +64,10 @@ fn judged(boot: &Boot) -> LogFile {
 }
 
 fn recorded(policy: &str) -> Option<(Boot, LogFile)> {
-    let lab = common::lab(&format!("recording of {policy}"), linux::KERNELS[0], true)?;
+    let lab = crate::common::lab(&format!("recording of {policy}"), linux::KERNELS[0], true)?;
     let boot = boot(&lab, &load::plan(policy), policy);
     assert!(boot.outcome.phases[0].ops.starts_with("takt"), "{}", boot.outcome.phases[0].ops);
-    let log = judged(&boot);
+    let log = judged(&boot, 0);
     let epoch = log.records.iter().rposition(|r| r.op.op == OpCode::Epoch as u16).expect("epoch");
     let (calm, all) = (compare(&boot, &log, load::CALM), compare(&boot, &log, load::CALM + load::BUSY));
     let operations = log.records.len() - epoch - 1;
@@ -103,25 +99,20 @@ fn doris_is_what_its_recording_says_and_promotes_for_messages_only() {
     assert!(vm["promotions"].as_u64() >= Some(INTERRUPTS), "{vm}");
 }
 
-/// The older kernel: loads, schedules, unloads.
-fn schedules(policy: &str) {
-    let test = format!("{policy} on Linux {}", linux::KERNELS[1]);
-    let Some(lab) = common::lab(&test, linux::KERNELS[1], true) else { return };
-    let boot = boot(&lab, &load::short(policy), &format!("{policy}-{}", linux::KERNELS[1]));
-    assert!(boot.outcome.kernel.starts_with(linux::KERNELS[1]), "{}", boot.outcome.kernel);
-    assert!(boot.outcome.phases[0].ops.starts_with("takt"), "{}", boot.outcome.phases[0].ops);
-    judged(&boot);
-    // Hogs have all CPUs, whoever else there is; the lab's init has seen the kernel's own scheduler return.
-    let work: u64 = boot.outcome.phases[0].vms[0].report.vcpus.iter().map(|v| v.cpu_ns).sum();
-    assert!(work > boot.outcome.phases[0].measured_ns, "{work} ns of work");
-}
-
+/// They load, schedule, and are unloaded.
 #[test]
-fn credit_schedules_an_older_kernel() {
-    schedules("credit");
-}
-
-#[test]
-fn doris_schedules_an_older_kernel() {
-    schedules("doris");
+fn policies_schedule_an_older_kernel_one_after_the_other() {
+    const POLICIES: [&str; 2] = ["credit", "doris"];
+    let series = linux::KERNELS[1];
+    let Some(lab) = crate::common::lab(&format!("policies on Linux {series}"), series, true) else { return };
+    let boot = boot(&lab, &load::short(&POLICIES), series);
+    assert!(boot.outcome.kernel.starts_with(series), "{}", boot.outcome.kernel);
+    assert_eq!(boot.outcome.phases.len(), POLICIES.len());
+    for (n, (policy, phase)) in POLICIES.iter().zip(&boot.outcome.phases).enumerate() {
+        assert!(phase.ops.starts_with("takt"), "{policy}: {}", phase.ops);
+        assert_eq!(judged(&boot, n).policy, *policy);
+        // Hogs have all CPUs, whoever else there is; the lab's init has seen the kernel's own scheduler return.
+        let work: u64 = phase.vms[0].report.vcpus.iter().map(|v| v.cpu_ns).sum();
+        assert!(work > phase.measured_ns, "{policy}: {work} ns of work");
+    }
 }

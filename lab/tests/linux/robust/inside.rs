@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Init of the emulated machine: goes through a scenario and leaves what it saw in the outbox.
 
-use crate::{attack, ends, load, packets, refuse, system};
+use super::{attack, ends, load, packets, refuse};
+use crate::system;
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use std::time::Duration;

@@ -12,7 +12,7 @@ pub const RT: &str = "rt";
 const MS: u64 = 1_000_000;
 
 /// How long the VMs that come and go a thousand times a second keep still, and how long they do not, ns.
-pub const CALM: u64 = 6_000 * MS;
+pub const CALM: u64 = 4_000 * MS;
 pub const BUSY: u64 = 1_500 * MS;
 const WARMUP: u64 = 500 * MS;
 /// i8254 ticks (40 us) after which the next CPU is emulated at the latest.
@@ -20,22 +20,20 @@ const TICK: u16 = 48;
 
 /// One phase under a policy, recorded and traced.
 pub fn plan(policy: &str) -> Plan {
-    Plan {
-        tick: Some(TICK),
-        settle_ns: 2_000 * MS,
-        scheduler: Scheduler::Takt { policy: policy.into() },
-        record: true,
-        trace: true,
-        phases: vec![Phase { warmup_ns: WARMUP, measure_ns: CALM + BUSY, vms: vms() }],
-    }
+    recorded(true, vec![phase(policy, CALM + BUSY)])
 }
 
-/// As [`plan`], but only as long as it takes to see that it works, and without a trace.
-pub fn short(policy: &str) -> Plan {
-    let mut plan = plan(policy);
-    plan.trace = false;
-    plan.phases[0].measure_ns = BUSY;
-    plan
+/// As [`plan`], policy after policy, but only as long as it takes to see that they work, and without a trace.
+pub fn short(policies: &[&str]) -> Plan {
+    recorded(false, policies.iter().map(|p| phase(p, BUSY)).collect())
+}
+
+fn recorded(trace: bool, phases: Vec<Phase>) -> Plan {
+    Plan { tick: Some(TICK), settle_ns: 2_000 * MS, record: true, trace, phases }
+}
+
+fn phase(policy: &str, measure_ns: u64) -> Phase {
+    Phase { scheduler: Scheduler::Takt { policy: policy.into() }, warmup_ns: WARMUP, measure_ns, vms: vms() }
 }
 
 fn vms() -> Vec<Vm> {

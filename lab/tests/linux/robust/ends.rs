@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! In the machine: VMs and PCPUs that come and go, and ways in which Takt ends.
 
-use crate::CPUS;
-use crate::guest::Guest;
-use crate::load::{Threads, pin, spin};
+use super::CPUS;
+use super::guest::Guest;
+use super::load::{Threads, pin, spin};
 use crate::takt::{Takt, status, until};
 use anyhow::{Context, Result, ensure};
 use nix::mount::{MsFlags, mount};
@@ -31,7 +31,7 @@ pub fn ends(times: u32) -> Result<Value> {
     progress(&vm).context("after kill -9 of takt")?;
     vm.end()?;
 
-    let takt = Takt::run(&["--timeout-ms", "1000"])?;
+    let takt = Takt::run(&["--policy", "credit", "--timeout-ms", "1000"])?;
     let vm = Guest::hog("hog", CPUS)?;
     vm.runs(CPUS as usize)?;
     let stalled = stall(takt)?;

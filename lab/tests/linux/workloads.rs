@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Small scenarios on the real kernel, under the kernel's own schedulers: the lab itself is tested, not a scheduler.
 
-mod common;
-
 use takt_lab::{Lab, LabRun, Scheduler, linux};
 use takt_sim::Scenario;
 
@@ -49,16 +47,17 @@ const CROWDED: &str = r#"
     guest_per_packet = "1500us"
 "#;
 
-fn run(lab: &Lab, scenario: &str, scheduler: &str) -> Vec<LabRun> {
+/// Runs of one scheduler after those of another.
+fn run(lab: &Lab, scenario: &str, schedulers: &[&str], seeds: &[u64]) -> Vec<LabRun> {
     let scenario = Scenario::from_toml(scenario, "lab.toml").expect("scenario");
-    let scheduler = Scheduler::parse(scheduler).expect("scheduler");
-    lab.run(&scenario, &scheduler, &[1, 2]).expect("run in the lab")
+    let schedulers: Vec<_> = schedulers.iter().map(|s| Scheduler::parse(s).expect("scheduler")).collect();
+    lab.run(&scenario, &schedulers, seeds).expect("run in the lab")
 }
 
 #[test]
 fn every_workload_runs_and_equal_runs_are_equal() {
-    let Some(lab) = common::lab("workloads in the lab", linux::KERNELS[0], false) else { return };
-    let runs = run(&lab, SCENARIO, "eevdf");
+    let Some(lab) = crate::common::lab("workloads in the lab", linux::KERNELS[0], false) else { return };
+    let runs = run(&lab, SCENARIO, &["eevdf"], &[1, 2]);
     println!("{}", serde_json::to_string_pretty(&runs).expect("JSON"));
     for run in &runs {
         let vm = |name: &str| run.result.vms.iter().find(|v| v.name == name).expect(name);
@@ -78,18 +77,15 @@ fn every_workload_runs_and_equal_runs_are_equal() {
         assert_eq!(run.lab.scheduler, "none");
     }
     assert_ne!(runs[0].result, runs[1].result, "another phase");
-    assert_eq!(runs, self::run(&lab, SCENARIO, "eevdf"));
+    assert_eq!(runs, self::run(&lab, SCENARIO, &["eevdf"], &[1, 2]));
 }
 
 #[test]
 fn fifo_lets_a_server_wait_less_than_a_share() {
-    let Some(lab) = common::lab("FIFO in the lab", linux::KERNELS[0], false) else { return };
+    let Some(lab) = crate::common::lab("FIFO in the lab", linux::KERNELS[0], false) else { return };
     // The mean: of two hundred packets the last per cent is two.
-    let wait = |scheduler: &str| {
-        let waits = run(&lab, CROWDED, scheduler);
-        waits.iter().map(|r| r.result.vms[0].wait["all"].mean_ns).sum::<u64>() / waits.len() as u64
-    };
-    let (fifo, eevdf) = (wait("fifo"), wait("eevdf"));
+    let runs = run(&lab, CROWDED, &["fifo", "eevdf"], &[1]);
+    let [fifo, eevdf] = [0, 1].map(|n| runs[n].result.vms[0].wait["all"].mean_ns);
     println!("mean wait {fifo} ns under FIFO, {eevdf} ns under EEVDF");
     assert!(fifo < eevdf, "{fifo} ns under FIFO, {eevdf} ns under EEVDF");
 }

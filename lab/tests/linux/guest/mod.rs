@@ -3,22 +3,16 @@
 //! program again ([`host`]); QEMU there starts a guest whose init is this program, too ([`vm`]).
 
 mod host;
-#[path = "../../src/bin/takt-lab-init/klog.rs"]
-mod klog;
-#[path = "../../src/bin/takt-lab-init/system.rs"]
-mod system;
-#[path = "../common/takt.rs"]
-#[expect(dead_code, reason = "only the robust tests end it in every way")]
-mod takt;
 mod vm;
 
+use crate::common::programs;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use takt_bpf_build::skip;
 use takt_lab::{Kernel, linux};
-use takt_qemu::{Archive, Machine, Timing};
+use takt_qemu::{Archive, MODEL, Machine, Timing};
 
 const TEST: &str = "a Linux guest with vhost-net";
 const CPUS: u32 = 2;
@@ -42,14 +36,7 @@ impl Parts {
     /// What is missing here.
     fn find() -> Result<Self> {
         linux::qemu()?;
-        // `takt` (with the live host) is beside this test's own program, or where `TAKT_PROGRAMS` says.
-        let beside = Path::new(env!("CARGO_BIN_EXE_takt-lab-init")).parent().map(PathBuf::from).unwrap_or_default();
-        let takt = std::env::var_os("TAKT_PROGRAMS").map_or(beside, PathBuf::from).join("takt");
-        ensure!(
-            takt.is_file(),
-            "{}: missing; `cargo build -p takt --features linux` makes it, TAKT_PROGRAMS names its place",
-            takt.display()
-        );
+        let takt = programs()?.join("takt");
         let path = std::env::var_os("PATH").unwrap_or_default();
         let qemu = in_one_of(std::env::split_paths(&path), "qemu-system-x86_64")?;
         let firmware = FIRMWARE.iter().map(|name| in_one_of(FIRMWARE_AT.map(PathBuf::from), name));
@@ -97,10 +84,10 @@ fn boot(parts: &Parts) -> Result<Option<Value>> {
     let machine = Machine {
         kernel: parts.kernel.image(),
         initramfs,
-        command_line: "loglevel=4 -- begins_as_host --exact --nocapture".into(),
+        command_line: "loglevel=4 -- guest::begins_as_host --exact --nocapture".into(),
         cpus: CPUS,
         memory: MEMORY,
-        model: "max",
+        model: MODEL,
         // Emulated in turn, such a guest stands still while it boots.
         timing: Timing::Parallel,
         patience: PATIENCE,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! In the machine: what Takt must refuse, in one line, with status 2, and without changing anything.
 
-use crate::guest::Guest;
+use super::guest::Guest;
 use crate::takt::{PROGRAM, Takt, state, status, takt, until};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! In the machine: VMs that try to get more than their share, next to VMs that take all they get.
 
-use crate::guest::Guest;
+use super::guest::Guest;
 use crate::system::read;
 use crate::takt::{Takt, status};
 use anyhow::{Context, Result};
@@ -10,10 +10,13 @@ use std::time::{Duration, Instant};
 
 const VICTIMS: usize = 2;
 /// The monitor knows a sender by then, and shares have evened out.
-const WARMUP: Duration = Duration::from_secs(1);
+const WARMUP: Duration = Duration::from_millis(500);
 const MEASURED: Duration = Duration::from_secs(8);
 /// The same where there is one PCPU and no share to be told from another.
-const MEASURED_ALONE: Duration = Duration::from_secs(2);
+const MEASURED_ALONE: Duration = Duration::from_millis(1500);
+const LOOKS: u32 = 6;
+/// No part of a tick, a slice or an accounting interval.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(7);
 /// CPU time that one credit stands for.
 const CREDIT_NS: i64 = 100_000;
 const ATTACKER: &str = "attacker";
@@ -44,30 +47,27 @@ pub fn attacks(times: u32) -> Result<Value> {
     Ok(json!({"attacks": all}))
 }
 
-/// In "share", what a VM has got is its CPU time and what its credit has grown by: a VM that spends what it saved before, or what
-/// others owe it, takes from nobody, and over some seconds that may be more than a per cent.
 fn attack(name: &str, workload: &Value, cpus: u32, time: Duration) -> Result<Value> {
     let victims = (0..VICTIMS).map(|n| Guest::hog(&format!("victim-{n}"), cpus)).collect::<Result<Vec<_>>>()?;
     let attacker = Guest::start(ATTACKER, cpus, workload)?;
     victims.iter().try_for_each(|v| v.runs(cpus as usize))?;
     attacker.runs(cpus as usize)?;
     std::thread::sleep(WARMUP);
-    let earned = credits(&status()?)?;
     victims.iter().try_for_each(Guest::mark)?;
-    let (start, switched) = (Instant::now(), switches()?);
-    let cpu = [attacker.all_cpu_ns()?, victims_cpu(&victims)?];
+    let switched = switches()?;
+    let before = Got::look(&attacker, &victims)?;
     std::thread::sleep(time);
+    let after = Got::look(&attacker, &victims)?;
+    let (seconds, switched) = ((after.at - before.at).as_secs_f64(), switches()? - switched);
     let status = status()?;
-    let saved = credits(&status)?;
-    let now = [attacker.all_cpu_ns()?, victims_cpu(&victims)?];
-    let (seconds, switched) = (start.elapsed().as_secs_f64(), switches()? - switched);
     victims.iter().chain([&attacker]).try_for_each(Guest::stop)?; // all at once: the attack goes on until then
-    let of = vms(&status)?.iter().find(|v| v["name"] == ATTACKER).context(ATTACKER)?.clone();
+    let of = vms(&status)?.iter().find(|v| v["name"] == ATTACKER);
+    let of = of.with_context(|| format!("{name}: no {ATTACKER} in {status:#}"))?.clone();
     let works = victims.into_iter().map(|v| work(&v.report()?)).collect::<Result<Vec<_>>>()?;
     attacker.report()?;
     let [work, work_ns] = [0, 1].map(|n| works.iter().map(|w| w[n]).sum::<f64>());
-    let [own, others] = [0, 1].map(|n| (now[n] - cpu[n]) as f64);
-    let [has, have] = [0, 1].map(|n| (saved[n] - earned[n]) as f64);
+    let [own, others] = [0, 1].map(|n| after.cpu[n] - before.cpu[n]);
+    let [has, have] = [0, 1].map(|n| after.credit[n] - before.credit[n]);
     Ok(json!({
         "attack": name, "share": (own + has) / (own + others + has + have), "cpus": (own + others) / 1e9 / seconds,
         "cpu_share": own / (own + others), "victims_cpus": others / 1e9 / seconds, "work_per_cpu_s": work / work_ns * 1e9, "switches_per_s": switched as f64 / seconds,
@@ -80,6 +80,31 @@ fn work(report: &Value) -> Result<[f64; 2]> {
     let vcpus = report["vcpus"].as_array().context("vcpus")?;
     let sum = |key: &str| vcpus.iter().filter_map(|v| v[key].as_f64()).sum();
     Ok([sum("work"), sum("cpu_ns")])
+}
+
+/// What the attacker and the others have got, ns: their CPU time and their credit. A VM that spends what it saved before, or what others
+/// owe it, takes from nobody, and over some seconds that may be more than a per cent.
+struct Got {
+    at: Instant,
+    cpu: [f64; 2],
+    credit: [f64; 2],
+}
+
+impl Got {
+    /// The mean of some looks: a run is charged when it ends or a tick finds it, up to 10 ms later.
+    fn look(attacker: &Guest, victims: &[Guest]) -> Result<Self> {
+        let mut got = Self { at: Instant::now(), cpu: [0.0; 2], credit: [0.0; 2] };
+        for _ in 0..LOOKS {
+            let credit = credits(&status()?)?;
+            let cpu = [attacker.all_cpu_ns()?, victims.iter().map(Guest::all_cpu_ns).sum::<Result<_>>()?];
+            for n in 0..2 {
+                got.cpu[n] += cpu[n] as f64 / f64::from(LOOKS);
+                got.credit[n] += credit[n] as f64 / f64::from(LOOKS);
+            }
+            std::thread::sleep(BETWEEN_LOOKS);
+        }
+        Ok(got)
+    }
 }
 
 fn vms(status: &Value) -> Result<&Vec<Value>> {
@@ -95,10 +120,6 @@ fn credits(status: &Value) -> Result<[i64; 2]> {
             entities.filter_map(|v| v["credit"].as_i64()).sum::<i64>() * CREDIT_NS;
     }
     Ok(sums)
-}
-
-fn victims_cpu(victims: &[Guest]) -> Result<u64> {
-    victims.iter().map(Guest::all_cpu_ns).sum()
 }
 
 fn switches() -> Result<u64> {

@@ -19,17 +19,21 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// i8254 ticks (40 us) after which the next CPU is emulated at the latest, while there is something to schedule.
 const TICK: u16 = 48;
 
-pub struct Takt(Child, Option<Tick>);
+pub struct Takt {
+    process: Child,
+    /// Until it ends.
+    _tick: Option<Tick>,
+}
 
 impl Takt {
     /// Returns when it schedules.
     pub fn run(arguments: &[&str]) -> Result<Self> {
-        Ok(Self(Self::begin(arguments)?, Some(Tick::start(TICK)?)))
+        Ok(Self { process: Self::begin(arguments)?, _tick: Some(Tick::start(TICK)?) })
     }
 
     /// As [`Self::run`], where time is not counted.
     pub fn run_free(arguments: &[&str]) -> Result<Self> {
-        Ok(Self(Self::begin(arguments)?, None))
+        Ok(Self { process: Self::begin(arguments)?, _tick: None })
     }
 
     fn begin(arguments: &[&str]) -> Result<Child> {
@@ -56,16 +60,16 @@ impl Takt {
     /// Ends it as Ctrl-C does; it must still have been in force. What it has said.
     pub fn stop(mut self) -> Result<String> {
         self.schedules()?;
-        kill(Pid::from_raw(self.0.id() as i32), Signal::SIGINT).context("takt run")?;
-        let status = self.0.wait().context("takt run")?;
+        kill(Pid::from_raw(self.process.id() as i32), Signal::SIGINT).context("takt run")?;
+        let status = self.process.wait().context("takt run")?;
         ensure!(status.success(), "takt run: {status}: {}", said_so_far()?);
         default_is_back()?;
         said_so_far()
     }
 
     pub fn kill(mut self) -> Result<()> {
-        self.0.kill().context("takt run")?;
-        self.0.wait().context("takt run")?;
+        self.process.kill().context("takt run")?;
+        self.process.wait().context("takt run")?;
         default_is_back()
     }
 
@@ -73,7 +77,7 @@ impl Takt {
     pub fn ended(mut self, patience: Duration) -> Result<(ExitStatus, String)> {
         let mut status = None;
         until("end of takt run", patience, || {
-            status = self.0.try_wait().context("takt run")?;
+            status = self.process.try_wait().context("takt run")?;
             Ok(status.is_some())
         })?;
         default_is_back()?;
