@@ -70,6 +70,8 @@ fn clean(name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{Read, Write};
+    use std::process::{Command, Stdio};
 
     #[test]
     fn command_lines() {
@@ -102,7 +104,10 @@ mod tests {
     #[test]
     fn a_process_lives_until_it_exits() {
         assert!(lives(std::process::id()));
-        let mut process = std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let mut process = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        // Between two programs a process has no command line for a moment: it has begun when it answers.
+        process.stdin.as_mut().unwrap().write_all(b"!").unwrap();
+        process.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
         assert!(lives(process.id()));
         drop(process.stdin.take());
         while lives(process.id()) {
