@@ -17,7 +17,24 @@
  * Locking: the pool's lock serialises everything; no function here takes one.
  */
 #include "core/credit.h"
-#include "core/rtq.h"
+#include "core/dueq.h"
+
+/* ---- the rtq of a PCPU (spec §2.3): queued VCPUs with a deadline that are not promoted yet ---- */
+
+TAKT_INLINE void rtq_insert(struct takt_pool *p, u32 vi)
+{
+	dueq_insert(p, &cpu_of(p, vcpu_of(p, vi)->cpu)->dq_head, vi);
+}
+
+TAKT_INLINE void rtq_remove(struct takt_pool *p, u32 vi)
+{
+	dueq_remove(p, &cpu_of(p, vcpu_of(p, vi)->cpu)->dq_head, vi);
+}
+
+TAKT_INLINE u64 rtq_first(struct takt_pool *p, u32 cpu)
+{
+	return dueq_first(p, cpu_of(p, cpu)->dq_head);
+}
 
 /* ---- collector (spec §2.4): who is real-time, with which period ---- */
 
@@ -212,7 +229,7 @@ TAKT_FN void doris_restored(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
-	if ((v->flags & TAKT_F_RTQ) || !v->deadline || !doris_is_rt(p, v))
+	if ((v->flags & TAKT_F_DUE) || !v->deadline || !doris_is_rt(p, v))
 		return;
 	rtq_insert(p, vi);
 	doris_arm(p, v->cpu);
@@ -235,3 +252,4 @@ TAKT_INLINE void doris_account(struct takt_pool *p, u64 now)
 /* hooks taken from Credit as they are */
 #define doris_wake credit_wake
 #define doris_charge credit_charge
+TAKT_NO_SERVERS(doris)

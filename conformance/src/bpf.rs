@@ -8,7 +8,7 @@ use libbpf_rs::{Map, MapCore, MapFlags, Object, ObjectBuilder, ProgramInput};
 use memmap2::{MmapMut, MmapOptions};
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use takt_policy::{Op, OpCode, Record, Res};
 
@@ -19,10 +19,19 @@ const CHUNK: usize = 1 << 14;
 /// The program that performs any operations.
 const BATCH: &str = "run_batch";
 
-/// Compiles `bpf/pool.bpf.c` of the crate at `crate_dir` to `object`. Fails without clang, or with what it said.
-pub fn compile(crate_dir: &Path, object: &Path) -> Result<()> {
+/// The object of one policy in `dir`: hosts, too, load one policy at a time.
+pub fn object(dir: &Path, policy: &str) -> PathBuf {
+    dir.join(format!("pool-{policy}.bpf.o"))
+}
+
+/// Compiles `bpf/pool.bpf.c` of the crate at `crate_dir` to an [`object`] of each policy. Fails without clang, or with what it said.
+pub fn compile(crate_dir: &Path, dir: &Path) -> Result<()> {
     let include = format!("-I{}", crate_dir.join("../policy/core").display());
-    takt_bpf_build::compile(&crate_dir.join("bpf/pool.bpf.c"), object, &[include])
+    takt_policy::policies().iter().try_for_each(|p| {
+        // A hook that a policy does not have takes its arguments for nothing.
+        let flags = [include.clone(), format!("-DTAKT_ONLY={}", p.name), "-Wno-unused-parameter".into()];
+        takt_bpf_build::compile(&crate_dir.join("bpf/pool.bpf.c"), &object(dir, p.name), &flags)
+    })
 }
 
 /// The verifier's work on a program.

@@ -245,10 +245,11 @@ impl Checker {
         Ok(())
     }
 
-    /// Whether `v` is queued for nothing else than one of `cpus`; a cap may have parked it, which is not seen here.
+    /// Whether `v` is queued for nothing else than one of `cpus`; a cap may have parked it, which is not seen here, or a budget, which
+    /// is another PCPU's besides.
     fn waits_for(&self, v: u16, cpus: u64) -> bool {
-        let vm = self.model.vcpu[usize::from(v)].vm;
-        !self.model.vm[usize::from(vm)].capped && self.model.allowed(v) & cpus != 0
+        let vm = &self.model.vm[usize::from(self.model.vcpu[usize::from(v)].vm)];
+        !vm.capped && !vm.server && self.model.allowed(v) & cpus != 0
     }
 
     fn kicks(&mut self, code: OpCode, r: &Record) -> Checked {
@@ -349,7 +350,8 @@ impl Checker {
         let Some(bound) = self.limits.wait else { return Ok(()) };
         let m = &self.model;
         let late = |v: &u16| m.vcpu[usize::from(*v)].since.saturating_add(bound) < m.now;
-        let Some(v) = m.queued().filter(late).find(|&v| self.waits_for(v, u64::MAX)) else { return Ok(()) };
+        let bounded = |v: &u16| !m.vm[usize::from(m.vcpu[usize::from(*v)].vm)].capped && m.online != 0;
+        let Some(v) = m.queued().filter(late).find(bounded) else { return Ok(()) };
         let e = &m.vcpu[usize::from(v)];
         let rule = if e.by_memory { Rule::LostWake } else { Rule::WaitBound };
         Err((rule, format!("VCPU {v} waits since {}, now {}, bound {bound} ns", e.since, m.now)))

@@ -65,6 +65,21 @@ fn on_vm(code: OpCode, vm: u16, arg: [u64; 3]) -> Op {
     Op { vm, arg: [arg[0], arg[1], arg[2], 0], ..op(code) }
 }
 
+/// Period, budget and priority of a VM, as `adjust` takes them.
+fn budget(vm: u16, seed: u64) -> [(u16, u32, u64); 3] {
+    let period = [4 * MS, 10 * MS, 30 * MS][(usize::from(vm) + seed as usize) % 3];
+    let budget = period / if vm % 4 == 1 { 5 } else { 10 };
+    [
+        (vm, key("period", true), period),
+        (vm, key("budget", true), budget),
+        (vm, key("priority", true), u64::from(vm % 5) + 1),
+    ]
+}
+
+fn key(name: &str, per_vm: bool) -> u32 {
+    takt_policy::params().iter().find(|p| p.per_vm == per_vm && p.name == name).map_or(0, |p| p.key)
+}
+
 impl Host {
     pub fn new(seed: u64, shape: Shape, mode: Mode) -> Self {
         let mut setup = VecDeque::new();
@@ -76,6 +91,14 @@ impl Host {
         for vm in 0..shape.vms {
             // The first is Dom0.
             setup.push_back(on_vm(OpCode::VmAdd, vm, [if vm == 0 { 2 } else { 0 }, 256, 0]));
+        }
+        // Each seed has its own kind of servers.
+        for (name, values) in [("server", 4), ("mode", 2)] {
+            setup.push_back(on_vm(OpCode::Adjust, NIL as u16, [key(name, false).into(), seed % values, 0]));
+        }
+        // Every second VM has a budget, of a fifth or a tenth of a PCPU for each VCPU.
+        for (vm, key, value) in (1..shape.vms).step_by(2).flat_map(|vm| budget(vm, seed)) {
+            setup.push_back(on_vm(OpCode::Adjust, vm, [key.into(), value, 0]));
         }
         for v in 0..shape.vcpus {
             let vm = v % shape.vms;
@@ -277,9 +300,10 @@ impl Host {
         let params = &ck.model().params;
         let p = params[self.rng.usize(..params.len())];
         let value = match self.rng.u8(..8) {
-            0..4 => p.default,
+            0..4 if !(p.per_vm && p.unit == "ns") => p.default,
             4 => p.min,
             5 => p.max,
+            _ if p.per_vm && p.unit == "ns" => [0, 300 * US, MS, 2 * MS, 5 * MS, 10 * MS, 40 * MS][self.rng.usize(..7)],
             _ => p.min + self.rng.u64(0..=(p.max - p.min).min(p.default.saturating_mul(4) + 4)),
         };
         let vm = if p.per_vm { self.rng.u16(..self.shape.vms) } else { NIL as u16 };

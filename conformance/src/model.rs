@@ -42,6 +42,8 @@ pub(crate) struct Vm {
     pub used: bool,
     pub host: bool,
     pub capped: bool,
+    /// A budget may keep it from running.
+    pub server: bool,
     pub rt_off: bool,
     pub rt_on: bool,
     /// Real-time until then; 0 = not.
@@ -305,6 +307,7 @@ impl Model {
         let vm = &mut self.vm[usize::from(op.vm)];
         match name {
             "cap" => vm.capped = op.arg[1] != 0,
+            "budget" => vm.server = op.arg[1] != 0,
             "rt" => {
                 let was_on = vm.rt_on;
                 (vm.rt_on, vm.rt_off) = (op.arg[1] == 1, op.arg[1] == 2);

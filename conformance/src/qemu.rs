@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Where this machine's kernel refuses BPF, another kernel is booted in QEMU: this binary is its init.
 
+use crate::bpf;
 use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use takt_qemu::{Archive, Machine, Timing};
 
-const OBJECT: &str = "/pool.bpf.o";
+/// Where the objects are in the machine.
+const OBJECTS: &str = "/";
 const ORDER: &str = "/operations";
 const PASS: &str = "TAKT-RESULT: PASS";
 const FAIL: &str = "TAKT-RESULT: FAIL";
@@ -18,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(600);
 /// As init: performs the comparison, reports on the console, powers the machine off. Does not return.
 pub fn init(compare: impl Fn(&Path, u64) -> Result<()>) -> ! {
     let order = std::fs::read_to_string(ORDER).ok().and_then(|s| s.trim().parse().ok());
-    let result = order.context("no number of operations").and_then(|n| compare(Path::new(OBJECT), n));
+    let result = order.context("no number of operations").and_then(|n| compare(Path::new(OBJECTS), n));
     match result {
         Ok(()) => println!("{PASS}"),
         Err(e) => println!("{FAIL}: {e:#}"),
@@ -33,12 +35,16 @@ pub fn init(compare: impl Fn(&Path, u64) -> Result<()>) -> ! {
     }
 }
 
-/// Boots `kernel` with `runner` as init, compares `operations` operations there, and hands out what it printed.
+/// Boots `kernel` with `runner` as init, compares `operations` operations on the objects in `dir` there, and hands out what it printed.
 /// Fails if the comparison does, or if QEMU or the kernel does not get that far.
-pub fn boot(kernel: &Path, runner: &Path, object: &Path, operations: u64, dir: &Path) -> Result<String> {
+pub fn boot(kernel: &Path, runner: &Path, operations: u64, dir: &Path) -> Result<String> {
     let mut archive = Archive::new();
     archive.program("init", runner)?;
-    archive.file(OBJECT, object)?;
+    for policy in takt_policy::policies() {
+        let object = bpf::object(dir, policy.name);
+        let name = bpf::object(Path::new(OBJECTS), policy.name);
+        archive.file(&name.to_string_lossy(), &object)?;
+    }
     archive.data(ORDER, operations.to_string().as_bytes());
     let initramfs = dir.join("initramfs.cpio");
     std::fs::write(&initramfs, archive.finish()).with_context(|| initramfs.display().to_string())?;

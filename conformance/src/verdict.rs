@@ -8,6 +8,7 @@ const ENOENT: i32 = 2;
 const EBUSY: i32 = 16;
 const EEXIST: i32 = 17;
 const EINVAL: i32 = 22;
+const ENOSPC: i32 = 28;
 const ERANGE: i32 = 34;
 const EOPNOTSUPP: i32 = 95;
 
@@ -162,7 +163,9 @@ impl Model {
                     &[EOPNOTSUPP],
                 )
                 // `rt=on` is subject to rt_max.
-                .may(p.name == "rt", &[EBUSY]),
+                .may(p.name == "rt", &[EBUSY])
+                // A budget needs a period that is as long, and room.
+                .may(!pool && ["budget", "period"].contains(&p.name), &[ERANGE, ENOSPC]),
         }
     }
 

@@ -15,16 +15,16 @@ const OPERATIONS: u64 = 1_000_000;
 fn kernel_and_native_core_agree() {
     let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
     let dir = tempfile::tempdir().expect("directory");
-    let object = dir.path().join("pool.bpf.o");
     if let Err(e) = clang() {
         return skip(TEST, e);
     }
-    bpf::compile(crate_dir, &object).expect("compile");
+    bpf::compile(crate_dir, dir.path()).expect("compile");
     let runner = Path::new(env!("CARGO_BIN_EXE_takt-conform"));
     let forced = std::env::var("TAKT_BPF").is_ok_and(|v| v == "qemu");
     let refused = allowed();
     if !forced && refused.is_ok() {
-        let out = Command::new(runner).arg("bpf").arg(&object).args(["--operations", &OPERATIONS.to_string()]).output();
+        let out =
+            Command::new(runner).arg("bpf").arg(dir.path()).args(["--operations", &OPERATIONS.to_string()]).output();
         let out = out.expect("runner");
         println!("{}", String::from_utf8_lossy(&out.stdout));
         assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
@@ -41,5 +41,5 @@ fn kernel_and_native_core_agree() {
         Ok(kernel) => kernel,
         Err(e) => return skip(TEST, format!("{e:#}")),
     };
-    println!("{}", qemu::boot(&kernel, runner, &object, OPERATIONS, dir.path()).expect("comparison in QEMU"));
+    println!("{}", qemu::boot(&kernel, runner, OPERATIONS, dir.path()).expect("comparison in QEMU"));
 }

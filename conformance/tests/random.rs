@@ -3,8 +3,8 @@
 
 use takt_conformance::{Mode, Run, Shape, maker};
 
-/// Per policy, shape and mode; with three policies and five shapes 1.5 million operations.
-const OPERATIONS: u64 = 50_000;
+/// Per policy, shape and mode; with five shapes and two modes a million operations of each policy.
+const OPERATIONS: u64 = 100_000;
 
 /// Invariants after each step on pools of up to 8 PCPUs, after each 8th on the big one.
 fn run(policy: &str, shape: Shape, mode: Mode, seed: u64) {
@@ -36,4 +36,14 @@ fn chaotic_hosts() {
 #[test]
 fn faithful_hosts() {
     all(Mode::Faithful, 2);
+}
+
+/// A host's seed decides upon the kind of servers.
+#[test]
+fn every_kind_of_server() {
+    for seed in [3, 4, 5] {
+        for policy in ["rtxen", "sedf", "vgedf"] {
+            Shape::ALL.into_iter().filter(|s| s.cpus < 64).for_each(|shape| run(policy, shape, Mode::Faithful, seed));
+        }
+    }
 }

@@ -29,6 +29,12 @@ TAKT_INLINE u16 *last_of(struct takt_cpu *c, u32 class)
 	return &c->last[class & 3];	/* IDLE is never queued */
 }
 
+/* Picked or running. */
+TAKT_INLINE u32 holds_cpu(u32 state)
+{
+	return state == TAKT_PICKED || state == TAKT_RUNNING;
+}
+
 /* ---- masks: @cpu is a PCPU number, words are an implementation detail of this section ---- */
 
 TAKT_INLINE u64 mask_bit(u32 cpu)

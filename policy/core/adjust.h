@@ -28,8 +28,52 @@ TAKT_FN void uncap(struct takt_pool *p, u32 mi)
 	TAKT_LOOP(p, n, TAKT_NVCPU) {
 		if (vi == TAKT_NIL)
 			break;
-		takt_unpark(p, vi);
+		if (!(vcpu_of(p, vi)->flags & TAKT_F_SERVER))
+			takt_unpark(p, vi);
 		vi = vcpu_of(p, vi)->sibling;
+	}
+}
+
+/* What @mi's VCPUs may run: all of them begin anew with it. */
+TAKT_INLINE int adjust_server(struct takt_pool *p, u32 mi, u32 key, u64 value)
+{
+	struct takt_vm *m = vm_of(p, mi);
+	struct takt_server s = m->server;
+	u32 vi = m->first, n;
+
+	switch (key) {
+	case TAKT_KEY_BUDGET: s.budget = value; break;
+	case TAKT_KEY_PERIOD: s.period = value; break;
+	case TAKT_KEY_PRIORITY: s.priority = value; break;
+	default: s.extra = value;
+	}
+	if (s.budget > 10 * TAKT_SEC || s.period > 10 * TAKT_SEC || (s.period && s.budget > s.period))
+		return -TAKT_ERANGE;
+	if (!s.priority || s.priority > 65535 || value > 10 * TAKT_SEC || s.extra > 1)
+		return -TAKT_ERANGE;
+	/* Less than it has it may always have, also where PCPUs have gone since. */
+	if (server_share(&s) > server_share(&m->server) && !hook_admits(p, mi, &s))
+		return -TAKT_ENOSPC;
+	m->server = s;
+	TAKT_LOOP(p, n, TAKT_NVCPU) {
+		if (vi == TAKT_NIL)
+			break;
+		hook_begin(p, vi);
+		vi = vcpu_of(p, vi)->sibling;
+	}
+	return 0;
+}
+
+/* Every server begins anew: with what it has left, one of another kind could do nothing. */
+TAKT_INLINE void restart_servers(struct takt_pool *p)
+{
+	u32 i;
+
+	TAKT_LOOP(p, i, TAKT_NVCPU) {
+		u32 vi = takt_fresh(p, i);
+
+		if (vcpu_of(p, vi)->flags & TAKT_F_SERVER)
+			hook_begin(p, vi);
 	}
 }
 
@@ -39,12 +83,20 @@ TAKT_FN int takt_adjust(struct takt_pool *p, u32 mi, u32 key, u64 value, u64 now
 	struct takt_vm *m = vm_of(p, mi);
 
 	takt_begin(p, now);
-	if (mi == TAKT_NIL)
-		return adjust_pool(p, key, value);
+	if (mi == TAKT_NIL) {
+		u32 server = p->par.server, mode = p->par.mode;
+		int ret = adjust_pool(p, key, value);
+
+		if (p->par.server != server || p->par.mode != mode)
+			restart_servers(p);
+		return ret;
+	}
 	if (mi >= TAKT_NVM || !m->used)
 		return -TAKT_ENOENT;
 	if (key == TAKT_KEY_RT)
 		return adjust_rt(p, mi, value);
+	if (key >= TAKT_KEY_BUDGET && key <= TAKT_KEY_EXTRA)
+		return adjust_server(p, mi, key, value);
 	if (key == TAKT_KEY_WEIGHT) {
 		if (value < 1 || value > 65535)
 			return -TAKT_ERANGE;

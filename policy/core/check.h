@@ -7,8 +7,7 @@
 #define TAKT_CHECK_H
 
 #include "takt.h"
-
-#define CHECK(cond, text, where) do { if (!(cond)) { *who = (where); return text; } } while (0)
+#include "check_server.h"
 
 /* Walks the run queue of @cpu; counts in @seen how often each VCPU is queued. */
 static const char *check_runq(struct takt_pool *p, u32 cpu, u8 *seen, u32 *who)
@@ -57,7 +56,7 @@ static const char *check_rtq(struct takt_pool *p, u32 cpu, u8 *seen, u32 *who)
 		deadline = v->deadline;
 		prev = it;
 	}
-	CHECK(c->timer <= rtq_first(p, cpu), "no timer for the first deadline on PCPU", cpu);
+	CHECK(c->timer <= dueq_first(p, c->dq_head), "no timer for the first deadline on PCPU", cpu);
 	return 0;
 }
 
@@ -101,13 +100,13 @@ static const char *check_vcpus(struct takt_pool *p, u8 *queued, u8 *due, u8 *hel
 		n += v->state != TAKT_ABSENT;
 		CHECK(v->state <= TAKT_PARKED, "unknown state: VCPU", i);
 		CHECK(queued[i] == (v->state == TAKT_QUEUED), "not in exactly the queue its state names: VCPU", i);
-		CHECK(due[i] == !!(v->flags & TAKT_F_RTQ), "deadline queue and flag disagree: VCPU", i);
+		CHECK(due[i] == !!(v->flags & TAKT_F_DUE), "deadline queue and flag disagree: VCPU", i);
 		CHECK(held[i] == holds_cpu(v->state), "not on exactly the PCPU its state names: VCPU", i);
 		if (v->state == TAKT_ABSENT)
 			continue;
 		CHECK(v->pri < TAKT_IDLE, "class is wrong: VCPU", i);
-		CHECK(v->state != TAKT_PARKED || (v->flags & TAKT_F_CAPPED), "parked without a cap: VCPU", i);
-		CHECK(v->state != TAKT_QUEUED || !(v->flags & TAKT_F_CAPPED), "queued in spite of its cap: VCPU", i);
+		CHECK(v->state != TAKT_PARKED || (v->flags & TAKT_F_CAPPED), "parked without a reason: VCPU", i);
+		CHECK(v->state != TAKT_QUEUED || !(v->flags & TAKT_F_CAPPED), "queued in spite of its cap or budget: VCPU", i);
 		CHECK(v->state != TAKT_QUEUED || !(v->flags & (TAKT_F_WOKEN | TAKT_F_PAUSE | TAKT_F_EVENT)),
 		      "queued and still remembers: VCPU", i);
 		CHECK(v->residue <= (s32)CREDIT_NS / 2 && v->residue >= -(s32)CREDIT_NS / 2,
@@ -165,6 +164,8 @@ static const char *check_pool(struct takt_pool *p, u32 *who)
 	const char *bad = check_cpus(p, queued, due, held, who);
 
 	if (!bad)
+		bad = check_servers(p, due, who);
+	if (!bad)
 		bad = check_vcpus(p, queued, due, held, who);
 	if (!bad)
 		bad = check_vms(p, who);
@@ -177,7 +178,8 @@ static const char *check_pool(struct takt_pool *p, u32 *who)
 }
 
 /*
- * The longest a runnable VCPU may wait, as each policy states it. Round robin: everybody's slice. Credit and those
+ * The longest a runnable VCPU may wait, as each policy states it. Round robin: everybody's slice. Servers:
+ * server_wait_bound(). Credit and those
  * derived from it: until the debt of the poorest VCPU is paid back (it is at most one accounting interval deep when
  * accounting comes by, and one more before), then everybody's slice twice. With activate=tick there is none: an
  * inactive VCPU in debt earns nothing (spec §1.2).
@@ -188,6 +190,8 @@ static u64 wait_bound(struct takt_pool *p)
 
 	if (p->policy == TAKT_POLICY_RR)
 		return (p->nr_vcpu + 1) * p->par.slice;
+	if (p->policy >= TAKT_POLICY_RTXEN && p->policy <= TAKT_POLICY_VGEDF)
+		return server_wait_bound(p);
 	if (!p->par.activate)
 		return TAKT_NEVER;
 	for (u32 i = 0; i < TAKT_NVM; i++)

@@ -3,6 +3,7 @@
 #ifndef TAKT_CONFIG_H
 #define TAKT_CONFIG_H
 
+#include "params.h"
 #include "rt.h"
 
 /* ---- PCPUs ---- */
@@ -11,8 +12,10 @@
 TAKT_INLINE void cpu_clear(struct takt_cpu *c, u64 now)
 {
 	c->timer = c->tick_next = TAKT_NEVER;
-	c->tick_base = now;
-	c->sort_epoch = 0;
+	c->tick_base = c->idle_since = now;
+	c->floor_end = 0;
+	c->floor_left = 0;
+	c->sort_epoch = c->share = 0;
 	c->head = c->tail = c->dq_head = c->cur = TAKT_NIL;
 	for (u32 i = 0; i < TAKT_NCLASS; i++)
 		c->last[i] = TAKT_NIL;
@@ -83,8 +86,10 @@ TAKT_FN int takt_cpu_add(struct takt_pool *p, u32 cpu, u64 topo, u64 now)
 	topology_update(p, cpu);
 	update_idle(p, cpu);
 	kick(p, cpu);
-	if (!p->nr_cpu++)
-		arm_pool(p, now + p->par.acct);
+	if (!p->nr_cpu++) {
+		p->acct_next = now + p->par.acct;
+		arm_pool(p, p->acct_next);
+	}
 	replace_strays(p, now);
 	return 0;
 }
@@ -107,8 +112,10 @@ TAKT_FN int takt_cpu_remove(struct takt_pool *p, u32 cpu, u64 now)
 	c->core = c->llc = c->node = 0;
 	mask_clear(&p->out.armed, cpu);
 	mask_clear(&p->out.kick, cpu);
-	if (!--p->nr_cpu)
+	if (!--p->nr_cpu) {
+		p->acct_next = TAKT_NEVER;
 		arm_pool(p, TAKT_NEVER);
+	}
 	return 0;
 }
 
@@ -128,6 +135,8 @@ TAKT_FN int takt_vm_add(struct takt_pool *p, u32 mi, u32 kind, u64 weight, u64 n
 	m->used = 1;
 	m->kind = kind;
 	m->weight = weight;
+	m->server.priority = TAKT_PRIORITY;
+	m->server.extra = 1;
 	m->first = m->act_next = m->act_prev = m->rt_next = m->rt_prev = TAKT_NIL;
 	p->nr_vm++;
 	return 0;
@@ -146,6 +155,8 @@ TAKT_FN int takt_vm_remove(struct takt_pool *p, u32 mi, u64 now)
 	hook_rt_changed(p);
 	m->period = m->lease_end = m->promotions = m->refusals = 0;
 	m->weight = m->cap = m->window = 0;
+	m->server.budget = m->server.period = 0;
+	m->server.priority = m->server.extra = 0;
 	m->first = m->act_next = m->act_prev = m->rt_next = m->rt_prev = 0;
 	m->used = m->kind = m->rt_mode = 0;
 	p->nr_vm--;
@@ -156,6 +167,10 @@ TAKT_FN int takt_vm_remove(struct takt_pool *p, u32 mi, u64 now)
 TAKT_INLINE void vcpu_clear(struct takt_vcpu *v)
 {
 	v->start = v->ran = v->turn = v->deadline = 0;
+	v->key = v->chunk = v->left = 0;
+	v->home = v->cpu;
+	v->refills = TAKT_NIL;
+	v->nr_refills = 0;
 	v->credit = v->residue = 0;
 	v->rq_next = v->rq_prev = v->dq_next = v->dq_prev = TAKT_NIL;
 	v->flags = 0;
@@ -177,17 +192,18 @@ TAKT_FN int takt_vcpu_add(struct takt_pool *p, u32 vi, u32 where, u32 kind, u64 
 		return -TAKT_EEXIST;
 	if (kind >= TAKT_NKIND || (kind == TAKT_HOST) != (m->kind == TAKT_HOST))
 		return -TAKT_ERANGE;
+	v->cpu = cpu;
 	vcpu_clear(v);
 	mask_fill(&v->hard);
 	mask_fill(&v->soft);
 	mask_fill(&v->placement);
 	v->vm = mi;
-	v->cpu = cpu;
 	v->kind = kind;
 	v->sibling = m->first;
 	m->first = vi;
 	m->nr++;
 	p->nr_vcpu++;
+	hook_begin(p, vi);
 	return 0;
 }
 
@@ -225,6 +241,7 @@ TAKT_FN int takt_vcpu_remove(struct takt_pool *p, u32 vi, u64 now)
 	if (v->state == TAKT_QUEUED)
 		hook_dequeue(p, vi);
 	credit_deactivate(p, vi);
+	hook_end(p, vi);
 	p->ledger.clipped += v->credit;
 	vcpu_unlink(p, vi);
 	vm_of(p, v->vm)->nr--;
@@ -232,7 +249,7 @@ TAKT_FN int takt_vcpu_remove(struct takt_pool *p, u32 vi, u64 now)
 	vcpu_clear(v);
 	v->rq_next = v->rq_prev = v->dq_next = v->dq_prev = 0;
 	v->pri = v->qclass = v->base = 0;
-	v->vm = v->cpu = v->sibling = 0;
+	v->vm = v->cpu = v->sibling = v->home = v->refills = 0;
 	v->kind = 0;
 	mask_zero(&v->hard);
 	mask_zero(&v->soft);

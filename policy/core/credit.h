@@ -8,13 +8,9 @@
 #ifndef TAKT_CREDIT_H
 #define TAKT_CREDIT_H
 
+#include "later.h"
+#include "noserver.h"
 #include "runq.h"
-
-/* The state table's business (states.h), on behalf of a cap. */
-TAKT_FN void takt_park(struct takt_pool *p, u32 vi);
-TAKT_INLINE void takt_unpark(struct takt_pool *p, u32 vi);
-/* The policy's (hooks.h): accounting has lifted a queued VCPU out of OVER. */
-TAKT_INLINE void hook_restored(struct takt_pool *p, u32 vi);
 
 #define CREDIT_NS (100 * TAKT_US)
 #define CREDIT_MOST (1 << 30)		/* a day on a PCPU; a charge beyond is a host's error and not booked */

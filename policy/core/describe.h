@@ -36,6 +36,14 @@ static void say_vm(struct takt_script *s, struct takt_pool *p, u32 mi)
 		say_adjust(s, mi, TAKT_KEY_CAP, m->cap);
 	if (m->rt_mode)
 		say_adjust(s, mi, TAKT_KEY_RT, m->rt_mode);
+	if (m->server.period)
+		say_adjust(s, mi, TAKT_KEY_PERIOD, m->server.period);
+	if (m->server.budget)
+		say_adjust(s, mi, TAKT_KEY_BUDGET, m->server.budget);
+	if (m->server.priority != TAKT_PRIORITY)
+		say_adjust(s, mi, TAKT_KEY_PRIORITY, m->server.priority);
+	if (!m->server.extra)
+		say_adjust(s, mi, TAKT_KEY_EXTRA, 0);
 }
 
 static void say_vcpu(struct takt_script *s, struct takt_pool *p, u32 vi)

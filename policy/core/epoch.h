@@ -5,18 +5,20 @@
 
 #include "config.h"
 
-/* Accounting and leases; one pass however many intervals have gone by. */
+/* Accounting and leases, one pass however many intervals have gone by, and budgets. */
 TAKT_FN int takt_timer_pool(struct takt_pool *p, u64 now)
 {
-	u64 late, due = p->pool_timer, acct = p->par.acct ? p->par.acct : 1;
+	u64 due = p->acct_next, acct = p->par.acct ? p->par.acct : 1;
 
 	now = takt_begin(p, now);
-	if (now < due)
+	if (now < p->pool_timer)
 		return 0;
-	late = now - due;
-	arm_pool(p, due + (late / acct + 1) * acct);
-	rt_expire(p, now);
-	hook_account(p, now);
+	if (now >= due) {
+		p->acct_next = due + ((now - due) / acct + 1) * acct;
+		rt_expire(p, now);
+		hook_account(p, now);
+	}
+	server_timer(p, now);
 	return 0;
 }
 
@@ -26,8 +28,9 @@ TAKT_FN int takt_epoch(struct takt_pool *p, u64 now)
 	u32 i;
 
 	now = takt_begin(p, now);
-	p->act_head = p->rt_head = TAKT_NIL;
+	p->act_head = p->rt_head = p->due_head = TAKT_NIL;
 	p->nr_rt = 0;
+	refill_reset(p);
 	TAKT_LOOP(p, i, TAKT_NVM) {
 		u32 mi = takt_fresh(p, i);
 		struct takt_vm *m = vm_of(p, mi);
@@ -50,9 +53,9 @@ TAKT_FN int takt_epoch(struct takt_pool *p, u64 now)
 
 		if (v->state == TAKT_ABSENT)
 			continue;
-		vcpu_clear(v);
 		if (!cpu_online(p, v->cpu))
 			v->cpu = mask_next(&p->online, v->cpu);
+		vcpu_clear(v);
 		v->sibling = vm_of(p, v->vm)->first;
 		vm_of(p, v->vm)->first = vi;
 	}
@@ -72,8 +75,15 @@ TAKT_FN int takt_epoch(struct takt_pool *p, u64 now)
 	p->weight = p->dom0_period = 0;
 	p->sort_epoch = 0;
 	p->seq = 1;
+	p->acct_next = p->nr_cpu ? now + p->par.acct : TAKT_NEVER;
 	p->pool_timer = TAKT_NEVER;
-	arm_pool(p, p->nr_cpu ? now + p->par.acct : TAKT_NEVER);
+	arm_pool(p, p->acct_next);
+	TAKT_LOOP(p, i, TAKT_NVCPU) {
+		u32 vi = takt_fresh(p, i);
+
+		if (vcpu_of(p, vi)->state != TAKT_ABSENT)
+			hook_begin(p, vi);
+	}
 	return 0;
 }
 

@@ -18,7 +18,9 @@ static int pool_init(struct takt_pool *p, u32 policy)
 	memset(p, 0, sizeof(*p));
 	p->policy = policy;
 	p->pool_timer = TAKT_NEVER;
-	p->act_head = p->rt_head = TAKT_NIL;
+	p->act_head = p->rt_head = p->due_head = TAKT_NIL;
+	p->acct_next = TAKT_NEVER;
+	refill_reset(p);
 	p->out.next = TAKT_NIL;
 	for (u32 i = 0; i < TAKT_NCPU; i++)
 		cpu_clear(&p->cpu[i], 0);

@@ -34,12 +34,32 @@
 	X(13, spare, "lapse|share", 0, 1, 0,							\
 	  "at its ceiling a VCPU loses its credit (0), or keeps it, and its siblings, then the others share what more it would get, unless its VM waits (1) (Credit)")	\
 	X(14, preempted, "tail|head", 0, 1, 0,							\
-	  "a preempted VCPU goes behind its equals (0), or before them for what is left of its slice (1) (Credit)")
+	  "a preempted VCPU goes behind its equals (0), or before them for what is left of its slice (1) (Credit)")	\
+	X(15, server, "deferrable|periodic|polling|sporadic", 0, 3, 0,				\
+	  "kind of the servers (RT-Xen); a change begins all periods anew")			\
+	X(16, polling_literal, "off|on", 0, 1, 0,						\
+	  "a polling server that is refilled while it has no work keeps its budget until it has (RT-Xen)")	\
+	X(17, quantum, "ns", 10 * TAKT_US, 100 * TAKT_MS, TAKT_MS,				\
+	  "longest time between two decisions of a busy PCPU (RT-Xen)")				\
+	X(18, extra_quantum, "ns", 10 * TAKT_US, 100 * TAKT_MS, 500 * TAKT_US,			\
+	  "longest run beyond a budget, and of those without one (SEDF, vGEDF)")			\
+	X(19, mode, "xen|deferrable", 0, 1, 0,							\
+	  "what a block does to the rest of a budget: forfeits it (0), or nothing (1) (SEDF, vGEDF)")	\
+	X(20, cache_hot, "ns", 0, TAKT_SEC, TAKT_MS,						\
+	  "so long after it ran a VCPU is left to its own PCPU, unless another would idle (vGEDF)")	\
+	X(21, floor, "%", 0, 50, 5,								\
+	  "share of each PCPU that budgets leave to Dom0, the host's threads and VMs without budget (RT-Xen, SEDF, vGEDF)")
 
 /* Of a VM. */
 #define TAKT_KEY_WEIGHT 101
 #define TAKT_KEY_CAP 102
 #define TAKT_KEY_RT 103
+#define TAKT_KEY_BUDGET 104
+#define TAKT_KEY_PERIOD 105
+#define TAKT_KEY_PRIORITY 106
+#define TAKT_KEY_EXTRA 107
+
+#define TAKT_PRIORITY 1000u		/* of a VM that nobody gave another */
 
 #define TAKT_VM_PARAMS(X)									\
 	X(TAKT_KEY_WEIGHT, weight, "", 1, 65535, 256,						\
@@ -47,6 +67,14 @@
 	X(TAKT_KEY_CAP, cap, "%", 0, 6400, 0,							\
 	  "most CPU time in percent of a PCPU; 0 = no limit")					\
 	X(TAKT_KEY_RT, rt, "auto|on|off", 0, 2, 0,						\
-	  "real-time: as the monitor reports, always, or never")
+	  "real-time: as the monitor reports, always, or never")				\
+	X(TAKT_KEY_BUDGET, budget, "ns", 0, 10 * TAKT_SEC, 0,					\
+	  "what each VCPU may run in each period, at most the period; 0 = no server (RT-Xen, SEDF, vGEDF)")	\
+	X(TAKT_KEY_PERIOD, period, "ns", 0, 10 * TAKT_SEC, 0,					\
+	  "when the budget comes anew; 0 = no server (RT-Xen, SEDF, vGEDF)")			\
+	X(TAKT_KEY_PRIORITY, priority, "", 1, 65535, TAKT_PRIORITY,					\
+	  "1 = highest (RT-Xen)")								\
+	X(TAKT_KEY_EXTRA, extra, "off|on", 0, 1, 1,						\
+	  "without budget it runs in what others leave (SEDF, vGEDF)")
 
 #endif

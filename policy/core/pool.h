@@ -34,10 +34,12 @@
 #define TAKT_EBUSY 16			/* the state table forbids it in the present state */
 #define TAKT_EEXIST 17			/* the slot is taken */
 #define TAKT_EINVAL 22			/* unknown operation, key or flag */
+#define TAKT_ENOSPC 28			/* no PCPU has room for so much budget */
 #define TAKT_ERANGE 34			/* value outside its range */
 #define TAKT_EOPNOTSUPP 95		/* this policy has no such thing */
 
 #define TAKT_MASK_WORDS (TAKT_NCPU / 64u)
+#define TAKT_NREFILL 2048u		/* replenishments of all sporadic servers (spec §5) */
 
 struct takt_mask {
 	u64 w[TAKT_MASK_WORDS];
@@ -86,33 +88,49 @@ enum { TAKT_RT_AUTO, TAKT_RT_ON, TAKT_RT_OFF };
 #define TAKT_F_EVENT 4u			/* an I/O event met it off the queue: the next insertion may promote */
 #define TAKT_F_ACTIVE 8u		/* on its VM's active list: earns credit */
 #define TAKT_F_MIGRATE 16u		/* a tick found a better PCPU: the next insertion goes there */
-#define TAKT_F_CAPPED 32u		/* below its cap's floor: parked where it would queue */
-#define TAKT_F_RTQ 64u			/* in the deadline queue of its PCPU */
+#define TAKT_F_CAPPED 32u		/* below its cap's floor, or without budget: parked where it would queue */
+#define TAKT_F_DUE 64u			/* in a deadline queue (core/dueq.h) */
+#define TAKT_F_SERVER 128u		/* has a budget (core/server.h) */
+#define TAKT_F_EXTRA 256u		/* without budget it runs in what is left, instead of being parked */
+#define TAKT_F_PENALTY 512u		/* forfeited its budget by a short block: first among those (spec §1.3, L0) */
 
 struct takt_vcpu {
 	struct takt_mask hard, soft;	/* the operator's; never written by a policy */
 	struct takt_mask placement;	/* the policy's (Poris' spread, S's LL) */
 	u64 start;			/* since when the present run is not charged yet */
 	u64 ran;			/* charged in the present run, ns */
-	s64 turn;			/* run since it was last put behind its equals, ns (Credit) */
-	u64 deadline;			/* Doris §2.3: latest time to be scheduled */
+	s64 turn;			/* run since it was last put behind its equals (Credit), or booked (sporadic), ns */
+	u64 deadline;			/* Doris §2.3: latest time to be scheduled; servers: when the next budget comes */
+	u64 key;			/* order within its class: deadline or priority (servers) */
+	u64 chunk;			/* sporadic server: since when it may use what it has left (spec §5) */
+	s64 left;			/* budget of the present period, ns (servers) */
 	s32 credit;
 	s32 residue;			/* ns run and not yet worth a credit, ±half a credit */
 	u16 rq_next, rq_prev;		/* run queue */
 	u16 dq_next, dq_prev;		/* deadline queue */
 	u16 vm, sibling;		/* owner; next VCPU of the same VM */
 	u16 cpu, flags;
+	u16 home;			/* PCPU of its server, where servers keep to one */
+	u16 refills;			/* sporadic server: its first replenishment */
+	u8 nr_refills;
 	u8 state, kind;
 	u8 pri;				/* real class: preemption and stealing compare it */
 	u8 qclass;			/* class of its place in the queue: max of own and of the entry behind (spec L3) */
 	u8 base;			/* class given at the last accounting (spec D15) */
-	u8 pad[3];
+};
+
+/* What each VCPU of a VM may run: @budget in each @period; none if one of them is 0. */
+struct takt_server {
+	u64 budget, period;
+	u32 priority;			/* 1 = highest (RT-Xen) */
+	u32 extra;			/* it may use what others leave (SEDF, vGEDF) */
 };
 
 struct takt_vm {
 	u64 period;			/* as reported; 0 = none yet (spec D2) */
 	u64 lease_end;			/* when the real-time type lapses; TAKT_NEVER: never */
 	u64 promotions, refusals;	/* events that did and did not promote */
+	struct takt_server server;
 	u32 weight, cap;		/* cap in percent of a PCPU; 0 = none */
 	u32 window;			/* event promotions since the last accounting */
 	u16 first, nr, nr_active;	/* VCPUs */
@@ -125,8 +143,12 @@ struct takt_vm {
 struct takt_cpu {
 	u64 timer;			/* out: when the policy wants timer(cpu); TAKT_NEVER: not at all */
 	u64 tick_base, tick_next;
+	u64 idle_since;			/* periodic server: what idled is not charged yet */
+	u64 floor_end;			/* end of the present interval of the floor */
+	s64 floor_left;			/* what those without budget may run in it before all others, ns */
 	struct takt_mask core_mask, llc_mask;	/* online PCPUs that share them, itself included */
 	u32 sort_epoch;
+	u32 share;			/* budgets of its VCPUs in millionths of it, when last asked (server_shares()) */
 	u16 head, tail;			/* run queue */
 	u16 last[TAKT_NCLASS];		/* its last entry of each queue class */
 	u16 dq_head;
@@ -134,7 +156,14 @@ struct takt_cpu {
 	u16 nr_queued;
 	u16 core, llc, node;
 	u8 online, taken, forced_idle;
-	u8 pad;
+	u8 pad[3];
+};
+
+/* One replenishment of a sporadic server. */
+struct takt_refill {
+	u64 time, amount;		/* ns */
+	u16 next;
+	u16 pad[3];
 };
 
 /* What an operation asks of its host; valid until the next one. The host copies it under its lock. */
@@ -160,7 +189,17 @@ struct takt_params {
 	u32 event_max;			/* most event promotions of a VM per accounting period */
 	u32 spare;			/* 1: credit beyond the ceiling is shared out, 0: lapses */
 	u32 preempted;			/* 1: a preempted VCPU keeps its turn, 0: it goes behind its equals */
+	u32 server;			/* enum takt_server_kind (RT-Xen) */
+	u32 polling_literal;		/* spec R2 */
+	u64 quantum;			/* RT-Xen §5 */
+	u64 extra_quantum;		/* SEDF §1.3 */
+	u64 cache_hot;			/* vGEDF K3 */
+	u32 mode;			/* SEDF §1.3: 1 = deferrable, 0 = as Xen's */
+	u32 floor;			/* percent of a PCPU for those without budget */
 };
+
+/* RT-Xen's kinds of servers (spec §5). */
+enum takt_server_kind { TAKT_DEFERRABLE, TAKT_PERIODIC, TAKT_POLLING, TAKT_SPORADIC };
 
 /* Where credits went; change of Σ credit = given − burned − clipped at every instant. */
 struct takt_ledger {
@@ -172,6 +211,7 @@ struct takt_pool {
 	u64 pool_timer;
 	u64 now;			/* time of the last operation: time never runs backwards */
 	u64 seq;
+	u64 acct_next;			/* when accounting is due; budgets may be due before */
 	struct takt_params par;
 	struct takt_ledger ledger;
 	struct takt_mask online, idle;	/* idle: nothing picked or running, and kickable */
@@ -184,10 +224,12 @@ struct takt_pool {
 	u32 sort_epoch;
 	u16 act_head, rt_head;
 	u16 nr_cpu, nr_vm, nr_vcpu, nr_rt;
-	u32 pad;
+	u16 due_head;			/* servers in order of their next budget */
+	u16 refill_free;
 	struct takt_cpu cpu[TAKT_NCPU];
 	struct takt_vm vm[TAKT_NVM];
 	struct takt_vcpu vcpu[TAKT_NVCPU];
+	struct takt_refill refill[TAKT_NREFILL];
 };
 
 /* An operation as it is logged, generated and replayed. */

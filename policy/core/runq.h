@@ -87,6 +87,28 @@ TAKT_FN void runq_insert_first(struct takt_pool *p, u32 vi)
 	runq_place(p, vi, 1);
 }
 
+/* Behind those of its class whose key is not larger (servers). */
+TAKT_FN void runq_insert_by_key(struct takt_pool *p, u32 vi)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+	struct takt_cpu *c = cpu_of(p, v->cpu);
+	u32 class = v->pri, last = *last_of(c, class), it = last, n;
+
+	TAKT_LOOP(p, n, TAKT_NVCPU) {
+		struct takt_vcpu *w = vcpu_of(p, it);
+
+		if (it == TAKT_NIL || w->qclass != class || w->key <= v->key)
+			break;
+		it = w->rq_prev;
+	}
+	if (last == TAKT_NIL)
+		it = takt_fresh(p, runq_above(c, class));
+	if (it == last || last == TAKT_NIL)
+		*last_of(c, class) = vi;
+	v->qclass = class;
+	runq_link(p, c, v, vi, it);
+}
+
 TAKT_FN void runq_remove(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);

@@ -13,7 +13,7 @@
  *
  * Flags: WOKEN is set by wake and pause, cleared by the put, unpause or block that obeys it, or when the VCPU runs
  * on. PAUSE is set by pause, cleared by unpause and the put or refused that obeys it. EVENT is set by event, cleared
- * when the policy has queued the VCPU, or it has started. CAPPED is set and cleared by accounting.
+ * when the policy has queued the VCPU, or it has started. CAPPED is set and cleared by accounting, or as a budget goes and comes.
  */
 #ifndef TAKT_STATES_H
 #define TAKT_STATES_H
@@ -45,11 +45,6 @@ TAKT_INLINE u32 vcpu_exists(struct takt_pool *p, u32 vi)
 TAKT_INLINE u32 cpu_online(struct takt_pool *p, u32 cpu)
 {
 	return cpu < TAKT_NCPU && cpu_of(p, cpu)->online;
-}
-
-TAKT_INLINE u32 holds_cpu(u32 state)
-{
-	return state == TAKT_PICKED || state == TAKT_RUNNING;
 }
 
 /* Idle = a kick could put something to use here. */
@@ -109,9 +104,9 @@ TAKT_FN void wake_up(struct takt_pool *p, u32 vi, u64 now)
 	enqueue(p, vi, now);
 }
 
-/* ---- caps (spec §1.2, "parked") ---- */
+/* ---- caps (spec §1.2, "parked"), and budgets that are used up ---- */
 
-TAKT_FN void takt_park(struct takt_pool *p, u32 vi)
+TAKT_INLINE void takt_park(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
@@ -166,6 +161,13 @@ TAKT_INLINE void charge_correct(struct takt_pool *p, u32 vi, u64 ran)
 		ran = most;
 	hook_charge(p, vi, (s64)(ran - v->ran));
 	v->ran = ran;
+}
+
+/* How much of its turn @v has had (Credit); of a server that is what it has run. */
+TAKT_INLINE void turn_is(struct takt_vcpu *v, s64 ns)
+{
+	if (!(v->flags & TAKT_F_SERVER))
+		v->turn = ns;
 }
 
 /* ---- operations ---- */
@@ -232,7 +234,7 @@ TAKT_FN int takt_yield(struct takt_pool *p, u32 vi, u32 to, u64 now)
 		return -TAKT_ENOENT;
 	if (v->state != TAKT_RUNNING)
 		return -TAKT_EBUSY;
-	v->turn = (s64)p->par.slice;
+	turn_is(v, (s64)p->par.slice);
 	kick(p, v->cpu);
 	return 0;
 }
@@ -293,6 +295,7 @@ TAKT_FN int takt_move(struct takt_pool *p, u32 vi, u32 cpu, u64 now)
 	if (!vcpu_may_run(p, v, cpu))
 		return -TAKT_ERANGE;
 	v->flags &= ~TAKT_F_MIGRATE;
+	v->home = cpu;
 	if (v->state == TAKT_QUEUED) {
 		hook_dequeue(p, vi);
 		v->cpu = cpu;
@@ -333,6 +336,7 @@ TAKT_FN int takt_schedule(struct takt_pool *p, u32 cpu, u32 flags, u64 now)
 	c->forced_idle = flags & TAKT_FORCE_IDLE;
 	if (cur != TAKT_NIL) {
 		charge_cur(p, cpu, now);
+		mask_clear(&p->out.kick, cpu);	/* a budget that has just been used up: this is the decision */
 		hook_deschedule(p, cur);
 		if (!(flags & TAKT_CUR_STOPS) && !(v->flags & (TAKT_F_PAUSE | TAKT_F_CAPPED)))
 			back = cur;
@@ -412,7 +416,7 @@ TAKT_FN int takt_refused(struct takt_pool *p, u32 vi, u64 now)
 	if (v->state != TAKT_PICKED)
 		return -TAKT_EBUSY;
 	take_off(p, vi);
-	v->turn = 0;			/* behind its equals: the next decision is another one */
+	turn_is(v, 0);			/* behind its equals: the next decision is another one */
 	settle(p, vi, 1, now);
 	return 0;
 }
@@ -435,6 +439,7 @@ TAKT_FN int takt_put(struct takt_pool *p, u32 vi, u32 runnable, u64 ran, u64 now
 		take_off(p, vi);
 	}
 	charge_correct(p, vi, ran);
+	hook_put(p, vi, runnable || (v->flags & TAKT_F_WOKEN), now);
 	settle(p, vi, runnable, now);
 	return 0;
 }

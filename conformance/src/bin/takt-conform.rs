@@ -85,8 +85,8 @@ enum Command {
     /// Run random operations in the kernel and natively; compare outcomes and pools
     #[cfg(feature = "bpf")]
     Bpf {
-        /// The compiled bpf/pool.bpf.c
-        object: PathBuf,
+        /// Where bpf/pool.bpf.c is, compiled for each policy: pool-POLICY.bpf.o
+        objects: PathBuf,
         #[arg(long, default_value_t = 1_000_000)]
         operations: u64,
         #[arg(long, default_value_t = 1)]
@@ -97,7 +97,7 @@ enum Command {
 fn main() -> ExitCode {
     #[cfg(feature = "bpf")]
     if std::process::id() == 1 {
-        takt_conformance::qemu::init(|object, operations| bpf(object, operations, 1));
+        takt_conformance::qemu::init(|objects, operations| bpf(objects, operations, 1));
     }
     match run(Args::parse().command) {
         Ok(true) => ExitCode::SUCCESS,
@@ -170,40 +170,42 @@ fn run(command: Command) -> Result<bool> {
             }
         }
         #[cfg(feature = "bpf")]
-        Command::Bpf { object, operations, seed } => bpf(&object, operations, seed)?,
+        Command::Bpf { objects, operations, seed } => bpf(&objects, operations, seed)?,
     }
     Ok(true)
 }
 
 #[cfg(feature = "bpf")]
-fn bpf(object: &std::path::Path, operations: u64, seed: u64) -> Result<()> {
-    let mut kernel = takt_conformance::bpf::Kernel::load(object)?;
-    println!(
-        "programs loaded in {} ms; instructions walked by the verifier (of at most 1000000):",
-        kernel.load_time.as_millis()
-    );
-    for v in kernel.verified()? {
-        println!("  {:14} {:7} walked, {:5} long", v.program, v.walked, v.size);
-    }
-    let policies = takt_policy::policies();
-    let each = operations.div_ceil((policies.len() * Shape::ALL.len() * 2) as u64);
-    for policy in &policies {
+fn bpf(objects: &std::path::Path, operations: u64, seed: u64) -> Result<()> {
+    use takt_conformance::bpf::{Kernel, object};
+    for policy in takt_policy::policies() {
+        let policy = policy.name;
+        let mut kernel = Kernel::load(&object(objects, policy)).with_context(|| policy)?;
+        let verified = kernel.verified()?;
+        let most =
+            verified.iter().filter(|v| v.program != "run_batch").max_by_key(|v| v.walked).context("no program")?;
+        println!(
+            "{policy}: loaded in {} ms; instructions walked by the verifier (of at most 1000000): {} in all, {} for {}",
+            kernel.load_time.as_millis(),
+            verified.iter().map(|v| u64::from(v.walked)).sum::<u64>(),
+            most.walked,
+            most.program,
+        );
         for (shape, mode) in Shape::ALL.into_iter().flat_map(|s| [(s, Mode::Chaos), (s, Mode::Faithful)]) {
-            let what = || format!("{}, {} PCPUs, {mode:?}, seed {seed}", policy.name, shape.cpus);
-            let core = maker(None)?(policy.name)?;
+            let what = || format!("{policy}, {} PCPUs, {mode:?}, seed {seed}", shape.cpus);
+            let core = maker(None)?(policy)?;
             let empty = core.bytes().to_vec();
             let mut run = Run::new(core, seed, shape, mode, 1024);
-            let records = run.steps(each, true).with_context(what)?;
+            let records = run.steps(operations.div_ceil(Shape::ALL.len() as u64 * 2), true).with_context(what)?;
             let pool = kernel.run(&empty, &records).with_context(what)?;
             let differs = pool.iter().zip(run.core.bytes()).position(|(a, b)| a != b);
             ensure!(differs.is_none(), "{}: the final pools differ at byte {}", what(), differs.unwrap_or(0));
         }
-        println!("{}: outcomes and pool bytes identical", policy.name);
+        let per = kernel.spent.as_nanos() / u128::from(kernel.done.max(1));
+        println!("{policy}: {} outcomes and all pool bytes identical, {per} ns each with lock and maps", kernel.done);
+        if kernel.by_kind {
+            println!("{policy}: the batch does not load here: one system call for each operation");
+        }
     }
-    if kernel.by_kind {
-        println!("the batch does not load here: one system call for each operation");
-    }
-    let per = kernel.spent.as_nanos() / u128::from(kernel.done.max(1));
-    println!("{} operations, {per} ns each in the kernel with lock and maps", kernel.done);
     Ok(())
 }

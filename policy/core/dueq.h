@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Deadline queue of a PCPU (Doris §2.3): queued VCPUs with a deadline, earliest first, equal ones in order of entry. */
-#ifndef TAKT_RTQ_H
-#define TAKT_RTQ_H
+/*
+ * Deadline queues: VCPUs in order of their deadline, equal ones in order of entry. Doris has one on each PCPU, the rtq
+ * (spec §2.3), servers one for the pool, in order of their next budgets. A VCPU is in one at most.
+ */
+#ifndef TAKT_DUEQ_H
+#define TAKT_DUEQ_H
 
 #include "access.h"
 
-TAKT_FN void rtq_insert(struct takt_pool *p, u32 vi)
+/* Puts @vi into the queue that begins at @head, unless it is in one. */
+TAKT_FN void dueq_insert(struct takt_pool *p, u16 *head, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
-	struct takt_cpu *c = cpu_of(p, v->cpu);
-	u32 prev = TAKT_NIL, it = c->dq_head, n;
+	u32 prev = TAKT_NIL, it = *head, n;
 
+	if (v->flags & TAKT_F_DUE)
+		return;
 	TAKT_LOOP(p, n, TAKT_NVCPU) {
 		struct takt_vcpu *w;
 
@@ -25,37 +30,34 @@ TAKT_FN void rtq_insert(struct takt_pool *p, u32 vi)
 	v->dq_prev = prev;
 	v->dq_next = it;
 	if (prev == TAKT_NIL)
-		c->dq_head = vi;
+		*head = vi;
 	else
 		vcpu_of(p, prev)->dq_next = vi;
 	if (it != TAKT_NIL)
 		vcpu_of(p, it)->dq_prev = vi;
-	v->flags |= TAKT_F_RTQ;
+	v->flags |= TAKT_F_DUE;
 }
 
 /* Takes @vi out; nothing happens if it is not in. */
-TAKT_FN void rtq_remove(struct takt_pool *p, u32 vi)
+TAKT_FN void dueq_remove(struct takt_pool *p, u16 *head, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
-	struct takt_cpu *c = cpu_of(p, v->cpu);
 
-	if (!(v->flags & TAKT_F_RTQ))
+	if (!(v->flags & TAKT_F_DUE))
 		return;
 	if (v->dq_prev == TAKT_NIL)
-		c->dq_head = v->dq_next;
+		*head = v->dq_next;
 	else
 		vcpu_of(p, v->dq_prev)->dq_next = v->dq_next;
 	if (v->dq_next != TAKT_NIL)
 		vcpu_of(p, v->dq_next)->dq_prev = v->dq_prev;
 	v->dq_next = v->dq_prev = TAKT_NIL;
-	v->flags &= ~TAKT_F_RTQ;
+	v->flags &= ~TAKT_F_DUE;
 }
 
-/* Earliest deadline on @cpu, TAKT_NEVER if none. */
-TAKT_INLINE u64 rtq_first(struct takt_pool *p, u32 cpu)
+/* Earliest deadline of the queue that begins with @first, TAKT_NEVER if there is none. */
+TAKT_INLINE u64 dueq_first(struct takt_pool *p, u32 first)
 {
-	u32 first = cpu_of(p, cpu)->dq_head;
-
 	return first == TAKT_NIL ? TAKT_NEVER : vcpu_of(p, first)->deadline;
 }
 

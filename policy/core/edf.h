@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Servers in order of their deadlines, which are the ends of their periods: what sedf.c and vgedf.c share (spec §1.3, §6.2).
+ *
+ * mode=deferrable is the view of the literature: a budget is kept while there is no work, and new in each period. mode=xen is what Xen did: a
+ * VCPU that blocks has no budget until the next period begins, and one that wakes after its deadline begins a period there and
+ * then.
+ */
+#ifndef TAKT_EDF_H
+#define TAKT_EDF_H
+
+#include "server.h"
+
+TAKT_INLINE u32 edf_has_work(struct takt_vcpu *v)
+{
+	return v->state != TAKT_BLOCKED && v->state != TAKT_PAUSED;
+}
+
+/* A period begins now (c), or the rest of the present budget is forfeited (b), or was used up before (a) (spec §1.3). */
+TAKT_FN void edf_wake(struct takt_pool *p, u32 vi)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	if (!(v->flags & TAKT_F_SERVER) || p->par.mode)
+		return;
+	if (p->now >= v->deadline) {
+		server_refill(p, v);
+		server_due(p, vi, p->now + server_of(p, v)->period);
+	} else {
+		if (v->left > 0)
+			v->flags |= TAKT_F_PENALTY;
+		server_forfeit(v);
+		server_due(p, vi, v->deadline);
+	}
+	/* Where it queues, or is parked, is seen next. */
+	if (server_is_spent(v))
+		v->flags |= TAKT_F_CAPPED;
+	else
+		v->flags &= ~TAKT_F_CAPPED;
+}
+
+TAKT_INLINE void edf_charge(struct takt_pool *p, u32 vi, s64 ns)
+{
+	if (server_account(p, vi, ns))
+		server_reclass(p, vi, p->now);
+}
+
+/* A period ends. With mode=xen nothing begins for one that has no work: its wake will see to that. */
+TAKT_INLINE void edf_refill(struct takt_pool *p, u32 vi, u64 now)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	if (!p->par.mode && !edf_has_work(v)) {
+		dueq_remove(p, &p->due_head, vi);
+		return;
+	}
+	server_refill(p, v);
+	server_due(p, vi, server_next(p, v, now));
+	server_reclass(p, vi, now);
+}
+
+TAKT_INLINE void edf_begin(struct takt_pool *p, u32 vi, u32 whole)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	server_settle(p, vi);
+	if (server_begin(p, vi, whole, 1) && !p->par.mode && !edf_has_work(v)) {
+		server_forfeit(v);
+		dueq_remove(p, &p->due_head, vi);
+		v->deadline = p->now;
+		server_arm(p);
+	}
+	server_reclass(p, vi, p->now);
+}
+
+#endif

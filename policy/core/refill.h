@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Replenishments of sporadic servers (spec §5, after Stanovich et al.): what a VCPU has run comes back a period after the
+ * time from which it was allowed to, piece by piece. The pieces are a list per VCPU, in order of time, taken from a slab
+ * that the pool's sporadic servers share. At every instant
+ *
+ *   left + run and not yet booked (turn) + Σ pieces = budget
+ *
+ * A list that is full, or a slab that is empty, merges the new piece with the latest: what is merged comes later than it
+ * might, never earlier.
+ */
+#ifndef TAKT_REFILL_H
+#define TAKT_REFILL_H
+
+#include "server.h"
+
+#define REFILLS_MOST 64u		/* pieces of a VCPU */
+
+TAKT_INLINE struct takt_refill *refill_of(struct takt_pool *p, u32 i)
+{
+	takt_opaque(i);
+	return &p->refill[i & (TAKT_NREFILL - 1)];
+}
+
+/* All entries free. */
+TAKT_FN void refill_reset(struct takt_pool *p)
+{
+	u32 i;
+
+	TAKT_LOOP(p, i, TAKT_NREFILL) {
+		struct takt_refill *r = refill_of(p, takt_fresh(p, i));
+
+		r->time = r->amount = 0;
+		r->next = i + 1 < TAKT_NREFILL ? i + 1 : TAKT_NIL;
+	}
+	p->refill_free = 0;
+}
+
+/* Takes the first piece of @v; the caller has looked whether there is one. */
+TAKT_INLINE u64 refill_pop(struct takt_pool *p, struct takt_vcpu *v)
+{
+	u32 i = v->refills;
+	struct takt_refill *r = refill_of(p, i);
+	u64 amount = r->amount;
+
+	v->refills = r->next;
+	v->nr_refills--;
+	r->time = r->amount = 0;
+	r->next = p->refill_free;
+	p->refill_free = i;
+	return amount;
+}
+
+/* The last piece of @v, TAKT_NIL if it has none. */
+TAKT_INLINE u32 refill_last(struct takt_pool *p, struct takt_vcpu *v)
+{
+	u32 it = v->refills, last = TAKT_NIL, n;
+
+	takt_opaque(last);
+	TAKT_LOOP(p, n, REFILLS_MOST) {
+		if (it == TAKT_NIL)
+			break;
+		last = it;
+		it = refill_of(p, it)->next;
+	}
+	return last;
+}
+
+/* What @v has run since it was last booked comes back a period after its chunk began. */
+TAKT_FN void refill_book(struct takt_pool *p, struct takt_vcpu *v)
+{
+	u64 time = v->chunk + server_of(p, v)->period;
+	u32 last, i = p->refill_free;
+	struct takt_refill *r;
+
+	if (v->turn <= 0)
+		return;
+	last = takt_fresh(p, refill_last(p, v));
+	if (i == TAKT_NIL || v->nr_refills >= REFILLS_MOST) {
+		if (last == TAKT_NIL)
+			return;		/* no piece to merge with: refill_take() will book it */
+		r = refill_of(p, last);
+		r->time = time > r->time ? time : r->time;
+		r->amount += (u64)v->turn;
+		v->turn = 0;
+		return;
+	}
+	r = refill_of(p, i);
+	p->refill_free = r->next;
+	r->time = time;
+	r->amount = (u64)v->turn;
+	r->next = TAKT_NIL;
+	if (last == TAKT_NIL)
+		v->refills = i;
+	else
+		refill_of(p, last)->next = i;
+	v->nr_refills++;
+	v->turn = 0;
+}
+
+/* When @v has something to use again, once it has nothing left. */
+TAKT_INLINE u64 refill_next(struct takt_pool *p, struct takt_vcpu *v)
+{
+	return v->refills == TAKT_NIL ? v->chunk + server_of(p, v)->period : refill_of(p, v->refills)->time;
+}
+
+/* All pieces whose time has come are @v's to use, from now on. */
+TAKT_FN void refill_take(struct takt_pool *p, struct takt_vcpu *v, u64 now)
+{
+	u32 n;
+
+	if (v->refills == TAKT_NIL && v->turn > 0 && refill_next(p, v) <= now) {
+		v->left += v->turn;
+		v->turn = 0;
+		v->chunk = now;
+	}
+	TAKT_LOOP(p, n, REFILLS_MOST) {
+		if (v->refills == TAKT_NIL || refill_of(p, v->refills)->time > now)
+			break;
+		v->left += (s64)refill_pop(p, v);
+		v->chunk = now;
+	}
+}
+
+/* All pieces back to the slab. */
+TAKT_FN void refill_drop(struct takt_pool *p, struct takt_vcpu *v)
+{
+	u32 n;
+
+	TAKT_LOOP(p, n, REFILLS_MOST) {
+		if (v->refills == TAKT_NIL)
+			break;
+		refill_pop(p, v);
+	}
+}
+
+#endif

@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Servers: a VCPU may run its budget in each of its periods. What rtxen.c, sedf.c and vgedf.c share (spec §1.3, §5, §6.2);
+ * they differ in whose budget comes first, and in what becomes of one that is not used.
+ *
+ * A VCPU with budget left is in class RT, in order of its key. Without, it is parked until the next budget, or runs in what
+ * is left, which is for those without a server, too: class OVER, round robin, stolen by PCPUs that would idle. Lest they
+ * starve, `floor` percent of each PCPU come before any budget: Dom0 and the host's threads mostly have none.
+ *
+ * The pool's due queue has the servers in order of their next budgets, and its timer follows it.
+ */
+#ifndef TAKT_SERVER_H
+#define TAKT_SERVER_H
+
+#include "dueq.h"
+#include "later.h"
+#include "runq.h"
+
+#define SERVER_WHOLE 1000000u		/* a PCPU, in the millionths that shares are counted in */
+#define FLOOR_INTERVAL (20 * TAKT_MS)	/* in which the floor is kept: short beside what a host's threads bear */
+
+TAKT_INLINE struct takt_server *server_of(struct takt_pool *p, struct takt_vcpu *v)
+{
+	return &vm_of(p, v->vm)->server;
+}
+
+/* Share of a PCPU that such a server takes, in millionths, rounded up; 0: there is none. */
+TAKT_INLINE u32 server_share(const struct takt_server *s)
+{
+	if (!s->budget || !s->period)
+		return 0;
+	return (u32)((s->budget * SERVER_WHOLE + s->period - 1) / s->period);
+}
+
+/* ---- room: no PCPU is promised twice ---- */
+
+/* What the servers of each PCPU take, without VM @but's. */
+TAKT_FN void server_shares(struct takt_pool *p, u32 but)
+{
+	u32 i;
+
+	TAKT_LOOP(p, i, TAKT_NCPU)
+		cpu_of(p, takt_fresh(p, i))->share = 0;
+	TAKT_LOOP(p, i, TAKT_NVCPU) {
+		struct takt_vcpu *v = vcpu_of(p, takt_fresh(p, i));
+
+		if ((v->flags & TAKT_F_SERVER) && v->vm != but)
+			cpu_of(p, v->home)->share += server_share(server_of(p, v));
+	}
+}
+
+/* What is free of @cpu for one more server. */
+TAKT_INLINE u32 server_room(struct takt_pool *p, u32 cpu)
+{
+	u32 most = SERVER_WHOLE - p->par.floor * (SERVER_WHOLE / 100), share = cpu_of(p, cpu)->share;
+
+	return share < most ? most - share : 0;
+}
+
+/*
+ * Whether @mi's VCPUs have room with servers like @s: on PCPUs, each of which takes whole ones (@whole), or all together.
+ * Equal ones fit if the PCPUs have places for so many.
+ */
+TAKT_FN u32 server_fits(struct takt_pool *p, u32 mi, const struct takt_server *s, u32 whole)
+{
+	u32 share = server_share(s), i, places = takt_zero(p);
+	u64 room = takt_zero(p);
+
+	if (!share)
+		return 1;
+	server_shares(p, mi);
+	TAKT_LOOP(p, i, TAKT_NCPU) {
+		u32 cpu = takt_fresh(p, i);
+
+		if (!mask_test(&p->online, cpu))
+			continue;
+		room += server_room(p, cpu);
+		places += server_room(p, cpu) / share;
+	}
+	return whole ? places >= vm_of(p, mi)->nr : room >= (u64)share * vm_of(p, mi)->nr;
+}
+
+/* The PCPU with most room among those where @v may run, its own first. */
+TAKT_FN u32 server_place(struct takt_pool *p, u32 vi)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+	struct takt_mask to;
+	u32 best = v->cpu, it = v->cpu, n;
+
+	vcpu_allowed(p, v, &to);
+	if (!mask_test(&to, best))
+		best = it = mask_next(&to, best);
+	TAKT_LOOP(p, n, TAKT_NCPU) {
+		if (mask_empty(&to))
+			break;
+		it = takt_fresh(p, mask_next(&to, it));
+		mask_clear(&to, it);
+		if (server_room(p, it) > server_room(p, best))
+			best = it;
+		best = takt_fresh(p, best);
+	}
+	return best;
+}
+
+/* ---- the time of the next budget ---- */
+
+/* The pool's timer: accounting or the first budget. */
+TAKT_INLINE void server_arm(struct takt_pool *p)
+{
+	u64 first = dueq_first(p, p->due_head);
+
+	arm_pool(p, first < p->acct_next ? first : p->acct_next);
+}
+
+/* The next budget comes at @when. */
+TAKT_FN void server_due(struct takt_pool *p, u32 vi, u64 when)
+{
+	dueq_remove(p, &p->due_head, vi);
+	vcpu_of(p, vi)->deadline = when;
+	dueq_insert(p, &p->due_head, vi);
+	server_arm(p);
+}
+
+/* The end of the period that @now is in, where one ends at @v->deadline. O(1) however many have gone by. */
+TAKT_INLINE u64 server_next(struct takt_pool *p, struct takt_vcpu *v, u64 now)
+{
+	u64 period = server_of(p, v)->period;
+
+	if (v->deadline > now || !period)
+		return v->deadline;
+	return v->deadline + ((now - v->deadline) / period + 1) * period;
+}
+
+/* ---- classes ---- */
+
+TAKT_INLINE u32 server_class(struct takt_vcpu *v)
+{
+	if ((v->flags & TAKT_F_SERVER) && v->left > 0)
+		return TAKT_RT;
+	return v->flags & TAKT_F_PENALTY ? TAKT_UNDER : TAKT_OVER;
+}
+
+/* Whether @v has to wait for its next budget. */
+TAKT_INLINE u32 server_is_spent(struct takt_vcpu *v)
+{
+	return v->left <= 0 && (v->flags & (TAKT_F_SERVER | TAKT_F_EXTRA | TAKT_F_PENALTY)) == TAKT_F_SERVER;
+}
+
+/* @vi's budget has come or gone: into its class, wherever it is. A running one has been charged. */
+TAKT_FN void server_reclass(struct takt_pool *p, u32 vi, u64 now)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+	u32 before = v->pri;
+
+	if (server_is_spent(v)) {
+		takt_park(p, vi);
+	} else if (v->state == TAKT_QUEUED) {
+		hook_dequeue(p, vi);
+		enqueue(p, vi, now);
+	} else {
+		takt_unpark(p, vi);
+		v->pri = server_class(v);
+		if (v->pri != before && v->state == TAKT_RUNNING)
+			kick(p, v->cpu);
+	}
+}
+
+/* ---- charging ---- */
+
+/*
+ * Books @ns of a run: on the budget, or on what is left to those without. Returns whether the budget is gone, or is there
+ * again, now.
+ */
+TAKT_INLINE u32 server_account(struct takt_pool *p, u32 vi, s64 ns)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+	s64 before = v->left;
+
+	if (v->pri != TAKT_RT) {
+		cpu_of(p, v->cpu)->floor_left -= ns;
+		return 0;
+	}
+	/* What the clock charged too much is given back, unless it was another period's, or is booked to come back. */
+	if (ns + v->turn < 0)
+		ns = -v->turn;
+	v->left -= ns;
+	v->turn += ns;
+	return (before > 0) != (v->left > 0);
+}
+
+/* The budget of a new period; what was run beyond the old one is owed. */
+TAKT_INLINE void server_refill(struct takt_pool *p, struct takt_vcpu *v)
+{
+	s64 owed = v->left < 0 ? v->left : 0;
+
+	v->left = (s64)server_of(p, v)->budget + owed;
+	v->turn = 0;
+	v->flags &= ~TAKT_F_PENALTY;
+}
+
+/* What is left of the present budget is lost. */
+TAKT_INLINE void server_forfeit(struct takt_vcpu *v)
+{
+	if (v->left > 0)
+		v->left = 0;
+}
+
+/* What @vi has run until now is charged by the rules until now. */
+TAKT_INLINE void server_settle(struct takt_pool *p, u32 vi)
+{
+	if (vcpu_of(p, vi)->state == TAKT_RUNNING)
+		charge_cur(p, vcpu_of(p, vi)->cpu, p->now);
+}
+
+/* The pool's timer: all budgets that are due. */
+TAKT_FN void server_timer(struct takt_pool *p, u64 now)
+{
+	u32 n;
+
+	TAKT_LOOP(p, n, TAKT_NVCPU) {
+		u32 vi = p->due_head;
+		struct takt_vcpu *v = vcpu_of(p, vi);
+
+		if (vi == TAKT_NIL || v->deadline > now)
+			break;
+		server_settle(p, vi);
+		hook_refill(p, vi, now);
+	}
+	server_arm(p);
+}
+
+/* ---- begin and end ---- */
+
+/* @vi has no server any more. What it ran too much is forgotten. */
+TAKT_FN void server_end(struct takt_pool *p, u32 vi)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	dueq_remove(p, &p->due_head, vi);
+	v->flags &= ~(TAKT_F_SERVER | TAKT_F_EXTRA | TAKT_F_PENALTY);
+	v->left = v->turn = 0;
+	v->deadline = 0;
+	server_arm(p);
+}
+
+/*
+ * @vi begins a period now, if its VM has a server, and there is room for it: else it runs in what is left. Where servers
+ * keep to a PCPU (@whole), its home is the one with most room. @extra: it may use what is left beside its budget. Returns
+ * whether it has a server; the caller reclasses it.
+ */
+TAKT_FN u32 server_begin(struct takt_pool *p, u32 vi, u32 whole, u32 extra)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+	struct takt_server *s = server_of(p, v);
+	u32 share = server_share(s);
+
+	server_end(p, vi);
+	v->home = v->cpu;
+	if (!share)
+		return 0;
+	if (whole) {
+		server_shares(p, TAKT_NIL);
+		v->home = server_place(p, vi);
+		if (server_room(p, v->home) < share)
+			return 0;
+	}
+	v->flags |= TAKT_F_SERVER | (extra && s->extra ? TAKT_F_EXTRA : 0);
+	server_refill(p, v);
+	server_due(p, vi, p->now + s->period);
+	return 1;
+}
+
+/* ---- queues ---- */
+
+/* Into the queue of its home, by class and key (@key of those with budget: smaller goes first). */
+TAKT_INLINE void server_queue(struct takt_pool *p, u32 vi, u64 key)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	v->pri = server_class(v);
+	v->key = key;
+	if (v->pri != TAKT_RT) {
+		runq_insert(p, vi);
+		return;
+	}
+	runq_insert_by_key(p, vi);
+}
+
+/* A server that keeps to a PCPU goes home; where its masks forbid that, it has a new one. */
+TAKT_INLINE void server_go_home(struct takt_pool *p, struct takt_vcpu *v)
+{
+	if (v->flags & TAKT_F_SERVER && vcpu_may_run(p, v, v->home))
+		v->cpu = v->home;
+	v->home = v->cpu;
+}
+
+/* ---- decisions ---- */
+
+/* Whether the floor of @c is owed yet; an interval of it begins when it is asked for. */
+TAKT_INLINE u32 server_floor(struct takt_pool *p, struct takt_cpu *c, u64 now)
+{
+	if (now >= c->floor_end) {
+		c->floor_end = now + FLOOR_INTERVAL;
+		c->floor_left = (s64)(FLOOR_INTERVAL / 100 * p->par.floor);
+	}
+	return c->floor_left > 0;
+}
+
+/* Asks for a decision where the queued @vi may run now. */
+TAKT_FN void server_tickle(struct takt_pool *p, u32 vi, u64 now)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+	struct takt_cpu *c = cpu_of(p, v->cpu);
+	u32 class = cur_class(p, v->cpu);
+
+	if (v->pri < class || (v->pri == TAKT_RT && v->key < vcpu_of(p, c->cur)->key)) {
+		kick(p, v->cpu);
+	} else if (v->pri > TAKT_RT && class == TAKT_RT) {
+		if (server_floor(p, c, now))
+			kick(p, v->cpu);
+		else if (p->par.floor)
+			arm_cpu(p, v->cpu, c->floor_end);
+	}
+	if (v->pri > TAKT_RT)
+		kick_idle(p, vi);
+}
+
+/* The first of @cpu's queue without budget. */
+TAKT_INLINE u32 server_first_left(struct takt_pool *p, u32 cpu)
+{
+	struct takt_cpu *c = cpu_of(p, cpu);
+	u32 last = c->last[TAKT_RT];
+
+	return last == TAKT_NIL ? c->head : vcpu_of(p, last)->rq_next;
+}
+
+/* Of those without budget: @cur or the first of the queue. */
+TAKT_INLINE u32 server_left(struct takt_pool *p, u32 cpu, u32 cur)
+{
+	u32 first = server_first_left(p, cpu);
+
+	if (cur == TAKT_NIL || vcpu_of(p, cur)->pri == TAKT_RT)
+		return first;
+	return first == TAKT_NIL || vcpu_of(p, cur)->pri < vcpu_of(p, first)->qclass ? cur : first;
+}
+
+/* Of those with budget: @cur, where it is at home, or the first of the queue. */
+TAKT_INLINE u32 server_best(struct takt_pool *p, u32 cpu, u32 cur)
+{
+	struct takt_cpu *c = cpu_of(p, cpu);
+	u32 first = c->last[TAKT_RT] == TAKT_NIL ? TAKT_NIL : c->head;
+
+	if (cur == TAKT_NIL || vcpu_of(p, cur)->pri != TAKT_RT || vcpu_of(p, cur)->home != cpu)
+		return first;
+	return first == TAKT_NIL || vcpu_of(p, cur)->key < vcpu_of(p, first)->key ? cur : first;
+}
+
+/* One without budget from another PCPU's queue. */
+TAKT_FN u32 server_steal(struct takt_pool *p, u32 cpu)
+{
+	struct takt_mask peers = p->online;
+	u32 peer = cpu, n, k;
+
+	mask_clear(&peers, cpu);
+	TAKT_LOOP(p, n, TAKT_NCPU) {
+		u32 it;
+
+		if (mask_empty(&peers))
+			break;
+		peer = takt_fresh(p, mask_next(&peers, peer));
+		mask_clear(&peers, peer);
+		it = server_first_left(p, peer);
+		TAKT_LOOP(p, k, TAKT_NVCPU) {
+			if (it == TAKT_NIL)
+				break;
+			if (vcpu_may_run(p, vcpu_of(p, it), cpu))
+				return it;
+			it = vcpu_of(p, it)->rq_next;
+		}
+	}
+	return TAKT_NIL;
+}
+
+/* @best of those with budget, unless the floor is owed to @left of those without. */
+TAKT_INLINE u32 server_choose(struct takt_pool *p, u32 cpu, u32 best, u32 left, u64 now)
+{
+	if (best != TAKT_NIL && (left == TAKT_NIL || !server_floor(p, cpu_of(p, cpu), now)))
+		return best;
+	return left != TAKT_NIL ? left : server_steal(p, cpu);
+}
+
+#define SERVER_SHORTEST (10 * TAKT_US)	/* no slice is shorter; what is run beyond a budget is owed */
+
+/* How long the VCPU that @cpu has got may run: its budget, at most @most; without one @most. Arms what ends it else. */
+TAKT_INLINE u64 server_slice(struct takt_pool *p, u32 cpu, u64 most)
+{
+	struct takt_cpu *c = cpu_of(p, cpu);
+	struct takt_vcpu *v = vcpu_of(p, c->cur);
+	u32 waits = p->par.floor && c->cur != TAKT_NIL && v->pri == TAKT_RT && server_first_left(p, cpu) != TAKT_NIL;
+	u64 slice = most;
+
+	arm_cpu(p, cpu, waits ? c->floor_end : TAKT_NEVER);
+	if (v->pri == TAKT_RT && v->left < (s64)most)
+		slice = v->left > (s64)SERVER_SHORTEST ? (u64)v->left : SERVER_SHORTEST;
+	return slice;
+}
+
+#endif

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * RT-Xen: fixed-priority servers (spec §5).
+ *
+ * Design: a VCPU with a budget may run that much in each period; of those that have work and budget the one of highest
+ * priority (1; any integers, not forced to be rate-monotonic) runs, preemptively, for a quantum (1 ms) at most before the
+ * next decision. Equal priorities take turns. The kinds differ in what becomes of a budget (`server`):
+ *
+ *   deferrable  full at each period's begin, kept while there is no work
+ *   polling     lost as soon as there is no work
+ *   periodic    idles away: where a VCPU without work and with budget has a higher priority than those that have work, the
+ *               PCPU idles on its budget
+ *   sporadic    each piece that was run comes back a period later (core/refill.h)
+ *
+ * Servers are partitioned: each keeps to the PCPU that had most room when it began, and is not stolen. The paper's RunQ is the
+ * run queue, its RepQ the pool's due queue; its RdyQ is those of the due queue that are blocked.
+ *
+ * Host entities and VMs without budget run in what is left, with a floor (core/server.h). Weights, caps and real-time types
+ * are kept and ignored.
+ *
+ * Locking: the pool's lock serialises everything; no function here takes one.
+ */
+#include "core/refill.h"
+
+TAKT_INLINE u32 rtxen_kind(struct takt_pool *p)
+{
+	return p->par.server;
+}
+
+/* ---- periodic: budgets that idle away ---- */
+
+/* Of those at home on @cpu that have budget and no work the one of highest priority. */
+TAKT_FN u32 rtxen_heir(struct takt_pool *p, u32 cpu)
+{
+	u32 it = p->due_head, best = TAKT_NIL, n;
+	u64 key = TAKT_NEVER;
+
+	takt_opaque(best);
+	TAKT_LOOP(p, n, TAKT_NVCPU) {
+		struct takt_vcpu *v;
+
+		if (it == TAKT_NIL)
+			break;
+		v = vcpu_of(p, it);
+		if (v->home == cpu && v->state == TAKT_BLOCKED && v->left > 0 && server_of(p, v)->priority < key) {
+			key = server_of(p, v)->priority;
+			best = it;
+		}
+		best = takt_fresh(p, best);
+		key = takt_fresh_long(p, key);
+		it = v->dq_next;
+	}
+	return best;
+}
+
+/* Charges what @cpu has idled, or run for those without budget, since it was last asked (spec R7: nothing else). */
+TAKT_FN void rtxen_idled(struct takt_pool *p, u32 cpu, u64 now)
+{
+	struct takt_cpu *c = cpu_of(p, cpu);
+	u64 ns = now - c->idle_since;
+	u32 n;
+
+	if (rtxen_kind(p) != TAKT_PERIODIC)
+		return;
+	c->idle_since = now;
+	if (cur_class(p, cpu) == TAKT_RT || c->taken || c->forced_idle)
+		return;
+	TAKT_LOOP(p, n, TAKT_NVCPU) {
+		u32 vi = ns ? takt_fresh(p, rtxen_heir(p, cpu)) : TAKT_NIL;
+		struct takt_vcpu *v = vcpu_of(p, vi);
+
+		if (vi == TAKT_NIL)
+			break;
+		if (ns < (u64)v->left) {
+			v->left -= (s64)ns;
+			break;
+		}
+		ns = takt_fresh_long(p, ns - (u64)v->left);
+		v->left = 0;
+		takt_park(p, vi);
+	}
+}
+
+/* ---- hooks ---- */
+
+TAKT_FN void rtxen_wake(struct takt_pool *p, u32 vi)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	rtxen_idled(p, v->home, p->now);
+	/* Work after idleness: what comes back for it comes a period from now (spec §5, SS completion). */
+	if (rtxen_kind(p) == TAKT_SPORADIC && v->left > 0) {
+		refill_take(p, v, p->now);
+		v->chunk = p->now;
+	}
+}
+
+TAKT_INLINE void rtxen_queue(struct takt_pool *p, u32 vi, u64 now)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	server_go_home(p, v);
+	server_queue(p, vi, server_of(p, v)->priority);
+	server_tickle(p, vi, now);
+}
+
+/* A sporadic server without budget has what came back meanwhile, or waits for the next piece. */
+TAKT_FN void rtxen_spent(struct takt_pool *p, u32 vi)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	if (v->left > 0)
+		return;
+	refill_book(p, v);
+	refill_take(p, v, p->now);
+	if (v->left <= 0)
+		server_due(p, vi, refill_next(p, v));
+}
+
+TAKT_INLINE void rtxen_charge(struct takt_pool *p, u32 vi, s64 ns)
+{
+	if (!server_account(p, vi, ns))
+		return;
+	if (rtxen_kind(p) == TAKT_SPORADIC)
+		rtxen_spent(p, vi);
+	server_reclass(p, vi, p->now);
+}
+
+/* Off its PCPU: a polling server without work has no budget any more, a sporadic one knows what comes back. */
+TAKT_FN void rtxen_put(struct takt_pool *p, u32 vi, u32 runnable, u64 now)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	if (!(v->flags & TAKT_F_SERVER))
+		return;
+	if (rtxen_kind(p) == TAKT_SPORADIC) {
+		refill_book(p, v);
+	} else if (rtxen_kind(p) == TAKT_POLLING && !runnable) {
+		server_forfeit(v);
+		server_reclass(p, vi, now);
+	}
+}
+
+/* Whether a polling server that has no work gets no budget either (spec R2). */
+TAKT_INLINE u32 rtxen_polls(struct takt_pool *p, struct takt_vcpu *v)
+{
+	return rtxen_kind(p) == TAKT_POLLING && !p->par.polling_literal &&
+		(v->state == TAKT_BLOCKED || v->state == TAKT_PAUSED);
+}
+
+/* Its time has come: a period's begin, or of a sporadic server's next piece. */
+TAKT_FN void rtxen_refill(struct takt_pool *p, u32 vi, u64 now)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	rtxen_idled(p, v->home, now);
+	if (rtxen_kind(p) == TAKT_SPORADIC) {
+		refill_take(p, v, now);
+		if (v->left <= 0)
+			server_due(p, vi, refill_next(p, v) > now ? refill_next(p, v) : now + 1);
+		else
+			dueq_remove(p, &p->due_head, vi);
+	} else {
+		server_refill(p, v);
+		if (rtxen_polls(p, v))
+			server_forfeit(v);
+		server_due(p, vi, server_next(p, v, now));
+	}
+	server_reclass(p, vi, now);
+}
+
+TAKT_FN void rtxen_end(struct takt_pool *p, u32 vi)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	rtxen_idled(p, v->home, p->now);
+	refill_drop(p, v);
+	server_end(p, vi);
+}
+
+TAKT_FN void rtxen_begin(struct takt_pool *p, u32 vi)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	server_settle(p, vi);
+	rtxen_idled(p, v->home, p->now);
+	refill_drop(p, v);
+	if (server_begin(p, vi, 1, 0)) {
+		v->chunk = p->now;
+		if (rtxen_kind(p) == TAKT_SPORADIC)
+			dueq_remove(p, &p->due_head, vi);
+		if (rtxen_polls(p, v))
+			server_forfeit(v);
+	}
+	server_arm(p);
+	server_reclass(p, vi, p->now);
+}
+
+TAKT_FN u32 rtxen_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
+{
+	u32 best = server_best(p, cpu, cur), left = server_left(p, cpu, cur);
+
+	rtxen_idled(p, cpu, now);
+	if (best != TAKT_NIL && rtxen_kind(p) == TAKT_PERIODIC) {
+		u32 heir = rtxen_heir(p, cpu);
+
+		if (heir != TAKT_NIL && server_of(p, vcpu_of(p, heir))->priority < vcpu_of(p, best)->key)
+			best = TAKT_NIL;
+	}
+	return server_choose(p, cpu, takt_fresh(p, best), left, now);
+}
+
+/* A quantum (spec R3: or the budget). A PCPU that idles on purpose decides anew when that budget has idled away. */
+TAKT_FN u64 rtxen_slice(struct takt_pool *p, u32 cpu, u32 back, u64 now)
+{
+	u64 slice = server_slice(p, cpu, p->par.quantum);
+
+	(void)back;
+	if (rtxen_kind(p) == TAKT_PERIODIC && cur_class(p, cpu) != TAKT_RT) {
+		u32 heir = rtxen_heir(p, cpu);
+
+		if (heir != TAKT_NIL)
+			arm_cpu(p, cpu, now + (u64)vcpu_of(p, heir)->left);
+	}
+	return slice;
+}
+
+/* An interval of the floor has begun, or a budget has idled away. */
+TAKT_INLINE void rtxen_tick(struct takt_pool *p, u32 cpu, u64 now)
+{
+	(void)now;
+	kick(p, cpu);
+}
+
+/* hooks */
+#define rtxen_dequeue runq_remove
+#define rtxen_event(p, vi, now) ((void)0)
+#define rtxen_deschedule(p, vi) ((void)0)
+#define rtxen_account(p, now) ((void)0)
+#define rtxen_restored(p, vi) ((void)0)
+#define rtxen_rt_changed(p) ((void)0)
+#define rtxen_admits(p, mi, s) server_fits(p, mi, s, 1)

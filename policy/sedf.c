@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * SEDF, Xen's Simple Earliest Deadline First (spec §1.3).
+ *
+ * Design: a VCPU may run its budget in each period; of those on a PCPU that have work and budget the one whose period ends
+ * first runs, until its budget is used up or an earlier deadline comes. What is left goes in turns of 500 us first to those that
+ * forfeited their budget by a short block (Xen's L0, which asks nobody for extratime), then to those with extratime and those
+ * without budget (L1). Xen looks at the end of each run whether 500 us fit before the next period begins; here the beginning
+ * period preempts them. There is no balancing of budgets: Xen's lowest-numbered PCPU that is allowed is
+ * here the one with most room, where the VCPU stays.
+ *
+ * Host entities and VMs without budget run in what is left, with a floor (core/server.h). Weights, caps and real-time types
+ * are kept and ignored.
+ *
+ * Locking: the pool's lock serialises everything; no function here takes one.
+ */
+#include "core/edf.h"
+
+TAKT_INLINE void sedf_queue(struct takt_pool *p, u32 vi, u64 now)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	server_go_home(p, v);
+	server_queue(p, vi, v->deadline);
+	server_tickle(p, vi, now);
+}
+
+TAKT_INLINE u32 sedf_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
+{
+	return server_choose(p, cpu, server_best(p, cpu, cur), server_left(p, cpu, cur), now);
+}
+
+TAKT_INLINE u64 sedf_slice(struct takt_pool *p, u32 cpu, u32 back, u64 now)
+{
+	u32 budget = cur_class(p, cpu) == TAKT_RT;
+
+	(void)back; (void)now;
+	return server_slice(p, cpu, budget ? TAKT_LATEST : p->par.extra_quantum);
+}
+
+/* An interval of the floor has begun. */
+TAKT_INLINE void sedf_tick(struct takt_pool *p, u32 cpu, u64 now)
+{
+	(void)now;
+	kick(p, cpu);
+}
+
+/* hooks */
+#define sedf_wake edf_wake
+#define sedf_dequeue runq_remove
+#define sedf_event(p, vi, now) ((void)0)
+#define sedf_charge edf_charge
+#define sedf_deschedule(p, vi) ((void)0)
+#define sedf_put(p, vi, runnable, now) ((void)0)
+#define sedf_account(p, now) ((void)0)
+#define sedf_restored(p, vi) ((void)0)
+#define sedf_rt_changed(p) ((void)0)
+#define sedf_begin(p, vi) edf_begin(p, vi, 1)
+#define sedf_end server_end
+#define sedf_refill edf_refill
+#define sedf_admits(p, mi, s) server_fits(p, mi, s, 1)
