@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 const OBJECTS: [&str; 3] = ["sched", "kvm", "net"];
 /// One object of each kind a policy: the verifier has a third of the work, and a decision no choice to make.
-const POLICIES: [&str; 3] = ["credit", "doris", "rr"];
+const POLICIES: [&str; 6] = ["credit", "doris", "rr", "rtxen", "sedf", "vgedf"];
 
 fn main() {
     for dir in ["bpf", "../policy", "../monitor/core", "../monitor/bpf"] {

@@ -215,7 +215,7 @@ pub struct Run {
     /// Policy, e.g. doris or 'credit(slice=5ms)'; see `takt policies` [default: doris; on Xen what the hypervisor has]
     #[arg(long, short, value_name = "P")]
     pub policy: Option<String>,
-    /// What to set of VMs by name when they appear (TOML, `[vm.NAME]` with rt, ports, weight, cap)
+    /// What to set of VMs by name when they appear (TOML, `[vm.NAME]` with rt, ports, weight, cap, budget, period, priority, extra)
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Record from the start to FILE
@@ -253,7 +253,7 @@ pub struct SetLive {
     /// Parameters of the policy instead of a VM's; see `takt policies`
     #[arg(long)]
     pub pool: bool,
-    /// VM and what to set: rt=auto|on|off, period=TIME (with rt=on), weight=N, cap=PERCENT, ports=554,5000-5010, dev=IFNAME
+    /// VM and what to set: rt=auto|on|off, period=TIME (with rt=on or budget), weight=N, cap=PERCENT, budget=TIME, priority=N, extra=off|on, ports=554,5000-5010, dev=IFNAME
     #[arg(required = true, value_names = ["VM", "KEY=VALUE"], num_args = 1..)]
     pub words: Vec<String>,
     #[command(flatten)]

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The configuration of VMs: what an operator may say about each. Every key has a default that asks for nothing.
 
-use anyhow::{Result, bail};
+use crate::server::{self, Server};
+use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -29,6 +30,15 @@ pub struct VmConfig {
     /// Most CPU time in percent of one PCPU, 0 = no cap.
     #[serde(deserialize_with = "cap")]
     pub cap: u32,
+    /// What each of its VCPUs may run in each period; none if one of them is 0. ns.
+    #[serde(with = "server::time")]
+    pub budget: u64,
+    #[serde(with = "server::time")]
+    pub period: u64,
+    /// 1 = highest.
+    pub priority: u32,
+    /// Without budget it runs in what others leave.
+    pub extra: bool,
 }
 
 pub const WEIGHTS: std::ops::RangeInclusive<i64> = 1..=65_535;
@@ -36,7 +46,8 @@ pub const CAPS: std::ops::RangeInclusive<i64> = 0..=6_400;
 
 impl Default for VmConfig {
     fn default() -> Self {
-        Self { rt: RtMode::Auto, ports: Ports::default(), weight: 256, cap: 0 }
+        let Server { budget, period, priority, extra } = Server::default();
+        Self { rt: RtMode::Auto, ports: Ports::default(), weight: 256, cap: 0, budget, period, priority, extra }
     }
 }
 
@@ -51,7 +62,18 @@ impl VmConfig {
                 bail!("VM `{vm}`: {key} is {value}, allowed {}..={}", range.start(), range.end());
             }
         }
-        Ok(())
+        self.server().validate().with_context(|| format!("VM `{vm}`"))
+    }
+
+    /// What its VCPUs may run.
+    pub fn server(&self) -> Server {
+        Server { budget: self.budget, period: self.period, priority: self.priority, extra: self.extra }
+    }
+
+    /// The same with another server.
+    pub fn with(self, server: Server) -> Self {
+        let Server { budget, period, priority, extra } = server;
+        Self { budget, period, priority, extra, ..self }
     }
 }
 
@@ -175,12 +197,15 @@ mod tests {
     #[test]
     fn defaults_ask_for_nothing() {
         let c: HostConfig = toml::from_str("[vm.a]").unwrap();
-        assert_eq!(c.vm["a"], VmConfig { rt: RtMode::Auto, ports: Ports::default(), weight: 256, cap: 0 });
+        assert_eq!(c.vm["a"], VmConfig { weight: 256, ..VmConfig::default() });
+        assert_eq!((c.vm["a"].rt, c.vm["a"].cap, c.vm["a"].server()), (RtMode::Auto, 0, Server::default()));
     }
 
     #[test]
     fn ports_are_joined_and_written_back() {
-        let c: VmConfig = toml::from_str("rt = \"on\"\nports = [554, \"16384-16390\", 16391]").unwrap();
+        let c: VmConfig =
+            toml::from_str("rt = \"on\"\nbudget = \"2ms\"\nperiod = \"10ms\"\nports = [554, \"16384-16390\", 16391]")
+                .unwrap();
         assert_eq!(c.ports.ranges(), [(554, 554), (16384, 16391)]);
         assert!(c.ports.contains(16385) && !c.ports.contains(555));
         let text = toml::to_string(&c).unwrap();
@@ -195,12 +220,16 @@ mod tests {
             ("cap = 6401", "cap is 6401, allowed 0..=6400"),
             ("ports = [70000]", "port 70000 is not allowed, allowed 0..=65535"),
             ("ports = [\"9-3\"]", "end before they begin"),
+            ("budget = \"2\"", "write a number with ns, us"),
             ("wieght = 3", "unknown field `wieght`"),
             ("rt = \"maybe\"", "maybe"),
         ] {
             let error = toml::from_str::<VmConfig>(text).expect_err(text).to_string();
             assert!(error.contains(want), "{text}: {error}");
         }
+        let bad = VmConfig { budget: 3_000_000, period: 2_000_000, ..VmConfig::default() };
+        let error = format!("{:#}", bad.validate("web").unwrap_err());
+        assert_eq!(error, "VM `web`: budget is 3ms, allowed at most the period of 2ms");
         let bad = VmConfig { weight: 0, ..VmConfig::default() };
         assert!(bad.validate("web").unwrap_err().to_string().contains("VM `web`: weight is 0, allowed 1..=65535"));
     }

@@ -2,6 +2,7 @@
 //! A live or simulated host as control sees it, and bringing it to a configuration.
 
 use crate::config::{HostConfig, Ports, RtMode, VmConfig};
+use crate::server::Server;
 use anyhow::{Context, Result, bail};
 
 /// A VM as its host holds it.
@@ -63,16 +64,18 @@ pub enum Change {
     Weight(u32),
     /// Percent of a PCPU, 0 = none.
     Cap(u32),
+    /// From what it has to what it shall have: see [`Server::bring`].
+    Server(Server, Server),
 }
 
 impl Change {
-    /// Key and value for `adjust`; `None` for what concerns the monitor (ports) instead of the policy.
+    /// Key and value for `adjust`; `None` for what concerns the monitor (ports) instead of the policy, or takes several.
     pub fn adjust(&self) -> Option<(u32, u64)> {
         let (name, value) = match self {
             Change::Rt(mode) => ("rt", *mode as u64),
             Change::Weight(w) => ("weight", u64::from(*w)),
             Change::Cap(c) => ("cap", u64::from(*c)),
-            Change::Ports(_) => return None,
+            Change::Ports(_) | Change::Server(..) => return None,
         };
         takt_policy::params().iter().find(|p| p.per_vm && p.name == name).map(|p| (p.key, value))
     }
@@ -122,6 +125,9 @@ fn differences(have: &VmConfig, want: &VmConfig) -> Vec<Change> {
     }
     if have.cap != want.cap {
         all.push(Change::Cap(want.cap));
+    }
+    if have.server() != want.server() {
+        all.push(Change::Server(have.server(), want.server()));
     }
     if have.rt != want.rt {
         all.push(Change::Rt(want.rt));

@@ -7,11 +7,13 @@
 pub mod config;
 pub mod duration;
 pub mod host;
+pub mod server;
 mod setting;
 pub mod socket;
 pub mod spec;
 
 pub use config::{HostConfig, Ports, RtMode, VmConfig};
 pub use host::{Applied, Change, Host, VmState, apply};
+pub use server::{Server, ServerSetting, ServerStatus};
 pub use setting::Setting;
 pub use spec::PolicySpec;

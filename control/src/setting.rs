@@ -2,22 +2,24 @@
 //! What `takt set VM key=value…` says.
 
 use crate::config::{CAPS, WEIGHTS};
-use crate::{Ports, RtMode, duration};
+use crate::server::{self, ServerSetting};
+use crate::{Ports, RtMode, duration, spec};
 use anyhow::{Context, Result, bail, ensure};
 
 /// Values for a VM; `None` leaves what there is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Setting {
     pub rt: Option<RtMode>,
-    /// ns
+    /// Of a real-time VM, instead of the monitor's, ns.
     pub period: Option<u64>,
     pub weight: Option<u32>,
     pub cap: Option<u32>,
+    pub server: ServerSetting,
     pub ports: Option<Ports>,
     pub dev: Option<String>,
 }
 
-const KEYS: &str = "rt, period, weight, cap, ports, dev";
+const KEYS: &str = "rt, period, weight, cap, budget, priority, extra, ports, dev";
 /// Longest period that the core takes; the shortest that makes sense to write down.
 const PERIODS: std::ops::RangeInclusive<u64> = 1_000..=10_000_000_000;
 
@@ -39,15 +41,21 @@ impl Setting {
                 "period" => all.period = Some(period(value)?),
                 "weight" => all.weight = Some(number(key, value, WEIGHTS)?),
                 "cap" => all.cap = Some(number(key, value, CAPS)?),
+                "budget" => all.server.budget = Some(of_server(key, value)?),
+                "priority" => all.server.priority = Some(of_server(key, value)? as u32),
+                "extra" => all.server.extra = Some(of_server(key, value)? != 0),
                 "ports" if value.is_empty() => all.ports = Some(Ports::default()),
                 "ports" => all.ports = Some(value.parse().with_context(|| format!("`{pair}`"))?),
                 "dev" => all.dev = Some(device(value)?),
                 _ => bail!("unknown key `{key}`, known are {KEYS}"),
             }
         }
+        if all.server.budget.is_some() {
+            all.server.period = all.period.take();
+        }
         ensure!(
             all.period.is_none() || all.rt == Some(RtMode::On),
-            "`period` goes with rt=on: otherwise the monitor tells it"
+            "`period` goes with rt=on (otherwise the monitor tells it), or with budget=TIME"
         );
         Ok(all)
     }
@@ -68,6 +76,11 @@ fn period(value: &str) -> Result<u64> {
         let (low, high) = (duration::format(*PERIODS.start()), duration::format(*PERIODS.end()));
         format!("`period={value}` is not allowed, allowed {low}..={high}")
     })
+}
+
+/// A parameter of a VM's server.
+fn of_server(key: &str, value: &str) -> Result<u64> {
+    spec::value(&server::param(key), value)
 }
 
 fn number(key: &str, value: &str, range: std::ops::RangeInclusive<i64>) -> Result<u32> {
@@ -96,6 +109,12 @@ mod tests {
         assert_eq!((all.rt, all.period), (Some(RtMode::On), Some(20_000_000)));
         assert_eq!((all.weight, all.cap, all.dev.as_deref()), (Some(512), Some(50), Some("tap0")));
         assert_eq!(all.ports.unwrap().ranges(), [(554, 554), (5000, 5010)]);
+        let server = parse("budget=2ms period=10ms priority=1 extra=off").unwrap();
+        assert_eq!(
+            (server.server.budget, server.server.period, server.period),
+            (Some(2_000_000), Some(10_000_000), None)
+        );
+        assert_eq!((server.server.priority, server.server.extra), (Some(1), Some(false)));
         assert_eq!(parse("ports=").unwrap().ports, Some(Ports::default()));
         assert_eq!(parse("rt=auto").unwrap(), Setting { rt: Some(RtMode::Auto), ..Setting::default() });
     }
@@ -118,6 +137,9 @@ mod tests {
             ("ports=70000", "`ports=70000`: `70000` is no port or range, allowed 0..=65535"),
             ("ports=9-3", "end before they begin"),
             ("dev=", "no network device"),
+            ("budget=11s period=20ms", "`budget=11s` is not allowed, allowed 0..=10s"),
+            ("priority=0", "`priority=0` is not allowed, allowed 1..=65535"),
+            ("extra=maybe", "`extra=maybe` is not allowed, allowed off|on"),
             ("dev=a-very-long-device-name", "no network device"),
             ("cap=1 cap=2", "`cap=2` sets a key a second time"),
         ] {

@@ -2,7 +2,7 @@
 //! Control against a small host over a real pool of the policy core.
 
 use anyhow::{Result, bail};
-use takt_control::{Change, Host, HostConfig, RtMode, VmConfig, VmState, apply};
+use takt_control::{Change, Host, HostConfig, RtMode, Server, VmConfig, VmState, apply};
 use takt_policy::{Kind, NEVER, Pool};
 
 /// VMs of one pool; what the core does not keep (names, ports, the mode) is here, as a live host would keep it.
@@ -34,6 +34,7 @@ impl Host for Memory {
         let state = |(id, (name, config)): (usize, &(String, VmConfig))| {
             let stat = self.pool.vm_stat(id as u32).expect("VM");
             let config = VmConfig { weight: stat.weight as u32, cap: stat.cap as u32, ..config.clone() };
+            let config = config.with(Server::of(&stat));
             VmState { id: id as u32, name: name.clone(), config, rt: stat.rt != 0, period: stat.period }
         };
         Ok(self.vms.iter().enumerate().map(state).collect())
@@ -52,6 +53,9 @@ impl Host for Memory {
         match change {
             Change::Rt(mode) => config.rt = *mode,
             Change::Ports(ports) => config.ports = ports.clone(),
+            Change::Server(have, want) => {
+                have.bring(want, |key, value| Ok(self.pool.adjust(now, vm, key, value)?))?;
+            }
             Change::Weight(_) | Change::Cap(_) => {}
         }
         Ok(())

@@ -319,15 +319,22 @@ impl Live {
         let vm = self.find(name)?;
         let old = self.vms.get(&vm.id).map(|v| v.rt);
         // What may be refused comes first, and is taken back when the next is.
+        let (have, want) = (vm.config.server(), setting.server.on(&vm.config.server()));
+        want.validate().with_context(|| format!("VM `{name}`"))?;
+        self.change(&vm, &Change::Server(have, want))?;
         if let Some(mode) = setting.rt {
-            self.change(&vm, &Change::Rt(mode)).map_err(|e| match (mode, old) {
-                (RtMode::On, Some(false)) => e.context("the policy has `rt_max` real-time VMs already"),
-                _ => e,
-            })?;
+            if let Err(e) = self.change(&vm, &Change::Rt(mode)) {
+                self.change(&vm, &Change::Server(want, have))?;
+                return Err(match (mode, old) {
+                    (RtMode::On, Some(false)) => e.context("the policy has `rt_max` real-time VMs already"),
+                    _ => e,
+                });
+            }
         }
         if let Some(dev) = &setting.dev {
             if let Err(e) = self.net.watch(vm.id, dev) {
                 self.change(&vm, &Change::Rt(vm.config.rt))?;
+                self.change(&vm, &Change::Server(want, have))?;
                 return Err(e.context(format!("VM `{name}`")));
             }
         }
@@ -408,6 +415,7 @@ impl Host for Live {
                 ports: vm.ports,
                 weight: u32::try_from(vm.weight).unwrap_or(u32::MAX),
                 cap: u32::try_from(vm.cap).unwrap_or(u32::MAX),
+                ..VmConfig::default().with(vm.server.server())
             };
             let period = vm.period_us.map_or(0, |p| (p * 1e3) as u64);
             Some(VmState { id: id(&vm.name)?, name: vm.name, config, rt: vm.rt, period })
@@ -418,6 +426,9 @@ impl Host for Live {
     fn set(&mut self, _now: u64, vm: u32, change: &Change) -> Result<()> {
         if let Some((key, value)) = change.adjust() {
             return self.scheduler.adjust(vm, key, value);
+        }
+        if let Change::Server(have, want) = change {
+            return have.bring(want, |key, value| self.scheduler.adjust(vm, key, value));
         }
         let Change::Ports(ports) = change else { bail!("{change:?} is no parameter of the policy") };
         let list: Vec<u16> = ports.ranges().iter().flat_map(|&(a, b)| a..=b).collect();

@@ -5,7 +5,7 @@ use crate::net::Times;
 use crate::shared::{Counts, HOST_VM, Snapshot, Wait};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use takt_control::{Ports, RtMode};
+use takt_control::{Ports, RtMode, Server, ServerStatus};
 use takt_policy::{Class, Kind, NEVER, NIL, NVM, OpCode, State};
 
 /// The classes that a VCPU may wait in.
@@ -52,6 +52,8 @@ pub struct VmStatus {
     pub refusals: u64,
     pub weight: u64,
     pub cap: u64,
+    /// What each of its VCPUs may run.
+    pub server: ServerStatus,
     pub ports: Ports,
     pub devices: Vec<DeviceStatus>,
     /// Why the monitor does not see its packets.
@@ -166,6 +168,7 @@ pub fn vms(snapshot: &Snapshot, known: &dyn Fn(u32) -> Known) -> Vec<VmStatus> {
             refusals: stat.refusals,
             weight: stat.weight,
             cap: stat.cap,
+            server: (&Server::of(&stat)).into(),
             ports: known.ports,
             devices: known.devices,
             blind: known.blind,
@@ -316,7 +319,7 @@ mod tests {
     fn keys_are_stable() {
         let keys = |v: &serde_json::Value| v.as_object().unwrap().keys().cloned().collect::<Vec<_>>().join(" ");
         let vm = serde_json::to_value(&vms(&snapshot(true), &known)[0]).unwrap();
-        let want = "blind cap devices io kind lease_us monitor name period_us ports promotions refusals rt rt_mode rule tgid \
+        let want = "blind cap devices io kind lease_us monitor name period_us ports promotions refusals rt rt_mode rule server tgid \
                     vcpus waits weight";
         assert_eq!(keys(&vm), want);
         assert_eq!(keys(&vm["vcpus"][0]), "class credit id pcpu refused state tid vcpu waits");

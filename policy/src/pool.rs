@@ -123,6 +123,11 @@ pub struct VmStat {
     pub cap: u64,
     /// When its type lapses, absolute ns; 0 = it is not real-time, [`crate::NEVER`] = not by itself.
     pub lease_end: u64,
+    /// What each of its VCPUs may run in each period of its server, ns; none if one is 0.
+    pub budget: u64,
+    pub server_period: u64,
+    pub priority: u64,
+    pub extra: u64,
 }
 
 /// An index as an operation carries it; what does not fit is one that no array has.

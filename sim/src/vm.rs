@@ -173,7 +173,7 @@ impl VmSpec {
 
     /// What the operator says of each.
     pub fn config(&self) -> VmConfig {
-        VmConfig { rt: self.rt, ports: self.ports.clone(), weight: self.weight, cap: self.cap }
+        VmConfig { rt: self.rt, ports: self.ports.clone(), weight: self.weight, cap: self.cap, ..VmConfig::default() }
     }
 
     /// Calls of a VoIP server, else 0.

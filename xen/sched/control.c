@@ -10,6 +10,10 @@ static int vm_param(const struct takt_vm *m, uint64_t key, uint64_t *value)
 	case TAKT_KEY_WEIGHT: *value = m->weight; return 0;
 	case TAKT_KEY_CAP: *value = m->cap; return 0;
 	case TAKT_KEY_RT: *value = m->rt_mode; return 0;
+	case TAKT_KEY_BUDGET: *value = m->server.budget; return 0;
+	case TAKT_KEY_PERIOD: *value = m->server.period; return 0;
+	case TAKT_KEY_PRIORITY: *value = m->server.priority; return 0;
+	case TAKT_KEY_EXTRA: *value = m->server.extra; return 0;
 	}
 	return -EINVAL;
 }

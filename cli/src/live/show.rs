@@ -60,6 +60,7 @@ fn vms(all: &[VmStatus]) -> String {
             v.refusals.to_string(),
             v.weight.to_string(),
             if v.cap == 0 { "-".into() } else { format!("{} %", v.cap) },
+            v.server.share(),
             v.vcpus.len().to_string(),
             v.io.len().to_string(),
         ]
@@ -76,6 +77,7 @@ fn vms(all: &[VmStatus]) -> String {
         "refused",
         "weight",
         "cap",
+        "budget",
         "VCPUs",
         "I/O threads",
     ];

@@ -3,7 +3,7 @@
 
 use super::Machine;
 use anyhow::Result;
-use takt_control::{Change, Host, HostConfig, VmConfig, VmState, apply};
+use takt_control::{Change, Host, HostConfig, Server, VmConfig, VmState, apply};
 
 impl Host for Machine<'_> {
     fn vms(&self) -> Result<Vec<VmState>> {
@@ -12,6 +12,7 @@ impl Host for Machine<'_> {
             .filter_map(|(id, vm)| {
                 let stat = self.pool.vm_stat(id)?;
                 let config = VmConfig { weight: stat.weight as u32, cap: stat.cap as u32, ..vm.config.clone() };
+                let config = config.with(Server::of(&stat));
                 Some(VmState { id, name: vm.name.clone(), config, rt: stat.rt != 0, period: stat.period })
             })
             .collect())
@@ -31,6 +32,13 @@ impl Host for Machine<'_> {
                     before.ranges().iter().flat_map(|&(a, b)| a..=b).for_each(|p| watch.remove_port(p));
                     ports.ranges().iter().flat_map(|&(a, b)| a..=b).for_each(|p| watch.add_port(p));
                 }
+            }
+            Change::Server(have, want) => {
+                have.bring(want, |key, value| {
+                    self.pool.adjust(now, vm, key, value)?;
+                    self.apply(Ok(()), 0, "adjust", vm);
+                    Ok(())
+                })?;
             }
             // The policy keeps them.
             Change::Weight(_) | Change::Cap(_) => {}

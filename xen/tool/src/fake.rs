@@ -107,6 +107,10 @@ impl State {
         match (act, op.what) {
             (Act::Get, wire::PARAM) if key("weight") => op.arg[1] = stat.weight,
             (Act::Get, wire::PARAM) if key("cap") => op.arg[1] = stat.cap,
+            (Act::Get, wire::PARAM) if key("budget") => op.arg[1] = stat.budget,
+            (Act::Get, wire::PARAM) if key("period") => op.arg[1] = stat.server_period,
+            (Act::Get, wire::PARAM) if key("priority") => op.arg[1] = stat.priority,
+            (Act::Get, wire::PARAM) if key("extra") => op.arg[1] = stat.extra,
             (Act::Get, wire::PARAM) if key("rt") => {
                 let said = self
                     .pool

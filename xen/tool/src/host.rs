@@ -8,7 +8,7 @@ use crate::xenstore::Store;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use std::io::Error;
 use std::sync::Arc;
-use takt_control::{RtMode, Setting, spec};
+use takt_control::{RtMode, Server, Setting, spec};
 use takt_policy::{NEVER, ParamInfo, PolicyInfo, Pool};
 
 /// A cpupool that Takt schedules.
@@ -163,7 +163,7 @@ impl Xen {
         self.hypervisor.domain(domain.id, domain.pool.scheduler, act, &mut op).map(|()| op.arg)
     }
 
-    /// A parameter of a domain: `weight`, `cap` or `rt`.
+    /// A parameter of a domain, such as `weight`.
     ///
     /// # Errors
     /// The domain has gone.
@@ -186,6 +186,30 @@ impl Xen {
         })
     }
 
+    /// What a domain's VCPUs may run.
+    ///
+    /// # Errors
+    /// The domain has gone.
+    pub fn server(&self, domain: &Domain) -> Result<Server> {
+        Ok(Server {
+            budget: self.get(domain, "budget")?,
+            period: self.get(domain, "period")?,
+            priority: u32::try_from(self.get(domain, "priority")?)?,
+            extra: self.get(domain, "extra")? != 0,
+        })
+    }
+
+    /// Sets it.
+    ///
+    /// # Errors
+    /// No PCPU has room; the domain has gone. Nothing has changed then.
+    pub fn set_server(&self, domain: &Domain, have: &Server, want: &Server) -> Result<()> {
+        have.bring(want, |key, value| {
+            let answer = self.ask(domain, Act::Put, wire::PARAM, [key.into(), value, 0]);
+            answer.map(drop).map_err(|e| refused(&e, &format!("{}: its budget", whom(domain))))
+        })
+    }
+
     /// How the type of a domain comes about.
     ///
     /// # Errors
@@ -201,6 +225,12 @@ impl Xen {
     /// One line; nothing has changed then.
     pub fn apply(&self, domain: &Domain, setting: &Setting) -> Result<()> {
         // What may be refused though its value is allowed comes first.
+        if !setting.server.is_empty() {
+            let have = self.server(domain)?;
+            let want = setting.server.on(&have);
+            want.validate().with_context(|| whom(domain))?;
+            self.set_server(domain, &have, &want)?;
+        }
         let rest = [("weight", setting.weight), ("cap", setting.cap)];
         for (name, value) in [("rt", setting.rt.map(|m| m as u32))].into_iter().chain(rest) {
             if let Some(value) = value {

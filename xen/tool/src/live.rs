@@ -8,7 +8,7 @@ use crate::status::{DeviceStatus, Seen};
 use anyhow::{Context, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use takt_control::{HostConfig, Ports, RtMode, Setting};
+use takt_control::{HostConfig, Ports, RtMode, ServerSetting, Setting};
 use takt_monitor::device::Times;
 use takt_monitor::rule_name;
 
@@ -118,6 +118,7 @@ impl<E: Eyes> Live<E> {
                 rt: Some(want.rt),
                 weight: Some(want.weight),
                 cap: Some(want.cap),
+                server: ServerSetting::all(&want.server()),
                 ports: Some(want.ports.clone()).filter(|p| !p.is_empty()),
                 ..Setting::default()
             };

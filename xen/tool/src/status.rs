@@ -7,7 +7,7 @@ use crate::wire;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use takt_control::{Ports, RtMode, spec};
+use takt_control::{Ports, RtMode, Server, ServerStatus, spec};
 use takt_policy::{NEVER, NIL, OpCode, Pool, State};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -53,6 +53,8 @@ pub struct VmStatus {
     pub refusals: u64,
     pub weight: u64,
     pub cap: u64,
+    /// What each of its VCPUs may run.
+    pub server: ServerStatus,
     #[serde(flatten)]
     pub seen: Seen,
     pub vcpus: Vec<VcpuStatus>,
@@ -150,6 +152,7 @@ fn vm(host: &Xen, snapshot: &Pool, domain: &Domain, known: Option<Known>) -> Res
         refusals: stat.refusals,
         weight: stat.weight,
         cap: stat.cap,
+        server: (&Server::of(&stat)).into(),
         seen,
         vcpus,
     }))
@@ -247,7 +250,7 @@ mod tests {
         let s = serde_json::to_value(status(&host, &host.pool(None).unwrap(), None).unwrap()).unwrap();
         let keys = |v: &serde_json::Value| v.as_object().unwrap().keys().cloned().collect::<Vec<_>>().join(" ");
         assert_eq!(keys(&s["host"]), "cpupool monitor operations parameters pcpus policy real_time_vms xen");
-        let want = "blind cap devices domid kind lease_us monitor name period_us ports promotions refusals rt rt_mode rule \
+        let want = "blind cap devices domid kind lease_us monitor name period_us ports promotions refusals rt rt_mode rule server \
                     vcpus vm weight";
         assert_eq!(keys(&s["vms"][0]), want);
         assert_eq!(keys(&s["vms"][0]["vcpus"][0]), "class credit id pcpu state vcpu");

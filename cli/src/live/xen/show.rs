@@ -52,6 +52,7 @@ fn vms(all: &[VmStatus]) -> String {
             v.refusals.to_string(),
             v.weight.to_string(),
             if v.cap == 0 { "-".into() } else { format!("{} %", v.cap) },
+            v.server.share(),
             v.vcpus.len().to_string(),
         ]
     };
@@ -67,6 +68,7 @@ fn vms(all: &[VmStatus]) -> String {
         "refused",
         "weight",
         "cap",
+        "budget",
         "VCPUs",
     ];
     table::render("", &head, &all.iter().map(row).collect::<Vec<_>>(), 5)

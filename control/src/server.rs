@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a VM's VCPUs may run under a policy with servers: four parameters of the policy that go together.
+
+use crate::{duration, spec};
+use anyhow::Result;
+use serde::{Deserialize, Serialize};
+use takt_policy::{ParamInfo, VmStat};
+
+/// Each VCPU may run `budget` in each `period`, ns; it has no server if one of them is 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Server {
+    pub budget: u64,
+    pub period: u64,
+    /// 1 = highest (RT-Xen).
+    pub priority: u32,
+    /// Without budget it runs in what others leave (SEDF, vGEDF).
+    pub extra: bool,
+}
+
+impl Default for Server {
+    fn default() -> Self {
+        let default = |name| param(name).default;
+        Self {
+            budget: default("budget"),
+            period: default("period"),
+            priority: default("priority") as u32,
+            extra: default("extra") != 0,
+        }
+    }
+}
+
+/// The parameter of that name of a VM.
+pub fn param(name: &str) -> ParamInfo {
+    takt_policy::params().into_iter().find(|p| p.per_vm && p.name == name).expect("a parameter of every VM")
+}
+
+impl Server {
+    /// As the policy holds it.
+    pub fn of(stat: &VmStat) -> Self {
+        Self {
+            budget: stat.budget,
+            period: stat.server_period,
+            priority: u32::try_from(stat.priority).unwrap_or(u32::MAX),
+            extra: stat.extra != 0,
+        }
+    }
+
+    /// Keys and values for `adjust` that lead to `want`, such that each step keeps budget ≤ period and takes no more of a
+    /// PCPU than the larger of both: a period grows before its budget, and shrinks after it.
+    fn steps(&self, want: &Self) -> Vec<(u32, u64)> {
+        let (budget, period) = (("budget", self.budget, want.budget), ("period", self.period, want.period));
+        let first = want.period >= self.period && want.period != 0;
+        let pair = if first { [period, budget] } else { [budget, period] };
+        let rest =
+            [("priority", self.priority.into(), want.priority.into()), ("extra", self.extra.into(), want.extra.into())];
+        let all = pair.into_iter().chain(rest).filter(|(_, have, want)| have != want);
+        all.map(|(name, _, want)| (param(name).key, want)).collect()
+    }
+
+    /// Brings a VM from this to `want` by `adjust`.
+    ///
+    /// # Errors
+    /// A step is refused; those before it are taken back.
+    pub fn bring(&self, want: &Self, mut adjust: impl FnMut(u32, u64) -> Result<()>) -> Result<()> {
+        let mut at = *self;
+        for (key, value) in self.steps(want) {
+            if let Err(e) = adjust(key, value) {
+                // What was is allowed again: it takes less than what was refused, or as much as before.
+                at.steps(self).into_iter().try_for_each(|(key, value)| adjust(key, value))?;
+                return Err(e);
+            }
+            at.assign(key, value);
+        }
+        Ok(())
+    }
+
+    fn assign(&mut self, key: u32, value: u64) {
+        match key {
+            k if k == param("budget").key => self.budget = value,
+            k if k == param("period").key => self.period = value,
+            k if k == param("priority").key => self.priority = value as u32,
+            _ => self.extra = value != 0,
+        }
+    }
+
+    /// Checks ranges, and that the budget fits into the period.
+    ///
+    /// # Errors
+    /// One line that names the key and what is allowed.
+    pub fn validate(&self) -> Result<()> {
+        for (name, value) in [("budget", self.budget), ("period", self.period), ("priority", u64::from(self.priority))]
+        {
+            let info = param(name);
+            anyhow::ensure!(
+                (info.min..=info.max).contains(&value),
+                "{name} is {}, allowed {}",
+                spec::show(&info, value),
+                spec::range(&info)
+            );
+        }
+        anyhow::ensure!(
+            self.period == 0 || self.budget <= self.period,
+            "budget is {}, allowed at most the period of {}",
+            duration::format(self.budget),
+            duration::format(self.period)
+        );
+        Ok(())
+    }
+}
+
+/// The same as `takt status` says it: times in µs, 0 = none.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ServerStatus {
+    pub budget_us: f64,
+    pub period_us: f64,
+    pub priority: u32,
+    pub extra: bool,
+}
+
+impl From<&Server> for ServerStatus {
+    fn from(s: &Server) -> Self {
+        let us = |ns: u64| ns as f64 / 1e3;
+        Self { budget_us: us(s.budget), period_us: us(s.period), priority: s.priority, extra: s.extra }
+    }
+}
+
+impl ServerStatus {
+    /// As it was before it became µs.
+    pub fn server(&self) -> Server {
+        let ns = |us: f64| (us * 1e3).round() as u64;
+        Server { budget: ns(self.budget_us), period: ns(self.period_us), priority: self.priority, extra: self.extra }
+    }
+
+    /// For a table: `2ms/10ms`, `-` where there is none.
+    pub fn share(&self) -> String {
+        let s = self.server();
+        match (s.budget, s.period) {
+            (0, _) | (_, 0) => "-".into(),
+            (budget, period) => format!("{}/{}", duration::format(budget), duration::format(period)),
+        }
+    }
+}
+
+/// A duration in a file: text with its unit.
+pub(crate) mod time {
+    use crate::duration;
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub fn serialize<S: Serializer>(ns: &u64, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&duration::format(*ns))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+        duration::parse(&String::deserialize(from)?).map_err(D::Error::custom)
+    }
+}
+
+/// What `takt set` says of a server; `None` leaves what there is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ServerSetting {
+    pub budget: Option<u64>,
+    pub period: Option<u64>,
+    pub priority: Option<u32>,
+    pub extra: Option<bool>,
+}
+
+impl ServerSetting {
+    /// All of `server`.
+    pub fn all(server: &Server) -> Self {
+        let Server { budget, period, priority, extra } = *server;
+        Self { budget: Some(budget), period: Some(period), priority: Some(priority), extra: Some(extra) }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// What it makes of `have`.
+    pub fn on(&self, have: &Server) -> Server {
+        Server {
+            budget: self.budget.unwrap_or(have.budget),
+            period: self.period.unwrap_or(have.period),
+            priority: self.priority.unwrap_or(have.priority),
+            extra: self.extra.unwrap_or(have.extra),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::bail;
+
+    const MS: u64 = 1_000_000;
+
+    fn server(budget: u64, period: u64) -> Server {
+        Server { budget: budget * MS, period: period * MS, ..Server::default() }
+    }
+
+    /// Every pair of servers; the share of a PCPU never exceeds that of both, nor the budget the period.
+    #[test]
+    fn no_step_asks_for_more_than_either_end() {
+        let share = |s: &Server| if s.period == 0 { 0 } else { s.budget * 1000 / s.period };
+        let all: Vec<Server> =
+            [(0, 0), (1, 1), (1, 10), (5, 10), (10, 10), (2, 5), (20, 40), (15, 20)].map(|(b, p)| server(b, p)).into();
+        for (a, b) in all.iter().flat_map(|a| all.iter().map(move |b| (a, b))) {
+            let mut at = *a;
+            a.bring(b, |key, value| {
+                at.assign(key, value);
+                assert!(at.period == 0 || at.budget <= at.period, "{a:?} to {b:?} by {at:?}");
+                assert!(share(&at) <= share(a).max(share(b)), "{a:?} to {b:?} by {at:?}");
+                Ok(())
+            })
+            .unwrap();
+            assert_eq!(at, *b);
+        }
+    }
+
+    #[test]
+    fn what_is_refused_is_taken_back() {
+        for fails in 0..4 {
+            let have = server(2, 10);
+            let want = Server { priority: 3, extra: false, ..server(8, 20) };
+            let (mut at, mut n) = (have, 0);
+            let done = have.bring(&want, |key, value| {
+                n += 1;
+                if n == fails + 1 {
+                    bail!("no room");
+                }
+                at.assign(key, value);
+                Ok(())
+            });
+            assert!(done.is_err());
+            assert_eq!(at, have, "after {fails} steps");
+        }
+    }
+
+    #[test]
+    fn errors_name_the_key_and_what_is_allowed() {
+        let error = |s: Server| s.validate().unwrap_err().to_string();
+        assert_eq!(error(server(11, 10)), "budget is 11ms, allowed at most the period of 10ms");
+        assert_eq!(error(server(0, 10_001)), "period is 10001ms, allowed 0..=10s");
+        assert_eq!(error(Server { priority: 0, ..server(0, 0) }), "priority is 0, allowed 1..=65535");
+        server(10, 10).validate().unwrap();
+        Server::default().validate().unwrap();
+    }
+}
