@@ -49,8 +49,10 @@ static NET: Shared = Shared::new(DEBUG, "net", WITH_NET.0, WITH_NET.1);
 static NET_AGAIN: Shared = Shared::new(DEBUG, "net-again", WITH_NET.0, WITH_NET.1);
 static REFUSE: Shared =
     Shared::new(DEBUG, "refuse", "sched=takt takt_policy=nonsense sched-gran=socket", "lab.case=refuse");
-static COST: Shared = Shared::new(RELEASE, "cost", "sched=takt takt_policy=credit", "lab.case=cost lab.secs=24");
+static COST: Shared =
+    Shared::new(RELEASE, "cost", "sched=takt takt_policy=credit", "lab.case=cost lab.secs=24 lab.published=1");
 static COST_STOCK: Shared = Shared::new(RELEASE, "cost-stock", "sched=credit", "lab.case=cost lab.secs=24");
+static SERVERS: Shared = Shared::new(DEBUG, "servers", "sched=takt takt_policy=credit", "lab.case=servers");
 static PLAIN: Shared = Shared::new(DEBUG, "boot", "sched=takt takt_policy=doris", "lab.case=boot");
 static PLAIN_STOCK: Shared = Shared::new(DEBUG, "boot-stock", "sched=credit2", "lab.case=boot");
 static TOOL: Shared = Shared::with_tool(DEBUG, "tool", "sched=takt takt_policy=doris", "lab.case=tool");
@@ -94,6 +96,26 @@ fn doris_bears_all_that_a_toolstack_does_and_its_log_is_true() {
     let Some(boot) = DORIS.get() else { return };
     boot.sound(50);
     judged(boot, OPERATIONS);
+}
+
+/// Each policy with servers, and each kind of RT-Xen's; budgets and the kind change while guests run.
+#[test]
+fn servers_keep_to_the_state_table_and_replay() {
+    const KINDS: usize = 6;
+    let Some(boot) = SERVERS.get() else { return };
+    boot.sound(KINDS * 10);
+    let dir = boot.files();
+    for n in 0..KINDS {
+        let read =
+            |name: &str| std::fs::read(dir.join(format!("{name}-{n}"))).unwrap_or_else(|e| panic!("{name}-{n}: {e}"));
+        let log = xen::assemble(&read("begin"), &read("log"), &read("end")).expect("recording");
+        let mut checker = Checker::new(Limits::default());
+        let kept = log.records.iter().try_for_each(|r| checker.step(r)).and_then(|()| checker.finish());
+        println!("{}: {}", log.policy, serde_json::to_string(&kept.expect("state table").operations).expect("JSON"));
+        let pool = replay(&log).expect("native replay");
+        println!("{}: {} records replay natively, final pool {pool:#018x}", log.policy, log.records.len());
+        assert!(log.records.len() >= OPERATIONS / 10, "{}: {} operations", log.policy, log.records.len());
+    }
 }
 
 #[test]

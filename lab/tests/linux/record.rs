@@ -99,6 +99,32 @@ fn doris_is_what_its_recording_says_and_promotes_for_messages_only() {
     assert!(vm["promotions"].as_u64() >= Some(INTERRUPTS), "{vm}");
 }
 
+/// Promises are kept beside hogs, whose time is what is left, and the host's threads'.
+fn with_budgets(policies: &[&str], name: &str) {
+    let series = linux::KERNELS[0];
+    let Some(lab) = crate::common::lab(&format!("recordings of {}", policies.join(", ")), series, true) else { return };
+    let boot = boot(&lab, &load::with_budgets(policies), name);
+    for (n, (policy, phase)) in policies.iter().zip(&boot.outcome.phases).enumerate() {
+        let log = judged(&boot, n);
+        assert!(phase.ops.starts_with("takt"), "{policy}: {}", phase.ops);
+        assert!(log.records.len() > OPERATIONS / 5, "{policy}: {} operations", log.records.len());
+        let work: u64 = phase.vms[0].report.vcpus.iter().map(|v| v.cpu_ns).sum();
+        assert!(work > phase.measured_ns, "{policy}: {work} ns of work");
+    }
+}
+
+#[test]
+fn servers_are_what_their_recordings_say() {
+    with_budgets(&["rtxen(server=sporadic)", "vgedf"], "servers");
+}
+
+#[test]
+#[ignore = "five minutes; the two above have the most code"]
+fn other_servers_are_what_their_recordings_say() {
+    with_budgets(&["rtxen", "rtxen(server=periodic)"], "servers-fixed");
+    with_budgets(&["rtxen(server=polling)", "sedf"], "servers-others");
+}
+
 /// They load, schedule, and are unloaded.
 #[test]
 fn policies_schedule_an_older_kernel_one_after_the_other() {

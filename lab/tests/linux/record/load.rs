@@ -28,6 +28,21 @@ pub fn short(policies: &[&str]) -> Plan {
     recorded(false, policies.iter().map(|p| phase(p, BUSY)).collect())
 }
 
+/// The same where those that compute at intervals have budgets: what they are promised is less than all of a CPU.
+pub fn with_budgets(policies: &[&str]) -> Plan {
+    let mut plan = short(policies);
+    for (n, vm) in plan.phases.iter_mut().flat_map(|p| p.vms.iter_mut().enumerate()) {
+        let (budget, period) = match vm.name.as_str() {
+            "film" => (2 * MS, 40 * MS),
+            RT => (MS, 7 * MS),
+            name if name.starts_with("task") => (MS / 5, 2 * MS),
+            _ => continue,
+        };
+        vm.config = VmConfig { budget, period, priority: n as u32 + 1, ..VmConfig::default() };
+    }
+    plan
+}
+
 fn recorded(trace: bool, phases: Vec<Phase>) -> Plan {
     Plan { tick: Some(TICK), settle_ns: 2_000 * MS, record: true, trace, phases }
 }
