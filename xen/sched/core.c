@@ -20,35 +20,43 @@ int takt_pool_reset(struct takt_pool *p, u32 policy)
 	return ret;
 }
 
+/* The policy's own copy of an operation. */
+#define OF_POLICY(CASE) do { switch (p->policy) { TAKT_POLICIES(CASE) } return -TAKT_ENOENT; } while (0)
+
 int takt_pool_op(struct takt_pool *p, const struct takt_op *op)
 {
-	return takt_apply(p, op);
+#define OP(i, name, text) case i: return name##_one_op(p, op);
+	OF_POLICY(OP);
 }
 
 int takt_pool_wake(struct takt_pool *p, u32 vcpu, u32 source, u64 now)
 {
-	return takt_wake(p, vcpu, source, now);
+#define WAKE(i, name, text) case i: return name##_one_wake(p, vcpu, source, now);
+	OF_POLICY(WAKE);
 }
 
 int takt_pool_schedule(struct takt_pool *p, u32 cpu, u32 flags, u64 now)
 {
-	return takt_schedule(p, cpu, flags, now);
+#define SCHEDULE(i, name, text) case i: return name##_one_schedule(p, cpu, flags, now);
+	OF_POLICY(SCHEDULE);
 }
 
 int takt_pool_started(struct takt_pool *p, u32 vcpu, u64 now)
 {
-	return takt_started(p, vcpu, now);
+#define STARTED(i, name, text) case i: return name##_one_started(p, vcpu, now);
+	OF_POLICY(STARTED);
 }
 
-/* Of a run as long as the clock says. */
 int takt_pool_put(struct takt_pool *p, u32 vcpu, u32 runnable, u64 now)
 {
-	return takt_put(p, vcpu, runnable, TAKT_NEVER, now);
+#define PUT(i, name, text) case i: return name##_one_put(p, vcpu, runnable, now);
+	OF_POLICY(PUT);
 }
 
 int takt_pool_timer_cpu(struct takt_pool *p, u32 cpu, u64 now)
 {
-	return takt_timer_cpu(p, cpu, now);
+#define TIMER_CPU(i, name, text) case i: return name##_one_timer_cpu(p, cpu, now);
+	OF_POLICY(TIMER_CPU);
 }
 
 void takt_pool_result(struct takt_pool *p, const struct takt_op *op, int ret, struct takt_res *res)
