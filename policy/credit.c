@@ -7,7 +7,8 @@
  * weight. A VCPU with credit is UNDER, one in debt OVER. One that wakes UNDER is BOOSTed above both until a 10 ms
  * tick finds it running or an accounting pass comes by; a VCPU that is queued already gets no boost, whatever
  * arrives for it. A PCPU that would run OVER or idle steals better work from others. With preempted=head, which is not
- * Xen's, one that is preempted comes before its equals for what is left of its slice.
+ * Xen's, one that is preempted comes before its equals for what is left of its slice. Other releases of Xen are other values of its
+ * parameters (core/credit.h).
  *
  * Host entities (Dom0) are charged and boosted like guests. Real-time types are kept and ignored. VMs without
  * parameters have weight 256 and no cap.
@@ -73,13 +74,15 @@ TAKT_INLINE u32 credit_goes_on(struct takt_pool *p, struct takt_vcpu *cur, struc
 	return cur->pri < head->qclass || (cur->pri == head->qclass && credit_rest(p, cur) < p->par.slice);
 }
 
-/* The head of the queue or @cur; what is no better than OVER gives way to anything better elsewhere. */
+/* The head of the queue or @cur; what is no better than OVER gives way to anything better elsewhere, once it is not young. */
 TAKT_FN u32 credit_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
 {
 	struct takt_cpu *c = cpu_of(p, cpu);
 	u32 next = c->head, class, w;
 
 	(void)now;
+	if (cur != TAKT_NIL && credit_young(p, vcpu_of(p, cur)))
+		return cur;
 	if (cur != TAKT_NIL && (next == TAKT_NIL || credit_goes_on(p, vcpu_of(p, cur), vcpu_of(p, next))))
 		next = cur;
 	class = next == TAKT_NIL ? TAKT_IDLE : vcpu_of(p, next)->pri;
@@ -106,7 +109,7 @@ TAKT_INLINE u64 credit_slice(struct takt_pool *p, u32 cpu, u32 back, u64 now)
 	(void)back;
 	arm_cpu(p, cpu, credit_tick_due(p, cpu, now));
 	/* If nobody is picked, no slice is asked for. */
-	return credit_rest(p, vcpu_of(p, cpu_of(p, cpu)->cur));
+	return credit_runs(p, vcpu_of(p, cpu_of(p, cpu)->cur));
 }
 
 /* The tick proper; the caller arms the timer. */

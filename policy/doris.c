@@ -194,10 +194,12 @@ TAKT_INLINE u32 doris_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
 TAKT_FN u64 doris_slice(struct takt_pool *p, u32 cpu, u32 back, u64 now)
 {
 	struct takt_cpu *c = cpu_of(p, cpu);
-	u64 first = rtq_first(p, cpu), slice = credit_rest(p, vcpu_of(p, c->cur));
+	u64 first = rtq_first(p, cpu), slice = credit_runs(p, vcpu_of(p, c->cur));
 
 	credit_tick_due(p, cpu, now);
 	doris_arm(p, cpu);
+	if (credit_young(p, vcpu_of(p, c->cur)))
+		return slice;		/* no deadline ends it before (ratelimit) */
 	if (back != TAKT_NIL && doris_is_rt(p, vcpu_of(p, back))) {
 		u64 period = doris_period(p, vcpu_of(p, back));
 

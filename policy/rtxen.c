@@ -60,8 +60,8 @@ TAKT_FN void rtxen_idled(struct takt_pool *p, u32 cpu, u64 now)
 	u64 ns = now - c->idle_since;
 	u32 n;
 
-	if (rtxen_kind(p) != TAKT_PERIODIC)
-		return;
+	if (rtxen_kind(p) != TAKT_PERIODIC || !c->online)
+		return;			/* offline: the home of one that has not queued since */
 	c->idle_since = now;
 	if (cur_class(p, cpu) == TAKT_RT || c->taken || c->forced_idle)
 		return;

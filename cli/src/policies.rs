@@ -4,7 +4,7 @@
 use crate::{args, output, table};
 use anyhow::Result;
 use serde_json::json;
-use takt_control::spec;
+use takt_control::spec::{self, PRESETS};
 use takt_policy::{ParamInfo, params, policies};
 
 /// Runs the command.
@@ -29,7 +29,9 @@ fn as_json() -> serde_json::Value {
     };
     let of = |per_vm: bool| params().iter().filter(|p| p.per_vm == per_vm).map(param).collect::<Vec<_>>();
     json!({
-        "policies": policies().iter().map(|p| json!({"name": p.name, "doc": p.doc})).chain([
+        "policies": policies().iter().map(|p| json!({"name": p.name, "doc": p.doc})).chain(
+            PRESETS.iter().map(|p| json!({"name": p.name, "doc": p.doc, "means": p.means})),
+        ).chain([
             json!({"name": "pin", "doc": PIN}),
         ]).collect::<Vec<_>>(),
         "pool": of(false),
@@ -41,6 +43,7 @@ const PIN: &str = "credit, with real-time VMs on PCPUs of their own (a reference
 
 fn as_text() -> String {
     let mut names: Vec<_> = policies().iter().map(|p| vec![p.name.to_owned(), p.doc.to_owned()]).collect();
+    names.extend(PRESETS.iter().map(|p| vec![p.name.into(), format!("{}: {}", p.doc, p.means)]));
     names.push(vec!["pin".into(), PIN.into()]);
     let rows = |per_vm: bool| -> Vec<Vec<String>> {
         let show = |p: &ParamInfo| vec![p.name.into(), spec::range(p), spec::show(p, p.default), p.doc.into()];
@@ -53,4 +56,21 @@ fn as_text() -> String {
         table::render("Parameters of a VM", &head, &rows(true), 9),
     ]
     .join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn presets_are_listed_with_what_they_stand_for() {
+        let (text, json) = (as_text(), as_json());
+        let policies = json["policies"].as_array().expect("a list");
+        assert_eq!(policies.len(), spec::known().len());
+        for p in PRESETS {
+            let line = text.lines().find(|l| l.starts_with(&format!("{} ", p.name))).expect(p.name);
+            assert!(line.contains(p.means), "{line}");
+            assert!(policies.iter().any(|j| j["name"] == p.name && j["means"] == p.means), "{}", p.name);
+        }
+    }
 }

@@ -76,6 +76,16 @@ fn budget(vm: u16, seed: u64) -> [(u16, u32, u64); 3] {
     ]
 }
 
+/// Parameters of Credit (spec §1.2) by which a seed differs from the defaults.
+fn variant(seed: u64) -> &'static [(&'static str, u64)] {
+    match seed / 8 % 4 {
+        0 => &[],
+        1 => &[("weights", 1), ("ratelimit", MS), ("tickle", 1), ("overflow", 1)],
+        2 => &[("charge", 1), ("tickle", 1)],
+        _ => &[("balance", 1)],
+    }
+}
+
 fn key(name: &str, per_vm: bool) -> u32 {
     takt_policy::params().iter().find(|p| p.per_vm == per_vm && p.name == name).map_or(0, |p| p.key)
 }
@@ -92,10 +102,12 @@ impl Host {
             // The first is Dom0.
             setup.push_back(on_vm(OpCode::VmAdd, vm, [if vm == 0 { 2 } else { 0 }, 256, 0]));
         }
-        // Each seed has its own kind of servers.
+        // Each seed has its own kind of servers, and those from 8 on a variant of Credit.
+        let pool = |name, value| on_vm(OpCode::Adjust, NIL as u16, [key(name, false).into(), value, 0]);
         for (name, values) in [("server", 4), ("mode", 2)] {
-            setup.push_back(on_vm(OpCode::Adjust, NIL as u16, [key(name, false).into(), seed % values, 0]));
+            setup.push_back(pool(name, seed % values));
         }
+        setup.extend(variant(seed).iter().map(|&(name, value)| pool(name, value)));
         // Every second VM has a budget, of a fifth or a tenth of a PCPU for each VCPU.
         for (vm, key, value) in (1..shape.vms).step_by(2).flat_map(|vm| budget(vm, seed)) {
             setup.push_back(on_vm(OpCode::Adjust, vm, [key.into(), value, 0]));

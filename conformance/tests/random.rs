@@ -47,3 +47,14 @@ fn every_kind_of_server() {
         }
     }
 }
+
+/// So does it upon Credit's variants.
+#[test]
+fn every_variant_of_credit() {
+    for (policy, seeds) in [("credit", &[8, 16, 24][..]), ("doris", &[8, 16]), ("rr", &[8])] {
+        for &seed in seeds {
+            let shapes = Shape::ALL.into_iter().filter(|s| s.cpus < 64);
+            shapes.for_each(|shape| run(policy, shape, Mode::Faithful, seed));
+        }
+    }
+}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A policy as people name it: `doris`, `doris(dom0=off)`, `credit(slice=5ms,activate=tick)`, `pin`.
+//! A policy as people name it: `doris`, `doris(dom0=off)`, `credit(slice=5ms,activate=tick)`, `pin`, `credit-4.2`.
 
 use crate::duration;
 use anyhow::{Context, Result, bail};
@@ -13,6 +13,38 @@ pub fn live_default(info: &ParamInfo) -> u64 {
     if ["spare", "preempted"].contains(&info.name) { 1 } else { info.default }
 }
 
+/// A name for a policy with certain parameters.
+#[derive(Clone, Copy, Debug)]
+pub struct Preset {
+    pub name: &'static str,
+    /// As [`PolicySpec::parse`] reads it.
+    pub means: &'static str,
+    pub doc: &'static str,
+}
+
+/// The variants that papers name (spec §1.2, §5).
+pub const PRESETS: [Preset; 7] = [
+    Preset {
+        name: "credit-4.2",
+        means: "credit(weights=vcpu,ratelimit=1ms,tickle=one,overflow=half)",
+        doc: "Credit of Xen 4.2.1",
+    },
+    Preset {
+        name: "credit-sampled",
+        means: "credit(charge=sampled)",
+        doc: "Credit of before 2009: who runs between ticks does so for nothing",
+    },
+    Preset {
+        name: "credit-base",
+        means: "credit(balance=on)",
+        doc: "Credit with a VM's credit evened out among its VCPUs",
+    },
+    Preset { name: "deferrable", means: "rtxen(server=deferrable)", doc: "RT-Xen's deferrable servers" },
+    Preset { name: "periodic", means: "rtxen(server=periodic)", doc: "RT-Xen's periodic servers" },
+    Preset { name: "polling", means: "rtxen(server=polling)", doc: "RT-Xen's polling servers" },
+    Preset { name: "sporadic", means: "rtxen(server=sporadic)", doc: "RT-Xen's sporadic servers" },
+];
+
 /// A policy and the pool parameters that differ from its defaults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicySpec {
@@ -22,12 +54,12 @@ pub struct PolicySpec {
     pub name: String,
     /// Real-time VMs get PCPUs of their own, which every other guest is kept off (spec §1.4 "pin").
     pub pin: bool,
-    /// For `adjust` on the pool, in the order given.
+    /// For `adjust` on the pool: those that a preset stands for, then what was given, in that order; each key once.
     pub params: Vec<(u32, u64)>,
 }
 
 impl PolicySpec {
-    /// Reads a policy; parameters, units and ranges are those of [`takt_policy::params`].
+    /// Reads a policy; parameters, units and ranges are those of [`takt_policy::params`]. Those given to a preset win over its own.
     ///
     /// # Errors
     /// One line that names the policy or the key, and what is allowed.
@@ -40,13 +72,18 @@ impl PolicySpec {
                 _ => bail!("policy `{text}`: write it as NAME or NAME(key=value,…)"),
             },
         };
-        let pin = head == "pin";
-        let name = if pin { "credit" } else { head };
+        let (name, preset) = match PRESETS.iter().find(|p| p.name == head) {
+            Some(preset) => {
+                let means = Self::parse(preset.means)?;
+                (means.name, means.params)
+            }
+            None => (if head == "pin" { "credit" } else { head }.to_owned(), Vec::new()),
+        };
         if !takt_policy::policies().iter().any(|p| p.name == name) {
             bail!("unknown policy `{head}`, known are {}", known().join(", "));
         }
         let table = takt_policy::params();
-        let mut params = Vec::new();
+        let mut params: Vec<(u32, u64)> = Vec::new();
         for pair in list.split(',').filter(|p| !p.is_empty() || !list.is_empty()) {
             let (key, value) = param(pair, &table).with_context(|| format!("policy `{label}`")).map_err(one_line)?;
             if params.iter().any(|&(k, _)| k == key) {
@@ -54,7 +91,8 @@ impl PolicySpec {
             }
             params.push((key, value));
         }
-        Ok(Self { name: name.into(), pin, params, label })
+        let kept = preset.into_iter().filter(|(key, _)| !params.iter().any(|(given, _)| given == key));
+        Ok(Self { name, pin: head == "pin", params: kept.chain(params.iter().copied()).collect(), label })
     }
 }
 
@@ -92,9 +130,10 @@ impl fmt::Display for PolicySpec {
     }
 }
 
-/// What [`PolicySpec::parse`] takes as a name: the core's policies and `pin`.
+/// What [`PolicySpec::parse`] takes as a name: the core's policies, presets and `pin`.
 pub fn known() -> Vec<String> {
-    takt_policy::policies().iter().map(|p| p.name.to_owned()).chain(["pin".to_owned()]).collect()
+    let core = takt_policy::policies().into_iter().map(|p| p.name);
+    core.chain(PRESETS.iter().map(|p| p.name)).chain(["pin"]).map(str::to_owned).collect()
 }
 
 /// Reads `key=value` against the pool's parameters in `table`.
@@ -196,6 +235,50 @@ mod tests {
             assert!(list(&twice).unwrap_err().to_string().contains("named twice"), "{twice:?}");
         }
         list(&["doris(slice=5ms,period=1ms)", "doris(period=1ms,slice=5ms)"]).unwrap_err();
+    }
+
+    #[test]
+    fn presets_stand_for_parameters() {
+        for (text, name, values) in [
+            ("credit-4.2", "credit", &[("weights", 1), ("ratelimit", 1_000_000), ("tickle", 1), ("overflow", 1)][..]),
+            ("credit-sampled", "credit", &[("charge", 1)]),
+            ("credit-base", "credit", &[("balance", 1)]),
+            ("deferrable", "rtxen", &[("server", 0)]),
+            ("periodic", "rtxen", &[("server", 1)]),
+            ("polling", "rtxen", &[("server", 2)]),
+            ("sporadic", "rtxen", &[("server", 3)]),
+        ] {
+            let spec = PolicySpec::parse(text).unwrap();
+            assert_eq!((spec.label.as_str(), spec.name.as_str(), spec.pin), (text, name, false));
+            assert_eq!(spec.params.len(), values.len(), "{text}");
+            values.iter().for_each(|&(key, value)| assert_eq!(get(&spec, key), Some(value), "{text}: {key}"));
+            assert!(known().contains(&text.to_owned()));
+        }
+        assert_eq!(known().len(), takt_policy::policies().len() + PRESETS.len() + 1);
+    }
+
+    #[test]
+    fn what_is_given_to_a_preset_wins() {
+        let spec = PolicySpec::parse("credit-4.2( slice=5ms, ratelimit=0 )").unwrap();
+        assert_eq!(spec.label, "credit-4.2(slice=5ms,ratelimit=0)", "as written");
+        let got = ["weights", "ratelimit", "tickle", "overflow", "slice"].map(|key| get(&spec, key));
+        assert_eq!(got, [Some(1), Some(0), Some(1), Some(1), Some(5_000_000)]);
+        assert_eq!(spec.params.len(), 5, "each key once");
+        assert_eq!(get(&PolicySpec::parse("sporadic(server=polling)").unwrap(), "server"), Some(2));
+        assert!(refused("credit-4.2(slice=1ms,slice=2ms)").contains("a second time"));
+        assert!(refused("credit-4.2(tickle=two)").contains("allowed all|one"));
+        assert!(refused("credit-4.3").contains("unknown policy `credit-4.3`, known are"));
+    }
+
+    #[test]
+    fn a_preset_is_what_it_means() {
+        let same = |a: &str, b: &str| PolicySpec::parse(a).unwrap().same(&PolicySpec::parse(b).unwrap());
+        PRESETS.iter().for_each(|p| assert!(same(p.name, p.means), "{}", p.name));
+        assert!(same("deferrable", "rtxen") && same("sporadic(server=polling)", "polling"));
+        assert!(same("credit-sampled(charge=exact)", "credit") && same("credit(balance=on)", "credit-base()"));
+        assert!(!same("credit-4.2", "credit") && !same("credit-4.2(overflow=zero)", "credit-4.2"));
+        assert!(!same("periodic", "polling") && !same("pin", "credit"));
+        PolicySpec::list(["credit-base", "credit(balance=on)"].into_iter()).unwrap_err();
     }
 
     #[test]

@@ -186,6 +186,26 @@ TAKT_INLINE void kick_idle(struct takt_pool *p, u32 vi)
 	mask_or(&p->out.kick, &m);
 }
 
+/*
+ * One of them, each in turn (tickle=one); returns whether there is one. What it does then it does for all who wait: see
+ * pass_on().
+ */
+TAKT_INLINE u32 kick_one(struct takt_pool *p, u32 vi)
+{
+	struct takt_mask m;
+
+	if (mask_empty(&p->idle))
+		return 0;
+	vcpu_allowed(p, vcpu_of(p, vi), &m);
+	mask_and(&m, &p->idle);
+	if (mask_empty(&m))
+		return 0;
+	p->tickled = mask_next(&m, p->tickled);
+	mask_set(&p->asked, p->tickled);
+	kick(p, p->tickled);
+	return 1;
+}
+
 TAKT_INLINE void arm_cpu(struct takt_pool *p, u32 cpu, u64 when)
 {
 	struct takt_cpu *c = cpu_of(p, cpu);

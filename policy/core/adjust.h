@@ -84,11 +84,13 @@ TAKT_FN int takt_adjust(struct takt_pool *p, u32 mi, u32 key, u64 value, u64 now
 
 	takt_begin(p, now);
 	if (mi == TAKT_NIL) {
-		u32 server = p->par.server, mode = p->par.mode;
+		u32 server = p->par.server, mode = p->par.mode, weights = p->par.weights;
 		int ret = adjust_pool(p, key, value);
 
 		if (p->par.server != server || p->par.mode != mode)
 			restart_servers(p);
+		if (p->par.weights != weights)
+			credit_weigh(p);
 		return ret;
 	}
 	if (mi >= TAKT_NVM || !m->used)
@@ -100,9 +102,8 @@ TAKT_FN int takt_adjust(struct takt_pool *p, u32 mi, u32 key, u64 value, u64 now
 	if (key == TAKT_KEY_WEIGHT) {
 		if (value < 1 || value > 65535)
 			return -TAKT_ERANGE;
-		if (m->nr_active)
-			p->weight += value - m->weight;
 		m->weight = value;
+		credit_weigh(p);
 		return 0;
 	}
 	if (key == TAKT_KEY_CAP) {

@@ -77,6 +77,7 @@ static const char *check_cpus(struct takt_pool *p, u8 *queued, u8 *due, u8 *held
 		CHECK(c->online || (c->head == TAKT_NIL && c->cur == TAKT_NIL), "offline but in use: PCPU", cpu);
 		CHECK(mask_test(&p->online, cpu) == c->online, "online mask is wrong on PCPU", cpu);
 		CHECK(mask_test(&p->idle, cpu) == idle, "idle mask is wrong on PCPU", cpu);
+		CHECK(idle || !mask_test(&p->asked, cpu), "asked to run what waits, but not idle: PCPU", cpu);
 		CHECK(!(mask_test(&p->out.kick, cpu) || mask_test(&p->out.armed, cpu)) || c->online,
 		      "kick or timer for an offline PCPU", cpu);
 		if (c->cur != TAKT_NIL) {
@@ -135,7 +136,7 @@ static const char *check_vms(struct takt_pool *p, u32 *who)
 		CHECK(nr == m->nr, "count of VCPUs is wrong in VM", i);
 		CHECK(active == m->nr_active, "count of active VCPUs is wrong in VM", i);
 		CHECK(!m->rt || m->rt_mode != TAKT_RT_OFF, "real-time in spite of rt=off: VM", i);
-		weight += active ? m->weight : 0;
+		weight += (u64)m->weight * (p->par.weights ? active : active != 0);
 		rt += m->rt;
 	}
 	for (u32 i = p->act_head; i != TAKT_NIL && listed <= TAKT_NVM; prev = i, i = vm_of(p, i)->act_next, listed++)
@@ -177,12 +178,19 @@ static const char *check_pool(struct takt_pool *p, u32 *who)
 	return 0;
 }
 
+/* How often the weight of @m counts if all its VCPUs earn. */
+static u64 wait_weights(struct takt_pool *p, struct takt_vm *m)
+{
+	return p->par.weights ? m->nr : 1;
+}
+
 /*
  * The longest a runnable VCPU may wait, as each policy states it. Round robin: everybody's slice. Servers:
  * server_wait_bound(). Credit and those
  * derived from it: until the debt of the poorest VCPU is paid back (it is at most one accounting interval deep when
- * accounting comes by, and one more before), then everybody's slice twice. With activate=tick there is none: an
- * inactive VCPU in debt earns nothing (spec §1.2).
+ * accounting comes by, and one more before), then everybody's slice twice. There is none with activate=tick, where an
+ * inactive VCPU in debt earns nothing; with charge=sampled, where who runs between ticks preempts for nothing; and with
+ * balance=on, where siblings that run keep one that waits in debt (spec §1.2).
  */
 static u64 wait_bound(struct takt_pool *p)
 {
@@ -192,17 +200,17 @@ static u64 wait_bound(struct takt_pool *p)
 		return (p->nr_vcpu + 1) * p->par.slice;
 	if (p->policy >= TAKT_POLICY_RTXEN && p->policy <= TAKT_POLICY_VGEDF)
 		return server_wait_bound(p);
-	if (!p->par.activate)
+	if (!p->par.activate || p->par.charge || p->par.balance)
 		return TAKT_NEVER;
 	for (u32 i = 0; i < TAKT_NVM; i++)
-		weight += vm_of(p, i)->used ? vm_of(p, i)->weight : 0;
+		weight += vm_of(p, i)->used ? (u64)vm_of(p, i)->weight * wait_weights(p, vm_of(p, i)) : 0;
 	for (u32 i = 0; i < TAKT_NVM; i++) {
 		struct takt_vm *m = vm_of(p, i);
 		u64 fair;
 
 		if (!m->used || !m->nr)
 			continue;
-		fair = per_cpu * p->nr_cpu * m->weight / weight;
+		fair = per_cpu * p->nr_cpu * m->weight * wait_weights(p, m) / weight;
 		if (m->cap && m->cap * per_cpu / 100 < fair)
 			fair = m->cap * per_cpu / 100;
 		fair = fair / m->nr ? fair / m->nr : 1;

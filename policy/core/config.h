@@ -107,6 +107,7 @@ TAKT_FN int takt_cpu_remove(struct takt_pool *p, u32 cpu, u64 now)
 	mask_clear(&p->online, cpu);
 	update_idle(p, cpu);
 	replace_strays(p, now);
+	pass_on(p, cpu);
 	topology_update(p, cpu);
 	cpu_clear(c, 0);
 	c->core = c->llc = c->node = 0;

@@ -4,10 +4,14 @@
  * policies differ in when they promote and for how long they let run, not in who has earned what.
  *
  * One credit is 100 µs on a PCPU (10 credits/ms). Every change of a credit is booked in the pool's ledger.
+ *
+ * The variants of spec §1.2 are parameters, whose defaults are 4.0.1: weights, ratelimit, tickle and overflow together make
+ * Credit of Xen 4.2.1, charge=sampled that of before 2009, and balance=on that with Nishiguchi's patches.
  */
 #ifndef TAKT_CREDIT_H
 #define TAKT_CREDIT_H
 
+#include "credit_place.h"
 #include "later.h"
 #include "noserver.h"
 #include "runq.h"
@@ -33,6 +37,31 @@ TAKT_INLINE u64 div_up(u64 a, u64 b)
 
 /* ---- the active list: VMs and VCPUs that earn ---- */
 
+/*
+ * What @m weighs among those that earn (spec §1.2). In 4.0.1 all VCPUs of a VM share its weight; in 4.2.1 each active
+ * one has it.
+ */
+TAKT_INLINE u64 credit_weight(struct takt_pool *p, struct takt_vm *m)
+{
+	u32 times = p->par.weights ? m->nr_active : m->nr_active != 0;
+
+	return (u64)m->weight * times;
+}
+
+/* Their sum anew: what a VM weighs has changed. */
+TAKT_FN void credit_weigh(struct takt_pool *p)
+{
+	u32 mi = p->act_head, n;
+
+	p->weight = 0;
+	TAKT_LOOP(p, n, TAKT_NVM) {
+		if (mi == TAKT_NIL)
+			break;
+		p->weight += credit_weight(p, vm_of(p, mi));
+		mi = vm_of(p, mi)->act_next;
+	}
+}
+
 TAKT_FN void credit_activate(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
@@ -41,14 +70,16 @@ TAKT_FN void credit_activate(struct takt_pool *p, u32 vi)
 	if (v->flags & TAKT_F_ACTIVE)
 		return;
 	v->flags |= TAKT_F_ACTIVE;
-	if (m->nr_active++)
+	p->weight -= credit_weight(p, m);
+	m->nr_active++;
+	p->weight += credit_weight(p, m);
+	if (m->nr_active > 1)
 		return;
 	m->act_prev = TAKT_NIL;
 	m->act_next = p->act_head;
 	if (p->act_head != TAKT_NIL)
 		vm_of(p, p->act_head)->act_prev = v->vm;
 	p->act_head = v->vm;
-	p->weight += m->weight;
 }
 
 TAKT_FN void credit_deactivate(struct takt_pool *p, u32 vi)
@@ -59,7 +90,10 @@ TAKT_FN void credit_deactivate(struct takt_pool *p, u32 vi)
 	if (!(v->flags & TAKT_F_ACTIVE))
 		return;
 	v->flags &= ~TAKT_F_ACTIVE;
-	if (--m->nr_active)
+	p->weight -= credit_weight(p, m);
+	m->nr_active--;
+	p->weight += credit_weight(p, m);
+	if (m->nr_active)
 		return;
 	if (m->act_prev == TAKT_NIL)
 		p->act_head = m->act_next;
@@ -68,14 +102,27 @@ TAKT_FN void credit_deactivate(struct takt_pool *p, u32 vi)
 	if (m->act_next != TAKT_NIL)
 		vm_of(p, m->act_next)->act_prev = m->act_prev;
 	m->act_next = m->act_prev = TAKT_NIL;
-	p->weight -= m->weight;
 }
 
 /* ---- charging ---- */
 
+/* Takes @c credits from @vi (negative: gives them back). */
+TAKT_FN void credit_book(struct takt_pool *p, u32 vi, s64 c)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	if (!credit_sane(c) || !credit_sane(v->credit - c))
+		c = 0;
+	v->credit -= (s32)c;
+	p->ledger.burned += c;
+	if (c > 0 && p->par.activate)
+		credit_activate(p, vi);
+}
+
 /*
  * Charges @ns of running (negative: gives back what the clock charged too much). The rounding residue stays with
- * the VCPU across its runs; without it, runs shorter than half a credit would be free.
+ * the VCPU across its runs; without it, runs shorter than half a credit would be free. With charge=sampled it is ticks
+ * that charge, and nothing else.
  */
 TAKT_FN void credit_charge(struct takt_pool *p, u32 vi, s64 ns)
 {
@@ -83,18 +130,15 @@ TAKT_FN void credit_charge(struct takt_pool *p, u32 vi, s64 ns)
 	s64 due = ns + v->residue;
 	s64 c;
 
+	v->turn += ns;
+	if (p->par.charge)
+		return;
 	if (due >= 0)
 		c = (s64)(((u64)due + CREDIT_NS / 2) / CREDIT_NS);
 	else
 		c = -(s64)(((u64)-due + CREDIT_NS / 2) / CREDIT_NS);
 	v->residue = (s32)(due - c * (s64)CREDIT_NS);
-	if (!credit_sane(c) || !credit_sane(v->credit - c))
-		c = 0;
-	v->credit -= (s32)c;
-	v->turn += ns;
-	p->ledger.burned += c;
-	if (c > 0 && p->par.activate)
-		credit_activate(p, vi);
+	credit_book(p, vi, c);
 }
 
 /*
@@ -107,6 +151,25 @@ TAKT_INLINE u64 credit_rest(struct takt_pool *p, struct takt_vcpu *v)
 	if (!p->par.preempted || v->turn < 0 || (u64)v->turn + p->par.min_ts >= p->par.slice)
 		return p->par.slice;
 	return p->par.slice - (u64)v->turn;
+}
+
+/*
+ * Whether @v, which a decision finds running, is too young to be preempted (spec §1.2, 4.2.1's rate limit): it goes on, whatever
+ * waits. That its slice ends, or that it yields, is no preemption; nor is it spared if it may not run on at all.
+ */
+TAKT_INLINE u32 credit_young(struct takt_pool *p, struct takt_vcpu *v)
+{
+	return v->state == TAKT_RUNNING && v->ran < p->par.ratelimit && v->turn < (s64)p->par.slice;
+}
+
+/* How long the @v just picked may run. A young one until it is not: what waits for it waits no longer than the limit. */
+TAKT_INLINE u64 credit_runs(struct takt_pool *p, struct takt_vcpu *v)
+{
+	u64 age = p->par.ratelimit - v->ran, turn = p->par.slice - (u64)v->turn;
+
+	if (!credit_young(p, v))
+		return credit_rest(p, v);
+	return v->turn < 0 || age < turn ? age : turn;
 }
 
 /* Class that the balance gives (spec §1.2). */
@@ -141,17 +204,19 @@ TAKT_INLINE u32 credit_waits(struct takt_vcpu *v)
 
 /*
  * Books a balance outside [-limit, limit]: debt is forgiven at the floor, at the ceiling a VCPU stops earning (with spare=share
- * unless it waits).
+ * unless it waits). What it keeps then is nothing in 4.0.1, and half in 4.2.1: it is a little ahead when it earns again.
  */
 TAKT_INLINE void credit_clip(struct takt_pool *p, u32 vi, s32 limit)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
-	s32 keeps = credit_modest(p, v) ? limit : 0;
+	u32 modest = credit_modest(p, v);
 
 	if (v->credit < -limit) {
 		p->ledger.clipped += (s64)v->credit + limit;
 		v->credit = -limit;
-	} else if (v->credit > limit || (keeps && v->credit == limit)) {
+	} else if (v->credit > limit || (modest && v->credit == limit)) {
+		s32 keeps = modest ? limit : p->par.overflow ? (s32)((u32)v->credit / 2) : 0;
+
 		p->ledger.clipped += (s64)v->credit - keeps;
 		v->credit = keeps;
 		if (!p->par.spare || !credit_waits(v))
@@ -307,6 +372,45 @@ TAKT_FN u32 credit_fill(struct takt_pool *p, u32 mi, u32 left)
 }
 
 /*
+ * With balance=on (spec §1.2, Nishiguchi's patches): what the active VCPUs of @mi have together, each has an equal part of. Their sum
+ * stays what it is: credits that do not divide go to the first ones. It is done before they are paid, equally; so their credits
+ * are even after it, and one that has run for its siblings is not in debt while they are about to lose what they have saved.
+ */
+TAKT_FN void credit_level(struct takt_pool *p, u32 mi)
+{
+	u32 vi = vm_of(p, mi)->first, n, nr = vm_of(p, mi)->nr_active;
+	u64 sum = takt_zero(p), each, rest;
+
+	/* Above 0 by CREDIT_MOST each: the division is an unsigned one. */
+	TAKT_LOOP(p, n, TAKT_NVCPU) {
+		struct takt_vcpu *v;
+
+		if (vi == TAKT_NIL)
+			break;
+		v = vcpu_of(p, vi);
+		if (v->flags & TAKT_F_ACTIVE)
+			sum = takt_fresh_long(p, sum + (u64)((s64)v->credit + CREDIT_MOST));
+		vi = v->sibling;
+	}
+	each = nr ? sum / nr : 0;
+	rest = takt_fresh_long(p, sum - each * nr);
+	vi = vm_of(p, mi)->first;
+	TAKT_LOOP(p, n, TAKT_NVCPU) {
+		struct takt_vcpu *v;
+		u32 more = rest != 0;
+
+		if (vi == TAKT_NIL)
+			break;
+		v = vcpu_of(p, vi);
+		if (v->flags & TAKT_F_ACTIVE) {
+			v->credit = (s32)((s64)each - CREDIT_MOST + more);
+			rest = takt_fresh_long(p, rest - more);
+		}
+		vi = v->sibling;
+	}
+}
+
+/*
  * One accounting pass (spec §1.2). @p->balance is Σ credit of the last pass: if negative, that much more is handed
  * out and VMs may earn above their peak. What a VM cannot take goes to those behind it in the list; a VM that took
  * less than its share because of its peak moves to the front, so that it is others' turn next time. (One that has all it
@@ -325,22 +429,23 @@ TAKT_FN void credit_account_pass(struct takt_pool *p)
 		return;
 	TAKT_LOOP(p, n, TAKT_NVM) {
 		struct takt_vm *m;
-		u64 fair, peak;
+		u64 fair, peak, own;
 		u32 total, park = NEVER_PARK, next, spare;
 
 		if (mi == TAKT_NIL)
 			break;
 		m = vm_of(p, mi);
 		next = m->act_next;
-		left -= m->weight;
-		peak = per_cpu * m->nr_active + div_up(debt * m->weight, weight);
+		own = credit_weight(p, m);
+		left -= own;
+		peak = per_cpu * m->nr_active + div_up(debt * own, weight);
 		if (m->cap) {
 			u64 cap = div_up(m->cap * per_cpu, 100);
 
 			peak = cap < peak ? cap : peak;
 			park = (u32)div_up(cap, m->nr_active);
 		}
-		fair = div_up(pot * m->weight, weight);
+		fair = div_up(pot * own, weight);
 		if (fair < peak)
 			wanting = 1;
 		else if (left)
@@ -352,6 +457,8 @@ TAKT_FN void credit_account_pass(struct takt_pool *p)
 		wanting = takt_fresh(p, wanting);
 		left = takt_fresh_long(p, left);
 		pot = takt_fresh_long(p, pot);
+		if (p->par.balance)
+			credit_level(p, mi);
 		spare = takt_fresh(p, credit_pay(p, mi, takt_fresh(p, total), takt_fresh(p, park)));
 		if (p->par.spare)
 			spare = takt_fresh(p, credit_fill(p, mi, spare));
@@ -359,114 +466,6 @@ TAKT_FN void credit_account_pass(struct takt_pool *p)
 			pot = pot + div_up(spare * weight, left);
 		mi = next;
 	}
-}
-
-/* ---- placement ---- */
-
-/*
- * "A better place" (spec §1.2, tick): the idle PCPU whose core, then cache, is idler than that of @v's own PCPU, which
- * counts as idle if @v is all it has. Soft affinity narrows the choice where it leaves one. The present PCPU unless
- * another is strictly better.
- */
-TAKT_FN u32 credit_pick_cpu(struct takt_pool *p, u32 vi)
-{
-	struct takt_vcpu *v = vcpu_of(p, vi);
-	struct takt_mask idle = p->idle, to, soft;
-	u32 best = v->cpu, it = v->cpu, n, score;
-
-	vcpu_allowed(p, v, &to);
-	if (!mask_test(&to, best)) {
-		best = mask_next(&to, best);
-		it = best;
-	}
-	mask_and(&to, &p->idle);
-	if (mask_empty(&to))
-		return best;
-	soft = to;
-	mask_and(&soft, &v->soft);
-	if (!mask_empty(&soft))
-		to = soft;
-	mask_clear(&to, best);
-	if (mask_empty(&to))
-		return best;
-	if (!cpu_of(p, best)->nr_queued)
-		mask_set(&idle, best);
-	score = 128 * mask_weight_and(&idle, &cpu_of(p, best)->core_mask) +
-		mask_weight_and(&idle, &cpu_of(p, best)->llc_mask);
-	score = takt_fresh(p, score);
-	best = takt_fresh(p, best);
-	TAKT_LOOP(p, n, TAKT_NCPU) {
-		u32 s;
-
-		if (mask_empty(&to))
-			break;
-		it = takt_fresh(p, mask_next(&to, it));
-		mask_clear(&to, it);
-		s = 128 * mask_weight_and(&idle, &cpu_of(p, it)->core_mask) +
-		    mask_weight_and(&idle, &cpu_of(p, it)->llc_mask);
-		if (s > score) {
-			score = s;
-			best = it;
-		}
-		score = takt_fresh(p, score);
-		best = takt_fresh(p, best);
-	}
-	return best;
-}
-
-/*
- * Asks for a decision where the queued @vi may run now: on its PCPU if it ranks higher there, and on the idle ones
- * unless its own is idle (spec §1.2, tickle). Literally, of two on one idle PCPU the second would wait beside idle
- * ones: hence only one that is alone there asks no other, and the second asks for both (see also pass_on()).
- */
-TAKT_FN void credit_tickle(struct takt_pool *p, u32 vi)
-{
-	struct takt_vcpu *v = vcpu_of(p, vi);
-	struct takt_cpu *c = cpu_of(p, v->cpu);
-
-	if (v->pri < cur_class(p, v->cpu))
-		kick(p, v->cpu);
-	if (mask_test(&p->idle, v->cpu)) {
-		if (c->nr_queued == 1)
-			return;
-		if (c->nr_queued == 2)
-			kick_idle(p, c->head == vi ? c->tail : c->head);
-	}
-	kick_idle(p, vi);
-}
-
-/*
- * The first VCPU in another PCPU's queue that ranks above @class and may run on @cpu (spec §1.2, load_balance). Idle
- * peers are looked at as well: one that was kicked for two VCPUs would leave us idle beside the second.
- */
-TAKT_FN u32 credit_steal(struct takt_pool *p, u32 cpu, u32 class)
-{
-	struct takt_mask peers = p->online;
-	u32 peer = cpu, n, k;
-
-	mask_clear(&peers, cpu);
-	TAKT_LOOP(p, n, TAKT_NCPU) {
-		u32 it;
-
-		if (mask_empty(&peers))
-			break;
-		peer = takt_fresh(p, mask_next(&peers, peer));
-		mask_clear(&peers, peer);
-		it = cpu_of(p, peer)->head;
-		TAKT_LOOP(p, k, TAKT_NVCPU) {
-			struct takt_vcpu *w;
-
-			if (it == TAKT_NIL)
-				break;
-			w = vcpu_of(p, it);
-			if (w->pri >= class)
-				break;
-			if (vcpu_may_run(p, w, cpu))
-				return it;
-			it = w->rq_next;
-		}
-	}
-	return TAKT_NIL;
 }
 
 /* ---- ticks, every 10 ms on a busy PCPU ---- */
@@ -479,13 +478,18 @@ TAKT_INLINE u64 credit_next_tick(struct takt_pool *p, struct takt_cpu *c, u64 no
 	return now + tick - (now - c->tick_base) % tick;
 }
 
-/* What a tick does to the VCPU it finds running (spec §1.2). The caller has charged it. */
+/*
+ * What a tick does to the VCPU it finds running (spec §1.2). The caller has charged it, unless it is charged by the tick: for all of
+ * it, 100 credits, who has run just now and who has not for long alike (before 2009).
+ */
 TAKT_FN void credit_tick_vcpu(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
 	if (v->pri == TAKT_BOOST)
 		v->pri = TAKT_UNDER;
+	if (p->par.charge && !cpu_of(p, v->cpu)->taken)
+		credit_book(p, vi, (s64)(p->par.tick / CREDIT_NS));
 	if (!(v->flags & TAKT_F_ACTIVE)) {
 		credit_activate(p, vi);
 	} else if (credit_pick_cpu(p, vi) != v->cpu) {

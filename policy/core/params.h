@@ -48,7 +48,19 @@
 	X(20, cache_hot, "ns", 0, TAKT_SEC, TAKT_MS,						\
 	  "so long after it ran a VCPU is left to its own PCPU, unless another would idle (vGEDF)")	\
 	X(21, floor, "%", 0, 50, 5,								\
-	  "share of each PCPU that budgets leave to Dom0, the host's threads and VMs without budget (RT-Xen, SEDF, vGEDF)")
+	  "share of each PCPU that budgets leave to Dom0, the host's threads and VMs without budget (RT-Xen, SEDF, vGEDF)")	\
+	X(22, weights, "vm|vcpu", 0, 1, 0,							\
+	  "a VM weighs the same however many VCPUs it has (0), or as often as it has active ones (1) (Credit)")	\
+	X(23, ratelimit, "ns", 0, 500 * TAKT_MS, 0,						\
+	  "a VCPU that has run for less is not preempted (Credit)")				\
+	X(24, tickle, "all|one", 0, 1, 0,							\
+	  "a VCPU that is queued asks all idle PCPUs to run it (0), or one, each in turn (1) (Credit)")	\
+	X(25, overflow, "zero|half", 0, 1, 0,							\
+	  "credit above the ceiling: all of it is lost (0), or half (1) (Credit)")		\
+	X(26, charge, "exact|sampled", 0, 1, 0,							\
+	  "a VCPU pays for what it runs (0), or a whole tick whenever one finds it running (1) (Credit)")	\
+	X(27, balance, "off|on", 0, 1, 0,							\
+	  "at accounting a VM's active VCPUs share its credit equally (Credit)")
 
 /* Of a VM. */
 #define TAKT_KEY_WEIGHT 101

@@ -196,6 +196,13 @@ struct takt_params {
 	u64 cache_hot;			/* vGEDF K3 */
 	u32 mode;			/* SEDF §1.3: 1 = deferrable, 0 = as Xen's */
 	u32 floor;			/* percent of a PCPU for those without budget */
+	u64 ratelimit;			/* Credit's variants (spec §1.2): a younger run is not preempted */
+	u32 weights;			/* 1: of each active VCPU, 0: of a VM */
+	u32 tickle;			/* 1: one idle PCPU is asked, 0: all of them */
+	u32 overflow;			/* 1: halved at the ceiling, 0: reset */
+	u32 charge;			/* 1: a tick charges whom it finds, 0: what was run is charged */
+	u32 balance;			/* 1: credit is evened out within a VM */
+	u32 pad;
 };
 
 /* RT-Xen's kinds of servers (spec §5). */
@@ -215,13 +222,15 @@ struct takt_pool {
 	struct takt_params par;
 	struct takt_ledger ledger;
 	struct takt_mask online, idle;	/* idle: nothing picked or running, and kickable */
+	struct takt_mask asked;		/* idle ones that were asked where all might have been (tickle=one) */
 	s64 balance;			/* Σ credit of active VCPUs at the last accounting */
-	u64 weight;			/* Σ weight of VMs with active VCPUs */
+	u64 weight;			/* Σ of what VMs with active VCPUs weigh */
 	u64 dom0_period;		/* Doris §2.4: min of the RT-VMs' periods */
 	u32 policy;
 	u32 zero, scratch;		/* for the verifier; zero stays 0 and neither scratch is state */
 	u64 scratch_long;
 	u32 sort_epoch;
+	u32 tickled;			/* the PCPU that was asked last (tickle=one) */
 	u16 act_head, rt_head;
 	u16 nr_cpu, nr_vm, nr_vcpu, nr_rt;
 	u16 due_head;			/* servers in order of their next budget */

@@ -58,17 +58,51 @@ TAKT_INLINE void update_idle(struct takt_pool *p, u32 cpu)
 		mask_clear(&p->idle, cpu);
 }
 
-/* @cpu is idle, and one VCPU is queued on it: that one may have asked no other PCPU to run it. */
+/* @cpu is idle, and one VCPU is queued on it: that one may have asked no other PCPU to run it. Or it was asked alone. */
 TAKT_INLINE u32 relied_upon(struct takt_pool *p, u32 cpu)
 {
-	return mask_test(&p->idle, cpu) && cpu_of(p, cpu)->nr_queued == 1;
+	return mask_test(&p->idle, cpu) && (cpu_of(p, cpu)->nr_queued == 1 || mask_test(&p->asked, cpu));
 }
 
-/* @cpu does something else than run the VCPU that relied upon it: the idle ones are asked instead. */
+/* Asks one idle PCPU for the first queued VCPU that one may run, from @cpu on (tickle=one). */
+TAKT_FN void ask_next(struct takt_pool *p, u32 cpu)
+{
+	struct takt_mask peers = p->online;
+	u32 peer = cpu, n, k;
+
+	if (mask_empty(&p->idle))
+		return;
+	TAKT_LOOP(p, n, TAKT_NCPU) {
+		u32 it;
+
+		if (mask_empty(&peers))
+			break;
+		peer = takt_fresh(p, mask_next(&peers, peer));
+		mask_clear(&peers, peer);
+		it = cpu_of(p, peer)->head;
+		TAKT_LOOP(p, k, TAKT_NVCPU) {
+			if (it == TAKT_NIL)
+				break;
+			if (kick_one(p, it))
+				return;
+			it = vcpu_of(p, it)->rq_next;
+		}
+	}
+}
+
+/*
+ * @cpu does something else than run the VCPU that relied upon it: the idle ones are asked instead. One that was asked
+ * alone has decided, whatever it does now: several may have asked it, or it has found another VCPU than the one that did.
+ * As long as one waits that an idle PCPU may run, the question goes on, from one to the next, and none idles beside it.
+ */
 TAKT_INLINE void pass_on(struct takt_pool *p, u32 cpu)
 {
-	if (cpu_of(p, cpu)->nr_queued)
+	if (mask_test(&p->asked, cpu)) {
+		mask_clear(&p->asked, cpu);
+		ask_next(p, cpu);
+	} else if (cpu_of(p, cpu)->nr_queued) {
 		kick_idle(p, cpu_of(p, cpu)->head);
+	}
 }
 
 /* Puts @vi into a queue of a PCPU where it may run, or parks it. */

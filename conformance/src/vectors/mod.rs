@@ -5,6 +5,7 @@ mod accounting;
 mod bench;
 mod conserve;
 mod credit;
+mod credit_variants;
 mod doris;
 mod doris_slice;
 mod extremes;
@@ -48,6 +49,15 @@ pub const VECTORS: &[(&str, Vector)] = &[
     ("a mask that forbids where a VCPU runs", places::mask_of_running),
     ("a tick finds a better PCPU", places::migration),
     ("a late tick is one tick", credit::late_tick),
+    ("weights of VMs or of VCPUs", credit_variants::weights),
+    ("debt is handed out by weight", credit_variants::weights_of_debt),
+    ("a rate limit spares the young", credit_variants::ratelimit),
+    ("all idle PCPUs are asked, or one in turn", credit_variants::tickle),
+    ("who was asked in turn passes it on", credit_variants::tickle_passed_on),
+    ("credit above the ceiling", credit_variants::overflow),
+    ("charging by runs or by ticks", credit_variants::charge),
+    ("credit evened out within a VM", credit_variants::balance),
+    ("a cap is divided among VCPUs", credit_variants::capped),
     ("the end of time", extremes::end_of_time),
     ("an epoch leaves nothing of the past", extremes::epoch),
     ("deadline = insertion + period", doris::deadlines),

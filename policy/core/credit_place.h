@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Credit: where a VCPU should queue, whom it asks to run it, and whose VCPUs a PCPU takes (spec §1.2). */
+#ifndef TAKT_CREDIT_PLACE_H
+#define TAKT_CREDIT_PLACE_H
+
+#include "access.h"
+
+/*
+ * "A better place" (spec §1.2, tick): the idle PCPU whose core, then cache, is idler than that of @v's own PCPU, which
+ * counts as idle if @v is all it has. Soft affinity narrows the choice where it leaves one. The present PCPU unless
+ * another is strictly better.
+ */
+TAKT_FN u32 credit_pick_cpu(struct takt_pool *p, u32 vi)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+	struct takt_mask idle = p->idle, to, soft;
+	u32 best = v->cpu, it = v->cpu, n, score;
+
+	vcpu_allowed(p, v, &to);
+	if (!mask_test(&to, best)) {
+		best = mask_next(&to, best);
+		it = best;
+	}
+	mask_and(&to, &p->idle);
+	if (mask_empty(&to))
+		return best;
+	soft = to;
+	mask_and(&soft, &v->soft);
+	if (!mask_empty(&soft))
+		to = soft;
+	mask_clear(&to, best);
+	if (mask_empty(&to))
+		return best;
+	if (!cpu_of(p, best)->nr_queued)
+		mask_set(&idle, best);
+	score = 128 * mask_weight_and(&idle, &cpu_of(p, best)->core_mask) +
+		mask_weight_and(&idle, &cpu_of(p, best)->llc_mask);
+	score = takt_fresh(p, score);
+	best = takt_fresh(p, best);
+	TAKT_LOOP(p, n, TAKT_NCPU) {
+		u32 s;
+
+		if (mask_empty(&to))
+			break;
+		it = takt_fresh(p, mask_next(&to, it));
+		mask_clear(&to, it);
+		s = 128 * mask_weight_and(&idle, &cpu_of(p, it)->core_mask) +
+		    mask_weight_and(&idle, &cpu_of(p, it)->llc_mask);
+		if (s > score) {
+			score = s;
+			best = it;
+		}
+		score = takt_fresh(p, score);
+		best = takt_fresh(p, best);
+	}
+	return best;
+}
+
+/*
+ * Asks for a decision where the queued @vi may run now: on its PCPU if it ranks higher there, and on the idle ones
+ * unless its own is idle (spec §1.2, tickle). Literally, of two on one idle PCPU the second would wait beside idle
+ * ones: hence only one that is alone there asks no other, and the second asks for both (see also pass_on()).
+ *
+ * With tickle=one, as 4.2.1 does it, whoever is idle is asked one at a time: its own PCPU, else the next in turn. 4.2.1 leaves it at
+ * that; here who was asked asks the next one as long as somebody waits (see pass_on()).
+ */
+TAKT_FN void credit_tickle(struct takt_pool *p, u32 vi)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+	struct takt_cpu *c = cpu_of(p, v->cpu);
+
+	if (v->pri < cur_class(p, v->cpu))
+		kick(p, v->cpu);
+	if (p->par.tickle) {
+		if (mask_test(&p->idle, v->cpu))
+			mask_set(&p->asked, v->cpu);
+		else
+			kick_one(p, vi);
+		return;
+	}
+	if (mask_test(&p->idle, v->cpu)) {
+		if (c->nr_queued == 1)
+			return;
+		if (c->nr_queued == 2)
+			kick_idle(p, c->head == vi ? c->tail : c->head);
+	}
+	kick_idle(p, vi);
+}
+
+/*
+ * The first VCPU in another PCPU's queue that ranks above @class and may run on @cpu (spec §1.2, load_balance). Idle
+ * peers are looked at as well: one that was kicked for two VCPUs would leave us idle beside the second.
+ */
+TAKT_FN u32 credit_steal(struct takt_pool *p, u32 cpu, u32 class)
+{
+	struct takt_mask peers = p->online;
+	u32 peer = cpu, n, k;
+
+	mask_clear(&peers, cpu);
+	TAKT_LOOP(p, n, TAKT_NCPU) {
+		u32 it;
+
+		if (mask_empty(&peers))
+			break;
+		peer = takt_fresh(p, mask_next(&peers, peer));
+		mask_clear(&peers, peer);
+		it = cpu_of(p, peer)->head;
+		TAKT_LOOP(p, k, TAKT_NVCPU) {
+			struct takt_vcpu *w;
+
+			if (it == TAKT_NIL)
+				break;
+			w = vcpu_of(p, it);
+			if (w->pri >= class)
+				break;
+			if (vcpu_may_run(p, w, cpu))
+				return it;
+			it = w->rq_next;
+		}
+	}
+	return TAKT_NIL;
+}
+
+#endif
