@@ -62,6 +62,7 @@ pub struct Run {
     pub checker: Checker,
     pub stats: Stats,
     host: Host,
+    shape: Shape,
     mode: Mode,
     check_every: u64,
     widest: u64,
@@ -75,7 +76,7 @@ impl Run {
             Mode::Faithful => Limits { late: Some(0), limbo: Some(0), ..Limits::default() },
         };
         let host = Host::new(seed, shape, mode);
-        Self { core, checker: Checker::new(limits), stats: Stats::default(), host, mode, check_every, widest: 0 }
+        Self { core, checker: Checker::new(limits), stats: Stats::default(), host, shape, mode, check_every, widest: 0 }
     }
 
     /// One operation under all checks.
@@ -101,7 +102,7 @@ impl Run {
             self.core.check().map_err(|e| anyhow!("invariant: {e}, after {record:?}"))?;
             let l = self.core.ledger();
             ensure!(l.total == l.given - l.burned - l.clipped, "ledger: {l:?}, after {record:?}");
-            (0..takt_policy::NVCPU).try_for_each(|v| self.agree(v, &record))?;
+            (0..self.shape.vcpus.into()).try_for_each(|v| self.agree(v, &record))?;
         }
         if self.mode == Mode::Faithful && self.stats.operations % 64 == 0 {
             // The bound grows with the population; what began to wait under a wider one may keep to that.
