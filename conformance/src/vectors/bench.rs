@@ -61,7 +61,7 @@ impl Bench {
     }
     /// Gives a VM servers; all three parameters have to be accepted.
     pub fn server(&mut self, now: u64, vm: u16, budget: u64, period: u64, priority: u64) {
-        for (name, value) in [("budget", 0), ("period", period), ("budget", budget), ("priority", priority)] {
+        for (name, value) in [("budget", 0), ("priority", priority), ("period", period), ("budget", budget)] {
             assert_eq!(self.set(now, Some(vm), name, value).ret, 0, "{name} of VM {vm}");
         }
     }

@@ -97,6 +97,7 @@ pub const VECTORS: &[(&str, Vector)] = &[
     ("wakes within and after a period", sedf::wakes),
     ("L0 before L1", sedf::extra),
     ("L0 beside the floor", sedf::floor),
+    ("the floor within a long slice", sedf::floor_timer),
     ("SEDF servers that change while they run", sedf::changes),
     ("K4: whom a wake asks", vgedf::asks),
     ("two wakes ask two PCPUs", vgedf::asks_each),

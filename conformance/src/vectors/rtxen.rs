@@ -80,6 +80,16 @@ pub fn deferrable(make: &Maker) {
     b.run(1, 0, 0, MS);
     b.wake(2 * MS, 1);
     assert_eq!(b.watch(0, 2 * MS, 11 * MS, MS), "11......1", "a block loses nothing");
+    // Half a ms too much is owed.
+    let mut b = pool(make, DEFERRABLE, &[(3, 10, 1)]);
+    b.wake(0, 1);
+    b.turn(0, 0);
+    assert_eq!(b.turn(3 * MS + HALF, 0), None);
+    assert_eq!(b.watch(0, 10 * MS, 23 * MS, HALF), ["11111", &".".repeat(15), "111111"].concat());
+    let mut b = pool(make, DEFERRABLE, &[(3, 10, 1)]);
+    b.run(1, 0, 0, MS);
+    b.wake(2 * MS, 1);
+    b.watch(0, 2 * MS, 11 * MS, MS);
     // A late timer: one refill, and the grid stays.
     b.stop(11 * MS, 0);
     assert_eq!(b.account(57 * MS).pool_timer, 60 * MS);

@@ -100,7 +100,7 @@ pub fn homes(make: &Maker) {
     let two = || {
         let mut b = Bench::new(make, "rtxen", 2, 2);
         b.set(0, None, "server", PERIODIC);
-        b.vcpu(1, 1, 1);
+        b.vcpu(1, 1, 0);
         b.pin(0, 1, 0b10);
         b.watch(0, 0, 100 * MS, 10 * MS);
         b
@@ -112,9 +112,9 @@ pub fn homes(make: &Maker) {
     let mut b = two();
     b.pin(100 * MS, 1, 0b11);
     b.server(100 * MS, 1, 3 * MS, 10 * MS, 1);
-    b.ok(100 * MS, OpCode::Move, (0, 1, 0), [0; 3]);
+    b.ok(100 * MS, OpCode::Move, (1, 1, 0), [0; 3]);
     b.wake(101 * MS, 1);
-    assert_eq!(b.watch(0, 101 * MS, 111 * MS, MS), "11.......1", "moved");
+    assert_eq!(b.watch(1, 101 * MS, 111 * MS, MS), "11.......1", "moved");
     let mut b = two();
     b.server(100 * MS, 1, 3 * MS, 10 * MS, 1);
     b.ok(100 * MS, OpCode::CpuRemove, (1, 0, 0), [0; 3]);

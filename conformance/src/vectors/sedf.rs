@@ -150,6 +150,17 @@ pub fn floor(make: &Maker) {
     assert_eq!(b.watch(0, 4 * MS, 46 * MS, MS), ["9", &"1".repeat(19)].concat().repeat(2) + "91");
 }
 
+/// A slice as long as a budget is interrupted for the next interval of the floor.
+pub fn floor_timer(make: &Maker) {
+    let mut b = pool(make, DEFERRABLE, &[(80, 100, 0), (1, 50, 0)]);
+    b.vcpu(9, 0, 0);
+    b.wake(0, 1);
+    b.wake(0, 9);
+    assert_eq!(b.watch(0, 0, 5 * MS, MS), "91111");
+    b.wake(5 * MS, 2);
+    assert_eq!(b.watch(0, 5 * MS, 42 * MS, MS), ["2", &"1".repeat(14), "9", &"1".repeat(19), "91"].concat());
+}
+
 /// Budget and period of a running VCPU.
 pub fn changes(make: &Maker) {
     for mode in [XEN, DEFERRABLE] {
