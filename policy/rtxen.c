@@ -29,8 +29,8 @@ TAKT_INLINE u32 rtxen_kind(struct takt_pool *p)
 
 /* ---- periodic: budgets that idle away ---- */
 
-/* Of those at home on @cpu that have budget and no work the one of highest priority. */
-TAKT_FN u32 rtxen_heir(struct takt_pool *p, u32 cpu)
+/* Of those at home on @cpu that have budget and no work the one of highest priority; @stops (or TAKT_NIL) is about to have none. */
+TAKT_FN u32 rtxen_heir(struct takt_pool *p, u32 cpu, u32 stops)
 {
 	u32 it = p->due_head, best = TAKT_NIL, n;
 	u64 key = TAKT_NEVER;
@@ -42,7 +42,8 @@ TAKT_FN u32 rtxen_heir(struct takt_pool *p, u32 cpu)
 		if (it == TAKT_NIL)
 			break;
 		v = vcpu_of(p, it);
-		if (v->home == cpu && v->state == TAKT_BLOCKED && v->left > 0 && server_of(p, v)->priority < key) {
+		if (v->home == cpu && (v->state == TAKT_BLOCKED || it == stops) && v->left > 0 &&
+		    server_of(p, v)->priority < key) {
 			key = server_of(p, v)->priority;
 			best = it;
 		}
@@ -60,13 +61,13 @@ TAKT_FN void rtxen_idled(struct takt_pool *p, u32 cpu, u64 now)
 	u64 ns = now - c->idle_since;
 	u32 n;
 
-	if (rtxen_kind(p) != TAKT_PERIODIC || !c->online)
+	if (rtxen_kind(p) != TAKT_PERIODIC || !c->online || c->taken)
 		return;			/* offline: the home of one that has not queued since */
 	c->idle_since = now;
-	if (cur_class(p, cpu) == TAKT_RT || c->taken || c->forced_idle)
+	if (cur_class(p, cpu) == TAKT_RT || c->forced_idle)
 		return;
 	TAKT_LOOP(p, n, TAKT_NVCPU) {
-		u32 vi = ns ? takt_fresh(p, rtxen_heir(p, cpu)) : TAKT_NIL;
+		u32 vi = ns ? takt_fresh(p, rtxen_heir(p, cpu, TAKT_NIL)) : TAKT_NIL;
 		struct takt_vcpu *v = vcpu_of(p, vi);
 
 		if (vi == TAKT_NIL)
@@ -79,6 +80,19 @@ TAKT_FN void rtxen_idled(struct takt_pool *p, u32 cpu, u64 now)
 		v->left = 0;
 		takt_park(p, vi);
 	}
+}
+
+/* A PCPU without budget to run decides anew when the one that idles away is gone. */
+TAKT_FN void rtxen_await(struct takt_pool *p, u32 cpu, u32 stops)
+{
+	struct takt_cpu *c = cpu_of(p, cpu);
+	u32 heir;
+
+	if (rtxen_kind(p) != TAKT_PERIODIC || !c->online || c->taken || cur_class(p, cpu) == TAKT_RT)
+		return;
+	heir = rtxen_heir(p, cpu, stops);
+	if (heir != TAKT_NIL)
+		arm_cpu(p, cpu, c->idle_since + (u64)vcpu_of(p, heir)->left);
 }
 
 /* ---- hooks ---- */
@@ -113,6 +127,7 @@ TAKT_FN void rtxen_spent(struct takt_pool *p, u32 vi)
 		return;
 	refill_book(p, v);
 	refill_take(p, v, p->now);
+	refill_book(p, v);		/* all that has come back, or a part, may be owed */
 	if (v->left <= 0)
 		server_due(p, vi, refill_next(p, v));
 }
@@ -123,10 +138,16 @@ TAKT_INLINE void rtxen_charge(struct takt_pool *p, u32 vi, s64 ns)
 		return;
 	if (rtxen_kind(p) == TAKT_SPORADIC)
 		rtxen_spent(p, vi);
-	server_reclass(p, vi, p->now);
+	server_reclass(p, vi, vcpu_of(p, vi)->key, p->now);
 }
 
-/* Off its PCPU: a polling server without work has no budget any more, a sporadic one knows what comes back. */
+/* A decision, or its host, takes it off: its PCPU has not idled until now. */
+TAKT_INLINE void rtxen_deschedule(struct takt_pool *p, u32 vi)
+{
+	rtxen_idled(p, vcpu_of(p, vi)->cpu, p->now);
+}
+
+/* Off its PCPU: without work a polling server has no budget any more, a periodic one's idles away; a sporadic one knows what comes back. */
 TAKT_FN void rtxen_put(struct takt_pool *p, u32 vi, u32 runnable, u64 now)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
@@ -137,7 +158,9 @@ TAKT_FN void rtxen_put(struct takt_pool *p, u32 vi, u32 runnable, u64 now)
 		refill_book(p, v);
 	} else if (rtxen_kind(p) == TAKT_POLLING && !runnable) {
 		server_forfeit(v);
-		server_reclass(p, vi, now);
+		server_reclass(p, vi, v->key, now);
+	} else if (!runnable && !(v->flags & TAKT_F_PAUSE)) {
+		rtxen_await(p, v->home, vi);
 	}
 }
 
@@ -156,6 +179,7 @@ TAKT_FN void rtxen_refill(struct takt_pool *p, u32 vi, u64 now)
 	rtxen_idled(p, v->home, now);
 	if (rtxen_kind(p) == TAKT_SPORADIC) {
 		refill_take(p, v, now);
+		refill_book(p, v);
 		if (v->left <= 0)
 			server_due(p, vi, refill_next(p, v) > now ? refill_next(p, v) : now + 1);
 		else
@@ -166,7 +190,7 @@ TAKT_FN void rtxen_refill(struct takt_pool *p, u32 vi, u64 now)
 			server_forfeit(v);
 		server_due(p, vi, server_next(p, v, now));
 	}
-	server_reclass(p, vi, now);
+	server_reclass(p, vi, v->key, now);
 }
 
 TAKT_FN void rtxen_end(struct takt_pool *p, u32 vi)
@@ -176,6 +200,8 @@ TAKT_FN void rtxen_end(struct takt_pool *p, u32 vi)
 	rtxen_idled(p, v->home, p->now);
 	refill_drop(p, v);
 	server_end(p, vi);
+	if (rtxen_kind(p) == TAKT_PERIODIC && mask_test(&p->idle, v->home))
+		kick(p, v->home);	/* it may have idled for this one */
 }
 
 TAKT_FN void rtxen_begin(struct takt_pool *p, u32 vi)
@@ -183,45 +209,52 @@ TAKT_FN void rtxen_begin(struct takt_pool *p, u32 vi)
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
 	server_settle(p, vi);
-	rtxen_idled(p, v->home, p->now);
-	refill_drop(p, v);
+	rtxen_end(p, vi);
 	if (server_begin(p, vi, 1, 0)) {
+		rtxen_idled(p, v->home, p->now);	/* before it has anything that could have idled away */
 		v->chunk = p->now;
+		server_start(p, vi);
 		if (rtxen_kind(p) == TAKT_SPORADIC)
 			dueq_remove(p, &p->due_head, vi);
 		if (rtxen_polls(p, v))
 			server_forfeit(v);
 	}
 	server_arm(p);
-	server_reclass(p, vi, p->now);
+	server_reclass(p, vi, server_of(p, v)->priority, p->now);
+}
+
+/* The VCPU that holds @cpu, if it stops for want of work; @cur is it if it may run on. */
+TAKT_INLINE u32 rtxen_stops(struct takt_pool *p, u32 cpu, u32 cur)
+{
+	u32 vi = cpu_of(p, cpu)->cur;
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	if (cur != TAKT_NIL || vi == TAKT_NIL || (v->flags & (TAKT_F_CAPPED | TAKT_F_PAUSE | TAKT_F_WOKEN)))
+		return TAKT_NIL;
+	return vcpu_may_run(p, v, cpu) ? vi : TAKT_NIL;
 }
 
 TAKT_FN u32 rtxen_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
 {
-	u32 best = server_best(p, cpu, cur), left = server_left(p, cpu, cur);
+	u32 best = server_best(p, cpu, cur);
 
 	rtxen_idled(p, cpu, now);
 	if (best != TAKT_NIL && rtxen_kind(p) == TAKT_PERIODIC) {
-		u32 heir = rtxen_heir(p, cpu);
+		u32 heir = rtxen_heir(p, cpu, takt_fresh(p, rtxen_stops(p, cpu, cur)));
 
 		if (heir != TAKT_NIL && server_of(p, vcpu_of(p, heir))->priority < vcpu_of(p, best)->key)
 			best = TAKT_NIL;
 	}
-	return server_choose(p, cpu, takt_fresh(p, best), left, now);
+	return server_choose(p, cpu, takt_fresh(p, best), cur, now);
 }
 
-/* A quantum (spec R3: or the budget). A PCPU that idles on purpose decides anew when that budget has idled away. */
+/* A quantum (spec R3: or the budget). */
 TAKT_FN u64 rtxen_slice(struct takt_pool *p, u32 cpu, u32 back, u64 now)
 {
-	u64 slice = server_slice(p, cpu, p->par.quantum);
+	u64 slice = server_slice(p, cpu, p->par.quantum, now);
 
 	(void)back;
-	if (rtxen_kind(p) == TAKT_PERIODIC && cur_class(p, cpu) != TAKT_RT) {
-		u32 heir = rtxen_heir(p, cpu);
-
-		if (heir != TAKT_NIL)
-			arm_cpu(p, cpu, now + (u64)vcpu_of(p, heir)->left);
-	}
+	rtxen_await(p, cpu, TAKT_NIL);
 	return slice;
 }
 
@@ -235,7 +268,6 @@ TAKT_INLINE void rtxen_tick(struct takt_pool *p, u32 cpu, u64 now)
 /* hooks */
 #define rtxen_dequeue runq_remove
 #define rtxen_event(p, vi, now) ((void)0)
-#define rtxen_deschedule(p, vi) ((void)0)
 #define rtxen_account(p, now) ((void)0)
 #define rtxen_restored(p, vi) ((void)0)
 #define rtxen_rt_changed(p) ((void)0)

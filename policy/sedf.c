@@ -27,15 +27,15 @@ TAKT_INLINE void sedf_queue(struct takt_pool *p, u32 vi, u64 now)
 
 TAKT_INLINE u32 sedf_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
 {
-	return server_choose(p, cpu, server_best(p, cpu, cur), server_left(p, cpu, cur), now);
+	return server_choose(p, cpu, server_best(p, cpu, cur), cur, now);
 }
 
 TAKT_INLINE u64 sedf_slice(struct takt_pool *p, u32 cpu, u32 back, u64 now)
 {
 	u32 budget = cur_class(p, cpu) == TAKT_RT;
 
-	(void)back; (void)now;
-	return server_slice(p, cpu, budget ? TAKT_LATEST : p->par.extra_quantum);
+	(void)back;
+	return server_slice(p, cpu, budget ? TAKT_LATEST : p->par.extra_quantum, now);
 }
 
 /* An interval of the floor has begun. */

@@ -34,7 +34,7 @@ TAKT_FN void uncap(struct takt_pool *p, u32 mi)
 	}
 }
 
-/* What @mi's VCPUs may run: all of them begin anew with it. */
+/* What @mi's VCPUs may run: all of them end, then each begins anew with it, where hook_admits() has found room for it. */
 TAKT_INLINE int adjust_server(struct takt_pool *p, u32 mi, u32 key, u64 value)
 {
 	struct takt_vm *m = vm_of(p, mi);
@@ -54,7 +54,15 @@ TAKT_INLINE int adjust_server(struct takt_pool *p, u32 mi, u32 key, u64 value)
 	/* Less than it has it may always have, also where PCPUs have gone since. */
 	if (server_share(&s) > server_share(&m->server) && !hook_admits(p, mi, &s))
 		return -TAKT_ENOSPC;
+	TAKT_LOOP(p, n, TAKT_NVCPU) {
+		if (vi == TAKT_NIL)
+			break;
+		server_settle(p, vi);
+		hook_end(p, vi);
+		vi = vcpu_of(p, vi)->sibling;
+	}
 	m->server = s;
+	vi = m->first;
 	TAKT_LOOP(p, n, TAKT_NVCPU) {
 		if (vi == TAKT_NIL)
 			break;

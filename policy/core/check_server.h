@@ -88,26 +88,29 @@ static const char *check_servers(struct takt_pool *p, u8 *due, u32 *who)
 }
 
 /*
- * A server that has work waits until its next period, and then until those before it have run what they may: each its budget
- * once more than there are periods, and the PCPU is not promised twice, so what the server itself is promised is left to
- * it in the long run. Those without wait for their turns in what is left, which is the floor at least; without one there is
- * no bound.
+ * A server that has work waits until its next period, one of less than the shortest slice for as many as it then owes, and
+ * then until those before it have run what they may: each its budget once more than there are periods, and the PCPU is not
+ * promised twice, so what the server itself is promised is left to it in the long run. Those without wait for their turns in
+ * what is left, which is the floor at least; without one there is no bound. It is a bound for hosts that leave masks and PCPUs
+ * alone: who takes PCPUs away, or forces servers together, has promised twice.
  */
 static u64 server_wait_bound(struct takt_pool *p)
 {
-	u64 others = 2 * FLOOR_INTERVAL, period = 0, least = SERVER_WHOLE, turn = p->par.extra_quantum;
+	u64 others = 2 * FLOOR_INTERVAL, periods = 0, least = SERVER_WHOLE, turn = p->par.extra_quantum;
 	u32 servers = 0;
 
 	turn = p->policy == TAKT_POLICY_RTXEN ? p->par.quantum : turn;
 	for (u32 i = 0; i < TAKT_NVM; i++) {
 		struct takt_vm *m = vm_of(p, i);
 		u32 share = m->used ? server_share(&m->server) : 0;
+		u64 wait;
 
 		if (!share || !m->nr)
 			continue;
+		wait = m->server.period * (2 + SERVER_SHORTEST / m->server.budget);
 		servers += m->nr;
 		others += 2 * m->nr * (m->server.budget + turn);
-		period = m->server.period > period ? m->server.period : period;
+		periods = wait > periods ? wait : periods;
 		least = share < least ? share : least;
 	}
 	if (!servers)
@@ -115,7 +118,7 @@ static u64 server_wait_bound(struct takt_pool *p)
 	if (!p->par.floor)
 		return TAKT_NEVER;
 	least = least < p->par.floor * (SERVER_WHOLE / 100) ? least : p->par.floor * (SERVER_WHOLE / 100);
-	return 2 * period + (others + (p->nr_vcpu + 1) * turn) * (SERVER_WHOLE / (least ? least : 1) + 1);
+	return periods + (others + (p->nr_vcpu + 1) * turn) * (SERVER_WHOLE / (least ? least : 1) + 1);
 }
 
 #endif

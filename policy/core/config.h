@@ -13,6 +13,7 @@ TAKT_INLINE void cpu_clear(struct takt_cpu *c, u64 now)
 {
 	c->timer = c->tick_next = TAKT_NEVER;
 	c->tick_base = c->idle_since = now;
+	c->again = TAKT_NEVER;
 	c->floor_end = 0;
 	c->floor_left = 0;
 	c->sort_epoch = c->share = 0;
@@ -20,7 +21,7 @@ TAKT_INLINE void cpu_clear(struct takt_cpu *c, u64 now)
 	for (u32 i = 0; i < TAKT_NCLASS; i++)
 		c->last[i] = TAKT_NIL;
 	c->nr_queued = 0;
-	c->taken = c->forced_idle = 0;
+	c->taken = c->forced_idle = c->asked = 0;
 }
 
 /* Who shares a core or a cache with whom. */
@@ -267,7 +268,8 @@ TAKT_FN void masks_changed(struct takt_pool *p, u32 vi, u64 now)
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
 	if (v->state == TAKT_QUEUED) {
-		if (!vcpu_may_run(p, v, v->cpu)) {
+		/* One with a budget may be due before what runs where it may run now. */
+		if ((v->flags & TAKT_F_SERVER) || !vcpu_may_run(p, v, v->cpu)) {
 			hook_dequeue(p, vi);
 			enqueue(p, vi, now);
 			return;

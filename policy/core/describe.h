@@ -70,7 +70,10 @@ static u32 pool_describe(struct takt_pool *p, struct takt_op *ops, u32 max)
 {
 	struct takt_script s = { .op = ops, .max = max };
 
-#define PARAM_OP(k, field, unit, min, max, def, doc) say_adjust(&s, TAKT_NIL, k, p->par.field);
+	/* What limits VMs comes after them where it is less than usual: it may have been lowered when they were there. */
+#define PARAM_OP(k, field, unit, min, max, def, doc)						\
+	if (k != TAKT_KEY_RT_MAX || p->par.field > def)						\
+		say_adjust(&s, TAKT_NIL, k, p->par.field);
 	TAKT_POOL_PARAMS(PARAM_OP)
 #undef PARAM_OP
 	for (u32 i = 0; i < TAKT_NCPU; i++) {
@@ -84,6 +87,8 @@ static u32 pool_describe(struct takt_pool *p, struct takt_op *ops, u32 max)
 		say_vm(&s, p, i);
 	for (u32 i = 0; i < TAKT_NVCPU; i++)
 		say_vcpu(&s, p, i);
+	if (p->par.rt_max <= TAKT_RT_MAX)
+		say_adjust(&s, TAKT_NIL, TAKT_KEY_RT_MAX, p->par.rt_max);
 	return s.len;
 }
 

@@ -42,7 +42,7 @@ TAKT_FN void edf_wake(struct takt_pool *p, u32 vi)
 TAKT_INLINE void edf_charge(struct takt_pool *p, u32 vi, s64 ns)
 {
 	if (server_account(p, vi, ns))
-		server_reclass(p, vi, p->now);
+		server_reclass(p, vi, vcpu_of(p, vi)->deadline, p->now);
 }
 
 /* A period ends. With mode=xen nothing begins for one that has no work: its wake will see to that. */
@@ -56,7 +56,7 @@ TAKT_INLINE void edf_refill(struct takt_pool *p, u32 vi, u64 now)
 	}
 	server_refill(p, v);
 	server_due(p, vi, server_next(p, v, now));
-	server_reclass(p, vi, now);
+	server_reclass(p, vi, v->deadline, now);
 }
 
 TAKT_INLINE void edf_begin(struct takt_pool *p, u32 vi, u32 whole)
@@ -64,13 +64,14 @@ TAKT_INLINE void edf_begin(struct takt_pool *p, u32 vi, u32 whole)
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
 	server_settle(p, vi);
-	if (server_begin(p, vi, whole, 1) && !p->par.mode && !edf_has_work(v)) {
-		server_forfeit(v);
-		dueq_remove(p, &p->due_head, vi);
-		v->deadline = p->now;
-		server_arm(p);
+	server_end(p, vi);
+	if (server_begin(p, vi, whole, 1)) {
+		if (p->par.mode || edf_has_work(v))
+			server_start(p, vi);
+		else
+			v->deadline = p->now;	/* its wake begins the first period */
 	}
-	server_reclass(p, vi, p->now);
+	server_reclass(p, vi, v->deadline, p->now);
 }
 
 #endif

@@ -5,6 +5,9 @@
 
 #include "pool.h"
 
+#define TAKT_KEY_RT_MAX 11
+#define TAKT_RT_MAX 64u			/* unless it is set */
+
 /* Of a pool; the name is the field of struct takt_params. */
 #define TAKT_POOL_PARAMS(X)									\
 	X(1, tick, "ns", TAKT_MS, TAKT_SEC, 10 * TAKT_MS,					\
@@ -27,7 +30,7 @@
 	  "Dom0 and a VM's I/O threads are promoted with the real-time VMs (Doris)")		\
 	X(10, promote_on_timer, "off|on", 0, 1, 0,						\
 	  "a timer's interrupt counts as an I/O event (Doris)")					\
-	X(11, rt_max, "", 0, TAKT_NVM, 64,							\
+	X(TAKT_KEY_RT_MAX, rt_max, "", 0, TAKT_NVM, TAKT_RT_MAX,							\
 	  "most VMs that are real-time at a time")						\
 	X(12, event_max, "", 0, 1000000, 3000,							\
 	  "most promotions of a VM by events in an accounting interval (Doris)")			\

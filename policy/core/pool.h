@@ -143,7 +143,8 @@ struct takt_vm {
 struct takt_cpu {
 	u64 timer;			/* out: when the policy wants timer(cpu); TAKT_NEVER: not at all */
 	u64 tick_base, tick_next;
-	u64 idle_since;			/* periodic server: what idled is not charged yet */
+	u64 idle_since;			/* periodic server: what idled is not charged yet; while taken: how long that was */
+	u64 again;			/* when what a decision passed over is cold (vGEDF) */
 	u64 floor_end;			/* end of the present interval of the floor */
 	s64 floor_left;			/* what those without budget may run in it before all others, ns */
 	struct takt_mask core_mask, llc_mask;	/* online PCPUs that share them, itself included */
@@ -156,7 +157,8 @@ struct takt_cpu {
 	u16 nr_queued;
 	u16 core, llc, node;
 	u8 online, taken, forced_idle;
-	u8 pad[3];
+	u8 asked;			/* kicked for a deadline, and has not decided yet (vGEDF) */
+	u8 pad[2];
 };
 
 /* One replenishment of a sporadic server. */

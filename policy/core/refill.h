@@ -6,8 +6,9 @@
  *
  *   left + run and not yet booked (turn) + Σ pieces = budget
  *
- * A list that is full, or a slab that is empty, merges the new piece with the latest: what is merged comes later than it
- * might, never earlier.
+ * What it has run beyond what was left is a part of the next piece that was used before its time: it shortens that one, and
+ * comes back with it a period later. A list that is full, or a slab that is empty, merges the new piece with the latest: what
+ * is merged comes later than it might, never earlier.
  */
 #ifndef TAKT_REFILL_H
 #define TAKT_REFILL_H
@@ -66,14 +67,21 @@ TAKT_INLINE u32 refill_last(struct takt_pool *p, struct takt_vcpu *v)
 	return last;
 }
 
+/* What @v has run of its present chunk since it was last booked, without what it owes to the next. */
+TAKT_INLINE s64 refill_used(struct takt_vcpu *v)
+{
+	return v->left < 0 ? v->turn + v->left : v->turn;
+}
+
 /* What @v has run since it was last booked comes back a period after its chunk began. */
 TAKT_FN void refill_book(struct takt_pool *p, struct takt_vcpu *v)
 {
 	u64 time = v->chunk + server_of(p, v)->period;
 	u32 last, i = p->refill_free;
+	s64 used = refill_used(v);
 	struct takt_refill *r;
 
-	if (v->turn <= 0)
+	if (used <= 0)
 		return;
 	last = takt_fresh(p, refill_last(p, v));
 	if (i == TAKT_NIL || v->nr_refills >= REFILLS_MOST) {
@@ -81,21 +89,21 @@ TAKT_FN void refill_book(struct takt_pool *p, struct takt_vcpu *v)
 			return;		/* no piece to merge with: refill_take() will book it */
 		r = refill_of(p, last);
 		r->time = time > r->time ? time : r->time;
-		r->amount += (u64)v->turn;
-		v->turn = 0;
+		r->amount += (u64)used;
+		v->turn -= used;
 		return;
 	}
 	r = refill_of(p, i);
 	p->refill_free = r->next;
 	r->time = time;
-	r->amount = (u64)v->turn;
+	r->amount = (u64)used;
 	r->next = TAKT_NIL;
 	if (last == TAKT_NIL)
 		v->refills = i;
 	else
 		refill_of(p, last)->next = i;
 	v->nr_refills++;
-	v->turn = 0;
+	v->turn -= used;
 }
 
 /* When @v has something to use again, once it has nothing left. */
@@ -107,11 +115,12 @@ TAKT_INLINE u64 refill_next(struct takt_pool *p, struct takt_vcpu *v)
 /* All pieces whose time has come are @v's to use, from now on. */
 TAKT_FN void refill_take(struct takt_pool *p, struct takt_vcpu *v, u64 now)
 {
+	s64 used = refill_used(v);
 	u32 n;
 
-	if (v->refills == TAKT_NIL && v->turn > 0 && refill_next(p, v) <= now) {
-		v->left += v->turn;
-		v->turn = 0;
+	if (v->refills == TAKT_NIL && used > 0 && refill_next(p, v) <= now) {
+		v->left += used;
+		v->turn -= used;
 		v->chunk = now;
 	}
 	TAKT_LOOP(p, n, REFILLS_MOST) {

@@ -5,7 +5,8 @@
  *
  * A VCPU with budget left is in class RT, in order of its key. Without, it is parked until the next budget, or runs in what
  * is left, which is for those without a server, too: class OVER, round robin, stolen by PCPUs that would idle. Lest they
- * starve, `floor` percent of each PCPU come before any budget: Dom0 and the host's threads mostly have none.
+ * starve, `floor` percent of each PCPU come before all others: Dom0 and the host's threads mostly have none. What makes up for a
+ * budget that was forfeited (class UNDER) is no part of the floor, and gives way to it as budgets do.
  *
  * The pool's due queue has the servers in order of their next budgets, and its timer follows it.
  */
@@ -14,93 +15,10 @@
 
 #include "dueq.h"
 #include "later.h"
+#include "room.h"
 #include "runq.h"
 
-#define SERVER_WHOLE 1000000u		/* a PCPU, in the millionths that shares are counted in */
 #define FLOOR_INTERVAL (20 * TAKT_MS)	/* in which the floor is kept: short beside what a host's threads bear */
-
-TAKT_INLINE struct takt_server *server_of(struct takt_pool *p, struct takt_vcpu *v)
-{
-	return &vm_of(p, v->vm)->server;
-}
-
-/* Share of a PCPU that such a server takes, in millionths, rounded up; 0: there is none. */
-TAKT_INLINE u32 server_share(const struct takt_server *s)
-{
-	if (!s->budget || !s->period)
-		return 0;
-	return (u32)((s->budget * SERVER_WHOLE + s->period - 1) / s->period);
-}
-
-/* ---- room: no PCPU is promised twice ---- */
-
-/* What the servers of each PCPU take, without VM @but's. */
-TAKT_FN void server_shares(struct takt_pool *p, u32 but)
-{
-	u32 i;
-
-	TAKT_LOOP(p, i, TAKT_NCPU)
-		cpu_of(p, takt_fresh(p, i))->share = 0;
-	TAKT_LOOP(p, i, TAKT_NVCPU) {
-		struct takt_vcpu *v = vcpu_of(p, takt_fresh(p, i));
-
-		if ((v->flags & TAKT_F_SERVER) && v->vm != but)
-			cpu_of(p, v->home)->share += server_share(server_of(p, v));
-	}
-}
-
-/* What is free of @cpu for one more server. */
-TAKT_INLINE u32 server_room(struct takt_pool *p, u32 cpu)
-{
-	u32 most = SERVER_WHOLE - p->par.floor * (SERVER_WHOLE / 100), share = cpu_of(p, cpu)->share;
-
-	return share < most ? most - share : 0;
-}
-
-/*
- * Whether @mi's VCPUs have room with servers like @s: on PCPUs, each of which takes whole ones (@whole), or all together.
- * Equal ones fit if the PCPUs have places for so many.
- */
-TAKT_FN u32 server_fits(struct takt_pool *p, u32 mi, const struct takt_server *s, u32 whole)
-{
-	u32 share = server_share(s), i, places = takt_zero(p);
-	u64 room = takt_zero(p);
-
-	if (!share)
-		return 1;
-	server_shares(p, mi);
-	TAKT_LOOP(p, i, TAKT_NCPU) {
-		u32 cpu = takt_fresh(p, i);
-
-		if (!mask_test(&p->online, cpu))
-			continue;
-		room += server_room(p, cpu);
-		places += server_room(p, cpu) / share;
-	}
-	return whole ? places >= vm_of(p, mi)->nr : room >= (u64)share * vm_of(p, mi)->nr;
-}
-
-/* The PCPU with most room among those where @v may run, its own first. */
-TAKT_FN u32 server_place(struct takt_pool *p, u32 vi)
-{
-	struct takt_vcpu *v = vcpu_of(p, vi);
-	struct takt_mask to;
-	u32 best = v->cpu, it = v->cpu, n;
-
-	vcpu_allowed(p, v, &to);
-	if (!mask_test(&to, best))
-		best = it = mask_next(&to, best);
-	TAKT_LOOP(p, n, TAKT_NCPU) {
-		if (mask_empty(&to))
-			break;
-		it = takt_fresh(p, mask_next(&to, it));
-		mask_clear(&to, it);
-		if (server_room(p, it) > server_room(p, best))
-			best = it;
-		best = takt_fresh(p, best);
-	}
-	return best;
-}
 
 /* ---- the time of the next budget ---- */
 
@@ -146,22 +64,26 @@ TAKT_INLINE u32 server_is_spent(struct takt_vcpu *v)
 	return v->left <= 0 && (v->flags & (TAKT_F_SERVER | TAKT_F_EXTRA | TAKT_F_PENALTY)) == TAKT_F_SERVER;
 }
 
-/* @vi's budget has come or gone: into its class, wherever it is. A running one has been charged. */
-TAKT_FN void server_reclass(struct takt_pool *p, u32 vi, u64 now)
+/*
+ * @vi's budget has come or gone, or its key is @key now: into its class and its place there, wherever it is; where nothing
+ * has changed it keeps its turn. A running one has been charged, and its PCPU compares it anew with those that wait.
+ */
+TAKT_FN void server_reclass(struct takt_pool *p, u32 vi, u64 key, u64 now)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
-	u32 before = v->pri;
+	u32 same = v->pri == server_class(v) && v->key == key && v->cpu == v->home;
 
+	v->key = key;
 	if (server_is_spent(v)) {
 		takt_park(p, vi);
-	} else if (v->state == TAKT_QUEUED) {
-		hook_dequeue(p, vi);
-		enqueue(p, vi, now);
-	} else {
+	} else if (v->state != TAKT_QUEUED) {
 		takt_unpark(p, vi);
 		v->pri = server_class(v);
-		if (v->pri != before && v->state == TAKT_RUNNING)
+		if (!same && holds_cpu(v->state))
 			kick(p, v->cpu);
+	} else if (!same) {
+		hook_dequeue(p, vi);
+		enqueue(p, vi, now);
 	}
 }
 
@@ -177,7 +99,8 @@ TAKT_INLINE u32 server_account(struct takt_pool *p, u32 vi, s64 ns)
 	s64 before = v->left;
 
 	if (v->pri != TAKT_RT) {
-		cpu_of(p, v->cpu)->floor_left -= ns;
+		if (v->pri == TAKT_OVER)
+			cpu_of(p, v->cpu)->floor_left -= ns;
 		return 0;
 	}
 	/* What the clock charged too much is given back, unless it was another period's, or is booked to come back. */
@@ -244,9 +167,9 @@ TAKT_FN void server_end(struct takt_pool *p, u32 vi)
 }
 
 /*
- * @vi begins a period now, if its VM has a server, and there is room for it: else it runs in what is left. Where servers
- * keep to a PCPU (@whole), its home is the one with most room. @extra: it may use what is left beside its budget. Returns
- * whether it has a server; the caller reclasses it.
+ * @vi, which has no server now, has one from now on, if its VM has and there is room for it: else it runs in what is left.
+ * Where servers keep to a PCPU (@whole), its home is the one with most room. @extra: it may use what is left beside its budget.
+ * Returns whether it has one; the caller starts and reclasses it.
  */
 TAKT_FN u32 server_begin(struct takt_pool *p, u32 vi, u32 whole, u32 extra)
 {
@@ -254,20 +177,27 @@ TAKT_FN u32 server_begin(struct takt_pool *p, u32 vi, u32 whole, u32 extra)
 	struct takt_server *s = server_of(p, v);
 	u32 share = server_share(s);
 
-	server_end(p, vi);
 	v->home = v->cpu;
+	if (holds_cpu(v->state))
+		kick(p, v->cpu);	/* its slice is another server's */
 	if (!share)
 		return 0;
-	if (whole) {
-		server_shares(p, TAKT_NIL);
+	server_shares(p, TAKT_NIL);
+	if (whole)
 		v->home = server_place(p, vi);
-		if (server_room(p, v->home) < share)
-			return 0;
-	}
+	if ((whole ? server_room(p, v->home) : server_free(p)) < share)
+		return 0;
 	v->flags |= TAKT_F_SERVER | (extra && s->extra ? TAKT_F_EXTRA : 0);
-	server_refill(p, v);
-	server_due(p, vi, p->now + s->period);
 	return 1;
+}
+
+/* @vi's first period begins now. */
+TAKT_INLINE void server_start(struct takt_pool *p, u32 vi)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	server_refill(p, v);
+	server_due(p, vi, p->now + server_of(p, v)->period);
 }
 
 /* ---- queues ---- */
@@ -315,7 +245,7 @@ TAKT_FN void server_tickle(struct takt_pool *p, u32 vi, u64 now)
 
 	if (v->pri < class || (v->pri == TAKT_RT && v->key < vcpu_of(p, c->cur)->key)) {
 		kick(p, v->cpu);
-	} else if (v->pri > TAKT_RT && class == TAKT_RT) {
+	} else if (v->pri == TAKT_OVER && class < TAKT_OVER) {
 		if (server_floor(p, c, now))
 			kick(p, v->cpu);
 		else if (p->par.floor)
@@ -332,6 +262,22 @@ TAKT_INLINE u32 server_first_left(struct takt_pool *p, u32 cpu)
 	u32 last = c->last[TAKT_RT];
 
 	return last == TAKT_NIL ? c->head : vcpu_of(p, last)->rq_next;
+}
+
+/* The first of @cpu's queue that the floor is for. */
+TAKT_INLINE u32 server_first_over(struct takt_pool *p, u32 cpu)
+{
+	u32 last = cpu_of(p, cpu)->last[TAKT_UNDER];
+
+	return last == TAKT_NIL ? server_first_left(p, cpu) : vcpu_of(p, last)->rq_next;
+}
+
+/* Of those that the floor is for: the first of the queue, or @cur. */
+TAKT_INLINE u32 server_over(struct takt_pool *p, u32 cpu, u32 cur)
+{
+	u32 first = server_first_over(p, cpu);
+
+	return first == TAKT_NIL && cur != TAKT_NIL && vcpu_of(p, cur)->pri == TAKT_OVER ? cur : first;
 }
 
 /* Of those without budget: @cur or the first of the queue. */
@@ -381,28 +327,37 @@ TAKT_FN u32 server_steal(struct takt_pool *p, u32 cpu)
 	return TAKT_NIL;
 }
 
-/* @best of those with budget, unless the floor is owed to @left of those without. */
-TAKT_INLINE u32 server_choose(struct takt_pool *p, u32 cpu, u32 best, u32 left, u64 now)
+/* @best of those with budget, or @cur or one from the queue of those without; unless the floor is owed to another. */
+TAKT_INLINE u32 server_choose(struct takt_pool *p, u32 cpu, u32 best, u32 cur, u64 now)
 {
-	if (best != TAKT_NIL && (left == TAKT_NIL || !server_floor(p, cpu_of(p, cpu), now)))
-		return best;
-	return left != TAKT_NIL ? left : server_steal(p, cpu);
+	u32 first = best != TAKT_NIL ? best : server_left(p, cpu, cur), over = server_over(p, cpu, cur);
+
+	if (over != TAKT_NIL && over != first && server_floor(p, cpu_of(p, cpu), now))
+		return over;
+	return first != TAKT_NIL ? first : server_steal(p, cpu);
 }
 
 #define SERVER_SHORTEST (10 * TAKT_US)	/* no slice is shorter; what is run beyond a budget is owed */
 
-/* How long the VCPU that @cpu has got may run: its budget, at most @most; without one @most. Arms what ends it else. */
-TAKT_INLINE u64 server_slice(struct takt_pool *p, u32 cpu, u64 most)
+/*
+ * How long the VCPU that @cpu has got may run: its budget, or what is left of the floor while that is owed, and at most @most.
+ * Arms what ends it else.
+ */
+TAKT_INLINE u64 server_slice(struct takt_pool *p, u32 cpu, u64 most, u64 now)
 {
 	struct takt_cpu *c = cpu_of(p, cpu);
-	struct takt_vcpu *v = vcpu_of(p, c->cur);
-	u32 waits = p->par.floor && c->cur != TAKT_NIL && v->pri == TAKT_RT && server_first_left(p, cpu) != TAKT_NIL;
-	u64 slice = most;
+	u32 class = cur_class(p, cpu);
+	u32 waits = p->par.floor && class < TAKT_OVER && server_first_over(p, cpu) != TAKT_NIL;
+	s64 left = (s64)most;
 
 	arm_cpu(p, cpu, waits ? c->floor_end : TAKT_NEVER);
-	if (v->pri == TAKT_RT && v->left < (s64)most)
-		slice = v->left > (s64)SERVER_SHORTEST ? (u64)v->left : SERVER_SHORTEST;
-	return slice;
+	if (class == TAKT_RT)
+		left = vcpu_of(p, c->cur)->left;
+	else if (class == TAKT_OVER && now < c->floor_end && c->floor_left > 0)
+		left = c->floor_left;
+	if (left >= (s64)most)
+		return most;
+	return left > (s64)SERVER_SHORTEST ? (u64)left : SERVER_SHORTEST;
 }
 
 #endif

@@ -103,6 +103,7 @@ TAKT_INLINE void pass_on(struct takt_pool *p, u32 cpu)
 	} else if (cpu_of(p, cpu)->nr_queued) {
 		kick_idle(p, cpu_of(p, cpu)->head);
 	}
+	mask_clear(&p->out.kick, cpu);	/* one that idles on purpose (RT-Xen's periodic servers) would be asked for ever */
 }
 
 /* Puts @vi into a queue of a PCPU where it may run, or parks it. */
@@ -329,6 +330,8 @@ TAKT_FN int takt_move(struct takt_pool *p, u32 vi, u32 cpu, u64 now)
 	if (!vcpu_may_run(p, v, cpu))
 		return -TAKT_ERANGE;
 	v->flags &= ~TAKT_F_MIGRATE;
+	if (v->home != cpu)
+		cpu_of(p, cpu)->idle_since = cpu_of(p, cpu)->taken ? 0 : now;	/* before it came: not its budget */
 	v->home = cpu;
 	if (v->state == TAKT_QUEUED) {
 		hook_dequeue(p, vi);
@@ -490,6 +493,7 @@ TAKT_FN int takt_cpu_taken(struct takt_pool *p, u32 cpu, u64 now)
 	charge_cur(p, cpu, now);
 	relied = relied_upon(p, cpu);
 	cpu_of(p, cpu)->taken = 1;
+	cpu_of(p, cpu)->idle_since = now - cpu_of(p, cpu)->idle_since;
 	update_idle(p, cpu);
 	if (relied)
 		pass_on(p, cpu);
@@ -506,6 +510,7 @@ TAKT_FN int takt_cpu_back(struct takt_pool *p, u32 cpu, u64 now)
 	if (!c->taken)
 		return -TAKT_EBUSY;
 	c->taken = 0;
+	c->idle_since = now - c->idle_since;
 	update_idle(p, cpu);
 	if (c->cur != TAKT_NIL)
 		vcpu_of(p, c->cur)->start = now;

@@ -14,12 +14,16 @@ pub const TIMER: u64 = 2;
 pub struct Bench {
     pub core: Box<dyn Core>,
     cur: [Option<u32>; 64],
+    /// PCPUs that were kicked and have not decided since, and when each one's slice ends.
+    kicked: u64,
+    slice_end: [u64; 64],
 }
 
 impl Bench {
     /// `cpus` PCPUs at time 0; VM 0 is Dom0, VMs 1 to `guests` have weight 256 and no VCPU yet.
     pub fn new(make: &Maker, policy: &str, cpus: u16, guests: u16) -> Self {
-        let mut b = Self { core: make(policy).expect("a pool"), cur: [None; 64] };
+        let core = make(policy).expect("a pool");
+        let mut b = Self { core, cur: [None; 64], kicked: 0, slice_end: [NEVER; 64] };
         for c in 0..cpus {
             b.ok(0, OpCode::CpuAdd, (c, 0, 0), [c.into(), 0, 0]);
         }
@@ -32,7 +36,12 @@ impl Bench {
     /// One operation on (PCPU, VCPU, VM).
     pub fn op(&mut self, now: u64, code: OpCode, at: (u16, u16, u16), arg: [u64; 3]) -> Res {
         let arg = [arg[0], arg[1], arg[2], 0];
-        self.core.op(Op { seq: 0, now, op: code as u16, cpu: at.0, vcpu: at.1, vm: at.2, arg })
+        let res = self.core.op(Op { seq: 0, now, op: code as u16, cpu: at.0, vcpu: at.1, vm: at.2, arg });
+        self.kicked |= res.kick;
+        if code == OpCode::CpuRemove && res.ret == 0 {
+            self.kicked &= !(1 << at.0);
+        }
+        res
     }
     pub fn ok(&mut self, now: u64, code: OpCode, at: (u16, u16, u16), arg: [u64; 3]) -> Res {
         let res = self.op(now, code, at, arg);
@@ -46,8 +55,19 @@ impl Bench {
     }
     /// Sets a parameter by name, of the pool or of a VM.
     pub fn set(&mut self, now: u64, vm: Option<u16>, name: &str, value: u64) -> Res {
-        let key = takt_policy::params().into_iter().find(|p| p.name == name).expect("a parameter").key;
+        let known = |p: &takt_policy::ParamInfo| p.name == name && p.per_vm == vm.is_some();
+        let key = takt_policy::params().into_iter().find(known).expect("a parameter").key;
         self.op(now, OpCode::Adjust, (0, 0, vm.unwrap_or(NIL as u16)), [key.into(), value, 0])
+    }
+    /// Gives a VM servers; all three parameters have to be accepted.
+    pub fn server(&mut self, now: u64, vm: u16, budget: u64, period: u64, priority: u64) {
+        for (name, value) in [("budget", 0), ("priority", priority), ("period", period), ("budget", budget)] {
+            assert_eq!(self.set(now, Some(vm), name, value).ret, 0, "{name} of VM {vm}");
+        }
+    }
+    /// Where the operator lets a VCPU run.
+    pub fn pin(&mut self, now: u64, v: u16, mask: u64) {
+        self.ok(now, OpCode::SetAffinity, (0, v, 0), [0, mask, 0]);
     }
     /// The monitor's report for ever.
     pub fn rt(&mut self, now: u64, vm: u16, period: u64) {
@@ -81,8 +101,10 @@ impl Bench {
 
     fn decide(&mut self, now: u64, cpu: u16, flags: u64, runnable: bool) -> (Option<u32>, u64) {
         let old = self.cur[usize::from(cpu)];
+        self.kicked &= !(1 << cpu);
         let res = self.ok(now, OpCode::Schedule, (cpu, 0, 0), [flags, 0, 0]);
         let next = (res.next != NIL).then_some(res.next);
+        self.slice_end[usize::from(cpu)] = now.saturating_add(res.slice);
         if next != old {
             self.cur[usize::from(cpu)] = next;
             if let Some(v) = old {
@@ -93,6 +115,37 @@ impl Bench {
             }
         }
         (next, res.slice)
+    }
+
+    /// Its host takes what runs on `cpu` off, which has no work any more and ran `ran` ns; nothing else runs there.
+    pub fn off(&mut self, now: u64, cpu: u16, ran: u64) -> Res {
+        let v = self.cur[usize::from(cpu)].take().expect("a VCPU that runs");
+        self.ok(now, OpCode::Put, (0, v as u16, 0), [0, ran, 0]);
+        self.ok(now, OpCode::Schedule, (cpu, 0, 0), [0; 3])
+    }
+
+    /// All that a host owes at `now`: timers first, then decisions where one was asked for or a slice is over.
+    pub fn serve(&mut self, now: u64) {
+        for _ in 0..1_000 {
+            let timer = |b: &Self, c: u16| b.core.cpu_timer(c.into()) <= now;
+            let decision = |b: &Self, c: u16| b.kicked >> c & 1 == 1 || b.slice_end[usize::from(c)] <= now;
+            if self.core.pool_timer() <= now {
+                self.account(now);
+            } else if let Some(c) = (0..64).find(|&c| timer(self, c)) {
+                self.timer(now, c);
+            } else if let Some(c) = (0..64).find(|&c| decision(self, c)) {
+                self.turn(now, c);
+            } else {
+                return;
+            }
+        }
+        panic!("no end of it at {now}");
+    }
+    /// Serves from `from` on until before `to`, in steps of `step`: who runs on `cpu` in each, '.' nobody.
+    pub fn watch(&mut self, cpu: u16, from: u64, to: u64, step: u64) -> String {
+        let who = |b: &Self| b.cur[usize::from(cpu)].map_or('.', |v| char::from_digit(v % 10, 10).unwrap_or('?'));
+        let steps = (from..to).step_by(step as usize);
+        steps.map(|now| (self.serve(now), who(self)).1).collect()
     }
 
     /// Wakes `v` on an idle `cpu`, runs it from `from` to `to`, and blocks it again.

@@ -10,6 +10,12 @@ mod doris;
 mod doris_slice;
 mod extremes;
 mod places;
+mod room;
+mod rtxen;
+mod rtxen_periodic;
+mod rtxen_sporadic;
+mod sedf;
+mod vgedf;
 
 use crate::core::Maker;
 
@@ -76,4 +82,36 @@ pub const VECTORS: &[(&str, Vector)] = &[
     ("slices end at deadlines", doris_slice::slices),
     ("the deadline queue is left", doris_slice::rtq_left),
     ("D14: an RT runner is not preempted", doris_slice::d14),
+    ("servers by priority", rtxen::priorities),
+    ("R3: a quantum or the budget", rtxen::slices),
+    ("R4, R5: without budget, and with a new one", rtxen::without_budget),
+    ("deferrable servers", rtxen::deferrable),
+    ("R2: polling servers", rtxen::polling),
+    ("servers that change while they run", rtxen::changes),
+    ("periodic servers idle away", rtxen_periodic::idles),
+    ("R7: what has idled, one after the other", rtxen_periodic::charged),
+    ("who runs while a budget idles away", rtxen_periodic::meanwhile),
+    ("what idled before a server came is not its own", rtxen_periodic::homes),
+    ("sporadic servers: pieces", rtxen_sporadic::pieces),
+    ("sporadic servers: overrun", rtxen_sporadic::overrun),
+    ("sporadic servers: 64 pieces", rtxen_sporadic::bounded),
+    ("sporadic servers: the pool's pieces", rtxen_sporadic::slab),
+    ("servers are refused where there is no room", room::refusals),
+    ("room on PCPUs", room::partitioned),
+    ("room in the pool", room::of_the_pool),
+    ("what is left, and the floor", room::left),
+    ("those without budget are stolen", room::stolen),
+    ("a cap of 0 gives no budget", room::uncapped),
+    ("earliest deadline first", sedf::order),
+    ("a period that begins meanwhile", sedf::new_period),
+    ("wakes within and after a period", sedf::wakes),
+    ("L0 before L1", sedf::extra),
+    ("L0 beside the floor", sedf::floor),
+    ("the floor within a long slice", sedf::floor_timer),
+    ("SEDF servers that change while they run", sedf::changes),
+    ("K4: whom a wake asks", vgedf::asks),
+    ("two wakes ask two PCPUs", vgedf::asks_each),
+    ("masks and deadlines that change", vgedf::masks),
+    ("K3: warm ones are left", vgedf::hot),
+    ("K2: extra time", vgedf::extra),
 ];

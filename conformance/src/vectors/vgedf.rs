@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Spec §6.2: earliest deadlines first over all PCPUs.
+
+use super::bench::{Bench, MS, US};
+use crate::core::Maker;
+use takt_policy::{Class, FORCE_IDLE, OpCode, State};
+
+/// VMs 1… with one VCPU each of the same number on the PCPUs given, mode=deferrable, no floor, (budget, period) in ms from time 0 on.
+fn pool(make: &Maker, cpus: u16, servers: &[(u16, u64, u64)]) -> Bench {
+    let mut b = Bench::new(make, "vgedf", cpus, servers.len() as u16);
+    b.set(0, None, "mode", 1);
+    b.set(0, None, "floor", 0);
+    for (vm, &(cpu, budget, period)) in (1..).zip(servers) {
+        b.vcpu(vm, vm, cpu);
+        b.server(0, vm, budget * MS, period * MS, 1);
+    }
+    (0..cpus).for_each(|c| assert_eq!(b.turn(0, c), None));
+    b
+}
+
+/// Wakes `v` at `now` and has `cpu` run it.
+fn start(b: &mut Bench, now: u64, v: u16, cpu: u16) {
+    b.wake(now, v);
+    assert_eq!(b.turn(now, cpu), Some(v.into()), "VCPU {v} on PCPU {cpu}");
+}
+
+const T: u64 = 10 * MS;
+
+/// K4: idle PCPUs first, then the one of the latest deadline, if it is later.
+pub fn asks(make: &Maker) {
+    let mut b = pool(make, 3, &[(0, 10, 100), (1, 10, 200), (0, 10, 50), (0, 10, 300), (0, 10, 150)]);
+    start(&mut b, T, 1, 0);
+    start(&mut b, T, 2, 1);
+    assert_eq!(b.wake(T, 3).kick, 0b100, "the idle one, although 0 and 1 are due later");
+    assert_eq!(b.turn(T, 2), Some(3), "from another PCPU's queue");
+    assert_eq!(b.wake(T, 4).kick, 0, "later than all");
+    assert_eq!(b.wake(T, 5).kick, 0b010, "150 before 200 ms");
+    assert_eq!(b.turn_slice(T, 1), (Some(5), 10 * MS), "a slice is the rest of the budget");
+    assert_eq!(b.state(2), State::Queued);
+    assert_eq!(b.turn(20 * MS, 2), Some(2), "3 is done: of those that wait the earliest");
+    assert_eq!(b.turn(20 * MS, 0), Some(4), "then the next");
+}
+
+/// Two that wake before anybody has decided ask two PCPUs.
+pub fn asks_each(make: &Maker) {
+    let mut b = pool(make, 2, &[(0, 10, 100), (1, 10, 90), (0, 10, 30), (0, 10, 40), (0, 10, 50)]);
+    start(&mut b, T, 1, 0);
+    start(&mut b, T, 2, 1);
+    assert_eq!(b.wake(T, 3).kick, 0b01, "100 ms is the latest");
+    assert_eq!(b.wake(T, 4).kick, 0b10, "and 90 the next");
+    assert_eq!(b.wake(T, 5).kick, 0, "both will run earlier ones");
+    b.serve(T);
+    assert_eq!([3, 4, 1, 2, 5].map(|v| b.state(v) == State::Running), [true, true, false, false, false]);
+    // Having decided they are asked again.
+    let mut b = pool(make, 2, &[(0, 10, 100), (1, 10, 90), (0, 10, 95), (0, 10, 40)]);
+    start(&mut b, T, 1, 0);
+    start(&mut b, T, 2, 1);
+    assert_eq!(b.wake(T, 3).kick, 0b01);
+    assert_eq!(b.turn(T, 0), Some(3));
+    assert_eq!(b.wake(T, 4).kick, 0b01);
+    // An idle one and a busy one.
+    let mut b = pool(make, 2, &[(0, 10, 100), (0, 10, 30), (0, 10, 40)]);
+    start(&mut b, T, 1, 0);
+    assert_eq!(b.wake(T, 2).kick, 0b10);
+    assert_eq!(b.wake(T, 3).kick & 0b01, 0b01, "the idle one is 2's");
+    // Not one that is told to idle, nor one that is taken.
+    for taken in [false, true] {
+        let mut b = pool(make, 2, &[(0, 10, 100), (0, 10, 30)]);
+        start(&mut b, T, 1, 0);
+        if taken {
+            b.ok(T, OpCode::CpuTaken, (1, 0, 0), [0; 3]);
+        } else {
+            b.ok(T, OpCode::Schedule, (1, 0, 0), [FORCE_IDLE, 0, 0]);
+        }
+        assert_eq!(b.wake(T, 2).kick, 0b01);
+    }
+}
+
+/// A new mask opens PCPUs that run later deadlines.
+pub fn masks(make: &Maker) {
+    let mut b = pool(make, 2, &[(0, 10, 30), (1, 10, 90), (0, 10, 40)]);
+    b.pin(0, 3, 0b01);
+    start(&mut b, T, 1, 0);
+    start(&mut b, T, 2, 1);
+    assert_eq!(b.wake(T, 3).kick, 0);
+    assert_eq!(b.turn(T, 1), Some(2), "not allowed here");
+    b.ok(T, OpCode::SetAffinity, (0, 3, 0), [0, 0b11, 0]);
+    b.serve(T);
+    assert_eq!(b.state(3), State::Running);
+    assert_eq!(b.state(2), State::Queued);
+    // A deadline that moves while its VCPU runs.
+    let mut b = pool(make, 1, &[(0, 6, 10), (0, 4, 15)]);
+    b.wake(6 * MS, 1);
+    b.watch(0, 6 * MS, 8 * MS, MS);
+    b.wake(8 * MS, 2);
+    assert_eq!(b.watch(0, 8 * MS, 20 * MS, MS), "112222111111");
+}
+
+/// K3: who ran elsewhere less than 1 ms ago is left to that PCPU, unless this one would idle.
+pub fn hot(make: &Maker) {
+    // 1 runs on PCPU 0 until 12 ms, where an earlier one comes; PCPU 1 runs a later one.
+    let queue = |b: &mut Bench| {
+        start(b, T, 1, 0);
+        start(b, T, 2, 1);
+        b.pin(12 * MS, 3, 0b01);
+        b.wake(12 * MS, 3);
+        assert_eq!(b.turn(12 * MS, 0), Some(3));
+        assert_eq!(b.state(1), State::Queued);
+    };
+    let servers = [(0, 10, 100), (1, 10, 200), (0, 10, 50)];
+    let mut b = pool(make, 2, &servers);
+    queue(&mut b);
+    assert_eq!(b.turn(12 * MS, 1), Some(2), "1 is warm on PCPU 0");
+    assert_eq!(b.core.cpu_timer(1), 13 * MS, "look again when it is cold");
+    b.serve(13 * MS - 1);
+    assert_eq!(b.state(1), State::Queued);
+    b.serve(13 * MS);
+    assert_eq!((b.state(1), b.core.vcpu_cpu(1)), (State::Running, 1));
+    // It does not idle for that.
+    let mut b = pool(make, 2, &servers);
+    queue(&mut b);
+    assert_eq!(b.stop(12 * MS + 100 * US, 1), Some(1));
+    // But ExtraQ comes before.
+    let mut b = pool(make, 2, &servers);
+    b.vcpu(9, 0, 1);
+    queue(&mut b);
+    b.wake(12 * MS, 9);
+    assert_eq!(b.stop(12 * MS + 100 * US, 1), Some(9));
+    b.serve(13 * MS);
+    assert_eq!(b.core.vcpu_cpu(1), 1);
+    // With cache_hot=0 nobody is warm.
+    let mut b = pool(make, 2, &servers);
+    b.set(0, None, "cache_hot", 0);
+    queue(&mut b);
+    b.serve(12 * MS);
+    assert_eq!((b.state(1), b.core.vcpu_cpu(1)), (State::Running, 1));
+}
+
+/// x = 1: in ExtraQ and WaitQ both (K2); x = 0: in WaitQ.
+pub fn extra(make: &Maker) {
+    let mut b = pool(make, 1, &[(0, 2, 10), (0, 3, 10)]);
+    b.set(0, Some(2), "extra", 0);
+    b.vcpu(9, 0, 0);
+    b.wake(0, 1);
+    b.wake(0, 2);
+    assert_eq!(b.watch(0, 0, 5 * MS, MS), "11222");
+    assert_eq!(b.turn_slice(5 * MS, 0), (Some(1), 500 * US));
+    assert_eq!((b.class(1), b.state(2)), (Class::Over, State::Parked));
+    b.wake(5 * MS, 9);
+    assert_eq!(b.watch(0, 5 * MS, 8 * MS, 500 * US), "191919");
+    assert_eq!(b.watch(0, 8 * MS, 15 * MS, 500 * US), "19191111222222", "and a new budget at 10 ms");
+    // The budget of one that runs elsewhere than where it began.
+    let mut b = pool(make, 2, &[(0, 2, 10), (0, 3, 20)]);
+    b.wake(0, 1);
+    b.wake(0, 2);
+    b.serve(0);
+    assert_eq!([1, 2].map(|v| b.state(v)), [State::Running; 2]);
+    assert_eq!(b.watch(0, 0, 30 * MS, MS), "1".repeat(30), "each in its extra time");
+}

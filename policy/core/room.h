@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Room for servers: no PCPU is promised twice. A server that keeps to a PCPU takes its share of that one; those that run
+ * anywhere (vGEDF) share the whole pool (spec §6.2). `floor` percent of each PCPU are promised to nobody.
+ */
+#ifndef TAKT_ROOM_H
+#define TAKT_ROOM_H
+
+#include "access.h"
+
+#define SERVER_WHOLE 1000000u		/* a PCPU, in the millionths that shares are counted in */
+
+TAKT_INLINE struct takt_server *server_of(struct takt_pool *p, struct takt_vcpu *v)
+{
+	return &vm_of(p, v->vm)->server;
+}
+
+/* Share of a PCPU that such a server takes, in millionths, rounded up; 0: there is none. */
+TAKT_INLINE u32 server_share(const struct takt_server *s)
+{
+	if (!s->budget || !s->period)
+		return 0;
+	return (u32)((s->budget * SERVER_WHOLE + s->period - 1) / s->period);
+}
+
+/* Most of a PCPU that servers may take. */
+TAKT_INLINE u32 server_most(struct takt_pool *p)
+{
+	return SERVER_WHOLE - p->par.floor * (SERVER_WHOLE / 100);
+}
+
+/* The PCPU whose time @v's server takes: its home, or where @v queues next if that is gone (server_go_home()). */
+TAKT_INLINE u32 server_seat(struct takt_pool *p, struct takt_vcpu *v)
+{
+	struct takt_mask to;
+
+	vcpu_allowed(p, v, &to);
+	if (mask_test(&to, v->home))
+		return v->home;
+	return mask_test(&to, v->cpu) ? v->cpu : mask_next(&to, v->cpu);
+}
+
+/* What the servers of each PCPU take, without VM @but's. */
+TAKT_FN void server_shares(struct takt_pool *p, u32 but)
+{
+	u32 i;
+
+	TAKT_LOOP(p, i, TAKT_NCPU)
+		cpu_of(p, takt_fresh(p, i))->share = 0;
+	TAKT_LOOP(p, i, TAKT_NVCPU) {
+		struct takt_vcpu *v = vcpu_of(p, takt_fresh(p, i));
+
+		if ((v->flags & TAKT_F_SERVER) && v->vm != but)
+			cpu_of(p, takt_fresh(p, server_seat(p, v)))->share += server_share(server_of(p, v));
+	}
+}
+
+/* What is free of @cpu for one more server. */
+TAKT_INLINE u32 server_room(struct takt_pool *p, u32 cpu)
+{
+	u32 most = server_most(p), share = cpu_of(p, cpu)->share;
+
+	return share < most ? most - share : 0;
+}
+
+/* What is free of the whole pool, for servers that run anywhere in it. */
+TAKT_FN u64 server_free(struct takt_pool *p)
+{
+	u64 all = (u64)server_most(p) * p->nr_cpu, used = takt_zero(p);
+	u32 i;
+
+	TAKT_LOOP(p, i, TAKT_NCPU)
+		used += cpu_of(p, takt_fresh(p, i))->share;
+	return used < all ? all - used : 0;
+}
+
+/* The PCPU with most room among those where @v may run, its own first. */
+TAKT_FN u32 server_place(struct takt_pool *p, u32 vi)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+	struct takt_mask to;
+	u32 best = v->cpu, it = v->cpu, n;
+
+	vcpu_allowed(p, v, &to);
+	if (!mask_test(&to, best))
+		best = it = mask_next(&to, best);
+	TAKT_LOOP(p, n, TAKT_NCPU) {
+		if (mask_empty(&to))
+			break;
+		it = takt_fresh(p, mask_next(&to, it));
+		mask_clear(&to, it);
+		if (server_room(p, it) > server_room(p, best))
+			best = it;
+		best = takt_fresh(p, best);
+	}
+	return best;
+}
+
+/*
+ * Whether @mi's VCPUs have room with servers like @s: on PCPUs where they may run, each of which takes whole ones (@whole),
+ * placed one after the other as they will be; or all together in the pool.
+ */
+TAKT_FN u32 server_fits(struct takt_pool *p, u32 mi, const struct takt_server *s, u32 whole)
+{
+	u32 share = server_share(s), vi = vm_of(p, mi)->first, n;
+
+	if (!share)
+		return 1;
+	server_shares(p, mi);
+	if (!whole)
+		return server_free(p) >= (u64)share * vm_of(p, mi)->nr;
+	TAKT_LOOP(p, n, TAKT_NVCPU) {
+		u32 cpu;
+
+		if (vi == TAKT_NIL)
+			break;
+		cpu = takt_fresh(p, server_place(p, vi));
+		if (server_room(p, cpu) < share)
+			return 0;
+		cpu_of(p, cpu)->share += share;
+		vi = vcpu_of(p, vi)->sibling;
+	}
+	return 1;
+}
+
+#endif
