@@ -13,6 +13,7 @@ pub enum Purpose {
     House,
     Call,
     Pesq,
+    Tasks,
 }
 
 #[derive(Clone, Debug)]

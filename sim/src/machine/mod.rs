@@ -7,6 +7,7 @@ mod monitor;
 mod pcpu;
 mod pin;
 mod port;
+mod server;
 mod setup;
 
 use crate::constants::Constants;
@@ -20,7 +21,7 @@ use crate::scenario::{Scenario, Stamp};
 use crate::timer::Timer;
 use crate::{CheckFailed, Options};
 use anyhow::{Result, anyhow};
-use pcpu::Pcpu;
+pub(crate) use pcpu::Pcpu;
 use takt_conformance::Checker;
 use takt_control::{PolicySpec, VmConfig};
 use takt_monitor::Monitor;
@@ -191,6 +192,9 @@ impl Machine<'_> {
             self.settle(cpu as u32);
         }
         self.count = Counters::default();
+        for p in &mut self.pcpus {
+            (p.decisions, p.switches) = (0, 0);
+        }
         for v in &mut self.vcpus {
             v.work = 0;
             v.cold = 0;
