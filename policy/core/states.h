@@ -64,11 +64,18 @@ TAKT_INLINE u32 relied_upon(struct takt_pool *p, u32 cpu)
 	return mask_test(&p->idle, cpu) && cpu_of(p, cpu)->nr_queued == 1;
 }
 
-/* @cpu does something else than run the VCPU that relied upon it: the idle ones are asked instead. */
+/*
+ * @cpu does something else than run the VCPU that relied upon it: the other idle ones are asked instead. Not @cpu itself, which has
+ * just decided: one that idles on purpose (a periodic server's budget) would be asked without end.
+ */
 TAKT_INLINE void pass_on(struct takt_pool *p, u32 cpu)
 {
+	u32 asked = mask_test(&p->out.kick, cpu);
+
 	if (cpu_of(p, cpu)->nr_queued)
 		kick_idle(p, cpu_of(p, cpu)->head);
+	if (!asked)
+		mask_clear(&p->out.kick, cpu);
 }
 
 /* Puts @vi into a queue of a PCPU where it may run, or parks it. */
