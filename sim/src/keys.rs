@@ -18,6 +18,7 @@ const STRUCTURE: &[&str] = &[
     "warmup",
     "policies",
     "load",
+    "servers",
     "machine.pcpus",
     "machine.threads",
     "machine.llc",

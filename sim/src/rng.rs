@@ -14,6 +14,7 @@ pub enum Purpose {
     Call,
     Pesq,
     Tasks,
+    Servers,
 }
 
 #[derive(Clone, Debug)]

@@ -29,10 +29,20 @@ pub struct Scenario {
     pub policies: Vec<String>,
     /// Load of task sets that are drawn at random, in percent of their VM's share.
     pub load: u32,
+    pub servers: Servers,
     pub machine: Machine,
     pub dom0: Dom0,
     pub vms: Vec<VmSpec>,
     pub constants: Constants,
+}
+
+/// When the periods of servers begin (spec R6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Servers {
+    /// All when the VMs are created.
+    Together,
+    /// Each at a random time within its first period, as VMs are not created at the same time.
+    Apart,
 }
 
 /// PCPUs and what they share. PCPU n has core n/threads, LLC n/llc, node n/node.
@@ -98,6 +108,7 @@ impl Default for Scenario {
             warmup: None,
             policies: Vec::new(),
             load: 100,
+            servers: Servers::Together,
             machine: Machine { pcpus: 8, threads: 1, llc: 4, node: 4 },
             dom0: Dom0 {
                 vcpus: None,
@@ -190,6 +201,9 @@ impl Scenario {
             "warmup" => self.warmup = Some(keys::time(value, 0, keys::DAY)?),
             "policies" => self.policies = keys::policies(value)?,
             "load" => self.load = keys::count(value, 1, 1_000)?,
+            "servers" => {
+                self.servers = keys::word(value, &[("together", Servers::Together), ("apart", Servers::Apart)])?;
+            }
             "machine.pcpus" => self.machine.pcpus = keys::count(value, 1, 64)?,
             "machine.threads" => self.machine.threads = keys::count(value, 1, 64)?,
             "machine.llc" => self.machine.llc = keys::count(value, 1, 64)?,

@@ -179,6 +179,7 @@ impl Machine<'_> {
             What::Nic => self.nic_fires(n),
             What::Monitor => self.monitor_report(),
             What::Start => self.start(n),
+            What::Serve => self.give_server(n),
             What::Measure => self.measure(),
             What::Boot => self.boot(n),
             What::Create => self.create(),
