@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! An experiment as text.
 
-use super::check::{Kind, Stat, Verdict};
+use super::check::{Kind, Verdict};
+use super::measure::Stat;
 use super::data::{Experiment, X};
 use super::row::Row;
 use super::sensitivity::Violation;

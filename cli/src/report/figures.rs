@@ -3,7 +3,7 @@
 
 use super::Section;
 use super::chart::{self, Axis, Line, Rows};
-use crate::experiment::check::Stat;
+use crate::experiment::measure::Stat;
 use crate::experiment::data::X;
 use crate::experiment::row::Row;
 use anyhow::Result;
