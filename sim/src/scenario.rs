@@ -291,10 +291,10 @@ impl Scenario {
     /// The tasks of a VM, the `n`-th of the guests, with this seed: of a `tasks` workload, or of each VCPU of a `periodic` one.
     pub fn tasks(&self, vm: &VmSpec, n: u32, seed: u64) -> Vec<TaskSpec> {
         match &vm.workload {
-            Workload::Tasks { list, random: 0, .. } => list.clone(),
-            Workload::Tasks { random, top, .. } => {
-                let load = tasks::load(vm.server.budget, vm.server.period, self.load);
-                tasks::draw(seed, n, self.load, *random, load, *top)
+            Workload::Tasks { list, .. } if !list.is_empty() => list.clone(),
+            Workload::Tasks { random, .. } => {
+                let share = tasks::share(vm.server.budget, vm.server.period);
+                tasks::draw(seed, n, self.load, random, share)
             }
             Workload::Periodic { period, work } => vec![TaskSpec { cost: *work, period: *period }],
             _ => Vec::new(),

@@ -16,6 +16,19 @@ pub struct TaskSpec {
     pub period: u64,
 }
 
+/// How a set is drawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Random {
+    /// How many tasks; 0 = none is drawn.
+    pub tasks: u32,
+    /// Percent of a PCPU that the task with the shortest deadline uses instead of what was drawn: its cost is made to. 0 = as drawn.
+    pub top: u32,
+    /// Sets are drawn anew until one with `top` at this many percent is too much for its VM; 0 = the first one.
+    pub beyond: u32,
+}
+
+/// Most sets that are drawn for one.
+const REDRAWS: u32 = 1_000;
 /// Most tasks of a VM.
 pub const MOST: u32 = 32;
 const MS: u64 = 1_000_000;
@@ -25,6 +38,13 @@ const LONGEST: u64 = 100_000 * MS;
 const COSTS: std::ops::RangeInclusive<u64> = 5..=10;
 /// A whole PCPU, in the parts that loads are counted in.
 const WHOLE: u64 = 1_000_000_000;
+
+impl TaskSpec {
+    /// Billionths of a PCPU.
+    fn share(&self) -> u64 {
+        share(self.cost, self.period)
+    }
+}
 
 impl fmt::Display for TaskSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -60,21 +80,38 @@ pub fn by_priority(mut tasks: Vec<TaskSpec>) -> Vec<TaskSpec> {
     tasks
 }
 
-/// The paper's generator, literally: `n` costs of 5 to 10 ms, `load` billionths of a PCPU split at random among them, deadline =
-/// cost over utilisation in whole ms. The split is that of `n` - 1 cuts at random; deadlines end at 100 s. `load` and `seed` seed it, so
-/// that each VM's set is the same under every policy. `top` percent, unless 0, is what the task with the shortest
-/// deadline uses instead: its cost is made to.
-pub fn draw(seed: u64, vm: u32, percent: u32, n: u32, load: u64, top: u32) -> Vec<TaskSpec> {
+/// The paper's generator, literally: costs of 5 to 10 ms, `percent` of the VM's share split at random among them, deadline =
+/// cost over utilisation in whole ms. The split is that of cuts at random; deadlines end at 100 s. Load, VM and run seed it, so
+/// that each VM's set is the same under every policy.
+pub fn draw(seed: u64, vm: u32, percent: u32, random: &Random, share: u64) -> Vec<TaskSpec> {
     let mut rng = Rng::new(seed, Purpose::Tasks, percent << 8 | vm);
+    let load = (u128::from(share) * u128::from(percent) / 100) as u64;
+    let mut set = one_set(&mut rng, random.tasks, load);
+    for _ in 1..REDRAWS {
+        let mut heavy = set.clone();
+        raise(&mut heavy, random.beyond);
+        if random.beyond == 0 || heavy.iter().map(TaskSpec::share).sum::<u64>() > share {
+            break;
+        }
+        set = one_set(&mut rng, random.tasks, load);
+    }
+    raise(&mut set, random.top);
+    set
+}
+
+/// The task with the shortest deadline uses `percent` of a PCPU, unless that is 0.
+fn raise(tasks: &mut [TaskSpec], percent: u32) {
+    if let Some(first) = tasks.iter_mut().min_by_key(|t| t.period).filter(|_| percent > 0) {
+        first.cost = first.period / 100 * u64::from(percent);
+    }
+}
+
+fn one_set(rng: &mut Rng, n: u32, load: u64) -> Vec<TaskSpec> {
     let span = COSTS.end() - COSTS.start() + 1;
     let costs: Vec<u64> = (0..n).map(|_| COSTS.start() + rng.below(span)).collect();
     let mut cuts: Vec<u64> = (1..n).map(|_| rng.below(load + 1)).chain([0, load]).collect();
     cuts.sort_unstable();
-    let mut tasks: Vec<TaskSpec> = costs.iter().zip(cuts.windows(2)).map(|(&c, w)| task(c, w[1] - w[0])).collect();
-    if let Some(first) = tasks.iter_mut().min_by_key(|t| t.period).filter(|_| top > 0) {
-        first.cost = first.period / 100 * u64::from(top.min(100));
-    }
-    tasks
+    costs.iter().zip(cuts.windows(2)).map(|(&c, w)| task(c, w[1] - w[0])).collect()
 }
 
 /// Of `cost` ms and so many billionths of a PCPU.
@@ -84,10 +121,9 @@ fn task(cost: u64, share: u64) -> TaskSpec {
     TaskSpec { cost: cost * MS, period: deadline * MS }
 }
 
-/// Billionths of a PCPU: `percent` of what a server of `budget` in `period` may use.
-pub fn load(budget: u64, period: u64, percent: u32) -> u64 {
-    let part = u128::from(budget) * u128::from(WHOLE) * u128::from(percent) / 100;
-    part.checked_div(period.into()).unwrap_or(0) as u64
+/// Billionths of a PCPU that `time` in `period` are.
+pub fn share(time: u64, period: u64) -> u64 {
+    (u128::from(time) * u128::from(WHOLE)).checked_div(period.into()).unwrap_or(0) as u64
 }
 
 #[cfg(test)]
@@ -124,20 +160,23 @@ mod tests {
     #[test]
     fn a_drawn_set_uses_its_load() {
         for seed in 1..200 {
-            let load = load(10 * MS, 50 * MS, 70);
-            assert_eq!(load, 140_000_000);
-            let set = draw(seed, 3, 70, 5, load, 0);
-            assert_eq!((set.len(), &set), (5, &draw(seed, 3, 70, 5, load, 0)));
+            let of = |top, beyond| draw(seed, 3, 70, &Random { tasks: 5, top, beyond }, share(10 * MS, 50 * MS));
+            let set = of(0, 0);
+            assert_eq!((set.len(), &set), (5, &of(0, 0)));
             assert!(set.iter().all(|t| (5 * MS..=10 * MS).contains(&t.cost) && t.period % MS == 0));
             // Whole milliseconds cost at most half of one of the shortest deadline.
             let used: f64 = set.iter().map(|t| t.cost as f64 / t.period as f64).sum();
             assert!((0.134..0.147).contains(&used), "{used} {set:?}");
-            let top = draw(seed, 3, 70, 5, load, 10);
+            let top = of(10, 0);
             let first = top.iter().min_by_key(|t| t.period).unwrap();
             assert_eq!(first.cost * 10, first.period);
-            assert_eq!(set.iter().map(|t| t.period).collect::<Vec<_>>(), top.iter().map(|t| t.period).collect::<Vec<_>>());
+            let periods = |set: &[TaskSpec]| set.iter().map(|t| t.period).collect::<Vec<_>>();
+            assert_eq!(periods(&set), periods(&top));
+            let (rest, beyond) = (of(0, 10), of(10, 10));
+            assert_eq!(periods(&rest), periods(&beyond));
+            assert!(beyond.iter().map(TaskSpec::share).sum::<u64>() > WHOLE / 5);
         }
-        let set = |seed, vm, percent| draw(seed, vm, percent, 5, WHOLE / 10, 0);
+        let set = |seed, vm, percent| draw(seed, vm, percent, &Random { tasks: 5, ..Random::default() }, WHOLE / 10);
         assert!(set(1, 1, 70) != set(2, 1, 70) && set(1, 1, 70) != set(1, 2, 70) && set(1, 1, 70) != set(1, 1, 75));
     }
 }

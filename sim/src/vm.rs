@@ -3,7 +3,7 @@
 
 use crate::keys;
 use crate::server::Server;
-use crate::tasks::{self, TaskSpec};
+use crate::tasks::{self, Random, TaskSpec};
 use anyhow::{Context, Result, bail};
 use takt_control::{Ports, RtMode, VmConfig};
 use toml::{Table, Value};
@@ -40,9 +40,9 @@ pub enum Workload {
     Stream { period: u64, burst: u32, gap: u64, work: u64 },
     /// On each VCPU a task with a job of `work` every `period`, due by the next; all tasks of a scenario begin together.
     Periodic { period: u64, work: u64 },
-    /// Tasks of one VCPU under fixed priorities, rate-monotonic: `list`, or that many drawn at `random` for the VM's share, of which the
-    /// one with the shortest deadline uses `top` percent of a PCPU unless that is 0. Released together when the VM is created.
-    Tasks { list: Vec<TaskSpec>, random: u32, top: u32 },
+    /// Tasks of one VCPU under fixed priorities, rate-monotonic: `list`, or some drawn at `random` for the VM's share.
+    /// Released together when the VM is created.
+    Tasks { list: Vec<TaskSpec>, random: Random },
     /// Nothing but the kernel's own wakes.
     Idle,
 }
@@ -56,7 +56,7 @@ impl Workload {
             "voip" => Workload::Voip { calls: 90 },
             "stream" => Workload::Stream { period: 70_000_000, burst: 1, gap: 0, work: 20_000 },
             "periodic" => Workload::Periodic { period: 20_000_000, work: 5_000_000 },
-            "tasks" => Workload::Tasks { list: Vec::new(), random: 0, top: 0 },
+            "tasks" => Workload::Tasks { list: Vec::new(), random: Random::default() },
             "idle" => Workload::Idle,
             _ => bail!("unknown workload '{name}'; allowed: {WORKLOADS}"),
         })
@@ -80,7 +80,7 @@ impl Workload {
             Workload::Voip { .. } => "type, calls",
             Workload::Stream { .. } => "type, period, burst, gap, work",
             Workload::Periodic { .. } => "type, period, work",
-            Workload::Tasks { .. } => "type, tasks, random, top",
+            Workload::Tasks { .. } => "type, tasks, random, top, beyond",
             Workload::Idle => "type",
         }
     }
@@ -95,8 +95,9 @@ impl Workload {
             (Workload::Periodic { period, .. }, "period") => *period = keys::time(value, 10_000, 10_000_000_000)?,
             (Workload::Periodic { work, .. }, "work") => *work = keys::time(value, 1_000, 10_000_000_000)?,
             (Workload::Tasks { list, .. }, "tasks") => *list = tasks::parse(value)?,
-            (Workload::Tasks { random, .. }, "random") => *random = keys::count(value, 0, tasks::MOST)?,
-            (Workload::Tasks { top, .. }, "top") => *top = keys::count(value, 0, 100)?,
+            (Workload::Tasks { random, .. }, "random") => random.tasks = keys::count(value, 0, tasks::MOST)?,
+            (Workload::Tasks { random, .. }, "top") => random.top = keys::count(value, 0, 100)?,
+            (Workload::Tasks { random, .. }, "beyond") => random.beyond = keys::count(value, 0, 100)?,
             (Workload::Stream { work, .. }, "work") => *work = keys::time(value, 0, 1_000_000_000)?,
             _ => bail!("unknown key; allowed: {}", self.keys()),
         }
@@ -212,7 +213,7 @@ impl VmSpec {
     pub(crate) fn validate(&self) -> Result<()> {
         let key = format!("vm.{}", self.name);
         self.server.validate(&key)?;
-        let Workload::Tasks { list, random, .. } = &self.workload else { return Ok(()) };
+        let Workload::Tasks { list, random: Random { tasks: random, .. } } = &self.workload else { return Ok(()) };
         if self.vcpus != 1 {
             bail!("{key}.vcpus: {} with tasks; allowed: 1", self.vcpus);
         }

@@ -166,13 +166,7 @@ fn pools(placed: &[place::Placed]) -> Vec<Pool> {
         placed.iter().map(|p| Share { budget: p.server.budget, period: p.server.period, vcpus: 1 }).collect();
     let sizes = analysis::sizes(&shares);
     let share = shares.iter().map(|s| s.budget as f64 / s.period as f64).sum();
-    vec![Pool {
-        name: "servers".into(),
-        vcpus: shares.len() as u64,
-        share,
-        pcpus: sizes.sum,
-        pcpus_gfb: sizes.gfb,
-    }]
+    vec![Pool { name: "servers".into(), vcpus: shares.len() as u64, share, pcpus: sizes.sum, pcpus_gfb: sizes.gfb }]
 }
 
 impl Analysis {

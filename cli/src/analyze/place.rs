@@ -23,7 +23,8 @@ impl Placed {
 
     /// 1 = highest; without one the core's default.
     pub fn priority(&self) -> u64 {
-        let default = || takt_policy::params().into_iter().find(|p| p.per_vm && p.name == "priority").map_or(0, |p| p.default);
+        let default =
+            || takt_policy::params().into_iter().find(|p| p.per_vm && p.name == "priority").map_or(0, |p| p.default);
         self.server.priority.map_or_else(default, u64::from)
     }
 }

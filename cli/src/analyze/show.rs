@@ -27,7 +27,8 @@ pub fn text(a: &Analysis) -> String {
     out += &(table::render("Pools", &head, &pools, 1) + "\n");
     for kind in KINDS {
         let names = a.does_not_fit.get(kind);
-        let verdict = if names.is_empty() { "every VM fits".into() } else { format!("{} do not fit", names.join(", ")) };
+        let verdict =
+            if names.is_empty() { "every VM fits".into() } else { format!("{} do not fit", names.join(", ")) };
         out += &format!("{} servers: {verdict}\n", name(kind));
     }
     if !a.without_budget.is_empty() {

@@ -152,7 +152,9 @@ mod tests {
         assert_eq!((got(""), got(", variant = \"one\"")), (Some(4.0), Some(4.4)));
         assert_eq!(got(", variant = [\"one\", \"three\"]"), None);
         rows[0].metrics.insert("other".into(), 4.3);
-        let excess = check("of = { excess = \"pesq_mean\", than = \"other\", policy = \"a\", at = 5, variant = \"one\" }\nmin = 0");
+        let excess = check(
+            "of = { excess = \"pesq_mean\", than = \"other\", policy = \"a\", at = 5, variant = \"one\" }\nmin = 0",
+        );
         assert_eq!(excess.evaluate(&rows).got, Some(0.1));
     }
 
