@@ -54,7 +54,10 @@ TAKT_FN u32 rtxen_heir(struct takt_pool *p, u32 cpu, u32 stops)
 	return best;
 }
 
-/* Charges what @cpu has idled, or run for those without budget, since it was last asked (spec R7: nothing else). */
+/*
+ * Charges what @cpu has idled, or run for those without budget, since it was last asked (spec R7: nothing else). An offline one does
+ * not idle: it may still be the home of a server that has not queued since.
+ */
 TAKT_FN void rtxen_idled(struct takt_pool *p, u32 cpu, u64 now)
 {
 	struct takt_cpu *c = cpu_of(p, cpu);
@@ -62,7 +65,7 @@ TAKT_FN void rtxen_idled(struct takt_pool *p, u32 cpu, u64 now)
 	u32 n;
 
 	if (rtxen_kind(p) != TAKT_PERIODIC || !c->online || c->taken)
-		return;			/* offline: the home of one that has not queued since */
+		return;
 	c->idle_since = now;
 	if (cur_class(p, cpu) == TAKT_RT || c->forced_idle)
 		return;

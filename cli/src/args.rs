@@ -28,6 +28,8 @@ pub enum Command {
     Experiment(Experiment),
     /// Show what the monitor sees in a capture: per sender, real-time or not, by which rule, which period
     Inspect(Inspect),
+    /// Say whether budgets suffice, before anything runs: response times, deadlines, PCPUs that are needed
+    Analyze(Analyze),
     /// Run scenarios on a real kernel or hypervisor, in an emulated machine, under one or more policies and compare
     Lab(Lab),
     /// Schedule this host's virtual machines until Ctrl-C (Linux, root; in Xen's Dom0: only find out which are real-time)
@@ -97,6 +99,21 @@ pub struct Inspect {
     /// Capture (pcap or pcapng)
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Group, Debug)]
+pub struct Analyze {
+    /// Scenario file (TOML) whose VMs have budget and period, and tasks
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Seed of the sets of tasks that are drawn at random
+    #[arg(long, default_value_t = 1, value_name = "SEED")]
+    pub seed: u64,
+    #[command(flatten)]
+    pub set: Set,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

@@ -4,6 +4,7 @@
 //! Exit status: 0 all well; 1 a gate of an experiment does not hold, a recording differs, or the kernel has taken the scheduler
 //! out; 2 bad input or unwritable output.
 
+pub mod analyze;
 mod args;
 pub mod experiment;
 pub mod inspect;
@@ -46,6 +47,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         args::Command::Sim(a) => simulate::run(a),
         args::Command::Experiment(a) => experiment::run(a),
         args::Command::Inspect(a) => inspect::run(a),
+        args::Command::Analyze(a) => analyze::run(a),
         args::Command::Lab(a) => lab::run(a),
         args::Command::Run(a) => live::run(a),
         args::Command::Status(a) => live::status(a),

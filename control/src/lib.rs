@@ -4,6 +4,7 @@
 //! Nothing here decides who runs. Control only issues operations; a host whose control has died stays correct, and
 //! control that comes back reads the host's state again ([`apply`] keeps none of its own). Times are ns.
 
+pub mod analysis;
 pub mod config;
 pub mod duration;
 pub mod host;

@@ -47,6 +47,9 @@ fn check(s: &Scenario) -> Result<()> {
         if vm.calls() > CALLS {
             bail!("{key}.calls: {} in the lab; allowed: 0 .. {CALLS}", vm.calls());
         }
+        if matches!(vm.workload, Workload::Tasks { .. }) {
+            bail!("{key}.workload: tasks in the lab; allowed: hog, voip, stream, periodic, idle");
+        }
         threads(vm)?;
     }
     Ok(())
@@ -116,7 +119,7 @@ fn vm(s: &Scenario, spec: &VmSpec, name: String, n: usize, together: u64, rng: &
             vm.clients =
                 (calls > 0).then(|| arguments.iter().flat_map(|(k, v)| [format!("--{k}"), v.clone()]).collect());
         }
-        Workload::Idle => vm.workload = object(json!({"kind": "idle"})),
+        Workload::Tasks { .. } | Workload::Idle => vm.workload = object(json!({"kind": "idle"})),
     }
     vm
 }

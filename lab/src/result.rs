@@ -100,6 +100,7 @@ fn result(s: &Scenario, scheduler: &str, seed: u64, phase: &outcome::Phase, rate
             longest_wait_ns: vms.iter().filter_map(|v| v.wait.get("all")).map(|w| w.max_ns).max().unwrap_or(0),
             ..HostResult::default()
         },
+        pcpus: Vec::new(),
         vms,
     }
 }
@@ -137,6 +138,7 @@ fn vm_result(s: &Scenario, spec: &VmSpec, vm: &outcome::Vm, first: u32, rate: f6
             missed: sum(|v| v.misses),
             latency: busiest.and_then(wait_stat).unwrap_or_default(),
         }),
+        tasks: Vec::new(),
         tx: report.io.as_ref().map(|io| TxResult { packets: io.packets_out, ..TxResult::default() }),
         drops: report.io.as_ref().map_or_else(Drops::default, |io| Drops { nic: 0, rx: io.lost_in, tx: io.lost_out }),
     }

@@ -61,6 +61,8 @@ constants! {
         "time of one scheduling decision: 0.12-0.16 us (spec §8)";
     ipi "machine.ipi" Time 1_000 in 0..=1_000_000
         "inter-processor interrupt until the other PCPU reacts: 1-2 us (spec §8)";
+    resume "machine.resume" Time 0 in 0..=1_000_000
+        "time after a context switch before the guest goes on, charged to the VCPU that came: return from the hypervisor, TLB and pipeline";
     refill "machine.refill" Time 40 in 0..=100_000
         "time to fetch one KiB of a cold working set: about 25 GB/s with prefetching";
     decay "machine.decay" Time 1_000_000 in 1..=1_000_000_000

@@ -23,6 +23,8 @@ pub enum What {
     Boot,
     /// All PCPUs are there: VMs are created.
     Create,
+    /// The server of VM `arg` begins.
+    Serve,
     /// The measured window begins.
     Measure,
     /// The policy's timer of PCPU `arg`.

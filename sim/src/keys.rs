@@ -17,6 +17,8 @@ const STRUCTURE: &[&str] = &[
     "duration",
     "warmup",
     "policies",
+    "load",
+    "servers",
     "machine.pcpus",
     "machine.threads",
     "machine.llc",
@@ -24,6 +26,11 @@ const STRUCTURE: &[&str] = &[
     "dom0.vcpus",
     "dom0.weight",
     "dom0.net_vcpu",
+    "dom0.affinity",
+    "dom0.budget",
+    "dom0.period",
+    "dom0.priority",
+    "dom0.extra",
     "dom0.stamp",
 ];
 

@@ -16,6 +16,8 @@ mod report;
 pub mod result;
 mod rng;
 pub mod scenario;
+pub mod server;
+pub mod tasks;
 mod timer;
 pub mod units;
 pub mod vm;
@@ -26,6 +28,8 @@ pub use observe::{Marker, MarkerKind, Slice, Trace, TraceVcpu, Window};
 pub use report::jain;
 pub use result::{RunResult, quantile};
 pub use scenario::Scenario;
+pub use server::Server;
+pub use tasks::TaskSpec;
 pub use vm::{VmSpec, Workload};
 
 use anyhow::Result;

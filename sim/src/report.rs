@@ -5,7 +5,8 @@ use crate::guest::periodic::Task;
 use crate::machine::{Machine, Vm};
 use crate::observe::{CLASSES, Hist, Trace, TraceVcpu, VcpuMetrics};
 use crate::result::{
-    Drops, HostResult, PeriodicResult, RunResult, TxResult, VcpuResult, VmResult, VoipResult, WaitStat,
+    Drops, HostResult, PcpuResult, PeriodicResult, RunResult, TaskResult, TxResult, VcpuResult, VmResult, VoipResult,
+    WaitStat,
 };
 use crate::rng::{Purpose, Rng};
 use crate::{Workload, voip};
@@ -23,6 +24,7 @@ impl Machine<'_> {
             warmup_ns: self.from,
             duration_ns: self.until - self.from,
             host: self.host_result(&vms, jain(&batch)),
+            pcpus: self.pcpu_results(),
             vms,
         }
     }
@@ -46,6 +48,16 @@ impl Machine<'_> {
             stalls: self.observe.metrics.stalls,
             longest_wait_ns: self.observe.metrics.longest,
         }
+    }
+
+    fn pcpu_results(&self) -> Vec<PcpuResult> {
+        let one = |p: &crate::machine::Pcpu| PcpuResult {
+            decisions: p.decisions,
+            switches: p.switches,
+            decision_ns: p.decisions * self.c.decision,
+            switch_ns: p.switches * (self.c.switch + self.c.resume),
+        };
+        self.pcpus.iter().map(one).collect()
     }
 
     fn vm_result(&self, id: usize) -> VmResult {
@@ -73,6 +85,7 @@ impl Machine<'_> {
             vcpus: self.vcpu_results(vm),
             voip: self.voip_result(id as u32),
             periodic: self.periodic_result(vm),
+            tasks: self.task_results(vm),
             tx: self.tx_result(id as u32),
             drops: Drops { nic: drops.nic, rx: drops.rx, tx: drops.tx },
         }
@@ -108,6 +121,19 @@ impl Machine<'_> {
             missed: sum(&|t| t.missed + t.overdue(self.now)),
             latency: wait(&latency, 0),
         })
+    }
+
+    fn task_results(&self, vm: &Vm) -> Vec<TaskResult> {
+        let has_set = vm.spec.is_some_and(|i| matches!(self.scenario.vms[i].workload, Workload::Tasks { .. }));
+        let one = |t: &Task| TaskResult {
+            cost_ns: t.work,
+            period_ns: t.period,
+            jobs: t.done + t.overdue(self.now),
+            missed: t.missed + t.overdue(self.now),
+            response_max_ns: t.response(self.now),
+        };
+        // The one of lowest priority was created first.
+        self.tasks.iter().rev().filter(|t| has_set && t.vcpu == vm.first).map(one).collect()
     }
 
     fn tx_result(&self, vm: u32) -> Option<TxResult> {

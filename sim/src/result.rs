@@ -19,6 +19,9 @@ pub struct RunResult {
     /// VMs in the order of the scenario, Dom0 first.
     pub vms: Vec<VmResult>,
     pub host: HostResult,
+    /// Each PCPU; empty where the host does not tell.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pcpus: Vec<PcpuResult>,
 }
 
 /// One VM, or Dom0.
@@ -28,7 +31,7 @@ pub struct VmResult {
     pub name: String,
     /// "host" (Dom0) or "guest".
     pub kind: String,
-    /// Type of the workload: "hog", "voip", "stream", "periodic", "idle"; "dom0" for Dom0.
+    /// Type of the workload: "hog", "voip", "stream", "periodic", "tasks", "idle"; "dom0" for Dom0.
     pub workload: String,
     pub weight: u64,
     /// Time its VCPUs held a PCPU, ns.
@@ -52,6 +55,9 @@ pub struct VmResult {
     pub voip: Option<VoipResult>,
     /// Only for VMs with periodic tasks.
     pub periodic: Option<PeriodicResult>,
+    /// Only for VMs with sets of tasks: each of them, by priority.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tasks: Vec<TaskResult>,
     /// Only for VMs that send packets: gaps between them as netback sees them.
     pub tx: Option<TxResult>,
     pub drops: Drops,
@@ -135,6 +141,33 @@ pub struct PeriodicResult {
     pub missed: u64,
     /// From a job's release to its beginning.
     pub latency: WaitStat,
+}
+
+/// One task of a set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TaskResult {
+    /// CPU time of a job, ns.
+    pub cost_ns: u64,
+    /// Period and deadline, ns.
+    pub period_ns: u64,
+    /// Jobs completed, and those incomplete past their deadline at the end.
+    pub jobs: u64,
+    /// Of them, those that were not complete at their deadline.
+    pub missed: u64,
+    /// Longest time from release to completion, or of an overdue job to the end, ns.
+    pub response_max_ns: u64,
+}
+
+/// One PCPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PcpuResult {
+    /// Calls of `schedule`.
+    pub decisions: u64,
+    /// Context switches between different VCPUs.
+    pub switches: u64,
+    /// What they took, as modelled: `machine.decision` each, and `machine.switch` and `machine.resume` each; ns.
+    pub decision_ns: u64,
+    pub switch_ns: u64,
 }
 
 /// Packets a VM sent, at netback's transmit side.

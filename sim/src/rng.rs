@@ -13,6 +13,8 @@ pub enum Purpose {
     House,
     Call,
     Pesq,
+    Tasks,
+    Servers,
 }
 
 #[derive(Clone, Debug)]

@@ -5,8 +5,10 @@
 
 use crate::constants::Constants;
 use crate::keys;
+use crate::server::Server;
+use crate::tasks::{self, TaskSpec};
 use crate::units::Unit;
-use crate::vm::VmSpec;
+use crate::vm::{VmSpec, Workload};
 use anyhow::{Context, Result, anyhow, bail};
 use std::collections::HashSet;
 use takt_policy::{NVCPU, NVM};
@@ -25,10 +27,22 @@ pub struct Scenario {
     pub warmup: Option<u64>,
     /// Policies to compare, as `takt_control::PolicySpec` reads them.
     pub policies: Vec<String>,
+    /// Load of task sets that are drawn at random, in percent of their VM's share.
+    pub load: u32,
+    pub servers: Servers,
     pub machine: Machine,
     pub dom0: Dom0,
     pub vms: Vec<VmSpec>,
     pub constants: Constants,
+}
+
+/// When the periods of servers begin (spec R6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Servers {
+    /// All when the VMs are created.
+    Together,
+    /// Each at a random time within its first period, as VMs are not created at the same time.
+    Apart,
 }
 
 /// PCPUs and what they share. PCPU n has core n/threads, LLC n/llc, node n/node.
@@ -50,6 +64,10 @@ pub struct Dom0 {
     pub vcpus: Option<u32>,
     pub weight: u32,
     pub net_vcpu: NetVcpu,
+    /// Budget and period of each VCPU.
+    pub server: Server,
+    /// PCPUs that it may run on; empty = all.
+    pub affinity: Vec<u32>,
     /// Where netback's packets get the time that the monitor sees.
     pub stamp: Stamp,
 }
@@ -89,8 +107,17 @@ impl Default for Scenario {
             duration: 30_000_000_000,
             warmup: None,
             policies: Vec::new(),
+            load: 100,
+            servers: Servers::Together,
             machine: Machine { pcpus: 8, threads: 1, llc: 4, node: 4 },
-            dom0: Dom0 { vcpus: None, weight: 256, net_vcpu: NetVcpu::One, stamp: Stamp::Netback },
+            dom0: Dom0 {
+                vcpus: None,
+                weight: 256,
+                net_vcpu: NetVcpu::One,
+                server: Server::default(),
+                affinity: Vec::new(),
+                stamp: Stamp::Netback,
+            },
             vms: Vec::new(),
             constants: Constants::default(),
         }
@@ -173,6 +200,10 @@ impl Scenario {
             "warmup" if value == "auto" => self.warmup = None,
             "warmup" => self.warmup = Some(keys::time(value, 0, keys::DAY)?),
             "policies" => self.policies = keys::policies(value)?,
+            "load" => self.load = keys::count(value, 1, 1_000)?,
+            "servers" => {
+                self.servers = keys::word(value, &[("together", Servers::Together), ("apart", Servers::Apart)])?;
+            }
             "machine.pcpus" => self.machine.pcpus = keys::count(value, 1, 64)?,
             "machine.threads" => self.machine.threads = keys::count(value, 1, 64)?,
             "machine.llc" => self.machine.llc = keys::count(value, 1, 64)?,
@@ -180,6 +211,7 @@ impl Scenario {
             "dom0.vcpus" if value == "auto" => self.dom0.vcpus = None,
             "dom0.vcpus" => self.dom0.vcpus = Some(keys::count(value, 1, 64)?),
             "dom0.weight" => self.dom0.weight = keys::count(value, 1, 65_535)?,
+            "dom0.affinity" => self.dom0.affinity = keys::cpus(value)?,
             "dom0.net_vcpu" => {
                 self.dom0.net_vcpu = keys::word(
                     value,
@@ -189,7 +221,15 @@ impl Scenario {
             "dom0.stamp" => {
                 self.dom0.stamp = keys::word(value, &[("netback", Stamp::Netback), ("guest", Stamp::Guest)])?;
             }
-            _ => bail!("unknown key; allowed: {}", keys::known(key)),
+            _ => {
+                let known = match key.strip_prefix("dom0.") {
+                    Some(own) => self.dom0.server.set(own, value)?,
+                    None => false,
+                };
+                if !known {
+                    bail!("unknown key; allowed: {}", keys::known(key));
+                }
+            }
         }
         Ok(())
     }
@@ -206,8 +246,14 @@ impl Scenario {
             if let Some(name) = entry.into_iter().chain(vm.names()).find(|name| !names.insert(name.clone())) {
                 bail!("vm.{}.name: '{name}' is used twice; allowed: a name of its own for each VM, not dom0", vm.name);
             }
-            if let Some(cpu) = vm.affinity.iter().find(|&&c| c >= self.machine.pcpus) {
-                bail!("vm.{}.affinity: no PCPU {cpu}; allowed: 0 .. {}", vm.name, self.machine.pcpus - 1);
+            vm.validate()?;
+        }
+        self.dom0.server.validate("dom0")?;
+        let last = self.machine.pcpus - 1;
+        let masks = self.vms.iter().map(|vm| (format!("vm.{}", vm.name), &vm.affinity));
+        for (who, cpus) in masks.chain([("dom0".to_owned(), &self.dom0.affinity)]) {
+            if let Some(cpu) = cpus.iter().find(|&&c| c > last) {
+                bail!("{who}.affinity: no PCPU {cpu}; allowed: 0 .. {last}");
             }
         }
         let vms: u64 = 1 + self.vms.iter().map(|v| u64::from(v.count)).sum::<u64>();
@@ -240,6 +286,19 @@ impl Scenario {
     /// VCPUs of Dom0.
     pub fn dom0_vcpus(&self) -> u32 {
         self.dom0.vcpus.unwrap_or(self.machine.pcpus)
+    }
+
+    /// The tasks of a VM, the `n`-th of the guests, with this seed: of a `tasks` workload, or of each VCPU of a `periodic` one.
+    pub fn tasks(&self, vm: &VmSpec, n: u32, seed: u64) -> Vec<TaskSpec> {
+        match &vm.workload {
+            Workload::Tasks { list, .. } if !list.is_empty() => list.clone(),
+            Workload::Tasks { random, .. } => {
+                let share = tasks::share(vm.server.budget, vm.server.period);
+                tasks::draw(seed, n, self.load, random, share)
+            }
+            Workload::Periodic { period, work } => vec![TaskSpec { cost: *work, period: *period }],
+            _ => Vec::new(),
+        }
     }
 
     /// Time before the measured window, ns: as given, or until all calls are up, and 1 s.

@@ -2,6 +2,8 @@
 //! VMs of a scenario and their workloads.
 
 use crate::keys;
+use crate::server::Server;
+use crate::tasks::{self, Random, TaskSpec};
 use anyhow::{Context, Result, bail};
 use takt_control::{Ports, RtMode, VmConfig};
 use toml::{Table, Value};
@@ -18,6 +20,8 @@ pub struct VmSpec {
     pub rt: RtMode,
     /// Source ports of its real-time application, known beforehand (spec §2.4b).
     pub ports: Ports,
+    /// Budget and period of each of its VCPUs.
+    pub server: Server,
     /// PCPUs its VCPUs may run on (hard affinity); empty = all.
     pub affinity: Vec<u32>,
     /// Under `pin`: each VCPU gets a PCPU of its own. `None` = VoIP servers do.
@@ -36,11 +40,14 @@ pub enum Workload {
     Stream { period: u64, burst: u32, gap: u64, work: u64 },
     /// On each VCPU a task with a job of `work` every `period`, due by the next; all tasks of a scenario begin together.
     Periodic { period: u64, work: u64 },
+    /// Tasks of one VCPU under fixed priorities, rate-monotonic: `list`, or some drawn at `random` for the VM's share.
+    /// Released together when the VM is created.
+    Tasks { list: Vec<TaskSpec>, random: Random },
     /// Nothing but the kernel's own wakes.
     Idle,
 }
 
-const WORKLOADS: &str = "hog, voip, stream, periodic, idle";
+const WORKLOADS: &str = "hog, voip, stream, periodic, tasks, idle";
 
 impl Workload {
     fn named(name: &str) -> Result<Self> {
@@ -49,6 +56,7 @@ impl Workload {
             "voip" => Workload::Voip { calls: 90 },
             "stream" => Workload::Stream { period: 70_000_000, burst: 1, gap: 0, work: 20_000 },
             "periodic" => Workload::Periodic { period: 20_000_000, work: 5_000_000 },
+            "tasks" => Workload::Tasks { list: Vec::new(), random: Random::default() },
             "idle" => Workload::Idle,
             _ => bail!("unknown workload '{name}'; allowed: {WORKLOADS}"),
         })
@@ -61,6 +69,7 @@ impl Workload {
             Workload::Voip { .. } => "voip",
             Workload::Stream { .. } => "stream",
             Workload::Periodic { .. } => "periodic",
+            Workload::Tasks { .. } => "tasks",
             Workload::Idle => "idle",
         }
     }
@@ -71,6 +80,7 @@ impl Workload {
             Workload::Voip { .. } => "type, calls",
             Workload::Stream { .. } => "type, period, burst, gap, work",
             Workload::Periodic { .. } => "type, period, work",
+            Workload::Tasks { .. } => "type, tasks, random, top, beyond",
             Workload::Idle => "type",
         }
     }
@@ -84,6 +94,10 @@ impl Workload {
             (Workload::Stream { gap, .. }, "gap") => *gap = keys::time(value, 0, 1_000_000_000)?,
             (Workload::Periodic { period, .. }, "period") => *period = keys::time(value, 10_000, 10_000_000_000)?,
             (Workload::Periodic { work, .. }, "work") => *work = keys::time(value, 1_000, 10_000_000_000)?,
+            (Workload::Tasks { list, .. }, "tasks") => *list = tasks::parse(value)?,
+            (Workload::Tasks { random, .. }, "random") => random.tasks = keys::count(value, 0, tasks::MOST)?,
+            (Workload::Tasks { random, .. }, "top") => random.top = keys::count(value, 0, 100)?,
+            (Workload::Tasks { random, .. }, "beyond") => random.beyond = keys::count(value, 0, 100)?,
             (Workload::Stream { work, .. }, "work") => *work = keys::time(value, 0, 1_000_000_000)?,
             _ => bail!("unknown key; allowed: {}", self.keys()),
         }
@@ -108,6 +122,7 @@ impl VmSpec {
             cap: 0,
             rt: RtMode::Auto,
             ports: Ports::default(),
+            server: Server::default(),
             affinity: Vec::new(),
             dedicated: None,
             workload: Workload::Idle,
@@ -138,7 +153,8 @@ impl VmSpec {
         Ok(())
     }
 
-    /// Sets one key; those of the workload go by their own name (`calls`) or with `workload.` before it.
+    /// Sets one key; those of the workload go by their own name (`calls`) unless the VM has one of that name (`period`), or with
+    /// `workload.` before it.
     pub(crate) fn set(&mut self, key: &str, value: &str) -> Result<()> {
         match key {
             "count" => self.count = keys::count(value, 1, 255)?,
@@ -150,11 +166,12 @@ impl VmSpec {
             "affinity" => self.affinity = keys::cpus(value)?,
             "dedicated" => self.dedicated = Some(keys::word(value, &[("true", true), ("false", false)])?),
             "workload" | "workload.type" => self.workload = Workload::named(value)?,
+            _ if self.server.set(key, value)? => {}
             _ => {
                 let own = key.strip_prefix("workload.").unwrap_or(key);
                 if !self.workload.keys().split(", ").any(|k| k == own) {
                     bail!(
-                        "unknown key; allowed: count, vcpus, weight, cap, rt, ports, affinity, dedicated, workload; of the workload {}: {}",
+                        "unknown key; allowed: count, vcpus, weight, cap, rt, ports, budget, period, priority, extra, affinity, dedicated, workload; of the workload {}: {}",
                         self.workload.name(),
                         self.workload.keys()
                     );
@@ -189,6 +206,24 @@ impl VmSpec {
         match self.workload {
             Workload::Hog { threads } => threads.unwrap_or(self.vcpus),
             _ => 0,
+        }
+    }
+
+    /// What no single key can tell.
+    pub(crate) fn validate(&self) -> Result<()> {
+        let key = format!("vm.{}", self.name);
+        self.server.validate(&key)?;
+        let Workload::Tasks { list, random: Random { tasks: random, .. } } = &self.workload else { return Ok(()) };
+        if self.vcpus != 1 {
+            bail!("{key}.vcpus: {} with tasks; allowed: 1", self.vcpus);
+        }
+        match (list.is_empty(), random) {
+            (true, 0) => bail!("{key}.tasks: missing; allowed: tasks such as 5ms/100ms, or random"),
+            (false, 1..) => bail!("{key}.random: {random} with tasks; allowed: one of the two"),
+            (true, _) if !self.server.is_some() => {
+                bail!("{key}.random: no share to draw tasks for; allowed: with budget and period")
+            }
+            _ => Ok(()),
         }
     }
 

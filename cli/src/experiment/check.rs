@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Acceptance rules as data: a measure over rows and the bounds it must keep.
 
-use super::data::X;
+use super::measure::Measure;
 use super::row::Row;
 use serde::{Deserialize, Serialize};
-use takt_sim::quantile;
 
 /// Whether a check decides the exit status (gate), is worth knowing (stretch), or hands an input back (modelled).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,54 +29,6 @@ pub struct Check {
     pub below: Option<f64>,
 }
 
-/// What is measured; where several policies or points are named, the one that comes off worst counts.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(untagged)]
-pub enum Measure {
-    /// A metric of a policy: its mean over seeds, or a statistic over what all seeds have.
-    Level {
-        level: String,
-        policy: Names,
-        at: X,
-        #[serde(default)]
-        stat: Stat,
-    },
-    /// Mean of a metric over that of another policy.
-    Ratio { ratio: String, policy: Names, over: Names, at: X },
-    /// Mean of a metric minus that of another policy.
-    Margin { margin: String, policy: Names, over: Names, at: X },
-    /// Part of the calls with PESQ within these two values.
-    Share { share: [f64; 2], policy: Names, at: X },
-}
-
-/// One name or several.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(untagged)]
-pub enum Names {
-    One(String),
-    Many(Vec<String>),
-}
-
-impl Names {
-    fn all(&self) -> &[String] {
-        match self {
-            Names::One(name) => std::slice::from_ref(name),
-            Names::Many(names) => names,
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Stat {
-    #[default]
-    Mean,
-    Min,
-    Q25,
-    Q75,
-    Max,
-}
-
 /// A check that was evaluated.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Verdict {
@@ -87,101 +38,6 @@ pub struct Verdict {
     /// `None` when there is nothing to measure.
     pub got: Option<f64>,
     pub ok: bool,
-}
-
-impl Measure {
-    /// Every policy it is about.
-    pub fn policies(&self) -> impl Iterator<Item = &String> {
-        let (a, b): (&Names, &[String]) = match self {
-            Measure::Level { policy, .. } | Measure::Share { policy, .. } => (policy, &[]),
-            Measure::Ratio { policy, over, .. } | Measure::Margin { policy, over, .. } => (policy, over.all()),
-        };
-        a.all().iter().chain(b)
-    }
-
-    /// Whether it needs the rows of this policy at this point.
-    pub fn needs(&self, policy: &str, x: &X) -> bool {
-        let (Measure::Level { at, .. }
-        | Measure::Ratio { at, .. }
-        | Measure::Margin { at, .. }
-        | Measure::Share { at, .. }) = self;
-        covers(at, x) && self.policies().any(|p| p == policy)
-    }
-
-    /// One value per policy (pair of policies) and point; `None` if any of them has nothing to measure.
-    pub fn values(&self, rows: &[Row]) -> Option<Vec<f64>> {
-        match self {
-            Measure::Level { level, policy, at, stat } => each(policy, None, at, rows, |here, _| {
-                stat.of(&here.iter().flat_map(|r| r.get(level)).collect::<Vec<_>>())
-            }),
-            Measure::Share { share: [low, high], policy, at } => each(policy, None, at, rows, |here, _| {
-                let calls: Vec<f64> = here.iter().flat_map(|r| r.get("call_pesq")).collect();
-                let within = calls.iter().filter(|v| (low..=high).contains(v)).count();
-                (!calls.is_empty()).then(|| within as f64 / calls.len() as f64)
-            }),
-            Measure::Ratio { ratio: metric, policy, over, at } => each(policy, Some(over), at, rows, |a, b| {
-                let (a, b) = (mean(a, metric)?, mean(b, metric)?);
-                (b > 0.0).then(|| a / b)
-            }),
-            Measure::Margin { margin: metric, policy, over, at } => {
-                each(policy, Some(over), at, rows, |a, b| Some(mean(a, metric)? - mean(b, metric)?))
-            }
-        }
-    }
-}
-
-fn covers(at: &X, x: &X) -> bool {
-    at == x || matches!(at, X::Name(name) if name == "all")
-}
-
-fn mean(rows: &[&Row], metric: &str) -> Option<f64> {
-    Stat::Mean.of(&rows.iter().flat_map(|r| r.get(metric)).collect::<Vec<_>>())
-}
-
-/// Applies `f` to the rows of each policy, with those of each policy of `over`, at each point of `at`; `None` if it has
-/// no answer for one of them, lest a policy that did not run passes.
-fn each(
-    policy: &Names,
-    over: Option<&Names>,
-    at: &X,
-    rows: &[Row],
-    f: impl Fn(&[&Row], &[&Row]) -> Option<f64>,
-) -> Option<Vec<f64>> {
-    let mut points: Vec<&X> = Vec::new();
-    for row in rows {
-        if !points.contains(&&row.x) && covers(at, &row.x) {
-            points.push(&row.x);
-        }
-    }
-    let select = |p: &str, x: &X| rows.iter().filter(|r| r.policy == p && r.x == *x).collect::<Vec<_>>();
-    let mut out = Vec::new();
-    for x in points {
-        for p in policy.all() {
-            match over {
-                None => out.push(f(&select(p, x), &[])),
-                Some(over) => out.extend(over.all().iter().map(|o| f(&select(p, x), &select(o, x)))),
-            }
-        }
-    }
-    out.into_iter().collect()
-}
-
-impl Stat {
-    /// Quantiles by linear interpolation between the values next to them.
-    pub fn of(self, values: &[f64]) -> Option<f64> {
-        if values.is_empty() {
-            return None;
-        }
-        let mut v = values.to_vec();
-        v.sort_by(f64::total_cmp);
-        Some(match self {
-            Stat::Mean => v.iter().sum::<f64>() / v.len() as f64,
-            Stat::Min => v[0],
-            Stat::Q25 => quantile(&v, 0.25),
-            Stat::Q75 => quantile(&v, 0.75),
-            Stat::Max => v[v.len() - 1],
-        })
-    }
 }
 
 impl Check {
@@ -232,6 +88,7 @@ pub fn round(v: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiment::data::X;
 
     fn row(policy: &str, x: u64, pesq: f64, calls: &[f64]) -> Row {
         Row::of(policy, X::Number(x), 1, [("pesq_mean".to_owned(), pesq)].into(), calls.to_vec())
@@ -263,6 +120,42 @@ mod tests {
         let v = check("of = { level = \"call_pesq\", stat = \"q75\", policy = \"a\", at = 90 }\nbelow = 4.5")
             .evaluate(&rows);
         assert_eq!((v.got, v.ok), (Some(4.425), true));
+    }
+
+    #[test]
+    fn sweeps_have_capacities_and_first_points() {
+        let mut rows = Vec::new();
+        for (policy, values) in [("a", [0.0, 1.0, 6.0, 2.0]), ("b", [0.0, 7.0, 8.0, 9.0]), ("c", [0.0; 4])] {
+            for (n, v) in values.into_iter().enumerate() {
+                rows.push(Row::of(policy, X::Number(30 + 5 * n as u64), 1, [("m".to_owned(), v)].into(), Vec::new()));
+            }
+        }
+        let got = |of: &str| check(&format!("of = {{ {of} }}\nmin = 0")).evaluate(&rows).got;
+        assert_eq!(got("capacity = \"m\", limit = 5, policy = \"a\""), Some(35.0));
+        assert_eq!(got("capacity = \"m\", limit = 5, policy = [\"c\", \"a\"], over = \"b\""), Some(5.0));
+        assert_eq!(got("first = \"m\", limit = 0, policy = \"a\""), Some(35.0));
+        assert_eq!(got("first = \"m\", limit = 0, policy = \"c\""), None, "it never comes");
+        // (6 - 8 + 2 - 9) / 2
+        assert_eq!(got("paired = \"m\", policy = \"a\", over = \"b\", from = 40"), Some(-4.5));
+        assert_eq!(got("paired = \"m\", policy = \"a\", over = \"d\", from = 40"), None);
+    }
+
+    #[test]
+    fn variants_are_judged_apart() {
+        let mut rows = vec![row("a", 5, 4.4, &[]), row("a", 5, 4.0, &[])];
+        rows[0].variant = "one".into();
+        rows[1].variant = "two".into();
+        let got = |more: &str| {
+            let of = format!("of = {{ level = \"pesq_mean\", policy = \"a\", at = 5{more} }}\nmin = 4.2");
+            check(&of).evaluate(&rows).got
+        };
+        assert_eq!((got(""), got(", variant = \"one\"")), (Some(4.0), Some(4.4)));
+        assert_eq!(got(", variant = [\"one\", \"three\"]"), None);
+        rows[0].metrics.insert("other".into(), 4.3);
+        let excess = check(
+            "of = { excess = \"pesq_mean\", than = \"other\", policy = \"a\", at = 5, variant = \"one\" }\nmin = 0",
+        );
+        assert_eq!(excess.evaluate(&rows).got, Some(0.1));
     }
 
     #[test]

@@ -1,20 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Experiments as data: `experiments/*.toml`, carried inside the program.
 
-use super::check::{Check, Measure};
+use super::check::Check;
+use super::measure::Measure;
 use crate::seeds::Seeds;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Deserializer, de::Error as _};
+use std::collections::BTreeMap;
 use takt_control::{PolicySpec, duration};
 use takt_sim::Scenario;
 
-const EXPERIMENTS: [(&str, &str); 3] = [
+const EXPERIMENTS: [(&str, &str); 8] = [
     ("experiments/DORIS-E1.toml", include_str!("../../../experiments/DORIS-E1.toml")),
     ("experiments/DORIS-E2.toml", include_str!("../../../experiments/DORIS-E2.toml")),
     ("experiments/DORIS-E3.toml", include_str!("../../../experiments/DORIS-E3.toml")),
+    ("experiments/RTXEN-E1.toml", include_str!("../../../experiments/RTXEN-E1.toml")),
+    ("experiments/RTXEN-E2.toml", include_str!("../../../experiments/RTXEN-E2.toml")),
+    ("experiments/RTXEN-E3.toml", include_str!("../../../experiments/RTXEN-E3.toml")),
+    ("experiments/RTXEN-E4.toml", include_str!("../../../experiments/RTXEN-E4.toml")),
+    ("experiments/RTXEN-E5.toml", include_str!("../../../experiments/RTXEN-E5.toml")),
 ];
 
-const SCENARIOS: [(&str, &str); 1] = [("voip", include_str!("../../../scenarios/voip.toml"))];
+const SCENARIOS: [(&str, &str); 3] = [
+    ("voip", include_str!("../../../scenarios/voip.toml")),
+    ("rtxen", include_str!("../../../scenarios/rtxen.toml")),
+    ("rtxen-quantum", include_str!("../../../scenarios/rtxen-quantum.toml")),
+];
 
 /// One published figure or table.
 #[derive(Clone, Debug, Deserialize)]
@@ -44,6 +55,15 @@ pub struct Experiment {
     pub reference: Vec<String>,
     #[serde(default)]
     pub literal: Vec<String>,
+    /// Keys of the scenario with their values, for every run.
+    #[serde(default)]
+    pub set: BTreeMap<String, String>,
+    /// The whole sweep under several circumstances.
+    #[serde(default)]
+    pub variant: Vec<Variant>,
+    /// Also analyses each set of tasks, and this many more that are only analysed.
+    #[serde(default)]
+    pub analysis: Option<u64>,
     pub sweep: Option<Sweep>,
     pub sensitivity: Option<Sensitivity>,
     #[serde(default)]
@@ -61,6 +81,27 @@ pub struct Sweep {
     /// What it is called in tables.
     pub name: String,
     pub values: Vec<X>,
+    /// How a value is written, with `{}` for it; itself if there is nothing else to it.
+    pub form: Option<String>,
+}
+
+impl Sweep {
+    /// The value of its key at a point.
+    pub fn value(&self, x: &X) -> String {
+        self.form.as_ref().map_or_else(|| x.to_string(), |form| form.replace("{}", &x.to_string()))
+    }
+}
+
+/// A circumstance under which everything is run again.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Variant {
+    pub name: String,
+    /// Instead of the experiment's.
+    #[serde(default)]
+    pub policies: Vec<String>,
+    #[serde(default)]
+    pub set: BTreeMap<String, String>,
 }
 
 /// What `--sensitivity` runs: fewer points and seeds.
@@ -163,20 +204,37 @@ impl Experiment {
 
     /// Policies, references and literal rules, in the order of tables.
     pub fn every_policy(&self) -> impl Iterator<Item = &String> {
-        self.policies.iter().chain(&self.reference).chain(&self.literal)
+        let own = self.variant.iter().flat_map(|v| &v.policies);
+        self.policies.iter().chain(own).chain(&self.reference).chain(&self.literal)
     }
 
-    /// The scenario, with the time that the experiment measures.
+    /// Those that are run under a variant.
+    pub fn policies_of<'a>(&'a self, variant: Option<&'a Variant>) -> Vec<&'a String> {
+        match variant {
+            Some(v) if !v.policies.is_empty() => v.policies.iter().collect(),
+            _ => self.policies.iter().chain(&self.reference).chain(&self.literal).collect(),
+        }
+    }
+
+    /// The variants; one of no name if there are none.
+    pub fn variants(&self) -> Vec<Option<&Variant>> {
+        if self.variant.is_empty() { vec![None] } else { self.variant.iter().map(Some).collect() }
+    }
+
+    /// The scenario, with the time that the experiment measures, and what it and the variant set.
     ///
     /// # Errors
     /// An unknown or malformed scenario.
-    pub fn scenario(&self) -> Result<Scenario> {
+    pub fn scenario(&self, variant: Option<&Variant>) -> Result<Scenario> {
         let name = self.scenario.as_deref().unwrap_or_default();
         let Some((_, text)) = SCENARIOS.iter().find(|(n, _)| *n == name) else {
             bail!("{}: no scenario `{name}`", self.id);
         };
         let mut scenario = Scenario::from_toml(text, &format!("scenarios/{name}.toml"))?;
         scenario.duration = self.duration;
+        for (key, value) in self.set.iter().chain(variant.into_iter().flat_map(|v| &v.set)) {
+            scenario.set(key, value).with_context(|| format!("{}: {key}={value}", self.id))?;
+        }
         Ok(scenario)
     }
 }
@@ -200,9 +258,11 @@ mod tests {
                 assert!(!c.of.policies().any(|p| e.literal.contains(p)), "{}: {}", e.id, c.name);
             }
             if let Some(sweep) = &e.sweep {
-                let mut scenario = e.scenario().unwrap();
-                for x in &sweep.values {
-                    scenario.set(&sweep.key, &x.to_string()).unwrap();
+                for variant in e.variants() {
+                    let mut scenario = e.scenario(variant).unwrap();
+                    for x in &sweep.values {
+                        scenario.set(&sweep.key, &sweep.value(x)).unwrap();
+                    }
                 }
             }
         }

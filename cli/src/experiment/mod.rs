@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `takt experiment`: published results, computed anew and judged by the rules in `experiments/*.toml`.
 
+mod analysis;
 pub mod check;
 pub mod data;
+pub mod measure;
 mod page;
 mod plan;
 pub mod row;

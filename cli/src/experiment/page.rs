@@ -50,7 +50,11 @@ pub fn page(experiments: &[Experiment], outcomes: &[Outcome], options: &Options)
     // One timeline is enough: the last point of the first experiment that has a host.
     if let Some((e, o)) = experiments.iter().zip(outcomes).find(|(e, _)| e.scenario.is_some()) {
         if let Some(last) = o.rows.iter().map(|r| &r.x).next_back() {
-            let policies = [PolicySpec::parse("credit")?, PolicySpec::parse("doris")?];
+            let known = ["credit", "doris"].map(str::to_owned);
+            let both = known.iter().all(|p| e.policies.contains(p));
+            let first: Vec<_> = e.policies_of(e.variant.first()).into_iter().take(2).cloned().collect();
+            let policies = if both { known.to_vec() } else { first };
+            let policies = policies.iter().map(|p| PolicySpec::parse(p)).collect::<Result<Vec<_>>>()?;
             let seed = options.seeds(e).0[0];
             let timeline = watch::timeline(&options.scenario(e, last)?, &policies, seed)?;
             page.blocks.push(Block::Timeline(timeline));
@@ -69,7 +73,7 @@ fn figures<'a>(e: &'a Experiment, o: &'a Outcome, basis: String) -> Figures<'a> 
 /// # Errors
 /// The chart cannot be drawn.
 pub fn main_chart(experiments: &[Experiment], outcomes: &[Outcome]) -> Result<String> {
-    let mut with_host = experiments.iter().zip(outcomes).filter(|(e, _)| e.scenario.is_some());
+    let mut with_host = experiments.iter().zip(outcomes).filter(|(e, _)| !e.chart.is_empty());
     let (e, o) = with_host.next().context("no chart to write")?;
     let f = figures(e, o, String::new());
     let sweep = sweep(e, &f)?;
@@ -83,6 +87,10 @@ fn sweep(e: &Experiment, f: &Figures) -> Result<Option<String>> {
 }
 
 fn sections(e: &Experiment, o: &Outcome, basis: String) -> Result<Vec<Section>> {
+    // Charts are of calls, and know no variants.
+    if e.chart.is_empty() {
+        return Ok(Vec::new());
+    }
     let f = figures(e, o, basis);
     let mut out = Vec::new();
     if let Some(svg) = sweep(e, &f)? {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Which runs the experiments need. Runs that two of them share are made once.
 
-use super::data::{Experiment, X};
+use super::analysis;
+use super::data::{Experiment, Variant, X};
 use super::row::Row;
 use super::{Outcome, traffic};
 use crate::seeds::Seeds;
@@ -49,15 +50,19 @@ impl Options {
         Ok(())
     }
 
-    /// The experiment's scenario at point `x` with all settings.
+    /// The experiment's scenario at point `x`, of its first variant, with all settings.
     ///
     /// # Errors
     /// One line that names key and range.
     pub fn scenario(&self, e: &Experiment, x: &X) -> Result<Scenario> {
-        let mut scenario = e.scenario()?;
+        self.scenario_of(e, e.variant.first(), x)
+    }
+
+    fn scenario_of(&self, e: &Experiment, variant: Option<&Variant>, x: &X) -> Result<Scenario> {
+        let mut scenario = e.scenario(variant)?;
         scenario.set("duration", &duration::format(self.duration(e)))?;
         if let Some(sweep) = &e.sweep {
-            let x = x.to_string();
+            let x = sweep.value(x);
             scenario.set(&sweep.key, &x).with_context(|| format!("--set {}={x}", sweep.key))?;
         }
         for (key, value) in &self.set {
@@ -74,6 +79,10 @@ pub struct Job {
     pub policy: PolicySpec,
     pub x: X,
     pub seed: u64,
+    /// Name of the variant.
+    pub variant: String,
+    /// Sets to analyse beside the one that runs.
+    pub analysis: Option<u64>,
 }
 
 /// Runs all of them.
@@ -122,11 +131,16 @@ pub fn run(experiments: &[Experiment], options: &Options) -> Result<Vec<Outcome>
 pub fn simulate_all(what: &str, jobs: &[Job]) -> Result<Vec<Row>> {
     jobs::run(what, jobs, |job, progress| {
         let run = simulate::one(&job.scenario, &job.policy, job.seed, progress)?;
-        Ok(Row::from_run(&run, &job.policy.label, job.x.clone()))
+        let mut row = Row::from_run(&run, &job.policy.label, job.x.clone());
+        row.variant.clone_from(&job.variant);
+        if let Some(more) = job.analysis {
+            analysis::compare(&mut row.metrics, &run, &job.scenario, &job.policy, job.seed, more);
+        }
+        Ok(row)
     })
 }
 
-/// By policy, point, seed: the order of the rows.
+/// By variant, policy, point, seed: the order of the rows.
 fn jobs_of(e: &Experiment, options: &Options) -> Result<Vec<Job>> {
     let Some(sweep) = &e.sweep else { return Ok(Vec::new()) };
     // A setting of the swept key replaces the sweep.
@@ -136,12 +150,16 @@ fn jobs_of(e: &Experiment, options: &Options) -> Result<Vec<Job>> {
         None => sweep.values.clone(),
     };
     let mut out = Vec::new();
-    for policy in e.every_policy() {
-        let policy = PolicySpec::parse(policy)?;
-        for x in &points {
-            let scenario = options.scenario(e, x)?;
-            for &seed in &options.seeds(e).0 {
-                out.push(Job { scenario: scenario.clone(), policy: policy.clone(), x: x.clone(), seed });
+    for variant in e.variants() {
+        for policy in e.policies_of(variant) {
+            let policy = PolicySpec::parse(policy)?;
+            for x in &points {
+                let scenario = options.scenario_of(e, variant, x)?;
+                for &seed in &options.seeds(e).0 {
+                    let (scenario, policy, x) = (scenario.clone(), policy.clone(), x.clone());
+                    let variant = variant.map_or_else(String::new, |v| v.name.clone());
+                    out.push(Job { scenario, policy, x, seed, variant, analysis: e.analysis });
+                }
             }
         }
     }

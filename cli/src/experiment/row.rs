@@ -10,6 +10,9 @@ use takt_sim::result::{PeriodicResult, RunResult, VmResult, WaitStat};
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
     pub policy: String,
+    /// Of the experiment; empty if it has none.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub variant: String,
     pub x: X,
     pub seed: u64,
     #[serde(flatten)]
@@ -21,7 +24,7 @@ pub struct Row {
 
 impl Row {
     pub fn of(policy: &str, x: X, seed: u64, metrics: BTreeMap<String, f64>, call_pesq: Vec<f64>) -> Self {
-        Self { policy: policy.to_owned(), x, seed, metrics, call_pesq }
+        Self { policy: policy.to_owned(), variant: String::new(), x, seed, metrics, call_pesq }
     }
 
     /// The values of a metric: one, or one per call.
@@ -60,6 +63,7 @@ impl Row {
             put("jobs", jobs as f64);
             put("missed", missed as f64);
         }
+        tasks(&mut put, run);
         if let Some(dom0) = dom0(run) {
             put("dom0_cpu_ns", dom0.cpu_time_ns as f64);
             waits(&mut put, "dom0_wait", dom0.wait.get("all"));
@@ -98,6 +102,28 @@ impl Row {
             }
         }
         Self::of(policy, x, run.seed, m, call_pesq)
+    }
+}
+
+/// Missed jobs of sets of tasks, and what the PCPUs spent on them.
+fn tasks(put: &mut impl FnMut(&str, f64) -> Option<f64>, run: &RunResult) {
+    let mut all = (0, 0);
+    for vm in run.vms.iter().filter(|vm| !vm.tasks.is_empty()) {
+        let (jobs, missed) = vm.tasks.iter().fold((0, 0), |s, t| (s.0 + t.jobs, s.1 + t.missed));
+        put(&format!("jobs_{}", vm.name), jobs as f64);
+        put(&format!("missed_pct_{}", vm.name), missed as f64 * 100.0 / jobs.max(1) as f64);
+        all = (all.0 + jobs, all.1 + missed);
+    }
+    if all.0 == 0 {
+        return;
+    }
+    put("missed_pct", all.1 as f64 * 100.0 / all.0 as f64);
+    for (n, p) in run.pcpus.iter().enumerate().filter(|(_, p)| p.decisions > 0) {
+        let spent = (p.decision_ns + p.switch_ns) as f64;
+        put(&format!("pcpu{n}_decisions"), p.decisions as f64);
+        put(&format!("pcpu{n}_switches"), p.switches as f64);
+        put(&format!("pcpu{n}_overhead_us"), spent / 1e3);
+        put(&format!("pcpu{n}_loss_pct"), spent * 100.0 / run.duration_ns as f64);
     }
 }
 

@@ -51,7 +51,8 @@ pub fn run(e: &Experiment, options: &Options) -> Result<Option<Moved>> {
                     scenario.constants.scale(constant.key, *percent);
                 }
                 for &seed in &seeds.0 {
-                    jobs.push(Job { scenario: scenario.clone(), policy: policy.clone(), x: x.clone(), seed });
+                    let (scenario, policy, x) = (scenario.clone(), policy.clone(), x.clone());
+                    jobs.push(Job { scenario, policy, x, seed, variant: String::new(), analysis: None });
                 }
             }
         }

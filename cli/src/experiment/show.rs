@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! An experiment as text.
 
-use super::check::{Kind, Stat, Verdict};
+use super::check::{Kind, Verdict};
 use super::data::{Experiment, X};
+use super::measure::Stat;
 use super::row::Row;
 use super::sensitivity::Violation;
 use super::{Moved, Outcome};
@@ -50,6 +51,18 @@ const COLUMNS: [(&str, &str, f64, usize); 11] = [
     ("jain", "Jain", 1.0, 3),
 ];
 
+const TASKS: [(&str, &str, f64, usize); 9] = [
+    ("missed_pct", "missed %", 1.0, 2),
+    ("missed_pct_d1", "d1", 1.0, 2),
+    ("missed_pct_d2", "d2", 1.0, 2),
+    ("missed_pct_d3", "d3", 1.0, 2),
+    ("missed_pct_d4", "d4", 1.0, 2),
+    ("missed_pct_d5", "d5", 1.0, 2),
+    ("pcpu1_decisions", "decisions", 1.0, 0),
+    ("pcpu1_switches", "switches", 1.0, 0),
+    ("accepted", "accepted", 1.0, 2),
+];
+
 const TRAFFIC: [(&str, &str, f64, usize); 6] = [
     ("packets", "packets", 1.0, 0),
     ("gap_p50_ms", "median gap ms", 1.0, 3),
@@ -61,20 +74,26 @@ const TRAFFIC: [(&str, &str, f64, usize); 6] = [
 
 /// Head and rows of the table of means over seeds; rows that decide nothing end their name with a star.
 pub fn means(e: &Experiment, rows: &[Row]) -> (Vec<String>, Vec<Vec<String>>) {
-    let columns = if e.traffic.is_empty() { &COLUMNS[..] } else { &TRAFFIC };
-    let mut groups: Vec<(&str, &X)> = Vec::new();
+    let tasks = rows.iter().any(|r| r.metrics.contains_key("missed_pct"));
+    let columns: &[_] = match (e.traffic.is_empty(), tasks) {
+        (false, _) => &TRAFFIC,
+        (true, true) => &TASKS,
+        (true, false) => &COLUMNS,
+    };
+    let mut groups: Vec<(&str, &str, &X)> = Vec::new();
     for r in rows {
-        if !groups.contains(&(&r.policy, &r.x)) {
-            groups.push((&r.policy, &r.x));
+        if !groups.contains(&(&r.variant, &r.policy, &r.x)) {
+            groups.push((&r.variant, &r.policy, &r.x));
         }
     }
     let cells = groups
         .iter()
-        .map(|(policy, x)| {
+        .map(|(variant, policy, x)| {
             let mark = if e.literal.iter().chain(&e.reference).any(|p| p == policy) { " *" } else { "" };
-            let mut cells = vec![format!("{policy}{mark}"), x.to_string()];
+            let variant_of = if variant.is_empty() { String::new() } else { format!("{variant}: ") };
+            let mut cells = vec![format!("{variant_of}{policy}{mark}"), x.to_string()];
             for (metric, _, unit, decimals) in columns {
-                let here = rows.iter().filter(|r| r.policy == *policy && r.x == **x);
+                let here = rows.iter().filter(|r| r.variant == *variant && r.policy == *policy && r.x == **x);
                 let value = Stat::Mean.of(&here.flat_map(|r| r.get(metric)).collect::<Vec<_>>());
                 cells.push(value.map_or("-".into(), |v| format!("{:.*}", decimals, v / unit)));
             }

@@ -3,8 +3,8 @@
 
 use super::Section;
 use super::chart::{self, Axis, Line, Rows};
-use crate::experiment::check::Stat;
 use crate::experiment::data::X;
+use crate::experiment::measure::Stat;
 use crate::experiment::row::Row;
 use anyhow::Result;
 use takt_control::duration;

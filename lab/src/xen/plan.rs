@@ -84,9 +84,10 @@ pub(super) fn check(s: &Scenario, schedulers: &[Scheduler]) -> Result<()> {
             Workload::Idle => {}
             Workload::Periodic { period, .. } => {
                 let jobs = s.duration / period;
-                ensure!(jobs <= JOBS, "{key}.period: {jobs} jobs in the Xen lab; allowed: at most {JOBS}");
+                ensure!(jobs <= JOBS, "{key}.workload.period: {jobs} jobs in the Xen lab; allowed: at most {JOBS}");
             }
             Workload::Voip { .. } => {}
+            Workload::Tasks { .. } => bail!("{key}.workload: tasks in the Xen lab; allowed: hog, voip, periodic, idle"),
             Workload::Stream { .. } => {
                 bail!("{key}.workload: stream in the Xen lab; allowed: hog, voip, periodic, idle")
             }
@@ -208,7 +209,7 @@ mod tests {
         assert_eq!(error("[[vm]]\nname = \"v\"\nvcpus = 33"), "vm.v.vcpus: 33 in the Xen lab; allowed: 1 .. 32");
         let fast =
             "[[vm]]\nname = \"v\"\nvcpus = 1\nworkload = { type = \"periodic\", period = \"100us\", work = \"1us\" }";
-        assert_eq!(error(fast), "vm.v.period: 20000 jobs in the Xen lab; allowed: at most 16384");
+        assert_eq!(error(fast), "vm.v.workload.period: 20000 jobs in the Xen lab; allowed: at most 16384");
         assert!(error("[[vm]]\nname = \"v\"\nvcpus = 1\ncap = 10").contains("xen-rtds knows neither weight nor cap"));
     }
 }

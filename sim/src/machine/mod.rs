@@ -7,6 +7,7 @@ mod monitor;
 mod pcpu;
 mod pin;
 mod port;
+mod server;
 mod setup;
 
 use crate::constants::Constants;
@@ -20,7 +21,7 @@ use crate::scenario::{Scenario, Stamp};
 use crate::timer::Timer;
 use crate::{CheckFailed, Options};
 use anyhow::{Result, anyhow};
-use pcpu::Pcpu;
+pub(crate) use pcpu::Pcpu;
 use takt_conformance::Checker;
 use takt_control::{PolicySpec, VmConfig};
 use takt_monitor::Monitor;
@@ -178,6 +179,7 @@ impl Machine<'_> {
             What::Nic => self.nic_fires(n),
             What::Monitor => self.monitor_report(),
             What::Start => self.start(n),
+            What::Serve => self.give_server(n),
             What::Measure => self.measure(),
             What::Boot => self.boot(n),
             What::Create => self.create(),
@@ -191,6 +193,9 @@ impl Machine<'_> {
             self.settle(cpu as u32);
         }
         self.count = Counters::default();
+        for p in &mut self.pcpus {
+            (p.decisions, p.switches) = (0, 0);
+        }
         for v in &mut self.vcpus {
             v.work = 0;
             v.cold = 0;

@@ -30,6 +30,10 @@ pub(crate) struct Pcpu {
     /// Kicked during a switch.
     again: bool,
     pub llc: u32,
+    /// Calls of `schedule` in the measured window.
+    pub decisions: u64,
+    /// Context switches between different VCPUs, likewise.
+    pub switches: u64,
     /// Time VCPUs have run here, ns: its private caches' clock.
     pub run: u64,
     /// Idle, or running, since.
@@ -50,6 +54,8 @@ impl Pcpu {
             slice_end: NEVER,
             again: false,
             llc,
+            decisions: 0,
+            switches: 0,
             run: 0,
             since: 0,
             slice: Timer::default(),
@@ -107,7 +113,8 @@ impl Machine<'_> {
         }
         self.settle(cpu);
         self.count.decisions += 1;
-        let p = &self.pcpus[cpu as usize];
+        let p = &mut self.pcpus[cpu as usize];
+        p.decisions += 1;
         let cur = if p.phase == Phase::Running { p.next } else { None };
         let stops = cur.is_some_and(|v| self.vcpus[v as usize].idle);
         let decided = self.pool.schedule(self.now, cpu, if stops { CUR_STOPS } else { 0 });
@@ -127,9 +134,11 @@ impl Machine<'_> {
             return;
         }
         let mut cost = self.c.decision;
-        if next.is_some() && next != p.loaded {
+        if let Some(v) = next.filter(|_| next != p.loaded) {
             cost += self.c.switch;
             self.count.switches += 1;
+            p.switches += 1;
+            self.vcpus[v as usize].overhead += self.c.resume;
         }
         p.done.cancel();
         p.phase = Phase::Switching;

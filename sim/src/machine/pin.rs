@@ -26,7 +26,7 @@ fn dedicated(s: &Scenario, vm: Option<usize>, n: u32) -> bool {
 pub(super) fn masks(s: &Scenario, pin: bool) -> Result<Vec<u64>> {
     let all = u64::MAX >> (64 - s.machine.pcpus);
     let own = |vm: Option<usize>| -> u64 {
-        let list = vm.map_or(&[][..], |i| &s.vms[i].affinity);
+        let list = vm.map_or(&s.dom0.affinity, |i| &s.vms[i].affinity);
         if list.is_empty() { all } else { list.iter().fold(0, |m, &c| m | 1 << c) }
     };
     if !pin {

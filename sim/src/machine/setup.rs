@@ -9,6 +9,7 @@ use crate::net::{Call, House, Net, Netback, Ring, Stream, Template, Vif};
 use crate::observe::Observe;
 use crate::rng::{Purpose, Rng};
 use crate::scenario::{NetVcpu, Scenario};
+use crate::tasks;
 use crate::timer::Timer;
 use crate::voip::Record;
 use crate::{Options, VmSpec, Workload};
@@ -19,6 +20,8 @@ use takt_monitor::{Config, Monitor, REPORT_NS};
 use takt_policy::{Kind, NIL, Pool};
 
 /// Priorities of threads: those that handle packets run before daemons, those before busy loops.
+/// The last of a set of tasks; those with shorter deadlines follow above.
+const PRIO_TASKS: u8 = 60;
 const PRIO_NET: u8 = 50;
 const PRIO_JOBS: u8 = 40;
 const PRIO_BATCH: u8 = 10;
@@ -149,13 +152,13 @@ impl<'a> Machine<'a> {
         };
         let vm = self.add_vm(name, Some(i), spec.vcpus, VmConfig::default().weight, working_set);
         let first = self.vms[vm].first;
-        match spec.workload {
+        match &spec.workload {
             Workload::Hog { .. } => {
                 for n in 0..spec.threads() {
                     self.add_thread(first + n % spec.vcpus, Body::Spin, PRIO_BATCH, true);
                 }
             }
-            Workload::Voip { calls } => {
+            &Workload::Voip { calls } => {
                 let vifs: Vec<_> = (0..spec.vcpus).map(|n| self.add_vif(vm, first + n)).collect();
                 for (n, &vif) in vifs.iter().enumerate() {
                     self.add_thread(first + n as u32, Body::Serve(vif), PRIO_NET, false);
@@ -165,7 +168,7 @@ impl<'a> Machine<'a> {
                 }
                 self.add_watch(vm)?;
             }
-            Workload::Stream { period, burst, gap, work } => {
+            &Workload::Stream { period, burst, gap, work } => {
                 let vif = self.add_vif(vm, first);
                 let s = self.net.streams.len() as u32;
                 let (rest, begin, due, sequence) = (burst, 0, 0, 0);
@@ -173,10 +176,17 @@ impl<'a> Machine<'a> {
                 self.add_thread(first, Body::Send(s), PRIO_NET, false);
                 self.add_watch(vm)?;
             }
-            Workload::Periodic { period, work } => {
+            &Workload::Periodic { period, work } => {
                 for v in first..first + spec.vcpus {
                     self.add_thread(v, Body::Periodic(self.tasks.len() as u32), PRIO_NET, false);
-                    self.tasks.push(Task::new(v, period, work));
+                    self.tasks.push(Task::new(v, period, work, SETTLE));
+                }
+            }
+            Workload::Tasks { .. } => {
+                let tasks = tasks::by_priority(self.scenario.tasks(spec, vm as u32 - 1, self.seed));
+                for (prio, task) in (PRIO_TASKS..).zip(tasks.into_iter().rev()) {
+                    self.add_thread(first, Body::Periodic(self.tasks.len() as u32), prio, false);
+                    self.tasks.push(Task::new(first, task.period, task.cost, 0));
                 }
             }
             Workload::Idle => (0..spec.vcpus).for_each(|n| self.add_house(first + n, self.c.idle_hz, self.c.idle_job)),
@@ -237,9 +247,13 @@ impl<'a> Machine<'a> {
         if let Ok(masks) = pin::masks(self.scenario, self.policy.pin) {
             self.set_affinity(&masks);
         }
+        self.give_servers();
         for v in 0..self.vcpus.len() {
             let at = self.now + self.starts[v].below(START_SPREAD);
-            self.queue.push(at, What::Start, v as u32);
+            // A VM that has nothing but tasks starts with them.
+            if self.tasks.iter().all(|t| t.vcpu != v as u32 || t.phase > 0) {
+                self.queue.push(at, What::Start, v as u32);
+            }
             if let Some(house) = &mut self.house[v] {
                 let first = house.next();
                 self.queue.push(at + first, What::House, v as u32);
@@ -261,8 +275,7 @@ impl<'a> Machine<'a> {
             self.queue.push(stream.begin, What::Stream, n);
         }
         for (n, task) in self.tasks.iter_mut().enumerate() {
-            task.begin(self.now + SETTLE);
-            self.queue.push(self.now + SETTLE, What::Release, n as u32);
+            self.queue.push(task.begin(self.now), What::Release, n as u32);
         }
         self.queue.push(self.now + REPORT_NS, What::Monitor, 0);
     }

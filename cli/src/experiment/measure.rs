@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a check, or a published value, is about: a measure over rows.
+
+use super::data::X;
+use super::row::Row;
+use serde::Deserialize;
+use takt_sim::quantile;
+
+/// What is measured; where several metrics, policies, variants or points are named, the one that comes off worst counts.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Measure {
+    #[serde(flatten)]
+    pub what: What,
+    pub policy: Names,
+    /// Those of the experiment unless some are named.
+    #[serde(default)]
+    pub variant: Option<Names>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum What {
+    /// A metric of a policy: its mean over seeds, or a statistic over what all seeds have.
+    Level {
+        level: Names,
+        at: X,
+        #[serde(default)]
+        stat: Stat,
+    },
+    /// Mean of a metric over that of another policy.
+    Ratio { ratio: String, over: Names, at: X },
+    /// Mean of a metric minus that of another policy.
+    Margin { margin: String, over: Names, at: X },
+    /// Mean of a metric minus that of other metrics of the same policy.
+    Excess { excess: String, than: Names, at: X },
+    /// Part of the calls with PESQ within these two values.
+    Share { share: [f64; 2], at: X },
+    /// A metric minus that of another policy with the same seed at the same point, mean over all points from `from` on.
+    Paired { paired: String, over: Names, from: u64 },
+    /// The last point of the sweep up to which the mean of a metric keeps to a limit, 0 if none does; minus that of another policy, if there is one.
+    Capacity {
+        capacity: String,
+        limit: f64,
+        #[serde(default)]
+        over: Option<Names>,
+    },
+    /// The first point of the sweep at which the mean of a metric is above a limit; minus that of another policy, which may be one of
+    /// another variant.
+    First {
+        first: String,
+        limit: f64,
+        #[serde(default)]
+        over: Option<Names>,
+    },
+}
+
+/// One name or several.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum Names {
+    One(String),
+    Many(Vec<String>),
+}
+
+impl Names {
+    fn all(&self) -> &[String] {
+        match self {
+            Names::One(name) => std::slice::from_ref(name),
+            Names::Many(names) => names,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stat {
+    #[default]
+    Mean,
+    Min,
+    Q25,
+    Q75,
+    Max,
+}
+
+impl Measure {
+    fn over(&self) -> Option<&Names> {
+        match &self.what {
+            What::Ratio { over, .. } | What::Margin { over, .. } | What::Paired { over, .. } => Some(over),
+            What::Capacity { over, .. } | What::First { over, .. } => over.as_ref(),
+            What::Level { .. } | What::Share { .. } | What::Excess { .. } => None,
+        }
+    }
+
+    /// Every policy it is about.
+    pub fn policies(&self) -> impl Iterator<Item = &String> {
+        self.policy.all().iter().chain(self.over().map_or(&[][..], Names::all))
+    }
+
+    /// Whether it needs the rows of this policy at this point.
+    pub fn needs(&self, policy: &str, x: &X) -> bool {
+        let here = match &self.what {
+            What::Level { at, .. }
+            | What::Ratio { at, .. }
+            | What::Margin { at, .. }
+            | What::Excess { at, .. }
+            | What::Share { at, .. } => covers(at, x),
+            What::Paired { from, .. } => number(x).is_some_and(|n| n >= *from),
+            What::Capacity { .. } | What::First { .. } => true,
+        };
+        here && self.policies().any(|p| p == policy)
+    }
+
+    /// One value per variant, metric, policy (pair of policies) and point; `None` if any of them has nothing to measure.
+    pub fn values(&self, rows: &[Row]) -> Option<Vec<f64>> {
+        if let What::First { .. } = self.what {
+            return self.values_of(&rows.iter().collect::<Vec<_>>());
+        }
+        let mut variants: Vec<&str> = Vec::new();
+        for row in rows.iter().filter(|_| self.variant.is_none()) {
+            if !variants.contains(&row.variant.as_str()) {
+                variants.push(&row.variant);
+            }
+        }
+        variants.extend(self.variant.iter().flat_map(|v| v.all()).map(String::as_str));
+        let mut out = Vec::new();
+        for variant in variants {
+            let here: Vec<&Row> = rows.iter().filter(|r| r.variant == variant).collect();
+            let values = self.values_of(&here)?;
+            if values.is_empty() {
+                return None;
+            }
+            out.extend(values);
+        }
+        Some(out)
+    }
+
+    fn values_of(&self, rows: &[&Row]) -> Option<Vec<f64>> {
+        let policy = &self.policy;
+        match &self.what {
+            What::Level { level, at, stat } => {
+                let one = |metric: &String| {
+                    each(policy, None, at, rows, |here, _| {
+                        stat.of(&here.iter().flat_map(|r| r.get(metric)).collect::<Vec<_>>())
+                    })
+                };
+                level.all().iter().map(one).collect::<Option<Vec<_>>>().map(|v| v.concat())
+            }
+            What::Excess { excess, than, at } => {
+                let one = |other: &String| {
+                    each(policy, None, at, rows, |here, _| Some(mean(here, excess)? - mean(here, other)?))
+                };
+                than.all().iter().map(one).collect::<Option<Vec<_>>>().map(|v| v.concat())
+            }
+            What::Share { share: [low, high], at } => each(policy, None, at, rows, |here, _| {
+                let calls: Vec<f64> = here.iter().flat_map(|r| r.get("call_pesq")).collect();
+                let within = calls.iter().filter(|v| (low..=high).contains(v)).count();
+                (!calls.is_empty()).then(|| within as f64 / calls.len() as f64)
+            }),
+            What::Ratio { ratio: metric, over, at } => each(policy, Some(over), at, rows, |a, b| {
+                let (a, b) = (mean(a, metric)?, mean(b, metric)?);
+                (b > 0.0).then(|| a / b)
+            }),
+            What::Margin { margin: metric, over, at } => {
+                each(policy, Some(over), at, rows, |a, b| Some(mean(a, metric)? - mean(b, metric)?))
+            }
+            What::Paired { paired, over, from } => {
+                pairs(policy, Some(over), |a, b| paired_mean(rows, a, b?, paired, *from))
+            }
+            What::Capacity { capacity: metric, limit, over } => pairs(policy, over.as_ref(), |a, b| {
+                let of = |p| kept(rows, p, metric, *limit).map(|(last, _)| last.unwrap_or(0) as f64);
+                Some(of(a)? - b.map_or(Some(0.0), of)?)
+            }),
+            What::First { first: metric, limit, over } => pairs(policy, over.as_ref(), |a, b| {
+                let of = |p| kept(rows, p, metric, *limit).and_then(|(_, next)| Some(next? as f64));
+                Some(of(a)? - b.map_or(Some(0.0), of)?)
+            }),
+        }
+    }
+}
+
+fn number(x: &X) -> Option<u64> {
+    match x {
+        X::Number(n) => Some(*n),
+        X::Name(_) => None,
+    }
+}
+
+/// One value per policy, or per pair of policies.
+fn pairs(policy: &Names, over: Option<&Names>, f: impl Fn(&str, Option<&str>) -> Option<f64>) -> Option<Vec<f64>> {
+    let others: Vec<Option<&str>> =
+        over.map_or_else(|| vec![None], |over| over.all().iter().map(|o| Some(o.as_str())).collect());
+    policy.all().iter().flat_map(|p| others.iter().map(|o| f(p, *o))).collect()
+}
+
+/// Mean difference of a metric between rows of two policies with the same seed at the same point.
+fn paired_mean(rows: &[&Row], policy: &str, over: &str, metric: &str, from: u64) -> Option<f64> {
+    let mut differences = Vec::new();
+    for a in rows.iter().filter(|r| r.policy == policy && number(&r.x).is_some_and(|x| x >= from)) {
+        let b = rows.iter().find(|r| r.policy == over && r.x == a.x && r.seed == a.seed)?;
+        differences.push(a.metrics.get(metric)? - b.metrics.get(metric)?);
+    }
+    Stat::Mean.of(&differences)
+}
+
+/// The last point up to which the mean of a metric keeps to `limit`, and the first at which it does not.
+fn kept(rows: &[&Row], policy: &str, metric: &str, limit: f64) -> Option<(Option<u64>, Option<u64>)> {
+    let mine: Vec<&Row> = rows.iter().copied().filter(|r| r.policy == policy).collect();
+    let mut points: Vec<u64> = mine.iter().filter_map(|r| number(&r.x)).collect();
+    points.sort_unstable();
+    points.dedup();
+    let mut last = None;
+    for x in &points {
+        let here: Vec<&Row> = mine.iter().copied().filter(|r| r.x == X::Number(*x)).collect();
+        if mean(&here, metric)? > limit {
+            return Some((last, Some(*x)));
+        }
+        last = Some(*x);
+    }
+    (!points.is_empty()).then_some((last, None))
+}
+
+fn covers(at: &X, x: &X) -> bool {
+    at == x || matches!(at, X::Name(name) if name == "all")
+}
+
+fn mean(rows: &[&Row], metric: &str) -> Option<f64> {
+    Stat::Mean.of(&rows.iter().flat_map(|r| r.get(metric)).collect::<Vec<_>>())
+}
+
+/// Applies `f` to the rows of each policy, with those of each policy of `over`, at each point of `at`; `None` if it has
+/// no answer for one of them, lest a policy that did not run passes.
+fn each(
+    policy: &Names,
+    over: Option<&Names>,
+    at: &X,
+    rows: &[&Row],
+    f: impl Fn(&[&Row], &[&Row]) -> Option<f64>,
+) -> Option<Vec<f64>> {
+    let mut points: Vec<&X> = Vec::new();
+    for row in rows {
+        if !points.contains(&&row.x) && covers(at, &row.x) {
+            points.push(&row.x);
+        }
+    }
+    let select = |p: &str, x: &X| rows.iter().copied().filter(|r| r.policy == p && r.x == *x).collect::<Vec<_>>();
+    let mut out = Vec::new();
+    for x in points {
+        out.extend(pairs(policy, over, |p, o| f(&select(p, x), &o.map_or_else(Vec::new, |o| select(o, x))))?);
+    }
+    Some(out)
+}
+
+impl Stat {
+    /// Quantiles by linear interpolation between the values next to them.
+    pub fn of(self, values: &[f64]) -> Option<f64> {
+        if values.is_empty() {
+            return None;
+        }
+        let mut v = values.to_vec();
+        v.sort_by(f64::total_cmp);
+        Some(match self {
+            Stat::Mean => v.iter().sum::<f64>() / v.len() as f64,
+            Stat::Min => v[0],
+            Stat::Q25 => quantile(&v, 0.25),
+            Stat::Q75 => quantile(&v, 0.75),
+            Stat::Max => v[v.len() - 1],
+        })
+    }
+}
