@@ -114,12 +114,13 @@ fn with_budgets(policies: &[&str], name: &str) {
 }
 
 #[test]
+#[ignore = "five minutes"]
 fn servers_are_what_their_recordings_say() {
     with_budgets(&["rtxen(server=sporadic)", "vgedf"], "servers");
 }
 
 #[test]
-#[ignore = "five minutes; the two above have the most code"]
+#[ignore = "ten minutes"]
 fn other_servers_are_what_their_recordings_say() {
     with_budgets(&["rtxen", "rtxen(server=periodic)"], "servers-fixed");
     with_budgets(&["rtxen(server=polling)", "sedf"], "servers-others");
