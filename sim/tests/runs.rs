@@ -276,7 +276,7 @@ fn the_settings_of_a_vm_take_effect() {
 /// One PCPU, two servers and what they are to do.
 const SERVERS: &str = "duration = \"2s\"\nwarmup = \"0\"\n[machine]\npcpus = 2\n[dom0]\nvcpus = 1\naffinity = 0\n\
     [[vm]]\nname = \"a\"\nvcpus = 1\naffinity = 1\nbudget = \"5ms\"\nperiod = \"10ms\"\npriority = 1\nextra = \"off\"\n\
-    workload = { type = \"tasks\", tasks = \"4ms/20ms, 9ms/50ms\" }\n\
+    workload = { type = \"tasks\", tasks = \"4ms/20ms, 6ms/50ms\" }\n\
     [[vm]]\nname = \"b\"\nvcpus = 1\naffinity = 1\nbudget = \"10ms\"\nperiod = \"20ms\"\npriority = 2\nextra = \"off\"\n\
     workload = { type = \"tasks\", tasks = \"9ms/100ms, 6ms/40ms\" }";
 
