@@ -272,3 +272,50 @@ fn the_settings_of_a_vm_take_effect() {
     assert_eq!((vm("on").rt, vm("on").period_ns), (true, 0));
     assert!((2.4..2.6).contains(&vm("hog").work), "half a PCPU for 5 s is no {} s", vm("hog").work);
 }
+
+/// One PCPU, two servers and what they are to do.
+const SERVERS: &str = "duration = \"2s\"\nwarmup = \"0\"\n[machine]\npcpus = 2\n[dom0]\nvcpus = 1\naffinity = 0\n\
+    [[vm]]\nname = \"a\"\nvcpus = 1\naffinity = 1\nbudget = \"5ms\"\nperiod = \"10ms\"\npriority = 1\nextra = \"off\"\n\
+    workload = { type = \"tasks\", tasks = \"4ms/20ms, 6ms/50ms\" }\n\
+    [[vm]]\nname = \"b\"\nvcpus = 1\naffinity = 1\nbudget = \"10ms\"\nperiod = \"20ms\"\npriority = 2\nextra = \"off\"\n\
+    workload = { type = \"tasks\", tasks = \"9ms/100ms, 6ms/40ms\" }";
+
+#[test]
+fn tasks_on_servers_meet_their_deadlines_unless_there_are_too_many() {
+    for policy in ["deferrable", "periodic", "polling", "sporadic"].map(|k| format!("rtxen(server={k},floor=0)")) {
+        let r = checked(&scenario(SERVERS, &[]), &policy, 1);
+        for name in ["a", "b"] {
+            let tasks = &vm(&r, name).tasks;
+            assert!(
+                tasks.iter().all(|t| t.missed == 0 && t.jobs > 0 && t.response_max_ns <= t.period_ns),
+                "{policy}: {tasks:?}"
+            );
+            assert!(tasks[0].period_ns < tasks[1].period_ns, "by priority");
+        }
+        let [a, b] = [0, 1].map(|n| vm(&r, "a").tasks[n].jobs);
+        assert!((99..=101).contains(&a) && (39..=41).contains(&b), "{a} {b}");
+        // More than half of the PCPU: the longer deadline pays, and nobody outside.
+        let r = checked(&scenario(SERVERS, &[("vm.a.tasks", "4ms/20ms,20ms/50ms")]), &policy, 1);
+        let tasks = &vm(&r, "a").tasks;
+        assert!(tasks[0].missed == 0 && tasks[1].missed * 10 > tasks[1].jobs * 8, "{policy}: {tasks:?}");
+        assert!(vm(&r, "b").tasks.iter().all(|t| t.missed == 0), "{policy}");
+    }
+}
+
+#[test]
+fn a_pcpu_that_idles_on_a_budget_asks_for_no_decision_without_end() {
+    // The upper server has no work, the lower one waits for it to idle its budget away.
+    let s = scenario(SERVERS, &[("duration", "1s"), ("vm.a.tasks", "1us/1s"), ("vm.b.tasks", "9ms/20ms")]);
+    let r = checked(&s, "rtxen(server=periodic,floor=0)", 1);
+    assert!(r.pcpus[1].decisions < 3_000, "{:?}", r.pcpus[1]);
+    assert!(r.pcpus[1].switches > 0 && r.pcpus[1].switch_ns >= r.pcpus[1].switches * 2_000);
+}
+
+#[test]
+fn servers_need_room() {
+    let s = scenario(SERVERS, &[("vm.a.budget", "6ms")]);
+    let policy = PolicySpec::parse("rtxen(floor=0)").unwrap();
+    let error = takt_sim::run(&s, &policy, 1, Options::default()).unwrap_err().to_string();
+    assert!(error.contains("b: no PCPU has room for a budget of 10ms in 20ms"), "{error}");
+    checked(&s, "credit", 1);
+}
