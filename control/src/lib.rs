@@ -7,6 +7,7 @@
 pub mod config;
 pub mod duration;
 pub mod host;
+pub mod partition;
 pub mod server;
 mod setting;
 pub mod socket;
@@ -14,6 +15,7 @@ pub mod spec;
 
 pub use config::{HostConfig, Ports, RtMode, VmConfig};
 pub use host::{Applied, Change, Host, VmState, apply};
+pub use partition::{Partition, PartitionHost};
 pub use server::{Server, ServerSetting, ServerStatus};
 pub use setting::Setting;
 pub use spec::PolicySpec;
