@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A policy as people name it: `doris`, `doris(dom0=off)`, `credit(slice=5ms,activate=tick)`, `pin`.
+//! A policy as people name it: `doris`, `doris(dom0=off)`, `credit(slice=5ms,activate=tick)`, `pin`, `risa(delay=5s)`.
 
 use crate::duration;
+use crate::pools::{self, Pools};
 use anyhow::{Context, Result, bail};
 use std::fmt;
 use takt_policy::ParamInfo;
@@ -22,7 +23,9 @@ pub struct PolicySpec {
     pub name: String,
     /// Real-time VMs get PCPUs of their own, which every other guest is kept off (spec §1.4 "pin").
     pub pin: bool,
-    /// For `adjust` on the pool, in the order given.
+    /// Real-time VMs get a pool of their own; `name` schedules the other one.
+    pub pools: Option<Pools>,
+    /// For `adjust` on the pool, on each if there are two, in the order given.
     pub params: Vec<(u32, u64)>,
 }
 
@@ -41,20 +44,35 @@ impl PolicySpec {
             },
         };
         let pin = head == "pin";
-        let name = if pin { "credit" } else { head };
+        let mut pools = Pools::named(head);
+        let name = match head {
+            "pin" => "credit",
+            pools::BASELINE | pools::RISA | pools::STATIC => pools::NON_RT,
+            _ => head,
+        };
         if !takt_policy::policies().iter().any(|p| p.name == name) {
             bail!("unknown policy `{head}`, known are {}", known().join(", "));
         }
         let table = takt_policy::params();
         let mut params = Vec::new();
+        let mut keys = Vec::new();
         for pair in list.split(',').filter(|p| !p.is_empty() || !list.is_empty()) {
-            let (key, value) = param(pair, &table).with_context(|| format!("policy `{label}`")).map_err(one_line)?;
-            if params.iter().any(|&(k, _)| k == key) {
+            let context = || format!("policy `{label}`");
+            let Some((key, text)) = pair.split_once('=') else { bail!("{}: `{pair}` is not key=value", context()) };
+            if keys.contains(&key) {
                 bail!("policy `{label}`: `{pair}` sets a key a second time");
             }
-            params.push((key, value));
+            keys.push(key);
+            let own = pools.as_mut().map_or(Ok(false), |p| p.set(key, text)).with_context(context).map_err(one_line)?;
+            if !own {
+                let own = pools.as_ref().map_or_else(Vec::new, Pools::keys);
+                params.push(param(key, text, &table, &own).with_context(context).map_err(one_line)?);
+            }
         }
-        Ok(Self { name: name.into(), pin, params, label })
+        if let Some(pools) = &mut pools {
+            pools.know(&params);
+        }
+        Ok(Self { name: name.into(), pin, pools, params, label })
     }
 }
 
@@ -82,7 +100,8 @@ impl PolicySpec {
             p.params.iter().find(|(key, _)| *key == info.key).map_or(info.default, |&(_, value)| value)
         };
         let mut pool = table.iter().filter(|info| !info.per_vm);
-        self.name == other.name && self.pin == other.pin && pool.all(|info| value(self, info) == value(other, info))
+        let same = (&self.name, self.pin, &self.pools) == (&other.name, other.pin, &other.pools);
+        same && pool.all(|info| value(self, info) == value(other, info))
     }
 }
 
@@ -92,18 +111,16 @@ impl fmt::Display for PolicySpec {
     }
 }
 
-/// What [`PolicySpec::parse`] takes as a name: the core's policies and `pin`.
+/// What [`PolicySpec::parse`] takes as a name: the core's policies, and what the simulator makes of them.
 pub fn known() -> Vec<String> {
-    takt_policy::policies().iter().map(|p| p.name.to_owned()).chain(["pin".to_owned()]).collect()
+    let more = ["pin", pools::BASELINE, pools::RISA, pools::STATIC];
+    takt_policy::policies().iter().map(|p| p.name).chain(more).map(str::to_owned).collect()
 }
 
-/// Reads `key=value` against the pool's parameters in `table`.
-fn param(pair: &str, table: &[ParamInfo]) -> Result<(u32, u64)> {
-    let Some((key, text)) = pair.split_once('=') else {
-        bail!("`{pair}` is not key=value");
-    };
+/// Reads a value against the pool's parameters in `table`; `own` are the keys of the name itself.
+fn param(key: &str, text: &str, table: &[ParamInfo], own: &[&'static str]) -> Result<(u32, u64)> {
     let Some(info) = table.iter().find(|p| !p.per_vm && p.name == key) else {
-        let keys: Vec<_> = table.iter().filter(|p| !p.per_vm).map(|p| p.name).collect();
+        let keys: Vec<_> = own.iter().copied().chain(table.iter().filter(|p| !p.per_vm).map(|p| p.name)).collect();
         bail!("unknown key `{key}`, known are {}", keys.join(", "));
     };
     Ok((info.key, value(info, text)?))

@@ -86,6 +86,7 @@ fn result(s: &Scenario, scheduler: &str, seed: u64, phase: &outcome::Phase, rate
         .collect();
     let work: Vec<f64> = vms.iter().filter(|v| v.workload == "hog").map(|v| v.work).collect();
     RunResult {
+        pools: None,
         scenario: s.name.clone(),
         policy: scheduler.to_owned(),
         seed,

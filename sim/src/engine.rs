@@ -27,8 +27,14 @@ pub enum What {
     Measure,
     /// The policy's timer of PCPU `arg`.
     CpuTimer,
-    /// The policy's timer of the pool.
+    /// The policy's timer of pool `arg`.
     PoolTimer,
+    /// The partition manager's delay is over.
+    Shrink,
+    /// Step `arg` of the script.
+    Step,
+    /// A sample of the pools is due.
+    Sample,
     /// Guest timer tick of VCPU `arg`.
     Tick,
     /// The monitor's 30 ms report.

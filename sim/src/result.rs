@@ -19,6 +19,9 @@ pub struct RunResult {
     /// VMs in the order of the scenario, Dom0 first.
     pub vms: Vec<VmResult>,
     pub host: HostResult,
+    /// Only where there are several pools, or a script.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pools: Option<PoolsResult>,
 }
 
 /// One VM, or Dom0.
@@ -190,6 +193,44 @@ pub struct HostResult {
     pub stalls: u64,
     /// Longest time a VCPU was runnable without running, ns.
     pub longest_wait_ns: u64,
+}
+
+/// The pools, and what became of them. Times are from the beginning of the measured window, ns.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PoolsResult {
+    /// Pool commands that an administrator has typed.
+    pub commands: u64,
+    /// As they are at the end.
+    pub list: Vec<PoolResult>,
+    /// PCPUs that changed their pool.
+    pub moves: Vec<PoolMove>,
+    /// Times of the script's steps.
+    pub steps_ns: Vec<u64>,
+    /// Second by second: CPU time of the VMs that the scenario gives no budget, in percent of one PCPU.
+    pub rest_cpu_pct: Vec<f64>,
+    /// PCPUs of the real-time pool at the end of each second.
+    pub rt_pcpus: Vec<u32>,
+}
+
+/// A pool at the end of the run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PoolResult {
+    /// "main", "rt", or as the scenario says.
+    pub name: String,
+    pub policy: String,
+    pub pcpus: Vec<u32>,
+    /// Names of its VMs.
+    pub vms: Vec<String>,
+}
+
+/// A PCPU that changed its pool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PoolMove {
+    /// Negative before the measured window.
+    pub at_ns: i64,
+    pub pcpu: u32,
+    /// Name of the pool.
+    pub to: String,
 }
 
 /// The `q`-quantile, 0 to 1, of sorted values, of which there is one at least: linear between the two nearest ranks.

@@ -5,6 +5,8 @@
 
 use crate::constants::Constants;
 use crate::keys;
+use crate::pool::PoolSpec;
+use crate::script::Step;
 use crate::units::Unit;
 use crate::vm::VmSpec;
 use anyhow::{Context, Result, anyhow, bail};
@@ -28,6 +30,10 @@ pub struct Scenario {
     pub machine: Machine,
     pub dom0: Dom0,
     pub vms: Vec<VmSpec>,
+    /// PCPUs and VMs apart from those that `policies` compare.
+    pub pools: Vec<PoolSpec>,
+    /// In the order of time.
+    pub script: Vec<Step>,
     pub constants: Constants,
 }
 
@@ -74,6 +80,20 @@ pub enum Stamp {
     Guest,
 }
 
+/// Takes the list of tables of that name out of a document.
+fn tables<T>(from: &mut toml::Table, key: &str, read: impl Fn(toml::Table, usize) -> Result<T>) -> Result<Vec<T>> {
+    let list = match from.remove(key) {
+        None => return Ok(Vec::new()),
+        Some(Value::Array(list)) => list,
+        Some(_) => bail!("{key}: not a list; allowed: [[{key}]] tables"),
+    };
+    let table = |(n, value)| match value {
+        Value::Table(table) => read(table, n),
+        _ => bail!("{key}: entry {n} is not a [[{key}]] table"),
+    };
+    list.into_iter().enumerate().map(table).collect()
+}
+
 /// Most calls of a scenario.
 const MAX_CALLS: u64 = 50_000;
 /// Most packets of all calls: each is a bit of memory.
@@ -92,6 +112,8 @@ impl Default for Scenario {
             machine: Machine { pcpus: 8, threads: 1, llc: 4, node: 4 },
             dom0: Dom0 { vcpus: None, weight: 256, net_vcpu: NetVcpu::One, stamp: Stamp::Netback },
             vms: Vec::new(),
+            pools: Vec::new(),
+            script: Vec::new(),
             constants: Constants::default(),
         }
     }
@@ -115,6 +137,8 @@ impl Scenario {
             let Value::Table(vm) = vm else { bail!("vm: entry {n} is not a [[vm]] table") };
             s.vms.push(VmSpec::read(vm, n)?);
         }
+        s.pools = tables(&mut table, "pool", PoolSpec::read)?;
+        s.script = tables(&mut table, "at", Step::read)?;
         for (key, value) in table {
             s.assign(&key, value)?;
         }
@@ -157,6 +181,14 @@ impl Scenario {
             return match vm {
                 Some(vm) => vm.set(sub, value).with_context(|| key.to_string()),
                 None => bail!("{key}: no VM '{name}'; allowed: {}", names.join(", ")),
+            };
+        }
+        if let Some(rest) = key.strip_prefix("pool.") {
+            let (name, sub) = rest.split_once('.').with_context(|| format!("{key}: allowed: pool.NAME.KEY"))?;
+            let names: Vec<_> = self.pools.iter().map(|p| p.name.clone()).collect();
+            return match self.pools.iter_mut().find(|p| p.name == name) {
+                Some(pool) => pool.set(sub, value).with_context(|| key.to_string()),
+                None => bail!("{key}: no pool '{name}'; allowed: {}", names.join(", ")),
             };
         }
         if let Some(set) = self.constants.set(key, value) {
@@ -206,10 +238,14 @@ impl Scenario {
             if let Some(name) = entry.into_iter().chain(vm.names()).find(|name| !names.insert(name.clone())) {
                 bail!("vm.{}.name: '{name}' is used twice; allowed: a name of its own for each VM, not dom0", vm.name);
             }
+            vm.server.validate(&format!("vm.{}", vm.name))?;
             if let Some(cpu) = vm.affinity.iter().find(|&&c| c >= self.machine.pcpus) {
                 bail!("vm.{}.affinity: no PCPU {cpu}; allowed: 0 .. {}", vm.name, self.machine.pcpus - 1);
             }
         }
+        let entries: Vec<_> = self.vms.iter().map(|vm| vm.name.as_str()).chain(["dom0"]).collect();
+        PoolSpec::validate(&self.pools, self.machine.pcpus, &entries)?;
+        Step::validate(&self.script, &self.vms)?;
         let vms: u64 = 1 + self.vms.iter().map(|v| u64::from(v.count)).sum::<u64>();
         if vms > u64::from(NVM) {
             bail!("vm: {vms} VMs with Dom0; allowed: at most {NVM}");

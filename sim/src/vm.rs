@@ -2,6 +2,7 @@
 //! VMs of a scenario and their workloads.
 
 use crate::keys;
+use crate::server::Server;
 use anyhow::{Context, Result, bail};
 use takt_control::{Ports, RtMode, VmConfig};
 use toml::{Table, Value};
@@ -18,6 +19,8 @@ pub struct VmSpec {
     pub rt: RtMode,
     /// Source ports of its real-time application, known beforehand (spec §2.4b).
     pub ports: Ports,
+    /// Budget and period of each of its VCPUs.
+    pub server: Server,
     /// PCPUs its VCPUs may run on (hard affinity); empty = all.
     pub affinity: Vec<u32>,
     /// Under `pin`: each VCPU gets a PCPU of its own. `None` = VoIP servers do.
@@ -108,6 +111,7 @@ impl VmSpec {
             cap: 0,
             rt: RtMode::Auto,
             ports: Ports::default(),
+            server: Server::default(),
             affinity: Vec::new(),
             dedicated: None,
             workload: Workload::Idle,
@@ -138,7 +142,8 @@ impl VmSpec {
         Ok(())
     }
 
-    /// Sets one key; those of the workload go by their own name (`calls`) or with `workload.` before it.
+    /// Sets one key; those of the workload go by their own name (`calls`) unless the VM has one of that name (`period`), or with
+    /// `workload.` before it.
     pub(crate) fn set(&mut self, key: &str, value: &str) -> Result<()> {
         match key {
             "count" => self.count = keys::count(value, 1, 255)?,
@@ -150,11 +155,12 @@ impl VmSpec {
             "affinity" => self.affinity = keys::cpus(value)?,
             "dedicated" => self.dedicated = Some(keys::word(value, &[("true", true), ("false", false)])?),
             "workload" | "workload.type" => self.workload = Workload::named(value)?,
+            _ if self.server.set(key, value)? => {}
             _ => {
                 let own = key.strip_prefix("workload.").unwrap_or(key);
                 if !self.workload.keys().split(", ").any(|k| k == own) {
                     bail!(
-                        "unknown key; allowed: count, vcpus, weight, cap, rt, ports, affinity, dedicated, workload; of the workload {}: {}",
+                        "unknown key; allowed: count, vcpus, weight, cap, rt, ports, budget, period, priority, extra, affinity, dedicated, workload; of the workload {}: {}",
                         self.workload.name(),
                         self.workload.keys()
                     );

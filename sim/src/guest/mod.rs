@@ -16,6 +16,8 @@ pub const OTHER: u8 = 4;
 /// State of a VCPU as its host knows it (`docs/states.md`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Host {
+    /// In no pool: not created yet, destroyed, or about to change its pool.
+    Absent,
     Blocked,
     Queued,
     Picked,
@@ -66,6 +68,8 @@ impl Thread {
 
 pub struct Vcpu {
     pub state: Host,
+    /// Index of its pool.
+    pub pool: usize,
     /// The guest idles: not runnable until the next interrupt.
     pub idle: bool,
     pub pending: u8,
@@ -97,7 +101,8 @@ pub struct Vcpu {
 impl Vcpu {
     pub fn new(pcpu: u32, refill: u64) -> Self {
         Self {
-            state: Host::Blocked,
+            state: Host::Absent,
+            pool: 0,
             idle: true,
             pending: 0,
             pcpu,
