@@ -49,6 +49,10 @@ pub enum What {
     Stream,
     /// A job of periodic task `arg` is released.
     Release,
+    /// Timer of cyclictest `arg` expires.
+    Cyclic,
+    /// Lookbusy `arg` has slept.
+    Look,
     /// Moderated interrupt of NIC queue `arg`.
     Nic,
     /// What PCPU `arg` works on is complete.
@@ -70,6 +74,8 @@ impl What {
             | What::Call
             | What::Stream
             | What::Release
+            | What::Cyclic
+            | What::Look
             | What::Nic
             | What::Done
             | What::Switched => Order::Event,

@@ -5,8 +5,8 @@ use crate::guest::periodic::Task;
 use crate::machine::{Machine, SAMPLE, Vm};
 use crate::observe::{CLASSES, Hist, Trace, TraceVcpu, VcpuMetrics};
 use crate::result::{
-    Drops, HostResult, PeriodicResult, PoolMove, PoolResult, PoolsResult, RunResult, TxResult, VcpuResult, VmResult,
-    VoipResult, WaitStat,
+    CyclicResult, Drops, HostResult, PeriodicResult, PoolMove, PoolResult, PoolsResult, RunResult, TxResult,
+    VcpuResult, VmResult, VoipResult, WaitStat,
 };
 use crate::rng::{Purpose, Rng};
 use crate::{Workload, voip};
@@ -56,7 +56,7 @@ impl Machine<'_> {
         let range = vm.first as usize..(vm.first + vm.vcpus) as usize;
         let metrics = &self.observe.metrics.vcpus[range.clone()];
         let stat = self.pools[vm.pool].pool.vm_stat(id as u32).unwrap_or_default();
-        let batch = spec.is_some_and(|s| matches!(s.workload, Workload::Hog { .. }));
+        let batch = spec.is_some_and(|s| matches!(s.workload, Workload::Hog { .. } | Workload::Lookbusy { .. }));
         let work: u64 = self.vcpus[range.clone()].iter().map(|v| v.work).sum();
         let drops = &self.net.drops[id];
         VmResult {
@@ -75,6 +75,7 @@ impl Machine<'_> {
             vcpus: self.vcpu_results(vm),
             voip: self.voip_result(id as u32),
             periodic: self.periodic_result(vm),
+            cyclictest: self.cyclic_result(vm),
             tx: self.tx_result(id as u32),
             drops: Drops { nic: drops.nic, rx: drops.rx, tx: drops.tx },
         }
@@ -135,6 +136,23 @@ impl Machine<'_> {
             jobs: sum(&|t| t.done),
             missed: sum(&|t| t.missed + t.overdue(self.now)),
             latency: wait(&latency, 0),
+        })
+    }
+
+    fn cyclic_result(&self, vm: &Vm) -> Option<CyclicResult> {
+        let vcpus = vm.first..vm.first + vm.vcpus;
+        let mut all: Option<Hist> = None;
+        for cyclic in self.cyclics.iter().filter(|c| vcpus.contains(&c.vcpu)) {
+            all.get_or_insert_default().merge(&cyclic.latency);
+        }
+        all.map(|h| CyclicResult {
+            samples: h.n,
+            min_ns: h.least(),
+            mean_ns: h.mean(),
+            p50_ns: h.percentile(50),
+            p99_ns: h.percentile(99),
+            p999_ns: h.part(999, 1000),
+            max_ns: h.max,
         })
     }
 

@@ -31,7 +31,7 @@ pub struct VmResult {
     pub name: String,
     /// "host" (Dom0) or "guest".
     pub kind: String,
-    /// Type of the workload: "hog", "voip", "stream", "periodic", "idle"; "dom0" for Dom0.
+    /// Type of the workload: "hog", "voip", "stream", "periodic", "lookbusy", "cyclictest", "idle"; "dom0" for Dom0.
     pub workload: String,
     pub weight: u64,
     /// Time its VCPUs held a PCPU, ns.
@@ -55,6 +55,9 @@ pub struct VmResult {
     pub voip: Option<VoipResult>,
     /// Only for VMs with periodic tasks.
     pub periodic: Option<PeriodicResult>,
+    /// Only for cyclictest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cyclictest: Option<CyclicResult>,
     /// Only for VMs that send packets: gaps between them as netback sees them.
     pub tx: Option<TxResult>,
     pub drops: Drops,
@@ -138,6 +141,20 @@ pub struct PeriodicResult {
     pub missed: u64,
     /// From a job's release to its beginning.
     pub latency: WaitStat,
+}
+
+/// Latencies of cyclictest's threads: from the expiry of the timer until the thread runs, ns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CyclicResult {
+    pub samples: u64,
+    /// Exact to 1.6%, as are the quantiles.
+    pub min_ns: u64,
+    pub mean_ns: u64,
+    pub p50_ns: u64,
+    pub p99_ns: u64,
+    /// 99.9%.
+    pub p999_ns: u64,
+    pub max_ns: u64,
 }
 
 /// Packets a VM sent, at netback's transmit side.

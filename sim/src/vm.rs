@@ -39,11 +39,15 @@ pub enum Workload {
     Stream { period: u64, burst: u32, gap: u64, work: u64 },
     /// On each VCPU a task with a job of `work` every `period`, due by the next; all tasks of a scenario begin together.
     Periodic { period: u64, work: u64 },
+    /// On each VCPU a thread that is busy for `percent` of `interval`, then sleeps for the rest of it.
+    Lookbusy { percent: u32, interval: u64 },
+    /// On each VCPU a thread of the highest priority that a timer wakes every `interval`, for `work`; beside it the kernel's own wakes.
+    Cyclictest { interval: u64, work: u64 },
     /// Nothing but the kernel's own wakes.
     Idle,
 }
 
-const WORKLOADS: &str = "hog, voip, stream, periodic, idle";
+const WORKLOADS: &str = "hog, voip, stream, periodic, lookbusy, cyclictest, idle";
 
 impl Workload {
     fn named(name: &str) -> Result<Self> {
@@ -52,6 +56,8 @@ impl Workload {
             "voip" => Workload::Voip { calls: 90 },
             "stream" => Workload::Stream { period: 70_000_000, burst: 1, gap: 0, work: 20_000 },
             "periodic" => Workload::Periodic { period: 20_000_000, work: 5_000_000 },
+            "lookbusy" => Workload::Lookbusy { percent: 50, interval: 100_000_000 },
+            "cyclictest" => Workload::Cyclictest { interval: 1_000_000, work: 2_000 },
             "idle" => Workload::Idle,
             _ => bail!("unknown workload '{name}'; allowed: {WORKLOADS}"),
         })
@@ -64,6 +70,8 @@ impl Workload {
             Workload::Voip { .. } => "voip",
             Workload::Stream { .. } => "stream",
             Workload::Periodic { .. } => "periodic",
+            Workload::Lookbusy { .. } => "lookbusy",
+            Workload::Cyclictest { .. } => "cyclictest",
             Workload::Idle => "idle",
         }
     }
@@ -74,6 +82,8 @@ impl Workload {
             Workload::Voip { .. } => "type, calls",
             Workload::Stream { .. } => "type, period, burst, gap, work",
             Workload::Periodic { .. } => "type, period, work",
+            Workload::Lookbusy { .. } => "type, percent, interval",
+            Workload::Cyclictest { .. } => "type, interval, work",
             Workload::Idle => "type",
         }
     }
@@ -88,6 +98,14 @@ impl Workload {
             (Workload::Periodic { period, .. }, "period") => *period = keys::time(value, 10_000, 10_000_000_000)?,
             (Workload::Periodic { work, .. }, "work") => *work = keys::time(value, 1_000, 10_000_000_000)?,
             (Workload::Stream { work, .. }, "work") => *work = keys::time(value, 0, 1_000_000_000)?,
+            (Workload::Lookbusy { percent, .. }, "percent") => *percent = keys::count(value, 1, 100)?,
+            (Workload::Lookbusy { interval, .. }, "interval") => {
+                *interval = keys::time(value, 1_000_000, 10_000_000_000)?
+            }
+            (Workload::Cyclictest { interval, .. }, "interval") => {
+                *interval = keys::time(value, 10_000, 10_000_000_000)?
+            }
+            (Workload::Cyclictest { work, .. }, "work") => *work = keys::time(value, 1_000, 1_000_000)?,
             _ => bail!("unknown key; allowed: {}", self.keys()),
         }
         Ok(())

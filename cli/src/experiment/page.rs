@@ -50,7 +50,8 @@ pub fn page(experiments: &[Experiment], outcomes: &[Outcome], options: &Options)
     // One timeline is enough: the last point of the first experiment that has a host.
     if let Some((e, o)) = experiments.iter().zip(outcomes).find(|(e, _)| e.scenario.is_some()) {
         if let Some(last) = o.rows.iter().map(|r| &r.x).next_back() {
-            let policies = [PolicySpec::parse("credit")?, PolicySpec::parse("doris")?];
+            let ends = [e.policies.first(), e.policies.last()].into_iter().flatten();
+            let policies = ends.map(|p| PolicySpec::parse(p)).collect::<Result<Vec<_>>>()?;
             let seed = options.seeds(e).0[0];
             let timeline = watch::timeline(&options.scenario(e, last)?, &policies, seed)?;
             page.blocks.push(Block::Timeline(timeline));

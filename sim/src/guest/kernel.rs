@@ -68,6 +68,8 @@ impl Machine<'_> {
                     Body::Serve(_) | Body::Netback(_) => bit == NET,
                     Body::Send(stream) => bit == OTHER && self.net.streams[stream as usize].due > 0,
                     Body::Periodic(task) => bit == OTHER && self.tasks[task as usize].waiting > 0,
+                    Body::Cyclic(n) => bit == OTHER && self.cyclics[n as usize].waiting > 0,
+                    Body::Look(n) => bit == OTHER && self.looks[n as usize].awake,
                     Body::Jobs(_) => bit == OTHER && thread.jobs > 0,
                 };
                 if woken {

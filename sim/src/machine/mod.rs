@@ -13,6 +13,7 @@ mod setup;
 
 use crate::constants::Constants;
 use crate::engine::{Entry, Queue, What};
+use crate::guest::cyclic::{Cyclic, Look};
 use crate::guest::periodic::Task;
 use crate::guest::{Host, Vcpu};
 use crate::net::{House, Net};
@@ -85,6 +86,8 @@ pub(crate) struct Machine<'a> {
     pub starts: Vec<Rng>,
     /// Periodic tasks.
     pub tasks: Vec<Task>,
+    pub cyclics: Vec<Cyclic>,
+    pub looks: Vec<Look>,
     /// Run clocks of the last-level caches, ns.
     pub llc_run: Vec<u64>,
     pub net: Net,
@@ -197,6 +200,9 @@ impl Machine<'_> {
             What::Stream => self.stream_due(n),
             What::Release if !self.is_there(self.tasks[at].vcpu) => (),
             What::Release => self.release(n),
+            What::Cyclic if !self.is_there(self.cyclics[at].vcpu) => (),
+            What::Cyclic => self.expired(n),
+            What::Look => self.slept(n),
             What::House => self.housekeeping(n),
             What::Nic => self.nic_fires(n),
             What::Monitor => self.monitor_report(),
@@ -226,6 +232,7 @@ impl Machine<'_> {
             v.cold = 0;
         }
         self.tasks.iter_mut().for_each(Task::reset);
+        self.cyclics.iter_mut().for_each(|c| c.latency = Default::default());
         for (id, vm) in self.vms.iter_mut().enumerate() {
             let stat = self.pools[vm.pool].pool.vm_stat(id as u32).unwrap_or_default();
             vm.past = (-(stat.promotions as i64), -(stat.refusals as i64));

@@ -3,6 +3,7 @@
 
 use super::{Counters, History, Machine, Vm, pools};
 use crate::engine::{Queue, What};
+use crate::guest::cyclic::{Cyclic, Look};
 use crate::guest::periodic::Task;
 use crate::guest::{Body, OTHER, Thread, Vcpu};
 use crate::net::{Call, House, Net, Netback, Ring, Stream, Template, Vif};
@@ -18,6 +19,7 @@ use takt_control::{Partition, PolicySpec, VmConfig};
 use takt_monitor::{Config, Monitor, REPORT_NS};
 
 /// Priorities of threads: those that handle packets run before daemons, those before busy loops.
+const PRIO_TIMER: u8 = 255;
 const PRIO_NET: u8 = 50;
 const PRIO_JOBS: u8 = 40;
 const PRIO_BATCH: u8 = 10;
@@ -56,6 +58,8 @@ impl<'a> Machine<'a> {
             house: Vec::new(),
             starts: Vec::new(),
             tasks: Vec::new(),
+            cyclics: Vec::new(),
+            looks: Vec::new(),
             llc_run: vec![0; m.pcpus.div_ceil(m.llc) as usize],
             net: Net { napi: c.napi, ..Net::default() },
             watches: Vec::new(),
@@ -139,7 +143,7 @@ impl<'a> Machine<'a> {
 
     fn add_guest(&mut self, name: String, i: usize, spec: &VmSpec) -> Result<()> {
         let working_set = match spec.workload {
-            Workload::Hog { .. } => self.c.hog_ws,
+            Workload::Hog { .. } | Workload::Lookbusy { .. } => self.c.hog_ws,
             _ => self.c.voip_ws,
         };
         let vm = self.add_vm(name, Some(i), spec.vcpus, VmConfig::default().weight, working_set);
@@ -172,6 +176,21 @@ impl<'a> Machine<'a> {
                 for v in first..first + spec.vcpus {
                     self.add_thread(v, Body::Periodic(self.tasks.len() as u32), PRIO_NET, false);
                     self.tasks.push(Task::new(v, period, work));
+                }
+            }
+            Workload::Lookbusy { percent, interval } => {
+                let busy = interval / 100 * u64::from(percent);
+                for vcpu in first..first + spec.vcpus {
+                    let body = if percent == 100 { Body::Spin } else { Body::Look(self.looks.len() as u32) };
+                    self.add_thread(vcpu, body, PRIO_BATCH, true);
+                    self.looks.push(Look { vcpu, busy, idle: interval - busy, awake: true });
+                }
+            }
+            Workload::Cyclictest { interval, work } => {
+                for v in first..first + spec.vcpus {
+                    self.add_thread(v, Body::Cyclic(self.cyclics.len() as u32), PRIO_TIMER, false);
+                    self.cyclics.push(Cyclic::new(v, interval, work));
+                    self.add_house(v, self.c.idle_hz, self.c.idle_job);
                 }
             }
             Workload::Idle => (0..spec.vcpus).for_each(|n| self.add_house(first + n, self.c.idle_hz, self.c.idle_job)),
@@ -255,6 +274,10 @@ impl<'a> Machine<'a> {
         for (n, task) in (0..).zip(&mut self.tasks).filter(|(_, task)| vcpus.contains(&task.vcpu)) {
             task.begin(self.now + SETTLE);
             self.queue.push(self.now + SETTLE, What::Release, n);
+        }
+        for (n, cyclic) in (0..).zip(&mut self.cyclics).filter(|(_, cyclic)| vcpus.contains(&cyclic.vcpu)) {
+            cyclic.begin(self.now + SETTLE);
+            self.queue.push(self.now + SETTLE, What::Cyclic, n);
         }
     }
 
