@@ -35,6 +35,11 @@ pub fn param(name: &str) -> ParamInfo {
 }
 
 impl Server {
+    /// Whether there is one.
+    pub fn is_some(&self) -> bool {
+        self.budget > 0 && self.period > 0
+    }
+
     /// As the policy holds it.
     pub fn of(stat: &VmStat) -> Self {
         Self {
@@ -200,7 +205,7 @@ mod tests {
     /// Every pair of servers; the share of a PCPU never exceeds that of both, nor the budget the period.
     #[test]
     fn no_step_asks_for_more_than_either_end() {
-        let share = |s: &Server| if s.period == 0 { 0 } else { s.budget * 1000 / s.period };
+        let share = |s: &Server| (s.budget * 1000).checked_div(s.period).unwrap_or(0);
         let all: Vec<Server> =
             [(0, 0), (1, 1), (1, 10), (5, 10), (10, 10), (2, 5), (20, 40), (15, 20)].map(|(b, p)| server(b, p)).into();
         for (a, b) in all.iter().flat_map(|a| all.iter().map(move |b| (a, b))) {
