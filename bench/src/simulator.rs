@@ -53,8 +53,8 @@ pub fn scenario(quick: bool) -> Result<Scenario> {
 /// The operations of a run, from an empty pool on.
 pub fn log(scenario: &Scenario, policy: &str) -> Result<Log> {
     let options = Options { record: true, ..Options::default() };
-    let (_, _, log) = takt_sim::run(scenario, &PolicySpec::parse(policy)?, 1, options)?;
-    log.context("the simulator kept no log")
+    let (_, _, mut logs) = takt_sim::run(scenario, &PolicySpec::parse(policy)?, 1, options)?;
+    logs.pop().context("the simulator kept no log")
 }
 
 /// Mean time of an operation when the log is replayed into a copy of `start`, ns. Of each stretch of operations the best of several

@@ -124,7 +124,7 @@ fn show(
 /// As the table names it; it has no parameters that the table would have to know.
 fn named(scheduler: &impl Display) -> PolicySpec {
     let label = scheduler.to_string();
-    PolicySpec { name: label.clone(), label, pin: false, params: Vec::new() }
+    PolicySpec { name: label.clone(), label, pin: false, pools: None, params: Vec::new() }
 }
 
 /// The tables, and what to know about them.

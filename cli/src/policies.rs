@@ -4,6 +4,7 @@
 use crate::{args, output, table};
 use anyhow::Result;
 use serde_json::json;
+use takt_control::pools::{BASELINE, NON_RT, RISA, STATIC};
 use takt_control::spec::{self, PRESETS};
 use takt_policy::{ParamInfo, params, policies};
 
@@ -31,20 +32,28 @@ fn as_json() -> serde_json::Value {
     json!({
         "policies": policies().iter().map(|p| json!({"name": p.name, "doc": p.doc})).chain(
             PRESETS.iter().map(|p| json!({"name": p.name, "doc": p.doc, "means": p.means})),
-        ).chain([
-            json!({"name": "pin", "doc": PIN}),
-        ]).collect::<Vec<_>>(),
+        ).chain(
+            made().iter().map(|(name, doc)| json!({"name": name, "doc": doc})),
+        ).collect::<Vec<_>>(),
         "pool": of(false),
         "vm": of(true),
     })
 }
 
-const PIN: &str = "credit, with real-time VMs on PCPUs of their own (a reference, not a scheduler)";
+/// Names for what is not the core's.
+fn made() -> [(&'static str, String); 4] {
+    [
+        ("pin", "credit, with real-time VMs on PCPUs of their own (a reference, not a scheduler)".into()),
+        (BASELINE, format!("{NON_RT}, all VMs in one pool (simulator)")),
+        (RISA, format!("{NON_RT}, and vgedf for a pool of real-time VMs that the partition manager sizes (simulator)")),
+        (STATIC, format!("{NON_RT}, and sedf for a static pool of real-time VMs (simulator)")),
+    ]
+}
 
 fn as_text() -> String {
     let mut names: Vec<_> = policies().iter().map(|p| vec![p.name.to_owned(), p.doc.to_owned()]).collect();
     names.extend(PRESETS.iter().map(|p| vec![p.name.into(), format!("{}: {}", p.doc, p.means)]));
-    names.push(vec!["pin".into(), PIN.into()]);
+    names.extend(made().map(|(name, doc)| vec![name.into(), doc]));
     let rows = |per_vm: bool| -> Vec<Vec<String>> {
         let show = |p: &ParamInfo| vec![p.name.into(), spec::range(p), spec::show(p, p.default), p.doc.into()];
         params().iter().filter(|p| p.per_vm == per_vm).map(show).collect()

@@ -8,6 +8,8 @@ pub mod analysis;
 pub mod config;
 pub mod duration;
 pub mod host;
+pub mod partition;
+pub mod pools;
 pub mod server;
 mod setting;
 pub mod socket;
@@ -15,6 +17,8 @@ pub mod spec;
 
 pub use config::{HostConfig, Ports, RtMode, VmConfig};
 pub use host::{Applied, Change, Host, VmState, apply};
+pub use partition::{Partition, PartitionHost};
+pub use pools::Pools;
 pub use server::{Server, ServerSetting, ServerStatus};
 pub use setting::Setting;
 pub use spec::PolicySpec;

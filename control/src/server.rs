@@ -35,6 +35,11 @@ pub fn param(name: &str) -> ParamInfo {
 }
 
 impl Server {
+    /// Whether there is one.
+    pub fn is_some(&self) -> bool {
+        self.budget > 0 && self.period > 0
+    }
+
     /// As the policy holds it.
     pub fn of(stat: &VmStat) -> Self {
         Self {

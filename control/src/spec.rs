@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A policy as people name it: `doris`, `doris(dom0=off)`, `credit(slice=5ms,activate=tick)`, `pin`, `credit-4.2`.
+//! A policy as people name it: `doris`, `doris(dom0=off)`, `credit(slice=5ms,activate=tick)`, `pin`, `credit-4.2`, `risa(delay=5s)`.
 
 use crate::duration;
+use crate::pools::{self, Pools};
 use anyhow::{Context, Result, bail};
 use std::fmt;
 use takt_policy::ParamInfo;
@@ -54,6 +55,8 @@ pub struct PolicySpec {
     pub name: String,
     /// Real-time VMs get PCPUs of their own, which every other guest is kept off (spec §1.4 "pin").
     pub pin: bool,
+    /// Real-time VMs get a pool of their own; the rest is about the other one.
+    pub pools: Option<Pools>,
     /// For `adjust` on the pool: those that a preset stands for, then what was given, in that order; each key once.
     pub params: Vec<(u32, u64)>,
 }
@@ -72,27 +75,44 @@ impl PolicySpec {
                 _ => bail!("policy `{text}`: write it as NAME or NAME(key=value,…)"),
             },
         };
-        let (name, preset) = match PRESETS.iter().find(|p| p.name == head) {
+        let pin = head == "pin";
+        let mut pools = Pools::named(head);
+        let means = match head {
+            "pin" => "credit",
+            pools::BASELINE | pools::RISA | pools::STATIC => pools::NON_RT,
+            _ => head,
+        };
+        let (name, preset) = match PRESETS.iter().find(|p| p.name == means) {
             Some(preset) => {
                 let means = Self::parse(preset.means)?;
                 (means.name, means.params)
             }
-            None => (if head == "pin" { "credit" } else { head }.to_owned(), Vec::new()),
+            None => (means.to_owned(), Vec::new()),
         };
         if !takt_policy::policies().iter().any(|p| p.name == name) {
             bail!("unknown policy `{head}`, known are {}", known().join(", "));
         }
         let table = takt_policy::params();
         let mut params: Vec<(u32, u64)> = Vec::new();
+        let mut keys = Vec::new();
         for pair in list.split(',').filter(|p| !p.is_empty() || !list.is_empty()) {
-            let (key, value) = param(pair, &table).with_context(|| format!("policy `{label}`")).map_err(one_line)?;
-            if params.iter().any(|&(k, _)| k == key) {
+            let context = || format!("policy `{label}`");
+            let Some((key, text)) = pair.split_once('=') else { bail!("{}: `{pair}` is not key=value", context()) };
+            if keys.contains(&key) {
                 bail!("policy `{label}`: `{pair}` sets a key a second time");
             }
-            params.push((key, value));
+            keys.push(key);
+            let own = pools.as_mut().map_or(Ok(false), |p| p.set(key, text)).with_context(context).map_err(one_line)?;
+            if !own {
+                let own = pools.as_ref().map_or_else(Vec::new, Pools::keys);
+                params.push(param(key, text, &table, &own).with_context(context).map_err(one_line)?);
+            }
+        }
+        if let Some(pools) = &mut pools {
+            pools.know(&params);
         }
         let kept = preset.into_iter().filter(|(key, _)| !params.iter().any(|(given, _)| given == key));
-        Ok(Self { name, pin: head == "pin", params: kept.chain(params.iter().copied()).collect(), label })
+        Ok(Self { name, pin, pools, params: kept.chain(params.iter().copied()).collect(), label })
     }
 }
 
@@ -120,7 +140,8 @@ impl PolicySpec {
             p.params.iter().find(|(key, _)| *key == info.key).map_or(info.default, |&(_, value)| value)
         };
         let mut pool = table.iter().filter(|info| !info.per_vm);
-        self.name == other.name && self.pin == other.pin && pool.all(|info| value(self, info) == value(other, info))
+        let same = (&self.name, self.pin, &self.pools) == (&other.name, other.pin, &other.pools);
+        same && pool.all(|info| value(self, info) == value(other, info))
     }
 }
 
@@ -130,19 +151,17 @@ impl fmt::Display for PolicySpec {
     }
 }
 
-/// What [`PolicySpec::parse`] takes as a name: the core's policies, presets and `pin`.
+/// What [`PolicySpec::parse`] takes as a name: the core's policies, presets, `pin`, and those with two pools.
 pub fn known() -> Vec<String> {
     let core = takt_policy::policies().into_iter().map(|p| p.name);
-    core.chain(PRESETS.iter().map(|p| p.name)).chain(["pin"]).map(str::to_owned).collect()
+    let more = ["pin", pools::BASELINE, pools::RISA, pools::STATIC];
+    core.chain(PRESETS.iter().map(|p| p.name)).chain(more).map(str::to_owned).collect()
 }
 
-/// Reads `key=value` against the pool's parameters in `table`.
-fn param(pair: &str, table: &[ParamInfo]) -> Result<(u32, u64)> {
-    let Some((key, text)) = pair.split_once('=') else {
-        bail!("`{pair}` is not key=value");
-    };
+/// Reads a value against the pool's parameters in `table`; `own` are the keys of the name itself.
+fn param(key: &str, text: &str, table: &[ParamInfo], own: &[&'static str]) -> Result<(u32, u64)> {
     let Some(info) = table.iter().find(|p| !p.per_vm && p.name == key) else {
-        let keys: Vec<_> = table.iter().filter(|p| !p.per_vm).map(|p| p.name).collect();
+        let keys: Vec<_> = own.iter().copied().chain(table.iter().filter(|p| !p.per_vm).map(|p| p.name)).collect();
         bail!("unknown key `{key}`, known are {}", keys.join(", "));
     };
     Ok((info.key, value(info, text)?))
@@ -254,7 +273,7 @@ mod tests {
             values.iter().for_each(|&(key, value)| assert_eq!(get(&spec, key), Some(value), "{text}: {key}"));
             assert!(known().contains(&text.to_owned()));
         }
-        assert_eq!(known().len(), takt_policy::policies().len() + PRESETS.len() + 1);
+        assert_eq!(known().len(), takt_policy::policies().len() + PRESETS.len() + 4);
     }
 
     #[test]

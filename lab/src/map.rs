@@ -39,6 +39,7 @@ pub fn warmup(scenario: &Scenario) -> u64 {
 }
 
 fn check(s: &Scenario) -> Result<()> {
+    possible(s)?;
     ensure!(s.machine.pcpus <= PCPUS, "machine.pcpus: {} in the lab; allowed: 1 .. {PCPUS}", s.machine.pcpus);
     let vms: usize = s.vms.iter().map(|v| v.count as usize).sum();
     ensure!(vms <= VMS, "vm: {vms} VMs in the lab; allowed: at most {VMS}");
@@ -51,6 +52,21 @@ fn check(s: &Scenario) -> Result<()> {
             bail!("{key}.workload: tasks in the lab; allowed: hog, voip, stream, periodic, idle");
         }
         threads(vm)?;
+    }
+    Ok(())
+}
+
+/// What no lab has.
+///
+/// # Errors
+/// The scenario has pools, a script, or a workload of the simulator's.
+pub fn possible(s: &Scenario) -> Result<()> {
+    ensure!(s.pools.is_empty() && s.script.is_empty(), "pool and at: for the simulator; allowed in the lab: neither");
+    for vm in &s.vms {
+        if matches!(vm.workload, Workload::Lookbusy { .. } | Workload::Cyclictest { .. }) {
+            let (name, kind) = (&vm.name, vm.workload.name());
+            bail!("vm.{name}.workload: {kind} in the lab; allowed: hog, voip, stream, periodic, idle");
+        }
     }
     Ok(())
 }
@@ -119,7 +135,9 @@ fn vm(s: &Scenario, spec: &VmSpec, name: String, n: usize, together: u64, rng: &
             vm.clients =
                 (calls > 0).then(|| arguments.iter().flat_map(|(k, v)| [format!("--{k}"), v.clone()]).collect());
         }
-        Workload::Tasks { .. } | Workload::Idle => vm.workload = object(json!({"kind": "idle"})),
+        Workload::Tasks { .. } | Workload::Lookbusy { .. } | Workload::Cyclictest { .. } | Workload::Idle => {
+            vm.workload = object(json!({"kind": "idle"}))
+        }
     }
     vm
 }

@@ -86,6 +86,7 @@ fn result(s: &Scenario, scheduler: &str, seed: u64, phase: &outcome::Phase, rate
         .collect();
     let work: Vec<f64> = vms.iter().filter(|v| v.workload == "hog").map(|v| v.work).collect();
     RunResult {
+        pools: None,
         scenario: s.name.clone(),
         policy: scheduler.to_owned(),
         seed,
@@ -133,6 +134,7 @@ fn vm_result(s: &Scenario, spec: &VmSpec, vm: &outcome::Vm, first: u32, rate: f6
         wait: busiest.map(wait).unwrap_or_default(),
         vcpus: vcpus.collect(),
         voip: vm.clients.as_ref().map(|c| voip(s, c)),
+        cyclictest: None,
         periodic: (serves && !apart).then(|| PeriodicResult {
             jobs: sum(|v| v.jobs),
             missed: sum(|v| v.misses),

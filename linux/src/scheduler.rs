@@ -95,6 +95,7 @@ impl Scheduler {
     /// An unknown policy, or what the kernel refuses; nothing has changed then.
     pub fn load(environment: &Environment, policy: &PolicySpec, timeout_ms: u32) -> Result<Self> {
         ensure!(!policy.pin, "policy `pin` is for the simulator: on Linux, pin VCPUs with taskset or cpusets");
+        ensure!(policy.pools.is_none(), "policy `{policy}` is for the simulator: on Linux there is one pool");
         let pool = Pool::new(&policy.name).with_context(|| format!("unknown policy `{}`", policy.name))?;
         let objects = OBJECTS.iter().find(|o| o.policy == policy.name);
         let objects = objects

@@ -29,8 +29,14 @@ pub enum What {
     Measure,
     /// The policy's timer of PCPU `arg`.
     CpuTimer,
-    /// The policy's timer of the pool.
+    /// The policy's timer of pool `arg`.
     PoolTimer,
+    /// The partition manager's delay is over.
+    Shrink,
+    /// Step `arg` of the script.
+    Step,
+    /// A sample of the pools is due.
+    Sample,
     /// Guest timer tick of VCPU `arg`.
     Tick,
     /// The monitor's 30 ms report.
@@ -45,6 +51,10 @@ pub enum What {
     Stream,
     /// A job of periodic task `arg` is released.
     Release,
+    /// Timer of cyclictest `arg` expires.
+    Cyclic,
+    /// Lookbusy `arg` has slept.
+    Look,
     /// Moderated interrupt of NIC queue `arg`.
     Nic,
     /// What PCPU `arg` works on is complete.
@@ -66,6 +76,8 @@ impl What {
             | What::Call
             | What::Stream
             | What::Release
+            | What::Cyclic
+            | What::Look
             | What::Nic
             | What::Done
             | What::Switched => Order::Event,

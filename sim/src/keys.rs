@@ -91,7 +91,7 @@ pub fn known(key: &str) -> String {
             return own.join(", ");
         }
     }
-    let mut top: Vec<_> = all().map(|k| k.split('.').next().unwrap_or(k)).chain(["vm"]).collect();
+    let mut top: Vec<_> = all().map(|k| k.split('.').next().unwrap_or(k)).chain(["vm", "pool", "at"]).collect();
     let mut seen = Vec::new();
     top.retain(|k| {
         !seen.contains(k) && {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A deterministic machine in simulated time: PCPUs, guests, Dom0 and the network between them, scheduled by one
-//! `takt_policy::Pool` through the operations of `docs/states.md`.
+//! A deterministic machine in simulated time: PCPUs, guests, Dom0 and the network between them, scheduled by
+//! `takt_policy::Pool`s through the operations of `docs/states.md`.
 //!
 //! Equal scenario, policy and seed give equal results on every machine: integer time, seeded randomness, no clock.
 
@@ -12,11 +12,13 @@ mod keys;
 mod machine;
 mod net;
 mod observe;
+mod pool;
 mod report;
 pub mod result;
 mod rng;
 pub mod scenario;
-pub mod server;
+mod script;
+mod server;
 pub mod tasks;
 mod timer;
 pub mod units;
@@ -25,10 +27,11 @@ mod voip;
 
 pub use constants::{CONSTANTS, ConstantInfo, Constants};
 pub use observe::{Marker, MarkerKind, Slice, Trace, TraceVcpu, Window};
+pub use pool::PoolSpec;
 pub use report::jain;
 pub use result::{RunResult, quantile};
 pub use scenario::Scenario;
-pub use server::Server;
+pub use script::{Act, Step};
 pub use tasks::TaskSpec;
 pub use vm::{VmSpec, Workload};
 
@@ -70,7 +73,7 @@ pub fn check(scenario: &Scenario, policy: &PolicySpec) -> Result<()> {
     machine::Machine::new(scenario, policy, 0, &Options::default()).map(drop)
 }
 
-/// Runs a scenario under a policy.
+/// Runs a scenario under a policy. With `record` there is a log for each pool, the main one's first.
 ///
 /// # Errors
 /// The policy does not fit the scenario (too few PCPUs to pin, a parameter refused), or with `checker` a [`CheckFailed`].
@@ -79,9 +82,9 @@ pub fn run(
     policy: &PolicySpec,
     seed: u64,
     mut options: Options,
-) -> Result<(RunResult, Option<Trace>, Option<Log>)> {
+) -> Result<(RunResult, Option<Trace>, Vec<Log>)> {
     let mut machine = machine::Machine::new(scenario, policy, seed, &options)?;
     machine.run(&mut options)?;
     machine.finish();
-    Ok((machine.result(), machine.trace(), machine.log.take()))
+    Ok((machine.result(), machine.trace(), machine.logs()))
 }

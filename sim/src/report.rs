@@ -2,11 +2,11 @@
 //! From a machine that has run to its result.
 
 use crate::guest::periodic::Task;
-use crate::machine::{Machine, Vm};
+use crate::machine::{Machine, SAMPLE, Vm};
 use crate::observe::{CLASSES, Hist, Trace, TraceVcpu, VcpuMetrics};
 use crate::result::{
-    Drops, HostResult, PcpuResult, PeriodicResult, RunResult, TaskResult, TxResult, VcpuResult, VmResult, VoipResult,
-    WaitStat,
+    CyclicResult, Drops, HostResult, PcpuResult, PeriodicResult, PoolMove, PoolResult, PoolsResult, RunResult,
+    TaskResult, TxResult, VcpuResult, VmResult, VoipResult, WaitStat,
 };
 use crate::rng::{Purpose, Rng};
 use crate::{Workload, voip};
@@ -26,6 +26,7 @@ impl Machine<'_> {
             host: self.host_result(&vms, jain(&batch)),
             pcpus: self.pcpu_results(),
             vms,
+            pools: (self.pools.len() > 1 || !self.scenario.script.is_empty()).then(|| self.pools_result()),
         }
     }
 
@@ -65,8 +66,8 @@ impl Machine<'_> {
         let spec = vm.spec.map(|i| &self.scenario.vms[i]);
         let range = vm.first as usize..(vm.first + vm.vcpus) as usize;
         let metrics = &self.observe.metrics.vcpus[range.clone()];
-        let stat = self.pool.vm_stat(id as u32).unwrap_or_default();
-        let batch = spec.is_some_and(|s| matches!(s.workload, Workload::Hog { .. }));
+        let stat = self.pools[vm.pool].pool.vm_stat(id as u32).unwrap_or_default();
+        let batch = spec.is_some_and(|s| matches!(s.workload, Workload::Hog { .. } | Workload::Lookbusy { .. }));
         let work: u64 = self.vcpus[range.clone()].iter().map(|v| v.work).sum();
         let drops = &self.net.drops[id];
         VmResult {
@@ -79,15 +80,42 @@ impl Machine<'_> {
             cold_ns: self.vcpus[range].iter().map(|v| v.cold).sum(),
             rt: stat.rt != 0,
             period_ns: stat.period,
-            promotions: stat.promotions - vm.before.0,
-            refusals: stat.refusals - vm.before.1,
+            promotions: (stat.promotions as i64 + vm.past.0) as u64,
+            refusals: (stat.refusals as i64 + vm.past.1) as u64,
             wait: waits(metrics),
             vcpus: self.vcpu_results(vm),
             voip: self.voip_result(id as u32),
             periodic: self.periodic_result(vm),
             tasks: self.task_results(vm),
+            cyclictest: self.cyclic_result(vm),
             tx: self.tx_result(id as u32),
             drops: Drops { nic: drops.nic, rx: drops.rx, tx: drops.tx },
+        }
+    }
+
+    fn pools_result(&self) -> PoolsResult {
+        let h = &self.history;
+        let name = |n: usize| self.pools[n].name.clone();
+        let there = |n: usize| (0..).zip(&self.pcpus).filter(move |(_, p)| p.pool == n).map(|(cpu, _)| cpu);
+        let vms = |n: usize| {
+            (0..).zip(&self.vms).filter(move |(id, vm)| vm.pool == n && self.pools[n].pool.vm_stat(*id).is_some())
+        };
+        let pool = |n: usize| PoolResult {
+            name: name(n),
+            policy: self.pools[n].policy.name.clone(),
+            pcpus: there(n).collect(),
+            vms: vms(n).map(|(_, vm)| vm.name.clone()).collect(),
+        };
+        let moved =
+            |&(at, pcpu, to): &(u64, u32, usize)| PoolMove { at_ns: at as i64 - self.from as i64, pcpu, to: name(to) };
+        let steps = h.samples.windows(2);
+        PoolsResult {
+            commands: h.commands,
+            list: (0..self.pools.len()).map(pool).collect(),
+            moves: h.moves.iter().map(moved).collect(),
+            steps_ns: self.scenario.script.iter().map(|s| s.time).collect(),
+            rest_cpu_pct: steps.map(|w| (w[1].0 - w[0].0) as f64 * 100.0 / SAMPLE as f64).collect(),
+            rt_pcpus: h.samples.iter().skip(1).map(|s| s.1).collect(),
         }
     }
 
@@ -134,6 +162,23 @@ impl Machine<'_> {
         };
         // The one of lowest priority was created first.
         self.tasks.iter().rev().filter(|t| has_set && t.vcpu == vm.first).map(one).collect()
+    }
+
+    fn cyclic_result(&self, vm: &Vm) -> Option<CyclicResult> {
+        let vcpus = vm.first..vm.first + vm.vcpus;
+        let mut all: Option<Hist> = None;
+        for cyclic in self.cyclics.iter().filter(|c| vcpus.contains(&c.vcpu)) {
+            all.get_or_insert_default().merge(&cyclic.latency);
+        }
+        all.map(|h| CyclicResult {
+            samples: h.n,
+            min_ns: h.least(),
+            mean_ns: h.mean(),
+            p50_ns: h.percentile(50),
+            p99_ns: h.percentile(99),
+            p999_ns: h.part(999, 1000),
+            max_ns: h.max,
+        })
     }
 
     fn tx_result(&self, vm: u32) -> Option<TxResult> {

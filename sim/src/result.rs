@@ -22,6 +22,9 @@ pub struct RunResult {
     /// Each PCPU; empty where the host does not tell.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pcpus: Vec<PcpuResult>,
+    /// Only where there are several pools, or a script.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pools: Option<PoolsResult>,
 }
 
 /// One VM, or Dom0.
@@ -31,7 +34,7 @@ pub struct VmResult {
     pub name: String,
     /// "host" (Dom0) or "guest".
     pub kind: String,
-    /// Type of the workload: "hog", "voip", "stream", "periodic", "tasks", "idle"; "dom0" for Dom0.
+    /// Type of the workload: "hog", "voip", "stream", "periodic", "tasks", "lookbusy", "cyclictest", "idle"; "dom0" for Dom0.
     pub workload: String,
     pub weight: u64,
     /// Time its VCPUs held a PCPU, ns.
@@ -58,6 +61,9 @@ pub struct VmResult {
     /// Only for VMs with sets of tasks: each of them, by priority.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<TaskResult>,
+    /// Only for cyclictest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cyclictest: Option<CyclicResult>,
     /// Only for VMs that send packets: gaps between them as netback sees them.
     pub tx: Option<TxResult>,
     pub drops: Drops,
@@ -170,6 +176,20 @@ pub struct PcpuResult {
     pub switch_ns: u64,
 }
 
+/// Latencies of cyclictest's threads: from the expiry of the timer until the thread runs, ns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CyclicResult {
+    pub samples: u64,
+    /// Exact to 1.6%, as are the quantiles.
+    pub min_ns: u64,
+    pub mean_ns: u64,
+    pub p50_ns: u64,
+    pub p99_ns: u64,
+    /// 99.9%.
+    pub p999_ns: u64,
+    pub max_ns: u64,
+}
+
 /// Packets a VM sent, at netback's transmit side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TxResult {
@@ -223,6 +243,44 @@ pub struct HostResult {
     pub stalls: u64,
     /// Longest time a VCPU was runnable without running, ns.
     pub longest_wait_ns: u64,
+}
+
+/// The pools, and what became of them. Times are from the beginning of the measured window, ns.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PoolsResult {
+    /// Pool commands that an administrator has typed.
+    pub commands: u64,
+    /// As they are at the end.
+    pub list: Vec<PoolResult>,
+    /// PCPUs that changed their pool.
+    pub moves: Vec<PoolMove>,
+    /// Times of the script's steps.
+    pub steps_ns: Vec<u64>,
+    /// Second by second: CPU time of the VMs that the scenario gives no budget, in percent of one PCPU.
+    pub rest_cpu_pct: Vec<f64>,
+    /// PCPUs of the real-time pool at the end of each second.
+    pub rt_pcpus: Vec<u32>,
+}
+
+/// A pool at the end of the run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PoolResult {
+    /// "main", "rt", or as the scenario says.
+    pub name: String,
+    pub policy: String,
+    pub pcpus: Vec<u32>,
+    /// Names of its VMs.
+    pub vms: Vec<String>,
+}
+
+/// A PCPU that changed its pool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PoolMove {
+    /// Negative before the measured window.
+    pub at_ns: i64,
+    pub pcpu: u32,
+    /// Name of the pool.
+    pub to: String,
 }
 
 /// The `q`-quantile, 0 to 1, of sorted values, of which there is one at least: linear between the two nearest ranks.

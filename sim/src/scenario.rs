@@ -5,12 +5,15 @@
 
 use crate::constants::Constants;
 use crate::keys;
-use crate::server::Server;
+use crate::pool::PoolSpec;
+use crate::script::Step;
+use crate::server;
 use crate::tasks::{self, TaskSpec};
 use crate::units::Unit;
 use crate::vm::{VmSpec, Workload};
 use anyhow::{Context, Result, anyhow, bail};
 use std::collections::HashSet;
+use takt_control::Server;
 use takt_policy::{NVCPU, NVM};
 use toml::Value;
 
@@ -33,6 +36,10 @@ pub struct Scenario {
     pub machine: Machine,
     pub dom0: Dom0,
     pub vms: Vec<VmSpec>,
+    /// PCPUs and VMs apart from those that `policies` compare.
+    pub pools: Vec<PoolSpec>,
+    /// In the order of time.
+    pub script: Vec<Step>,
     pub constants: Constants,
 }
 
@@ -92,6 +99,20 @@ pub enum Stamp {
     Guest,
 }
 
+/// Takes the list of tables of that name out of a document.
+fn tables<T>(from: &mut toml::Table, key: &str, read: impl Fn(toml::Table, usize) -> Result<T>) -> Result<Vec<T>> {
+    let list = match from.remove(key) {
+        None => return Ok(Vec::new()),
+        Some(Value::Array(list)) => list,
+        Some(_) => bail!("{key}: not a list; allowed: [[{key}]] tables"),
+    };
+    let table = |(n, value)| match value {
+        Value::Table(table) => read(table, n),
+        _ => bail!("{key}: entry {n} is not a [[{key}]] table"),
+    };
+    list.into_iter().enumerate().map(table).collect()
+}
+
 /// Most calls of a scenario.
 const MAX_CALLS: u64 = 50_000;
 /// Most packets of all calls: each is a bit of memory.
@@ -119,6 +140,8 @@ impl Default for Scenario {
                 stamp: Stamp::Netback,
             },
             vms: Vec::new(),
+            pools: Vec::new(),
+            script: Vec::new(),
             constants: Constants::default(),
         }
     }
@@ -142,6 +165,8 @@ impl Scenario {
             let Value::Table(vm) = vm else { bail!("vm: entry {n} is not a [[vm]] table") };
             s.vms.push(VmSpec::read(vm, n)?);
         }
+        s.pools = tables(&mut table, "pool", PoolSpec::read)?;
+        s.script = tables(&mut table, "at", Step::read)?;
         for (key, value) in table {
             s.assign(&key, value)?;
         }
@@ -186,6 +211,14 @@ impl Scenario {
                 None => bail!("{key}: no VM '{name}'; allowed: {}", names.join(", ")),
             };
         }
+        if let Some(rest) = key.strip_prefix("pool.") {
+            let (name, sub) = rest.split_once('.').with_context(|| format!("{key}: allowed: pool.NAME.KEY"))?;
+            let names: Vec<_> = self.pools.iter().map(|p| p.name.clone()).collect();
+            return match self.pools.iter_mut().find(|p| p.name == name) {
+                Some(pool) => pool.set(sub, value).with_context(|| key.to_string()),
+                None => bail!("{key}: no pool '{name}'; allowed: {}", names.join(", ")),
+            };
+        }
         if let Some(set) = self.constants.set(key, value) {
             return set.with_context(|| key.to_string());
         }
@@ -223,7 +256,7 @@ impl Scenario {
             }
             _ => {
                 let known = match key.strip_prefix("dom0.") {
-                    Some(own) => self.dom0.server.set(own, value)?,
+                    Some(own) => server::set(&mut self.dom0.server, own, value)?,
                     None => false,
                 };
                 if !known {
@@ -248,7 +281,7 @@ impl Scenario {
             }
             vm.validate()?;
         }
-        self.dom0.server.validate("dom0")?;
+        server::validate(&self.dom0.server, "dom0")?;
         let last = self.machine.pcpus - 1;
         let masks = self.vms.iter().map(|vm| (format!("vm.{}", vm.name), &vm.affinity));
         for (who, cpus) in masks.chain([("dom0".to_owned(), &self.dom0.affinity)]) {
@@ -256,6 +289,9 @@ impl Scenario {
                 bail!("{who}.affinity: no PCPU {cpu}; allowed: 0 .. {last}");
             }
         }
+        let entries: Vec<_> = self.vms.iter().map(|vm| vm.name.as_str()).chain(["dom0"]).collect();
+        PoolSpec::validate(&self.pools, self.machine.pcpus, &entries)?;
+        Step::validate(&self.script, &self.vms)?;
         let vms: u64 = 1 + self.vms.iter().map(|v| u64::from(v.count)).sum::<u64>();
         if vms > u64::from(NVM) {
             bail!("vm: {vms} VMs with Dom0; allowed: at most {NVM}");

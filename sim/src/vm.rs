@@ -2,10 +2,10 @@
 //! VMs of a scenario and their workloads.
 
 use crate::keys;
-use crate::server::Server;
+use crate::server;
 use crate::tasks::{self, Random, TaskSpec};
 use anyhow::{Context, Result, bail};
-use takt_control::{Ports, RtMode, VmConfig};
+use takt_control::{Ports, RtMode, Server, VmConfig};
 use toml::{Table, Value};
 
 /// One `[[vm]]` table: `count` equal VMs.
@@ -43,11 +43,15 @@ pub enum Workload {
     /// Tasks of one VCPU under fixed priorities, rate-monotonic: `list`, or some drawn at `random` for the VM's share.
     /// Released together when the VM is created.
     Tasks { list: Vec<TaskSpec>, random: Random },
+    /// On each VCPU a thread that is busy for `percent` of `interval`, then sleeps for the rest of it.
+    Lookbusy { percent: u32, interval: u64 },
+    /// On each VCPU a thread of the highest priority that a timer wakes every `interval`, for `work`; beside it the kernel's own wakes.
+    Cyclictest { interval: u64, work: u64 },
     /// Nothing but the kernel's own wakes.
     Idle,
 }
 
-const WORKLOADS: &str = "hog, voip, stream, periodic, tasks, idle";
+const WORKLOADS: &str = "hog, voip, stream, periodic, tasks, lookbusy, cyclictest, idle";
 
 impl Workload {
     fn named(name: &str) -> Result<Self> {
@@ -57,6 +61,8 @@ impl Workload {
             "stream" => Workload::Stream { period: 70_000_000, burst: 1, gap: 0, work: 20_000 },
             "periodic" => Workload::Periodic { period: 20_000_000, work: 5_000_000 },
             "tasks" => Workload::Tasks { list: Vec::new(), random: Random::default() },
+            "lookbusy" => Workload::Lookbusy { percent: 50, interval: 100_000_000 },
+            "cyclictest" => Workload::Cyclictest { interval: 1_000_000, work: 2_000 },
             "idle" => Workload::Idle,
             _ => bail!("unknown workload '{name}'; allowed: {WORKLOADS}"),
         })
@@ -70,6 +76,8 @@ impl Workload {
             Workload::Stream { .. } => "stream",
             Workload::Periodic { .. } => "periodic",
             Workload::Tasks { .. } => "tasks",
+            Workload::Lookbusy { .. } => "lookbusy",
+            Workload::Cyclictest { .. } => "cyclictest",
             Workload::Idle => "idle",
         }
     }
@@ -81,6 +89,8 @@ impl Workload {
             Workload::Stream { .. } => "type, period, burst, gap, work",
             Workload::Periodic { .. } => "type, period, work",
             Workload::Tasks { .. } => "type, tasks, random, top, beyond",
+            Workload::Lookbusy { .. } => "type, percent, interval",
+            Workload::Cyclictest { .. } => "type, interval, work",
             Workload::Idle => "type",
         }
     }
@@ -99,6 +109,14 @@ impl Workload {
             (Workload::Tasks { random, .. }, "top") => random.top = keys::count(value, 0, 100)?,
             (Workload::Tasks { random, .. }, "beyond") => random.beyond = keys::count(value, 0, 100)?,
             (Workload::Stream { work, .. }, "work") => *work = keys::time(value, 0, 1_000_000_000)?,
+            (Workload::Lookbusy { percent, .. }, "percent") => *percent = keys::count(value, 1, 100)?,
+            (Workload::Lookbusy { interval, .. }, "interval") => {
+                *interval = keys::time(value, 1_000_000, 10_000_000_000)?
+            }
+            (Workload::Cyclictest { interval, .. }, "interval") => {
+                *interval = keys::time(value, 10_000, 10_000_000_000)?
+            }
+            (Workload::Cyclictest { work, .. }, "work") => *work = keys::time(value, 1_000, 1_000_000)?,
             _ => bail!("unknown key; allowed: {}", self.keys()),
         }
         Ok(())
@@ -166,7 +184,7 @@ impl VmSpec {
             "affinity" => self.affinity = keys::cpus(value)?,
             "dedicated" => self.dedicated = Some(keys::word(value, &[("true", true), ("false", false)])?),
             "workload" | "workload.type" => self.workload = Workload::named(value)?,
-            _ if self.server.set(key, value)? => {}
+            _ if server::set(&mut self.server, key, value)? => {}
             _ => {
                 let own = key.strip_prefix("workload.").unwrap_or(key);
                 if !self.workload.keys().split(", ").any(|k| k == own) {
@@ -212,7 +230,7 @@ impl VmSpec {
     /// What no single key can tell.
     pub(crate) fn validate(&self) -> Result<()> {
         let key = format!("vm.{}", self.name);
-        self.server.validate(&key)?;
+        server::validate(&self.server, &key)?;
         let Workload::Tasks { list, random: Random { tasks: random, .. } } = &self.workload else { return Ok(()) };
         if self.vcpus != 1 {
             bail!("{key}.vcpus: {} with tasks; allowed: 1", self.vcpus);

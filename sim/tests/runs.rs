@@ -62,7 +62,7 @@ fn equal_seeds_give_equal_bytes() {
         let window = Window { from: 100_000_000, to: 200_000_000 };
         let options = Options { trace: Some(window), record: true, ..Options::default() };
         let (r, trace, log) = run(&s, &PolicySpec::parse(policy).unwrap(), seed, options).unwrap();
-        (serde_json::to_string(&r).unwrap(), serde_json::to_string(&trace.unwrap()).unwrap(), log.unwrap())
+        (serde_json::to_string(&r).unwrap(), serde_json::to_string(&trace.unwrap()).unwrap(), log)
     };
     for policy in ["credit", "doris", "pin"] {
         let first = bytes(policy, 7);
@@ -93,8 +93,8 @@ fn observed_or_not_a_run_is_the_same() {
 fn a_log_replays_to_the_same_decisions() {
     let s = scenario(TINY, &[("duration", "1s")]);
     let options = Options { record: true, ..Options::default() };
-    let (r, _, log) = run(&s, &PolicySpec::parse("doris").unwrap(), 3, options).unwrap();
-    let log = log.unwrap();
+    let (r, _, mut logs) = run(&s, &PolicySpec::parse("doris").unwrap(), 3, options).unwrap();
+    let log = logs.remove(0);
     assert_eq!(log.len() as u64, r.host.policy_ops);
     let mut pool = takt_policy::Pool::new("doris").unwrap();
     for record in &log {

@@ -5,6 +5,9 @@ use takt_sim::{CONSTANTS, Scenario, Workload};
 
 const VM: &str = "[[vm]]\nname = \"a\"\nvcpus = 1\n";
 
+const POOL: &str = "[[pool]]\nname = \"p\"\npolicy = \"credit\"\n";
+const AT: &str = "[[at]]\ntime = \"1s\"\n";
+
 fn refused(text: &str) -> String {
     let e = Scenario::from_toml(text, "bad.toml").expect_err(text);
     let e = format!("{e:#}");
@@ -108,6 +111,38 @@ fn one_line_names_file_key_and_range() {
             "bad.toml: duration: 86400s of 10000 calls; allowed: at most 16000s of that many",
         ),
         (format!("[machin]\n{VM}"), "bad.toml: machin: unknown key; allowed: name"),
+        (format!("[[pool]]\nname = \"p\"\n{VM}"), "bad.toml: pool.p.policy: missing; allowed: name, policy, cpus, vms"),
+        (format!("{POOL}cpus = \"9\"\n{VM}"), "bad.toml: pool.p.cpus: no PCPU 9; allowed: 0 .. 7"),
+        (format!("{POOL}cpus = \"\"\n{VM}"), "bad.toml: pool.p.cpus: empty; allowed: one PCPU or more"),
+        (format!("{POOL}cpus = \"0-7\"\n{VM}"), "bad.toml: pool: all PCPUs are in pools, and not all VMs"),
+        (format!("{POOL}cpus = 1\nvms = \"b\"\n{VM}"), "bad.toml: pool.p.vms: no VM 'b'; allowed: a, dom0"),
+        (format!("{POOL}cpus = 1\nvms = [\"a\", \"a\"]\n{VM}"), "bad.toml: pool.p.vms: 'a' is in two pools"),
+        (format!("{POOL}cpus = 1\nsize = 2\n{VM}"), "bad.toml: pool.p.size: unknown key; allowed: policy, cpus, vms"),
+        (format!("{}cpus = 1\n{VM}", POOL.replace("credit", "risa")), "bad.toml: pool.p.policy: risa is more than one"),
+        (format!("{VM}budget = \"2ms\""), "bad.toml: vm.a.period: missing; allowed: the budget, 2ms, .. 10s"),
+        (
+            format!("{VM}budget = \"2ms\"\nperiod = \"1ms\""),
+            "bad.toml: vm.a.budget: 2ms; allowed: 0 .. the period, 1ms",
+        ),
+        (format!("{VM}extra = \"maybe\""), "bad.toml: vm.a.extra: unknown 'maybe'; allowed: on, off"),
+        (format!("{VM}{AT}"), "bad.toml: at.0: not complete; allowed: time, and create, destroy, or vm with budget"),
+        (format!("{VM}{AT}vm = \"a\""), "bad.toml: at.0: budget and period without vm, or vm without them"),
+        (format!("{VM}{AT}create = \"a\"\ndestroy = \"a\""), "bad.toml: at.0: two things at once"),
+        (format!("{VM}{AT}create = \"b\""), "bad.toml: at.0: no VM 'b'; allowed: a"),
+        (format!("{VM}{AT}create = \"a\"\nweight = 3"), "bad.toml: at.0.weight: unknown key; allowed: time"),
+        (format!("{VM}{AT}create = \"a\"\n{AT}create = \"a\""), "bad.toml: at.1: VM 'a' is there already, or gone"),
+        (
+            format!("{VM}{AT}destroy = \"a\"\n{}create = \"a\"", AT.replace("1s", "0s")),
+            "bad.toml: at: not in the order of time",
+        ),
+        (
+            format!("{VM}workload = {{ type = \"lookbusy\", percent = 101 }}"),
+            "bad.toml: vm.a.workload.percent: '101' is out of range; allowed: 1 .. 100",
+        ),
+        (
+            format!("{VM}workload = {{ type = \"cyclictest\", interval = \"1us\" }}"),
+            "bad.toml: vm.a.workload.interval: 1us is out of range; allowed: 10us .. 10s",
+        ),
         (format!("duration = {{}}\n{VM}"), "bad.toml: duration: a table; allowed: "),
         (format!("policies = [\"doris\", \"doris()\"]\n{VM}"), "bad.toml: policies: policy `doris()`: named twice"),
     ] {

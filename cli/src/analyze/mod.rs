@@ -139,7 +139,8 @@ fn vcpu(placed: &[place::Placed], at: usize, tasks: &[takt_sim::TaskSpec]) -> Vc
     let own = &placed[at];
     // Equal priorities take turns: each may keep the other waiting.
     let rivals = placed.iter().enumerate().filter(|(n, p)| *n != at && p.pcpu == own.pcpu && p.pcpu.is_some());
-    let above: Vec<_> = rivals.filter(|(_, p)| p.priority() <= own.priority()).map(|(_, p)| p.budget()).collect();
+    let above: Vec<_> =
+        rivals.filter(|(_, p)| p.server.priority <= own.server.priority).map(|(_, p)| p.budget()).collect();
     let list: Vec<_> = tasks.iter().map(|t| analysis::Task { cost: t.cost, period: t.period }).collect();
     let found = KINDS.map(|kind| analysis::responses(&list, own.budget(), &above, kind));
     let bound = |n: usize, kind: Kind| Bound::of(found[kind as usize][n], tasks[n].period);
@@ -149,7 +150,7 @@ fn vcpu(placed: &[place::Placed], at: usize, tasks: &[takt_sim::TaskSpec]) -> Vc
         pcpu: own.pcpu,
         budget_ns: own.server.budget,
         period_ns: own.server.period,
-        priority: own.priority(),
+        priority: own.server.priority.into(),
         guaranteed: Kinds::of(|kind| own.pcpu.is_some() && analysis::guaranteed(own.budget(), &above, kind)),
         fits: Kinds::of(|kind| own.pcpu.is_some() && (0..tasks.len()).all(|n| bound(n, kind).fits)),
         tasks: tasks

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Which PCPU a server keeps to: where there is most room, as the policies choose (`policy/core/server.h`).
 
-use takt_control::analysis;
-use takt_sim::{Scenario, Server};
+use takt_control::{Server, analysis};
+use takt_sim::Scenario;
 
 /// A whole PCPU, in the parts that the core counts shares in.
 const WHOLE: u64 = 1_000_000;
@@ -19,13 +19,6 @@ pub struct Placed {
 impl Placed {
     pub fn budget(&self) -> analysis::Server {
         analysis::Server { budget: self.server.budget, period: self.server.period }
-    }
-
-    /// 1 = highest; without one the core's default.
-    pub fn priority(&self) -> u64 {
-        let default =
-            || takt_policy::params().into_iter().find(|p| p.per_vm && p.name == "priority").map_or(0, |p| p.default);
-        self.server.priority.map_or_else(default, u64::from)
     }
 }
 

@@ -52,8 +52,9 @@ pub fn page(experiments: &[Experiment], outcomes: &[Outcome], options: &Options)
         if let Some(last) = o.rows.iter().map(|r| &r.x).next_back() {
             let known = ["credit", "doris"].map(str::to_owned);
             let both = known.iter().all(|p| e.policies.contains(p));
-            let first: Vec<_> = e.policies_of(e.variant.first()).into_iter().take(2).cloned().collect();
-            let policies = if both { known.to_vec() } else { first };
+            let first = e.policies_of(e.variant.first());
+            let ends = first.first().into_iter().chain(first.last()).map(|p| (*p).clone()).collect();
+            let policies = if both { known.to_vec() } else { ends };
             let policies = policies.iter().map(|p| PolicySpec::parse(p)).collect::<Result<Vec<_>>>()?;
             let seed = options.seeds(e).0[0];
             let timeline = watch::timeline(&options.scenario(e, last)?, &policies, seed)?;

@@ -4,7 +4,7 @@
 use super::data::X;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use takt_sim::result::{PeriodicResult, RunResult, VmResult, WaitStat};
+use takt_sim::result::{CyclicResult, PeriodicResult, PoolsResult, RunResult, VmResult, WaitStat};
 
 /// Policy, point of the sweep, seed, and what was measured.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -64,6 +64,12 @@ impl Row {
             put("missed", missed as f64);
         }
         tasks(&mut put, run);
+        if let Some(p) = &run.pools {
+            pools(&mut put, p, run.duration_ns);
+        }
+        if let Some(c) = run.vms.iter().find_map(|vm| vm.cyclictest.as_ref()) {
+            latencies(&mut put, c);
+        }
         if let Some(dom0) = dom0(run) {
             put("dom0_cpu_ns", dom0.cpu_time_ns as f64);
             waits(&mut put, "dom0_wait", dom0.wait.get("all"));
@@ -82,6 +88,7 @@ impl Row {
                 ("pesq_p50", voip.p50_pesq),
                 ("pesq_p75", voip.p75_pesq),
                 ("pesq_max", voip.max_pesq),
+                ("pesq_iqr", voip.p75_pesq - voip.p25_pesq),
                 ("mos_mean", voip.mean_mos),
                 ("late_lost_pct", voip.late_lost_pct),
                 ("delay_mean_ns", voip.delay_mean_ns as f64),
@@ -129,6 +136,47 @@ fn tasks(put: &mut impl FnMut(&str, f64) -> Option<f64>, run: &RunResult) {
 
 fn dom0(run: &RunResult) -> Option<&VmResult> {
     run.vms.iter().find(|vm| vm.kind == "host")
+}
+
+fn latencies(put: &mut impl FnMut(&str, f64) -> Option<f64>, c: &CyclicResult) {
+    for (key, value) in [
+        ("samples", c.samples),
+        ("min_ns", c.min_ns),
+        ("mean_ns", c.mean_ns),
+        ("p50_ns", c.p50_ns),
+        ("p99_ns", c.p99_ns),
+        ("p999_ns", c.p999_ns),
+        ("max_ns", c.max_ns),
+    ] {
+        put(&format!("latency_{key}"), value as f64);
+    }
+}
+
+/// Seconds at the beginning and at the end of a phase of the script over which CPU time is averaged.
+const EDGE: u64 = 5;
+const SECOND: u64 = 1_000_000_000;
+
+/// What the pools cost and gave: phase 0 is before the script's first step, phase n begins with the n-th.
+fn pools(put: &mut impl FnMut(&str, f64) -> Option<f64>, p: &PoolsResult, duration: u64) {
+    put("pool_commands", p.commands as f64);
+    put("pool_moves", p.moves.len() as f64);
+    let mut edges = [&[0], &p.steps_ns[..], &[duration]].concat();
+    edges.dedup();
+    for (n, phase) in edges.windows(2).enumerate() {
+        let [from, to] = [phase[0].div_ceil(SECOND), phase[1] / SECOND];
+        let mean = |from: u64, to: u64| {
+            let all = p.rest_cpu_pct.iter().take(to as usize).skip(from as usize);
+            let (n, sum) = all.fold((0, 0.0), |(n, sum), pct| (n + 1, sum + pct));
+            (n > 0).then(|| sum / f64::from(n))
+        };
+        // The second after a step belongs to nobody.
+        let (after, before) = (from + u64::from(n > 0), to.saturating_sub(EDGE).max(from));
+        mean(after, to.min(after + EDGE)).and_then(|pct| put(&format!("rest_pct_{n}_begin"), pct));
+        mean(before, to).and_then(|pct| put(&format!("rest_pct_{n}_end"), pct));
+        let [from, to] = [phase[0] as i64, phase[1] as i64];
+        let back = p.moves.iter().find(|m| m.to == "main" && (from..to).contains(&m.at_ns));
+        back.and_then(|m| put(&format!("shrink_{n}_s"), (m.at_ns - from) as f64 / 1e9));
+    }
 }
 
 fn waits(put: &mut impl FnMut(&str, f64) -> Option<f64>, prefix: &str, stat: Option<&WaitStat>) {

@@ -63,6 +63,30 @@ const TASKS: [(&str, &str, f64, usize); 9] = [
     ("accepted", "accepted", 1.0, 2),
 ];
 
+const LATENCY: [(&str, &str, f64, usize); 7] = [
+    ("latency_samples", "samples", 1.0, 0),
+    ("latency_min_ns", "min us", 1e3, 1),
+    ("latency_mean_ns", "mean us", 1e3, 1),
+    ("latency_p50_ns", "p50 us", 1e3, 1),
+    ("latency_p99_ns", "p99 us", 1e3, 0),
+    ("latency_p999_ns", "p99.9 us", 1e3, 0),
+    ("latency_max_ns", "max us", 1e3, 0),
+];
+
+/// Of a script with three steps.
+const POOLS: [(&str, &str, f64, usize); 10] = [
+    ("rest_pct_0_end", "others %, first", 1.0, 0),
+    ("rest_pct_1_begin", "created", 1.0, 0),
+    ("rest_pct_1_end", "later", 1.0, 0),
+    ("rest_pct_2_begin", "changed", 1.0, 0),
+    ("rest_pct_2_end", "later", 1.0, 0),
+    ("rest_pct_3_begin", "destroyed", 1.0, 0),
+    ("rest_pct_3_end", "later", 1.0, 0),
+    ("pool_moves", "moves", 1.0, 0),
+    ("pool_commands", "commands", 1.0, 0),
+    ("work", "batch CPU-s", 1.0, 1),
+];
+
 const TRAFFIC: [(&str, &str, f64, usize); 6] = [
     ("packets", "packets", 1.0, 0),
     ("gap_p50_ms", "median gap ms", 1.0, 3),
@@ -74,11 +98,13 @@ const TRAFFIC: [(&str, &str, f64, usize); 6] = [
 
 /// Head and rows of the table of means over seeds; rows that decide nothing end their name with a star.
 pub fn means(e: &Experiment, rows: &[Row]) -> (Vec<String>, Vec<Vec<String>>) {
-    let tasks = rows.iter().any(|r| r.metrics.contains_key("missed_pct"));
-    let columns: &[_] = match (e.traffic.is_empty(), tasks) {
-        (false, _) => &TRAFFIC,
-        (true, true) => &TASKS,
-        (true, false) => &COLUMNS,
+    let has = |metric: &str| rows.iter().any(|r| r.metrics.contains_key(metric));
+    let columns = match () {
+        () if !e.traffic.is_empty() => &TRAFFIC[..],
+        () if has("missed_pct") => &TASKS,
+        () if has("latency_samples") => &LATENCY,
+        () if has("rest_pct_1_end") => &POOLS,
+        () => &COLUMNS,
     };
     let mut groups: Vec<(&str, &str, &X)> = Vec::new();
     for r in rows {

@@ -73,6 +73,7 @@ pub fn plan(s: &Scenario, schedulers: &[Scheduler], seeds: &[u64], trace: bool) 
 }
 
 pub(super) fn check(s: &Scenario, schedulers: &[Scheduler]) -> Result<()> {
+    map::possible(s)?;
     ensure!(s.machine.pcpus <= PCPUS, "machine.pcpus: {} in the Xen lab; allowed: 1 .. {PCPUS}", s.machine.pcpus);
     let vms: u32 = s.vms.iter().map(|v| v.count).sum();
     ensure!(vms <= VMS, "vm: {vms} VMs in the Xen lab; allowed: at most {VMS}");
@@ -81,7 +82,7 @@ pub(super) fn check(s: &Scenario, schedulers: &[Scheduler]) -> Result<()> {
         ensure!(vm.vcpus <= VCPUS, "{key}.vcpus: {} in the Xen lab; allowed: 1 .. {VCPUS}", vm.vcpus);
         match vm.workload {
             Workload::Hog { .. } => map::threads(vm)?,
-            Workload::Idle => {}
+            Workload::Idle | Workload::Lookbusy { .. } | Workload::Cyclictest { .. } => {}
             Workload::Periodic { period, .. } => {
                 let jobs = s.duration / period;
                 ensure!(jobs <= JOBS, "{key}.workload.period: {jobs} jobs in the Xen lab; allowed: at most {JOBS}");

@@ -20,14 +20,15 @@ impl Machine<'_> {
     /// blocked VCPU needs (spec §1.1). A VCPU in execution takes it at once.
     pub(crate) fn interrupt(&mut self, v: u32, bit: u8, own: u32) {
         let vcpu = &mut self.vcpus[v as usize];
-        if vcpu.pending & bit != 0 {
+        if vcpu.pending & bit != 0 || vcpu.state == Host::Absent {
             return;
         }
         vcpu.pending |= bit;
+        let n = vcpu.pool;
         self.observe.event(self.now, v, bit);
-        let res = self.pool.event(self.now, v, source(bit));
-        self.apply(res, own, "event", v);
-        self.observe.promoted(self.now, v, &self.pool);
+        let res = self.pools[n].pool.event(self.now, v, source(bit));
+        self.apply(n, res, own, "event", v);
+        self.observe.promoted(self.now, v, &self.pools[n].pool);
         let vcpu = &mut self.vcpus[v as usize];
         if vcpu.idle {
             vcpu.idle = false;
@@ -36,10 +37,10 @@ impl Machine<'_> {
                 vcpu.state = Host::Queued;
             }
             self.observe.wake(self.now, v);
-            let res = self.pool.wake(self.now, v, source(bit));
-            self.apply(res, own, "wake", v);
+            let res = self.pools[n].pool.wake(self.now, v, source(bit));
+            self.apply(n, res, own, "wake", v);
             if queued {
-                self.observe.enqueued(self.now, v, self.pool.class(v));
+                self.observe.enqueued(self.now, v, self.pools[n].pool.class(v));
             }
         } else if vcpu.state == Host::Running {
             vcpu.advance(self.now);
@@ -67,6 +68,8 @@ impl Machine<'_> {
                     Body::Serve(_) | Body::Netback(_) => bit == NET,
                     Body::Send(stream) => bit == OTHER && self.net.streams[stream as usize].due > 0,
                     Body::Periodic(task) => bit == OTHER && self.tasks[task as usize].waiting > 0,
+                    Body::Cyclic(n) => bit == OTHER && self.cyclics[n as usize].waiting > 0,
+                    Body::Look(n) => bit == OTHER && self.looks[n as usize].awake,
                     Body::Jobs(_) => bit == OTHER && thread.jobs > 0,
                 };
                 if woken {
@@ -152,6 +155,9 @@ impl Machine<'_> {
 
     /// A timer or daemon has work for VCPU `v`.
     pub(crate) fn housekeeping(&mut self, v: u32) {
+        if self.vcpus[v as usize].state == Host::Absent {
+            return;
+        }
         let Some(gap) = self.house[v as usize].as_mut().map(|h| h.next()) else { return };
         self.queue.push(self.now + gap, What::House, v);
         let vcpu: &mut Vcpu = &mut self.vcpus[v as usize];

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A VCPU with the guest kernel on it: threads by fixed priority, interrupts before threads, a tick that stops when idle.
 
+pub mod cyclic;
 mod kernel;
 pub mod periodic;
 mod work;
@@ -16,6 +17,8 @@ pub const OTHER: u8 = 4;
 /// State of a VCPU as its host knows it (`docs/states.md`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Host {
+    /// In no pool: not created yet, destroyed, or about to change its pool.
+    Absent,
     Blocked,
     Queued,
     Picked,
@@ -36,6 +39,10 @@ pub enum Body {
     Send(u32),
     /// Jobs of periodic task `.0`.
     Periodic(u32),
+    /// Waits for timer `.0` of a cyclictest.
+    Cyclic(u32),
+    /// Lookbusy `.0`.
+    Look(u32),
     /// Timers and daemons: jobs of `.0` ns.
     Jobs(u64),
 }
@@ -66,6 +73,8 @@ impl Thread {
 
 pub struct Vcpu {
     pub state: Host,
+    /// Index of its pool.
+    pub pool: usize,
     /// The guest idles: not runnable until the next interrupt.
     pub idle: bool,
     pub pending: u8,
@@ -89,7 +98,7 @@ pub struct Vcpu {
     /// Run clocks of its PCPU and LLC when it left them; `None` before its first run.
     pub left_at: Option<(u64, u64)>,
 
-    /// Useful time of busy loops, ns.
+    /// Useful time of busy loops and lookbusy, ns.
     pub work: u64,
     pub cold: u64,
 }
@@ -97,7 +106,8 @@ pub struct Vcpu {
 impl Vcpu {
     pub fn new(pcpu: u32, refill: u64) -> Self {
         Self {
-            state: Host::Blocked,
+            state: Host::Absent,
+            pool: 0,
             idle: true,
             pending: 0,
             pcpu,
@@ -155,6 +165,9 @@ impl Vcpu {
         if thread.body == Body::Spin {
             self.work += time;
         } else {
+            if matches!(thread.body, Body::Look(_)) {
+                self.work += time.min(thread.left);
+            }
             thread.left = thread.left.saturating_sub(time);
         }
         thread.slice = thread.slice.saturating_sub(time);

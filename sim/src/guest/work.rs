@@ -7,7 +7,10 @@ use crate::machine::Machine;
 impl Machine<'_> {
     /// Begins the next unit of a thread; false if there is none and it sleeps.
     pub(super) fn begin_unit(&mut self, v: u32, t: u8) -> bool {
-        let thread = &mut self.vcpus[v as usize].threads[usize::from(t)];
+        let vcpu = &mut self.vcpus[v as usize];
+        // What is to be paid before the thread goes on.
+        let first = vcpu.overhead;
+        let thread = &mut vcpu.threads[usize::from(t)];
         let cost = match thread.body {
             Body::Spin => return true,
             Body::Serve(vif) => (!self.net.vifs[vif as usize].rx.is_empty()).then_some(self.c.voip_packet),
@@ -17,6 +20,11 @@ impl Machine<'_> {
                 (stream.due > 0).then_some(stream.work)
             }
             Body::Periodic(n) => self.tasks[n as usize].start(self.now),
+            Body::Cyclic(n) => self.cyclics[n as usize].run(self.now + first),
+            Body::Look(n) => {
+                let look = &self.looks[n as usize];
+                look.awake.then_some(look.busy)
+            }
             Body::Jobs(cost) => (thread.jobs > 0).then_some(cost),
         };
         let Some(cost) = cost else { return false };
@@ -36,6 +44,8 @@ impl Machine<'_> {
             Body::Netback(q) => self.netback_done(q, cpu),
             Body::Send(s) => self.sent(s, cpu),
             Body::Periodic(n) => self.job_done(n),
+            Body::Cyclic(n) => self.cyclics[n as usize].wait(),
+            Body::Look(n) => self.sleeps(n),
             Body::Jobs(_) => thread.jobs -= 1,
         }
     }

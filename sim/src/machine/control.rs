@@ -3,14 +3,14 @@
 
 use super::Machine;
 use anyhow::Result;
-use takt_control::{Change, Host, HostConfig, Server, VmConfig, VmState, apply};
+use takt_control::{Change, Host, Server, VmConfig, VmState};
 
 impl Host for Machine<'_> {
     fn vms(&self) -> Result<Vec<VmState>> {
         let guests = (0u32..).zip(&self.vms).filter(|(_, vm)| vm.spec.is_some());
         Ok(guests
             .filter_map(|(id, vm)| {
-                let stat = self.pool.vm_stat(id)?;
+                let stat = self.pools[vm.pool].pool.vm_stat(id)?;
                 let config = VmConfig { weight: stat.weight as u32, cap: stat.cap as u32, ..vm.config.clone() };
                 let config = config.with(Server::of(&stat));
                 Some(VmState { id, name: vm.name.clone(), config, rt: stat.rt != 0, period: stat.period })
@@ -19,9 +19,10 @@ impl Host for Machine<'_> {
     }
 
     fn set(&mut self, now: u64, vm: u32, change: &Change) -> Result<()> {
+        let n = self.vms[vm as usize].pool;
         if let Some((key, value)) = change.adjust() {
-            self.pool.adjust(now, vm, key, value)?;
-            self.apply(Ok(()), 0, "adjust", vm);
+            self.pools[n].pool.adjust(now, vm, key, value)?;
+            self.apply(n, Ok(()), 0, "adjust", vm);
         }
         let config = &mut self.vms[vm as usize].config;
         match change {
@@ -33,13 +34,7 @@ impl Host for Machine<'_> {
                     ports.ranges().iter().flat_map(|&(a, b)| a..=b).for_each(|p| watch.add_port(p));
                 }
             }
-            Change::Server(have, want) => {
-                have.bring(want, |key, value| {
-                    self.pool.adjust(now, vm, key, value)?;
-                    self.apply(Ok(()), 0, "adjust", vm);
-                    Ok(())
-                })?;
-            }
+            Change::Server(have, want) => self.bring(vm, have, want)?,
             // The policy keeps them.
             Change::Weight(_) | Change::Cap(_) => {}
         }
@@ -47,19 +42,9 @@ impl Host for Machine<'_> {
     }
 
     fn set_rt(&mut self, now: u64, vm: u32, rt: bool, period: u64, lease: u64) -> Result<()> {
-        self.pool.set_rt(now, vm, rt, period, lease)?;
-        self.apply(Ok(()), 0, "set_rt", vm);
-        Ok(())
-    }
-}
-
-impl Machine<'_> {
-    /// Gives the VMs what the scenario says of them.
-    pub(super) fn configure(&mut self) -> Result<()> {
-        let specs = &self.scenario.vms;
-        let vm = specs.iter().flat_map(|spec| spec.names().map(|name| (name, spec.config()))).collect();
-        let now = self.now;
-        apply(&HostConfig { vm }, self, now)?;
+        let n = self.vms[vm as usize].pool;
+        self.pools[n].pool.set_rt(now, vm, rt, period, lease)?;
+        self.apply(n, Ok(()), 0, "set_rt", vm);
         Ok(())
     }
 }

@@ -3,17 +3,20 @@
 
 mod cache;
 mod control;
+mod manage;
 mod monitor;
 mod pcpu;
 mod pin;
+mod pools;
 mod port;
 mod server;
 mod setup;
 
 use crate::constants::Constants;
 use crate::engine::{Entry, Queue, What};
-use crate::guest::Vcpu;
+use crate::guest::cyclic::{Cyclic, Look};
 use crate::guest::periodic::Task;
+use crate::guest::{Host, Vcpu};
 use crate::net::{House, Net};
 use crate::observe::Observe;
 use crate::rng::Rng;
@@ -21,11 +24,13 @@ use crate::scenario::{Scenario, Stamp};
 use crate::timer::Timer;
 use crate::{CheckFailed, Options};
 use anyhow::{Result, anyhow};
+use manage::History;
+pub(crate) use manage::SAMPLE;
 pub(crate) use pcpu::Pcpu;
-use takt_conformance::Checker;
-use takt_control::{PolicySpec, VmConfig};
+pub(crate) use pools::Part;
+use takt_control::{Partition, PolicySpec, VmConfig};
 use takt_monitor::Monitor;
-use takt_policy::{Log, Pool};
+use takt_policy::Log;
 
 /// Events between two looks at progress and checker.
 const BATCH: u64 = 1 << 16;
@@ -42,7 +47,7 @@ pub(crate) struct Counters {
     pub overhead: u64,
 }
 
-/// A VM of the pool.
+/// A VM.
 #[derive(Clone, Debug)]
 pub(crate) struct Vm {
     pub name: String,
@@ -53,8 +58,10 @@ pub(crate) struct Vm {
     pub vcpus: u32,
     /// What the operator has set; weight and cap as the VM was created with, the policy knows better.
     pub config: VmConfig,
-    /// Promotions and refusals before the measured window.
-    pub before: (u64, u64),
+    /// Index of its pool.
+    pub pool: usize,
+    /// Promotions and refusals that its policy does not count: those in pools that it has left, less those before the measured window.
+    pub past: (i64, i64),
 }
 
 pub(crate) struct Machine<'a> {
@@ -64,8 +71,14 @@ pub(crate) struct Machine<'a> {
     pub c: Constants,
     pub now: u64,
     pub queue: Queue,
-    pub pool: Pool,
-    pub pool_timer: Timer,
+    /// The main one, then others.
+    pub pools: Vec<Part>,
+    pub manager: Option<Partition>,
+    /// The manager's.
+    pub shrink: Timer,
+    pub history: History,
+    /// Hard-affinity mask of each VCPU.
+    pub masks: Vec<u64>,
     pub pcpus: Vec<Pcpu>,
     pub vcpus: Vec<Vcpu>,
     pub vms: Vec<Vm>,
@@ -74,6 +87,8 @@ pub(crate) struct Machine<'a> {
     pub starts: Vec<Rng>,
     /// Periodic tasks.
     pub tasks: Vec<Task>,
+    pub cyclics: Vec<Cyclic>,
+    pub looks: Vec<Look>,
     /// Run clocks of the last-level caches, ns.
     pub llc_run: Vec<u64>,
     pub net: Net,
@@ -91,8 +106,6 @@ pub(crate) struct Machine<'a> {
     pub until: u64,
     /// An operation that the policy refused: an error of the machine, which ends the run.
     pub refused: Option<anyhow::Error>,
-    pub checker: Option<Checker>,
-    pub log: Option<Log>,
 }
 
 impl Machine<'_> {
@@ -122,7 +135,7 @@ impl Machine<'_> {
         }
         self.now = self.until;
         self.drain()?;
-        if let Some(checker) = self.checker.take() {
+        for checker in self.pools.iter_mut().filter_map(|p| p.checker.take()) {
             checker.finish().map_err(|v| anyhow!(CheckFailed(v.to_string())))?;
         }
         Ok(())
@@ -160,10 +173,10 @@ impl Machine<'_> {
                 self.cpu_timer(n);
             }
             What::PoolTimer => {
-                if !self.pool_timer.fires(queue, entry) {
+                if !self.pools[at].timer.fires(queue, entry) {
                     return false;
                 }
-                self.fire_pool_timer();
+                self.fire_pool_timer(at);
             }
             What::Tick => {
                 if !self.vcpus[at].tick.fires(queue, entry) {
@@ -171,20 +184,43 @@ impl Machine<'_> {
                 }
                 self.guest_tick(n);
             }
-            What::Switched => self.switched(n),
+            What::Shrink => {
+                if !self.shrink.fires(queue, entry) {
+                    return false;
+                }
+                self.shrink();
+            }
+            What::Switched => {
+                if !self.pcpus[at].is_switch(entry.generation) {
+                    return false;
+                }
+                self.switched(n);
+            }
             What::Call => self.call_packet(n),
+            What::Stream if !self.is_there(self.net.vifs[self.net.streams[at].vif as usize].vcpu) => (),
             What::Stream => self.stream_due(n),
+            What::Release if !self.is_there(self.tasks[at].vcpu) => (),
             What::Release => self.release(n),
+            What::Cyclic if !self.is_there(self.cyclics[at].vcpu) => (),
+            What::Cyclic => self.expired(n),
+            What::Look => self.slept(n),
             What::House => self.housekeeping(n),
             What::Nic => self.nic_fires(n),
             What::Monitor => self.monitor_report(),
             What::Start => self.start(n),
-            What::Serve => self.give_server(n),
+            What::Serve => self.serve(n),
             What::Measure => self.measure(),
             What::Boot => self.boot(n),
-            What::Create => self.create(),
+            What::Create => self.create_first(),
+            What::Step => self.step(n),
+            What::Sample => self.sample(),
         }
         true
+    }
+
+    /// Whether a VCPU's VM exists.
+    fn is_there(&self, v: u32) -> bool {
+        self.vcpus[v as usize].state != Host::Absent
     }
 
     /// The measured window begins: figures start from nothing.
@@ -201,9 +237,10 @@ impl Machine<'_> {
             v.cold = 0;
         }
         self.tasks.iter_mut().for_each(Task::reset);
+        self.cyclics.iter_mut().for_each(|c| c.latency = Default::default());
         for (id, vm) in self.vms.iter_mut().enumerate() {
-            let stat = self.pool.vm_stat(id as u32).unwrap_or_default();
-            vm.before = (stat.promotions, stat.refusals);
+            let stat = self.pools[vm.pool].pool.vm_stat(id as u32).unwrap_or_default();
+            vm.past = (-(stat.promotions as i64), -(stat.refusals as i64));
         }
         self.net.drops.fill(Default::default());
         self.observe.reset(self.now);
@@ -217,21 +254,13 @@ impl Machine<'_> {
         self.observe.metrics.finish(self.now);
     }
 
-    /// Hands what the pool has recorded to the checker and to the log.
+    /// Hands what the pools have recorded to their checkers and logs.
     fn drain(&mut self) -> Result<()> {
-        if self.checker.is_none() && self.log.is_none() {
-            return Ok(());
-        }
-        let records = self.pool.take_log();
-        self.pool.record();
-        if let Some(checker) = &mut self.checker {
-            for record in &records {
-                checker.step(record).map_err(|v| anyhow!(CheckFailed(v.to_string())))?;
-            }
-        }
-        if let Some(log) = &mut self.log {
-            log.extend(records);
-        }
-        Ok(())
+        self.pools.iter_mut().try_for_each(Part::drain)
+    }
+
+    /// The logs of the pools, if they were asked for.
+    pub(crate) fn logs(&mut self) -> Vec<Log> {
+        self.pools.iter_mut().filter_map(|p| p.log.take()).collect()
     }
 }

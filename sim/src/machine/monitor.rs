@@ -49,12 +49,13 @@ impl Machine<'_> {
     }
 
     /// A policy may have no use for types, or as many real-time VMs as it takes: neither is an error of the machine.
-    fn report_rt(&mut self, vm: u32, rt: bool, period: u64, lease: u64, cpu: u32) {
-        let refused = self.pool.set_rt(self.now, vm, rt, period, lease).is_err();
+    pub(super) fn report_rt(&mut self, vm: u32, rt: bool, period: u64, lease: u64, cpu: u32) {
+        let n = self.vms[vm as usize].pool;
+        let refused = self.pools[n].pool.set_rt(self.now, vm, rt, period, lease).is_err();
         if refused {
             self.ops += 1;
         } else {
-            self.apply(Ok(()), cpu, "set_rt", vm);
+            self.apply(n, Ok(()), cpu, "set_rt", vm);
         }
     }
 }

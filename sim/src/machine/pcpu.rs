@@ -29,6 +29,10 @@ pub(crate) struct Pcpu {
     slice_end: u64,
     /// Kicked during a switch.
     again: bool,
+    /// Number of the switch under way; one that was broken off has another.
+    switch: u32,
+    /// Index of its pool.
+    pub pool: usize,
     pub llc: u32,
     /// Calls of `schedule` in the measured window.
     pub decisions: u64,
@@ -45,7 +49,7 @@ pub(crate) struct Pcpu {
 }
 
 impl Pcpu {
-    pub fn new(llc: u32) -> Self {
+    pub fn new(llc: u32, pool: usize) -> Self {
         Self {
             phase: Phase::Offline,
             next: None,
@@ -53,6 +57,8 @@ impl Pcpu {
             loaded: None,
             slice_end: NEVER,
             again: false,
+            switch: 0,
+            pool,
             llc,
             decisions: 0,
             switches: 0,
@@ -63,6 +69,30 @@ impl Pcpu {
             resched: Timer::default(),
             timer: Timer::default(),
         }
+    }
+}
+
+impl Pcpu {
+    /// Whether a VCPU runs here, comes, or has its context saved.
+    pub fn holds(&self, v: u32) -> bool {
+        self.next == Some(v) || self.prev == Some(v)
+    }
+
+    /// Whether a switch with this number is the one under way.
+    pub fn is_switch(&self, number: u32) -> bool {
+        self.switch == number
+    }
+
+    /// Forgets what it does: returns what that was, the VCPU that leaves, and the one that runs or comes.
+    pub fn stop(&mut self) -> (Phase, Option<u32>, Option<u32>) {
+        self.slice.cancel();
+        self.done.cancel();
+        self.resched.cancel();
+        (self.again, self.loaded, self.slice_end) = (false, None, NEVER);
+        if self.phase == Phase::Switching {
+            self.switch = self.switch.wrapping_add(1);
+        }
+        (std::mem::replace(&mut self.phase, Phase::Idle), self.prev.take(), self.next.take())
     }
 }
 
@@ -117,9 +147,10 @@ impl Machine<'_> {
         p.decisions += 1;
         let cur = if p.phase == Phase::Running { p.next } else { None };
         let stops = cur.is_some_and(|v| self.vcpus[v as usize].idle);
-        let decided = self.pool.schedule(self.now, cpu, if stops { CUR_STOPS } else { 0 });
+        let n = p.pool;
+        let decided = self.pools[n].pool.schedule(self.now, cpu, if stops { CUR_STOPS } else { 0 });
         let (next, slice) = decided.unwrap_or((None, NEVER));
-        self.apply(decided.map(|_| ()), cpu, "schedule", cpu);
+        self.apply(n, decided.map(|_| ()), cpu, "schedule", cpu);
         if self.refused.is_some() {
             return;
         }
@@ -145,24 +176,36 @@ impl Machine<'_> {
         p.prev = cur;
         p.next = next;
         p.slice_end = end;
-        self.queue.push(self.now + cost, What::Switched, cpu);
+        self.queue.push_generation(self.now + cost, What::Switched, cpu, p.switch);
         if let Some(v) = cur {
             self.leave(v, cpu);
         }
         if let Some(v) = next {
             let vcpu = &mut self.vcpus[v as usize];
             vcpu.state = Host::Picked;
-            self.observe.picked(v, &self.pool);
+            self.observe.picked(v, &self.pools[n].pool);
         }
     }
 
     /// A VCPU's execution stops; its context is still to be saved.
-    fn leave(&mut self, v: u32, cpu: u32) {
+    pub(super) fn leave(&mut self, v: u32, cpu: u32) {
         let p = &self.pcpus[cpu as usize];
         let vcpu = &mut self.vcpus[v as usize];
         vcpu.state = Host::PutPending;
         vcpu.left_at = Some((p.run, self.llc_run[p.llc as usize]));
         self.observe.stopped(self.now, cpu, v);
+    }
+
+    /// A VCPU's context is saved: it queues, or blocks.
+    pub(super) fn put(&mut self, v: u32, cpu: u32) {
+        let vcpu = &mut self.vcpus[v as usize];
+        let (n, runnable) = (vcpu.pool, !vcpu.idle);
+        let res = self.pools[n].pool.put(self.now, v, runnable, NEVER);
+        vcpu.state = if runnable { Host::Queued } else { Host::Blocked };
+        self.apply(n, res, cpu, "put", v);
+        if runnable {
+            self.observe.enqueued(self.now, v, self.pools[n].pool.class(v));
+        }
     }
 
     /// The old context is saved, the new one loaded.
@@ -178,17 +221,12 @@ impl Machine<'_> {
             self.request_schedule(cpu, self.now);
         }
         if let Some(v) = prev {
-            let runnable = !self.vcpus[v as usize].idle;
-            let res = self.pool.put(self.now, v, runnable, NEVER);
-            self.vcpus[v as usize].state = if runnable { Host::Queued } else { Host::Blocked };
-            self.apply(res, cpu, "put", v);
-            if runnable {
-                self.observe.enqueued(self.now, v, self.pool.class(v));
-            }
+            self.put(v, cpu);
         }
         let Some(v) = next else { return };
-        let res = self.pool.started(self.now, v);
-        self.apply(res, cpu, "started", v);
+        let n = self.pcpus[cpu as usize].pool;
+        let res = self.pools[n].pool.started(self.now, v);
+        self.apply(n, res, cpu, "started", v);
         self.observe.started(self.now, cpu, v);
         self.warm_up(v, cpu);
         self.vcpus[v as usize].state = Host::Running;

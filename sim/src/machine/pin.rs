@@ -57,13 +57,16 @@ pub(super) fn masks(s: &Scenario, pin: bool) -> Result<Vec<u64>> {
 }
 
 impl Machine<'_> {
-    /// Sets the operator's masks where they are narrower than the machine.
-    pub(super) fn set_affinity(&mut self, masks: &[u64]) {
+    /// Sets the operator's masks of a VM's VCPUs where they are narrower than the machine.
+    pub(super) fn set_affinity(&mut self, id: u32) {
         let all = u64::MAX >> (64 - self.scenario.machine.pcpus);
-        for (v, &mask) in masks.iter().enumerate() {
+        let vm = &self.vms[id as usize];
+        let n = vm.pool;
+        for v in vm.first..vm.first + vm.vcpus {
+            let mask = self.masks[v as usize];
             if mask != all {
-                let res = self.pool.set_affinity(self.now, v as u32, false, mask);
-                self.apply(res, 0, "set_affinity", v as u32);
+                let res = self.pools[n].pool.set_affinity(self.now, v, false, mask);
+                self.apply(n, res, 0, "set_affinity", v);
             }
         }
     }

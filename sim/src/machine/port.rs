@@ -7,16 +7,17 @@ use anyhow::anyhow;
 use takt_policy::Error;
 
 impl Machine<'_> {
-    /// Acts on the outputs of the operation just performed on PCPU `own`: kicks and timers. A kick of the own PCPU takes
+    /// Acts on the outputs of the operation just performed in pool `n` on PCPU `own`: kicks and timers. A kick of the own PCPU takes
     /// effect at once, that of another after the IPI.
     #[inline]
-    pub(crate) fn apply(&mut self, res: Result<(), Error>, own: u32, op: &'static str, index: u32) {
+    pub(crate) fn apply(&mut self, n: usize, res: Result<(), Error>, own: u32, op: &'static str, index: u32) {
         self.ops += 1;
         if let Err(e) = res {
             self.refuse(op, index, e);
             return;
         }
-        let mut kicks = self.pool.kicks();
+        let part = &mut self.pools[n];
+        let mut kicks = part.pool.kicks();
         self.count.kicks += u64::from(kicks.count_ones());
         while kicks != 0 {
             let cpu = kicks.trailing_zeros();
@@ -24,15 +25,17 @@ impl Machine<'_> {
             let when = if cpu == own { self.now } else { self.now + self.c.ipi };
             self.request_schedule(cpu, when);
         }
-        let mut armed = self.pool.armed();
+        let part = &mut self.pools[n];
+        let mut armed = part.pool.armed();
         while armed != 0 {
             let cpu = armed.trailing_zeros();
             armed &= armed - 1;
-            let when = self.pool.cpu_timer(cpu).max(self.now);
+            let when = part.pool.cpu_timer(cpu).max(self.now);
             self.pcpus[cpu as usize].timer.set(&mut self.queue, when, What::CpuTimer, cpu);
         }
-        if self.pool.pool_armed() {
-            self.pool_timer.set(&mut self.queue, self.pool.pool_timer().max(self.now), What::PoolTimer, 0);
+        if part.pool.pool_armed() {
+            let when = part.pool.pool_timer().max(self.now);
+            part.timer.set(&mut self.queue, when, What::PoolTimer, n as u32);
         }
     }
 
@@ -45,15 +48,17 @@ impl Machine<'_> {
 
     /// The policy's timer of a PCPU.
     pub(super) fn cpu_timer(&mut self, cpu: u32) {
-        let res = self.pool.timer_cpu(self.now, cpu);
-        self.apply(res, cpu, "timer_cpu", cpu);
-        self.observe.timer(self.now, &self.pool);
+        let n = self.pcpus[cpu as usize].pool;
+        let res = self.pools[n].pool.timer_cpu(self.now, cpu);
+        self.apply(n, res, cpu, "timer_cpu", cpu);
+        self.observe.timer(self.now, &self.pools[n].pool);
     }
 
-    /// The policy's timer of the pool, which PCPU 0 handles.
-    pub(super) fn fire_pool_timer(&mut self) {
-        let res = self.pool.timer_pool(self.now);
-        self.apply(res, 0, "timer_pool", 0);
-        self.observe.timer(self.now, &self.pool);
+    /// The policy's timer of a pool, which its first PCPU handles.
+    pub(super) fn fire_pool_timer(&mut self, n: usize) {
+        let own = self.pcpus.iter().position(|p| p.pool == n).unwrap_or(0) as u32;
+        let res = self.pools[n].pool.timer_pool(self.now);
+        self.apply(n, res, own, "timer_pool", 0);
+        self.observe.timer(self.now, &self.pools[n].pool);
     }
 }

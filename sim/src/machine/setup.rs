@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! From a scenario to a machine: PCPUs one after the other, then VMs, then workloads.
 
-use super::{Counters, Machine, Vm, pin};
+use super::{Counters, History, Machine, Vm, pools};
 use crate::engine::{Queue, What};
+use crate::guest::cyclic::{Cyclic, Look};
 use crate::guest::periodic::Task;
 use crate::guest::{Body, OTHER, Thread, Vcpu};
 use crate::net::{Call, House, Net, Netback, Ring, Stream, Template, Vif};
@@ -13,13 +14,13 @@ use crate::tasks;
 use crate::timer::Timer;
 use crate::voip::Record;
 use crate::{Options, VmSpec, Workload};
-use anyhow::{Context, Result};
-use takt_conformance::{Checker, Limits};
-use takt_control::{PolicySpec, VmConfig};
+use anyhow::Result;
+use takt_control::pools::{Pools, Size};
+use takt_control::{Partition, PolicySpec, VmConfig};
 use takt_monitor::{Config, Monitor, REPORT_NS};
-use takt_policy::{Kind, NIL, Pool};
 
 /// Priorities of threads: those that handle packets run before daemons, those before busy loops.
+const PRIO_TIMER: u8 = 255;
 /// The last of a set of tasks; those with shorter deadlines follow above.
 const PRIO_TASKS: u8 = 60;
 const PRIO_NET: u8 = 50;
@@ -29,15 +30,16 @@ const PRIO_BATCH: u8 = 10;
 const START_SPREAD: u64 = 30_000_000;
 /// Between the creation of VMs and the first call, ns.
 const SETTLE: u64 = 100_000_000;
-/// Longest a kicked PCPU may leave the checker waiting for its decision, ns: one that switches answers after it.
-const LIMBO: u64 = 1_000_000_000;
 
 impl<'a> Machine<'a> {
     /// Builds everything but what happens at its own time.
     pub(crate) fn new(scenario: &'a Scenario, policy: &'a PolicySpec, seed: u64, options: &Options) -> Result<Self> {
         let c = scenario.constants.clone();
-        let pool = Pool::new(&policy.name).with_context(|| format!("unknown policy '{}'", policy.name))?;
-        pin::masks(scenario, policy.pin)?;
+        let (pool_of, masks) = pools::layout(scenario, policy)?;
+        let manager = match &policy.pools {
+            Some(Pools { size: Size::Managed(settings), .. }) => Some(Partition::new(*settings)),
+            _ => None,
+        };
         let m = &scenario.machine;
         let created = u64::from(m.pcpus) * c.stagger;
         let from = created + scenario.warmup();
@@ -48,14 +50,19 @@ impl<'a> Machine<'a> {
             seed,
             now: 0,
             queue: Queue::new(4096),
-            pool,
-            pool_timer: Timer::default(),
-            pcpus: (0..m.pcpus).map(|n| super::Pcpu::new(n / m.llc)).collect(),
+            pools: pools::parts(scenario, policy, options)?,
+            manager,
+            shrink: Timer::default(),
+            history: History::default(),
+            masks,
+            pcpus: (0..m.pcpus).zip(pool_of).map(|(n, pool)| super::Pcpu::new(n / m.llc, pool)).collect(),
             vcpus: Vec::new(),
             vms: Vec::new(),
             house: Vec::new(),
             starts: Vec::new(),
             tasks: Vec::new(),
+            cyclics: Vec::new(),
+            looks: Vec::new(),
             llc_run: vec![0; m.pcpus.div_ceil(m.llc) as usize],
             net: Net { napi: c.napi, ..Net::default() },
             watches: Vec::new(),
@@ -69,15 +76,8 @@ impl<'a> Machine<'a> {
             from,
             until,
             refused: None,
-            checker: options
-                .checker
-                .then(|| Checker::new(Limits { wait: None, late: Some(0), limbo: Some(LIMBO), skew: 0 })),
-            log: options.record.then(Vec::new),
             c,
         };
-        if options.checker || options.record {
-            machine.pool.record();
-        }
         machine.build()?;
         let trace = options.trace.map(|w| (from + w.from, from + w.to));
         machine.observe = Observe::new(machine.vcpus.len(), machine.vms.len(), trace);
@@ -86,15 +86,14 @@ impl<'a> Machine<'a> {
         }
         machine.queue.push(created, What::Create, 0);
         machine.queue.push(from, What::Measure, 0);
-        machine.adjust_pool();
-        machine.refused.take().map_or(Ok(machine), Err)
-    }
-
-    fn adjust_pool(&mut self) {
-        for &(key, value) in &self.policy.params {
-            let res = self.pool.adjust(0, NIL, key, value);
-            self.apply(res, 0, "adjust", key);
+        for (n, step) in scenario.script.iter().enumerate() {
+            machine.queue.push(from + step.time, What::Step, n as u32);
         }
+        if machine.pools.len() > 1 || !scenario.script.is_empty() {
+            machine.queue.push(from, What::Sample, 0);
+        }
+        machine.adjust_pools();
+        machine.refused.take().map_or(Ok(machine), Err)
     }
 
     /// VMs, VCPUs, threads and the network.
@@ -128,7 +127,7 @@ impl<'a> Machine<'a> {
             self.house.push(None);
         }
         let config = VmConfig { weight, ..VmConfig::default() };
-        self.vms.push(Vm { name, spec, first, vcpus, config, before: (0, 0) });
+        self.vms.push(Vm { name, spec, first, vcpus, config, pool: 0, past: (0, 0) });
         self.watches.push(None);
         self.net.drops.push(Default::default());
         self.vms.len() - 1
@@ -147,7 +146,7 @@ impl<'a> Machine<'a> {
 
     fn add_guest(&mut self, name: String, i: usize, spec: &VmSpec) -> Result<()> {
         let working_set = match spec.workload {
-            Workload::Hog { .. } => self.c.hog_ws,
+            Workload::Hog { .. } | Workload::Lookbusy { .. } => self.c.hog_ws,
             _ => self.c.voip_ws,
         };
         let vm = self.add_vm(name, Some(i), spec.vcpus, VmConfig::default().weight, working_set);
@@ -189,6 +188,21 @@ impl<'a> Machine<'a> {
                     self.tasks.push(Task::new(first, task.period, task.cost, 0));
                 }
             }
+            &Workload::Lookbusy { percent, interval } => {
+                let busy = interval / 100 * u64::from(percent);
+                for vcpu in first..first + spec.vcpus {
+                    let body = if percent == 100 { Body::Spin } else { Body::Look(self.looks.len() as u32) };
+                    self.add_thread(vcpu, body, PRIO_BATCH, true);
+                    self.looks.push(Look { vcpu, busy, idle: interval - busy, awake: true });
+                }
+            }
+            &Workload::Cyclictest { interval, work } => {
+                for v in first..first + spec.vcpus {
+                    self.add_thread(v, Body::Cyclic(self.cyclics.len() as u32), PRIO_TIMER, false);
+                    self.cyclics.push(Cyclic::new(v, interval, work));
+                    self.add_house(v, self.c.idle_hz, self.c.idle_job);
+                }
+            }
             Workload::Idle => (0..spec.vcpus).for_each(|n| self.add_house(first + n, self.c.idle_hz, self.c.idle_job)),
         }
         Ok(())
@@ -227,68 +241,55 @@ impl<'a> Machine<'a> {
         self.net.calls.push(Call { vm: vm as u32, id, vif, next: 0, due: 0, rng, record });
     }
 
-    /// A PCPU comes online.
-    pub(super) fn boot(&mut self, cpu: u32) {
-        let m = &self.scenario.machine;
-        let res = self.pool.cpu_add(self.now, cpu, cpu / m.threads, cpu / m.llc, cpu / m.node);
-        self.pcpus[cpu as usize].phase = super::pcpu::Phase::Idle;
-        self.settle(cpu);
-        self.apply(res, cpu, "cpu_add", cpu);
-    }
-
-    /// VMs enter the pool, and their workloads are set going.
-    pub(super) fn create(&mut self) {
-        for vm in 0..self.vms.len() {
-            self.create_vm(vm as u32);
-        }
-        if let Err(error) = self.configure() {
-            self.refused.get_or_insert(error);
-        }
-        if let Ok(masks) = pin::masks(self.scenario, self.policy.pin) {
-            self.set_affinity(&masks);
-        }
-        self.give_servers();
-        for v in 0..self.vcpus.len() {
-            let at = self.now + self.starts[v].below(START_SPREAD);
-            // A VM that has nothing but tasks starts with them.
-            if self.tasks.iter().all(|t| t.vcpu != v as u32 || t.phase > 0) {
-                self.queue.push(at, What::Start, v as u32);
-            }
-            if let Some(house) = &mut self.house[v] {
-                let first = house.next();
-                self.queue.push(at + first, What::House, v as u32);
-            }
+    /// All PCPUs are there, and those VMs that no step of the script creates come.
+    pub(super) fn create_first(&mut self) {
+        self.make_static_pool();
+        for call in &self.net.calls {
+            let n = self.net.flows.len() as u32;
+            self.net.flows.push(Template::new(call.vm, n));
         }
         let calls = self.net.calls.len() as u32;
-        for n in 0..calls {
-            let call = &mut self.net.calls[n as usize];
-            self.net.flows.push(Template::new(call.vm, n));
+        for (n, stream) in (calls..).zip(&mut self.net.streams) {
+            stream.flow = n;
+            self.net.flows.push(Template::new(self.net.vifs[stream.vif as usize].vm, n));
+        }
+        let ids: Vec<u32> = (0..self.vms.len() as u32).filter(|&id| !self.comes_later(id)).collect();
+        self.create(&ids);
+        self.queue.push(self.now + REPORT_NS, What::Monitor, 0);
+    }
+
+    /// The workloads of these VMs are set going.
+    pub(super) fn begin(&mut self, ids: &[u32]) {
+        let vms: Vec<_> = ids.iter().map(|&id| self.vms[id as usize].clone()).collect();
+        let vcpus: Vec<u32> = vms.iter().flat_map(|vm| vm.first..vm.first + vm.vcpus).collect();
+        for &v in &vcpus {
+            let at = self.now + self.starts[v as usize].below(START_SPREAD);
+            // A VM that has nothing but tasks starts with them.
+            if self.tasks.iter().all(|t| t.vcpu != v || t.phase > 0) {
+                self.queue.push(at, What::Start, v);
+            }
+            if let Some(house) = &mut self.house[v as usize] {
+                let first = house.next();
+                self.queue.push(at + first, What::House, v);
+            }
+        }
+        for (n, call) in (0..).zip(&mut self.net.calls).filter(|(_, call)| ids.contains(&call.vm)) {
             let ramp = u64::from(call.id) * 1_000_000_000_000 / self.c.ramp;
             call.due = self.now + SETTLE + ramp + call.rng.below(self.c.phase_spread);
             self.queue.push(call.due + self.c.wire, What::Call, n);
         }
-        for n in 0..self.net.streams.len() as u32 {
-            let stream = &mut self.net.streams[n as usize];
-            stream.flow = calls + n;
-            stream.begin = self.now + SETTLE;
-            self.net.flows.push(Template::new(self.net.vifs[stream.vif as usize].vm, stream.flow));
-            self.queue.push(stream.begin, What::Stream, n);
+        for (n, stream) in (0..).zip(&mut self.net.streams) {
+            if vcpus.contains(&self.net.vifs[stream.vif as usize].vcpu) {
+                stream.begin = self.now + SETTLE;
+                self.queue.push(stream.begin, What::Stream, n);
+            }
         }
-        for (n, task) in self.tasks.iter_mut().enumerate() {
-            self.queue.push(task.begin(self.now), What::Release, n as u32);
+        for (n, task) in (0..).zip(&mut self.tasks).filter(|(_, task)| vcpus.contains(&task.vcpu)) {
+            self.queue.push(task.begin(self.now), What::Release, n);
         }
-        self.queue.push(self.now + REPORT_NS, What::Monitor, 0);
-    }
-
-    fn create_vm(&mut self, id: u32) {
-        let vm = self.vms[id as usize].clone();
-        let kind = if vm.spec.is_none() { Kind::Host } else { Kind::Guest };
-        let res = self.pool.vm_add(self.now, id, kind, vm.config.weight.into());
-        self.apply(res, 0, "vm_add", id);
-        for v in vm.first..vm.first + vm.vcpus {
-            let cpu = self.vcpus[v as usize].pcpu;
-            let res = self.pool.vcpu_add(self.now, v, id, cpu, kind);
-            self.apply(res, cpu, "vcpu_add", v);
+        for (n, cyclic) in (0..).zip(&mut self.cyclics).filter(|(_, cyclic)| vcpus.contains(&cyclic.vcpu)) {
+            cyclic.begin(self.now + SETTLE);
+            self.queue.push(self.now + SETTLE, What::Cyclic, n);
         }
     }
 

@@ -41,9 +41,20 @@ impl Hist {
         self.sum.checked_div(self.n).unwrap_or(0)
     }
 
+    /// The least value, or less by 1.6%; 0 without values.
+    pub fn least(&self) -> u64 {
+        let first = self.counts.iter().position(|&count| count > 0);
+        first.map_or(0, |at| at.checked_sub(1).map_or(0, |before| upper(before) + 1))
+    }
+
     /// The value that `percent` of the values do not exceed; 0 without values.
     pub fn percentile(&self, percent: u64) -> u64 {
-        let rank = (self.n * percent).div_ceil(100).max(1);
+        self.part(percent, 100)
+    }
+
+    /// The value that `part` of each `of` values do not exceed; 0 without values.
+    pub fn part(&self, part: u64, of: u64) -> u64 {
+        let rank = (self.n * part).div_ceil(of).max(1);
         let mut seen = 0;
         for (at, &count) in self.counts.iter().enumerate() {
             seen += count;

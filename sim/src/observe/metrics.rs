@@ -64,6 +64,11 @@ impl Metrics {
         self.vcpus[v as usize].queued = Some((now, class as u8));
     }
 
+    /// The VCPU is no more.
+    pub fn gone(&mut self, v: u32) {
+        self.vcpus[v as usize].queued = None;
+    }
+
     /// Returns how long the VCPU waited.
     #[inline]
     pub fn started(&mut self, now: u64, v: u32) -> u64 {

@@ -67,6 +67,11 @@ impl Observe {
         }
     }
 
+    /// The VCPU's VM was destroyed.
+    pub fn gone(&mut self, v: u32) {
+        self.metrics.gone(v);
+    }
+
     #[inline]
     pub fn picked(&mut self, v: u32, pool: &Pool) {
         if let Some(t) = &mut self.tracer {

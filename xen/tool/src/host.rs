@@ -293,6 +293,10 @@ impl Xen {
         let name = policy.last().map_or(pool.policy.name, |p| p.trim_start_matches("policy="));
         let spec = spec::PolicySpec::parse(&format!("{name}({})", values.join(",")))?;
         ensure!(!spec.pin, "policy `pin` is for the simulator: on Xen, pin VCPUs by `xl vcpu-pin`");
+        ensure!(
+            spec.pools.is_none(),
+            "policy `{spec}` is for the simulator: on Xen, make pools by `xl cpupool-create`"
+        );
         if name != pool.policy.name {
             let new = takt_policy::policies().into_iter().find(|p| p.name == spec.name).context("policies")?;
             self.ask_pool(pool, Act::Put, wire::POLICY, [new.id.into(), 0, 0], &mut []).map_err(|e| {

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Risa's partition manager (spec §6.1): PCPUs are lent to a pool of real-time VMs as their parameters ask for, and nobody types a
+//! command.
+//!
+//! A VM with budget and period is real-time and lives in the rt-pool, every other outside. What may change how many PCPUs that
+//! needs comes through [`Partition::set`], or is found by [`Partition::settle`]: a pool that is too small grows at once, before
+//! the VM moves in; one that is too large shrinks after a delay. All the manager knows is when that ends. The rest it reads from
+//! its host each time, so one that is started again goes on where the last one stopped, with a new delay.
+
+pub mod need;
+
+use crate::{Server, duration};
+use anyhow::{Result, bail, ensure};
+pub use need::{Rule, Share};
+
+/// One of the two pools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    Rt,
+    /// The non-rt-pool.
+    Rest,
+}
+
+/// Which PCPUs leave the rt-pool (K9).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Shrink {
+    /// Those off its home node, then the highest.
+    #[default]
+    Far,
+    /// Algorithm 2 to the letter: those of the non-rt-pool's node, then the lowest.
+    Literal,
+}
+
+/// Switches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    pub rule: Rule,
+    /// Before the rt-pool shrinks, ns.
+    pub delay: u64,
+    pub shrink: Shrink,
+    /// The rt-pool may take all PCPUs; all VMs live there then, and those without budget get what is left (K7).
+    pub take_all: bool,
+    /// Percent of each PCPU of the rt-pool that its policy keeps for VCPUs without budget.
+    pub floor: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let (rule, shrink) = (Rule::default(), Shrink::default());
+        Self { rule, delay: 15_000_000_000, shrink, take_all: false, floor: 0 }
+    }
+}
+
+/// A PCPU that the manager may move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pcpu {
+    pub id: u32,
+    pub node: u32,
+    pub side: Side,
+}
+
+/// A VM of either pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Member {
+    pub id: u32,
+    pub vcpus: u32,
+    pub server: Server,
+    pub side: Side,
+    /// PCPU on which one of its VCPUs runs or ran last.
+    pub last: Option<u32>,
+}
+
+impl Member {
+    fn share(&self) -> Option<Share> {
+        let Server { budget, period, .. } = self.server;
+        (budget > 0 && period > 0).then_some(Share { budget, period, vcpus: self.vcpus })
+    }
+}
+
+/// What the manager needs of a host. Each call is one operation or one read; `now` in ns.
+pub trait PartitionHost {
+    /// # Errors
+    /// The host cannot be read.
+    fn pcpus(&self) -> Result<Vec<Pcpu>>;
+
+    /// # Errors
+    /// The host cannot be read.
+    fn members(&self) -> Result<Vec<Member>>;
+
+    /// Moves a PCPU to the other pool. What runs there is descheduled.
+    ///
+    /// # Errors
+    /// The host refuses it.
+    fn move_pcpu(&mut self, now: u64, cpu: u32, to: Side) -> Result<()>;
+
+    /// Moves a VM to the other pool, with all that its pool holds of it.
+    ///
+    /// # Errors
+    /// The host refuses it.
+    fn move_vm(&mut self, now: u64, vm: u32, to: Side) -> Result<()>;
+
+    /// Gives a VM these parameters in the pool where it is.
+    ///
+    /// # Errors
+    /// The host refuses it.
+    fn set_server(&mut self, now: u64, vm: u32, want: &Server) -> Result<()>;
+}
+
+/// The manager of one rt-pool.
+#[derive(Clone, Debug, Default)]
+pub struct Partition {
+    settings: Settings,
+    due: Option<u64>,
+}
+
+impl Partition {
+    pub fn new(settings: Settings) -> Self {
+        Self { settings, due: None }
+    }
+
+    /// When [`Partition::timer`] wants to be called, ns.
+    pub fn due(&self) -> Option<u64> {
+        self.due
+    }
+
+    /// Whether a VM may have these parameters: a new one of so many VCPUs, or `vm` other ones than it has.
+    ///
+    /// # Errors
+    /// One line that says what is too much (K7, K11).
+    pub fn admit(&self, host: &dyn PartitionHost, vm: Option<u32>, vcpus: u32, want: &Server) -> Result<()> {
+        want.validate()?;
+        let members = host.members()?;
+        let others = members.iter().filter(|m| Some(m.id) != vm).copied();
+        let new = Member { id: vm.unwrap_or(u32::MAX), vcpus, server: *want, side: Side::Rest, last: None };
+        let after = self.need(&others.chain([new]).collect::<Vec<_>>());
+        let (pcpus, before) = (host.pcpus()?.len() as u32, self.need(&members));
+        let (limit, kept) = (self.limit(pcpus), u32::from(!self.settings.take_all));
+        // What asks for no more than there is can always be had.
+        match after {
+            Some(n) if n <= limit || before.is_none_or(|b| n <= b) => Ok(()),
+            Some(n) => bail!("the rt-pool would need {n} PCPUs of {pcpus}, and {kept} stay outside; allowed: {limit}"),
+            None => {
+                let (budget, period) = (duration::format(want.budget), duration::format(want.period));
+                bail!("no number of PCPUs is enough for a budget of {budget} in {period} beside what there is")
+            }
+        }
+    }
+
+    /// Gives a VM parameters, takes them away (budget 0), or changes them: the pool grows first, and a VM that is real-time no more moves out
+    /// first.
+    ///
+    /// # Errors
+    /// It is not admitted: nothing has changed then. Or the host refuses an operation.
+    pub fn set(&mut self, host: &mut dyn PartitionHost, now: u64, vm: u32, want: &Server) -> Result<()> {
+        let mut members = host.members()?;
+        let Some(member) = members.iter_mut().find(|m| m.id == vm) else { bail!("no VM {vm}") };
+        self.admit(host, Some(vm), member.vcpus, want)?;
+        member.server = *want;
+        let leaves = member.share().is_none() && member.side == Side::Rt;
+        if leaves && outside(&host.pcpus()?) == Side::Rest {
+            host.move_vm(now, vm, Side::Rest)?;
+        }
+        self.grow(host, now, &members)?;
+        let done = host.set_server(now, vm, want);
+        self.settle(host, now)?;
+        done
+    }
+
+    /// Brings the host in line with the VMs it has now: after one was created or has gone, or when the manager starts. Returns the VMs that
+    /// are not admitted; they stay outside.
+    ///
+    /// # Errors
+    /// The host refuses an operation.
+    pub fn settle(&mut self, host: &mut dyn PartitionHost, now: u64) -> Result<Vec<u32>> {
+        self.due = None;
+        let (members, refused) = self.admitted(host)?;
+        self.grow(host, now, &members)?;
+        let short = self.place(host, now, &members)?;
+        if short {
+            self.grow(host, now, &members)?;
+        }
+        if self.size(&members, host)? < size(&host.pcpus()?) {
+            self.due = Some(now.saturating_add(self.settings.delay));
+        }
+        Ok(refused)
+    }
+
+    /// The rt-pool shrinks, if the delay is over and it is too large still.
+    ///
+    /// # Errors
+    /// The host refuses an operation.
+    pub fn timer(&mut self, host: &mut dyn PartitionHost, now: u64) -> Result<()> {
+        if self.due.is_none_or(|due| now < due) {
+            return Ok(());
+        }
+        self.due = None;
+        let (members, _) = self.admitted(host)?;
+        let pcpus = host.pcpus()?;
+        let surplus = size(&pcpus).saturating_sub(self.size(&members, host)?);
+        for cpu in self.leaving(&pcpus).into_iter().take(surplus as usize) {
+            host.move_pcpu(now, cpu, Side::Rest)?;
+        }
+        self.place(host, now, &members).map(drop)
+    }
+
+    fn need(&self, members: &[Member]) -> Option<u32> {
+        let shares: Vec<Share> = members.iter().filter_map(Member::share).collect();
+        self.settings.rule.pcpus(&shares, 100 - self.settings.floor.min(99))
+    }
+
+    /// The only PCPU cannot go: VMs must have left it first.
+    fn limit(&self, pcpus: u32) -> u32 {
+        if self.settings.take_all && pcpus > 1 { pcpus } else { pcpus.saturating_sub(1) }
+    }
+
+    /// What the rt-pool shall have.
+    fn size(&self, members: &[Member], host: &dyn PartitionHost) -> Result<u32> {
+        let limit = self.limit(host.pcpus()?.len() as u32);
+        Ok(self.need(members).map_or(limit, |n| n.min(limit)))
+    }
+
+    /// All VMs, those that do not fit as if they had no parameters, and these. Whoever is in the rt-pool has been admitted.
+    fn admitted(&self, host: &dyn PartitionHost) -> Result<(Vec<Member>, Vec<u32>)> {
+        let mut members = host.members()?;
+        members.sort_by_key(|m| (m.side != Side::Rt, m.id));
+        let limit = self.limit(host.pcpus()?.len() as u32);
+        let mut refused = Vec::new();
+        for n in 0..members.len() {
+            let newcomer = members[n].side == Side::Rest && members[n].share().is_some();
+            if newcomer && self.need(&members[..=n]).is_none_or(|need| need > limit) {
+                members[n].server.budget = 0;
+                refused.push(members[n].id);
+            }
+        }
+        Ok((members, refused))
+    }
+
+    /// Takes PCPUs until there are enough. The last one outside stays while there are VMs.
+    fn grow(&self, host: &mut dyn PartitionHost, now: u64, members: &[Member]) -> Result<()> {
+        let pcpus = host.pcpus()?;
+        let want = self.size(members, host)?;
+        let vms_outside = host.members()?.iter().any(|m| m.side == Side::Rest);
+        let rest = pcpus.len() as u32 - size(&pcpus);
+        let most = rest.saturating_sub(u32::from(vms_outside));
+        let missing = want.saturating_sub(size(&pcpus)).min(most);
+        for cpu in joining(&pcpus, members).into_iter().take(missing as usize) {
+            host.move_pcpu(now, cpu, Side::Rt)?;
+        }
+        Ok(())
+    }
+
+    /// Real-time VMs move in, others out; where nothing is outside, or will be, all of them in. Returns whether it will.
+    fn place(&self, host: &mut dyn PartitionHost, now: u64, members: &[Member]) -> Result<bool> {
+        let pcpus = host.pcpus()?;
+        let all = self.size(members, host)? as usize == pcpus.len();
+        let others = if all { Side::Rt } else { outside(&pcpus) };
+        for m in members {
+            let side = if m.share().is_some() { Side::Rt } else { others };
+            let here = host.members()?.iter().find(|now| now.id == m.id).map(|now| now.side);
+            if here.is_some_and(|here| here != side) {
+                ensure!(side == Side::Rest || size(&pcpus) > 0, "the rt-pool has no PCPU for VM {}", m.id);
+                host.move_vm(now, m.id, side)?;
+            }
+        }
+        Ok(all)
+    }
+
+    /// PCPUs of the rt-pool in the order in which they leave.
+    fn leaving(&self, pcpus: &[Pcpu]) -> Vec<u32> {
+        let mut rt: Vec<&Pcpu> = pcpus.iter().filter(|p| p.side == Side::Rt).collect();
+        match self.settings.shrink {
+            Shrink::Far => {
+                let home = home(pcpus, Side::Rt);
+                rt.sort_by_key(|p| (Some(p.node) == home, std::cmp::Reverse(p.id)));
+            }
+            Shrink::Literal => {
+                let home = home(pcpus, Side::Rest);
+                rt.sort_by_key(|p| (Some(p.node) != home, p.id));
+            }
+        }
+        rt.iter().map(|p| p.id).collect()
+    }
+}
+
+/// PCPUs of the rt-pool.
+fn size(pcpus: &[Pcpu]) -> u32 {
+    pcpus.iter().filter(|p| p.side == Side::Rt).count() as u32
+}
+
+/// Where a VM lives that is not real-time.
+fn outside(pcpus: &[Pcpu]) -> Side {
+    if pcpus.iter().any(|p| p.side == Side::Rest) { Side::Rest } else { Side::Rt }
+}
+
+/// The node that a pool has most PCPUs of, the lowest of those.
+fn home(pcpus: &[Pcpu], side: Side) -> Option<u32> {
+    let of = |node: u32| pcpus.iter().filter(|p| p.side == side && p.node == node).count();
+    let nodes = pcpus.iter().filter(|p| p.side == side).map(|p| p.node);
+    nodes.max_by_key(|&node| (of(node), std::cmp::Reverse(node)))
+}
+
+/// PCPUs outside in the order in which they join: an empty pool begins where a real-time VM runs; then its home node.
+fn joining(pcpus: &[Pcpu], members: &[Member]) -> Vec<u32> {
+    let mut rest: Vec<&Pcpu> = pcpus.iter().filter(|p| p.side == Side::Rest).collect();
+    let mut runs = members.iter().filter(|m| m.share().is_some()).filter_map(|m| m.last);
+    let first = if size(pcpus) > 0 { None } else { runs.find_map(|cpu| rest.iter().find(|p| p.id == cpu).copied()) };
+    let home = first.map(|p| p.node).or(home(pcpus, Side::Rt));
+    rest.sort_by_key(|p| (first.is_some_and(|f| f.id != p.id), home.is_some_and(|h| h != p.node), p.id));
+    rest.iter().map(|p| p.id).collect()
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Names of policies that stand for two pools: `risa`, whose rt-pool follows the VMs, and `sp`, whose rt-pool an administrator has made.
+
+use crate::duration;
+use crate::partition::{Rule, Settings, Shrink};
+use anyhow::{Result, bail};
+
+/// Who is not real-time is scheduled by this, here and in the papers' baseline.
+pub const NON_RT: &str = "credit-4.2";
+/// All in one pool under [`NON_RT`].
+pub const BASELINE: &str = "baseline";
+pub const RISA: &str = "risa";
+/// Static pools ("sp" in the paper).
+pub const STATIC: &str = "sp";
+
+/// The rt-pool beside that of [`NON_RT`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pools {
+    /// The core's policy of the rt-pool.
+    pub rt: String,
+    pub size: Size,
+}
+
+/// How large it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// As the partition manager finds.
+    Managed(Settings),
+    /// So many PCPUs until the last real-time VM has gone; the first so many of these VMs are pinned to the first PCPU and the
+    /// others to the next ones in turn, unless that is 0.
+    Fixed { pcpus: u32, first: u32 },
+}
+
+impl Pools {
+    /// What a policy's name stands for, with its defaults.
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            RISA => Some(Self { rt: "vgedf".into(), size: Size::Managed(Settings::default()) }),
+            STATIC => Some(Self { rt: "sedf".into(), size: Size::Fixed { pcpus: 2, first: 0 } }),
+            _ => None,
+        }
+    }
+
+    /// Its own keys.
+    pub fn keys(&self) -> Vec<&'static str> {
+        match self.size {
+            Size::Managed(_) => vec!["rt", "need", "delay", "shrink", "rt_pool_may_take_all"],
+            Size::Fixed { .. } => vec!["rt", "pcpus", "first"],
+        }
+    }
+
+    /// Sets one of its own keys; false if it is none.
+    ///
+    /// # Errors
+    /// One line with what is allowed.
+    pub fn set(&mut self, key: &str, text: &str) -> Result<bool> {
+        match (&mut self.size, key) {
+            (_, "rt") => {
+                let Some(known) = takt_policy::policies().into_iter().find(|p| p.name == text) else {
+                    let names: Vec<_> = takt_policy::policies().iter().map(|p| p.name).collect();
+                    bail!("`rt={text}` is not allowed, allowed {}", names.join("|"));
+                };
+                self.rt = known.name.into();
+            }
+            (Size::Managed(s), "need") => s.rule = word(key, text, &[("paper", Rule::Paper), ("gfb", Rule::Gfb)])?,
+            (Size::Managed(s), "delay") => match duration::parse(text) {
+                Ok(ns @ ..=3_600_000_000_000) => s.delay = ns,
+                _ => bail!("`delay={text}` is not allowed, allowed 0..=1h"),
+            },
+            (Size::Managed(s), "shrink") => {
+                s.shrink = word(key, text, &[("far", Shrink::Far), ("literal", Shrink::Literal)])?;
+            }
+            (Size::Managed(s), "rt_pool_may_take_all") => {
+                s.take_all = word(key, text, &[("off", false), ("on", true)])?
+            }
+            (Size::Fixed { pcpus, .. }, "pcpus") => *pcpus = number(key, text, 1, 63)?,
+            (Size::Fixed { first, .. }, "first") => *first = number(key, text, 0, 255)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Takes note of the pool's parameters that concern it: a floor is room that the rt-pool does not have.
+    pub fn know(&mut self, params: &[(u32, u64)]) {
+        if let Size::Managed(settings) = &mut self.size {
+            let floor = params.iter().find(|(key, _)| *key == floor_key()).map_or(0, |&(_, value)| value as u32);
+            settings.floor = floor;
+        }
+    }
+
+    /// What the rt-pool is told before the parameters that were given: nobody without budget lives there, so nothing is kept for them.
+    pub fn defaults() -> (u32, u64) {
+        (floor_key(), 0)
+    }
+}
+
+fn floor_key() -> u32 {
+    takt_policy::params().iter().find(|p| !p.per_vm && p.name == "floor").map_or(0, |p| p.key)
+}
+
+fn word<T: Copy>(key: &str, text: &str, words: &[(&str, T)]) -> Result<T> {
+    match words.iter().find(|(w, _)| *w == text) {
+        Some((_, value)) => Ok(*value),
+        None => {
+            bail!("`{key}={text}` is not allowed, allowed {}", words.iter().map(|w| w.0).collect::<Vec<_>>().join("|"))
+        }
+    }
+}
+
+fn number(key: &str, text: &str, min: u32, max: u32) -> Result<u32> {
+    match text.parse() {
+        Ok(n) if (min..=max).contains(&n) => Ok(n),
+        _ => bail!("`{key}={text}` is not allowed, allowed {min}..={max}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::PolicySpec;
+
+    #[test]
+    fn names_and_switches() {
+        let parse = |text: &str| PolicySpec::parse(text).unwrap();
+        let risa = parse("risa(need=gfb,delay=5s,shrink=literal,floor=5,slice=5ms)");
+        let want =
+            Settings { rule: Rule::Gfb, delay: 5_000_000_000, shrink: Shrink::Literal, take_all: false, floor: 5 };
+        assert_eq!((risa.name.as_str(), risa.params.len()), ("credit", 4 + 2), "those of the preset and two");
+        assert_eq!(risa.pools.unwrap(), Pools { rt: "vgedf".into(), size: Size::Managed(want) });
+        let sp = parse("sp(pcpus=3,first=6,rt=vgedf)").pools.unwrap();
+        assert_eq!(sp, Pools { rt: "vgedf".into(), size: Size::Fixed { pcpus: 3, first: 6 } });
+        assert_eq!(PolicySpec { label: NON_RT.into(), ..parse("baseline") }, parse(NON_RT));
+        assert!(PolicySpec::list(["baseline", NON_RT].into_iter()).is_err());
+        assert!(PolicySpec::list(["risa", "risa(delay=15s)"].into_iter()).is_err());
+        PolicySpec::list(["risa", "risa(delay=5s)", "sp", "sp(first=4)", "baseline"].into_iter()).unwrap();
+    }
+
+    #[test]
+    fn errors_name_the_key_and_what_is_allowed() {
+        for (text, want) in [
+            ("risa(rt=fifo)", "`rt=fifo` is not allowed, allowed credit|"),
+            ("risa(need=all)", "allowed paper|gfb"),
+            ("risa(delay=2h)", "allowed 0..=1h"),
+            ("risa(pcpus=2)", "unknown key `pcpus`, known are rt, need, delay"),
+            ("risa(rt_pool_may_take_all=1)", "allowed off|on"),
+            ("sp(pcpus=0)", "allowed 1..=63"),
+            ("sp(first=4,first=5)", "a second time"),
+            ("sp(delay=1s)", "unknown key `delay`, known are rt, pcpus, first"),
+        ] {
+            let error = PolicySpec::parse(text).unwrap_err().to_string();
+            assert!(error.contains(want) && !error.contains('\n'), "{text}: {error}");
+        }
+    }
+}

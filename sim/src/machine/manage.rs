@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Who changes pools while the machine runs: the partition manager, an administrator with static pools, and the scenario's script.
+
+use super::Machine;
+use super::pools::{MAIN, RT};
+use crate::engine::What;
+use crate::script::Act;
+use anyhow::{Context, Result};
+use takt_control::partition::{Member, Pcpu, Side};
+use takt_control::pools::{Pools, Size};
+use takt_control::{HostConfig, Partition, PartitionHost, Server, apply};
+
+/// Between two samples of the pools, ns.
+pub(crate) const SAMPLE: u64 = 1_000_000_000;
+
+/// What became of the pools; times in ns of the run.
+#[derive(Debug, Default)]
+pub(crate) struct History {
+    /// Pool commands of an administrator.
+    pub commands: u64,
+    /// When which PCPU went to which pool.
+    pub moves: Vec<(u64, u32, usize)>,
+    /// CPU time that VMs without parameters of real time have had at each sample, ns, and PCPUs of the rt-pool.
+    pub samples: Vec<(u64, u32)>,
+}
+
+impl History {
+    pub fn moved(&mut self, now: u64, cpu: u32, to: usize) {
+        self.moves.push((now, cpu, to));
+    }
+}
+
+fn pool(side: Side) -> usize {
+    if side == Side::Rt { RT } else { MAIN }
+}
+
+impl PartitionHost for Machine<'_> {
+    fn pcpus(&self) -> Result<Vec<Pcpu>> {
+        let node = self.scenario.machine.node;
+        let of = |side| self.pcpus_of(pool(side)).into_iter().map(move |id| Pcpu { id, node: id / node, side });
+        let mut all: Vec<_> = of(Side::Rt).chain(of(Side::Rest)).collect();
+        all.sort_by_key(|p| p.id);
+        Ok(all)
+    }
+
+    fn members(&self) -> Result<Vec<Member>> {
+        let member = |(id, vm): (u32, &super::Vm)| {
+            let side = match vm.pool {
+                RT => Side::Rt,
+                MAIN => Side::Rest,
+                _ => return None,
+            };
+            let stat = self.pools[vm.pool].pool.vm_stat(id)?;
+            let ran = |v: &&crate::guest::Vcpu| v.left_at.is_some();
+            let last = self.vcpus[vm.first as usize..][..vm.vcpus as usize].iter().find(ran).map(|v| v.pcpu);
+            Some(Member { id, vcpus: vm.vcpus, server: Server::of(&stat), side, last })
+        };
+        Ok((0..).zip(&self.vms).filter_map(member).collect())
+    }
+
+    fn move_pcpu(&mut self, _: u64, cpu: u32, to: Side) -> Result<()> {
+        self.move_cpu(cpu, pool(to));
+        Ok(())
+    }
+
+    fn move_vm(&mut self, _: u64, vm: u32, to: Side) -> Result<()> {
+        self.move_vm_to(vm, pool(to))
+    }
+
+    fn set_server(&mut self, _: u64, vm: u32, want: &Server) -> Result<()> {
+        let stat = self.pools[self.vms[vm as usize].pool].pool.vm_stat(vm).with_context(|| format!("no VM {vm}"))?;
+        self.bring(vm, &Server::of(&stat), want)
+    }
+}
+
+impl Machine<'_> {
+    /// What ends the run if it fails.
+    pub(super) fn must(&mut self, done: Result<()>) {
+        if let Err(error) = done {
+            let policy = &self.policy.label;
+            self.refused.get_or_insert_with(|| error.context(format!("policy {policy}")));
+        }
+    }
+
+    /// The manager does something with the machine.
+    fn manage(&mut self, act: impl FnOnce(&mut Partition, &mut Self, u64) -> Result<()>) -> Result<()> {
+        let Some(mut manager) = self.manager.take() else { return Ok(()) };
+        let done = act(&mut manager, self, self.now);
+        let due = manager.due().unwrap_or(crate::engine::NEVER);
+        self.shrink.set(&mut self.queue, due, What::Shrink, 0);
+        self.manager = Some(manager);
+        done
+    }
+
+    /// The delay before the rt-pool shrinks is over.
+    pub(super) fn shrink(&mut self) {
+        let done = self.manage(|manager, machine, now| manager.timer(machine, now));
+        self.must(done);
+    }
+
+    /// Whether the manager decides where a VM lives.
+    fn is_managed(&self, vm: u32) -> bool {
+        self.manager.is_some() && self.vms[vm as usize].pool <= RT
+    }
+
+    /// Whether the script creates that VM.
+    pub(super) fn comes_later(&self, vm: u32) -> bool {
+        let vm = &self.vms[vm as usize];
+        let Some(spec) = vm.spec.map(|i| &self.scenario.vms[i]) else { return false };
+        self.scenario.script.iter().any(|s| s.act == Act::Create && s.concerns(spec, &vm.name))
+    }
+
+    /// VMs enter their pools, and their workloads are set going.
+    pub(super) fn create(&mut self, ids: &[u32]) {
+        let done = self.create_vms(ids);
+        self.must(done);
+        self.begin(ids);
+    }
+
+    fn create_vms(&mut self, ids: &[u32]) -> Result<()> {
+        for &id in ids {
+            self.enter(id, self.birthplace(id));
+            self.enter_vcpus(id);
+            self.assign(id);
+        }
+        let config = |id: &u32| {
+            let vm = &self.vms[*id as usize];
+            Some((vm.name.clone(), self.scenario.vms[vm.spec?].config()))
+        };
+        let vm = ids.iter().filter_map(config).collect();
+        let now = self.now;
+        apply(&HostConfig { vm }, self, now)?;
+        ids.iter().for_each(|&id| self.set_affinity(id));
+        self.give_servers(ids)
+    }
+
+    /// The manager, if there is one, has a say in what a VM gets.
+    pub(super) fn admit(&mut self, id: u32, want: &Server) -> Result<()> {
+        if !self.is_managed(id) {
+            return Ok(());
+        }
+        let vcpus = self.vms[id as usize].vcpus;
+        self.manage(|manager, machine, _| manager.admit(machine, Some(id), vcpus, want))
+    }
+
+    /// VMs have been created, or have got their servers.
+    pub(super) fn settle_pools(&mut self) -> Result<()> {
+        self.manage(|manager, machine, now| manager.settle(machine, now).map(drop))
+    }
+
+    /// An administrator assigns a VM to the static rt-pool, and perhaps pins each VCPU within.
+    fn assign(&mut self, id: u32) {
+        let vm = &self.vms[id as usize];
+        if self.manager.is_none() && self.policy.pools.is_some() && vm.pool == RT {
+            self.history.commands += 1 + if self.is_pinned(id) { u64::from(vm.vcpus) } else { 0 };
+        }
+    }
+
+    /// Whether an administrator has pinned a VM within the static rt-pool, who did not ask for room.
+    pub(super) fn is_pinned(&self, id: u32) -> bool {
+        let pins = matches!(self.policy.pools, Some(Pools { size: Size::Fixed { first: 1.., .. }, .. }));
+        pins && self.vms[id as usize].pool == RT
+    }
+
+    /// An administrator makes the static rt-pool: each PCPU is taken from the main one, and the pool is created.
+    pub(super) fn make_static_pool(&mut self) {
+        if self.manager.is_none() && self.policy.pools.is_some() {
+            self.history.commands += 1 + self.pcpus_of(RT).len() as u64;
+        }
+    }
+
+    /// … and gives the PCPUs back when the last real-time VM has gone.
+    fn unmake_static_pool(&mut self) {
+        let empty = !self.vms.iter().enumerate().any(|(id, vm)| vm.pool == RT && self.is_alive(id as u32));
+        if self.manager.is_none() && self.policy.pools.is_some() && empty {
+            let pcpus = self.pcpus_of(RT);
+            self.history.commands += 1 + pcpus.len() as u64;
+            pcpus.into_iter().for_each(|cpu| self.move_cpu(cpu, MAIN));
+        }
+    }
+
+    /// Whether a VM exists at present.
+    pub(super) fn is_alive(&self, id: u32) -> bool {
+        self.pools[self.vms[id as usize].pool].pool.vm_stat(id).is_some()
+    }
+
+    /// Step `n` of the script.
+    pub(super) fn step(&mut self, n: u32) {
+        let step = &self.scenario.script[n as usize];
+        let concerned = |(id, vm): (u32, &super::Vm)| {
+            let spec = &self.scenario.vms[vm.spec?];
+            step.concerns(spec, &vm.name).then_some(id)
+        };
+        let ids: Vec<u32> = (0..).zip(&self.vms).filter_map(concerned).collect();
+        match &step.act {
+            Act::Create => self.create(&ids),
+            Act::Destroy => ids.into_iter().for_each(|id| self.destroy(id)),
+            Act::Set(server) => {
+                for id in ids {
+                    let done = self.reconfigure(id, server);
+                    self.must(done);
+                }
+            }
+        }
+    }
+
+    fn reconfigure(&mut self, id: u32, want: &Server) -> Result<()> {
+        if self.is_managed(id) {
+            return self.manage(|manager, machine, now| manager.set(machine, now, id, want));
+        }
+        let now = self.now;
+        self.set_server(now, id, want)
+    }
+
+    /// A VM goes; it is real-time no more before it does.
+    fn destroy(&mut self, id: u32) {
+        let done = if self.is_managed(id) { self.reconfigure(id, &Server::default()) } else { Ok(()) };
+        self.must(done);
+        self.depart(id);
+        let vm = &self.vms[id as usize];
+        for v in vm.first..vm.first + vm.vcpus {
+            let vcpu = &mut self.vcpus[v as usize];
+            vcpu.tick.cancel();
+            vcpu.idle = true;
+            self.observe.gone(v);
+        }
+        self.unmake_static_pool();
+    }
+
+    /// Takes a sample of the pools.
+    pub(super) fn sample(&mut self) {
+        for cpu in 0..self.pcpus.len() {
+            self.settle(cpu as u32);
+        }
+        let batch = self.vms.iter().filter(|vm| vm.spec.is_some_and(|i| !self.scenario.vms[i].server.is_some()));
+        let vcpus = batch.flat_map(|vm| vm.first..vm.first + vm.vcpus);
+        let time = vcpus.map(|v| self.observe.metrics.vcpus[v as usize].cpu_time).sum();
+        let rt = if self.policy.pools.is_some() { self.pcpus_of(RT).len() as u32 } else { 0 };
+        self.history.samples.push((time, rt));
+        self.queue.push(self.now + SAMPLE, What::Sample, 0);
+    }
+}

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Pools of the machine, and how PCPUs and VMs move between them while they run.
+
+use super::pcpu::Phase;
+use super::{Machine, Vm, pin};
+use crate::guest::Host;
+use crate::scenario::Scenario;
+use crate::timer::Timer;
+use crate::{CheckFailed, Options};
+use anyhow::{Context, Result, anyhow, bail};
+use takt_conformance::{Checker, Limits};
+use takt_control::pools::{Pools, Size};
+use takt_control::{PolicySpec, RtMode, Server};
+use takt_policy::{CUR_STOPS, FORCE_IDLE, Kind, Log, NEVER, NIL, Pool, State};
+
+/// Longest a kicked PCPU may leave the checker waiting for its decision, ns: one that switches answers after it.
+const LIMBO: u64 = 1_000_000_000;
+
+/// The pool of whoever is in no other.
+pub(crate) const MAIN: usize = 0;
+/// The real-time pool, where the policy has one.
+pub(crate) const RT: usize = 1;
+
+/// A pool with what belongs to it.
+pub(crate) struct Part {
+    pub name: String,
+    pub policy: PolicySpec,
+    pub pool: Pool,
+    pub timer: Timer,
+    pub checker: Option<Checker>,
+    pub log: Option<Log>,
+}
+
+impl Part {
+    fn new(name: &str, policy: PolicySpec, options: &Options) -> Result<Self> {
+        let mut pool = Pool::new(&policy.name).with_context(|| format!("unknown policy '{}'", policy.name))?;
+        if options.checker || options.record {
+            pool.record();
+        }
+        let limits = Limits { wait: None, late: Some(0), limbo: Some(LIMBO), skew: 0 };
+        let checker = options.checker.then(|| Checker::new(limits));
+        let log = options.record.then(Vec::new);
+        Ok(Self { name: name.to_owned(), policy, pool, timer: Timer::default(), checker, log })
+    }
+
+    /// Hands what the pool has recorded to the checker and to the log.
+    pub fn drain(&mut self) -> Result<()> {
+        if self.checker.is_none() && self.log.is_none() {
+            return Ok(());
+        }
+        let records = self.pool.take_log();
+        self.pool.record();
+        if let Some(checker) = &mut self.checker {
+            for record in &records {
+                checker.step(record).map_err(|v| anyhow!(CheckFailed(v.to_string())))?;
+            }
+        }
+        if let Some(log) = &mut self.log {
+            log.extend(records);
+        }
+        Ok(())
+    }
+}
+
+/// The pools of a scenario under a policy: the main one, the real-time one if the policy has it, those of the scenario.
+///
+/// # Errors
+/// An unknown policy.
+pub(super) fn parts(s: &Scenario, policy: &PolicySpec, options: &Options) -> Result<Vec<Part>> {
+    let mut all = vec![Part::new("main", policy.clone(), options)?];
+    if let Some(pools) = &policy.pools {
+        let mut params = policy.params.clone();
+        let floor = Pools::defaults();
+        if !params.iter().any(|(key, _)| *key == floor.0) {
+            params.push(floor);
+        }
+        let rt = PolicySpec { name: pools.rt.clone(), pools: None, params, ..policy.clone() };
+        all.push(Part::new("rt", rt, options)?);
+    }
+    for pool in &s.pools {
+        all.push(Part::new(&pool.name, pool.policy.clone(), options)?);
+    }
+    Ok(all)
+}
+
+/// Which pool each PCPU boots into, and the masks of the VCPUs with what a static rt-pool adds to them.
+///
+/// # Errors
+/// Too few PCPUs; the message names the numbers.
+pub(super) fn layout(s: &Scenario, policy: &PolicySpec) -> Result<(Vec<usize>, Vec<u64>)> {
+    let first = if policy.pools.is_some() { RT + 1 } else { MAIN + 1 };
+    let given = |cpu: u32| s.pools.iter().position(|p| p.cpus.contains(&cpu)).map_or(MAIN, |n| first + n);
+    let mut of: Vec<usize> = (0..s.machine.pcpus).map(given).collect();
+    let mut masks = pin::masks(s, policy.pin)?;
+    if let Some(Pools { size: Size::Fixed { pcpus, first }, .. }) = policy.pools {
+        let main: Vec<usize> = (0..of.len()).filter(|&cpu| of[cpu] == MAIN).collect();
+        let pcpus = pcpus as usize;
+        if main.len() <= pcpus {
+            bail!(
+                "policy {policy}: {pcpus} of {} PCPUs for real-time VMs; allowed: one less than there are",
+                main.len()
+            );
+        }
+        let rt = &main[main.len() - pcpus..];
+        rt.iter().for_each(|&cpu| of[cpu] = RT);
+        // By VM: the VCPUs of one go together.
+        let vms = s.vms.iter().flat_map(|vm| std::iter::repeat_n(vm, vm.count as usize));
+        let mut v = s.dom0_vcpus() as usize;
+        let mut n = 0;
+        for vm in vms {
+            if first > 0 && vm.server.is_some() {
+                let to = if n < first { 0 } else { (1 + (n - first) as usize % (pcpus - 1).max(1)) % pcpus };
+                masks[v..v + vm.vcpus as usize].fill(1 << rt[to]);
+                n += 1;
+            }
+            v += vm.vcpus as usize;
+        }
+    }
+    Ok((of, masks))
+}
+
+impl Machine<'_> {
+    /// Parameters of the pools, before anything is in them.
+    pub(super) fn adjust_pools(&mut self) {
+        for n in 0..self.pools.len() {
+            for (key, value) in self.pools[n].policy.params.clone() {
+                let res = self.pools[n].pool.adjust(0, NIL, key, value);
+                self.apply(n, res, 0, "adjust", key);
+            }
+        }
+    }
+
+    /// PCPUs of a pool, ascending.
+    pub(super) fn pcpus_of(&self, pool: usize) -> Vec<u32> {
+        (0..).zip(&self.pcpus).filter(|(_, p)| p.pool == pool).map(|(cpu, _)| cpu).collect()
+    }
+
+    /// The pool that a VM begins in.
+    pub(super) fn birthplace(&self, vm: u32) -> usize {
+        let spec = self.vms[vm as usize].spec.map(|i| &self.scenario.vms[i]);
+        let entry = spec.map_or("dom0", |s| s.name.as_str());
+        if let Some(n) = self.scenario.pools.iter().position(|p| p.vms.iter().any(|name| name == entry)) {
+            return self.pools.len() - self.scenario.pools.len() + n;
+        }
+        let there = |n: usize| self.pcpus.iter().any(|p| p.pool == n);
+        match &self.policy.pools {
+            Some(Pools { size: Size::Fixed { .. }, .. }) if there(RT) && spec.is_some_and(|s| s.server.is_some()) => RT,
+            Some(Pools { size: Size::Managed(_), .. }) if !there(MAIN) => RT,
+            _ => MAIN,
+        }
+    }
+
+    /// A PCPU comes online in its pool.
+    pub(super) fn boot(&mut self, cpu: u32) {
+        let m = &self.scenario.machine;
+        let n = self.pcpus[cpu as usize].pool;
+        let res = self.pools[n].pool.cpu_add(self.now, cpu, cpu / m.threads, cpu / m.llc, cpu / m.node);
+        self.pcpus[cpu as usize].phase = Phase::Idle;
+        self.settle(cpu);
+        self.apply(n, res, cpu, "cpu_add", cpu);
+    }
+
+    /// A PCPU changes its pool.
+    pub(super) fn move_cpu(&mut self, cpu: u32, to: usize) {
+        self.vacate(cpu);
+        let from = self.pcpus[cpu as usize].pool;
+        let res = self.pools[from].pool.cpu_remove(self.now, cpu);
+        self.apply(from, res, cpu, "cpu_remove", cpu);
+        let p = &mut self.pcpus[cpu as usize];
+        p.timer.cancel();
+        p.resched.cancel();
+        p.pool = to;
+        self.boot(cpu);
+        self.history.moved(self.now, cpu, to);
+    }
+
+    /// What a PCPU runs is descheduled now, and what it is about to run is not. It idles until its next decision.
+    fn vacate(&mut self, cpu: u32) {
+        self.settle(cpu);
+        let (phase, prev, next) = self.pcpus[cpu as usize].stop();
+        match (phase, next) {
+            (Phase::Switching, next) => {
+                if let Some(v) = prev {
+                    self.put(v, cpu);
+                }
+                if let Some(v) = next {
+                    let n = self.vcpus[v as usize].pool;
+                    let res = self.pools[n].pool.refused(self.now, v);
+                    self.vcpus[v as usize].state = Host::Queued;
+                    self.apply(n, res, cpu, "refused", v);
+                }
+            }
+            (Phase::Running, Some(v)) => {
+                let n = self.vcpus[v as usize].pool;
+                let stops = if self.vcpus[v as usize].idle { CUR_STOPS } else { 0 };
+                let res = self.pools[n].pool.schedule(self.now, cpu, FORCE_IDLE | stops);
+                self.apply(n, res.map(drop), cpu, "schedule", cpu);
+                self.leave(v, cpu);
+                self.put(v, cpu);
+            }
+            _ => (),
+        }
+    }
+
+    /// A VM enters a pool.
+    pub(super) fn enter(&mut self, id: u32, to: usize) {
+        let vm = self.vms[id as usize].clone();
+        let kind = if vm.spec.is_none() { Kind::Host } else { Kind::Guest };
+        self.vms[id as usize].pool = to;
+        let res = self.pools[to].pool.vm_add(self.now, id, kind, vm.config.weight.into());
+        self.apply(to, res, 0, "vm_add", id);
+    }
+
+    /// Its VCPUs do.
+    pub(super) fn enter_vcpus(&mut self, id: u32) {
+        let Vm { first, vcpus, pool, spec, .. } = self.vms[id as usize].clone();
+        let kind = if spec.is_none() { Kind::Host } else { Kind::Guest };
+        let there = self.pcpus_of(pool);
+        for v in first..first + vcpus {
+            let vcpu = &mut self.vcpus[v as usize];
+            (vcpu.pool, vcpu.state) = (pool, Host::Blocked);
+            let mut cpu = vcpu.pcpu;
+            if !there.contains(&cpu) {
+                cpu = there.get(v as usize % there.len().max(1)).copied().unwrap_or(cpu);
+            }
+            if vcpu.left_at.is_none() {
+                vcpu.pcpu = cpu;
+            }
+            let res = self.pools[pool].pool.vcpu_add(self.now, v, id, cpu, kind);
+            self.apply(pool, res, cpu, "vcpu_add", v);
+        }
+    }
+
+    /// A VM leaves its pool; what its policy counted of it is kept.
+    pub(super) fn depart(&mut self, id: u32) {
+        let Vm { first, vcpus, pool, .. } = self.vms[id as usize].clone();
+        for v in first..first + vcpus {
+            if let Some(cpu) = self.pcpus.iter().position(|p| p.holds(v)) {
+                self.vacate(cpu as u32);
+                self.request_schedule(cpu as u32, self.now);
+            }
+            let res = self.pools[pool].pool.vcpu_remove(self.now, v);
+            self.vcpus[v as usize].state = Host::Absent;
+            self.apply(pool, res, 0, "vcpu_remove", v);
+        }
+        let stat = self.pools[pool].pool.vm_stat(id).unwrap_or_default();
+        let vm = &mut self.vms[id as usize];
+        vm.past = (vm.past.0 + stat.promotions as i64, vm.past.1 + stat.refusals as i64);
+        let res = self.pools[pool].pool.vm_remove(self.now, id);
+        self.apply(pool, res, 0, "vm_remove", id);
+    }
+
+    /// A VM changes its pool, with what its policy held of it; whoever has work queues there.
+    pub(super) fn move_vm_to(&mut self, id: u32, to: usize) -> Result<()> {
+        let now = self.now;
+        let from = self.vms[id as usize].pool;
+        let stat = self.pools[from].pool.vm_stat(id).with_context(|| format!("no VM {id}"))?;
+        self.depart(id);
+        self.enter(id, to);
+        let mode = self.vms[id as usize].config.rt;
+        for (name, value) in [("weight", stat.weight), ("cap", stat.cap), ("rt", mode as u64)] {
+            let key = takt_control::server::param(name).key;
+            let res = self.pools[to].pool.adjust(now, id, key, value);
+            self.apply(to, res, 0, "adjust", id);
+        }
+        self.bring(id, &Server::default(), &Server::of(&stat))?;
+        self.enter_vcpus(id);
+        self.set_affinity(id);
+        if stat.rt != 0 && mode == RtMode::Auto {
+            let lease = if stat.lease_end == NEVER { NEVER } else { stat.lease_end.saturating_sub(now) };
+            self.report_rt(id, true, stat.period, lease, 0);
+        }
+        let Vm { first, vcpus, .. } = self.vms[id as usize];
+        for v in first..first + vcpus {
+            if !self.vcpus[v as usize].idle {
+                self.join_queue(v);
+            }
+        }
+        Ok(())
+    }
+
+    /// A VCPU that has work, and that its pool has just got, queues.
+    fn join_queue(&mut self, v: u32) {
+        let n = self.vcpus[v as usize].pool;
+        self.vcpus[v as usize].state = Host::Queued;
+        let res = self.pools[n].pool.wake(self.now, v, takt_policy::Source::Other);
+        self.apply(n, res, self.vcpus[v as usize].pcpu, "wake", v);
+        debug_assert!(matches!(self.pools[n].pool.state(v), State::Queued | State::Parked));
+        self.observe.enqueued(self.now, v, self.pools[n].pool.class(v));
+    }
+
+    /// Brings a VM's budget and period to what is wanted.
+    pub(super) fn bring(&mut self, id: u32, have: &Server, want: &Server) -> Result<()> {
+        let n = self.vms[id as usize].pool;
+        let now = self.now;
+        have.bring(want, |key, value| {
+            self.pools[n].pool.adjust(now, id, key, value)?;
+            self.apply(n, Ok(()), 0, "adjust", id);
+            Ok(())
+        })
+    }
+}

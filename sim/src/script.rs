@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What an operator does while a scenario runs: creates VMs, changes what they may run, destroys them.
+
+use crate::keys;
+use crate::server;
+use crate::vm::VmSpec;
+use anyhow::{Context, Result, bail};
+use takt_control::Server;
+use toml::Table;
+
+/// One `[[at]]` table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// From the beginning of the measured window, ns.
+    pub time: u64,
+    /// An entry of the scenario, which stands for all its VMs, or one of them.
+    pub vm: String,
+    pub act: Act,
+}
+
+/// What is done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Act {
+    Create,
+    Destroy,
+    /// Other parameters of real time than it has.
+    Set(Server),
+}
+
+const KEYS: &str = "time, and create, destroy, or vm with budget, period, priority, extra";
+
+impl Step {
+    /// Reads the `n`-th `[[at]]` table.
+    pub(crate) fn read(table: Table, n: usize) -> Result<Self> {
+        let prefix = format!("at.{n}");
+        let mut time = None;
+        let mut act: Option<(String, Option<Act>)> = None;
+        let mut set = None;
+        for (key, value) in table {
+            let path = format!("{prefix}.{key}");
+            let text = keys::text(&path, &value)?;
+            let mut whom = |what| match act.replace((text.clone(), what)) {
+                None => Ok(()),
+                Some(_) => bail!("{prefix}: two things at once; allowed: one of create, destroy, vm"),
+            };
+            match key.as_str() {
+                "time" => time = Some(keys::time(&text, 0, keys::DAY).context(path)?),
+                "create" => whom(Some(Act::Create))?,
+                "destroy" => whom(Some(Act::Destroy))?,
+                "vm" => whom(None)?,
+                _ => {
+                    if !server::set(set.get_or_insert_default(), &key, &text).context(path.clone())? {
+                        bail!("{path}: unknown key; allowed: {KEYS}");
+                    }
+                }
+            }
+        }
+        let (Some(time), Some((vm, act))) = (time, act) else { bail!("{prefix}: not complete; allowed: {KEYS}") };
+        let act = match (act, set) {
+            (Some(act), None) => act,
+            (None, Some(server)) => Act::Set(server),
+            _ => bail!("{prefix}: budget and period without vm, or vm without them; allowed: {KEYS}"),
+        };
+        if let Act::Set(server) = &act {
+            server::validate(server, &prefix)?;
+        }
+        Ok(Self { time, vm, act })
+    }
+
+    /// Whether it is about the VM of that name, of entry `spec`.
+    pub fn concerns(&self, spec: &VmSpec, name: &str) -> bool {
+        self.vm == name || self.vm == spec.name
+    }
+
+    /// What no single step can tell: VMs come once, then change, then go.
+    pub(crate) fn validate(all: &[Self], vms: &[VmSpec]) -> Result<()> {
+        if !all.is_sorted_by_key(|s| s.time) {
+            bail!("at: not in the order of time; allowed: ascending");
+        }
+        if let Some(n) = all.iter().position(|s| !vms.iter().any(|vm| vm.names().any(|name| s.concerns(vm, &name)))) {
+            let names: Vec<_> = vms.iter().map(|vm| vm.name.as_str()).collect();
+            bail!("at.{n}: no VM '{}'; allowed: {}", all[n].vm, names.join(", "));
+        }
+        for (vm, name) in vms.iter().flat_map(|vm| vm.names().map(move |name| (vm, name))) {
+            let mut mine = (0..).zip(all).filter(|(_, s)| s.concerns(vm, &name));
+            let mut first = true;
+            let mut gone = false;
+            if let Some((n, _)) = mine.find(|(_, s)| {
+                let wrong = gone || (s.act == Act::Create && !first);
+                first = false;
+                gone = s.act == Act::Destroy;
+                wrong
+            }) {
+                bail!("at.{n}: VM '{name}' is there already, or gone; allowed: create, then changes, then destroy");
+            }
+        }
+        Ok(())
+    }
+}
