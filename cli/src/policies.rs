@@ -4,7 +4,7 @@
 use crate::{args, output, table};
 use anyhow::Result;
 use serde_json::json;
-use takt_control::spec;
+use takt_control::{pools, spec};
 use takt_policy::{ParamInfo, params, policies};
 
 /// Runs the command.
@@ -29,19 +29,28 @@ fn as_json() -> serde_json::Value {
     };
     let of = |per_vm: bool| params().iter().filter(|p| p.per_vm == per_vm).map(param).collect::<Vec<_>>();
     json!({
-        "policies": policies().iter().map(|p| json!({"name": p.name, "doc": p.doc})).chain([
-            json!({"name": "pin", "doc": PIN}),
-        ]).collect::<Vec<_>>(),
+        "policies": named().map(|(name, doc)| json!({"name": name, "doc": doc})).collect::<Vec<_>>(),
         "pool": of(false),
         "vm": of(true),
     })
 }
 
-const PIN: &str = "credit, with real-time VMs on PCPUs of their own (a reference, not a scheduler)";
+/// Those of the core, then what the simulator makes of them.
+fn named() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let more = [
+        ("pin", "credit, with real-time VMs on PCPUs of their own (a reference, not a scheduler)"),
+        (pools::BASELINE, "what Risa compares itself with, and runs beside its rt-pool (in the simulator)"),
+        (pools::STATIC, "a static pool for VMs with budgets: sp(rt=sedf,pcpus=2,first=0) (in the simulator)"),
+        (
+            pools::RISA,
+            "a pool for VMs with budgets that grows and shrinks with them: risa(rt=vgedf,need=paper,delay=15s) (in the simulator)",
+        ),
+    ];
+    policies().into_iter().map(|p| (p.name, p.doc)).chain(more)
+}
 
 fn as_text() -> String {
-    let mut names: Vec<_> = policies().iter().map(|p| vec![p.name.to_owned(), p.doc.to_owned()]).collect();
-    names.push(vec!["pin".into(), PIN.into()]);
+    let names: Vec<_> = named().map(|(name, doc)| vec![name.to_owned(), doc.to_owned()]).collect();
     let rows = |per_vm: bool| -> Vec<Vec<String>> {
         let show = |p: &ParamInfo| vec![p.name.into(), spec::range(p), spec::show(p, p.default), p.doc.into()];
         params().iter().filter(|p| p.per_vm == per_vm).map(show).collect()
