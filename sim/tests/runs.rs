@@ -315,7 +315,7 @@ fn a_pcpu_that_idles_on_a_budget_asks_for_no_decision_without_end() {
 fn servers_need_room() {
     let s = scenario(SERVERS, &[("vm.a.budget", "6ms")]);
     let policy = PolicySpec::parse("rtxen(floor=0)").unwrap();
-    let error = takt_sim::run(&s, &policy, 1, Options::default()).unwrap_err().to_string();
+    let error = format!("{:#}", takt_sim::run(&s, &policy, 1, Options::default()).unwrap_err());
     assert!(error.contains("b: no PCPU has room for a budget of 10ms in 20ms"), "{error}");
     checked(&s, "credit", 1);
 }
