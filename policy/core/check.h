@@ -186,8 +186,7 @@ static u64 wait_weights(struct takt_pool *p, struct takt_vm *m)
 
 /*
  * The longest a runnable VCPU may wait, as each policy states it. Round robin: everybody's slice. Servers:
- * server_wait_bound(). Credit and those
- * derived from it: until the debt of the poorest VCPU is paid back (it is at most one accounting interval deep when
+ * server_wait_bound(). Credit and those derived from it: until the debt of the poorest VCPU is paid back (it is at most one accounting interval deep when
  * accounting comes by, and one more before), then everybody's slice twice. There is none with activate=tick, where an
  * inactive VCPU in debt earns nothing; with charge=sampled, where who runs between ticks preempts for nothing; and with
  * balance=on, where siblings that run keep one that waits in debt (spec §1.2).
