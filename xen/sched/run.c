@@ -130,6 +130,9 @@ void cf_check takt_do_schedule(const struct scheduler *ops, struct sched_unit *p
 		h->kick &= ~(1ULL << cpu);	/* this was the decision */
 		takt_act_now(h);
 	}
+	/* Xen writes to what an idle unit had chosen when its PCPU leaves the pool: not to a unit that has long been freed. */
+	if ( !tu )
+		next->next_task = next;
 	prev->next_task = next;
 	prev->next_time = valid ? (slice == TAKT_NEVER ? -1 : (s_time_t)slice) : NOT_YET;
 }
