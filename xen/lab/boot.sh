@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # boot.sh LOG "XEN OPTIONS" "DOM0 OPTIONS": boots scripts/xen.sh's hypervisor with dom0 in QEMU, the serial console in LOG and what
-# dom0 emits in LOG.data. Time is counted in instructions: two runs with the same options and files give the same LOG.
+# dom0 emits in LOG.data. Time is counted in instructions: two runs with the same options and files give the same LOG. A machine that
+# does not come to its end in time leaves its CPUs' registers in LOG.registers.
 #
 # DOM0 OPTIONS name the case (lab.case=churn) and its parameters. From the environment come CPUS (4), SHIFT (2; an instruction takes
 # 2^SHIFT ns of one CPU at a time), TAKT_QEMU_SEED (1; the machine's randomness), SECONDS_MAX (600, real time), VARIANT (lab; what
@@ -31,12 +32,30 @@ q=$packages/qemu
 loader=$(find "$q/lib64" "$q/usr/lib64" -name 'ld-linux-x86-64.so.2' 2>/dev/null | head -n 1)
 code=0
 export QEMU_MODULE_DIR="$q/usr/lib/x86_64-linux-gnu/qemu"
-timeout "${SECONDS_MAX:-600}" \
+mkfifo "$dir/monitor.in" "$dir/monitor.out"
+cat "$dir/monitor.out" > "$log.registers" &
+registers=$!
+trap 'kill "$registers" 2> /dev/null; rm -rf "$dir"' EXIT
+# shellcheck disable=SC2016
+timeout --foreground "${SECONDS_MAX:-600}" sh -c '
+	monitor=$1
+	shift
+	"$@" < /dev/null &
+	trap "echo info registers -a > $monitor.in; sleep 5; kill $!" TERM
+	wait $!' sh "$dir/monitor" \
 	"$loader" --library-path "$q/lib/x86_64-linux-gnu:$q/usr/lib/x86_64-linux-gnu" "$q/usr/bin/qemu-system-x86_64" \
 	-L "$q/usr/share/qemu" -L "$q/usr/share/seabios" -machine q35 -cpu max,-smap,-rdtscp,-erms,-fsrm -smp "${CPUS:-4}" -m 4096 -nodefaults \
 	-display none -serial "file:$log" -chardev "file,id=data,path=$log.data" -device isa-debugcon,iobase=0xe9,chardev=data \
+	-chardev "pipe,id=monitor,path=$dir/monitor" -mon chardev=monitor \
 	-no-reboot -seed "${TAKT_QEMU_SEED:-1}" -rtc base=2024-01-01T00:00:00,clock=vm -icount "shift=${SHIFT:-2},sleep=off" -kernel "$xen/xen" \
 	-append "console=com1 com1=115200 loglvl=all guest_loglvl=all dom0_mem=1024M,max:1024M dom0_max_vcpus=1 spec-ctrl=eager-fpu $xen_options" \
-	-initrd "$kernel console=hvc0 quiet init_on_alloc=0 $dom0_options,$dir/initrd" < /dev/null || code=$?
+	-initrd "$kernel console=hvc0 quiet init_on_alloc=0 $dom0_options,$dir/initrd" || code=$?
+if [ $code = 124 ]; then
+	wait "$registers"
+	echo "xen lab: not at its end after ${SECONDS_MAX:-600} s; see $log and $log.registers" >&2
+	grep -o 'RIP=[0-9a-f]*.*' "$log.registers" >&2 || true
+	exit 1
+fi
+rm -f "$log.registers"
 [ $code = 0 ] || { echo "xen lab: QEMU ended with $code; see $log" >&2; exit 1; }
 tr -d '\r' < "$log" | grep -q '] end$' || { echo "xen lab: dom0 did not come to its end; see $log" >&2; exit 1; }
