@@ -41,7 +41,7 @@ timeout --foreground "${SECONDS_MAX:-600}" sh -c '
 	monitor=$1
 	shift
 	"$@" < /dev/null &
-	trap "echo info registers -a > $monitor.in; sleep 5; kill $!" TERM
+	trap "echo info registers -a 1<> $monitor.in; sleep 5; kill $!" TERM
 	wait $!' sh "$dir/monitor" \
 	"$loader" --library-path "$q/lib/x86_64-linux-gnu:$q/usr/lib/x86_64-linux-gnu" "$q/usr/bin/qemu-system-x86_64" \
 	-L "$q/usr/share/qemu" -L "$q/usr/share/seabios" -machine q35 -cpu max,-smap,-rdtscp,-erms,-fsrm -smp "${CPUS:-4}" -m 4096 -nodefaults \
