@@ -35,7 +35,7 @@ export QEMU_MODULE_DIR="$q/usr/lib/x86_64-linux-gnu/qemu"
 mkfifo "$dir/monitor.in" "$dir/monitor.out"
 cat "$dir/monitor.out" > "$log.registers" &
 registers=$!
-trap 'kill "$registers" 2> /dev/null; rm -rf "$dir"' EXIT
+trap 'kill "$registers" 2> /dev/null || true; rm -rf "$dir"' EXIT
 # shellcheck disable=SC2016
 timeout --foreground "${SECONDS_MAX:-600}" sh -c '
 	monitor=$1
