@@ -65,6 +65,17 @@ pub struct Report {
     pub measured_ns: u64,
     pub vcpus: Vec<Vcpu>,
     pub io: Option<Io>,
+    /// Of a set of tasks, by priority.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tasks: Vec<Task>,
+}
+
+/// One of a set; as `TaskResult` counts.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Task {
+    pub jobs: u64,
+    pub missed: u64,
+    pub response_max_ns: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

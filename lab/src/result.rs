@@ -9,8 +9,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use takt_sim::result::{
-    CallResult, Drops, HostResult, PeriodicResult, RunResult, TxResult, VcpuResult, VmResult, VoipResult, WaitStat,
+    CallResult, Drops, HostResult, PeriodicResult, RunResult, TaskResult, TxResult, VcpuResult, VmResult, VoipResult,
+    WaitStat,
 };
+use takt_sim::tasks::{TaskSpec, by_priority};
 use takt_sim::{Scenario, VmSpec, Workload, emodel, quantile};
 
 /// A run in the lab: a result like the simulator's, and what only a real host has.
@@ -76,10 +78,12 @@ pub fn read(
 fn result(s: &Scenario, scheduler: &str, seed: u64, phase: &outcome::Phase, rate: f64) -> RunResult {
     let specs = s.vms.iter().flat_map(|spec| spec.names().map(move |_| spec));
     let mut first = 0;
-    let vms: Vec<VmResult> = specs
+    let vms: Vec<VmResult> = (0..)
+        .zip(specs)
         .zip(&phase.vms)
-        .map(|(spec, vm)| {
-            let result = vm_result(s, spec, vm, first, rate, &told(phase, &vm.name));
+        .map(|((n, spec), vm)| {
+            let tasks = task_results(s.tasks(spec, n, seed), &vm.report.tasks);
+            let result = VmResult { tasks, ..vm_result(s, spec, vm, first, rate, &told(phase, &vm.name)) };
             first += spec.vcpus;
             result
         })
@@ -104,6 +108,17 @@ fn result(s: &Scenario, scheduler: &str, seed: u64, phase: &outcome::Phase, rate
         pcpus: Vec::new(),
         vms,
     }
+}
+
+fn task_results(specs: Vec<TaskSpec>, tasks: &[outcome::Task]) -> Vec<TaskResult> {
+    let one = |(spec, task): (TaskSpec, &outcome::Task)| TaskResult {
+        cost_ns: spec.cost,
+        period_ns: spec.period,
+        jobs: task.jobs,
+        missed: task.missed,
+        response_max_ns: task.response_max_ns,
+    };
+    by_priority(specs).into_iter().zip(tasks).map(one).collect()
 }
 
 fn vm_result(s: &Scenario, spec: &VmSpec, vm: &outcome::Vm, first: u32, rate: f64, told: &Told) -> VmResult {

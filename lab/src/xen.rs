@@ -21,7 +21,7 @@ use anyhow::{Context, Result, bail, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use takt_sim::Scenario;
+use takt_sim::{Scenario, Workload};
 
 /// What boots the machine, beside the sources of hypervisor and guests that it builds.
 const BOOT: &str = "xen/lab/boot.sh";
@@ -33,9 +33,10 @@ const FAIL: &str = "LAB FAIL ";
 const PATIENCE: u64 = 600;
 const VM_PATIENCE: u64 = 5;
 const SECOND_PATIENCE: u64 = 60;
-/// An instruction takes 2^n ns, whichever PCPU's turn it is. Where packets are carried, as in the lab with Linux; else slower, for many
-/// PCPUs that are busy for long take their time here.
+/// An instruction takes 2^n ns, whichever PCPU's turn it is. Where packets are carried, as in the lab with Linux; where tasks leave a
+/// scheduler little of the time, faster than else, for many PCPUs that are busy for long take their time here.
 const SHIFT: u8 = 2;
+const SHIFT_OF_TASKS: u8 = 1;
 const SHIFT_OF_CALLS: u8 = 0;
 /// Of a round of a hog's loop.
 const INSTRUCTIONS_PER_ROUND: f64 = 2.0;
@@ -46,6 +47,7 @@ const TAIL: usize = 30;
 #[derive(Default)]
 struct Machine<'a> {
     cpus: u32,
+    shift: u8,
     /// Of the hypervisor.
     options: String,
     /// Guests with SIPp are in it.
@@ -105,7 +107,9 @@ impl Lab {
         trace: bool,
     ) -> Result<(Vec<LabRun>, Option<Vec<u8>>)> {
         let plan = plan::plan(scenario, schedulers, seeds, trace)?;
-        let left = self.boot(&plan, &Machine { cpus: scenario.machine.pcpus + 1, ..Machine::default() })?;
+        let tasks = scenario.vms.iter().any(|vm| matches!(vm.workload, Workload::Tasks { .. }));
+        let shift = if tasks { SHIFT_OF_TASKS } else { SHIFT };
+        let left = self.boot(&plan, &Machine { cpus: scenario.machine.pcpus + 1, shift, ..Machine::default() })?;
         let (said, traced) = read::parts(&left).context("what the lab's Dom0 left")?;
         ensure!(traced.is_some() == trace, "the lab's Dom0 left no trace");
         let mut outcome = read::outcome(said, &[scenario], &plan.phases).context("what the lab's Dom0 left")?;
@@ -135,7 +139,7 @@ impl Lab {
         let calls::Boot { plan, options } = calls::plan(scenarios, scheduler, seeds)?;
         ensure!(takt.is_some() || !matches!(scheduler, Scheduler::Takt(_)), "{scheduler}: no program to watch in Dom0");
         let cpus = scenarios[0].machine.pcpus + 1;
-        let left = self.boot(&plan, &Machine { cpus, options, calls: true, takt })?;
+        let left = self.boot(&plan, &Machine { cpus, shift: SHIFT_OF_CALLS, options, calls: true, takt })?;
         let (said, _) = read::parts(&left).context("what the lab's Dom0 left")?;
         let mut outcome = read::outcome(said, scenarios, &plan.phases).context("what the lab's Dom0 left")?;
         // Runs of several boots are compared: no boot's own measure.
@@ -162,7 +166,7 @@ impl Lab {
         if machine.calls {
             boot.env("CALLS", "1");
         }
-        boot.env("SHIFT", if machine.calls { SHIFT_OF_CALLS } else { SHIFT }.to_string());
+        boot.env("SHIFT", machine.shift.to_string());
         boot.env("TAKT", machine.takt.unwrap_or(Path::new("")));
         boot.env("SECONDS_MAX", patience.to_string()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let out = boot.output().context(BOOT)?;

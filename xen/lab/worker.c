@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * A VM of a scenario as a PV guest without an operating system: each of its VCPUs computes, or works for a while each period, or
- * idles, and measures itself over a time that all guests of a machine share. VCPU 0 prints the figures to the guest's console.
+ * idles, or its only VCPU has a set of periodic tasks by fixed priorities; it measures itself over a time that all guests of a machine
+ * share. VCPU 0 prints the figures to the guest's console.
  *
  * Its command line, times in ns of Xen's clock: begin=T from=T until=T (when the work begins, what is measured), or last=N (from
- * now on); then hog=1, or period=N rounds=N (of a job), or nothing; and phase=N (after the beginning), vcpus=N.
+ * now on); then hog=1, or period=N rounds=N (of a job), or tasks=N per_ms=N (rounds) and of each task, the most important one first,
+ * ca=N pa=N, cb=N pb=N, ... (cost of a job, period), or nothing; and phase=N (after the beginning), vcpus=N.
  */
 #include "pv.h"
 #include <xen/io/console.h>
@@ -14,6 +16,7 @@
 #define STACK 16384
 #define CHUNK 5120			/* rounds between two looks at the clock */
 #define MS 1000000LL
+#define TASKS 16
 #define REST (500 * MS)			/* before it reports: Dom0 looks at the scheduler while its domains are there */
 
 struct worker {
@@ -28,8 +31,15 @@ struct worker {
 
 static struct {
 	int64_t begin, from, until, phase, period, rounds, hog;
-	unsigned int vcpus;
+	unsigned int vcpus, tasks;
 } task;
+
+/* One of a set; the next of its jobs to be done was released at @release, and has @left rounds to go. */
+static struct task {
+	int64_t rounds, period;
+	int64_t release, left;
+	int64_t jobs, missed, longest;	/* of the measured time; longest response */
+} tasks[TASKS];
 
 static struct worker workers[VCPUS];
 static int64_t late[VCPUS][SAMPLES];
@@ -133,10 +143,72 @@ static void periodic(struct worker *w)
 		w->missed++;
 }
 
+/* ---- a set of tasks: the first that has a job goes on, whatever the others are at ---- */
+
+static struct task *first_with_a_job(int64_t t)
+{
+	for (struct task *x = tasks; x < tasks + task.tasks; x++)
+		if (x->release <= t)
+			return x;
+	return NULL;
+}
+
+static int64_t next_release(void)
+{
+	int64_t at = task.until;
+
+	for (struct task *x = tasks; x < tasks + task.tasks; x++)
+		at = x->release < at ? x->release : at;
+	return at;
+}
+
+/* The job of @x is complete at @t, or will not be; the one after it is due a period later. */
+static void job_ends(struct task *x, int64_t t)
+{
+	int64_t response = t - x->release;
+
+	if (x->release >= task.from) {
+		x->jobs++;
+		x->missed += response > x->period;
+		x->longest = response > x->longest ? response : x->longest;
+	}
+	x->release += x->period;
+	x->left = x->rounds;
+}
+
+static void set_of_tasks(struct worker *w)
+{
+	struct task *x;
+	int64_t t;
+
+	for (x = tasks; x < tasks + task.tasks; x++)
+		x->release = task.begin + task.phase;
+	while ((t = look(w)) < task.until) {
+		int64_t rounds;
+
+		x = first_with_a_job(t);
+		if (!x) {
+			sleep_until(w, next_release());
+			continue;
+		}
+		rounds = x->left < CHUNK ? x->left : CHUNK;
+		pv_work(rounds);
+		w->rounds += rounds;
+		x->left -= rounds;
+		if (!x->left)
+			job_ends(x, look(w));
+	}
+	for (x = tasks; x < tasks + task.tasks; x++)
+		while (x->release + x->period < task.until)
+			job_ends(x, task.until);
+}
+
 static void run(struct worker *w)
 {
 	timer_bind(w);
-	if (task.hog)
+	if (task.tasks)
+		set_of_tasks(w);
+	else if (task.hog)
 		hog(w);
 	else if (task.period)
 		periodic(w);
@@ -244,6 +316,22 @@ static void report(const struct worker *w)
 					   quantile(v, n, 90), quantile(v, n, 99), quantile(v, n, 100) }, 11);
 }
 
+static void report_tasks(void)
+{
+	for (const struct task *x = tasks; x < tasks + task.tasks; x++)
+		print_numbers("task", (int64_t[]){ x->jobs, x->missed, x->longest }, 3);
+}
+
+/* Task @i of the command line. */
+static void read_task(const char *line, unsigned int i)
+{
+	char cost[] = { 'c', 'a' + i, 0 }, period[] = { 'p', 'a' + i, 0 };
+
+	tasks[i].rounds = pv_option(line, cost, 0) / 1000 * pv_option(line, "per_ms", 0) / 1000;
+	tasks[i].period = pv_option(line, period, 0);
+	tasks[i].left = tasks[i].rounds;
+}
+
 void pv_main(start_info_t *si)
 {
 	const char *line = (const char *)si->cmd_line;
@@ -258,6 +346,11 @@ void pv_main(start_info_t *si)
 	task.rounds = pv_option(line, "rounds", 0);
 	task.hog = pv_option(line, "hog", 0);
 	task.vcpus = pv_option(line, "vcpus", 1);
+	task.tasks = pv_option(line, "tasks", 0);
+	if (task.tasks > TASKS)
+		task.tasks = TASKS;
+	for (i = 0; i < task.tasks; i++)
+		read_task(line, i);
 	for (i = 0; i < task.vcpus; i++)
 		workers[i].id = i;
 	console_begin(si);
@@ -271,6 +364,7 @@ void pv_main(start_info_t *si)
 	sleep_until(&workers[0], task.until + REST);
 	for (i = 0; i < task.vcpus; i++)
 		report(&workers[i]);
+	report_tasks();
 	print("end\n", 4);
 	console_wait(0);
 }

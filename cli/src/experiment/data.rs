@@ -8,9 +8,10 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Deserializer, de::Error as _};
 use std::collections::BTreeMap;
 use takt_control::{PolicySpec, duration};
+use takt_lab::xen::Scheduler;
 use takt_sim::Scenario;
 
-const EXPERIMENTS: [(&str, &str); 13] = [
+const EXPERIMENTS: [(&str, &str); 14] = [
     ("experiments/DORIS-E1.toml", include_str!("../../../experiments/DORIS-E1.toml")),
     ("experiments/DORIS-E2.toml", include_str!("../../../experiments/DORIS-E2.toml")),
     ("experiments/DORIS-E3.toml", include_str!("../../../experiments/DORIS-E3.toml")),
@@ -18,6 +19,7 @@ const EXPERIMENTS: [(&str, &str); 13] = [
     ("experiments/RTXEN-E2.toml", include_str!("../../../experiments/RTXEN-E2.toml")),
     ("experiments/RTXEN-E3.toml", include_str!("../../../experiments/RTXEN-E3.toml")),
     ("experiments/RTXEN-E4.toml", include_str!("../../../experiments/RTXEN-E4.toml")),
+    ("experiments/RTXEN-E4-XEN.toml", include_str!("../../../experiments/RTXEN-E4-XEN.toml")),
     ("experiments/RTXEN-E5.toml", include_str!("../../../experiments/RTXEN-E5.toml")),
     ("experiments/RISA-E1.toml", include_str!("../../../experiments/RISA-E1.toml")),
     ("experiments/RISA-E2.toml", include_str!("../../../experiments/RISA-E2.toml")),
@@ -26,15 +28,19 @@ const EXPERIMENTS: [(&str, &str); 13] = [
     ("experiments/RISA-E4.toml", include_str!("../../../experiments/RISA-E4.toml")),
 ];
 
-const SCENARIOS: [(&str, &str); 7] = [
+const SCENARIOS: [(&str, &str); 8] = [
     ("voip", include_str!("../../../scenarios/voip.toml")),
     ("rtxen", include_str!("../../../scenarios/rtxen.toml")),
+    ("rtxen-core", include_str!("../../../scenarios/rtxen-core.toml")),
     ("rtxen-quantum", include_str!("../../../scenarios/rtxen-quantum.toml")),
     ("risa-pools", include_str!("../../../scenarios/risa-pools.toml")),
     ("risa-voip", include_str!("../../../scenarios/risa-voip.toml")),
     ("risa-voip-50", include_str!("../../../scenarios/risa-voip-50.toml")),
     ("risa-cyclictest", include_str!("../../../scenarios/risa-cyclictest.toml")),
 ];
+
+/// Behind the names of schedulers that run in the Xen lab.
+pub const ON_XEN: &str = "@xen";
 
 /// One published figure or table.
 #[derive(Clone, Debug, Deserialize)]
@@ -64,6 +70,9 @@ pub struct Experiment {
     pub reference: Vec<String>,
     #[serde(default)]
     pub literal: Vec<String>,
+    /// Schedulers of the Xen lab, in the same scenarios; their rows have `@xen` behind the name.
+    #[serde(default)]
+    pub xen: Vec<String>,
     /// Keys of the scenario with their values, for every run.
     #[serde(default)]
     pub set: BTreeMap<String, String>,
@@ -191,7 +200,9 @@ impl Experiment {
         for policy in e.every_policy() {
             PolicySpec::parse(policy)?;
         }
-        let known = |p: &str| e.traffic.iter().any(|_| p == "bare") || e.every_policy().any(|q| q == p);
+        e.in_xen()?;
+        let in_xen = |p: &str| p.strip_suffix(ON_XEN).is_some_and(|p| e.xen.iter().any(|q| q == p));
+        let known = |p: &str| e.traffic.iter().any(|_| p == "bare") || e.every_policy().any(|q| q == p) || in_xen(p);
         for (name, measure) in
             e.check.iter().map(|c| (&c.name, &c.of)).chain(e.paper.iter().map(|p| (&p.what, &p.ours)))
         {
@@ -219,6 +230,14 @@ impl Experiment {
     pub fn every_policy(&self) -> impl Iterator<Item = &String> {
         let own = self.variant.iter().flat_map(|v| &v.policies);
         self.policies.iter().chain(own).chain(&self.reference).chain(&self.literal)
+    }
+
+    /// Schedulers of the Xen lab.
+    ///
+    /// # Errors
+    /// One of them is unknown.
+    pub fn in_xen(&self) -> Result<Vec<Scheduler>> {
+        self.xen.iter().map(|name| Scheduler::parse(name)).collect()
     }
 
     /// Those that are run under a variant.

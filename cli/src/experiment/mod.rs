@@ -11,6 +11,7 @@ pub mod row;
 mod sensitivity;
 mod show;
 mod traffic;
+mod xen;
 
 use crate::{args, output};
 use anyhow::{Result, bail};
@@ -86,7 +87,12 @@ pub fn run(args: &args::Experiment) -> Result<bool> {
         }
         return list(args.out.json);
     }
-    let experiments = if args.id == "all" { Experiment::all()? } else { vec![Experiment::find(&args.id)?] };
+    // What needs the Xen lab is asked for by its name.
+    let experiments = if args.id == "all" {
+        Experiment::all()?.into_iter().filter(|e| e.xen.is_empty()).collect()
+    } else {
+        vec![Experiment::find(&args.id)?]
+    };
     let options = Options::new(args)?;
     let has_host = experiments.iter().any(|e| e.scenario.is_some());
     if let (false, Some((key, value))) = (has_host, options.set.first()) {

@@ -2,9 +2,9 @@
 //! Which runs the experiments need. Runs that two of them share are made once.
 
 use super::analysis;
-use super::data::{Experiment, Variant, X};
+use super::data::{Experiment, Sweep, Variant, X};
 use super::row::Row;
-use super::{Outcome, traffic};
+use super::{Outcome, traffic, xen};
 use crate::seeds::Seeds;
 use crate::{args, jobs, simulate};
 use anyhow::{Context, Result, bail};
@@ -50,6 +50,14 @@ impl Options {
         Ok(())
     }
 
+    /// The points of a sweep; a setting of its key replaces them.
+    pub fn points(&self, sweep: &Sweep) -> Vec<X> {
+        match self.set.iter().rev().find(|(key, _)| *key == sweep.key) {
+            Some((_, value)) => vec![value.parse().map_or_else(|_| X::Name(value.clone()), X::Number)],
+            None => sweep.values.clone(),
+        }
+    }
+
     /// The experiment's scenario at point `x`, of its first variant, with all settings.
     ///
     /// # Errors
@@ -58,7 +66,7 @@ impl Options {
         self.scenario_of(e, e.variant.first(), x)
     }
 
-    fn scenario_of(&self, e: &Experiment, variant: Option<&Variant>, x: &X) -> Result<Scenario> {
+    pub fn scenario_of(&self, e: &Experiment, variant: Option<&Variant>, x: &X) -> Result<Scenario> {
         let mut scenario = e.scenario(variant)?;
         scenario.set("duration", &duration::format(self.duration(e)))?;
         if let Some(sweep) = &e.sweep {
@@ -119,6 +127,7 @@ pub fn run(experiments: &[Experiment], options: &Options) -> Result<Vec<Outcome>
                 let made = jobs::run(&e.id, seeds, |seed, _| traffic::rows(e, options.duration(e), *seed))?;
                 mine.extend(made.into_iter().flatten());
             }
+            mine.extend(xen::rows(e, options)?);
             Ok(Outcome::new(e, mine))
         })
         .collect()
@@ -143,12 +152,7 @@ pub fn simulate_all(what: &str, jobs: &[Job]) -> Result<Vec<Row>> {
 /// By variant, policy, point, seed: the order of the rows.
 fn jobs_of(e: &Experiment, options: &Options) -> Result<Vec<Job>> {
     let Some(sweep) = &e.sweep else { return Ok(Vec::new()) };
-    // A setting of the swept key replaces the sweep.
-    let fixed = options.set.iter().rev().find(|(key, _)| *key == sweep.key);
-    let points = match fixed {
-        Some((_, value)) => vec![value.parse().map_or_else(|_| X::Name(value.clone()), X::Number)],
-        None => sweep.values.clone(),
-    };
+    let points = options.points(sweep);
     let mut out = Vec::new();
     for variant in e.variants() {
         for policy in e.policies_of(variant) {

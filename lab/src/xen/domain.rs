@@ -3,13 +3,17 @@
 
 use super::Scheduler;
 use std::fmt::Write;
-use takt_control::RtMode;
+use takt_control::{RtMode, Server};
 use takt_sim::{Scenario, VmSpec, Workload};
 
 /// Keys of a VM's parameters.
 pub const WEIGHT: u32 = 101;
 const CAP: u32 = 102;
 const RT: u32 = 103;
+const BUDGET: u32 = 104;
+const SERVER_PERIOD: u32 = 105;
+const PRIORITY: u32 = 106;
+const EXTRA: u32 = 107;
 /// Under RTDS, µs: the period of who serves calls, and is to be early; that of a VCPU that nobody waits for, long so that its deadlines
 /// come after all others'; and the least budget.
 const PERIOD: u64 = 10_000;
@@ -30,7 +34,8 @@ pub fn configuration(s: &Scenario, spec: &VmSpec, scheduler: &Scheduler, first: 
         }
         Scheduler::Rtds => {
             let (period, budget) = by_hand(s, spec);
-            lines.extend([format!("period={period}"), format!("budget={budget}"), "extratime=1".to_owned()]);
+            let extra = u32::from(!spec.server.is_some() || spec.server.extra);
+            lines.extend([format!("period={period}"), format!("budget={budget}"), format!("extratime={extra}")]);
         }
         Scheduler::Takt(_) => {}
     }
@@ -45,12 +50,18 @@ pub fn parameters(spec: &VmSpec, scheduler: &Scheduler) -> String {
         if spec.rt != RtMode::Auto {
             let _ = write!(words, " {RT}={}", spec.rt as u64);
         }
+        let Server { budget, period, priority, extra } = spec.server;
+        if spec.server.is_some() {
+            // A budget may not exceed its period.
+            let _ = write!(words, " {SERVER_PERIOD}={period} {BUDGET}={budget}");
+            let _ = write!(words, " {PRIORITY}={priority} {EXTRA}={}", u32::from(extra));
+        }
     }
     words
 }
 
-/// Period and budget of a VCPU under RTDS, µs, as one would set them who knows all tasks: what a job needs and a quarter more, and for
-/// everybody else an equal part of what that leaves.
+/// Period and budget of a VCPU under RTDS, µs, as its operator says, or as one would set them who knows all tasks: what a job needs and a
+/// quarter more, and for everybody else an equal part of what that leaves.
 fn by_hand(s: &Scenario, spec: &VmSpec) -> (u64, u64) {
     let rest = || {
         let (mut taken, mut others) = (dom0_by_hand(s).map_or(0, |(_, budget)| u64::from(s.dom0_vcpus()) * budget), 0);
@@ -69,6 +80,9 @@ fn by_hand(s: &Scenario, spec: &VmSpec) -> (u64, u64) {
 
 /// Of a VM whose work is known.
 fn needed(s: &Scenario, spec: &VmSpec) -> Option<(u64, u64)> {
+    if spec.server.is_some() {
+        return Some((spec.server.period / 1_000, spec.server.budget / 1_000));
+    }
     match spec.workload {
         Workload::Periodic { period, work } => Some(server(period, work)),
         Workload::Voip { calls } => Some(packets(calls, s.constants.voip_packet, s)),

@@ -8,6 +8,7 @@ use super::{Scheduler, calls, domain};
 use crate::map::{self, HOG_PHASES};
 use anyhow::{Result, bail, ensure};
 use std::fmt::Write;
+use takt_sim::tasks::{TaskSpec, by_priority};
 use takt_sim::{Scenario, Workload};
 
 /// What the emulated machine carries beside Dom0's PCPU.
@@ -16,6 +17,8 @@ const VMS: u32 = 64;
 /// A guest has room for as many VCPUs, and for the latencies of as many jobs of each.
 const VCPUS: u32 = 32;
 const JOBS: u64 = 16_384;
+/// Of a set; one letter names each on a guest's command line.
+const TASKS: usize = 16;
 /// Before the cpupool's.
 const DOM0_PCPUS: u32 = 1;
 /// The calibration's pool.
@@ -88,15 +91,18 @@ pub(super) fn check(s: &Scenario, schedulers: &[Scheduler]) -> Result<()> {
                 ensure!(jobs <= JOBS, "{key}.workload.period: {jobs} jobs in the Xen lab; allowed: at most {JOBS}");
             }
             Workload::Voip { .. } => {}
-            Workload::Tasks { .. } => bail!("{key}.workload: tasks in the Xen lab; allowed: hog, voip, periodic, idle"),
+            Workload::Tasks { ref list, ref random } => {
+                let tasks = list.len().max(random.tasks as usize);
+                ensure!(tasks <= TASKS, "{key}.workload.tasks: {tasks} in the Xen lab; allowed: at most {TASKS}");
+            }
             Workload::Stream { .. } => {
-                bail!("{key}.workload: stream in the Xen lab; allowed: hog, voip, periodic, idle")
+                bail!("{key}.workload: stream in the Xen lab; allowed: hog, voip, periodic, tasks, idle")
             }
         }
         if schedulers.contains(&Scheduler::Rtds) {
             ensure!(
-                vm.weight == 256 && vm.cap == 0,
-                "{key}: xen-rtds knows neither weight nor cap; allowed: 256 and 0"
+                (vm.weight == 256 || vm.server.is_some()) && vm.cap == 0,
+                "{key}: xen-rtds knows neither weight nor cap; allowed: 256, or budget and period, and 0"
             );
         }
     }
@@ -120,9 +126,11 @@ pub(super) fn guests(s: &Scenario, scheduler: &Scheduler, seed: u64, first: u32)
     let mut rng = fastrand::Rng::with_seed(seed);
     let together = rng.u64(..);
     let mut script = String::new();
+    let mut number = 0;
     for spec in s.vms.iter().filter(|spec| !matches!(spec.workload, Workload::Voip { .. })) {
         for _ in 0..spec.count {
             let (work, options) = match spec.workload {
+                Workload::Tasks { .. } => (0, set_of_tasks(&s.tasks(spec, number, seed))),
                 Workload::Hog { .. } => (0, format!("hog=1 phase={}", rng.u64(0..HOG_PHASES) * 1_000_000)),
                 Workload::Periodic { period, work } => (work, format!("period={period} phase={}", together % period)),
                 _ => (0, String::new()),
@@ -134,9 +142,19 @@ pub(super) fn guests(s: &Scenario, scheduler: &Scheduler, seed: u64, first: u32)
                 spec.vcpus,
                 domain::parameters(spec, scheduler)
             );
+            number += 1;
         }
     }
     script
+}
+
+/// As the guest reads them, the most important one first.
+fn set_of_tasks(tasks: &[TaskSpec]) -> String {
+    let mut options = format!("tasks={}", tasks.len());
+    for (letter, task) in ('a'..).zip(by_priority(tasks.to_vec())) {
+        let _ = write!(options, " c{letter}={} p{letter}={}", task.cost, task.period);
+    }
+    options
 }
 
 #[cfg(test)]
@@ -186,6 +204,26 @@ mod tests {
     }
 
     #[test]
+    fn a_set_of_tasks_and_a_server_are_told() {
+        let vms = |tasks: &str| {
+            format!(
+                "[[vm]]\nname = \"set\"\nvcpus = 1\nbudget = \"2ms\"\nperiod = \"10ms\"\npriority = 3\nextra = \"off\"\n\
+                 workload = {{ type = \"tasks\", {tasks} }}"
+            )
+        };
+        let two = vms("tasks = \"5ms/100ms, 1ms/50ms\"");
+        let line = |policy: &str| {
+            let script = plan_of(&two, &[policy], &[1]).unwrap().script;
+            script[script.find("vm 1 ").unwrap()..].split("\nrun").next().unwrap().to_owned()
+        };
+        let set = "vm 1 0 'tasks=2 ca=1000000 pa=50000000 cb=5000000 pb=100000000'";
+        assert_eq!(line("rtxen"), format!("{set} '' 101=256 102=0 105=10000000 104=2000000 106=3 107=0"));
+        assert_eq!(line("xen-rtds"), format!("{set} 'period=10000\nbudget=2000\nextratime=0'"));
+        let error = plan_of(&vms("random = 17"), &["credit"], &[1]).unwrap_err().to_string();
+        assert_eq!(error, "vm.set.workload.tasks: 17 in the Xen lab; allowed: at most 16");
+    }
+
+    #[test]
     fn one_phase_is_traced() {
         let schedulers = ["xen-rtds", "credit"].map(|s| Scheduler::parse(s).unwrap());
         let script = plan(&scenario(VMS), &schedulers, &[1, 2], true).unwrap().script;
@@ -205,7 +243,7 @@ mod tests {
         let error = |vms: &str| plan_of(vms, &["xen-rtds"], &[1]).unwrap_err().to_string();
         assert_eq!(
             error("[[vm]]\nname = \"v\"\nvcpus = 1\nworkload = \"stream\""),
-            "vm.v.workload: stream in the Xen lab; allowed: hog, voip, periodic, idle"
+            "vm.v.workload: stream in the Xen lab; allowed: hog, voip, periodic, tasks, idle"
         );
         assert_eq!(error("[[vm]]\nname = \"v\"\nvcpus = 33"), "vm.v.vcpus: 33 in the Xen lab; allowed: 1 .. 32");
         let fast =

@@ -4,7 +4,7 @@
 
 use super::plan::Phase;
 use super::{calls, heard};
-use crate::outcome::{self, Latency, Outcome, Report, Vcpu};
+use crate::outcome::{self, Latency, Outcome, Report, Task, Vcpu};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 use takt_policy::Pool;
@@ -80,8 +80,8 @@ fn phase(lines: &mut Lines, s: &Scenario, number: usize, planned: &Phase) -> Res
         let (report, clients) = match spec.workload {
             Workload::Voip { .. } => server.take().map(|(r, c)| (r, Some(c))).context("several VMs that are called")?,
             _ => {
-                let vcpus = guest(lines, spec).with_context(|| name.clone())?;
-                (Report { measured_ns: s.duration, vcpus, io: None }, None)
+                let (vcpus, tasks) = guest(lines, spec).with_context(|| name.clone())?;
+                (Report { measured_ns: s.duration, vcpus, io: None, tasks }, None)
             }
         };
         vms.push(outcome::Vm { name, report, clients, threads: Vec::new() });
@@ -108,18 +108,30 @@ fn phase(lines: &mut Lines, s: &Scenario, number: usize, planned: &Phase) -> Res
     })
 }
 
-fn guest(lines: &mut Lines, spec: &VmSpec) -> Result<Vec<Vcpu>> {
+fn guest(lines: &mut Lines, spec: &VmSpec) -> Result<(Vec<Vcpu>, Vec<Task>)> {
     lines.need("vm")?;
     lines.need("up")?;
     let vcpus = (0..spec.vcpus).map(|n| vcpu(lines.need("vcpu")?, n)).collect::<Result<_>>()?;
+    let expected = match &spec.workload {
+        Workload::Tasks { list, random } => list.len().max(random.tasks as usize),
+        _ => 0,
+    };
+    let tasks = (0..expected).map(|_| task(lines.need("task")?)).collect::<Result<_>>()?;
     lines.need("end")?;
-    Ok(vcpus)
+    Ok((vcpus, tasks))
+}
+
+fn numbers(text: &str) -> Result<Vec<u64>> {
+    text.split(' ').map(str::parse).collect::<Result<_, _>>().with_context(|| text.to_owned())
+}
+
+fn task(text: &str) -> Result<Task> {
+    let [jobs, missed, response_max_ns] = numbers(text)?[..] else { bail!("`task {text}`: 3 numbers are due") };
+    Ok(Task { jobs, missed, response_max_ns })
 }
 
 fn vcpu(text: &str, number: u32) -> Result<Vcpu> {
-    let values: Vec<u64> =
-        text.split(' ').map(str::parse).collect::<Result<_, _>>().with_context(|| text.to_owned())?;
-    let [id, cpu_ns, work, jobs, misses, count, mean_ns, p50_ns, p90_ns, p99_ns, max_ns] = values[..] else {
+    let [id, cpu_ns, work, jobs, misses, count, mean_ns, p50_ns, p90_ns, p99_ns, max_ns] = numbers(text)?[..] else {
         bail!("`vcpu {text}`: 11 numbers are due");
     };
     ensure!(id == u64::from(number), "VCPU {number}: VCPU {id} is in its place");
@@ -216,6 +228,22 @@ mod tests {
         let told = &p.status.as_ref().unwrap()["vms"];
         assert_eq!((&told[0]["rt"], &told[0]["period_us"]), (&json!(true), &json!(20_000.0)));
         assert_eq!((&told[1]["rt"], &told[1]["weight"]), (&json!(false), &json!(256)));
+    }
+
+    #[test]
+    fn tasks_of_a_set_are_read() {
+        let text = "duration = \"2s\"\n[machine]\npcpus = 2\n[[vm]]\nname = \"set\"\nvcpus = 1\n\
+                    workload = { type = \"tasks\", tasks = \"5ms/100ms, 1ms/50ms\" }";
+        let scenario = Scenario::from_toml(text, "test.toml").unwrap();
+        let said = "release 6.12.1\nxen_version 4.20.4-pre\nrounds_per_ms 20000\nphase 0\nscheduler credit2\n\
+                    vm\nup 5\nvcpu 0 500 70 0 0 0 0 0 0 0 0\ntask 40 1 51000000\ntask 20 0 9000000\nend\ndone\n";
+        let phases = [Phase { scenario: 0, scheduler: 0, seed: 0, policy: None }];
+        let read = |said: &str| outcome(said, &[&scenario], &phases);
+        let tasks = &read(said).unwrap().phases[0].vms[0].report.tasks;
+        assert_eq!(tasks[0], Task { jobs: 40, missed: 1, response_max_ns: 51_000_000 });
+        let error = |said: &str| format!("{:#}", read(said).unwrap_err());
+        assert_eq!(error(&said.replace("task 20 0 9000000\n", "")), "phase 0: set: no `task` at `end`");
+        assert_eq!(error(&said.replace(" 9000000", "")), "phase 0: set: `task 20 0`: 3 numbers are due");
     }
 
     #[test]
