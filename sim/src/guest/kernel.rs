@@ -116,7 +116,8 @@ impl Machine<'_> {
         }
         if vcpu.tick.when() == NEVER && vcpu.pending & TICK == 0 && self.c.hz > 0 {
             let gap = 1_000_000_000_000 / self.c.hz;
-            let next = (self.now - vcpu.tick_phase) / gap * gap + gap + vcpu.tick_phase;
+            let since = self.now.checked_sub(vcpu.tick_phase);
+            let next = since.map_or(vcpu.tick_phase, |since| since / gap * gap + gap + vcpu.tick_phase);
             vcpu.tick.set(&mut self.queue, next, What::Tick, v);
         }
         let when = self.now.saturating_add(left);
