@@ -54,7 +54,7 @@ pub fn refusals() -> Result<Value> {
         refused(&["set", "--pool", "slice=1000s"], &["slice", "100us..=10s"])?,
         refused(&["record", "/no/such/file"], &["/no/such/file"])?,
         refused(&["record", RECORD, "--duration", "0"], &["duration"])?,
-        refused(&["overhead", "--duration", "2h"], &["duration", "1ms..=1h"])?,
+        refused(&["overhead", "--duration", "2h"], &["duration", "1ms..=3600s"])?,
         refused(&["overhead", "--cpupool", "0"], &["cpupool"])?,
     ]);
     ensure!(settings()? == before, "a refused command has changed something: {} before, {} now", before, settings()?);
