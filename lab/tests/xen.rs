@@ -203,8 +203,8 @@ fn overhead_is_counted_once_for_each_decision_and_switch() {
     };
     // A pick that is about to sleep is refused, and the same decision goes on.
     let decisions = count(OpCode::Schedule) - count(OpCode::Refused);
-    overhead::plausible(&window.decision, decisions, &window);
-    overhead::plausible(&window.change, count(OpCode::Put), &window);
+    overhead::counted(&window.decision, decisions, &window);
+    overhead::counted(&window.change, count(OpCode::Put), &window);
 }
 
 #[test]

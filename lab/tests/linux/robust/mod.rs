@@ -186,10 +186,10 @@ fn bad_input_is_refused_and_changes_nothing() {
     assert!(outcome["lines"].as_array().expect("lines").len() > 20);
     // Decisions are those of a recording that was under way; of switches `takt status` counts those from idleness as well.
     let window: Window = serde_json::from_value(outcome["window"].clone()).expect("window");
-    overhead::plausible(&window.decision, number(&outcome, "decisions") as u64, &window);
+    overhead::counted(&window.decision, number(&outcome, "decisions") as u64, &window);
     let (counted, seen) = (window.change.count, number(&outcome, "switches") as u64);
     assert!(0 < counted && counted <= seen, "{counted} switches of {seen}");
-    overhead::plausible(&window.change, counted, &window);
+    overhead::fits(&window.change, &window);
 }
 
 #[test]
