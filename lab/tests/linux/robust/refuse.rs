@@ -90,7 +90,7 @@ pub fn refusals() -> Result<Value> {
 
 /// Records, and counts for a part of that time what decisions and switches take; with the number of switches by status meanwhile.
 fn overhead_in_a_recording() -> Result<(Window, u64)> {
-    let switches = || Ok::<_, anyhow::Error>(status()?["host"]["counts"]["switches"].as_u64().context("switches")?);
+    let switches = || status()?["host"]["counts"]["switches"].as_u64().context("switches");
     let mut record = Command::new(PROGRAM).args(["record", RECORD]).spawn().context(PROGRAM)?;
     until("a recording", Duration::from_secs(30), || Ok(status()?["host"]["recording"] == true))?;
     let before = switches()?;
