@@ -6,7 +6,7 @@
 //! interrupts and other tenants, and the spread that remains over the operations of a kind comes from the states they met.
 
 use crate::clock::{Clock, ticks};
-use crate::mix::{Feeder, Shared};
+use crate::mix::{Feeder, PCPUS, Shared};
 use crate::simulator;
 use crate::table;
 use anyhow::{Context, Result, ensure};
@@ -69,7 +69,7 @@ pub fn measure(quick: bool) -> Result<Decisions> {
         let vcpus = log.iter().filter(|r| r.op.op == OpCode::VcpuAdd as u16).count() as u32;
         one(&mut all, clock, Source { policy, mix: "voip", vcpus, start, log })?;
         for vcpus in SIZES {
-            let (start, log) = record(policy, vcpus, skip, count)?;
+            let (start, log) = record::<PCPUS>(policy, vcpus, skip, count)?;
             one(&mut all, clock, Source { policy, mix: "random", vcpus, start, log })?;
         }
     }
@@ -77,8 +77,8 @@ pub fn measure(quick: bool) -> Result<Decisions> {
 }
 
 /// A pool after `skip` operations, and the `count` operations that follow.
-fn record(policy: &str, vcpus: u32, skip: u32, count: u32) -> Result<(Pool, Log)> {
-    let mut shared = Shared::new(policy, vcpus).with_context(|| format!("no pool of policy {policy}"))?;
+pub fn record<const N: usize>(policy: &str, vcpus: u32, skip: u32, count: u32) -> Result<(Pool, Log)> {
+    let mut shared = Shared::<N>::new(policy, vcpus)?;
     let mut feeder = Feeder::new(vcpus, 0, 1, u64::from(vcpus));
     for _ in 0..skip {
         feeder.step(|op, after, mine| shared.call(op, after, mine));
@@ -89,6 +89,23 @@ fn record(policy: &str, vcpus: u32, skip: u32, count: u32) -> Result<(Pool, Log)
         feeder.step(|op, after, mine| shared.call(op, after, mine));
     }
     Ok((start, shared.pool.take_log()))
+}
+
+/// What each operation of `log` takes, ns: the least of its times. `end` is the pool after it.
+pub fn times(start: &Pool, end: &Pool, log: &Log, clock: Clock) -> Result<Vec<f64>> {
+    let mut least = vec![u64::MAX; log.len()];
+    for _ in 0..REPLAYS {
+        let mut pool = start.clone();
+        for (r, least) in log.iter().zip(&mut least) {
+            // Out of the log before the clock starts: no host reads its operations from memory that cold.
+            let op = black_box(r.op);
+            let from = ticks();
+            pool.op(op);
+            *least = (*least).min(ticks() - from);
+        }
+        ensure!(pool.bytes() == end.bytes(), "a replay under {} ended in another state", end.policy());
+    }
+    Ok(least.into_iter().map(|t| clock.ns(t)).collect())
 }
 
 /// What each operation was, told by the pool before and after it; how many VCPUs were queued on average.
@@ -144,22 +161,10 @@ fn one(all: &mut Decisions, clock: Clock, source: Source) -> Result<()> {
     let Source { policy, mix, vcpus, start, log } = source;
     let mut end = start.clone();
     let (kinds, queued) = classify(&mut end, &log, vcpus);
-    let mut least = vec![u64::MAX; log.len()];
-    for _ in 0..REPLAYS {
-        let mut pool = start.clone();
-        for (r, least) in log.iter().zip(&mut least) {
-            // Out of the log before the clock starts: no host reads its operations from memory that cold.
-            let op = black_box(r.op);
-            let from = ticks();
-            pool.op(op);
-            *least = (*least).min(ticks() - from);
-        }
-        ensure!(pool.bytes() == end.bytes(), "a replay under {policy} ended in another state");
-    }
     let mean_ns = simulator::replay(&start, &log);
     let mut by_kind: BTreeMap<&'static str, Vec<f64>> = BTreeMap::new();
-    for (&kind, &t) in kinds.iter().zip(&least) {
-        by_kind.entry(kind).or_default().push(clock.ns(t));
+    for (kind, t) in kinds.into_iter().zip(times(&start, &end, &log, clock)?) {
+        by_kind.entry(kind).or_default().push(t);
     }
     let fenced: f64 = by_kind.values().flatten().sum();
     let operations = log.len() as u64;

@@ -40,7 +40,7 @@ pub fn measure(quick: bool) -> Result<Locking> {
     let time = Duration::from_millis(if quick { 200 } else { 1000 });
     let mut rows = Vec::new();
     for policy in crate::decisions::POLICIES {
-        for threads in [1, 2, PCPUS] {
+        for threads in [1, 2, PCPUS as u32] {
             rows.push(if threads as usize <= cores {
                 run::<Spin>(policy, threads, "spinning", time)?
             } else {
@@ -52,8 +52,8 @@ pub fn measure(quick: bool) -> Result<Locking> {
 }
 
 fn run<R: RelaxStrategy>(policy: &'static str, threads: u32, waits_by: &'static str, time: Duration) -> Result<Row> {
-    let shared = Shared::new(policy, VCPUS).with_context(|| format!("no pool of policy {policy}"))?;
-    let lock: SpinMutex<Shared, R> = SpinMutex::new(shared);
+    let shared = Shared::new(policy, VCPUS)?;
+    let lock: SpinMutex<Shared<PCPUS>, R> = SpinMutex::new(shared);
     let stop = AtomicBool::new(false);
     let (lock, stop) = (&lock, &stop);
     let (ops, spent) = thread::scope(|scope| {

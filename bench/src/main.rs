@@ -8,9 +8,10 @@ mod mix;
 mod packets;
 mod simso;
 mod simulator;
+mod sizes;
 mod table;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::{Parser, ValueEnum};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -18,6 +19,7 @@ use std::path::PathBuf;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Part {
     Decisions,
+    Sizes,
     Lock,
     Simulator,
     Monitor,
@@ -34,6 +36,9 @@ struct Args {
     /// Shorter runs: coarser figures.
     #[arg(long)]
     quick: bool,
+    /// Write the chart of decisions by number of VCPUs to F (part `sizes`).
+    #[arg(long, value_name = "F")]
+    svg: Option<PathBuf>,
     /// Only these parts.
     #[arg(long, value_enum, value_delimiter = ',')]
     only: Vec<Part>,
@@ -43,6 +48,8 @@ struct Args {
 struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     decisions: Option<decisions::Decisions>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sizes: Option<sizes::Sizes>,
     #[serde(skip_serializing_if = "Option::is_none")]
     lock: Option<lock::Locking>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -62,6 +69,7 @@ fn target_dir() -> Result<PathBuf> {
 fn main() -> Result<()> {
     let args = Args::parse();
     let wanted = |part| args.only.is_empty() || args.only.contains(&part);
+    ensure!(args.svg.is_none() || wanted(Part::Sizes), "--svg: only the part sizes has a chart");
     let mut report = Report::default();
     if wanted(Part::Decisions) {
         let part = decisions::measure(args.quick)?;
@@ -69,6 +77,16 @@ fn main() -> Result<()> {
             part.print();
         }
         report.decisions = Some(part);
+    }
+    if wanted(Part::Sizes) {
+        let part = sizes::measure(args.quick)?;
+        if !args.json {
+            part.print();
+        }
+        if let Some(file) = &args.svg {
+            std::fs::write(file, part.chart()?).with_context(|| file.display().to_string())?;
+        }
+        report.sizes = Some(part);
     }
     if wanted(Part::Lock) {
         let part = lock::measure(args.quick)?;

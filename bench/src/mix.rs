@@ -1,15 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A busy pool on eight PCPUs and hosts that feed it: what the decisions are measured on.
+//! A busy pool on some PCPUs and hosts that feed it: what the decisions are measured on.
 //!
 //! A [`Feeder`] plays the host for some of the PCPUs: it obeys kicks, slices and timers, and between them VCPUs block, wake and
 //! get I/O events at random. It knows VCPUs only by what the policy hands it, so several can share one pool.
 
+use anyhow::{Context, Result, anyhow};
 use std::collections::VecDeque;
-use takt_policy::{CUR_STOPS, Kind, NEVER, NIL, Op, OpCode, Pool, Res, Source};
+use takt_control::PolicySpec;
+use takt_policy::{CUR_STOPS, Kind, NEVER, NIL, NVM, Op, OpCode, Pool, Res, Source, params};
 
-pub const PCPUS: u32 = 8;
-/// Mean simulated time between operations of a pool, ns: 50,000 operations per second.
-const STEP: u64 = 20_000;
+/// PCPUs, where their number is not what is varied.
+pub const PCPUS: usize = 8;
+/// Mean simulated time between operations about a PCPU, ns: 6,250 operations per second.
+const STEP: u64 = 160_000;
+/// Policies with budgets and periods.
+pub const SERVERS: [&str; 3] = ["rtxen", "sedf", "vgedf"];
+/// What servers may take of the PCPUs together, and each of one, in percent.
+const SERVED: u64 = 60;
+const SERVED_EACH: u64 = 50;
 
 /// VM number of a VCPU: Dom0 is 0 and has up to eight, every other VM has four.
 fn vm_of(v: u32, dom0: u32) -> u32 {
@@ -17,7 +25,7 @@ fn vm_of(v: u32, dom0: u32) -> u32 {
 }
 
 /// A pool and what its hosts share under its lock.
-pub struct Shared {
+pub struct Shared<const N: usize> {
     pub pool: Pool,
     now: u64,
     kicks: u64,
@@ -25,41 +33,77 @@ pub struct Shared {
 }
 
 /// What a host learns from an operation while it holds the lock.
-pub struct Answer {
+pub struct Answer<const N: usize> {
     res: Res,
     now: u64,
     /// Its PCPUs that shall decide.
     kicks: u64,
     /// Its PCPUs whose timer changed, and to what.
     armed: u64,
-    timers: [u64; PCPUS as usize],
+    timers: [u64; N],
 }
 
-impl Shared {
-    /// `vcpus` VCPUs: Dom0, and by turns a hog VM, a VM that blocks and wakes, and a real-time one; `None` for an unknown policy.
-    pub fn new(policy: &str, vcpus: u32) -> Option<Self> {
-        let mut pool = Pool::new(policy)?;
+/// Every PCPU of so many.
+fn all(pcpus: usize) -> u64 {
+    u64::MAX >> (64 - pcpus)
+}
+
+impl<const N: usize> Shared<N> {
+    /// `vcpus` VCPUs: Dom0, and by turns a hog VM, a VM that blocks and wakes, and a real-time one, which has a server where the policy
+    /// has such.
+    ///
+    /// # Errors
+    /// The policy is unknown, or the core refuses something.
+    pub fn new(policy: &str, vcpus: u32) -> Result<Self> {
+        let spec = PolicySpec::parse(policy)?;
+        let refused = |e: takt_policy::Error| anyhow!("{policy}, {N} PCPUs, {vcpus} VCPUs: {e}");
+        let mut pool = Pool::new(&spec.name).with_context(|| format!("no policy {}", spec.name))?;
         let dom0 = (vcpus / 4).min(8);
-        for cpu in 0..PCPUS {
-            pool.cpu_add(0, cpu, cpu, cpu / 4, 0).ok()?;
+        // As many real-time VMs as there are.
+        let rt_max = params().into_iter().find(|p| p.name == "rt_max").map(|p| (p.key, u64::from(NVM)));
+        for (key, value) in rt_max.into_iter().chain(spec.params) {
+            pool.adjust(0, NIL, key, value).map_err(refused)?;
+        }
+        for cpu in 0..N as u32 {
+            pool.cpu_add(0, cpu, cpu, cpu / 4, 0).map_err(refused)?;
         }
         for v in 0..vcpus {
             let vm = vm_of(v, dom0);
             let kind = if vm == 0 { Kind::Host } else { Kind::Guest };
             if v == 0 || vm != vm_of(v - 1, dom0) {
-                pool.vm_add(0, vm, kind, 256).ok()?;
+                pool.vm_add(0, vm, kind, 256).map_err(refused)?;
                 if vm % 3 == 2 {
-                    pool.set_rt(0, vm, true, 20_000_000, NEVER).ok()?;
+                    pool.set_rt(0, vm, true, 20_000_000, NEVER).map_err(refused)?;
                 }
             }
-            pool.vcpu_add(0, v, vm, v % PCPUS, kind).ok()?;
+            pool.vcpu_add(0, v, vm, v % N as u32, kind).map_err(refused)?;
         }
-        let all = (1 << PCPUS) - 1;
-        Some(Self { pool, now: 0, kicks: all, armed: all })
+        let mut shared = Self { pool, now: 0, kicks: all(N), armed: all(N) };
+        if SERVERS.contains(&spec.name.as_str()) {
+            shared.serve(vcpus, dom0).map_err(refused)?;
+        }
+        Ok(shared)
+    }
+
+    /// Gives the real-time VMs servers: equal shares, periods of 5 to 40 ms, priorities in no order.
+    fn serve(&mut self, vcpus: u32, dom0: u32) -> takt_policy::Result<()> {
+        let key = |name: &str| params().into_iter().find(|p| p.per_vm && p.name == name).map_or(NIL, |p| p.key);
+        let (budget, period, priority) = (key("budget"), key("period"), key("priority"));
+        let served = (0..vcpus).filter(|&v| vm_of(v, dom0) % 3 == 2).count() as u64;
+        // In millionths of a PCPU.
+        let share = (SERVED * N as u64 * 10_000).checked_div(served).unwrap_or(0).min(SERVED_EACH * 10_000);
+        let vms = vcpus.checked_sub(1).map_or(0, |last| vm_of(last, dom0) + 1);
+        for vm in (2..vms).step_by(3) {
+            let ns = 5_000_000 + u64::from(vm) * 7 % 36 * 1_000_000;
+            self.pool.adjust(0, vm, period, ns)?;
+            self.pool.adjust(0, vm, budget, ns / 1_000_000 * share)?;
+            self.pool.adjust(0, vm, priority, 1 + u64::from(vm) * 31 % 97)?;
+        }
+        Ok(())
     }
 
     /// Performs `op` a moment later and hands out what concerns the PCPUs in `mine`.
-    pub fn call(&mut self, mut op: Op, after: u64, mine: u64) -> Answer {
+    pub fn call(&mut self, mut op: Op, after: u64, mine: u64) -> Answer<N> {
         self.now += after;
         op.now = self.now;
         let res = self.pool.op(op);
@@ -68,7 +112,7 @@ impl Shared {
         let (kicks, armed) = (self.kicks & mine, self.armed & mine);
         self.kicks &= !mine;
         self.armed &= !mine;
-        let mut timers = [NEVER; PCPUS as usize];
+        let mut timers = [NEVER; N];
         for cpu in bits(armed) {
             timers[cpu as usize] = self.pool.cpu_timer(cpu);
         }
@@ -92,14 +136,14 @@ struct Pcpu {
 }
 
 /// The host of some PCPUs.
-pub struct Feeder {
+pub struct Feeder<const N: usize> {
     rng: fastrand::Rng,
     mine: u64,
     /// Whether it looks after the pool's timer, too.
     first: bool,
     vcpus: u32,
     dom0: u32,
-    pcpu: [Pcpu; PCPUS as usize],
+    pcpu: [Pcpu; N],
     kicks: u64,
     now: u64,
     pool_timer: u64,
@@ -107,16 +151,16 @@ pub struct Feeder {
     todo: VecDeque<Op>,
 }
 
-impl Feeder {
+impl<const N: usize> Feeder<N> {
     /// Number `n` of `of` feeders, which share PCPUs and sleeping VCPUs evenly.
     pub fn new(vcpus: u32, n: u32, of: u32, seed: u64) -> Self {
         Self {
             rng: fastrand::Rng::with_seed(seed.wrapping_mul(64) + u64::from(n)),
-            mine: (0..PCPUS).filter(|c| c % of == n).map(|c| 1 << c).sum(),
+            mine: (0..N as u32).filter(|c| c % of == n).map(|c| 1 << c).sum(),
             first: n == 0,
             vcpus,
             dom0: (vcpus / 4).min(8),
-            pcpu: [Pcpu { cur: NIL, slice_end: NEVER, timer: NEVER }; PCPUS as usize],
+            pcpu: [Pcpu { cur: NIL, slice_end: NEVER, timer: NEVER }; N],
             kicks: 0,
             now: 0,
             pool_timer: NEVER,
@@ -126,19 +170,19 @@ impl Feeder {
     }
 
     /// One operation through `call`, which is [`Shared::call`] under whatever lock; false if there was nothing to do.
-    pub fn step(&mut self, call: impl FnOnce(Op, u64, u64) -> Answer) -> bool {
+    pub fn step(&mut self, call: impl FnOnce(Op, u64, u64) -> Answer<N>) -> bool {
         if self.todo.is_empty() {
             self.choose();
         }
         // What belongs to one event follows at once.
-        let after = if self.todo.len() > 1 { 0 } else { self.rng.u64(0..2 * STEP) };
+        let after = if self.todo.len() > 1 { 0 } else { self.rng.u64(0..2 * STEP / N as u64) };
         let Some(op) = self.todo.pop_front() else { return false };
         let answer = call(op, after, self.mine);
         self.learn(&op, &answer);
         true
     }
 
-    fn learn(&mut self, op: &Op, a: &Answer) {
+    fn learn(&mut self, op: &Op, a: &Answer<N>) {
         self.now = a.now;
         self.kicks |= a.kicks;
         self.pool_timer = a.res.pool_timer;
@@ -191,6 +235,7 @@ impl Feeder {
                 return self.push(OpCode::Schedule, cpu, 0, [0; 2]);
             }
         }
+        let real_time = self.vcpus.checked_sub(1).map_or(0, |last| (vm_of(last, self.dom0) + 1) / 3);
         match self.rng.u32(0..100) {
             0..45 if !self.blocked.is_empty() => {
                 let v = self.blocked.swap_remove(self.rng.usize(0..self.blocked.len()));
@@ -200,9 +245,8 @@ impl Feeder {
                 self.push(OpCode::Wake, 0, v, [Source::Io as u64, 0]);
             }
             45..85 => self.stop_one(),
-            85..87 => {
-                let real_time = (vm_of(self.vcpus - 1, self.dom0) + 1) / 3;
-                let vm = self.rng.u32(0..real_time.max(1)) * 3 + 2;
+            85..87 if real_time > 0 => {
+                let vm = self.rng.u32(0..real_time) * 3 + 2;
                 let period = self.rng.u64(5..40) * 1_000_000;
                 self.push(OpCode::SetRt, 0, 0, [1, period]);
                 if let Some(op) = self.todo.back_mut() {
@@ -241,30 +285,39 @@ impl Feeder {
 mod tests {
     use super::*;
 
+    fn keeps_the_contract<const N: usize>(policy: &str, of: u32, vcpus: u32) {
+        let mut shared = Shared::<N>::new(policy, vcpus).unwrap();
+        let mut feeders: Vec<_> = (0..of).map(|n| Feeder::<N>::new(vcpus, n, of, 7)).collect();
+        let mut started = vec![false; vcpus as usize];
+        for i in 0..60_000 {
+            let feeder = &mut feeders[i % of as usize];
+            feeder.step(|op, after, mine| {
+                let answer = shared.call(op, after, mine);
+                // With several hosts a VCPU may have left its PCPU when another one's yield comes.
+                assert!(answer.res.ret == 0 || (of > 1 && op.op == OpCode::Yield as u16), "{op:?} {:?}", answer.res);
+                if op.op == OpCode::Started as u16 {
+                    started[usize::from(op.vcpu)] = true;
+                }
+                answer
+            });
+        }
+        shared.pool.check().unwrap();
+        assert!(started.iter().all(|&s| s), "{policy}");
+    }
+
     #[test]
     fn hosts_keep_the_contract_and_no_vcpu_is_forgotten() {
         for (policy, of) in [("credit", 1), ("doris", 1), ("doris", 4)] {
-            let mut shared = Shared::new(policy, 64).unwrap();
-            let mut feeders: Vec<_> = (0..of).map(|n| Feeder::new(64, n, of, 7)).collect();
-            let mut started = 0u64;
-            for i in 0..40_000 {
-                let feeder = &mut feeders[i % of as usize];
-                feeder.step(|op, after, mine| {
-                    let answer = shared.call(op, after, mine);
-                    // With several hosts a VCPU may have left its PCPU when another one's yield comes.
-                    assert!(
-                        answer.res.ret == 0 || (of > 1 && op.op == OpCode::Yield as u16),
-                        "{op:?} {:?}",
-                        answer.res
-                    );
-                    if op.op == OpCode::Started as u16 {
-                        started |= 1 << op.vcpu;
-                    }
-                    answer
-                });
-            }
-            shared.pool.check().unwrap();
-            assert_eq!(started, u64::MAX, "{policy}");
+            keeps_the_contract::<8>(policy, of, 64);
+        }
+    }
+
+    #[test]
+    fn every_policy_is_fed_with_one_pcpu_and_with_all() {
+        for policy in crate::sizes::POLICIES {
+            keeps_the_contract::<1>(policy, 1, 1);
+            keeps_the_contract::<1>(policy, 1, 8);
+            keeps_the_contract::<64>(policy, 1, 512);
         }
     }
 }

@@ -40,6 +40,8 @@ pub enum Command {
     Set(SetLive),
     /// Record every operation of a running Takt, to be verified by `takt replay`
     Record(Record),
+    /// Count what decisions and switches of a running Takt take: how many, together, median, 99 %, longest
+    Overhead(Overhead),
     /// Judge a recording by the state table and repeat it natively: exit status 1 if either disagrees
     Replay(Replay),
 }
@@ -290,6 +292,20 @@ pub struct Record {
     /// How many operations at most
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub operations: Option<u64>,
+    #[command(flatten)]
+    pub cpupool: Cpupool,
+    #[command(flatten)]
+    pub socket: Socket,
+}
+
+#[derive(Group, Debug)]
+pub struct Overhead {
+    /// How long, e.g. 1s; Ctrl-C ends it before [default: 10s]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub duration: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
     #[command(flatten)]
     pub cpupool: Cpupool,
     #[command(flatten)]

@@ -53,6 +53,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         args::Command::Status(a) => live::status(a),
         args::Command::Set(a) => live::set(a),
         args::Command::Record(a) => live::record(a),
+        args::Command::Overhead(a) => live::overhead(a),
         args::Command::Replay(a) => replay::run(a),
     })
 }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `takt run`, `status`, `set` and `record`: the live hosts, Linux (feature `linux`) and Xen's Dom0 (feature `xen`).
+//! `takt run`, `status`, `set`, `record` and `overhead`: the live hosts, Linux (feature `linux`) and Xen's Dom0 (feature `xen`).
 
 #[cfg(feature = "linux")]
 mod ask;
 #[cfg(any(feature = "linux", feature = "xen"))]
 mod done;
+#[cfg(any(feature = "linux", feature = "xen"))]
+mod overhead;
 #[cfg(feature = "linux")]
 mod recording;
 #[cfg(feature = "linux")]
@@ -41,6 +43,7 @@ command!(run, args::Run, serve);
 command!(status, args::Status, ask);
 command!(set, args::SetLive, ask);
 command!(record, args::Record, ask);
+command!(overhead, args::Overhead, ask);
 
 #[cfg(not(feature = "linux"))]
 mod without {

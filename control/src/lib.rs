@@ -8,6 +8,7 @@ pub mod analysis;
 pub mod config;
 pub mod duration;
 pub mod host;
+pub mod overhead;
 pub mod partition;
 pub mod pools;
 pub mod server;

@@ -47,6 +47,10 @@ pub enum Request {
         #[serde(default)]
         operations: Option<u64>,
     },
+    /// Begins to count what decisions and switches take; or ends it, and answers with that.
+    Overhead {
+        on: bool,
+    },
 }
 
 /// A request with the way back.

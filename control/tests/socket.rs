@@ -29,6 +29,7 @@ fn fake(asked: Asked) {
         Request::Status {} => Ok(json!({"vms": ["web"]})),
         Request::Set { vm: Some(vm), .. } if vm != "web" => Err(anyhow!("no VM `{vm}`, there are web")),
         Request::Set { .. } => Ok(json!({})),
+        Request::Overhead { on } => Ok(json!({"on": on})),
         Request::Record { .. } => {
             // Until the client has enough.
             while !asked.enough.load(Ordering::Relaxed) {
@@ -55,6 +56,7 @@ fn requests_are_answered() {
     let (_dir, path, _socket) = serve(fake);
     let client = Client::connect(&path).unwrap();
     assert_eq!(client.ask(&Request::Status {}).unwrap(), json!({"vms": ["web"]}));
+    assert_eq!(client.ask(&Request::Overhead { on: true }).unwrap(), json!({"on": true}));
     let set = |vm: &str| Request::Set { vm: Some(vm.into()), values: vec!["weight=1".into()] };
     client.ask(&set("web")).unwrap();
     assert_eq!(client.ask(&set("x")).unwrap_err().to_string(), "no VM `x`, there are web");

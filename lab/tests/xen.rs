@@ -8,13 +8,16 @@
 mod boot;
 #[path = "xen/cost.rs"]
 mod cost;
+#[path = "common/overhead.rs"]
+mod overhead;
 #[path = "xen/stock.rs"]
 mod stock;
 
 use boot::{Boot, Shared};
 use cost::Cost;
 use takt_conformance::{Checker, Limits, LogFile, replay, xen, xentrace};
-use takt_policy::{OpCode, Source};
+use takt_control::overhead::Window;
+use takt_policy::{OpCode, Record, Source};
 
 /// Operations that a recording must have at least.
 const OPERATIONS: usize = 50_000;
@@ -183,13 +186,31 @@ fn no_line_is_said_that_a_stock_boot_lacks() {
 #[test]
 fn an_operator_sees_a_guest_become_real_time_and_tunes_and_records_it() {
     let Some(boot) = TOOL.get() else { return };
-    boot.sound(35);
+    boot.sound(39);
+}
+
+/// What the hypervisor counts of itself is what it does: the decisions and switches of a recording that was under way.
+#[test]
+fn overhead_is_counted_once_for_each_decision_and_switch() {
+    let Some(boot) = TOOL.get() else { return };
+    let read = |name: &str| std::fs::read(boot.files().join(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let log = LogFile::from_bytes(&read("around")).expect("recording");
+    let window: Window = serde_json::from_slice(&read("overhead")).expect("JSON");
+    println!("{window:#?}");
+    let count = |code: OpCode| {
+        let within = |r: &&Record| r.op.op == code as u16 && (window.from_ns..window.to_ns).contains(&r.op.now);
+        log.records.iter().filter(within).count() as u64
+    };
+    // A pick that is about to sleep is refused, and the same decision goes on.
+    let decisions = count(OpCode::Schedule) - count(OpCode::Refused);
+    overhead::counted(&window.decision, decisions, &window);
+    overhead::counted(&window.change, count(OpCode::Put), &window);
 }
 
 #[test]
 fn takt_says_that_the_scheduler_is_another() {
     let Some(boot) = TOOL_STOCK.get() else { return };
-    boot.sound(6);
+    boot.sound(7);
 }
 
 #[test]

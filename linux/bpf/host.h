@@ -85,6 +85,7 @@ struct host {
 	u32 vm_gen;			/* changes with the set of VMs */
 	u32 threads;			/* runnable host threads in DSQ_HOST */
 	u32 strays;			/* some VCPU's thread is queued without the policy knowing */
+	u32 measuring, pad;		/* what decisions and switches take is counted */
 	u64 vtime;			/* of the host's threads */
 	u64 kicks_due;			/* for TIMER_KICK */
 	u64 host_idle;			/* PCPUs whose host entity is blocked */

@@ -92,4 +92,19 @@ int takt_mark_vm(struct request *r)
 	return 0;
 }
 
+/* What decisions and switches take is counted from now on, or no more (arg[0]). Returns the time in arg[1]. */
+SEC("syscall")
+int takt_measure(struct request *r)
+{
+	struct host *h = the_host();
+
+	r->ret = -TAKT_ENOENT;
+	if (!h)
+		return 0;
+	h->measuring = !!r->arg[0];
+	r->arg[1] = bpf_ktime_get_ns();
+	r->ret = 0;
+	return 0;
+}
+
 #endif

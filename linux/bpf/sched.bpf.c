@@ -15,6 +15,7 @@
  * thread's run queue held, so that two of them never meet for the same thread.
  */
 #include "entity.h"
+#include "overhead.h"
 #include "record.h"
 
 /* ---- threads ---- */
@@ -202,11 +203,15 @@ void BPF_PROG(takt_dispatch, s32 cpu, struct task_struct *prev)
 	if (*(volatile u32 *)&host_cpu(h, cpu)->pinned && (h->host_idle & mask_bit(cpu)))
 		h_host_left(cpu, false, &out);
 	TAKT_LOOP(&h->pool, i, 4) {
+		u64 from;
 		u32 next;
 
 		if (stuck(h, cpu))
 			h_unstick(cpu, host, &out);
+		from = measured_from(h);
 		next = h_schedule(cpu, &out);
+		if (from && cpu_online(&h->pool, cpu))
+			h_decided(from);
 		if (next == TAKT_NIL) {
 			if (looked || !h_host_left(cpu, host, &out))
 				break;
@@ -263,6 +268,8 @@ void BPF_PROG(takt_running, struct task_struct *p)
 	if (t->v == TAKT_NIL)
 		lead(h, t);
 	act(h, &out);
+	if (*(volatile u32 *)&h->measuring)
+		h_changed(p->pid);
 }
 
 SEC("struct_ops/takt_stopping")
@@ -270,10 +277,13 @@ void BPF_PROG(takt_stopping, struct task_struct *p, bool runnable)
 {
 	struct host *h = the_host();
 	struct task_ctx *t = ctx_of(p);
-	u64 ran;
+	u64 ran, from;
 
 	if (!h || !t)
 		return;
+	from = measured_from(h);
+	if (from)
+		h_stopped(p->pid, from);
 	ran = p->se.sum_exec_runtime - t->from;
 	if (t->v == TAKT_NIL)
 		charge(p, t);

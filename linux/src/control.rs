@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 use takt_conformance::LogFile;
+use takt_control::overhead::Window;
 use takt_control::{Change, Host, HostConfig, PolicySpec, Ports, RtMode, Setting, VmConfig, VmState, apply};
 use takt_policy::{Kind, NEVER, NIL, NVM};
 
@@ -67,6 +68,8 @@ struct Vm {
 /// A host that Takt schedules; dropping it gives it back to the kernel.
 pub struct Live {
     recorder: Option<Recorder>,
+    /// Since when decisions and switches are counted, ns.
+    measured_from: Option<u64>,
     net: Net,
     scheduler: Scheduler,
     ring: libbpf_rs::RingBuffer<'static>,
@@ -94,6 +97,7 @@ impl Live {
         let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         let mut live = Self {
             recorder: None,
+            measured_from: None,
             net,
             scheduler,
             ring,
@@ -368,6 +372,26 @@ impl Live {
         let policy = &self.scheduler.policy().name;
         let spec = PolicySpec::parse(&format!("{policy}({})", values.join(",")))?;
         spec.params.iter().try_for_each(|&(key, value)| self.scheduler.adjust(NIL, key, value))
+    }
+
+    /// Begins to count what decisions and switches take; where somebody does so already, anew.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn begin_measuring(&mut self) -> Result<()> {
+        self.measured_from = Some(self.scheduler.begin_measuring()?);
+        Ok(())
+    }
+
+    /// Ends it, and says what they took.
+    ///
+    /// # Errors
+    /// Nothing is counted; the kernel refuses.
+    pub fn end_measuring(&mut self) -> Result<Window> {
+        let from = self.measured_from.take().context("nothing is counted: somebody else has ended it")?;
+        let (to, took) = self.scheduler.end_measuring()?;
+        let snapshot = self.scheduler.snapshot()?;
+        Ok(Window::new(snapshot.pool.policy(), status::pcpus(&snapshot).len(), (from, to), &took))
     }
 
     /// Begins to record.

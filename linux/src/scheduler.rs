@@ -9,7 +9,7 @@ use libbpf_rs::{Link, Map, MapCore, MapFlags, Object, OpenObject};
 use std::sync::mpsc;
 use takt_control::{PolicySpec, spec};
 use takt_monitor::object::{map, run};
-use takt_policy::{NIL, Pool};
+use takt_policy::{NIL, Overhead, Pool};
 
 /// The BPF objects for one policy.
 struct Objects {
@@ -268,6 +268,40 @@ impl Scheduler {
     /// The kernel refuses.
     pub fn end_recording(&self) -> Result<()> {
         self.call("takt_record", Request::default())
+    }
+
+    /// Begins to count what decisions and switches take, from nothing; the time, ns.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn begin_measuring(&self) -> Result<u64> {
+        self.measure(false)?;
+        let counts = map(&self.object, "overheads")?;
+        let none = vec![vec![0; counts.value_size() as usize]; libbpf_rs::num_possible_cpus()?];
+        counts.update_percpu(&0u32.to_ne_bytes(), &none, MapFlags::ANY).context("overheads")?;
+        self.measure(true)
+    }
+
+    /// Ends it: the time, ns, and what all PCPUs have counted.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn end_measuring(&self) -> Result<(u64, Overhead)> {
+        let now = self.measure(false)?;
+        let counts = map(&self.object, "overheads")?.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY)?;
+        let mut all = Overhead::default();
+        for bytes in counts.context("overheads")? {
+            let own = bytes.get(..size_of::<Overhead>()).and_then(Overhead::from_bytes);
+            all.merge(&own.context("the BPF objects are of another build")?);
+        }
+        Ok((now, all))
+    }
+
+    fn measure(&self, on: bool) -> Result<u64> {
+        let mut request = Request { arg: [on.into(), 0, 0, 0], ..Request::default() };
+        self.request("takt_measure", &mut request)?;
+        ensure!(request.ret == 0, "the scheduler cannot count what it takes");
+        Ok(request.arg[1])
     }
 
     pub(crate) fn call(&self, program: &str, mut request: Request) -> Result<()> {

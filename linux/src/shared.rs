@@ -103,6 +103,8 @@ struct Head {
     vm_gen: u32,
     threads: u32,
     strays: u32,
+    measuring: u32,
+    pad: u32,
     vtime: u64,
     kicks_due: u64,
     host_idle: u64,

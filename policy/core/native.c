@@ -5,6 +5,7 @@
 #include <string.h>
 #include "check.h"
 #include "describe.h"
+#include "hist.h"
 #include "init.h"
 
 struct param_info {
@@ -23,6 +24,7 @@ struct ledger_info {
 };
 
 _Static_assert(sizeof(struct takt_vcpu) <= 128, "a VCPU takes at most 128 bytes");
+_Static_assert(sizeof(struct takt_hist) == 24 + 4 * (TAKT_HIST_LEN + 1), "what policy/src/hist.rs reads");
 _Static_assert(sizeof(struct takt_op) == 56 && sizeof(struct takt_res) == 48, "the log format is fixed");
 
 #define PARAM(k, f, u, lo, hi, d, text, vm) { .name = #f, .doc = text, .unit = u, .min = lo, .max = hi, .def = d, .key = k, .per_vm = vm },
@@ -157,4 +159,9 @@ u32 takt_pool_describe(struct takt_pool *p, struct takt_op *ops, u32 max)
 u64 takt_pool_wait_bound(struct takt_pool *p)
 {
 	return wait_bound(p);
+}
+
+void takt_hist_add(struct takt_hist *h, u64 ns)
+{
+	hist_add(h, ns);
 }

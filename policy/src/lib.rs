@@ -4,10 +4,12 @@
 //! `docs/states.md` is the contract of every method; times are ns. Errors are the core's own numbers, see [`Error`].
 
 mod ffi;
+mod hist;
 mod op;
 mod params;
 mod pool;
 
+pub use hist::{Hist, Overhead};
 pub use op::{Log, Op, OpCode, Record, Res};
 pub use params::{ParamInfo, PolicyInfo, params, policies};
 pub use pool::{Class, Error, Kind, Ledger, NCPU, NVCPU, NVM, Pool, Result, Source, State, VmStat};

@@ -24,7 +24,7 @@ fn compiles_with_the_flags_of_xen() {
         .args(flags.split_whitespace())
         .arg("-I")
         .arg(&include)
-        .arg(core().join("takt.h"))
+        .args([core().join("takt.h"), core().join("hist.h")])
         .output()
         .expect("a C compiler");
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
@@ -43,7 +43,7 @@ fn compiles_to_bpf() {
     };
     let out = Command::new(clang)
         .args(["-target", "bpf", "-mcpu=v3", "-O2", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-x", "c"])
-        .arg(core().join("takt.h"))
+        .args([core().join("takt.h"), core().join("hist.h")])
         .output()
         .expect("clang");
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));

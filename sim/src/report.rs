@@ -53,10 +53,12 @@ impl Machine<'_> {
 
     fn pcpu_results(&self) -> Vec<PcpuResult> {
         let one = |p: &crate::machine::Pcpu| PcpuResult {
-            decisions: p.decisions,
-            switches: p.switches,
-            decision_ns: p.decisions * self.c.decision,
-            switch_ns: p.switches * (self.c.switch + self.c.resume),
+            decisions: p.took.decision.count(),
+            switches: p.took.switch.count(),
+            decision_ns: p.took.decision.total(),
+            switch_ns: p.took.switch.total(),
+            decision: (&p.took.decision).into(),
+            change: (&p.took.switch).into(),
         };
         self.pcpus.iter().map(one).collect()
     }

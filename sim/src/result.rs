@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use takt_control::overhead::Times;
 
 /// One run of one scenario under one policy with one seed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -174,6 +175,10 @@ pub struct PcpuResult {
     /// What they took, as modelled: `machine.decision` each, and `machine.switch` and `machine.resume` each; ns.
     pub decision_ns: u64,
     pub switch_ns: u64,
+    /// The same as a live host tells it (`takt overhead`).
+    pub decision: Times,
+    #[serde(rename = "switch")]
+    pub change: Times,
 }
 
 /// Latencies of cyclictest's threads: from the expiry of the timer until the thread runs, ns.

@@ -311,6 +311,20 @@ fn a_pcpu_that_idles_on_a_budget_asks_for_no_decision_without_end() {
     assert!(r.pcpus[1].switches > 0 && r.pcpus[1].switch_ns >= r.pcpus[1].switches * 2_000);
 }
 
+/// Each decision and each switch costs what the scenario says, and is counted once.
+#[test]
+fn what_decisions_and_switches_cost_is_told_as_by_a_live_host() {
+    let s = scenario(SERVERS, &[("machine.decision", "200ns"), ("machine.switch", "40us"), ("machine.resume", "1us")]);
+    let r = checked(&s, "rtxen(floor=0)", 1);
+    let (decisions, switches) = r.pcpus.iter().fold((0, 0), |n, p| (n.0 + p.decision.count, n.1 + p.change.count));
+    assert_eq!((decisions, switches), (r.host.decisions, r.host.switches));
+    let (d, c) = (r.pcpus[1].decision, r.pcpus[1].change);
+    assert_eq!((d.count, d.max_ns, c.max_ns), (r.pcpus[1].decisions, 200, 41_000));
+    assert!(c.count > 0 && c.total_us == c.count as f64 * 41.0 && d.total_us == d.count as f64 / 5.0, "{d:?} {c:?}");
+    // Of equal times every percentile is one, not the end of its bucket.
+    assert_eq!((d.median_ns, d.p99_ns, c.median_ns, c.p99_ns), (200, 200, 41_000, 41_000));
+}
+
 #[test]
 fn servers_need_room() {
     let s = scenario(SERVERS, &[("vm.a.budget", "6ms")]);

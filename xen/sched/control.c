@@ -104,6 +104,8 @@ static int get_sysctl(struct takt_host *h, struct xen_takt_op *r)
 		return takt_record_log(h, r);
 	case XEN_TAKT_POOL:
 		return takt_record_pool(h, r);
+	case XEN_TAKT_OVERHEAD:
+		return takt_overhead_read(h, r);
 	}
 	return -EINVAL;
 }
@@ -127,6 +129,11 @@ static int put_sysctl(struct takt_host *h, const struct xen_takt_op *r)
 		if ( r->arg[0] )
 			return takt_record_begin(h, r->arg[0]);
 		takt_record_end(h);
+		return 0;
+	case XEN_TAKT_OVERHEAD:
+		if ( r->arg[0] )
+			return takt_overhead_begin(h);
+		takt_overhead_end(h);
 		return 0;
 	}
 	return -EINVAL;

@@ -18,6 +18,7 @@
 extern uint32_t takt_boot_policy;
 
 struct takt_host;
+struct takt_meter;
 
 /* Of a unit that is no idle one. */
 struct takt_unit {
@@ -56,6 +57,7 @@ struct takt_log {
 struct takt_host {
 	spinlock_t lock;
 	bool recording;
+	bool measuring;			/* what decisions and switches take */
 	uint32_t pool_armed;
 	uint64_t kick, armed;		/* asked for, not acted upon yet */
 	struct timer timer;
@@ -63,6 +65,7 @@ struct takt_host {
 	struct takt_unit *unit[TAKT_NVCPU];
 	struct domain *dom[TAKT_NVM];
 	struct takt_log log;
+	struct takt_meter *meter;
 	struct takt_pool pool;
 };
 
@@ -111,6 +114,11 @@ void takt_record_stop(struct takt_host *h);
 void takt_record_end(struct takt_host *h);
 int takt_record_log(struct takt_host *h, struct xen_takt_op *r);
 int takt_record_pool(struct takt_host *h, struct xen_takt_op *r);
+void takt_decided(struct takt_host *h, unsigned int cpu, s_time_t from, bool changes);
+void takt_switched(struct takt_host *h, unsigned int cpu, s_time_t now);
+int takt_overhead_begin(struct takt_host *h);
+void takt_overhead_end(struct takt_host *h);
+int takt_overhead_read(struct takt_host *h, struct xen_takt_op *r);
 int takt_set_policy(struct takt_host *h, uint32_t policy);
 
 #endif

@@ -27,6 +27,7 @@ void cf_check takt_deinit(struct scheduler *ops)
 
 	vfree(h->log.rec);
 	vfree(h->log.saved);
+	vfree(h->meter);
 	vfree(h);
 	ops->sched_data = NULL;
 }

@@ -135,6 +135,8 @@ void cf_check takt_do_schedule(const struct scheduler *ops, struct sched_unit *p
 		next->next_task = next;
 	prev->next_task = next;
 	prev->next_time = valid ? (slice == TAKT_NEVER ? -1 : (s_time_t)slice) : NOT_YET;
+	if ( unlikely(h->measuring) )
+		takt_decided(h, cpu, now, next != prev);
 }
 
 /* @unit is off its PCPU for good. It may have gone to sleep since the decision, or have been woken. */
@@ -147,6 +149,8 @@ void cf_check takt_context_saved(const struct scheduler *ops, struct sched_unit 
 	if ( is_idle_unit(unit) )
 		return;
 	spin_lock_irq(&h->lock);
+	if ( unlikely(h->measuring) )
+		takt_switched(h, sched_get_resource_cpu(smp_processor_id()), now);
 	if ( tu->outside )
 	{
 		tu->outside = false;

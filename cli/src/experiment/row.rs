@@ -131,6 +131,12 @@ fn tasks(put: &mut impl FnMut(&str, f64) -> Option<f64>, run: &RunResult) {
         put(&format!("pcpu{n}_switches"), p.switches as f64);
         put(&format!("pcpu{n}_overhead_us"), spent / 1e3);
         put(&format!("pcpu{n}_loss_pct"), spent * 100.0 / run.duration_ns as f64);
+        for (what, t) in [("decision", p.decision), ("switch", p.change)] {
+            put(&format!("pcpu{n}_{what}_total_us"), t.total_us);
+            put(&format!("pcpu{n}_{what}_median_ns"), t.median_ns as f64);
+            put(&format!("pcpu{n}_{what}_p99_ns"), t.p99_ns as f64);
+            put(&format!("pcpu{n}_{what}_max_ns"), t.max_ns as f64);
+        }
     }
 }
 

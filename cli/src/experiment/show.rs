@@ -51,7 +51,7 @@ const COLUMNS: [(&str, &str, f64, usize); 11] = [
     ("jain", "Jain", 1.0, 3),
 ];
 
-const TASKS: [(&str, &str, f64, usize); 9] = [
+const TASKS: [(&str, &str, f64, usize); 12] = [
     ("missed_pct", "missed %", 1.0, 2),
     ("missed_pct_d1", "d1", 1.0, 2),
     ("missed_pct_d2", "d2", 1.0, 2),
@@ -59,7 +59,10 @@ const TASKS: [(&str, &str, f64, usize); 9] = [
     ("missed_pct_d4", "d4", 1.0, 2),
     ("missed_pct_d5", "d5", 1.0, 2),
     ("pcpu1_decisions", "decisions", 1.0, 0),
+    ("pcpu1_decision_total_us", "decisions us", 1.0, 0),
     ("pcpu1_switches", "switches", 1.0, 0),
+    ("pcpu1_switch_total_us", "switches us", 1.0, 0),
+    ("pcpu1_loss_pct", "loss %", 1.0, 2),
     ("accepted", "accepted", 1.0, 2),
 ];
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What is asked of a running Takt: `takt status`, `set`, `record`.
+//! What is asked of a running Takt: `takt status`, `set`, `record`, `overhead`.
 
 use super::done::{Done, span};
+use super::overhead as window;
 use super::show;
 use super::{AGAIN, CLEAR};
 use crate::{args, output};
@@ -68,4 +69,19 @@ pub fn record(args: &args::Record) -> Result<bool> {
     let done: Done = serde_json::from_value(answer).context("the running Takt is of another version")?;
     output::print(&format!("{}\n", done.line(&args.file)))?;
     Ok(true)
+}
+
+/// Runs `takt overhead`.
+///
+/// # Errors
+/// A duration out of range, no Takt runs, or somebody else has ended it.
+pub fn overhead(args: &args::Overhead) -> Result<bool> {
+    super::no_cpupool(&args.cpupool)?;
+    let time = window::window(args)?;
+    // A connection each: nobody keeps one that is silent for long.
+    let ask = |on| Client::connect(&args.socket.socket)?.ask(&Request::Overhead { on });
+    window::wait(time, || ask(true).map(drop))?;
+    let answer = ask(false)?;
+    let seen = serde_json::from_value(answer).context("the running Takt is of another version")?;
+    window::print(args, &seen)
 }

@@ -3,11 +3,12 @@
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
+use std::ops::RangeInclusive;
 use std::path::Path;
 use takt_control::duration;
 
 /// How long a recording may last, ns.
-pub const SPANS: std::ops::RangeInclusive<u64> = 1_000_000..=86_400_000_000_000;
+pub const SPANS: RangeInclusive<u64> = 1_000_000..=86_400_000_000_000;
 
 /// What became of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -19,10 +20,15 @@ pub struct Done {
     pub cut: bool,
 }
 
-/// A duration in ms.
+/// The duration of a recording in ms.
 pub fn span(text: &str) -> Result<u64> {
-    let ns = duration::parse(text).ok().filter(|ns| SPANS.contains(ns));
-    let (low, high) = (duration::format(*SPANS.start()), duration::format(*SPANS.end()));
+    within(text, &SPANS)
+}
+
+/// A duration in ms; `allowed` is in ns.
+pub fn within(text: &str, allowed: &RangeInclusive<u64>) -> Result<u64> {
+    let ns = duration::parse(text).ok().filter(|ns| allowed.contains(ns));
+    let (low, high) = (duration::format(*allowed.start()), duration::format(*allowed.end()));
     Ok(ns.with_context(|| format!("--duration `{text}` is not allowed, allowed {low}..={high}"))? / 1_000_000)
 }
 

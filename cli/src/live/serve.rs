@@ -151,6 +151,10 @@ impl Serving<'_> {
                 Setting::parse(&values).and_then(|s| self.live.set(&vm, &s)).map(|()| json!({}))
             }
             Request::Set { vm: None, values } => self.live.set_pool(&values).map(|()| json!({})),
+            Request::Overhead { on: true } => self.live.begin_measuring().map(|()| json!({})),
+            Request::Overhead { on: false } => {
+                self.live.end_measuring().and_then(|window| Ok(serde_json::to_value(window)?))
+            }
             Request::Record { file, duration_ms, operations } => {
                 match Recording::begin(self.live, &file, duration_ms, operations) {
                     Ok(recording) => {

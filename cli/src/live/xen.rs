@@ -5,7 +5,7 @@ mod ask;
 mod serve;
 mod show;
 
-pub use ask::{record, set, status};
+pub use ask::{overhead, record, set, status};
 pub use serve::run;
 
 use std::path::Path;

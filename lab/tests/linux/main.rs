@@ -10,6 +10,8 @@ mod guest;
 #[path = "../../src/bin/takt-lab-init/klog.rs"]
 mod klog;
 mod order;
+#[path = "../common/overhead.rs"]
+mod overhead;
 mod record;
 mod robust;
 #[path = "../../src/bin/takt-lab-init/system.rs"]

@@ -30,7 +30,7 @@ pub(crate) use pcpu::Pcpu;
 pub(crate) use pools::Part;
 use takt_control::{Partition, PolicySpec, VmConfig};
 use takt_monitor::Monitor;
-use takt_policy::Log;
+use takt_policy::{Log, Overhead};
 
 /// Events between two looks at progress and checker.
 const BATCH: u64 = 1 << 16;
@@ -230,7 +230,7 @@ impl Machine<'_> {
         }
         self.count = Counters::default();
         for p in &mut self.pcpus {
-            (p.decisions, p.switches) = (0, 0);
+            *p.took = Overhead::default();
         }
         for v in &mut self.vcpus {
             v.work = 0;

@@ -5,7 +5,7 @@ use super::Machine;
 use crate::engine::{NEVER, What};
 use crate::guest::Host;
 use crate::timer::Timer;
-use takt_policy::CUR_STOPS;
+use takt_policy::{CUR_STOPS, Overhead};
 
 /// What a PCPU is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,10 +34,8 @@ pub(crate) struct Pcpu {
     /// Index of its pool.
     pub pool: usize,
     pub llc: u32,
-    /// Calls of `schedule` in the measured window.
-    pub decisions: u64,
-    /// Context switches between different VCPUs, likewise.
-    pub switches: u64,
+    /// What its calls of `schedule` and its switches between different VCPUs cost in the measured window.
+    pub took: Box<Overhead>,
     /// Time VCPUs have run here, ns: its private caches' clock.
     pub run: u64,
     /// Idle, or running, since.
@@ -60,8 +58,7 @@ impl Pcpu {
             switch: 0,
             pool,
             llc,
-            decisions: 0,
-            switches: 0,
+            took: Box::default(),
             run: 0,
             since: 0,
             slice: Timer::default(),
@@ -144,7 +141,7 @@ impl Machine<'_> {
         self.settle(cpu);
         self.count.decisions += 1;
         let p = &mut self.pcpus[cpu as usize];
-        p.decisions += 1;
+        p.took.decision.add(self.c.decision);
         let cur = if p.phase == Phase::Running { p.next } else { None };
         let stops = cur.is_some_and(|v| self.vcpus[v as usize].idle);
         let n = p.pool;
@@ -168,7 +165,7 @@ impl Machine<'_> {
         if let Some(v) = next.filter(|_| next != p.loaded) {
             cost += self.c.switch;
             self.count.switches += 1;
-            p.switches += 1;
+            p.took.switch.add(self.c.switch + self.c.resume);
             self.vcpus[v as usize].overhead += self.c.resume;
         }
         p.done.cancel();

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::io::Error;
 use std::sync::{Arc, Mutex, MutexGuard};
 use takt_control::spec;
-use takt_policy::{Kind, NEVER, NIL, OpCode, Pool, Record};
+use takt_policy::{Kind, NEVER, NIL, OpCode, Overhead, Pool, Record};
 
 /// The number of the domain that is VM `n` of the pool.
 const DOMIDS: [u16; 3] = [0, 3, 7];
@@ -23,6 +23,8 @@ pub struct State {
     saved: Option<Pool>,
     recording: bool,
     log: Vec<Record>,
+    /// What decisions and switches have taken on each PCPU, and from when to when that was counted; no end: it still is.
+    pub took: Option<([Overhead; 2], u64, Option<u64>)>,
     /// Records that are overwritten.
     pub lost: u64,
     /// Whoever fetches records makes one more.
@@ -57,6 +59,7 @@ impl Fake {
             saved,
             recording: false,
             log: Vec::new(),
+            took: None,
             lost: 0,
             restless: false,
             fails: None,
@@ -170,6 +173,23 @@ impl State {
                     unsafe { to.as_mut_ptr().cast::<Record>().write_unaligned(*r) };
                 }
                 (op.arg[1], op.arg[2]) = (some.len() as u64, self.log.len() as u64);
+            }
+            (Act::Put, wire::OVERHEAD) if a != 0 => self.took = Some((Default::default(), self.now, None)),
+            (Act::Put, wire::OVERHEAD) => {
+                if let Some((_, _, to)) = &mut self.took {
+                    *to = Some(to.unwrap_or(self.now));
+                }
+            }
+            (Act::Get, wire::OVERHEAD) => {
+                let Some((took, from, to)) = &self.took else { return fail(libc::ENOENT) };
+                let Some(own) = took.get(a as usize) else { return fail(libc::ERANGE) };
+                let size = size_of::<Overhead>();
+                if buffer.len() < size || b < size as u64 {
+                    return fail(libc::ENOSPC);
+                }
+                // SAFETY: as long as that; it has no padding.
+                unsafe { buffer.as_mut_ptr().cast::<Overhead>().write_unaligned(own.clone()) };
+                op.arg = [*from, size as u64, to.unwrap_or(self.now)];
             }
             _ => return fail(libc::EINVAL),
         }

@@ -9,6 +9,7 @@ mod host;
 mod hypercall;
 mod live;
 mod monitor;
+mod overhead;
 mod place;
 mod record;
 mod refusal;

@@ -109,7 +109,7 @@ pub fn status(host: &Xen, pool: &TaktPool, known: Option<Known>) -> Result<Statu
         parameters: parameters(&snapshot),
         xen: version(),
         cpupool: pool.id,
-        pcpus: of(&snapshot, OpCode::CpuAdd).map(|op| op.cpu).collect(),
+        pcpus: pcpus(&snapshot),
         real_time_vms: vms.iter().filter(|v| v.rt).count(),
         operations: snapshot.operations(),
         monitor: known.is_some(),
@@ -176,6 +176,11 @@ fn vcpu(pool: &Pool, v: u32, id: u32) -> VcpuStatus {
 /// Operations of one kind that make the pool what it is.
 fn of(pool: &Pool, code: OpCode) -> impl Iterator<Item = takt_policy::Op> {
     pool.describe().into_iter().filter(move |op| OpCode::from_u16(op.op) == Some(code))
+}
+
+/// PCPUs of the cpupool.
+pub(crate) fn pcpus(pool: &Pool) -> Vec<u16> {
+    of(pool, OpCode::CpuAdd).map(|op| op.cpu).collect()
 }
 
 /// Parameters of the pool that differ from a live host's defaults, as `takt set --pool` takes them.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `takt status`, `set` and `record`: what the hypervisor knows is asked of it, the rest of a running `takt run`.
+//! `takt status`, `set`, `record` and `overhead`: what the hypervisor knows is asked of it, the rest of a running `takt run`.
 
 use super::super::done::{Done, span};
+use super::super::overhead as window;
 use super::super::{AGAIN, CLEAR};
 use super::show;
 use crate::args;
@@ -109,4 +110,16 @@ pub fn record(args: &args::Record) -> Result<bool> {
     let done = Done { operations: all.min(most), seconds, cut: args.operations.is_none() && all >= LONGEST };
     output::print(&format!("{}\n", done.line(&args.file)))?;
     Ok(true)
+}
+
+/// Runs `takt overhead`.
+///
+/// # Errors
+/// A duration out of range, or no cpupool is under Takt.
+pub fn overhead(args: &args::Overhead) -> Result<bool> {
+    let time = window::window(args)?;
+    let host = takt_xen::open()?;
+    let pool = host.pool(args.cpupool.cpupool)?;
+    window::wait(time, || host.begin_measuring(&pool))?;
+    window::print(args, &host.end_measuring(&pool)?)
 }

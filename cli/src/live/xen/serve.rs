@@ -94,7 +94,7 @@ fn answer(live: &mut Live<Monitor>, asked: Asked) {
         Request::Set { vm: Some(vm), values } => {
             Setting::parse(values).and_then(|s| live.set(vm, &s)).map(|()| serde_json::json!({}))
         }
-        Request::Set { vm: None, .. } | Request::Record { .. } => {
+        Request::Set { vm: None, .. } | Request::Record { .. } | Request::Overhead { .. } => {
             Err(anyhow::anyhow!("on Xen this is asked of the hypervisor, not of `takt run`"))
         }
     };

@@ -13,10 +13,12 @@ mod refuse;
 mod shell;
 
 use crate::common::programs;
+use crate::overhead;
 use serde_json::Value;
 use std::path::Path;
 use std::time::Duration;
 use takt_bpf_build::skip;
+use takt_control::overhead::Window;
 use takt_lab::{Kernel, linux};
 use takt_qemu::{Archive, MODEL, Machine, Timing};
 
@@ -182,6 +184,12 @@ fn a_vm_is_found_real_time_by_what_it_sends_and_forgotten_when_it_is_silent() {
 fn bad_input_is_refused_and_changes_nothing() {
     let Some(outcome) = run("refusals", Timing::Free) else { return };
     assert!(outcome["lines"].as_array().expect("lines").len() > 20);
+    // Decisions are those of a recording that was under way; of switches `takt status` counts those from idleness as well.
+    let window: Window = serde_json::from_value(outcome["window"].clone()).expect("window");
+    overhead::counted(&window.decision, number(&outcome, "decisions") as u64, &window);
+    let (counted, seen) = (window.change.count, number(&outcome, "switches") as u64);
+    assert!(0 < counted && counted <= seen, "{counted} switches of {seen}");
+    overhead::fits(&window.change, &window);
 }
 
 #[test]

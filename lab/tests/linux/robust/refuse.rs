@@ -4,10 +4,15 @@
 use super::guest::Guest;
 use crate::takt::{PROGRAM, Takt, state, status, takt, until};
 use anyhow::{Context, Result, ensure};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::{Value, json};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Output};
 use std::time::Duration;
+use takt_conformance::LogFile;
+use takt_control::overhead::Window;
+use takt_policy::{OpCode, Record};
 
 const NOBODY: u32 = 65534;
 const RECORD: &str = "/tmp/a.log";
@@ -49,16 +54,20 @@ pub fn refusals() -> Result<Value> {
         refused(&["set", "--pool", "slice=1000s"], &["slice", "100us..=10s"])?,
         refused(&["record", "/no/such/file"], &["/no/such/file"])?,
         refused(&["record", RECORD, "--duration", "0"], &["duration"])?,
+        refused(&["overhead", "--duration", "2h"], &["duration", "1ms..=3600s"])?,
+        refused(&["overhead", "--cpupool", "0"], &["cpupool"])?,
     ]);
     ensure!(settings()? == before, "a refused command has changed something: {} before, {} now", before, settings()?);
-    let out = takt(&["record", RECORD, "--duration", "1s"])?;
-    ensure!(out.status.success(), "takt record: {}", String::from_utf8_lossy(&out.stderr));
+    let (window, switches) = overhead_in_a_recording()?;
     vm.end()?;
     running.stop()?;
 
     let whole = takt(&["replay", RECORD])?;
     ensure!(whole.status.success(), "takt replay: {}", String::from_utf8_lossy(&whole.stderr));
     let bytes = std::fs::read(RECORD).context(RECORD)?;
+    let records = LogFile::from_bytes(&bytes).context(RECORD)?.records;
+    let within = |r: &&Record| r.op.op == OpCode::Schedule as u16 && (window.from_ns..window.to_ns).contains(&r.op.now);
+    let decisions = records.iter().filter(within).count();
     let mut changed = bytes.clone();
     changed[bytes.len() / 2] ^= 0xff;
     let mut head = bytes.clone();
@@ -76,7 +85,22 @@ pub fn refusals() -> Result<Value> {
             lines.push(said.trim_end().to_owned());
         }
     }
-    Ok(json!({"lines": lines}))
+    Ok(json!({"lines": lines, "window": window, "decisions": decisions, "switches": switches}))
+}
+
+/// Records, and counts for a part of that time what decisions and switches take; with the number of switches by status meanwhile.
+fn overhead_in_a_recording() -> Result<(Window, u64)> {
+    let switches = || status()?["host"]["counts"]["switches"].as_u64().context("switches");
+    let mut record = Command::new(PROGRAM).args(["record", RECORD]).spawn().context(PROGRAM)?;
+    until("a recording", Duration::from_secs(30), || Ok(status()?["host"]["recording"] == true))?;
+    let before = switches()?;
+    let out = takt(&["overhead", "--duration", "2s", "--json"])?;
+    ensure!(out.status.success(), "takt overhead: {}", String::from_utf8_lossy(&out.stderr));
+    let between = switches()? - before;
+    kill(Pid::from_raw(record.id() as i32), Signal::SIGINT).context("takt record")?;
+    let ended = record.wait().context("takt record")?;
+    ensure!(ended.success(), "takt record: {ended}");
+    Ok((serde_json::from_slice(&out.stdout).context("takt overhead")?, between))
 }
 
 /// Runs a command that must be refused; what it says.

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Histograms of what decisions and switches take (`core/hist.h`): every host's, as the simulator keeps them and the others are read.
+
+use crate::ffi;
+
+const BITS: usize = 5;
+const BUCKETS: usize = 641;
+
+/// `struct takt_hist`: times in ns. Percentiles are exact below 64 ns, up to a 32nd too large above, and the longest time from 16.8 ms on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Hist {
+    count: u64,
+    sum: u64,
+    max: u64,
+    buckets: [u32; BUCKETS],
+    pad: u32,
+}
+
+/// `struct takt_overhead`: of a PCPU.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Overhead {
+    pub decision: Hist,
+    pub switch: Hist,
+}
+
+impl Default for Hist {
+    fn default() -> Self {
+        Self { count: 0, sum: 0, max: 0, buckets: [0; BUCKETS], pad: 0 }
+    }
+}
+
+impl Hist {
+    pub fn add(&mut self, ns: u64) {
+        unsafe { ffi::takt_hist_add(self, ns) };
+    }
+
+    /// Adds what another one, as of another PCPU, has counted.
+    pub fn merge(&mut self, other: &Hist) {
+        self.count += other.count;
+        self.sum += other.sum;
+        self.max = self.max.max(other.max);
+        for (mine, theirs) in self.buckets.iter_mut().zip(&other.buckets) {
+            *mine = mine.saturating_add(*theirs);
+        }
+    }
+
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// ns
+    pub fn total(&self) -> u64 {
+        self.sum
+    }
+
+    /// ns
+    pub fn max(&self) -> u64 {
+        self.max
+    }
+
+    /// The time that `percent` of all do not exceed, ns; 0 if there are none.
+    pub fn percentile(&self, percent: u64) -> u64 {
+        let rank = u128::from(self.count) * u128::from(percent);
+        let rank = rank.div_ceil(100).max(1);
+        let mut seen = 0;
+        for (at, &n) in self.buckets.iter().enumerate() {
+            seen += u128::from(n);
+            if seen >= rank {
+                return upper(at).min(self.max);
+            }
+        }
+        self.max
+    }
+}
+
+impl Overhead {
+    /// From the bytes that a host hands out; `None` if they are not of this build.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        if bytes.len() != size_of::<Self>() {
+            return None;
+        }
+        // SAFETY: integers only, as many bytes as they have.
+        Some(unsafe { bytes.as_ptr().cast::<Self>().read_unaligned() })
+    }
+
+    pub fn merge(&mut self, other: &Overhead) {
+        self.decision.merge(&other.decision);
+        self.switch.merge(&other.switch);
+    }
+}
+
+/// The longest time of a bucket.
+fn upper(at: usize) -> u64 {
+    if at == BUCKETS - 1 {
+        return u64::MAX;
+    }
+    let shift = (at >> BITS).saturating_sub(1);
+    let step = (at - (shift << BITS)) as u64;
+    (step << shift) + ((1 << shift) - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Times from here on share the last bucket, ns.
+    const END: u64 = 1 << 24;
+
+    fn of(times: impl IntoIterator<Item = u64>) -> Hist {
+        let mut hist = Hist::default();
+        times.into_iter().for_each(|ns| hist.add(ns));
+        hist
+    }
+
+    #[test]
+    fn short_times_are_exact() {
+        let hist = of((1..=50).rev());
+        assert_eq!((hist.percentile(50), hist.percentile(99), hist.percentile(100)), (25, 50, 50));
+        assert_eq!((hist.count(), hist.total(), hist.max()), (50, 1275, 50));
+        assert_eq!((of([7]).percentile(0), of([7]).percentile(50)), (7, 7));
+    }
+
+    #[test]
+    fn longer_ones_are_too_large_by_a_32nd_at_most() {
+        for ns in (64..10_000).chain([1 << 20, (1 << 20) + 12_345, END / 2 - 1, END - 1]) {
+            // The longest is known; so there is a longer one.
+            let seen = of([ns, ns, END]).percentile(50);
+            assert!(seen >= ns && seen - ns <= ns >> BITS, "{ns}: {seen}");
+        }
+        let hist = of((1..=100).map(|n| n * 1000));
+        let (median, most) = (hist.percentile(50), hist.percentile(99));
+        assert!((50_000..=51_562).contains(&median) && (99_000..=100_000).contains(&most), "{median} {most}");
+    }
+
+    #[test]
+    fn what_is_too_long_counts_as_the_longest() {
+        let hist = of([10, END, u64::MAX >> 1]);
+        assert_eq!((hist.percentile(33), hist.percentile(50), hist.max()), (10, u64::MAX >> 1, u64::MAX >> 1));
+        assert_eq!(hist.count(), 3);
+    }
+
+    #[test]
+    fn an_empty_one_has_no_times() {
+        let hist = Hist::default();
+        assert_eq!((hist.count(), hist.total(), hist.max()), (0, 0, 0));
+        assert_eq!((hist.percentile(50), hist.percentile(100)), (0, 0));
+    }
+
+    #[test]
+    fn several_add_up_and_travel_as_bytes() {
+        let mut all = Overhead { decision: of(1..=50), switch: of([1500]) };
+        all.merge(&Overhead { decision: of(51..=63), switch: of([40]) });
+        assert_eq!(all.decision, of(1..=63));
+        assert_eq!(all.switch, of([40, 1500]));
+        // SAFETY: integers only.
+        let bytes = unsafe { std::slice::from_raw_parts((&raw const all).cast::<u8>(), size_of::<Overhead>()) };
+        assert_eq!(Overhead::from_bytes(bytes).as_ref(), Some(&all));
+        assert_eq!(Overhead::from_bytes(&bytes[1..]), None);
+    }
+}
