@@ -27,7 +27,7 @@ fn server(budget: u64, period: u64) -> Server {
 impl Memory {
     /// Nodes of four PCPUs.
     fn new(pcpus: u32) -> Self {
-        let pcpus = (0..pcpus).map(|id| Pcpu { id, node: id / 4, side: Side::Rest }).collect();
+        let pcpus = (0..pcpus).map(|id| Pcpu { id, node: id / 4, side: Side::Rest, stays: false }).collect();
         Self { pcpus, ..Self::default() }
     }
 
