@@ -56,6 +56,7 @@ static SERVERS: Shared = Shared::new(DEBUG, "servers", "sched=takt takt_policy=c
 static PLAIN: Shared = Shared::new(DEBUG, "boot", "sched=takt takt_policy=doris", "lab.case=boot");
 static PLAIN_STOCK: Shared = Shared::new(DEBUG, "boot-stock", "sched=credit2", "lab.case=boot");
 static TOOL: Shared = Shared::with_tool(DEBUG, "tool", "sched=takt takt_policy=doris", "lab.case=tool");
+static RISA: Shared = Shared::with_tool(DEBUG, "risa", "sched=takt takt_policy=credit", "lab.case=risa");
 static TOOL_STOCK: Shared = Shared::with_tool(DEBUG, "tool-stock", "sched=credit2", "lab.case=tool lab.stock=1");
 
 /// The recording keeps the state table, replays natively, and agrees with the hypervisor's own trace.
@@ -184,6 +185,13 @@ fn no_line_is_said_that_a_stock_boot_lacks() {
 fn an_operator_sees_a_guest_become_real_time_and_tunes_and_records_it() {
     let Some(boot) = TOOL.get() else { return };
     boot.sound(35);
+}
+
+/// RISA-E1 (spec §7.5) by the host's ordinary commands; bad input, a manager that is killed, and who meddles with its pools.
+#[test]
+fn pcpus_follow_guests_that_are_created_resized_and_destroyed() {
+    let Some(boot) = RISA.get() else { return };
+    boot.sound(50);
 }
 
 #[test]

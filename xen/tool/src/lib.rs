@@ -23,7 +23,7 @@ pub mod xenstore;
 pub use host::{Domain, TaktPool, Type, Xen};
 pub use hypercall::{Cpupool, Hypervisor, PoolOp, Privcmd};
 pub use live::{Eyes, LOOK, Live, News, Told};
-pub use manager::{Manager, MemberStatus, PartStatus, PartitionStatus};
+pub use manager::{Manager, MemberStatus, PartStatus, PartitionStatus, count};
 pub use monitor::{Monitor, Report};
 pub use place::{Place, open, place};
 pub use record::{LONGEST, Recorder};

@@ -164,7 +164,7 @@ impl Manager {
                 Some(left) => format!(", {} in {left}", self.partition.wants(&self.pools)?),
                 None => String::new(),
             };
-            lines.push(format!("{RT}: {} PCPUs{}{then}", pcpus.count_ones(), names(&list(pcpus))));
+            lines.push(format!("{RT}: {}{}{then}", count(pcpus.count_ones()), names(&list(pcpus))));
         }
         Ok(lines)
     }
@@ -172,6 +172,12 @@ impl Manager {
 
 fn list(bits: u64) -> Vec<u32> {
     (0..u64::BITS).filter(|n| bits >> n & 1 != 0).collect()
+}
+
+/// For instance `2 PCPUs`.
+#[must_use]
+pub fn count(pcpus: u32) -> String {
+    format!("{pcpus} PCPU{}", if pcpus == 1 { "" } else { "s" })
 }
 
 /// For instance ` (1, 2)`.

@@ -39,7 +39,7 @@ pub fn run(args: &args::Run) -> Result<bool> {
     let risa = policy.as_ref().map(managed).transpose()?.flatten();
     let main = if risa.is_some() { host.pool(Some(0))? } else { host.pools()?[0] };
     if let Some(policy) = &policy {
-        choose(&host, &main, policy)?;
+        check(&main, policy)?;
     }
     // Who moves PCPUs is waited for.
     if risa.is_none() {
@@ -60,7 +60,9 @@ pub fn run(args: &args::Run) -> Result<bool> {
     if let Some((rt, settings)) = &risa {
         live = live.managed(Manager::new(RtPool::open(host.clone(), &rt.name, &rt.params)?, *settings));
     }
-    let done = work(&mut live, &host, &socket, send, &events);
+    let params = policy.map_or_else(Vec::new, |policy| policy.params);
+    let begun = host.set_params(&main, &params).and_then(|()| begin(&mut live, &host, &socket, send));
+    let done = begun.and_then(|()| serve(&mut live, &events));
     let closed = live.close();
     drop(socket);
     done?;
@@ -69,20 +71,13 @@ pub fn run(args: &args::Run) -> Result<bool> {
     Ok(true)
 }
 
-/// Until told to stop.
-fn work(
-    live: &mut Live<Monitor>,
-    host: &Xen,
-    socket: &Socket,
-    send: Sender<Event>,
-    events: &Receiver<Event>,
-) -> Result<()> {
+/// Looks for the first time, and says what it is about.
+fn begin(live: &mut Live<Monitor>, host: &Xen, socket: &Socket, send: Sender<Event>) -> Result<()> {
     let news = live.look()?;
     socket.serve(move |asked| send.send(Event::Asked(asked)).is_ok())?;
     let names: Vec<_> = host.pools()?.iter().map(|p| format!("cpupool {} by {}", p.id, p.policy.name)).collect();
     say(&format!("the hypervisor schedules {}; watching what its domains send", names.join(", ")))?;
-    news.iter().try_for_each(tell)?;
-    serve(live, events)
+    news.iter().try_for_each(tell)
 }
 
 /// The rt-pool that a policy has the manager make, and how large.
@@ -105,7 +100,7 @@ fn managed(policy: &PolicySpec) -> Result<Option<(PolicySpec, partition::Setting
 }
 
 /// The policy that is asked for must be what the hypervisor has; its parameters can be set.
-fn choose(host: &Xen, pool: &TaktPool, policy: &PolicySpec) -> Result<()> {
+fn check(pool: &TaktPool, policy: &PolicySpec) -> Result<()> {
     ensure!(!policy.pin, "policy `pin` is for the simulator: on Xen, pin VCPUs by `xl vcpu-pin`");
     ensure!(
         policy.name == pool.policy.name,
@@ -114,7 +109,7 @@ fn choose(host: &Xen, pool: &TaktPool, policy: &PolicySpec) -> Result<()> {
         pool.policy.name,
         policy.name
     );
-    host.set_params(pool, &policy.params)
+    Ok(())
 }
 
 /// Until told to stop.

@@ -52,7 +52,7 @@ fn partition(p: &PartitionStatus) -> String {
     };
     let rows: Vec<_> = p.pools.iter().map(row).collect();
     let shrinks = p.shrinks_us.map_or_else(String::new, |us| {
-        format!("in {} the last shrinks to {} PCPUs\n", duration::human(us * 1e3), p.wants)
+        format!("in {} the last one shrinks to {}\n", duration::human(us * 1e3), takt_xen::count(p.wants))
     });
     table::render("", &["pool", "cpupool", "policy", "PCPUs", "domains"], &rows, 9) + &shrinks
 }

@@ -71,10 +71,10 @@ fn the_pool_follows_the_domains() {
     h.look(5 * SECOND);
     h.fakes.destroy(4);
     assert!(h.look(16 * SECOND - 1).is_empty());
-    assert_eq!(h.look(16 * SECOND), ["takt-rt: 1 PCPUs (1)"]);
+    assert_eq!(h.look(16 * SECOND), ["takt-rt: 1 PCPU (1)"]);
     h.fakes.destroy(1);
     h.fakes.destroy(2);
-    assert_eq!(h.look(20 * SECOND)[2], "takt-rt: 1 PCPUs (1), 0 in 15s");
+    assert_eq!(h.look(20 * SECOND)[2], "takt-rt: 1 PCPU (1), 0 in 15s");
     let status = h.manager.status(30 * SECOND).unwrap();
     assert_eq!((status.wants, status.shrinks_us, status.pools[1].pcpus.clone()), (0, Some(5e6), vec![1]));
     h.look(35 * SECOND);
