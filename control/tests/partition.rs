@@ -142,6 +142,17 @@ fn any_later_change_cancels_the_delay() {
 }
 
 #[test]
+fn one_that_stays_is_never_lent() {
+    let mut h = Memory::new(3);
+    h.pcpus[0].stays = true;
+    let mut p = Partition::new(Settings::default());
+    h.create(1, 2, server(6, 10), Some(0));
+    p.settle(&mut h, 0).unwrap();
+    assert_eq!((h.rt(), p.wants(&h).unwrap()), (vec![1, 2], 2), "though VM 1 runs there");
+    assert!(p.admit(&h, None, 1, &server(9, 10)).unwrap_err().to_string().contains("allowed: 2"));
+}
+
+#[test]
 fn home_is_the_node_of_most_and_far_ones_leave_first() {
     let grown = |shrink| {
         let mut h = Memory::new(8);

@@ -5,6 +5,7 @@ use crate::fake::{State, Tree, fail};
 use crate::host::Xen;
 use crate::hypercall::{Cpupool, Hypervisor, PoolOp};
 use crate::wire::{self, Act, DomainInfo, TaktOp};
+use crate::xenstore::Store;
 use std::collections::BTreeMap;
 use std::io::Error;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -65,11 +66,16 @@ impl Fakes {
         Xen::new(self.clone(), self.store.clone())
     }
 
-    /// A domain appears in Pool-0.
+    /// A domain appears in Pool-0; without a name it is not all there yet.
     pub fn create(&self, id: u16, name: &str, vcpus: u32) {
-        use crate::xenstore::Store;
-        self.store.write(&format!("/local/domain/{id}/name"), name).unwrap();
         self.all().enter(id, 0, vcpus);
+        if !name.is_empty() {
+            self.rename(id, name);
+        }
+    }
+
+    pub fn rename(&self, id: u16, name: &str) {
+        self.store.write(&format!("/local/domain/{id}/name"), name).unwrap();
     }
 
     pub fn destroy(&self, id: u16) {

@@ -159,7 +159,7 @@ impl Manager {
         lines.extend(came.map(|name| format!("domain {name}: in {RT}")));
         lines.extend(went.map(|name| format!("domain {name}: in {RT} no more")));
         if (new.pcpus, new.due) != (old.pcpus, old.due) {
-            let left = self.due().map(|due| duration::format(due.saturating_sub(now)));
+            let left = self.due().map(|due| duration::human(due.saturating_sub(now) as f64));
             let then = match left {
                 Some(left) => format!(", {} in {left}", self.partition.wants(&self.pools)?),
                 None => String::new(),

@@ -6,7 +6,7 @@
 //! is killed just then has written down what it was about to do, and the next one finishes it.
 
 use crate::host::{Domain, TaktPool, Xen};
-use crate::hypercall::PoolOp;
+use crate::hypercall::{Cpupool, PoolOp};
 use crate::refusal::{refused, scheduler_name};
 use anyhow::{Context, Result, bail, ensure};
 use std::io::Error;
@@ -93,7 +93,7 @@ impl RtPool {
     /// The hypervisor does not answer, or one of them has gone.
     pub fn bits(&self) -> Result<[u64; 2]> {
         let bits = |(name, pool): (&str, &TaktPool)| {
-            let found = self.host.hypervisor().cpupool(pool.id).ok().filter(|p| p.id == pool.id);
+            let found = there(&self.host, pool.id)?;
             Ok::<_, anyhow::Error>(found.with_context(|| format!("cpupool {name} has gone"))?.pcpus)
         };
         let [main, rt] = self.pools();
@@ -105,6 +105,10 @@ impl RtPool {
     /// # Errors
     /// The hypervisor refuses it.
     pub fn close(mut self) -> Result<()> {
+        if there(&self.host, self.rt.id)?.is_none() {
+            // Somebody else has taken it away.
+            return Ok(());
+        }
         let pool = self.rt.id;
         for domain in self.host.domains()?.iter().filter(|d| d.pool.id == pool) {
             self.move_domain(domain, Side::Rest)?;
@@ -281,6 +285,15 @@ impl Held {
     }
 }
 
+/// The cpupool of that number.
+fn there(host: &Xen, id: u32) -> Result<Option<Cpupool>> {
+    match host.hypervisor().cpupool(id) {
+        Ok(pool) => Ok(Some(pool).filter(|p| p.id == id)),
+        Err(e) if e.raw_os_error() == Some(libc::ENOENT) => Ok(None),
+        Err(e) => Err(refused(&e, &format!("cpupool {id}"))),
+    }
+}
+
 /// The pool that is left, by its name. A name without a pool goes.
 fn find(host: &Xen) -> Result<Option<u32>> {
     let store = host.store();
@@ -289,7 +302,7 @@ fn find(host: &Xen) -> Result<Option<u32>> {
         if store.read(&format!("{NAMES}/{id}/name"))?.as_deref() != Some(RT) {
             continue;
         }
-        if host.hypervisor().cpupool(id).is_ok_and(|p| p.id == id) {
+        if there(host, id)?.is_some() {
             found = Some(id);
         } else {
             store.remove(&format!("{NAMES}/{id}"))?;
@@ -317,10 +330,9 @@ fn create(host: &Xen, scheduler: u32) -> Result<u32> {
 /// The pool `id`, which is to be under `policy`.
 fn adopt(host: &Xen, id: u32, policy: &str) -> Result<TaktPool> {
     let Some(mut pool) = host.pools()?.into_iter().find(|p| p.id == id) else {
-        let scheduler = host.hypervisor().cpupool(id).map_or(0, |p| p.scheduler);
+        let scheduler = there(host, id)?.map_or_else(|| "nothing".into(), |p| scheduler_name(p.scheduler));
         bail!(
-            "cpupool {RT} ({id}) is there already, under {}: destroy or rename it (xl cpupool-destroy, xl cpupool-rename)",
-            scheduler_name(scheduler)
+            "cpupool {RT} ({id}) is there already, under {scheduler}: destroy or rename it (xl cpupool-destroy, xl cpupool-rename)"
         );
     };
     if pool.policy.name != policy {

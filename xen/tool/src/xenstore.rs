@@ -389,6 +389,49 @@ mod tests {
     }
 
     #[test]
+    fn what_is_written_is_not_remembered_as_it_was() {
+        let watch = |path: &str| (message(WATCH, format!("{path}\0{path}\0").as_bytes()), message(WATCH, b"OK\0"));
+        let (store, served) = daemon(vec![
+            watch(WATCHED[0]),
+            watch(WATCHED[1]),
+            (message(READ, b"/a\0"), message(READ, b"1")),
+            (message(WRITE, b"/a\x002"), message(WRITE, b"OK\0")),
+            (message(READ, b"/a\0"), message(READ, b"2")),
+            (message(RM, b"/a\0"), message(RM, b"OK\0")),
+            (message(RM, b"/a\0"), message(ERROR, b"ENOENT\0")),
+            (message(WRITE, b"/b\x003"), message(ERROR, b"EACCES\0")),
+            (message(IS_DOMAIN_INTRODUCED, b"3\0"), message(IS_DOMAIN_INTRODUCED, b"T\0")),
+            (message(IS_DOMAIN_INTRODUCED, b"4\0"), message(IS_DOMAIN_INTRODUCED, b"F\0")),
+        ]);
+        let store = store.watching();
+        assert_eq!(store.read("/a").unwrap().as_deref(), Some("1"));
+        store.write("/a", "2").unwrap();
+        assert_eq!(store.read("/a").unwrap().as_deref(), Some("2"));
+        store.remove("/a").unwrap();
+        store.remove("/a").unwrap();
+        assert_eq!(format!("{:#}", store.write("/b", "3").unwrap_err()), "xenstore: /b: EACCES");
+        assert!(store.introduced(3).unwrap() && !store.introduced(4).unwrap());
+        served.join().unwrap();
+    }
+
+    #[test]
+    fn domains_that_come_and_go_are_told() {
+        let watch = |path: &str, events: usize| {
+            let body = format!("{path}\0{path}\0");
+            let told = message(WATCH_EVENT, body.as_bytes()).repeat(events);
+            (message(WATCH, body.as_bytes()), [message(WATCH, b"OK\0"), told].concat())
+        };
+        let (store, served) = daemon(vec![watch(DOMAINS[0], 0), watch(DOMAINS[1], 3)]);
+        let (send, told) = std::sync::mpsc::channel();
+        store.follow(move || send.send(()).is_ok()).unwrap();
+        assert_eq!(told.iter().count(), 3, "and then the daemon has gone");
+        served.join().unwrap();
+        let (store, served) = daemon(vec![(watch(DOMAINS[0], 0).0, message(ERROR, b"EACCES\0"))]);
+        assert!(format!("{:#}", store.follow(|| true).unwrap_err()).contains("@introduceDomain: EACCES"));
+        served.join().unwrap();
+    }
+
+    #[test]
     fn large_directories_come_in_parts() {
         let part = |from: &str, body: &[u8]| {
             (message(DIRECTORY_PART, format!("/d\0{from}\0").as_bytes()), message(DIRECTORY_PART, body))
