@@ -191,7 +191,7 @@ fn an_operator_sees_a_guest_become_real_time_and_tunes_and_records_it() {
 #[test]
 fn pcpus_follow_guests_that_are_created_resized_and_destroyed() {
     let Some(boot) = RISA.get() else { return };
-    boot.sound(50);
+    boot.sound(43);
 }
 
 #[test]
