@@ -32,7 +32,7 @@ pub enum Command {
     Analyze(Analyze),
     /// Run scenarios on a real kernel or hypervisor, in an emulated machine, under one or more policies and compare
     Lab(Lab),
-    /// Schedule this host's virtual machines until Ctrl-C (Linux, root; in Xen's Dom0: only find out which are real-time)
+    /// Schedule this host's virtual machines until Ctrl-C (Linux, root; in Xen's Dom0: only find out which are real-time, or manage pools)
     Run(Run),
     /// Show the VMs of a running Takt: real-time or not and why, period, waits, devices
     Status(Status),

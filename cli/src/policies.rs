@@ -45,7 +45,12 @@ fn made() -> [(&'static str, String); 4] {
     [
         ("pin", "credit, with real-time VMs on PCPUs of their own (a reference, not a scheduler)".into()),
         (BASELINE, format!("{NON_RT}, all VMs in one pool (simulator)")),
-        (RISA, format!("{NON_RT}, and vgedf for a pool of real-time VMs that the partition manager sizes (simulator)")),
+        (
+            RISA,
+            format!(
+                "{NON_RT}, and vgedf for a pool of real-time VMs that the partition manager sizes (simulator, Xen)"
+            ),
+        ),
         (STATIC, format!("{NON_RT}, and sedf for a static pool of real-time VMs (simulator)")),
     ]
 }

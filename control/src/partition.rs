@@ -57,6 +57,8 @@ pub struct Pcpu {
     pub id: u32,
     pub node: u32,
     pub side: Side,
+    /// It cannot leave the non-rt-pool.
+    pub stays: bool,
 }
 
 /// A VM of either pool.
@@ -203,6 +205,14 @@ impl Partition {
         self.place(host, now, &members).map(drop)
     }
 
+    /// PCPUs that the rt-pool shall have.
+    ///
+    /// # Errors
+    /// The host cannot be read.
+    pub fn wants(&self, host: &dyn PartitionHost) -> Result<u32> {
+        self.size(&self.admitted(host)?.0, host)
+    }
+
     fn need(&self, members: &[Member]) -> Option<u32> {
         let shares: Vec<Share> = members.iter().filter_map(Member::share).collect();
         self.settings.rule.pcpus(&shares, 100 - self.settings.floor.min(99))
@@ -301,7 +311,7 @@ fn home(pcpus: &[Pcpu], side: Side) -> Option<u32> {
 
 /// PCPUs outside in the order in which they join: an empty pool begins where a real-time VM runs; then its home node.
 fn joining(pcpus: &[Pcpu], members: &[Member]) -> Vec<u32> {
-    let mut rest: Vec<&Pcpu> = pcpus.iter().filter(|p| p.side == Side::Rest).collect();
+    let mut rest: Vec<&Pcpu> = pcpus.iter().filter(|p| p.side == Side::Rest && !p.stays).collect();
     let mut runs = members.iter().filter(|m| m.share().is_some()).filter_map(|m| m.last);
     let first = if size(pcpus) > 0 { None } else { runs.find_map(|cpu| rest.iter().find(|p| p.id == cpu).copied()) };
     let home = first.map(|p| p.node).or(home(pcpus, Side::Rt));

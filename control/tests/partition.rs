@@ -27,7 +27,7 @@ fn server(budget: u64, period: u64) -> Server {
 impl Memory {
     /// Nodes of four PCPUs.
     fn new(pcpus: u32) -> Self {
-        let pcpus = (0..pcpus).map(|id| Pcpu { id, node: id / 4, side: Side::Rest }).collect();
+        let pcpus = (0..pcpus).map(|id| Pcpu { id, node: id / 4, side: Side::Rest, stays: false }).collect();
         Self { pcpus, ..Self::default() }
     }
 
@@ -139,6 +139,17 @@ fn any_later_change_cancels_the_delay() {
     assert_eq!((again.due(), h.rt().len()), (Some(750), 2));
     again.timer(&mut h, 750).unwrap();
     assert_eq!(h.rt().len(), 1);
+}
+
+#[test]
+fn one_that_stays_is_never_lent() {
+    let mut h = Memory::new(3);
+    h.pcpus[0].stays = true;
+    let mut p = Partition::new(Settings::default());
+    h.create(1, 2, server(6, 10), Some(0));
+    p.settle(&mut h, 0).unwrap();
+    assert_eq!((h.rt(), p.wants(&h).unwrap()), (vec![1, 2], 2), "though VM 1 runs there");
+    assert!(p.admit(&h, None, 1, &server(9, 10)).unwrap_err().to_string().contains("allowed: 2"));
 }
 
 #[test]

@@ -59,6 +59,7 @@ static SERVERS: Shared = Shared::new(DEBUG, "servers", "sched=takt takt_policy=c
 static PLAIN: Shared = Shared::new(DEBUG, "boot", "sched=takt takt_policy=doris", "lab.case=boot");
 static PLAIN_STOCK: Shared = Shared::new(DEBUG, "boot-stock", "sched=credit2", "lab.case=boot");
 static TOOL: Shared = Shared::with_tool(DEBUG, "tool", "sched=takt takt_policy=doris", "lab.case=tool");
+static RISA: Shared = Shared::with_tool(DEBUG, "risa", "sched=takt takt_policy=credit", "lab.case=risa");
 static TOOL_STOCK: Shared = Shared::with_tool(DEBUG, "tool-stock", "sched=credit2", "lab.case=tool lab.stock=1");
 
 /// The recording keeps the state table, replays natively, and agrees with the hypervisor's own trace.
@@ -205,6 +206,13 @@ fn overhead_is_counted_once_for_each_decision_and_switch() {
     let decisions = count(OpCode::Schedule) - count(OpCode::Refused);
     overhead::counted(&window.decision, decisions, &window);
     overhead::counted(&window.change, count(OpCode::Put), &window);
+}
+
+/// RISA-E1 (spec §7.5) by the host's ordinary commands; bad input, a manager that is killed, and who meddles with its pools.
+#[test]
+fn pcpus_follow_guests_that_are_created_resized_and_destroyed() {
+    let Some(boot) = RISA.get() else { return };
+    boot.sound(43);
 }
 
 #[test]

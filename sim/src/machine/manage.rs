@@ -37,7 +37,9 @@ fn pool(side: Side) -> usize {
 impl PartitionHost for Machine<'_> {
     fn pcpus(&self) -> Result<Vec<Pcpu>> {
         let node = self.scenario.machine.node;
-        let of = |side| self.pcpus_of(pool(side)).into_iter().map(move |id| Pcpu { id, node: id / node, side });
+        let of = |side| {
+            self.pcpus_of(pool(side)).into_iter().map(move |id| Pcpu { id, node: id / node, side, stays: false })
+        };
         let mut all: Vec<_> = of(Side::Rt).chain(of(Side::Rest)).collect();
         all.sort_by_key(|p| p.id);
         Ok(all)

@@ -2,7 +2,7 @@
 //! A hypervisor for tests: the native pool behind the same calls, answering as `xen/sched/control.c` does.
 
 use crate::host::Xen;
-use crate::hypercall::{Cpupool, Hypervisor};
+use crate::hypercall::{Cpupool, Hypervisor, PoolOp};
 use crate::wire::{self, Act, DomainInfo, TaktOp};
 use crate::xenstore::Store;
 use anyhow::Result;
@@ -52,20 +52,7 @@ impl Fake {
             pool.vcpu_add(1, 2 * vm, vm, 0, kind).unwrap();
             pool.vcpu_add(1, 2 * vm + 1, vm, 1, kind).unwrap();
         }
-        let (saved, schedulers) = (None, vec![wire::SCHEDULER_TAKT, 6]);
-        let state = State {
-            pool,
-            now: 1000,
-            saved,
-            recording: false,
-            log: Vec::new(),
-            took: None,
-            lost: 0,
-            restless: false,
-            fails: None,
-            schedulers,
-        };
-        Arc::new(Self(Mutex::new(state)))
+        Arc::new(Self(Mutex::new(State::new(pool))))
     }
 
     pub fn state(&self) -> MutexGuard<'_, State> {
@@ -77,15 +64,30 @@ impl Fake {
         let names =
             [("/local/domain/0/name", "Domain-0"), ("/local/domain/3/name", "voip"), ("/local/domain/9/name", "other")];
         let all = names.iter().chain(more).map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-        Xen::new(self.clone(), Arc::new(Tree(all)))
+        Xen::new(self.clone(), Arc::new(Tree::new(all)))
     }
 }
 
-fn fail<T>(errno: i32) -> Result<T, Error> {
+pub fn fail<T>(errno: i32) -> Result<T, Error> {
     Err(Error::from_raw_os_error(errno))
 }
 
 impl State {
+    pub fn new(pool: Pool) -> Self {
+        Self {
+            pool,
+            now: 1000,
+            saved: None,
+            recording: false,
+            log: Vec::new(),
+            took: None,
+            lost: 0,
+            restless: false,
+            fails: None,
+            schedulers: vec![wire::SCHEDULER_TAKT, 6],
+        }
+    }
+
     /// Performs an operation, which is recorded as the hypervisor would.
     pub fn act(&mut self, f: impl FnOnce(&mut Pool, u64) -> takt_policy::Result<()>) -> Result<(), Error> {
         self.now += 1000;
@@ -102,7 +104,7 @@ impl State {
         self.fails.map_or(Ok(()), fail)
     }
 
-    fn of_vm(&mut self, vm: u32, act: Act, op: &mut TaktOp) -> Result<(), Error> {
+    pub fn of_vm(&mut self, vm: u32, act: Act, op: &mut TaktOp) -> Result<(), Error> {
         let stat = self.pool.vm_stat(vm).unwrap();
         let [a, b, _] = op.arg;
         let key =
@@ -132,7 +134,7 @@ impl State {
         Ok(())
     }
 
-    fn of_pool(&mut self, act: Act, op: &mut TaktOp, buffer: &mut [u8]) -> Result<(), Error> {
+    pub fn of_pool(&mut self, act: Act, op: &mut TaktOp, buffer: &mut [u8]) -> Result<(), Error> {
         let [a, b, _] = op.arg;
         match (act, op.what) {
             (Act::Get, wire::POLICY) => {
@@ -202,9 +204,13 @@ impl Hypervisor for Fake {
         let state = self.state();
         state.answer()?;
         match state.schedulers.get(id as usize) {
-            Some(&scheduler) => Ok(Cpupool { id, scheduler, domains: 1 }),
+            Some(&scheduler) => Ok(Cpupool { id, scheduler, domains: 1, pcpus: 0b11 }),
             None => fail(libc::ENOENT),
         }
+    }
+
+    fn change(&self, _: PoolOp) -> Result<(), Error> {
+        fail(libc::EPERM)
     }
 
     fn domains(&self) -> Result<Vec<DomainInfo>, Error> {
@@ -237,16 +243,41 @@ impl Hypervisor for Fake {
 }
 
 /// A xenstore that is a table.
-struct Tree(BTreeMap<String, String>);
+pub struct Tree(Mutex<BTreeMap<String, String>>);
+
+impl Tree {
+    pub fn new(all: BTreeMap<String, String>) -> Self {
+        Self(Mutex::new(all))
+    }
+
+    fn all(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
+        self.0.lock().unwrap()
+    }
+}
 
 impl Store for Tree {
     fn read(&self, path: &str) -> Result<Option<String>> {
-        Ok(self.0.get(path).cloned())
+        Ok(self.all().get(path).cloned())
+    }
+
+    fn write(&self, path: &str, value: &str) -> Result<()> {
+        self.all().insert(path.into(), value.into());
+        Ok(())
+    }
+
+    fn remove(&self, path: &str) -> Result<()> {
+        self.all().retain(|k, _| k != path && !k.starts_with(&format!("{path}/")));
+        Ok(())
+    }
+
+    /// All that have a name.
+    fn introduced(&self, domain: u16) -> Result<bool> {
+        Ok(self.all().contains_key(&format!("/local/domain/{domain}/name")))
     }
 
     fn list(&self, path: &str) -> Result<Vec<String>> {
         let below = |k: &String| Some(k.strip_prefix(path)?.strip_prefix('/')?.split('/').next()?.to_owned());
-        let mut names: Vec<String> = self.0.keys().filter_map(below).collect();
+        let mut names: Vec<String> = self.all().keys().filter_map(below).collect();
         names.dedup();
         Ok(names)
     }

@@ -53,6 +53,10 @@ impl Xen {
         self.store.clone()
     }
 
+    pub(crate) fn hypervisor(&self) -> &dyn Hypervisor {
+        &*self.hypervisor
+    }
+
     /// The cpupools under Takt.
     ///
     /// # Errors
@@ -132,8 +136,13 @@ impl Xen {
         Ok(all.into_iter().filter(|d| d.flags & wire::DOMINF_DYING == 0).collect())
     }
 
+    /// Whether the toolstack has made all of a domain.
+    pub(crate) fn is_made(&self, id: u16) -> bool {
+        id == 0 || self.store.introduced(id).unwrap_or(false)
+    }
+
     /// What xenstore calls a domain.
-    fn name(&self, id: u16) -> Result<String> {
+    pub(crate) fn name(&self, id: u16) -> Result<String> {
         let name = self.store.read(&format!("/local/domain/{id}/name"))?.filter(|n| !n.is_empty());
         Ok(name.unwrap_or_else(|| if id == 0 { "Domain-0".into() } else { format!("domain-{id}") }))
     }

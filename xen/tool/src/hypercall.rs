@@ -15,6 +15,35 @@ pub struct Cpupool {
     pub id: u32,
     pub scheduler: u32,
     pub domains: u32,
+    /// Its PCPUs, of the first 64.
+    pub pcpus: u64,
+}
+
+/// What is done with cpupools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PoolOp {
+    /// With a number that no cpupool has.
+    Create {
+        pool: u32,
+        scheduler: u32,
+    },
+    /// One without domains and PCPUs.
+    Destroy {
+        pool: u32,
+    },
+    /// Of those that are in no cpupool.
+    AddCpu {
+        pool: u32,
+        cpu: u32,
+    },
+    RemoveCpu {
+        pool: u32,
+        cpu: u32,
+    },
+    MoveDomain {
+        pool: u32,
+        domain: u16,
+    },
 }
 
 /// What Takt asks of a hypervisor; an error carries its number ([`Error::raw_os_error`]).
@@ -24,6 +53,12 @@ pub trait Hypervisor: Send + Sync {
     /// # Errors
     /// The hypervisor's.
     fn cpupool(&self, id: u32) -> Result<Cpupool, Error>;
+
+    /// Changes a cpupool.
+    ///
+    /// # Errors
+    /// The hypervisor's.
+    fn change(&self, op: PoolOp) -> Result<(), Error>;
 
     /// All domains, by number.
     ///
@@ -49,6 +84,22 @@ const BUFFERS: &str = "/dev/xen/hypercall";
 const PAGE: usize = 4096;
 /// Domains asked for at a time.
 const DOMAINS: usize = 128;
+
+/// What every call about cpupools begins with.
+const CPUPOOL: CpupoolSysctl = CpupoolSysctl {
+    cmd: wire::SYSCTL_CPUPOOL_OP,
+    interface_version: wire::SYSCTL_VERSION,
+    op: 0,
+    cpupool_id: 0,
+    sched_id: 0,
+    domid: 0,
+    cpu: 0,
+    n_dom: 0,
+    cpumap: 0,
+    nr_bits: 0,
+    pad: 0,
+    rest: [0; 11],
+};
 
 /// The hypervisor below this Dom0.
 pub struct Privcmd {
@@ -105,21 +156,35 @@ impl Privcmd {
 
 impl Hypervisor for Privcmd {
     fn cpupool(&self, id: u32) -> Result<Cpupool, Error> {
-        let answer = self.call(wire::HYPERCALL_SYSCTL, &mut [], |_| CpupoolSysctl {
-            cmd: wire::SYSCTL_CPUPOOL_OP,
-            interface_version: wire::SYSCTL_VERSION,
+        let mut map = [0; 8];
+        let answer = self.call(wire::HYPERCALL_SYSCTL, &mut map, |cpumap| CpupoolSysctl {
             op: wire::CPUPOOL_OP_INFO,
             cpupool_id: id,
-            sched_id: 0,
-            domid: 0,
-            cpu: 0,
-            n_dom: 0,
-            cpumap: 0,
-            nr_bits: 0,
-            pad: 0,
-            rest: [0; 11],
+            cpumap,
+            nr_bits: u64::BITS,
+            ..CPUPOOL
         })?;
-        Ok(Cpupool { id: answer.cpupool_id, scheduler: answer.sched_id, domains: answer.n_dom })
+        let pcpus = u64::from_le_bytes(map);
+        Ok(Cpupool { id: answer.cpupool_id, scheduler: answer.sched_id, domains: answer.n_dom, pcpus })
+    }
+
+    fn change(&self, op: PoolOp) -> Result<(), Error> {
+        let call = match op {
+            PoolOp::Create { pool, scheduler } => {
+                CpupoolSysctl { op: wire::CPUPOOL_OP_CREATE, cpupool_id: pool, sched_id: scheduler, ..CPUPOOL }
+            }
+            PoolOp::Destroy { pool } => CpupoolSysctl { op: wire::CPUPOOL_OP_DESTROY, cpupool_id: pool, ..CPUPOOL },
+            PoolOp::AddCpu { pool, cpu } => {
+                CpupoolSysctl { op: wire::CPUPOOL_OP_ADDCPU, cpupool_id: pool, cpu, ..CPUPOOL }
+            }
+            PoolOp::RemoveCpu { pool, cpu } => {
+                CpupoolSysctl { op: wire::CPUPOOL_OP_RMCPU, cpupool_id: pool, cpu, ..CPUPOOL }
+            }
+            PoolOp::MoveDomain { pool, domain } => {
+                CpupoolSysctl { op: wire::CPUPOOL_OP_MOVEDOMAIN, cpupool_id: pool, domid: domain.into(), ..CPUPOOL }
+            }
+        };
+        self.call(wire::HYPERCALL_SYSCTL, &mut [], |_| call).map(drop)
     }
 
     fn domains(&self) -> Result<Vec<DomainInfo>, Error> {

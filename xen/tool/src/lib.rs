@@ -5,24 +5,30 @@
 mod backends;
 #[cfg(test)]
 mod fake;
+#[cfg(test)]
+mod fakes;
 mod host;
 mod hypercall;
 mod live;
+mod manager;
 mod monitor;
 mod overhead;
 mod place;
 mod record;
 mod refusal;
+mod rtpool;
 pub mod status;
 pub mod wire;
 pub mod xenstore;
 
 pub use host::{Domain, TaktPool, Type, Xen};
-pub use hypercall::{Cpupool, Hypervisor, Privcmd};
-pub use live::{Eyes, LOOK, Live, News};
+pub use hypercall::{Cpupool, Hypervisor, PoolOp, Privcmd};
+pub use live::{Eyes, LOOK, Live, News, Told};
+pub use manager::{Manager, MemberStatus, PartStatus, PartitionStatus, count};
 pub use monitor::{Monitor, Report};
 pub use place::{Place, open, place};
 pub use record::{LONGEST, Recorder};
+pub use rtpool::RtPool;
 
 /// Lets whatever Dom0 does for its guests' packets go before this process, and what it starts from now on.
 pub fn stand_back() {

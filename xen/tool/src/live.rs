@@ -2,12 +2,14 @@
 //! Dom0 while `takt run` runs: the monitor's reports go to the hypervisor, and domains that come and go are followed.
 
 use crate::host::{Domain, Xen};
+use crate::manager::{Manager, PartitionStatus};
 use crate::monitor::Report;
 use crate::refusal::refused;
 use crate::status::{DeviceStatus, Seen};
 use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use takt_control::{HostConfig, Ports, RtMode, ServerSetting, Setting};
 use takt_monitor::device::Times;
 use takt_monitor::rule_name;
@@ -40,11 +42,32 @@ pub trait Eyes {
 /// What a look at the host, or a report, has brought.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
-    Domain { name: String, id: u16 },
-    Gone { name: String },
-    RealTime { name: String, rule: String },
-    NotRealTime { name: String },
+    Domain {
+        name: String,
+        id: u16,
+    },
+    Gone {
+        name: String,
+    },
+    RealTime {
+        name: String,
+        rule: String,
+    },
+    NotRealTime {
+        name: String,
+    },
+    /// What the partition manager has done.
+    Partition(String),
     Warning(String),
+}
+
+/// What only this process knows.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Told {
+    /// Of each domain.
+    pub domains: BTreeMap<u16, (Option<String>, Seen)>,
+    /// Of both pools, if it manages them.
+    pub partition: Option<PartitionStatus>,
 }
 
 struct Vm {
@@ -68,11 +91,37 @@ pub struct Live<E> {
     vms: BTreeMap<u16, Vm>,
     config: HostConfig,
     warned: BTreeSet<String>,
+    manager: Option<Manager>,
+    began: Instant,
 }
 
 impl<E: Eyes> Live<E> {
     pub fn new(host: Xen, eyes: E, config: HostConfig) -> Self {
-        Self { host, eyes, vms: BTreeMap::new(), config, warned: BTreeSet::new() }
+        let (vms, warned) = (BTreeMap::new(), BTreeSet::new());
+        Self { host, eyes, vms, config, warned, manager: None, began: Instant::now() }
+    }
+
+    /// With a partition manager.
+    #[must_use]
+    pub fn managed(self, manager: Manager) -> Self {
+        Self { manager: Some(manager), ..self }
+    }
+
+    /// When [`Live::look`] is to be called at the latest, beside every [`LOOK`].
+    pub fn due(&self) -> Option<Instant> {
+        self.manager.as_ref()?.due().and_then(|due| self.began.checked_add(Duration::from_nanos(due)))
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Gives back what the manager has lent.
+    ///
+    /// # Errors
+    /// The hypervisor refuses it.
+    pub fn close(self) -> Result<()> {
+        self.manager.map_or(Ok(()), Manager::close)
     }
 
     /// Looks at what has changed, follows it, and says it.
@@ -99,6 +148,7 @@ impl<E: Eyes> Live<E> {
         let guests: Vec<Domain> = domains.into_iter().filter(|d| d.id != 0).collect();
         news.extend(self.eyes.scan(&guests).into_iter().map(News::Warning));
         self.configure(&mut news);
+        news.extend(self.manage());
         for vm in self.vms.values_mut() {
             if let Ok(t) = self.host.get_type(&vm.domain) {
                 let by_hand = self.host.mode(&vm.domain).is_ok_and(|m| m == RtMode::On);
@@ -108,11 +158,25 @@ impl<E: Eyes> Live<E> {
         Ok(news)
     }
 
-    /// Applies the configuration to domains that have come: later, what is set by hand counts.
+    /// The partition manager's look.
+    fn manage(&mut self) -> Vec<News> {
+        let now = self.now();
+        match self.manager.as_mut().map(|manager| manager.look(now)) {
+            None => Vec::new(),
+            Some(Ok(lines)) => lines.into_iter().map(News::Partition).collect(),
+            Some(Err(e)) => self.warn(format!("{e:#}")).into_iter().collect(),
+        }
+    }
+
+    /// Applies the configuration to domains that have come: later, what is set by hand counts. One that the toolstack is still making has no
+    /// name yet, perhaps, and no PCPUs that it may be moved to.
     fn configure(&mut self, news: &mut Vec<News>) {
-        let fresh = |v: &mut Vm| std::mem::take(&mut v.fresh).then(|| v.domain.name.clone());
-        let names: Vec<String> = self.vms.values_mut().filter_map(fresh).collect();
-        for name in names {
+        let mut made = Vec::new();
+        for vm in self.vms.values_mut().filter(|vm| vm.fresh && self.host.is_made(vm.domain.id)) {
+            vm.fresh = false;
+            made.push(self.host.name(vm.domain.id).unwrap_or_else(|_| vm.domain.name.clone()));
+        }
+        for name in made {
             let Some(want) = self.config.vm.get(&name) else { continue };
             let setting = Setting {
                 rt: Some(want.rt),
@@ -154,6 +218,15 @@ impl<E: Eyes> Live<E> {
         }
     }
 
+    /// What only this process knows.
+    ///
+    /// # Errors
+    /// The hypervisor does not answer.
+    pub fn told(&self) -> Result<Told> {
+        let partition = self.manager.as_ref().map(|m| m.status(self.now())).transpose()?;
+        Ok(Told { domains: self.seen(), partition })
+    }
+
     /// What only this process knows of each domain.
     pub fn seen(&self) -> BTreeMap<u16, (Option<String>, Seen)> {
         let one = |(id, vm): (&u16, &Vm)| {
@@ -174,13 +247,19 @@ impl<E: Eyes> Live<E> {
     /// # Errors
     /// One line; nothing has changed then.
     pub fn set(&mut self, name: &str, setting: &Setting) -> Result<()> {
-        let domain = self.host.find(name)?;
+        let mut domain = self.host.find(name)?;
         let whose = || format!("domain `{name}`");
         // What may be refused comes first.
         if let Some(dev) = &setting.dev {
             self.eyes.watch(domain.id, dev).with_context(whose)?;
         }
-        self.host.apply(&domain, setting)?;
+        let (now, mut rest) = (self.now(), setting.clone());
+        if let Some(manager) = self.manager.as_mut().filter(|_| !setting.server.is_empty()) {
+            manager.set(now, &domain, &std::mem::take(&mut rest.server))?;
+            // It may have moved.
+            domain = self.host.find(name)?;
+        }
+        self.host.apply(&domain, &rest)?;
         if let Some(ports) = &setting.ports {
             let list: Vec<u16> = ports.ranges().iter().flat_map(|&(a, b)| a..=b).collect();
             self.eyes.ports(domain.id, &list).with_context(whose)?;

@@ -3,6 +3,7 @@
 //! are µs.
 
 use crate::host::{Domain, TaktPool, Xen};
+use crate::manager::PartitionStatus;
 use crate::wire;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
@@ -30,6 +31,9 @@ pub struct HostStatus {
     pub operations: u64,
     /// `takt run` watches the domains' devices.
     pub monitor: bool,
+    /// `takt run -p risa` manages pools.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partition: Option<PartitionStatus>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -113,6 +117,7 @@ pub fn status(host: &Xen, pool: &TaktPool, known: Option<Known>) -> Result<Statu
         real_time_vms: vms.iter().filter(|v| v.rt).count(),
         operations: snapshot.operations(),
         monitor: known.is_some(),
+        partition: None,
     };
     Ok(Status { host, vms })
 }

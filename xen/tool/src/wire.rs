@@ -14,7 +14,12 @@ pub const DOMCTL_SCHEDULER_OP: u32 = 16;
 pub const SYSCTL_GETDOMAININFOLIST: u32 = 6;
 pub const SYSCTL_CPUPOOL_OP: u32 = 18;
 pub const SYSCTL_SCHEDULER_OP: u32 = 19;
+pub const CPUPOOL_OP_CREATE: u32 = 1;
+pub const CPUPOOL_OP_DESTROY: u32 = 2;
 pub const CPUPOOL_OP_INFO: u32 = 3;
+pub const CPUPOOL_OP_ADDCPU: u32 = 4;
+pub const CPUPOOL_OP_RMCPU: u32 = 5;
+pub const CPUPOOL_OP_MOVEDOMAIN: u32 = 6;
 
 /// Schedulers by number.
 pub const SCHEDULER_NULL: u32 = 9;
@@ -91,7 +96,7 @@ pub struct SchedulerSysctl {
     pub rest: [u64; 9],
 }
 
-/// `struct xen_sysctl` with `struct xen_sysctl_cpupool_op`; its map of CPUs is not asked for.
+/// `struct xen_sysctl` with `struct xen_sysctl_cpupool_op`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct CpupoolSysctl {
@@ -192,6 +197,7 @@ mod tests {
         assert_eq!((offset_of!(SchedulerSysctl, cpupool_id), offset_of!(SchedulerSysctl, takt)), (8, 24));
         assert_eq!(size_of::<CpupoolSysctl>(), 136);
         assert_eq!((offset_of!(CpupoolSysctl, n_dom), offset_of!(CpupoolSysctl, cpumap)), (8 + 20, 8 + 24));
+        assert_eq!((offset_of!(CpupoolSysctl, domid), offset_of!(CpupoolSysctl, cpu)), (8 + 12, 8 + 16));
         assert_eq!(size_of::<DomainsSysctl>(), 136);
         assert_eq!((offset_of!(DomainsSysctl, buffer), offset_of!(DomainsSysctl, num_domains)), (8 + 8, 8 + 16));
         assert_eq!(size_of::<DomainInfo>(), 112);

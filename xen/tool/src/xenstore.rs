@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Xenstore, read only: what domains are called and where their devices end.
+//! Xenstore: what domains are called, where their devices end, and which of them come and go. Written are only names of cpupools that
+//! Takt makes, and what it is about to do to them.
 //!
 //! A request and its answer are a header of 16 bytes and a payload each, by the daemon's socket or, where it runs in
 //! another domain, by a device of the kernel's. Each costs Dom0 two switches of processes, and who asks looks twice a second: so
@@ -23,6 +24,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Changes at and below these paths are told: what the toolstack and the backends write, and guests cannot.
 const WATCHED: [&str; 2] = ["/local/domain/0/backend/vif", "/libxl"];
+/// What the daemon tells of domains: one has been made, or is about to go.
+const DOMAINS: [&str; 2] = ["@introduceDomain", "@releaseDomain"];
 /// How long an answer from elsewhere is kept, which is a domain's name.
 const KEPT: Duration = Duration::from_secs(10);
 
@@ -30,8 +33,11 @@ const KEPT: Duration = Duration::from_secs(10);
 const DIRECTORY: u32 = 1;
 const READ: u32 = 2;
 const WATCH: u32 = 4;
+const WRITE: u32 = 11;
+const RM: u32 = 13;
 const WATCH_EVENT: u32 = 15;
 const ERROR: u32 = 16;
+const IS_DOMAIN_INTRODUCED: u32 = 17;
 const DIRECTORY_PART: u32 = 20;
 /// Most bytes of a payload.
 const PAYLOAD: u32 = 4096;
@@ -49,7 +55,29 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// Xenstore does not answer, or refuses.
     fn list(&self, path: &str) -> Result<Vec<String>>;
+
+    /// Puts a value at `path`.
+    ///
+    /// # Errors
+    /// Xenstore does not answer, or refuses.
+    fn write(&self, path: &str, value: &str) -> Result<()>;
+
+    /// Takes `path` away, and all below it, if it is there.
+    ///
+    /// # Errors
+    /// Xenstore does not answer, or refuses.
+    fn remove(&self, path: &str) -> Result<()>;
+
+    /// Whether the toolstack has made all of a domain.
+    ///
+    /// # Errors
+    /// Xenstore does not answer, or refuses.
+    fn introduced(&self, domain: u16) -> Result<bool>;
 }
+
+/// What leads to the daemon.
+pub trait Stream: Read + Write + AsFd + Send {}
+impl<T: Read + Write + AsFd + Send> Stream for T {}
 
 /// A connection.
 pub struct Xenstore<S> {
@@ -71,15 +99,27 @@ struct Line<S> {
 /// # Errors
 /// One line that says where none was found.
 pub fn connect() -> Result<Box<dyn Store>> {
+    Ok(Box::new(Xenstore::new(stream(Some(PATIENCE))?).watching()))
+}
+
+/// Calls `tell` for each domain that has been made, or is about to go, until it says that it is enough.
+///
+/// # Errors
+/// One line that says where no xenstore was found, or that it does not tell.
+pub fn follow(tell: impl FnMut() -> bool + Send + 'static) -> Result<()> {
+    Xenstore::new(stream(None)?).follow(tell)
+}
+
+/// An answer may take so long.
+fn stream(patience: Option<Duration>) -> Result<Box<dyn Stream>> {
     for path in SOCKETS {
         if let Ok(stream) = UnixStream::connect(path) {
-            stream.set_read_timeout(Some(PATIENCE)).and_then(|()| stream.set_write_timeout(Some(PATIENCE)))?;
-            return Ok(Box::new(Xenstore::new(stream).watching()));
+            stream.set_read_timeout(patience).and_then(|()| stream.set_write_timeout(patience))?;
+            return Ok(Box::new(stream));
         }
     }
     if Path::new(DEVICE).exists() {
-        let device = OpenOptions::new().read(true).write(true).open(DEVICE).context(DEVICE)?;
-        return Ok(Box::new(Xenstore::new(device).watching()));
+        return Ok(Box::new(OpenOptions::new().read(true).write(true).open(DEVICE).context(DEVICE)?));
     }
     bail!("xenstore does not answer: nobody serves {} and there is no {DEVICE}", SOCKETS[0])
 }
@@ -129,7 +169,10 @@ impl<S: Read + Write + AsFd> Line<S> {
 
     /// The answer to request `kind` about `words`, each of which ends by 0; `None`: there is nothing.
     fn ask(&mut self, kind: u32, words: &[&str]) -> Result<Option<Vec<u8>>> {
-        let body: Vec<u8> = words.iter().flat_map(|w| w.bytes().chain([0])).collect();
+        self.ask_bytes(kind, words.iter().flat_map(|w| w.bytes().chain([0])).collect())
+    }
+
+    fn ask_bytes(&mut self, kind: u32, body: Vec<u8>) -> Result<Option<Vec<u8>>> {
         ensure!(body.len() <= PAYLOAD as usize, "a path of xenstore is too long");
         // In one piece: the device takes what one write brings for a message or a part of one.
         let header = [kind, 0, 0, body.len() as u32];
@@ -159,6 +202,30 @@ impl<S: Read + Write + AsFd> Xenstore<S> {
         let told = WATCHED.iter().all(|path| self.ask(WATCH, &[path, path]).is_ok());
         self.line.lock().unwrap_or_else(PoisonError::into_inner).known = told.then(BTreeMap::new);
         self
+    }
+
+    /// Calls `tell` for domains that come and go, from a thread of its own.
+    ///
+    /// # Errors
+    /// The daemon refuses to tell.
+    pub fn follow(self, mut tell: impl FnMut() -> bool + Send + 'static) -> Result<()>
+    where
+        S: Send + 'static,
+    {
+        for path in DOMAINS {
+            self.ask(WATCH, &[path, path]).with_context(|| format!("xenstore: {path}"))?;
+        }
+        let mut line = self.line.into_inner().unwrap_or_else(PoisonError::into_inner);
+        // Without a daemon there are no domains that come or go either.
+        std::thread::spawn(move || while line.message().is_ok() && tell() {});
+        Ok(())
+    }
+
+    /// Changes something, after which nothing is known.
+    fn change(&self, kind: u32, body: Vec<u8>) -> Result<()> {
+        let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
+        line.forget();
+        line.ask_bytes(kind, body).map(drop)
     }
 
     fn ask(&self, kind: u32, words: &[&str]) -> Result<Option<Vec<u8>>> {
@@ -215,6 +282,21 @@ impl<S: Read + Write + AsFd + Send> Store for Xenstore<S> {
         };
         let names = names.with_context(|| format!("xenstore: {path}"))?.unwrap_or_default();
         Ok(names.split(|b| *b == 0).filter(|n| !n.is_empty()).map(text).collect())
+    }
+
+    fn write(&self, path: &str, value: &str) -> Result<()> {
+        // The value ends with the message.
+        self.change(WRITE, [path.as_bytes(), &[0], value.as_bytes()].concat())
+            .with_context(|| format!("xenstore: {path}"))
+    }
+
+    fn remove(&self, path: &str) -> Result<()> {
+        self.change(RM, [path.as_bytes(), &[0]].concat()).with_context(|| format!("xenstore: {path}"))
+    }
+
+    fn introduced(&self, domain: u16) -> Result<bool> {
+        let answer = self.ask(IS_DOMAIN_INTRODUCED, &[&domain.to_string()]).context("xenstore")?;
+        Ok(answer.is_some_and(|a| a.starts_with(b"T")))
     }
 }
 
@@ -304,6 +386,49 @@ mod tests {
         assert_eq!(read("/libxl/1").as_deref(), Some("c"));
         served.join().unwrap();
         assert!(store.read("/libxl/1").is_err(), "the daemon has gone");
+    }
+
+    #[test]
+    fn what_is_written_is_not_remembered_as_it_was() {
+        let watch = |path: &str| (message(WATCH, format!("{path}\0{path}\0").as_bytes()), message(WATCH, b"OK\0"));
+        let (store, served) = daemon(vec![
+            watch(WATCHED[0]),
+            watch(WATCHED[1]),
+            (message(READ, b"/a\0"), message(READ, b"1")),
+            (message(WRITE, b"/a\x002"), message(WRITE, b"OK\0")),
+            (message(READ, b"/a\0"), message(READ, b"2")),
+            (message(RM, b"/a\0"), message(RM, b"OK\0")),
+            (message(RM, b"/a\0"), message(ERROR, b"ENOENT\0")),
+            (message(WRITE, b"/b\x003"), message(ERROR, b"EACCES\0")),
+            (message(IS_DOMAIN_INTRODUCED, b"3\0"), message(IS_DOMAIN_INTRODUCED, b"T\0")),
+            (message(IS_DOMAIN_INTRODUCED, b"4\0"), message(IS_DOMAIN_INTRODUCED, b"F\0")),
+        ]);
+        let store = store.watching();
+        assert_eq!(store.read("/a").unwrap().as_deref(), Some("1"));
+        store.write("/a", "2").unwrap();
+        assert_eq!(store.read("/a").unwrap().as_deref(), Some("2"));
+        store.remove("/a").unwrap();
+        store.remove("/a").unwrap();
+        assert_eq!(format!("{:#}", store.write("/b", "3").unwrap_err()), "xenstore: /b: EACCES");
+        assert!(store.introduced(3).unwrap() && !store.introduced(4).unwrap());
+        served.join().unwrap();
+    }
+
+    #[test]
+    fn domains_that_come_and_go_are_told() {
+        let watch = |path: &str, events: usize| {
+            let body = format!("{path}\0{path}\0");
+            let told = message(WATCH_EVENT, body.as_bytes()).repeat(events);
+            (message(WATCH, body.as_bytes()), [message(WATCH, b"OK\0"), told].concat())
+        };
+        let (store, served) = daemon(vec![watch(DOMAINS[0], 0), watch(DOMAINS[1], 3)]);
+        let (send, told) = std::sync::mpsc::channel();
+        store.follow(move || send.send(()).is_ok()).unwrap();
+        assert_eq!(told.iter().count(), 3, "and then the daemon has gone");
+        served.join().unwrap();
+        let (store, served) = daemon(vec![(watch(DOMAINS[0], 0).0, message(ERROR, b"EACCES\0"))]);
+        assert!(format!("{:#}", store.follow(|| true).unwrap_err()).contains("@introduceDomain: EACCES"));
+        served.join().unwrap();
     }
 
     #[test]

@@ -28,6 +28,16 @@ impl Store for Backends {
         let there = ["/local/domain/0/backend/vif/3", "/local/domain/0/backend/vif/4"].contains(&path);
         Ok(if there { vec!["0".into()] } else { Vec::new() })
     }
+    // A monitor changes nothing.
+    fn write(&self, path: &str, _: &str) -> anyhow::Result<()> {
+        anyhow::bail!("{path} is written")
+    }
+    fn remove(&self, path: &str) -> anyhow::Result<()> {
+        anyhow::bail!("{path} is removed")
+    }
+    fn introduced(&self, _: u16) -> anyhow::Result<bool> {
+        Ok(true)
+    }
 }
 
 fn domain(id: u16) -> Domain {

@@ -8,14 +8,12 @@ use super::show;
 use crate::args;
 use crate::output::{self, Pending};
 use anyhow::{Context, Result, ensure};
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 use takt_control::Setting;
 use takt_control::socket::{Client, Request};
-use takt_xen::status::Seen;
-use takt_xen::{LONGEST, Recorder};
+use takt_xen::{LONGEST, Recorder, Told};
 
 /// How often records are fetched: the hypervisor's ring of them holds more than a host makes in this time.
 const FETCH: Duration = Duration::from_millis(50);
@@ -28,9 +26,10 @@ pub fn status(args: &args::Status) -> Result<bool> {
     let host = takt_xen::open()?;
     loop {
         let pool = host.pool(args.cpupool.cpupool)?;
-        let seen = monitor(&args.socket.socket)?;
-        let known = seen.map(|all| move |domid: u16| all.get(&domid).cloned());
-        let status = takt_xen::status::status(&host, &pool, known.as_ref().map(|k| k as _))?;
+        let told = monitor(&args.socket.socket)?;
+        let known = told.as_ref().map(|told| |domid: u16| told.domains.get(&domid).cloned());
+        let mut status = takt_xen::status::status(&host, &pool, known.as_ref().map(|k| k as _))?;
+        status.host.partition = told.as_ref().and_then(|told| told.partition.clone());
         if args.json {
             output::print_json(&status)?;
         } else {
@@ -44,10 +43,8 @@ pub fn status(args: &args::Status) -> Result<bool> {
     }
 }
 
-type Monitored = BTreeMap<u16, (Option<String>, Seen)>;
-
 /// What `takt run` knows, if one runs.
-fn monitor(socket: &Path) -> Result<Option<Monitored>> {
+fn monitor(socket: &Path) -> Result<Option<Told>> {
     let Ok(client) = Client::connect(socket) else { return Ok(None) };
     let answer = client.ask(&Request::Status {})?;
     Ok(Some(serde_json::from_value(answer).context("the running Takt is of another version")?))
@@ -69,9 +66,13 @@ pub fn set(args: &args::SetLive) -> Result<bool> {
     let setting = Setting::parse(values)?;
     let host = takt_xen::open()?;
     let domain = host.find(vm)?;
-    if setting.ports.is_some() || setting.dev.is_some() {
-        let client = Client::connect(&args.socket.socket).context("`ports` and `dev` are for the monitor")?;
-        client.ask(&Request::Set { vm: Some(domain.name), values: values.to_vec() })?;
+    // Where budgets make PCPUs move, who moves them must know.
+    let client = Client::connect(&args.socket.socket);
+    let manager = !setting.server.is_empty() && client.is_ok();
+    if setting.ports.is_some() || setting.dev.is_some() || manager {
+        client
+            .context("`ports` and `dev` are for the monitor")?
+            .ask(&Request::Set { vm: Some(domain.name), values: values.to_vec() })?;
     } else {
         host.apply(&domain, &setting)?;
     }

@@ -4,16 +4,19 @@
 use super::super::{read_config, say, warn};
 use crate::args;
 use anyhow::{Context, Result, bail, ensure};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Instant;
+use takt_control::pools::{Pools, Size};
 use takt_control::socket::{Asked, Request, Socket};
-use takt_control::{HostConfig, PolicySpec, Setting};
-use takt_xen::{LOOK, Live, Monitor, News, Report, TaktPool, Xen};
+use takt_control::{HostConfig, PolicySpec, Setting, partition};
+use takt_xen::{LOOK, Live, Manager, Monitor, News, Report, RtPool, TaktPool, Xen, xenstore};
 
 enum Event {
     Stop,
     Asked(Asked),
     Report(Report),
+    /// A domain has come, or goes.
+    Domains,
 }
 
 /// Runs the command.
@@ -33,11 +36,15 @@ pub fn run(args: &args::Run) -> Result<bool> {
     let policy = args.policy.as_deref().map(PolicySpec::parse).transpose()?;
     let config = args.config.as_deref().map_or(Ok(HostConfig::default()), read_config)?;
     let host = takt_xen::open()?;
-    let pools = host.pools()?;
+    let risa = policy.as_ref().map(managed).transpose()?.flatten();
+    let main = if risa.is_some() { host.pool(Some(0))? } else { host.pools()?[0] };
     if let Some(policy) = &policy {
-        choose(&host, &pools[0], policy)?;
+        check(&main, policy)?;
     }
-    takt_xen::stand_back();
+    // Who moves PCPUs is waited for.
+    if risa.is_none() {
+        takt_xen::stand_back();
+    }
     let socket = Socket::bind(&args.socket.socket)?;
     let (send, events) = channel();
     let stop = send.clone();
@@ -45,21 +52,55 @@ pub fn run(args: &args::Run) -> Result<bool> {
     let monitor = Monitor::start(host.store())?;
     let reports = send.clone();
     monitor.reports(move |r| reports.send(Event::Report(r)).is_ok())?;
-    let mut live = Live::new(host, monitor, config);
-    let news = live.look()?;
-    socket.serve(move |asked| send.send(Event::Asked(asked)).is_ok())?;
-    let names: Vec<_> = pools.iter().map(|p| format!("cpupool {} by {}", p.id, p.policy.name)).collect();
-    say(&format!("the hypervisor schedules {}; watching what its domains send", names.join(", ")))?;
-    news.iter().try_for_each(tell)?;
-    serve(&mut live, &events)?;
-    drop(live);
+    if risa.is_some() {
+        let domains = send.clone();
+        xenstore::follow(move || domains.send(Event::Domains).is_ok())?;
+    }
+    let mut live = Live::new(host.clone(), monitor, config);
+    if let Some((rt, settings)) = &risa {
+        live = live.managed(Manager::new(RtPool::open(host.clone(), &rt.name, &rt.params)?, *settings));
+    }
+    let params = policy.map_or_else(Vec::new, |policy| policy.params);
+    let begun = host.set_params(&main, &params).and_then(|()| begin(&mut live, &host, &socket, send));
+    let done = begun.and_then(|()| serve(&mut live, &events));
+    let closed = live.close();
     drop(socket);
+    done?;
+    closed?;
     say("ended: types that were reported lapse within a second")?;
     Ok(true)
 }
 
+/// Looks for the first time, and says what it is about.
+fn begin(live: &mut Live<Monitor>, host: &Xen, socket: &Socket, send: Sender<Event>) -> Result<()> {
+    let news = live.look()?;
+    socket.serve(move |asked| send.send(Event::Asked(asked)).is_ok())?;
+    let names: Vec<_> = host.pools()?.iter().map(|p| format!("cpupool {} by {}", p.id, p.policy.name)).collect();
+    say(&format!("the hypervisor schedules {}; watching what its domains send", names.join(", ")))?;
+    news.iter().try_for_each(tell)
+}
+
+/// The rt-pool that a policy has the manager make, and how large.
+fn managed(policy: &PolicySpec) -> Result<Option<(PolicySpec, partition::Settings)>> {
+    let Some(Pools { rt, size }) = &policy.pools else { return Ok(None) };
+    let Size::Managed(settings) = size else {
+        bail!("policy `{policy}` is for the simulator: on Xen, make a static pool by `xl cpupool-create`")
+    };
+    ensure!(
+        !settings.take_all,
+        "`rt_pool_may_take_all=on` is for the simulator: on Xen, PCPU 0 and Dom0 stay in Pool-0"
+    );
+    let mut params = policy.params.clone();
+    let floor = Pools::defaults();
+    if !params.iter().any(|(key, _)| *key == floor.0) {
+        params.push(floor);
+    }
+    let rt = PolicySpec { name: rt.clone(), pools: None, params, ..policy.clone() };
+    Ok(Some((rt, *settings)))
+}
+
 /// The policy that is asked for must be what the hypervisor has; its parameters can be set.
-fn choose(host: &Xen, pool: &TaktPool, policy: &PolicySpec) -> Result<()> {
+fn check(pool: &TaktPool, policy: &PolicySpec) -> Result<()> {
     ensure!(!policy.pin, "policy `pin` is for the simulator: on Xen, pin VCPUs by `xl vcpu-pin`");
     ensure!(
         policy.name == pool.policy.name,
@@ -68,18 +109,20 @@ fn choose(host: &Xen, pool: &TaktPool, policy: &PolicySpec) -> Result<()> {
         pool.policy.name,
         policy.name
     );
-    host.set_params(pool, &policy.params)
+    Ok(())
 }
 
 /// Until told to stop.
 fn serve(live: &mut Live<Monitor>, events: &Receiver<Event>) -> Result<()> {
     let mut look = Instant::now() + LOOK;
     loop {
-        match events.recv_timeout(look.saturating_duration_since(Instant::now())) {
+        let next = live.due().map_or(look, |due| look.min(due));
+        match events.recv_timeout(next.saturating_duration_since(Instant::now())) {
             Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
             Ok(Event::Report(report)) => live.report(&report).iter().try_for_each(tell)?,
             Ok(Event::Asked(asked)) => answer(live, asked),
-            Err(RecvTimeoutError::Timeout) => {}
+            Ok(Event::Domains) => look = Instant::now(),
+            Err(RecvTimeoutError::Timeout) => look = next,
         }
         if Instant::now() >= look {
             look = Instant::now() + LOOK;
@@ -90,7 +133,7 @@ fn serve(live: &mut Live<Monitor>, events: &Receiver<Event>) -> Result<()> {
 
 fn answer(live: &mut Live<Monitor>, asked: Asked) {
     let answer = match &asked.request {
-        Request::Status {} => serde_json::to_value(live.seen()).map_err(Into::into),
+        Request::Status {} => live.told().and_then(|told| Ok(serde_json::to_value(told)?)),
         Request::Set { vm: Some(vm), values } => {
             Setting::parse(values).and_then(|s| live.set(vm, &s)).map(|()| serde_json::json!({}))
         }
@@ -107,6 +150,7 @@ fn tell(news: &News) -> Result<()> {
         News::Gone { name } => say(&format!("domain {name}: gone")),
         News::RealTime { name, rule } => say(&format!("domain {name}: real-time ({rule})")),
         News::NotRealTime { name } => say(&format!("domain {name}: not real-time any more")),
+        News::Partition(text) => say(text),
         News::Warning(text) => warn(text),
     }
 }

@@ -3,13 +3,15 @@
 
 use crate::table;
 use takt_control::{RtMode, duration};
+use takt_xen::PartitionStatus;
 use takt_xen::status::{HostStatus, Status, VcpuStatus, VmStatus};
 
 /// All of it.
 pub fn text(status: &Status) -> String {
     let mut parts = vec![host(&status.host, status.vms.len())];
+    parts.extend(status.host.partition.as_ref().map(partition));
     if status.vms.is_empty() {
-        return parts.concat();
+        return parts.join("\n");
     }
     parts.push(vms(&status.vms));
     if status.host.monitor {
@@ -30,6 +32,29 @@ fn host(h: &HostStatus, vms: usize) -> String {
         h.pcpus.len(),
         h.real_time_vms,
     )
+}
+
+/// Both pools under risa.
+fn partition(p: &PartitionStatus) -> String {
+    let comma = |all: Vec<String>| if all.is_empty() { "-".into() } else { all.join(", ") };
+    let row = |pool: &takt_xen::PartStatus| {
+        let domain = |d: &takt_xen::MemberStatus| match d.share.as_str() {
+            "-" => d.name.clone(),
+            share => format!("{} ({share})", d.name),
+        };
+        vec![
+            pool.name.clone(),
+            pool.cpupool.to_string(),
+            pool.policy.clone(),
+            comma(pool.pcpus.iter().map(u32::to_string).collect()),
+            comma(pool.domains.iter().map(domain).collect()),
+        ]
+    };
+    let rows: Vec<_> = p.pools.iter().map(row).collect();
+    let shrinks = p.shrinks_us.map_or_else(String::new, |us| {
+        format!("in {} the last one shrinks to {}\n", duration::human(us * 1e3), takt_xen::count(p.wants))
+    });
+    table::render("", &["pool", "cpupool", "policy", "PCPUs", "domains"], &rows, 9) + &shrinks
 }
 
 fn vms(all: &[VmStatus]) -> String {

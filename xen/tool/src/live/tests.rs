@@ -3,6 +3,9 @@
 
 use super::*;
 use crate::fake::Fake;
+use crate::fakes::Fakes;
+use crate::rtpool::RtPool;
+use takt_control::partition::Settings;
 
 /// Domain `n` has slot `n`, generation 1.
 #[derive(Default)]
@@ -116,4 +119,54 @@ fn settings_by_hand() {
     assert_eq!(format!("{error:#}"), "domain `voip`: tap0: no such network device");
     assert_eq!(fake.state().pool.vm_stat(1).unwrap().cap, 50, "all or none");
     assert!(live.set("web", &parse("cap=10")).unwrap_err().to_string().contains("no domain `web`"));
+}
+
+fn managed(fakes: &std::sync::Arc<Fakes>, config: &str) -> Live<Told> {
+    let pools = RtPool::open(fakes.host(), "vgedf", &[]).unwrap();
+    let manager = Manager::new(pools, Settings::default());
+    Live::new(fakes.host(), Told::default(), toml::from_str(config).unwrap()).managed(manager)
+}
+
+/// Under risa: a budget moves its domain, and what is set with it goes along.
+#[test]
+fn budgets_are_the_managers() {
+    let fakes = Fakes::new(4);
+    let mut live = managed(&fakes, "[vm.voip]\nbudget = \"6ms\"\nperiod = \"10ms\"\nweight = 512");
+    fakes.create(4, "web", 1);
+    live.look().unwrap();
+    assert!(live.due().is_none());
+    // The toolstack is still making it: it has no name.
+    fakes.create(3, "", 1);
+    live.look().unwrap();
+    assert_eq!((fakes.home(3), fakes.bits()[1]), (0, 0));
+    fakes.rename(3, "voip");
+    let news = live.look().unwrap();
+    assert_eq!((fakes.home(3), fakes.home(4), fakes.bits()[1]), (1, 0, 0b10));
+    assert!(news.contains(&News::Partition("takt-rt: 1 PCPU (1)".into())), "{news:?}");
+    let host = fakes.host();
+    assert_eq!(host.get(&host.find("voip").unwrap(), "weight").unwrap(), 512);
+    let parse = |text: &str| Setting::parse(&text.split(' ').map(str::to_owned).collect::<Vec<_>>()).unwrap();
+    live.set("web", &parse("budget=6ms period=10ms cap=50")).unwrap();
+    assert_eq!((fakes.home(4), host.get(&host.find("web").unwrap(), "cap").unwrap()), (1, 50));
+    let error = live.set("web", &parse("budget=11ms cap=70")).unwrap_err();
+    assert_eq!(format!("{error:#}"), "domain `web` (4): budget is 11ms, allowed at most the period of 10ms");
+    assert_eq!(host.get(&host.find("web").unwrap(), "cap").unwrap(), 50, "all or none");
+    live.set("web", &parse("budget=0")).unwrap();
+    assert!(live.due().is_some());
+    let told: super::Told = serde_json::from_value(serde_json::to_value(live.told().unwrap()).unwrap()).unwrap();
+    assert_eq!((told.partition.unwrap().wants, told.domains.len()), (1, 3));
+    live.close().unwrap();
+    assert_eq!((fakes.home(3), fakes.bits()), (0, [0b1111, 0]));
+}
+
+/// Bad news of the manager's is said once, and nothing else stops.
+#[test]
+fn a_manager_that_fails_is_no_end() {
+    let fakes = Fakes::new(4);
+    let mut live = managed(&fakes, "");
+    live.look().unwrap();
+    fakes.all().change(crate::hypercall::PoolOp::Destroy { pool: 1 }).unwrap();
+    assert_eq!(live.look().unwrap(), [News::Warning("cpupool takt-rt has gone".into())]);
+    assert_eq!(live.look().unwrap(), []);
+    live.close().unwrap();
 }
