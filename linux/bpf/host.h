@@ -266,7 +266,7 @@ static __always_inline void book(struct host *h, struct takt_pool *p, struct log
 	p->scratch = p->scratch_long = 0;			/* no state: the native pool never uses them */
 	if (op->op == TAKT_OP_SCHEDULE ? p->out.next < TAKT_NVCPU : op->op >= TAKT_OP_WAKE && op->op <= TAKT_OP_PUT)
 		host_vcpu(h, op->op == TAKT_OP_SCHEDULE ? p->out.next : op->vcpu)->ops++;
-	if (!(h->recording & (1u << side)))
+	if (TAKT_POOLS == 1 ? !h->recording : !(h->recording & (1u << side)))
 		return;
 	if (TAKT_POOLS > 1) {
 		takt_opaque(side);

@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use takt_control::duration;
 
 /// How long a recording may last, ns.
@@ -17,6 +17,9 @@ pub struct Done {
     pub seconds: f64,
     /// It ended because no recording holds more.
     pub cut: bool,
+    /// File of the rt-pool's log, where there is one.
+    #[serde(default)]
+    pub rt_pool: Option<PathBuf>,
 }
 
 /// A duration in ms.
@@ -29,6 +32,7 @@ pub fn span(text: &str) -> Result<u64> {
 impl Done {
     pub fn line(&self, file: &Path) -> String {
         let why = if self.cut { " (the most a recording holds)" } else { "" };
-        format!("{}: {} operations in {:.1} s{why}", file.display(), self.operations, self.seconds)
+        let rt = self.rt_pool.as_ref().map(|f| format!(", the rt-pool's in {}", f.display())).unwrap_or_default();
+        format!("{}: {} operations in {:.1} s{why}{rt}", file.display(), self.operations, self.seconds)
     }
 }
