@@ -377,7 +377,11 @@ impl Live {
 
     /// From `have` to `want`. What changes nothing asks nobody.
     fn serve(&mut self, vm: &VmState, have: Server, want: Server) -> Result<()> {
-        if have == want { Ok(()) } else { self.change(vm, &Change::Server(have, want)) }
+        match have == want {
+            true => Ok(()),
+            false if self.pools.is_some() => self.give_server(vm.id, &want).with_context(|| format!("VM `{}`", vm.name)),
+            false => self.change(vm, &Change::Server(have, want)),
+        }
     }
 
     fn change(&mut self, vm: &VmState, change: &Change) -> Result<()> {

@@ -19,6 +19,9 @@ pub fn refusals() -> Result<Value> {
         refused(&["run", "--policy", "fifo"], &["fifo", "credit", "doris"])?,
         refused(&["run", "--policy", "doris(slice=1000s)"], &["slice", "100us..=10s"])?,
         refused(&["run", "--policy", "pin"], &["pin"])?,
+        refused(&["run", "--policy", "sp"], &["sp", "risa"])?,
+        refused(&["run", "--policy", "risa(rt=rtxen)"], &["rt=rtxen", "vgedf"])?,
+        refused(&["run", "--policy", "risa(rt_pool_may_take_all=on)"], &["rt_pool_may_take_all"])?,
         refused(&["run", "--timeout-ms", "31000"], &["timeout-ms", "31000", "30000"])?,
         refused(&["run", "--config", BAD], &[BAD, "No such file"])?,
         refused(&["run", "--record", "/no/such/file"], &["/no/such/file"])?,
@@ -80,7 +83,7 @@ pub fn refusals() -> Result<Value> {
 }
 
 /// Runs a command that must be refused; what it says.
-fn refused(arguments: &[&str], names: &[&str]) -> Result<String> {
+pub fn refused(arguments: &[&str], names: &[&str]) -> Result<String> {
     line(arguments, &takt(arguments)?, names)
 }
 
