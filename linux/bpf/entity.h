@@ -122,11 +122,12 @@ static __always_inline void look_for(struct host *h, struct out *out, u32 v)
 }
 
 /* Not runnable as far as the policy knows, though said to be in its queue: h_still_queued() tells it again. */
-__attribute__((noinline)) int h_stray(u32 v, u32 cpu, struct out *out)
+#if TAKT_POOLS > 1
+__attribute__((noinline)) int h_still_in_dsq(u32 v, struct out *out)
 {
 	ENTER(-1);
-	if (cpu_of(pool_of(h, cpu), cpu)->cur == v) {
-		make_blocked(h, l, out, v, now);
+	(void)now;
+	if (vcpu_state(h, v) == TAKT_BLOCKED) {
 		host_vcpu(h, v)->in_dsq = 1;
 		h->strays = 1;
 		look_for(h, out, v);
@@ -134,6 +135,30 @@ __attribute__((noinline)) int h_stray(u32 v, u32 cpu, struct out *out)
 	LEAVE();
 	return 0;
 }
+
+/* By what the program has verified anyway. */
+static __always_inline void h_stray(u32 v, u32 cpu, struct out *out)
+{
+	struct host *h = the_host();
+
+	if (!h || *(volatile u16 *)&cpu_of(pool_of(h, cpu), cpu)->cur != v)
+		return;
+	h_block(v, out);
+	h_still_in_dsq(v, out);
+}
+#else
+__attribute__((noinline)) int h_stray(u32 v, u32 cpu, struct out *out)
+{
+	ENTER(-1);
+	if (cpu_of(pool_of(h, cpu), cpu)->cur == v) {
+		make_blocked(h, l, out, v, now);
+		host_vcpu(h, v)->in_dsq = 1;
+		h->strays = 1;
+	}
+	LEAVE();
+	return 0;
+}
+#endif
 
 /* The thread of @v has been in its queue, or should have been, without the policy knowing. */
 __attribute__((noinline)) int h_still_queued(u32 v, struct out *out)

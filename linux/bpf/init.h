@@ -94,16 +94,34 @@ int takt_mark_vm(struct request *r)
 }
 
 #if TAKT_POOLS > 1
+#define MOVE_ATTEMPTS 16		/* a PCPU may decide while it is to go */
+
 /* PCPU @cpu goes to the pool on side arg[0]. */
 SEC("syscall")
 int takt_move_cpu(struct request *r)
 {
 	struct host *h = the_host();
+	u32 cpu = r->cpu & (TAKT_NCPU - 1), side = arg32(r->arg[0]), i;
 	struct out out = {};
+	int how = 0;
 
-	r->ret = h_move_cpu(r->cpu, arg32(r->arg[0]), &out);
-	if (h)
-		act(h, &out);
+	r->ret = 0;
+	if (!h)
+		return 0;
+	TAKT_LOOP(h->pool, i, MOVE_ATTEMPTS) {
+		how = h_cpu_lets_go(cpu, side, &out);
+		if (how <= 0)
+			break;
+		h_block(cpu, &out);
+		r->ret = h_cpu_goes(cpu, &out);
+		if (!r->ret)
+			break;
+	}
+	if (how > 0 && !r->ret)
+		h_cpu_joins(cpu, side, how, &out);
+	else if (how < 0)
+		r->ret = how;
+	act(h, &out);
 	return 0;
 }
 

@@ -7,9 +7,9 @@
  * composite policy in one pool would be less to do here, but would be a scheduler of its own: Credit shares out, and steals
  * from, all PCPUs of its pool, vGEDF's room is all of them; simulator and Xen have two pools, and a recording of one of theirs
  * shall be a recording of one of these. Two locks would save nothing, because one serialises one pool's PCPUs today, and would
- * make a move two critical sections, between which a VCPU is nowhere; the verifier lets a program hold one lock at a time.
- * So a move is one critical section that takes a VCPU or a PCPU out of its pool and puts it into the other, by the
- * operations of the state table; both logs have their half of it.
+ * leave a VCPU nowhere while it moves; the verifier lets a program hold one lock at a time.
+ * A VCPU moves in one critical section, out of its pool and into the other, by the operations of the state table; both logs
+ * have their half of it. A PCPU goes through the state of one that is offline, in several: each is what the verifier walks once.
  *
  * The verifier sees both policies at each hook, as often as one program calls it. That it is enough is seen with `takt run --verifier`.
  *
@@ -68,16 +68,17 @@ static __always_inline bool holds_pool(struct host *h, u32 cpu)
 	return pool->nr_cpu == 1 && pool->nr_vcpu > 1;
 }
 
-/* @cpu, which nobody holds, leaves its pool with its host entity. Lock held. */
+/* @cpu, which nobody holds, leaves its pool with its host entity, which is blocked. Lock held. */
 static __always_inline void leave_pool(struct host *h, struct log *l, struct out *out, u32 cpu, u64 now)
 {
 	host_cpu(h, cpu)->slice_end = TAKT_NEVER;
-	make_blocked(h, l, out, cpu, now);
 	DO_VCPU(VCPU_REMOVE, takt_vcpu_remove, cpu);
 	DO(pool_of(h, cpu), CPU_REMOVE, takt_cpu_remove(p, cpu, now), .cpu = cpu);
 }
 
 #if TAKT_POOLS > 1
+enum { GOES = 1, GOES_OUT = 2, GOES_TAKEN = 4 };
+
 /* What runs on @cpu is nobody's there any more, and nobody owes for it; a decision is due. Lock held. */
 static __always_inline void runs_beside(struct host *h, struct log *l, struct out *out, u32 cpu, u64 now)
 {
@@ -92,34 +93,65 @@ static __always_inline bool runs_here(struct host *h, u32 v)
 	return vcpu_state(h, v) == TAKT_RUNNING && !host_vcpu(h, v)->in_dsq;
 }
 
-/* PCPU @cpu goes to the pool on @side, or is taken out where it is offline and had to stay as the last of its pool. */
-__attribute__((noinline)) int h_move_cpu(u32 cpu, u32 side, struct out *out)
+/*
+ * PCPU @cpu is to go to the pool on @side, or out of its pool where it is offline and had to stay as the last one: it lets go of
+ * what it has. Returns what h_cpu_joins() is to know, 0 if there is nothing to do.
+ */
+__attribute__((noinline)) int h_cpu_lets_go(u32 cpu, u32 side, struct out *out)
 {
 	ENTER(-1);
-	u32 cur = cpu_of(pool_of(h, cpu), cpu)->cur, taken = cpu_of(pool_of(h, cpu), cpu)->taken;
-	bool runs = cur != TAKT_NIL && runs_here(h, cur), gone = h->gone & mask_bit(cpu);
-	int ret = 0;
+	u32 cur = cpu_of(pool_of(h, cpu), cpu)->cur;
+	int ret = GOES;
 
 	if (!cpu_online(pool_of(h, cpu), cpu) || side > RT) {
 		ret = -TAKT_ENOENT;
-	} else if (gone || host_vcpu(h, cpu)->side != side) {
-		if (holds_pool(h, cpu)) {
-			ret = -TAKT_EBUSY;
-		} else {
-			h->cfg_gen++;
-			vacate(h, l, out, cpu, now);
-			leave_pool(h, l, out, cpu, now);
-			h->gone &= ~mask_bit(cpu);
-			if (!gone) {
-				join_pool(h, l, out, cpu, side, now);
-				if (runs || taken)
-					runs_beside(h, l, out, cpu, now);
-				out->kick |= mask_bit(cpu);
-			}
-		}
+	} else if (holds_pool(h, cpu)) {
+		ret = -TAKT_EBUSY;
+	} else if (h->gone & mask_bit(cpu)) {
+		ret = GOES | GOES_OUT;
+	} else if (host_vcpu(h, cpu)->side == side) {
+		ret = 0;
+	} else {
+		if (cpu_of(pool_of(h, cpu), cpu)->taken)
+			ret |= GOES_TAKEN;
+		if (host_cpu(h, cpu)->outside || (cur != TAKT_NIL && runs_here(h, cur)))
+			host_cpu(h, cpu)->outside = 2;
+	}
+	if (ret > 0)
+		vacate(h, l, out, cpu, now);
+	LEAVE();
+	return ret;
+}
+
+/* It leaves its pool, unless a decision has come between; its host entity has been blocked. */
+__attribute__((noinline)) int h_cpu_goes(u32 cpu, struct out *out)
+{
+	ENTER(-1);
+	int ret = -TAKT_EBUSY;
+
+	if (cpu_of(pool_of(h, cpu), cpu)->cur == TAKT_NIL && vcpu_state(h, cpu) == TAKT_BLOCKED && !holds_pool(h, cpu)) {
+		h->cfg_gen++;
+		leave_pool(h, l, out, cpu, now);
+		ret = 0;
 	}
 	LEAVE();
 	return ret;
+}
+
+/* It joins the pool on @side, where what runs on it is nobody's. */
+__attribute__((noinline)) int h_cpu_joins(u32 cpu, u32 side, u32 how, struct out *out)
+{
+	ENTER(-1);
+	h->cfg_gen++;
+	h->gone &= ~mask_bit(cpu);
+	if (!(how & GOES_OUT)) {
+		join_pool(h, l, out, cpu, side, now);
+		if (host_cpu(h, cpu)->outside || (how & GOES_TAKEN))
+			DO(pool_on(h, side), CPU_TAKEN, takt_cpu_taken(p, cpu, now), .cpu = cpu);
+		out->kick |= mask_bit(cpu);
+	}
+	LEAVE();
+	return 0;
 }
 
 /* VM @vm belongs to the pool on @side from now on: so will VCPUs that come. */

@@ -57,6 +57,34 @@ static __always_inline void wake_host(struct host *h, struct log *l, struct out 
  * What holds @cpu may not be able to go on: the thread of a picked VCPU left the PCPU's queue before it could run, or
  * the host entity has no thread left.
  */
+#if TAKT_POOLS > 1
+/* The VCPU that is picked for @cpu cannot run there just now, or not at all. */
+__attribute__((noinline)) int h_unpick(u32 cpu, struct out *out)
+{
+	ENTER(-1);
+	u32 cur = cpu_of(pool_of(h, cpu), cpu)->cur;
+
+	if (cur != TAKT_NIL && vcpu_state(h, cur) == TAKT_PICKED) {
+		DO_VCPU(REFUSED, takt_refused, cur);
+		if (!is_host(cur) && !host_vcpu(h, cur)->in_dsq)
+			DO_VCPU(BLOCK, takt_block, cur);
+	}
+	LEAVE();
+	return 0;
+}
+
+/* In parts: with two policies the verifier finds the whole too large. Only this PCPU changes what its host entity is. */
+static __always_inline void h_unstick(u32 cpu, u32 one, struct out *out)
+{
+	struct host *h = the_host();
+
+	if (!h)
+		return;
+	h_unpick(cpu, out);
+	if (*(volatile u16 *)&cpu_of(pool_of(h, cpu), cpu)->cur == cpu && !host_left(h, cpu, one))
+		h_block(cpu, out);
+}
+#else
 __attribute__((noinline)) int h_unstick(u32 cpu, u32 one, struct out *out)
 {
 	ENTER(-1);
@@ -74,6 +102,8 @@ __attribute__((noinline)) int h_unstick(u32 cpu, u32 one, struct out *out)
 	LEAVE();
 	return 0;
 }
+
+#endif
 
 /* Whether h_unstick() may have something to do. */
 static __always_inline bool stuck(struct host *h, u32 cpu)

@@ -379,7 +379,9 @@ impl Live {
     fn serve(&mut self, vm: &VmState, have: Server, want: Server) -> Result<()> {
         match have == want {
             true => Ok(()),
-            false if self.pools.is_some() => self.give_server(vm.id, &want).with_context(|| format!("VM `{}`", vm.name)),
+            false if self.pools.is_some() => {
+                self.give_server(vm.id, &want).with_context(|| format!("VM `{}`", vm.name))
+            }
             false => self.change(vm, &Change::Server(have, want)),
         }
     }
