@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 const OBJECTS: [&str; 3] = ["sched", "kvm", "net"];
 /// One object of each kind a policy: the verifier has a third of the work, and a decision no choice to make.
 const POLICIES: [&str; 6] = ["credit", "doris", "rr", "rtxen", "sedf", "vgedf"];
+/// Those with two pools: the policy outside of the rt-pool, and the rt-pool's.
+const POOLS: [(&str, &str); 1] = [("credit", "vgedf")];
 
 fn main() {
     for dir in ["bpf", "../policy", "../monitor/core", "../monitor/bpf"] {
@@ -17,15 +19,19 @@ fn main() {
     let clang = clang::find();
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("OUT_DIR"));
     let mut table = String::from("&[\n");
-    for policy in POLICIES {
-        let file = |object: &str| out.join(format!("{object}-{policy}.bpf.o"));
+    let all = POLICIES.iter().map(|&p| (p, None)).chain(POOLS.iter().map(|&(p, rt)| (p, Some(rt))));
+    for (policy, rt) in all {
+        let name = rt.map_or(policy.to_owned(), |rt| format!("{policy}-{rt}"));
+        let file = |object: &str| out.join(format!("{object}-{name}.bpf.o"));
         let only = format!("-DTAKT_ONLY={policy}");
-        let flags = [&only, "-Ibpf", "-I../policy/core", "-I../monitor/core", "-I../monitor/bpf"];
+        let second = rt.map(|rt| format!("-DTAKT_RT={rt}"));
+        let flags = ["-Ibpf", "-I../policy/core", "-I../monitor/core", "-I../monitor/bpf", &only];
+        let flags: Vec<&str> = flags.into_iter().chain(second.as_deref()).collect();
         for object in OBJECTS {
             clang::compile(&clang, &Path::new("bpf").join(format!("{object}.bpf.c")), &file(object), &flags);
         }
         let [sched, kvm, net] = OBJECTS.map(|o| format!("include_bytes!({:?})", file(o)));
-        table += &format!("Objects {{ policy: {policy:?}, sched: {sched}, kvm: {kvm}, net: {net} }},\n");
+        table += &format!("Objects {{ policy: {policy:?}, rt: {rt:?}, sched: {sched}, kvm: {kvm}, net: {net} }},\n");
     }
     std::fs::write(out.join("objects.rs"), table + "]").expect("OUT_DIR");
 }

@@ -32,7 +32,7 @@ static __always_inline void put(struct host *h, struct log *l, struct out *out, 
 		ran += hv->owed;
 		hv->owed = 0;
 	}
-	DO(PUT, takt_put(p, v, runnable, ran, now), .vcpu = v, .arg = { runnable, ran });
+	DO(pool_of(h, v), PUT, takt_put(p, v, runnable, ran, now), .vcpu = v, .arg = { runnable, ran });
 }
 
 /* A run begins, or goes on after @before ns; less than none: its thread's account begins earlier. */
@@ -80,7 +80,7 @@ __attribute__((noinline)) int h_enqueue(u32 v, struct out *out)
 	if (state == TAKT_BLOCKED) {
 		hv->queued_at = now;
 		hv->source = TAKT_SRC_OTHER;
-		DO(WAKE, takt_wake(p, v, source, now), .vcpu = v, .arg = { source });
+		DO(pool_of(h, v), WAKE, takt_wake(p, v, source, now), .vcpu = v, .arg = { source });
 	} else if (state == TAKT_PUT_PENDING) {
 		put_queued(h, l, out, v, now);
 	} else if (state == TAKT_PICKED) {
@@ -104,17 +104,53 @@ __attribute__((noinline)) int h_block(u32 v, struct out *out)
 __attribute__((noinline)) int h_refused(u32 v, u32 cpu, struct out *out)
 {
 	ENTER(-1);
-	if (vcpu_state(h, v) == TAKT_PICKED && cpu_of(&h->pool, cpu)->cur == v)
+	if (vcpu_state(h, v) == TAKT_PICKED && cpu_of(pool_of(h, cpu), cpu)->cur == v)
 		DO_VCPU(REFUSED, takt_refused, v);
 	LEAVE();
 	return 0;
 }
 
+/* The thread of @v may not run in its pool: it waits in its queue, and a PCPU where it may run is to take it from there. */
+static __always_inline void look_for(struct host *h, struct out *out, u32 v)
+{
+	u64 may = vcpu_of(pool_of(h, v), v)->hard.w[0] & online(h);
+
+	if (TAKT_POOLS == 1 || (may & pool_of(h, v)->online.w[0]))
+		return;
+	h->bounce |= may;
+	out->kick |= may;
+}
+
 /* Not runnable as far as the policy knows, though said to be in its queue: h_still_queued() tells it again. */
+#if TAKT_POOLS > 1
+__attribute__((noinline)) int h_still_in_dsq(u32 v, struct out *out)
+{
+	ENTER(-1);
+	(void)now;
+	if (vcpu_state(h, v) == TAKT_BLOCKED) {
+		host_vcpu(h, v)->in_dsq = 1;
+		h->strays = 1;
+		look_for(h, out, v);
+	}
+	LEAVE();
+	return 0;
+}
+
+/* By what the program has verified anyway. */
+static __always_inline void h_stray(u32 v, u32 cpu, struct out *out)
+{
+	struct host *h = the_host();
+
+	if (!h || *(volatile u16 *)&cpu_of(pool_of(h, cpu), cpu)->cur != v)
+		return;
+	h_block(v, out);
+	h_still_in_dsq(v, out);
+}
+#else
 __attribute__((noinline)) int h_stray(u32 v, u32 cpu, struct out *out)
 {
 	ENTER(-1);
-	if (cpu_of(&h->pool, cpu)->cur == v) {
+	if (cpu_of(pool_of(h, cpu), cpu)->cur == v) {
 		make_blocked(h, l, out, v, now);
 		host_vcpu(h, v)->in_dsq = 1;
 		h->strays = 1;
@@ -122,13 +158,14 @@ __attribute__((noinline)) int h_stray(u32 v, u32 cpu, struct out *out)
 	LEAVE();
 	return 0;
 }
+#endif
 
 /* The thread of @v has been in its queue, or should have been, without the policy knowing. */
 __attribute__((noinline)) int h_still_queued(u32 v, struct out *out)
 {
 	ENTER(-1);
 	if (host_vcpu(h, v)->in_dsq && vcpu_state(h, v) == TAKT_BLOCKED)
-		DO(WAKE, takt_wake(p, v, TAKT_SRC_OTHER, now), .vcpu = v, .arg = { TAKT_SRC_OTHER });
+		DO(pool_of(h, v), WAKE, takt_wake(p, v, TAKT_SRC_OTHER, now), .vcpu = v, .arg = { TAKT_SRC_OTHER });
 	LEAVE();
 	return 0;
 }
@@ -138,7 +175,7 @@ static __always_inline void tell_queued(struct host *h, struct out *out)
 	u32 i;
 
 	h->strays = 0;
-	TAKT_LOOP(&h->pool, i, TAKT_NVCPU - FIRST_GUEST)
+	TAKT_LOOP(h->pool, i, TAKT_NVCPU - FIRST_GUEST)
 		h_still_queued(FIRST_GUEST + i, out);
 }
 
@@ -157,7 +194,7 @@ __attribute__((noinline)) int h_event(u32 v, u32 source, struct out *out)
 {
 	ENTER(-1);
 	host_vcpu(h, v)->source = source;
-	DO(EVENT, takt_event(p, v, source, now), .vcpu = v, .arg = { source });
+	DO(pool_of(h, v), EVENT, takt_event(p, v, source, now), .vcpu = v, .arg = { source });
 	LEAVE();
 	return 0;
 }
@@ -165,7 +202,7 @@ __attribute__((noinline)) int h_event(u32 v, u32 source, struct out *out)
 /* The first VCPU of the real-time VM @vm; TAKT_NIL if it is not real-time. */
 static __always_inline u32 first_of_rt(struct host *h, u32 vm)
 {
-	struct takt_vm *m = vm_of(&h->pool, vm);
+	struct takt_vm *m = vm_of(h->pool, vm);
 
 	return *(volatile u8 *)&m->rt ? *(volatile u16 *)&m->first : TAKT_NIL;
 }
@@ -179,13 +216,13 @@ static __always_inline void io_event(struct host *h, u32 vm, struct out *out)
 {
 	u32 v = first_of_rt(h, vm), n;
 
-	TAKT_LOOP(&h->pool, n, VM_THREADS_MAX) {
+	TAKT_LOOP(h->pool, n, VM_THREADS_MAX) {
 		struct takt_vcpu *e;
 		u32 state;
 
 		if (v >= TAKT_NVCPU)
 			break;
-		e = vcpu_of(&h->pool, v);
+		e = vcpu_of(h->pool, v);
 		state = *(volatile u8 *)&e->state;
 		if (e->kind == TAKT_IO && !(*(volatile u16 *)&e->flags & TAKT_F_EVENT) &&
 		    (state == TAKT_BLOCKED || state == TAKT_QUEUED))
@@ -201,7 +238,8 @@ __attribute__((noinline)) int h_affinity(u32 v, u64 cpus, struct out *out)
 	struct takt_mask mask = { { cpus } };
 
 	h->cfg_gen++;
-	DO(SET_AFFINITY, takt_set_affinity(p, v, TAKT_HARD, &mask, now), .vcpu = v, .arg = { TAKT_HARD, cpus });
+	DO(pool_of(h, v), SET_AFFINITY, takt_set_affinity(p, v, TAKT_HARD, &mask, now), .vcpu = v,
+	   .arg = { TAKT_HARD, cpus });
 	LEAVE();
 	return 0;
 }
@@ -209,7 +247,7 @@ __attribute__((noinline)) int h_affinity(u32 v, u64 cpus, struct out *out)
 /* The VM of @kvm and @tgid if there is one, else a free slot; TAKT_NIL if all are taken. Lock held. */
 static __always_inline u32 find_vm(struct host *h, u64 kvm, u32 tgid)
 {
-	struct takt_pool *p = &h->pool;
+	struct takt_pool *p = h->pool;
 	u32 i, free = TAKT_NIL;
 
 	TAKT_LOOP(p, i, TAKT_NVM) {
@@ -233,13 +271,17 @@ __attribute__((noinline)) u32 h_vm_add(u64 kvm, u32 tgid, struct out *out)
 
 	if (vm == TAKT_NIL) {
 		h->count.overflow++;
-	} else if (!vm_of(&h->pool, vm)->used) {
+	} else if (!vm_of(h->pool, vm)->used) {
 		struct host_vm *hm = host_vm(h, vm);
 
 		h->cfg_gen++;
 		h->vm_gen++;
-		DO(VM_ADD, takt_vm_add(p, vm, TAKT_GUEST, HOST_WEIGHT, now), .vm = vm,
+		DO(h->pool, VM_ADD, takt_vm_add(p, vm, TAKT_GUEST, HOST_WEIGHT, now), .vm = vm,
 		   .arg = { TAKT_GUEST, HOST_WEIGHT });
+		if (TAKT_POOLS > 1)
+			DO(pool_on(h, RT), VM_ADD, takt_vm_add(p, vm, TAKT_GUEST, HOST_WEIGHT, now), .vm = vm,
+			   .arg = { TAKT_GUEST, HOST_WEIGHT });
+		hm->side = REST;
 		hm->kvm = kvm;
 		hm->tgid = tgid;
 		hm->gen++;
@@ -253,7 +295,7 @@ __attribute__((noinline)) u32 h_vm_add(u64 kvm, u32 tgid, struct out *out)
 
 static __always_inline u32 free_vcpu(struct host *h)
 {
-	struct takt_pool *p = &h->pool;
+	struct takt_pool *p = h->pool;
 	u32 i, found = TAKT_NIL;
 
 	TAKT_LOOP(p, i, TAKT_NVCPU) {
@@ -265,6 +307,18 @@ static __always_inline u32 free_vcpu(struct host *h)
 		}
 	}
 	return found;
+}
+
+/* VCPUs and I/O threads of VM @vm. */
+static __always_inline u32 members(struct host *h, u32 vm)
+{
+	return vm_of(h->pool, vm)->nr + (TAKT_POOLS > 1 ? vm_of(pool_on(h, RT), vm)->nr : 0);
+}
+
+/* @side, unless it has lost its last PCPU just now. */
+static __always_inline u32 side_with_pcpus(struct host *h, u32 side)
+{
+	return TAKT_POOLS == 1 || pool_on(h, side)->nr_cpu ? side : RT - side;
 }
 
 /* What a new VCPU is made of. */
@@ -281,13 +335,15 @@ static __always_inline int add_vcpu(struct host *h, struct log *l, struct out *o
 	struct host_vcpu *hv = host_vcpu(h, v);
 
 	h->cfg_gen++;
-	if (!cpu_online(&h->pool, cpu))
-		cpu = mask_next(&h->pool.online, cpu) & (TAKT_NCPU - 1);
-	if (DO(VCPU_ADD, takt_vcpu_add(p, v, vm | cpu << 16, kind, now), .vcpu = v, .vm = vm, .cpu = cpu,
+	hv->side = kind == TAKT_GUEST ? side_with_pcpus(h, host_vm(h, vm)->side) : REST;
+	if (!cpu_online(pool_of(h, v), cpu))
+		cpu = mask_next(&pool_of(h, v)->online, cpu) & (TAKT_NCPU - 1);
+	if (DO(pool_of(h, v), VCPU_ADD, takt_vcpu_add(p, v, vm | cpu << 16, kind, now), .vcpu = v, .vm = vm, .cpu = cpu,
 	       .arg = { kind }))
 		return -1;
 	if (n->cpus != ~0ULL)
-		DO(SET_AFFINITY, takt_set_affinity(p, v, TAKT_HARD, &mask, now), .vcpu = v, .arg = { TAKT_HARD, n->cpus });
+		DO(pool_of(h, v), SET_AFFINITY, takt_set_affinity(p, v, TAKT_HARD, &mask, now), .vcpu = v,
+		   .arg = { TAKT_HARD, n->cpus });
 	hv->pid = n->pid;
 	hv->kvm_vcpu = n->kvm_vcpu;
 	hv->id = n->id;
@@ -308,7 +364,7 @@ static __always_inline void convert(struct host *h, struct log *l, struct out *o
 	add_vcpu(h, l, out, v, n, now);
 	host_vcpu(h, v)->in_dsq = in_dsq;
 	if (in_dsq)			/* nobody else would: its thread has told already that it waits */
-		DO(WAKE, takt_wake(p, v, TAKT_SRC_OTHER, now), .vcpu = v, .arg = { TAKT_SRC_OTHER });
+		DO(pool_of(h, v), WAKE, takt_wake(p, v, TAKT_SRC_OTHER, now), .vcpu = v, .arg = { TAKT_SRC_OTHER });
 }
 
 /* Adds the thread @n, which has no index yet. Lock held. Returns its index, TAKT_NIL if there is no room or no such VM. */
@@ -359,12 +415,14 @@ __attribute__((noinline)) u32 h_adopt_io(struct newcomer *n, u32 *at, struct out
 __attribute__((noinline)) u32 h_vcpu_remove(u32 v, struct out *out)
 {
 	ENTER(TAKT_NIL);
-	u32 vm = vcpu_of(&h->pool, v)->vm, gone = TAKT_NIL;
+	u32 vm = vcpu_of(pool_of(h, v), v)->vm, gone = TAKT_NIL;
 
 	h->cfg_gen++;
 	DO_VCPU(VCPU_REMOVE, takt_vcpu_remove, v);
-	if (vm != HOST_VM && vm_of(&h->pool, vm)->used && !vm_of(&h->pool, vm)->nr) {
-		DO(VM_REMOVE, takt_vm_remove(p, vm, now), .vm = vm);
+	if (vm != HOST_VM && vm_of(h->pool, vm)->used && !members(h, vm)) {
+		DO(h->pool, VM_REMOVE, takt_vm_remove(p, vm, now), .vm = vm);
+		if (TAKT_POOLS > 1)
+			DO(pool_on(h, RT), VM_REMOVE, takt_vm_remove(p, vm, now), .vm = vm);
 		host_vm(h, vm)->kvm = 0;
 		h->vm_gen++;
 		keep_floor(h, l, out, guest_weight(h), now);

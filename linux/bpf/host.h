@@ -13,6 +13,17 @@
 #include "kernel.h"
 #include "takt.h"
 
+/*
+ * With Risa (spec §6.1) there are two pools: TAKT_ONLY's, and TAKT_RT's for the VCPUs of real-time VMs (pools.h). With one pool
+ * nothing of this is left in the code.
+ */
+#ifdef TAKT_RT
+#define TAKT_POOLS 2u
+#else
+#define TAKT_POOLS 1u
+#endif
+enum side { REST, RT };
+
 #define HOST_VM 0u			/* the host's ordinary threads */
 #define FIRST_GUEST TAKT_NCPU		/* VCPU n below it is the host entity of PCPU n */
 #define HOST_SLICE (4 * TAKT_MS)	/* of one thread among those of a host entity */
@@ -28,9 +39,9 @@
 #define DSQ_VCPU 0x1000u
 
 #define LOG_LEN (1u << 17)
-#define TIMER_POOL TAKT_NCPU		/* index of a timer; those below are the PCPUs' */
-#define TIMER_KICK (TAKT_NCPU + 1)
-#define NTIMER (TAKT_NCPU + 2)
+#define TIMER_KICK TAKT_NCPU		/* index of a timer; those below are the PCPUs' */
+#define TIMER_POOL (TAKT_NCPU + 1)	/* the first pool's */
+#define NTIMER (TIMER_POOL + TAKT_POOLS)
 
 struct host_cpu {
 	u64 slice_end;			/* when the runner's slice is over; TAKT_NEVER: nobody runs */
@@ -62,7 +73,7 @@ struct host_vcpu {
 	u32 source;			/* of the last event: why it wakes */
 	u32 misses;			/* refusals in a row */
 	u16 class;			/* when it started */
-	u16 pad;
+	u16 side;			/* its pool */
 };
 
 struct host_vm {
@@ -71,7 +82,7 @@ struct host_vm {
 	u32 tgid;
 	u32 gen;			/* a slot that is used again is another VM */
 	u32 rule;			/* by which the monitor found it real-time */
-	u32 pad;
+	u32 side;			/* the pool of its VCPUs */
 };
 
 struct host_counts {
@@ -90,8 +101,10 @@ struct host {
 	u64 kicks_due;			/* for TIMER_KICK */
 	u64 host_idle;			/* PCPUs whose host entity is blocked */
 	u64 weights;			/* of all VMs but the host's */
+	u64 gone;			/* PCPUs that are offline, and the last of their pool nevertheless */
+	u64 bounce;			/* those that look for threads which may not run in their VCPU's pool */
 	struct host_counts count;
-	struct takt_pool pool;
+	struct takt_pool pool[TAKT_POOLS];
 	struct host_cpu cpu[TAKT_NCPU];
 	struct host_vcpu vcpu[TAKT_NVCPU];
 	struct host_vm vm[TAKT_NVM];
@@ -107,6 +120,10 @@ struct log {
 	u64 head;			/* records written so far */
 	u64 pad[7];
 	struct record rec[LOG_LEN];
+};
+
+struct logs {
+	struct log log[TAKT_POOLS];
 };
 
 struct timer_slot {
@@ -130,7 +147,8 @@ struct task_ctx {
 	u32 waits;			/* enum waits */
 	u32 cpu;			/* of WAITS_PINNED */
 	u64 kvm;			/* of the VCPU that it runs; 0: it has not been seen to run one */
-	u32 in_ipi, pad;		/* what it does just now is to send an IPI */
+	u32 in_ipi;			/* what it does just now is to send an IPI */
+	u32 exiled;			/* runs as a host thread, though it is a VCPU (pools.h) */
 };
 enum waits { WAITS_NOT, WAITS_SHARED, WAITS_PINNED, WAITS_BESIDE };
 
@@ -144,7 +162,7 @@ struct { \
 } name SEC(".maps")
 
 SHARED_MAP(ARRAY, hosts, 1, u32, struct host, 0);
-SHARED_MAP(ARRAY, logs, 1, u32, struct log, BPF_F_MMAPABLE);
+SHARED_MAP(ARRAY, logs, 1, u32, struct logs, BPF_F_MMAPABLE);
 SHARED_MAP(ARRAY, timers, NTIMER, u32, struct timer_slot, 0);
 SHARED_MAP(HASH, tgids, 4 * TAKT_NVM, u32, u32, 0);		/* VMM process -> VM */
 SHARED_MAP(HASH, vcpus, 2 * TAKT_NVCPU, u64, u32, 0);		/* struct kvm_vcpu -> VCPU */
@@ -157,7 +175,7 @@ struct {
 /* To be done when the lock is dropped; operations of one critical section add up. */
 struct out {
 	u64 kick, armed, slice;
-	u32 next, pool_armed;
+	u32 next, pool_armed;		/* a bit a pool */
 };
 
 static __always_inline struct host *the_host(void)
@@ -167,11 +185,13 @@ static __always_inline struct host *the_host(void)
 	return bpf_map_lookup_elem(&hosts, &zero);
 }
 
+/* That of the first pool; those of the others follow. */
 static __always_inline struct log *the_log(void)
 {
 	u32 zero = 0;
+	struct logs *all = bpf_map_lookup_elem(&logs, &zero);
 
-	return bpf_map_lookup_elem(&logs, &zero);
+	return all ? all->log : NULL;
 }
 
 static __always_inline struct host_cpu *host_cpu(struct host *h, u32 cpu)
@@ -192,9 +212,42 @@ static __always_inline struct host_vm *host_vm(struct host *h, u32 vm)
 	return &h->vm[vm & (TAKT_NVM - 1)];
 }
 
+static __always_inline struct takt_pool *pool_on(struct host *h, u32 side)
+{
+	if (TAKT_POOLS == 1)
+		return h->pool;
+	takt_opaque(side);
+	return &h->pool[side & (TAKT_POOLS - 1)];
+}
+
+/* The pool of VCPU @v; that of a PCPU is its host entity's, which has its number. */
+static __always_inline struct takt_pool *pool_of(struct host *h, u32 v)
+{
+	return pool_on(h, TAKT_POOLS == 1 ? REST : *(volatile u16 *)&host_vcpu(h, v)->side);
+}
+
+static __always_inline u32 side_of(struct takt_pool *p)
+{
+#ifdef TAKT_RT
+	return p->policy == TAKT_ID(TAKT_RT) ? RT : REST;
+#else
+	return REST;
+#endif
+}
+
 static __always_inline u32 vcpu_state(struct host *h, u32 v)
 {
-	return vcpu_of(&h->pool, v)->state;
+	return vcpu_of(pool_of(h, v), v)->state;
+}
+
+static __always_inline u64 online(struct host *h)
+{
+	return TAKT_POOLS == 1 ? h->pool->online.w[0] : h->pool->online.w[0] | pool_on(h, RT)->online.w[0];
+}
+
+static __always_inline u64 idle(struct host *h)
+{
+	return TAKT_POOLS == 1 ? h->pool->idle.w[0] : h->pool->idle.w[0] | pool_on(h, RT)->idle.w[0];
 }
 
 static __always_inline bool is_host(u32 v)
@@ -203,19 +256,23 @@ static __always_inline bool is_host(u32 v)
 }
 
 /* Books the operation just done: what it asks for, and its record. */
-static __always_inline void book(struct host *h, struct log *l, struct out *out, const struct takt_op *op, int ret)
+static __always_inline void book(struct host *h, struct takt_pool *p, struct log *l, struct out *out, const struct takt_op *op,
+				 int ret)
 {
-	struct takt_pool *p = &h->pool;
-	u32 slot;
+	u32 side = side_of(p), slot;
 
 	out->kick |= p->out.kick.w[0];
 	out->armed |= p->out.armed.w[0];
-	out->pool_armed |= p->out.pool_armed;
+	out->pool_armed |= p->out.pool_armed << side;
 	p->scratch = p->scratch_long = 0;			/* no state: the native pool never uses them */
 	if (op->op == TAKT_OP_SCHEDULE ? p->out.next < TAKT_NVCPU : op->op >= TAKT_OP_WAKE && op->op <= TAKT_OP_PUT)
 		host_vcpu(h, op->op == TAKT_OP_SCHEDULE ? p->out.next : op->vcpu)->ops++;
-	if (!h->recording)
+	if (TAKT_POOLS == 1 ? !h->recording : !(h->recording & (1u << side)))
 		return;
+	if (TAKT_POOLS > 1) {
+		takt_opaque(side);
+		l += side & (TAKT_POOLS - 1);
+	}
 	slot = l->head;
 	takt_opaque(slot);
 	slot &= LOG_LEN - 1;
@@ -228,18 +285,18 @@ static __always_inline void book(struct host *h, struct log *l, struct out *out,
 }
 
 /*
- * Performs @call, which is the operation @code of the log with the fields that follow. Needs h, l, out and now in
+ * Performs @call on @pool, which is the operation @code of the log with the fields that follow. Needs h, l, out and now in
  * scope, and the lock held. The pool is p in @call.
  */
-#define DO(code, call, ...) ({									\
-	struct takt_pool *p = &h->pool;								\
+#define DO(pool, code, call, ...) ({								\
+	struct takt_pool *p = (pool);								\
 	int ret_ = (call);									\
 	struct takt_op op_ = { .op = TAKT_OP_##code, __VA_ARGS__ };				\
-	book(h, l, out, &op_, ret_);								\
+	book(h, p, l, out, &op_, ret_);								\
 	ret_;											\
 })
 
-#define DO_VCPU(code, fn, v, ...) DO(code, fn(p, v, ##__VA_ARGS__, now), .vcpu = (v))
+#define DO_VCPU(code, fn, v, ...) DO(pool_of(h, v), code, fn(p, v, ##__VA_ARGS__, now), .vcpu = (v))
 
 /* The host's guaranteed floor: its weight follows the sum of the VMs'. */
 static __always_inline void keep_floor(struct host *h, struct log *l, struct out *out, u64 guests, u64 now)
@@ -250,15 +307,15 @@ static __always_inline void keep_floor(struct host *h, struct log *l, struct out
 		weight = HOST_WEIGHT;
 	if (weight > 65535)
 		weight = 65535;
-	if (vm_of(&h->pool, HOST_VM)->used && vm_of(&h->pool, HOST_VM)->weight != weight)
-		DO(ADJUST, takt_adjust(p, HOST_VM, TAKT_KEY_WEIGHT, weight, now), .vm = HOST_VM,
+	if (vm_of(h->pool, HOST_VM)->used && vm_of(h->pool, HOST_VM)->weight != weight)
+		DO(h->pool, ADJUST, takt_adjust(p, HOST_VM, TAKT_KEY_WEIGHT, weight, now), .vm = HOST_VM,
 		   .arg = { TAKT_KEY_WEIGHT, weight });
 }
 
 /* Sum of the VMs' weights; under the lock. Summed up in memory: the verifier would follow a register's range for ever. */
 static __always_inline u64 guest_weight(struct host *h)
 {
-	struct takt_pool *p = &h->pool;
+	struct takt_pool *p = h->pool;
 	volatile u64 *sum = &h->weights;
 	u32 i;
 
@@ -285,7 +342,7 @@ static __always_inline void arm_timer(struct host *h, u32 cpu)
 	if (!t)
 		return;
 	for (i = 0; i < 3; i++) {
-		u64 tick = *(volatile u64 *)&cpu_of(&h->pool, cpu)->timer;
+		u64 tick = *(volatile u64 *)&cpu_of(pool_of(h, cpu), cpu)->timer;
 		u64 end = *(volatile u64 *)&host_cpu(h, cpu)->slice_end;
 		u64 first = tick < end ? tick : end;
 
@@ -293,17 +350,17 @@ static __always_inline void arm_timer(struct host *h, u32 cpu)
 			return;
 		__sync_lock_test_and_set(&t->at, first);
 		bpf_timer_start(&t->timer, first, TIMER_ABS);
-		if (tick == *(volatile u64 *)&cpu_of(&h->pool, cpu)->timer &&
+		if (tick == *(volatile u64 *)&cpu_of(pool_of(h, cpu), cpu)->timer &&
 		    end == *(volatile u64 *)&host_cpu(h, cpu)->slice_end)
 			return;
 	}
 }
 
-static __always_inline void arm_pool_timer(struct host *h)
+static __always_inline void arm_pool_timer(struct host *h, u32 side)
 {
-	u32 key = TIMER_POOL;
+	u32 key = TIMER_POOL + side;
 	struct timer_slot *t = bpf_map_lookup_elem(&timers, &key);
-	u64 at = *(volatile u64 *)&h->pool.pool_timer;
+	u64 at = *(volatile u64 *)&pool_on(h, side)->pool_timer;
 
 	if (t && at != TAKT_NEVER)
 		bpf_timer_start(&t->timer, at, TIMER_ABS);
@@ -323,8 +380,10 @@ static __always_inline void arm_timers(struct host *h, struct out *out)
 		arm_timer(h, lowest(mask));
 		mask &= mask - 1;
 	}
-	if (out->pool_armed)
-		arm_pool_timer(h);
+	if (out->pool_armed & 1u << REST)
+		arm_pool_timer(h, REST);
+	if (TAKT_POOLS > 1 && (out->pool_armed & 1u << RT))
+		arm_pool_timer(h, RT);
 }
 
 /* Asks for decisions on @cpus in @delay ns, by a timer. */

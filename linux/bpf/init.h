@@ -22,23 +22,19 @@ __attribute__((noinline)) int h_setup(struct request *r, struct out *out)
 	ENTER(-1);
 	u32 cpu = r->cpu & (TAKT_NCPU - 1);
 	struct host_cpu *hc = host_cpu(h, cpu);
-	struct takt_mask own = { { mask_bit(cpu) } };
 
 	hc->topology = (r->arg[0] & 0xffff) | (r->arg[1] & 0xffff) << 16;
 	hc->node = r->arg[2] & 0xffff;
-	hc->slice_end = TAKT_NEVER;
-	DO(CPU_ADD, takt_cpu_add(p, cpu, (r->arg[0] & 0xffff) | (r->arg[1] & 0xffff) << 16 | (r->arg[2] & 0xffff) << 32, now),
-	   .cpu = cpu, .arg = { r->arg[0], r->arg[1], r->arg[2] });
-	if (!vm_of(&h->pool, HOST_VM)->used) {
-		DO(VM_ADD, takt_vm_add(p, HOST_VM, TAKT_HOST, HOST_WEIGHT, now), .vm = HOST_VM,
+	if (!vm_of(h->pool, HOST_VM)->used) {
+		DO(h->pool, VM_ADD, takt_vm_add(p, HOST_VM, TAKT_HOST, HOST_WEIGHT, now), .vm = HOST_VM,
 		   .arg = { TAKT_HOST, HOST_WEIGHT });
-		DO(ADJUST, takt_adjust(p, HOST_VM, TAKT_KEY_RT, TAKT_RT_OFF, now), .vm = HOST_VM,
+		DO(h->pool, ADJUST, takt_adjust(p, HOST_VM, TAKT_KEY_RT, TAKT_RT_OFF, now), .vm = HOST_VM,
 		   .arg = { TAKT_KEY_RT, TAKT_RT_OFF });
+		if (TAKT_POOLS > 1)
+			DO(pool_on(h, RT), VM_ADD, takt_vm_add(p, HOST_VM, TAKT_HOST, HOST_WEIGHT, now), .vm = HOST_VM,
+			   .arg = { TAKT_HOST, HOST_WEIGHT });
 	}
-	DO(VCPU_ADD, takt_vcpu_add(p, cpu, HOST_VM | cpu << 16, TAKT_HOST, now), .vcpu = cpu, .vm = HOST_VM, .cpu = cpu,
-	   .arg = { TAKT_HOST });
-	DO(SET_AFFINITY, takt_set_affinity(p, cpu, TAKT_HARD, &own, now), .vcpu = cpu, .arg = { TAKT_HARD, own.w[0] });
-	h->host_idle |= mask_bit(cpu);
+	join_pool(h, l, out, cpu, REST, now);
 	LEAVE();
 	return 0;
 }
@@ -53,27 +49,32 @@ int takt_setup(struct request *r)
 	return 0;
 }
 
-/* Parameter arg[0] of VM @vm (0xffff: of the pool) becomes arg[1]. */
-__attribute__((noinline)) int h_adjust(u32 vm, u32 key, u64 value, struct out *out)
+/* Parameter @key of VM @vm (0xffff: of the pool) on @side becomes @value. */
+__attribute__((noinline)) int h_adjust(u32 side, u32 vm, u32 key, u64 value, struct out *out)
 {
 	ENTER(-1);
 	int ret;
 
 	h->cfg_gen++;
-	ret = DO(ADJUST, takt_adjust(p, vm, key, value, now), .vm = vm, .arg = { key, value });
-	if (!ret && key == TAKT_KEY_WEIGHT && vm != HOST_VM)
+	ret = DO(pool_on(h, side), ADJUST, takt_adjust(p, vm, key, value, now), .vm = vm, .arg = { key, value });
+	if (!ret && side == REST && key == TAKT_KEY_WEIGHT && vm != HOST_VM)
 		keep_floor(h, l, out, guest_weight(h), now);
 	LEAVE();
 	return ret;
 }
 
+/* Parameter arg[0] of VM @vm (0xffff: of the pools) becomes arg[1]. */
 SEC("syscall")
 int takt_adjust_vm(struct request *r)
 {
 	struct host *h = the_host();
 	struct out out = {};
 
-	r->ret = h_adjust(r->vm, arg32(r->arg[0]), r->arg[1], &out);
+	r->ret = 0;
+	if (TAKT_POOLS > 1)		/* the one that may have no room */
+		r->ret = h_adjust(RT, r->vm, arg32(r->arg[0]), r->arg[1], &out);
+	if (!r->ret)
+		r->ret = h_adjust(REST, r->vm, arg32(r->arg[0]), r->arg[1], &out);
 	if (h)
 		act(h, &out);
 	return 0;
@@ -106,5 +107,56 @@ int takt_measure(struct request *r)
 	r->ret = 0;
 	return 0;
 }
+
+#if TAKT_POOLS > 1
+#define MOVE_ATTEMPTS 16		/* a PCPU may decide while it is to go */
+
+/* PCPU @cpu goes to the pool on side arg[0]. */
+SEC("syscall")
+int takt_move_cpu(struct request *r)
+{
+	struct host *h = the_host();
+	u32 cpu = r->cpu & (TAKT_NCPU - 1), side = arg32(r->arg[0]), i;
+	struct out out = {};
+	int how = 0;
+
+	r->ret = 0;
+	if (!h)
+		return 0;
+	TAKT_LOOP(h->pool, i, MOVE_ATTEMPTS) {
+		how = h_cpu_lets_go(cpu, side, &out);
+		if (how <= 0)
+			break;
+		h_block(cpu, &out);
+		r->ret = h_cpu_goes(cpu, &out);
+		if (!r->ret)
+			break;
+	}
+	if (how > 0 && !r->ret)
+		h_cpu_joins(cpu, side, how, &out);
+	else if (how < 0)
+		r->ret = how;
+	act(h, &out);
+	return 0;
+}
+
+/* VM @vm goes there, with all VCPUs. */
+SEC("syscall")
+int takt_move_vm(struct request *r)
+{
+	struct host *h = the_host();
+	struct out out = {};
+	u32 i;
+
+	r->ret = h_side(r->vm, arg32(r->arg[0]), &out);
+	if (!h || r->ret)
+		return 0;
+	TAKT_LOOP(h->pool, i, TAKT_NVCPU - FIRST_GUEST)
+		if (vcpu_of(pool_of(h, FIRST_GUEST + i), FIRST_GUEST + i)->vm == r->vm)
+			h_move_vcpu(FIRST_GUEST + i, &out);
+	act(h, &out);
+	return 0;
+}
+#endif
 
 #endif

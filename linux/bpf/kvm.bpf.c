@@ -117,9 +117,9 @@ int BPF_PROG(takt_kvm_load, struct kvm_vcpu *vcpu)
 /* Whether the policy may care: it is I/O, for a real-time VM that does not see it by itself. Read without the lock. */
 static __always_inline bool wants_event(struct host *h, u32 v, u32 source)
 {
-	struct takt_vcpu *e = vcpu_of(&h->pool, v);
+	struct takt_vcpu *e = vcpu_of(pool_of(h, v), v);
 
-	if (source != TAKT_SRC_IO && !(source == TAKT_SRC_TIMER && h->pool.par.promote_on_timer))
+	if (source != TAKT_SRC_IO && !(source == TAKT_SRC_TIMER && h->pool->par.promote_on_timer))
 		return false;
 	return *(volatile u8 *)&e->state != TAKT_RUNNING && first_of_rt(h, e->vm) != TAKT_NIL;
 }
@@ -228,7 +228,7 @@ int BPF_PROG(takt_kvm_notify, struct kvm_vcpu *vcpu)
 
 	if (!h || !v)
 		return 0;
-	io_event(h, vcpu_of(&h->pool, *v)->vm, &out);
+	io_event(h, vcpu_of(pool_of(h, *v), *v)->vm, &out);
 	act_soon(h, &out);
 	return 0;
 }

@@ -73,6 +73,12 @@ static __always_inline u32 entity_of(struct host *h, struct task_struct *p, stru
 	return h_adopt_io(&n, &t->v, out);
 }
 
+/* The VCPU that the thread runs as. */
+static __always_inline u32 runs_as(struct task_ctx *t)
+{
+	return TAKT_POOLS > 1 && t->exiled ? TAKT_NIL : t->v;
+}
+
 /* The host thread @p ran until now: those that wait go before it. */
 static __always_inline void charge(struct task_struct *p, struct task_ctx *t)
 {
@@ -119,7 +125,7 @@ static __always_inline bool goes_beside(struct host *h, struct task_struct *p, u
 {
 	if (!(p->flags & PF_KTHREAD) || p->nr_cpus_allowed != 1)
 		return false;
-	return !cpu_online(&h->pool, cpu) || h_allowance(cpu) > 0;
+	return !cpu_online(pool_of(h, cpu), cpu) || h_allowance(cpu) > 0;
 }
 
 static __always_inline void enqueue_host(struct host *h, struct task_struct *p, struct task_ctx *t, u64 flags,
@@ -160,6 +166,13 @@ void BPF_PROG(takt_enqueue, struct task_struct *p, u64 flags)
 	}
 	not_waiting(h, t);
 	v = entity_of(h, p, t, &out);
+	if (TAKT_POOLS > 1) {
+		t->exiled = v != TAKT_NIL && is_exile(h, v);
+		if (t->exiled) {
+			h_block(v, &out);
+			v = TAKT_NIL;
+		}
+	}
 	if (may_not_migrate(p) || goes_beside(h, p, scx_bpf_task_cpu(p))) {
 		if (v != TAKT_NIL)
 			h_block(v, &out);
@@ -171,6 +184,24 @@ void BPF_PROG(takt_enqueue, struct task_struct *p, u64 flags)
 		enqueue_host(h, p, t, flags, &out);
 	}
 	act(h, &out);
+}
+
+/* Threads that may run here, and not in the pool of their VCPU, come to be queued anew. Whether there was one. */
+static __always_inline bool fetch_exiles(struct host *h, u32 cpu, struct out *out)
+{
+	bool some = false;
+	u32 i;
+
+	__sync_fetch_and_and(&h->bounce, ~mask_bit(cpu));
+	TAKT_LOOP(h->pool, i, TAKT_NVCPU - FIRST_GUEST) {
+		u32 v = FIRST_GUEST + i;
+
+		if (!host_vcpu(h, v)->in_dsq || !is_exile(h, v) || !scx_bpf_dsq_move_to_local(DSQ_VCPU + v))
+			continue;
+		h_block(v, out);
+		some = true;
+	}
+	return some;
 }
 
 SEC("struct_ops/takt_dispatch")
@@ -187,9 +218,13 @@ void BPF_PROG(takt_dispatch, s32 cpu, struct task_struct *prev)
 	if (prev && still_runnable(prev)) {
 		t = ctx_of(prev);
 		if (t && !host_cpu(h, cpu)->outside) {
-			v = t->v;
+			v = runs_as(t);
 			host = v == TAKT_NIL;
 		}
+	}
+	if (TAKT_POOLS > 1 && (h->bounce & mask_bit(cpu)) && fetch_exiles(h, cpu, &out)) {
+		act(h, &out);
+		return;
 	}
 	if (goes_on(h, cpu)) {
 		if (serve_host(h, cpu))
@@ -202,7 +237,7 @@ void BPF_PROG(takt_dispatch, s32 cpu, struct task_struct *prev)
 	/* A thread that may run only here was queued just when the entity had found nothing. */
 	if (*(volatile u32 *)&host_cpu(h, cpu)->pinned && (h->host_idle & mask_bit(cpu)))
 		h_host_left(cpu, false, &out);
-	TAKT_LOOP(&h->pool, i, 4) {
+	TAKT_LOOP(h->pool, i, 4) {
 		u64 from;
 		u32 next;
 
@@ -210,7 +245,7 @@ void BPF_PROG(takt_dispatch, s32 cpu, struct task_struct *prev)
 			h_unstick(cpu, host, &out);
 		from = measured_from(h);
 		next = h_schedule(cpu, &out);
-		if (from && cpu_online(&h->pool, cpu))
+		if (from && cpu_online(pool_of(h, cpu), cpu))
 			h_decided(from);
 		if (next == TAKT_NIL) {
 			if (looked || !h_host_left(cpu, host, &out))
@@ -252,20 +287,20 @@ void BPF_PROG(takt_running, struct task_struct *p)
 	if (!h || !t)
 		return;
 	beside = t->waits == WAITS_BESIDE;
-	v = t->v == TAKT_NIL ? cpu : t->v;
+	v = runs_as(t) == TAKT_NIL ? cpu : t->v;
 	not_waiting(h, t);
 	t->from = p->se.sum_exec_runtime;
 	t->charged = bpf_ktime_get_ns();
 	if (h_running(cpu, v, beside, &out) && !beside) {
 		/* It runs without having been picked: a VCPU goes back to its queue at once, which a slice would prevent. */
 		p->scx.slice = SHORT_SLICE;
-		if (t->v != TAKT_NIL) {
+		if (runs_as(t) != TAKT_NIL) {
 			h_block(t->v, &out);
 			p->scx.slice = 0;
 			out.kick |= mask_bit(cpu);
 		}
 	}
-	if (t->v == TAKT_NIL)
+	if (runs_as(t) == TAKT_NIL)
 		lead(h, t);
 	act(h, &out);
 	if (*(volatile u32 *)&h->measuring)
@@ -285,9 +320,9 @@ void BPF_PROG(takt_stopping, struct task_struct *p, bool runnable)
 	if (from)
 		h_stopped(p->pid, from);
 	ran = p->se.sum_exec_runtime - t->from;
-	if (t->v == TAKT_NIL)
+	if (runs_as(t) == TAKT_NIL)
 		charge(p, t);
-	h_stopping(scx_bpf_task_cpu(p), t->v, ran);
+	h_stopping(scx_bpf_task_cpu(p), runs_as(t), ran);
 }
 
 /*
@@ -454,13 +489,14 @@ static int pool_timer(void *map, u32 *key, struct timer_slot *t)
 {
 	struct host *h = the_host();
 	struct out out = {};
+	u32 side = (*key - TIMER_POOL) & (TAKT_POOLS - 1);
 
 	if (!h)
 		return 0;
-	h_pool_timer(&out);
+	h_pool_timer(side, &out);
 	if (h->strays)
 		tell_queued(h, &out);
-	out.pool_armed = 1;
+	out.pool_armed |= 1u << side;
 	act(h, &out);
 	return 0;
 }
@@ -490,17 +526,17 @@ s32 BPF_PROG(takt_init)
 	err = scx_bpf_create_dsq(DSQ_HOST, -1);
 	if (err)
 		return err;
-	TAKT_LOOP(&h->pool, key, TAKT_NCPU) {
+	TAKT_LOOP(h->pool, key, TAKT_NCPU) {
 		err = scx_bpf_create_dsq(DSQ_PINNED + key, -1);
 		if (err)
 			return err;
 	}
-	TAKT_LOOP(&h->pool, key, TAKT_NVCPU - FIRST_GUEST) {
+	TAKT_LOOP(h->pool, key, TAKT_NVCPU - FIRST_GUEST) {
 		err = scx_bpf_create_dsq(DSQ_VCPU + FIRST_GUEST + key, -1);
 		if (err)
 			return err;
 	}
-	TAKT_LOOP(&h->pool, key, NTIMER) {
+	TAKT_LOOP(h->pool, key, NTIMER) {
 		struct timer_slot *t;
 
 		k = key;
@@ -511,12 +547,12 @@ s32 BPF_PROG(takt_init)
 		t->at = TAKT_NEVER;
 		if (k < TAKT_NCPU)
 			bpf_timer_set_callback(&t->timer, cpu_timer);
-		else if (k == TIMER_POOL)
-			bpf_timer_set_callback(&t->timer, pool_timer);
-		else
+		else if (k == TIMER_KICK)
 			bpf_timer_set_callback(&t->timer, kick_timer);
+		else
+			bpf_timer_set_callback(&t->timer, pool_timer);
 	}
-	arm_pool_timer(h);
+	arm_pool_timer(h, REST);
 	return 0;
 }
 

@@ -3,7 +3,7 @@
 #ifndef TAKT_LINUX_SERVE_H
 #define TAKT_LINUX_SERVE_H
 
-#include "entity.h"
+#include "pools.h"
 
 #define ALLOWANCE_MAX (5 * TAKT_MS)	/* threads beside the pool: so long at once, … */
 #define ALLOWANCE_SHARE 4		/* … and a quarter of the PCPU for long */
@@ -41,8 +41,8 @@ static __always_inline bool host_left(struct host *h, u32 cpu, bool one)
 /* The PCPU is the pool's again. */
 static __always_inline void give_back(struct host *h, struct log *l, struct out *out, u32 cpu, u64 now)
 {
-	if (cpu_of(&h->pool, cpu)->taken)
-		DO(CPU_BACK, takt_cpu_back(p, cpu, now), .cpu = cpu);
+	if (cpu_of(pool_of(h, cpu), cpu)->taken)
+		DO(pool_of(h, cpu), CPU_BACK, takt_cpu_back(p, cpu, now), .cpu = cpu);
 }
 
 /* The blocked host entity @v has something to run. */
@@ -50,17 +50,45 @@ static __always_inline void wake_host(struct host *h, struct log *l, struct out 
 {
 	h->host_idle &= ~mask_bit(v);
 	host_vcpu(h, v)->queued_at = now;
-	DO(WAKE, takt_wake(p, v, TAKT_SRC_OTHER, now), .vcpu = v, .arg = { TAKT_SRC_OTHER });
+	DO(pool_of(h, v), WAKE, takt_wake(p, v, TAKT_SRC_OTHER, now), .vcpu = v, .arg = { TAKT_SRC_OTHER });
 }
 
 /*
  * What holds @cpu may not be able to go on: the thread of a picked VCPU left the PCPU's queue before it could run, or
  * the host entity has no thread left.
  */
+#if TAKT_POOLS > 1
+/* The VCPU that is picked for @cpu cannot run there just now, or not at all. */
+__attribute__((noinline)) int h_unpick(u32 cpu, struct out *out)
+{
+	ENTER(-1);
+	u32 cur = cpu_of(pool_of(h, cpu), cpu)->cur;
+
+	if (cur != TAKT_NIL && vcpu_state(h, cur) == TAKT_PICKED) {
+		DO_VCPU(REFUSED, takt_refused, cur);
+		if (!is_host(cur) && !host_vcpu(h, cur)->in_dsq)
+			DO_VCPU(BLOCK, takt_block, cur);
+	}
+	LEAVE();
+	return 0;
+}
+
+/* In parts: with two policies the verifier finds the whole too large. Only this PCPU changes what its host entity is. */
+static __always_inline void h_unstick(u32 cpu, u32 one, struct out *out)
+{
+	struct host *h = the_host();
+
+	if (!h)
+		return;
+	h_unpick(cpu, out);
+	if (*(volatile u16 *)&cpu_of(pool_of(h, cpu), cpu)->cur == cpu && !host_left(h, cpu, one))
+		h_block(cpu, out);
+}
+#else
 __attribute__((noinline)) int h_unstick(u32 cpu, u32 one, struct out *out)
 {
 	ENTER(-1);
-	u32 cur = cpu_of(&h->pool, cpu)->cur;
+	u32 cur = cpu_of(pool_of(h, cpu), cpu)->cur;
 	bool picked, waits;
 
 	if (cur != TAKT_NIL) {
@@ -75,10 +103,12 @@ __attribute__((noinline)) int h_unstick(u32 cpu, u32 one, struct out *out)
 	return 0;
 }
 
+#endif
+
 /* Whether h_unstick() may have something to do. */
 static __always_inline bool stuck(struct host *h, u32 cpu)
 {
-	u32 cur = *(volatile u16 *)&cpu_of(&h->pool, cpu)->cur;
+	u32 cur = *(volatile u16 *)&cpu_of(pool_of(h, cpu), cpu)->cur;
 
 	return cur != TAKT_NIL && (is_host(cur) || vcpu_state(h, cur) == TAKT_PICKED);
 }
@@ -87,21 +117,22 @@ static __always_inline bool stuck(struct host *h, u32 cpu)
 __attribute__((noinline)) u32 h_schedule(u32 cpu, struct out *out)
 {
 	ENTER(TAKT_NIL);
+	struct takt_pool *pool = pool_of(h, cpu);
 	struct host_cpu *hc = host_cpu(h, cpu);
 	u32 cur, next;
 	u64 slice;
 
-	if (!cpu_online(&h->pool, cpu)) {
+	if (!cpu_online(pool_of(h, cpu), cpu)) {
 		LEAVE();
 		return TAKT_NIL;
 	}
 	out->kick &= ~mask_bit(cpu);	/* this is the decision */
 	hc->resched = 0;
 	give_back(h, l, out, cpu, now);
-	cur = cpu_of(&h->pool, cpu)->cur;
-	DO(SCHEDULE, takt_schedule(p, cpu, 0, now), .cpu = cpu);
-	next = h->pool.out.next;
-	slice = h->pool.out.slice;
+	cur = cpu_of(pool_of(h, cpu), cpu)->cur;
+	DO(pool, SCHEDULE, takt_schedule(p, cpu, 0, now), .cpu = cpu);
+	next = pool->out.next;
+	slice = pool->out.slice;
 	if (cur != TAKT_NIL && cur != next && (is_host(cur) || host_vcpu(h, cur)->in_dsq))
 		put_queued(h, l, out, cur, now);
 	out->kick &= ~mask_bit(cpu);
@@ -167,11 +198,11 @@ __attribute__((noinline)) int h_host_left(u32 cpu, u32 one, struct out *out)
 __attribute__((noinline)) int h_host_wake(u32 cpu, u64 cpus, u32 fresh, struct out *out)
 {
 	ENTER(-1);
-	u64 online = h->pool.online.w[0] & cpus, can = online & h->host_idle, idle = can & h->pool.idle.w[0];
-	u64 from = idle ? idle : can;
+	u64 on = online(h) & cpus, can = on & h->host_idle, free = can & idle(h);
+	u64 from = free ? free : can;
 	u32 v;
 
-	if (!from || (!idle && !fresh && (online & ~h->host_idle))) {
+	if (!from || (!free && !fresh && (on & ~h->host_idle))) {
 		LEAVE();
 		return 0;
 	}
@@ -198,7 +229,7 @@ static __always_inline bool serve_host(struct host *h, u32 cpu)
 /* Whether the host entity of @cpu runs and nothing asks for a decision: its threads change without one. */
 static __always_inline bool goes_on(struct host *h, u32 cpu)
 {
-	struct takt_cpu *c = cpu_of(&h->pool, cpu);
+	struct takt_cpu *c = cpu_of(pool_of(h, cpu), cpu);
 	struct host_cpu *hc = host_cpu(h, cpu);
 	u32 cur = *(volatile u16 *)&c->cur;
 
@@ -210,7 +241,7 @@ static __always_inline bool goes_on(struct host *h, u32 cpu)
 static __always_inline void count_start(struct host *h, u32 v, u64 now)
 {
 	struct host_vcpu *hv = host_vcpu(h, v);
-	u32 class = vcpu_of(&h->pool, v)->pri;
+	u32 class = vcpu_of(pool_of(h, v), v)->pri;
 	u64 wait = now > hv->queued_at && hv->queued_at ? now - hv->queued_at : 0;
 	struct host_wait *w;
 
@@ -232,7 +263,7 @@ __attribute__((noinline)) int h_running(u32 cpu, u32 v, u32 beside, struct out *
 	u32 state = vcpu_state(h, v);
 
 	h->count.switches++;
-	if (!beside && cpu_of(&h->pool, cpu)->cur == v && (state == TAKT_PICKED || state == TAKT_RUNNING)) {
+	if (!beside && cpu_of(pool_of(h, cpu), cpu)->cur == v && (state == TAKT_PICKED || state == TAKT_RUNNING)) {
 		give_back(h, l, out, cpu, now);
 		if (state == TAKT_PICKED) {
 			DO_VCPU(STARTED, takt_started, v);
@@ -249,8 +280,8 @@ __attribute__((noinline)) int h_running(u32 cpu, u32 v, u32 beside, struct out *
 		return 0;
 	}
 	hc->outside = 1;
-	if (cpu_online(&h->pool, cpu) && !cpu_of(&h->pool, cpu)->taken)
-		DO(CPU_TAKEN, takt_cpu_taken(p, cpu, now), .cpu = cpu);
+	if (cpu_online(pool_of(h, cpu), cpu) && !cpu_of(pool_of(h, cpu), cpu)->taken)
+		DO(pool_of(h, cpu), CPU_TAKEN, takt_cpu_taken(p, cpu, now), .cpu = cpu);
 	LEAVE();
 	return 1;
 }
@@ -312,8 +343,8 @@ __attribute__((noinline)) int h_allowance(u32 cpu)
 __attribute__((noinline)) int h_taken(u32 cpu, struct out *out)
 {
 	ENTER(-1);
-	if (cpu_online(&h->pool, cpu) && !cpu_of(&h->pool, cpu)->taken)
-		DO(CPU_TAKEN, takt_cpu_taken(p, cpu, now), .cpu = cpu);
+	if (cpu_online(pool_of(h, cpu), cpu) && !cpu_of(pool_of(h, cpu), cpu)->taken)
+		DO(pool_of(h, cpu), CPU_TAKEN, takt_cpu_taken(p, cpu, now), .cpu = cpu);
 	LEAVE();
 	return 0;
 }
@@ -325,29 +356,24 @@ __attribute__((noinline)) int h_cpu_online(u32 cpu, struct out *out)
 	u64 core = hc->topology & 0xffff, llc = hc->topology >> 16, node = hc->node & 0xffff;
 
 	h->cfg_gen++;
-	hc->slice_end = TAKT_NEVER;
-	DO(CPU_ADD, takt_cpu_add(p, cpu, core | llc << 16 | node << 32, now), .cpu = cpu, .arg = { core, llc, node });
+	if (TAKT_POOLS == 1) {
+		hc->slice_end = TAKT_NEVER;
+		DO(pool_of(h, cpu), CPU_ADD, takt_cpu_add(p, cpu, core | llc << 16 | node << 32, now), .cpu = cpu,
+		   .arg = { core, llc, node });
+	} else if (h->gone & mask_bit(cpu)) {
+		h->gone &= ~mask_bit(cpu);
+	} else {
+		join_pool(h, l, out, cpu, REST, now);
+	}
 	LEAVE();
 	return 0;
 }
 
-/*
- * @cpu is about to leave the pool. A VCPU that holds it, but was interrupted and whose thread waits in its queue, goes back
- * there; else its thread runs there beside the pool until it stops, and the kernel moves it. So it does with host threads.
- */
+/* @cpu is about to leave the pool. The kernel moves what runs there then. So it does with host threads. */
 __attribute__((noinline)) int h_cpu_leaves(u32 cpu, struct out *out)
 {
 	ENTER(-1);
-	u32 cur = cpu_of(&h->pool, cpu)->cur;
-
-	if (cur != TAKT_NIL && !is_host(cur) && host_vcpu(h, cur)->in_dsq) {
-		if (vcpu_state(h, cur) == TAKT_PICKED)
-			DO_VCPU(REFUSED, takt_refused, cur);
-		else
-			put_queued(h, l, out, cur, now);
-	} else if (cur != TAKT_NIL) {
-		make_blocked(h, l, out, cur, now);
-	}
+	vacate(h, l, out, cpu, now);
 	LEAVE();
 	return 0;
 }
@@ -359,7 +385,12 @@ __attribute__((noinline)) int h_cpu_offline(u32 cpu, struct out *out)
 	h->cfg_gen++;
 	h->count.offline++;
 	host_cpu(h, cpu)->slice_end = TAKT_NEVER;
-	DO(CPU_REMOVE, takt_cpu_remove(p, cpu, now), .cpu = cpu);
+	if (TAKT_POOLS == 1)
+		DO(pool_of(h, cpu), CPU_REMOVE, takt_cpu_remove(p, cpu, now), .cpu = cpu);
+	else if (holds_pool(h, cpu))
+		h->gone |= mask_bit(cpu);	/* until control has found another for those who are there */
+	else
+		leave_pool(h, l, out, cpu, now);
 	LEAVE();
 	return 0;
 }
@@ -371,8 +402,8 @@ __attribute__((noinline)) int h_cpu_timer(u32 cpu, struct out *out)
 	ENTER(-1);
 	struct host_cpu *hc = host_cpu(h, cpu);
 
-	if (cpu_of(&h->pool, cpu)->timer <= now)
-		DO(TIMER_CPU, takt_timer_cpu(p, cpu, now), .cpu = cpu);
+	if (cpu_of(pool_of(h, cpu), cpu)->timer <= now)
+		DO(pool_of(h, cpu), TIMER_CPU, takt_timer_cpu(p, cpu, now), .cpu = cpu);
 	if (hc->slice_end <= now) {
 		hc->slice_end = TAKT_NEVER;
 		out->kick |= mask_bit(cpu);
@@ -386,17 +417,17 @@ __attribute__((noinline)) int h_cpu_timer(u32 cpu, struct out *out)
  * Accounting; and a look at host threads that wait although entities could serve them, such as one that was queued just
  * while the last entity found the queue empty.
  */
-__attribute__((noinline)) int h_pool_timer(struct out *out)
+__attribute__((noinline)) int h_pool_timer(u32 side, struct out *out)
 {
 	ENTER(-1);
-	struct takt_pool *pool = &h->pool;
+	struct takt_pool *pool = pool_on(h, side);
 	u32 i;
 
-	DO(TIMER_POOL, takt_timer_pool(p, now), .vm = 0);
+	DO(pool, TIMER_POOL, takt_timer_pool(p, now), .vm = 0);
 	TAKT_LOOP(pool, i, TAKT_NCPU) {
 		u32 v = takt_fresh(pool, i) & (TAKT_NCPU - 1);
 
-		if (!(h->host_idle & h->pool.online.w[0] & mask_bit(v)) || !host_left(h, v, false))
+		if (!(h->host_idle & pool->online.w[0] & mask_bit(v)) || !host_left(h, v, false))
 			continue;
 		wake_host(h, l, out, v, now);
 	}

@@ -2,6 +2,7 @@
 //! The live host while `takt run` runs: scheduler, monitor, and what the operator says of VMs.
 
 mod cgroups;
+mod manage;
 mod names;
 
 use crate::net::{self, Net};
@@ -16,7 +17,8 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 use takt_conformance::LogFile;
 use takt_control::overhead::Window;
-use takt_control::{Change, Host, HostConfig, PolicySpec, Ports, RtMode, Setting, VmConfig, VmState, apply};
+use takt_control::partition::Side;
+use takt_control::{Change, Host, HostConfig, PolicySpec, Ports, RtMode, Server, Setting, VmConfig, VmState, apply};
 use takt_policy::{Kind, NEVER, NIL, NVM};
 
 /// How often [`Live::look`] is to be called.
@@ -42,6 +44,15 @@ pub enum News {
     NotRealTime {
         name: String,
     },
+    /// Risa's rt-pool has other PCPUs.
+    RtPool {
+        pcpus: Vec<u16>,
+    },
+    /// It has moved into the rt-pool, or out of it.
+    Moved {
+        name: String,
+        rt: bool,
+    },
     /// Its cgroups have another share for it.
     Share {
         name: String,
@@ -63,6 +74,8 @@ struct Vm {
     /// Weight and cap follow its cgroups until somebody says something else.
     follows: bool,
     share: cgroups::Share,
+    /// Where its VCPUs were at the last look.
+    side: Side,
 }
 
 /// A host that Takt schedules; dropping it gives it back to the kernel.
@@ -76,6 +89,7 @@ pub struct Live {
     notices: Receiver<Notice>,
     vms: BTreeMap<u32, Vm>,
     config: HostConfig,
+    pools: Option<manage::Pools>,
     kvm: bool,
     kernel: String,
     started: Instant,
@@ -104,6 +118,7 @@ impl Live {
             notices,
             vms: BTreeMap::new(),
             config,
+            pools: manage::Pools::new(policy),
             kvm: false,
             kernel: release.trim().to_owned(),
             started: Instant::now(),
@@ -149,6 +164,7 @@ impl Live {
             self.vms.iter().map(|(&index, vm)| net::Vm { index, generation: vm.generation, tgid: vm.tgid }).collect();
         news.extend(self.net.scan(&vms).into_iter().map(News::Warning));
         self.configure(&mut news);
+        self.settle_pools(&snapshot, &mut news)?;
         self.types(&snapshot, &mut news);
         if self.looks % CGROUPS == 0 {
             self.follow_cgroups(&snapshot, &mut news);
@@ -190,7 +206,10 @@ impl Live {
         news.push(News::Vm { name: name.clone(), tgid });
         let follows = !self.config.vm.contains_key(&name);
         let (ports, share) = (Ports::default(), cgroups::DEFAULT);
-        self.vms.insert(index, Vm { generation, tgid, name, ports, rt: false, fresh: true, follows, share });
+        self.vms.insert(
+            index,
+            Vm { generation, tgid, name, ports, rt: false, fresh: true, follows, share, side: Side::Rest },
+        );
     }
 
     fn forget(&mut self, index: u32, news: &mut Vec<News>) {
@@ -305,6 +324,7 @@ impl Live {
             kernel: self.kernel.clone(),
             uptime_s: self.started.elapsed().as_millis() as f64 / 1e3,
             pcpus: status::pcpus(&snapshot),
+            pools: status::pools(&snapshot, &vms, self.shrinks_in()),
             kvm: self.kvm,
             recording: snapshot.recording(),
             real_time_vms: vms.iter().filter(|v| v.rt).count(),
@@ -325,10 +345,10 @@ impl Live {
         // What may be refused comes first, and is taken back when the next is.
         let (have, want) = (vm.config.server(), setting.server.on(&vm.config.server()));
         want.validate().with_context(|| format!("VM `{name}`"))?;
-        self.change(&vm, &Change::Server(have, want))?;
+        self.serve(&vm, have, want)?;
         if let Some(mode) = setting.rt {
             if let Err(e) = self.change(&vm, &Change::Rt(mode)) {
-                self.change(&vm, &Change::Server(want, have))?;
+                self.serve(&vm, want, have)?;
                 return Err(match (mode, old) {
                     (RtMode::On, Some(false)) => e.context("the policy has `rt_max` real-time VMs already"),
                     _ => e,
@@ -338,7 +358,7 @@ impl Live {
         if let Some(dev) = &setting.dev {
             if let Err(e) = self.net.watch(vm.id, dev) {
                 self.change(&vm, &Change::Rt(vm.config.rt))?;
-                self.change(&vm, &Change::Server(want, have))?;
+                self.serve(&vm, want, have)?;
                 return Err(e.context(format!("VM `{name}`")));
             }
         }
@@ -359,6 +379,17 @@ impl Live {
         Ok(())
     }
 
+    /// From `have` to `want`. What changes nothing asks nobody.
+    fn serve(&mut self, vm: &VmState, have: Server, want: Server) -> Result<()> {
+        match have == want {
+            true => Ok(()),
+            false if self.pools.is_some() => {
+                self.give_server(vm.id, &want).with_context(|| format!("VM `{}`", vm.name))
+            }
+            false => self.change(vm, &Change::Server(have, want)),
+        }
+    }
+
     fn change(&mut self, vm: &VmState, change: &Change) -> Result<()> {
         Host::set(self, 0, vm.id, change).with_context(|| format!("VM `{}`: {change:?}", vm.name))
     }
@@ -371,7 +402,16 @@ impl Live {
         ensure!(!values.is_empty(), "nothing to set: write key=value (see `takt policies`)");
         let policy = &self.scheduler.policy().name;
         let spec = PolicySpec::parse(&format!("{policy}({})", values.join(",")))?;
-        spec.params.iter().try_for_each(|&(key, value)| self.scheduler.adjust(NIL, key, value))
+        for (key, value) in spec.params {
+            self.scheduler.adjust(NIL, key, value)?;
+            self.parameter_is(key, value);
+        }
+        Ok(())
+    }
+
+    /// Whether there is an rt-pool beside the first one: a recording is two files then.
+    pub fn has_rt_pool(&self) -> bool {
+        self.pools.is_some()
     }
 
     /// Begins to count what decisions and switches take; where somebody does so already, anew.
@@ -422,7 +462,7 @@ impl Live {
     ///
     /// # Errors
     /// The recording is lost.
-    pub fn finish(&mut self, most: Option<u64>) -> Result<LogFile> {
+    pub fn finish(&mut self, most: Option<u64>) -> Result<Vec<LogFile>> {
         let recorder = self.recorder.take().context("nothing is recorded")?;
         recorder.finish(&self.scheduler, most)
     }
@@ -450,6 +490,9 @@ impl Host for Live {
     fn set(&mut self, _now: u64, vm: u32, change: &Change) -> Result<()> {
         if let Some((key, value)) = change.adjust() {
             return self.scheduler.adjust(vm, key, value);
+        }
+        if let (Change::Server(_, want), true) = (change, self.pools.is_some()) {
+            return self.give_server(vm, want);
         }
         if let Change::Server(have, want) = change {
             return have.bring(want, |key, value| self.scheduler.adjust(vm, key, value));

@@ -8,6 +8,7 @@ mod control;
 mod environment;
 pub mod net;
 mod object;
+mod partition;
 mod record;
 mod scheduler;
 mod shared;

@@ -27,7 +27,9 @@ pub fn open(bytes: &[u8], shared: Option<&Object>) -> Result<OpenObject> {
 pub fn load(object: OpenObject) -> Result<Object> {
     object.load().map_err(|e| {
         let why = object::complaints();
-        explain(&why).map_or_else(|| anyhow::anyhow!(e).context(object::last_lines(&why)), |text| anyhow::anyhow!(text))
+        let program = why.lines().find(|l| l.contains("BPF program load failed")).unwrap_or_default().to_owned();
+        let last = || format!("{program} {}", object::last_lines(&why));
+        explain(&why).map_or_else(|| anyhow::anyhow!(e).context(last()), |text| anyhow::anyhow!(text))
     })
 }
 

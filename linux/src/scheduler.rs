@@ -7,13 +7,17 @@ use crate::shared::Snapshot;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use libbpf_rs::{Link, Map, MapCore, MapFlags, Object, OpenObject};
 use std::sync::mpsc;
-use takt_control::{PolicySpec, spec};
+use takt_control::partition::Side;
+use takt_control::pools::Size;
+use takt_control::{PolicySpec, Pools, spec};
 use takt_monitor::object::{map, run};
 use takt_policy::{NIL, Overhead, Pool};
 
-/// The BPF objects for one policy.
+/// The BPF objects for one policy, or for those of two pools.
 struct Objects {
     policy: &'static str,
+    /// The rt-pool's.
+    rt: Option<&'static str>,
     sched: &'static [u8],
     kvm: &'static [u8],
     net: &'static [u8],
@@ -23,7 +27,33 @@ const OBJECTS: &[Objects] = include!(concat!(env!("OUT_DIR"), "/objects.rs"));
 
 /// The policies that this build can run on Linux.
 pub fn policies() -> Vec<&'static str> {
-    OBJECTS.iter().map(|o| o.policy).collect()
+    OBJECTS.iter().filter(|o| o.rt.is_none()).map(|o| o.policy).collect()
+}
+
+/// The objects for `policy`.
+///
+/// # Errors
+/// One line with what there is instead.
+fn objects(policy: &PolicySpec) -> Result<&'static Objects> {
+    let all = || OBJECTS.iter().filter(|o| o.policy == policy.name);
+    let Some(pools) = &policy.pools else {
+        let found = all().find(|o| o.rt.is_none());
+        return found.with_context(|| {
+            format!("policy `{}` does not run on Linux, {} and risa do", policy.name, policies().join(", "))
+        });
+    };
+    match &pools.size {
+        Size::Fixed { .. } => bail!("policy `{policy}` is for the simulator: on Linux pools are risa's"),
+        Size::Managed(s) if s.take_all => {
+            bail!(
+                "policy `{policy}`: rt_pool_may_take_all is for the simulator: on Linux I/O threads of VMs are outside"
+            )
+        }
+        Size::Managed(_) => {}
+    }
+    let rt = || all().filter_map(|o| o.rt).collect::<Vec<_>>().join("|");
+    let found = all().find(|o| o.rt == Some(pools.rt.as_str()));
+    found.with_context(|| format!("policy `{policy}`: `rt={}` is not allowed on Linux, allowed {}", pools.rt, rt()))
 }
 
 /// Longest wait of a thread before the kernel takes a scheduler out, ms: the kernel's own limit.
@@ -95,16 +125,15 @@ impl Scheduler {
     /// An unknown policy, or what the kernel refuses; nothing has changed then.
     pub fn load(environment: &Environment, policy: &PolicySpec, timeout_ms: u32) -> Result<Self> {
         ensure!(!policy.pin, "policy `pin` is for the simulator: on Linux, pin VCPUs with taskset or cpusets");
-        ensure!(policy.pools.is_none(), "policy `{policy}` is for the simulator: on Linux there is one pool");
-        let pool = Pool::new(&policy.name).with_context(|| format!("unknown policy `{}`", policy.name))?;
-        let objects = OBJECTS.iter().find(|o| o.policy == policy.name);
-        let objects = objects
-            .with_context(|| format!("policy `{}` does not run on Linux, {} do", policy.name, policies().join(", ")))?;
+        let names = [Some(policy.name.as_str()), policy.pools.as_ref().map(|p: &Pools| p.rt.as_str())];
+        let pool = |name| Pool::new(name).with_context(|| format!("unknown policy `{name}`"));
+        let pools = names.into_iter().flatten().map(pool).collect::<Result<Vec<_>>>()?;
+        let objects = objects(policy)?;
         let mut open = object::open(objects.sched, None)?;
         set_timeout(&mut open, timeout_ms)?;
         let object = object::load(open)?;
         let hosts = map(&object, "hosts")?;
-        let initial = Snapshot::initial(&pool);
+        let initial = Snapshot::initial(&pools);
         ensure!(hosts.value_size() as usize == initial.len(), "the BPF objects are of another build");
         hosts.update(&0u32.to_ne_bytes(), &initial, MapFlags::ANY)?;
         let mut scheduler =
@@ -250,12 +279,30 @@ impl Scheduler {
         self.call("takt_mark_vm", Request { arg, vm, ..Request::default() })
     }
 
-    /// Begins a recording, by an epoch; or begins it anew.
+    /// A PCPU goes to the pool on that side; one that is offline and the last of its pool, out of it.
+    ///
+    /// # Errors
+    /// There is no such PCPU, or it is the last one of VCPUs that are there.
+    pub fn move_cpu(&self, cpu: u32, to: Side) -> Result<()> {
+        let arg = [u64::from(to == Side::Rt), 0, 0, 0];
+        self.call("takt_move_cpu", Request { arg, cpu, ..Request::default() }).with_context(|| format!("PCPU {cpu}"))
+    }
+
+    /// The VCPUs of a VM go to the pool on that side.
+    ///
+    /// # Errors
+    /// There is no such VM, or that pool has no PCPU.
+    pub fn move_vm_to(&self, vm: u32, to: Side) -> Result<()> {
+        let arg = [u64::from(to == Side::Rt), 0, 0, 0];
+        self.call("takt_move_vm", Request { arg, vm, ..Request::default() }).with_context(|| format!("VM {vm}"))
+    }
+
+    /// Begins a recording of the pool on that side, by an epoch; or begins it anew.
     ///
     /// # Errors
     /// The kernel refuses.
-    pub fn begin_recording(&self) -> Result<Epoch> {
-        let mut request = Request { arg: [1, 0, 0, 0], ..Request::default() };
+    pub fn begin_recording(&self, side: Side) -> Result<Epoch> {
+        let mut request = Request { arg: [1, u64::from(side == Side::Rt), 0, 0], ..Request::default() };
         self.request("takt_record", &mut request)?;
         let [now, position, generation, _] = request.arg;
         ensure!(request.ret == 0 && now != 0, "the scheduler cannot record");

@@ -2,6 +2,7 @@
 //! `struct host` of `bpf/host.h` as user space reads it: one snapshot, taken under the lock.
 
 use anyhow::{Result, ensure};
+use takt_control::partition::Side;
 use takt_policy::{NCPU, NVCPU, NVM, Pool};
 
 /// VM 0: the host's ordinary threads; VCPU n below [`FIRST_GUEST`] is their entity on PCPU n.
@@ -45,7 +46,7 @@ pub struct HostVcpu {
     pub source: u32,
     pub misses: u32,
     pub class: u16,
-    pad: u16,
+    side: u16,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +62,7 @@ pub struct HostVm {
     pub generation: u32,
     /// `enum takt_rule` of the monitor, 0 = by hand.
     pub rule: u32,
-    pad: u32,
+    side: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -109,6 +110,8 @@ struct Head {
     kicks_due: u64,
     host_idle: u64,
     weights: u64,
+    gone: u64,
+    bounce: u64,
     count: Counts,
 }
 
@@ -119,11 +122,28 @@ unsafe impl Plain for HostVcpu {}
 unsafe impl Plain for HostVm {}
 unsafe impl Plain for u16 {}
 
+impl HostVcpu {
+    /// Its pool. That of a PCPU is its host entity's.
+    pub fn side(&self) -> Side {
+        if self.side == 0 { Side::Rest } else { Side::Rt }
+    }
+}
+
+impl HostVm {
+    /// The pool of its VCPUs.
+    pub fn side(&self) -> Side {
+        if self.side == 0 { Side::Rest } else { Side::Rt }
+    }
+}
+
 /// One consistent state of the host.
 pub struct Snapshot {
     bytes: Vec<u8>,
     head: Head,
+    /// The only one, or that of whoever is not in the rt-pool; all VMs are in it.
     pub pool: Pool,
+    /// With Risa. All VMs are in it, too.
+    pub rt: Option<Pool>,
 }
 
 impl Snapshot {
@@ -132,28 +152,34 @@ impl Snapshot {
     /// # Errors
     /// It is not a value of this build.
     pub fn new(bytes: Vec<u8>) -> Result<Self> {
-        let at = Self::layout();
-        ensure!(bytes.len() == at.end, "the scheduler's state has {} bytes, this build's {}", bytes.len(), at.end);
-        let pool = Pool::from_bytes(&bytes[size_of::<Head>()..at.cpu]);
-        let pool = pool.ok_or_else(|| anyhow::anyhow!("the scheduler's pool is not one of this build"))?;
+        let (one, two) = (layout(1).end, layout(2).end);
+        ensure!(
+            bytes.len() == one || bytes.len() == two,
+            "the scheduler's state has {} bytes, this build's {one} or {two}",
+            bytes.len()
+        );
+        let pool = |n| {
+            let at = size_of::<Head>() + n * takt_policy::pool_size();
+            let pool = Pool::from_bytes(&bytes[at..at + takt_policy::pool_size()]);
+            pool.ok_or_else(|| anyhow::anyhow!("the scheduler's pool is not one of this build"))
+        };
+        let (first, rt) = (pool(0)?, if bytes.len() == two { Some(pool(1)?) } else { None });
         let head = read(&bytes, 0);
-        Ok(Self { bytes, head, pool })
+        Ok(Self { bytes, head, pool: first, rt })
     }
 
-    /// Bytes of the state before and after the pool.
-    pub fn initial(pool: &Pool) -> Vec<u8> {
-        let at = Self::layout();
-        let mut bytes = vec![0; at.end];
-        bytes[size_of::<Head>()..at.cpu].copy_from_slice(pool.bytes());
+    /// Bytes of the state before and after the pools.
+    pub fn initial(pools: &[Pool]) -> Vec<u8> {
+        let mut bytes = vec![0; layout(pools.len()).end];
+        for (n, pool) in pools.iter().enumerate() {
+            let at = size_of::<Head>() + n * takt_policy::pool_size();
+            bytes[at..at + takt_policy::pool_size()].copy_from_slice(pool.bytes());
+        }
         bytes
     }
 
-    fn layout() -> Layout {
-        let cpu = size_of::<Head>() + takt_policy::pool_size();
-        let vcpu = cpu + size_of::<HostCpu>() * NCPU as usize;
-        let vm = vcpu + size_of::<HostVcpu>() * NVCPU as usize;
-        let epoch_cpu = vm + size_of::<HostVm>() * NVM as usize;
-        Layout { cpu, vcpu, vm, epoch_cpu, end: epoch_cpu + 2 * NVCPU as usize }
+    fn layout(&self) -> Layout {
+        layout(1 + usize::from(self.rt.is_some()))
     }
 
     pub fn counts(&self) -> Counts {
@@ -166,19 +192,43 @@ impl Snapshot {
     pub fn recording(&self) -> bool {
         self.head.recording != 0
     }
+    /// The pools there are, that of [`Side::Rest`] first.
+    pub fn pools(&self) -> impl Iterator<Item = (Side, &Pool)> {
+        [(Side::Rest, Some(&self.pool)), (Side::Rt, self.rt.as_ref())].into_iter().filter_map(|(s, p)| Some((s, p?)))
+    }
+    /// The pool on that side.
+    pub fn on(&self, side: Side) -> &Pool {
+        self.rt.as_ref().filter(|_| side == Side::Rt).unwrap_or(&self.pool)
+    }
+    /// The pool that VCPU `n` is in.
+    pub fn pool_of(&self, n: u32) -> &Pool {
+        self.on(self.vcpu(n).side())
+    }
+    /// Offline, and in its pool nevertheless: it was the last one there.
+    pub fn is_gone(&self, cpu: u32) -> bool {
+        self.head.gone & 1 << cpu != 0
+    }
     pub fn cpu(&self, n: u32) -> HostCpu {
-        read(&self.bytes, Self::layout().cpu + n as usize * size_of::<HostCpu>())
+        read(&self.bytes, self.layout().cpu + n as usize * size_of::<HostCpu>())
     }
     pub fn vcpu(&self, n: u32) -> HostVcpu {
-        read(&self.bytes, Self::layout().vcpu + n as usize * size_of::<HostVcpu>())
+        read(&self.bytes, self.layout().vcpu + n as usize * size_of::<HostVcpu>())
     }
     pub fn vm(&self, n: u32) -> HostVm {
-        read(&self.bytes, Self::layout().vm + n as usize * size_of::<HostVm>())
+        read(&self.bytes, self.layout().vm + n as usize * size_of::<HostVm>())
     }
     /// The PCPU that VCPU `n` belonged to when the present recording began.
     pub fn epoch_cpu(&self, n: u32) -> u16 {
-        read(&self.bytes, Self::layout().epoch_cpu + 2 * n as usize)
+        read(&self.bytes, self.layout().epoch_cpu + 2 * n as usize)
     }
+}
+
+fn layout(pools: usize) -> Layout {
+    let cpu = size_of::<Head>() + pools * takt_policy::pool_size();
+    let vcpu = cpu + size_of::<HostCpu>() * NCPU as usize;
+    let vm = vcpu + size_of::<HostVcpu>() * NVCPU as usize;
+    let epoch_cpu = vm + size_of::<HostVm>() * NVM as usize;
+    Layout { cpu, vcpu, vm, epoch_cpu, end: epoch_cpu + 2 * NVCPU as usize }
 }
 
 struct Layout {

@@ -5,6 +5,7 @@ use crate::net::Times;
 use crate::shared::{Counts, HOST_VM, Snapshot, Wait};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use takt_control::partition::Side;
 use takt_control::{Ports, RtMode, Server, ServerStatus};
 use takt_policy::{Class, Kind, NEVER, NIL, NVM, OpCode, State};
 
@@ -25,6 +26,9 @@ pub struct HostStatus {
     pub kernel: String,
     pub uptime_s: f64,
     pub pcpus: Vec<u16>,
+    /// With Risa: the rt-pool, and that of whoever is outside. Else there is one, which this does not list.
+    #[serde(default)]
+    pub pools: Vec<PoolStatus>,
     /// KVM is loaded and watched.
     pub kvm: bool,
     pub recording: bool,
@@ -36,8 +40,22 @@ pub struct HostStatus {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PoolStatus {
+    /// `rt` or `rest`.
+    pub name: String,
+    pub policy: String,
+    pub pcpus: Vec<u16>,
+    pub vms: Vec<String>,
+    /// Until it gives back PCPUs that it does not need, if it has such.
+    pub shrinks_in_s: Option<f64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VmStatus {
     pub name: String,
+    /// With Risa: `rt` or `rest`.
+    #[serde(default)]
+    pub pool: Option<String>,
     pub tgid: u32,
     pub kind: String,
     pub rt: bool,
@@ -123,7 +141,7 @@ pub struct Member {
 pub fn members(snapshot: &Snapshot) -> (Vec<Member>, BTreeMap<u32, RtMode>) {
     let rt = takt_policy::params().iter().find(|p| p.per_vm && p.name == "rt").map_or(0, |p| p.key);
     let (mut all, mut modes) = (Vec::new(), BTreeMap::new());
-    for op in snapshot.pool.describe() {
+    for op in snapshot.pools().flat_map(|(_, pool)| pool.describe()) {
         let vm = u32::from(op.vm);
         match OpCode::from_u16(op.op) {
             Some(OpCode::VcpuAdd) => all.push(Member { vcpu: op.vcpu.into(), vm, kind: op.arg[0] }),
@@ -157,6 +175,7 @@ pub fn vms(snapshot: &Snapshot, known: &dyn Fn(u32) -> Known) -> Vec<VmStatus> {
         let lease = stat.lease_end.checked_sub(snapshot.pool.now()).filter(|_| rt && stat.lease_end != NEVER);
         Some(VmStatus {
             name: known.name,
+            pool: snapshot.rt.as_ref().map(|_| side_name(host.side()).to_owned()),
             tgid: host.tgid,
             kind: "kvm".into(),
             rt,
@@ -193,8 +212,42 @@ pub fn entities(snapshot: &Snapshot) -> (Vec<VcpuStatus>, Waits) {
 
 /// PCPUs that are online.
 pub fn pcpus(snapshot: &Snapshot) -> Vec<u16> {
-    let add = |code| code == Some(OpCode::CpuAdd);
-    snapshot.pool.describe().iter().filter(|op| add(OpCode::from_u16(op.op))).map(|op| op.cpu).collect()
+    let mut all: Vec<u16> = snapshot.pools().flat_map(|(side, _)| pcpus_on(snapshot, side)).collect();
+    all.sort_unstable();
+    all
+}
+
+/// Those of one pool.
+pub fn pcpus_on(snapshot: &Snapshot, side: Side) -> Vec<u16> {
+    let add = |op: &takt_policy::Op| OpCode::from_u16(op.op) == Some(OpCode::CpuAdd);
+    let there = |op: &takt_policy::Op| add(op) && !snapshot.is_gone(op.cpu.into());
+    snapshot.on(side).describe().iter().filter(|op| there(op)).map(|op| op.cpu).collect()
+}
+
+/// The pools, if there are two; `due`: when the rt-pool shrinks.
+pub fn pools(snapshot: &Snapshot, vms: &[VmStatus], due: Option<f64>) -> Vec<PoolStatus> {
+    if snapshot.rt.is_none() {
+        return Vec::new();
+    }
+    let pool = |side| {
+        let name = side_name(side);
+        let mine = vms.iter().filter(|vm| vm.pool.as_deref() == Some(name));
+        PoolStatus {
+            name: name.into(),
+            policy: snapshot.on(side).policy().to_owned(),
+            pcpus: pcpus_on(snapshot, side),
+            vms: mine.map(|vm| vm.name.clone()).collect(),
+            shrinks_in_s: due.filter(|_| side == Side::Rt),
+        }
+    };
+    vec![pool(Side::Rt), pool(Side::Rest)]
+}
+
+fn side_name(side: Side) -> &'static str {
+    match side {
+        Side::Rt => "rt",
+        Side::Rest => "rest",
+    }
 }
 
 /// Parameters of the pool that differ from their defaults on Linux, as `takt set --pool` takes them.
@@ -211,7 +264,7 @@ pub fn parameters(snapshot: &Snapshot) -> BTreeMap<String, String> {
 }
 
 fn vcpu(snapshot: &Snapshot, v: u32) -> VcpuStatus {
-    let (host, pool) = (snapshot.vcpu(v), &snapshot.pool);
+    let (host, pool) = (snapshot.vcpu(v), snapshot.pool_of(v));
     VcpuStatus {
         vcpu: v,
         id: host.id,
@@ -290,7 +343,7 @@ mod tests {
         if rt {
             pool.set_rt(1, 3, true, 20_000_000, 50_000).unwrap();
         }
-        Snapshot::new(Snapshot::initial(&pool)).unwrap()
+        Snapshot::new(Snapshot::initial(&[pool])).unwrap()
     }
 
     fn known(vm: u32) -> Known {
@@ -319,8 +372,8 @@ mod tests {
     fn keys_are_stable() {
         let keys = |v: &serde_json::Value| v.as_object().unwrap().keys().cloned().collect::<Vec<_>>().join(" ");
         let vm = serde_json::to_value(&vms(&snapshot(true), &known)[0]).unwrap();
-        let want = "blind cap devices io kind lease_us monitor name period_us ports promotions refusals rt rt_mode rule server tgid \
-                    vcpus waits weight";
+        let want = "blind cap devices io kind lease_us monitor name period_us pool ports promotions refusals rt rt_mode rule server \
+                    tgid vcpus waits weight";
         assert_eq!(keys(&vm), want);
         assert_eq!(keys(&vm["vcpus"][0]), "class credit id pcpu refused state tid vcpu waits");
         let wait = serde_json::to_value(WaitStatus::default()).unwrap();

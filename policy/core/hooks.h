@@ -50,9 +50,20 @@
 	X(TAKT_POLICY_SEDF, sedf, "Xen's SEDF: budgets and periods, earliest deadline first on each PCPU")	\
 	X(TAKT_POLICY_VGEDF, vgedf, "vGEDF, of Risa's rt-pool: budgets and periods, earliest deadline first over all PCPUs")
 
-#ifdef TAKT_ONLY			/* a build for one policy, named by it: nothing to choose */
 #define TAKT_NAMED_(policy, hook) policy##_##hook
 #define TAKT_NAMED(policy, hook) TAKT_NAMED_(policy, hook)
+#if defined(TAKT_RT)			/* for two, those of Risa's pools (spec §6.1) */
+#define TAKT_NUMBER(id, name, text) takt_id_##name = id,
+enum { TAKT_POLICIES(TAKT_NUMBER) };
+#define TAKT_ID(policy) ((u32)TAKT_NAMED(takt_id, policy))
+#define TAKT_HOOK(type, hook, params, args)							\
+TAKT_INLINE type hook_##hook params								\
+{												\
+	if (p->policy == TAKT_ID(TAKT_RT))							\
+		return TAKT_NAMED(TAKT_RT, hook) args;						\
+	return TAKT_NAMED(TAKT_ONLY, hook) args;						\
+}
+#elif defined(TAKT_ONLY)		/* a build for one policy, named by it: nothing to choose */
 #define TAKT_HOOK(type, hook, params, args)							\
 TAKT_INLINE type hook_##hook params								\
 {												\

@@ -4,7 +4,7 @@
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use takt_control::duration;
 
 /// How long a recording may last, ns.
@@ -18,6 +18,9 @@ pub struct Done {
     pub seconds: f64,
     /// It ended because no recording holds more.
     pub cut: bool,
+    /// File of the rt-pool's log, where there is one.
+    #[serde(default)]
+    pub rt_pool: Option<PathBuf>,
 }
 
 /// The duration of a recording in ms.
@@ -35,6 +38,7 @@ pub fn within(text: &str, allowed: &RangeInclusive<u64>) -> Result<u64> {
 impl Done {
     pub fn line(&self, file: &Path) -> String {
         let why = if self.cut { " (the most a recording holds)" } else { "" };
-        format!("{}: {} operations in {:.1} s{why}", file.display(), self.operations, self.seconds)
+        let rt = self.rt_pool.as_ref().map(|f| format!(", the rt-pool's in {}", f.display())).unwrap_or_default();
+        format!("{}: {} operations in {:.1} s{why}{rt}", file.display(), self.operations, self.seconds)
     }
 }

@@ -12,7 +12,8 @@ use takt_linux::{LONGEST, Live};
 
 /// One under way.
 pub struct Recording {
-    file: Pending,
+    /// One a pool.
+    files: Vec<Pending>,
     path: PathBuf,
     /// Who waits for it; nobody for `takt run --record`.
     asked: Option<Asked>,
@@ -28,17 +29,26 @@ impl Recording {
     /// The file cannot be written, a value is out of range, or another recording is under way.
     pub fn begin(live: &mut Live, path: &Path, span_ms: Option<u64>, most: Option<u64>) -> Result<Self> {
         ensure!(path.is_absolute(), "{}: the path of a recording is absolute", path.display());
-        let file = Pending::open_private(path)?;
-        Self::begin_in(live, file, path, span_ms, most)
+        let files = Self::open(path, live.has_rt_pool())?;
+        Self::begin_in(live, files, path, span_ms, most)
     }
 
-    /// As [`Recording::begin`], with a file that is open.
+    /// Opens its file, and that of the rt-pool beside it.
+    ///
+    /// # Errors
+    /// One of them cannot be written.
+    pub fn open(path: &Path, rt_pool: bool) -> Result<Vec<Pending>> {
+        let rt = rt_pool.then(|| of_rt_pool(path));
+        [Some(path.to_owned()), rt].iter().flatten().map(|p| Pending::open_private(p)).collect()
+    }
+
+    /// As [`Recording::begin`], with files that are open.
     ///
     /// # Errors
     /// As there.
     pub fn begin_in(
         live: &mut Live,
-        file: Pending,
+        files: Vec<Pending>,
         path: &Path,
         span_ms: Option<u64>,
         most: Option<u64>,
@@ -48,7 +58,7 @@ impl Recording {
         ensure!(SPANS.contains(&ns), "duration_ms {} is not allowed, allowed 1..=86400000", ns / 1_000_000);
         ensure!(most != Some(0), "operations 0 is not allowed, allowed 1..={LONGEST}");
         live.record()?;
-        Ok(Self { file, path: path.to_owned(), asked: None, began: Instant::now(), span, most })
+        Ok(Self { files, path: path.to_owned(), asked: None, began: Instant::now(), span, most })
     }
 
     /// Who is to hear of its end.
@@ -75,15 +85,17 @@ impl Recording {
     pub fn end(self, live: &mut Live) -> Result<Option<String>> {
         let seconds = self.began.elapsed().as_millis() as f64 / 1e3;
         let most = self.most.unwrap_or(LONGEST);
-        let written = live.finish(Some(most)).and_then(|log| {
-            let since = log.records.iter().rposition(|r| r.op.op == takt_policy::OpCode::Epoch as u16);
-            let operations = log.records.len() - since.context("a recording has an epoch")? - 1;
-            self.file.write(&log.to_bytes()?)?;
-            Ok(Done {
-                operations: operations as u64,
-                seconds,
-                cut: self.most.is_none() && operations as u64 >= LONGEST,
-            })
+        let rt_pool = (self.files.len() > 1).then(|| of_rt_pool(&self.path));
+        let written = live.finish(Some(most)).and_then(|logs| {
+            let mut done = Done { operations: 0, seconds, cut: false, rt_pool };
+            for (log, file) in logs.iter().zip(self.files) {
+                let since = log.records.iter().rposition(|r| r.op.op == takt_policy::OpCode::Epoch as u16);
+                let operations = log.records.len() - since.context("a recording has an epoch")? - 1;
+                file.write(&log.to_bytes()?)?;
+                done.operations += operations as u64;
+                done.cut |= self.most.is_none() && operations as u64 >= LONGEST;
+            }
+            Ok(done)
         });
         match self.asked {
             Some(asked) => {
@@ -107,4 +119,11 @@ impl Recording {
             None => Err(why.context(self.path.display().to_string())),
         }
     }
+}
+
+/// Where the rt-pool's log goes.
+fn of_rt_pool(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".rt");
+    name.into()
 }

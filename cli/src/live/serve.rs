@@ -2,8 +2,8 @@
 //! `takt run`: schedules the host until it is told to end, says what it finds, and answers what it is asked.
 
 use super::recording::Recording;
-use super::{say, warn};
-use crate::output::{self, Pending};
+use super::{say, show, warn};
+use crate::output;
 use crate::{args, table};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ pub fn run(args: &args::Run) -> Result<bool> {
     ensure!(!policy.pin, "policy `pin` is for the simulator: on Linux, pin VCPUs with taskset or cpusets");
     let config = args.config.as_deref().map_or(Ok(HostConfig::default()), super::read_config)?;
     takt_linux::Environment::check()?;
-    let record = args.record.as_deref().map(Pending::open_private).transpose()?;
+    let record = args.record.as_deref().map(|path| Recording::open(path, policy.pools.is_some())).transpose()?;
     let socket = Socket::bind(&args.socket.socket)?;
     let (send, events) = channel();
     let stop = send.clone();
@@ -38,7 +38,7 @@ pub fn run(args: &args::Run) -> Result<bool> {
 
     let mut live = Live::start(&policy, config, args.cgroups.clone(), args.timeout_ms.unwrap_or(TIMEOUT_MS))?;
     let recording = match (record, &args.record) {
-        (Some(file), Some(path)) => Some(Recording::begin_in(&mut live, file, path, None, None)?),
+        (Some(files), Some(path)) => Some(Recording::begin_in(&mut live, files, path, None, None)?),
         _ => None,
     };
     socket.serve(move |asked| send.send(Event::Asked(asked)).is_ok())?;
@@ -175,6 +175,11 @@ fn tell(news: &News) -> Result<()> {
         News::Gone { name } => say(&format!("VM {name}: gone")),
         News::RealTime { name, rule } => say(&format!("VM {name}: real-time ({rule})")),
         News::NotRealTime { name } => say(&format!("VM {name}: not real-time any more")),
+        News::RtPool { pcpus } => {
+            say(&format!("rt-pool: {}", if pcpus.is_empty() { "no PCPU".into() } else { show::pcpus(pcpus) }))
+        }
+        News::Moved { name, rt: true } => say(&format!("VM {name}: in the rt-pool")),
+        News::Moved { name, rt: false } => say(&format!("VM {name}: outside the rt-pool")),
         News::Share { name, weight, cap: 0 } => say(&format!("VM {name}: weight {weight} by its cgroups")),
         News::Share { name, weight, cap } => say(&format!("VM {name}: weight {weight}, cap {cap} % by its cgroups")),
         News::Kvm => say("KVM is loaded: its VMs are watched"),

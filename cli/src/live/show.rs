@@ -3,11 +3,14 @@
 
 use crate::table;
 use takt_control::{RtMode, duration};
-use takt_linux::status::{HostStatus, Status, VcpuStatus, VmStatus, WaitStatus, Waits};
+use takt_linux::status::{HostStatus, PoolStatus, Status, VcpuStatus, VmStatus, WaitStatus, Waits};
 
 /// All of it.
 pub fn text(status: &Status) -> String {
     let mut parts = vec![host(&status.host, status.vms.len())];
+    if !status.host.pools.is_empty() {
+        parts.push(pools(&status.host.pools));
+    }
     if !status.vms.is_empty() {
         parts.push(vms(&status.vms));
         parts.push(devices(&status.vms));
@@ -38,6 +41,23 @@ fn host(h: &HostStatus, vms: usize) -> String {
         c.refused,
         duration::human(c.beside as f64),
     )
+}
+
+/// `PCPU 3`, `PCPUs 2, 3`.
+pub fn pcpus(all: &[u16]) -> String {
+    let list: Vec<_> = all.iter().map(ToString::to_string).collect();
+    format!("{} {}", if list.len() == 1 { "PCPU" } else { "PCPUs" }, list.join(", "))
+}
+
+fn pools(all: &[PoolStatus]) -> String {
+    let row = |p: &PoolStatus| {
+        let or_dash = |list: Vec<String>| if list.is_empty() { "-".into() } else { list.join(", ") };
+        let shrinks = p.shrinks_in_s.map_or_else(|| "-".into(), |s| format!("{s:.1} s"));
+        let pcpus = p.pcpus.iter().map(ToString::to_string).collect();
+        vec![p.name.clone(), p.policy.clone(), shrinks, or_dash(pcpus), or_dash(p.vms.clone())]
+    };
+    let head = ["pool", "policy", "shrinks in", "PCPUs", "VMs"];
+    table::render("", &head, &all.iter().map(row).collect::<Vec<_>>(), 5)
 }
 
 fn vms(all: &[VmStatus]) -> String {

@@ -108,7 +108,8 @@ pub fn record(args: &args::Record) -> Result<bool> {
     let all = recorder.operations();
     let log = recorder.finish(Some(most))?;
     file.write(&log.to_bytes()?)?;
-    let done = Done { operations: all.min(most), seconds, cut: args.operations.is_none() && all >= LONGEST };
+    let done =
+        Done { operations: all.min(most), seconds, cut: args.operations.is_none() && all >= LONGEST, rt_pool: None };
     output::print(&format!("{}\n", done.line(&args.file)))?;
     Ok(true)
 }

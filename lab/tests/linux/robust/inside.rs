@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Init of the emulated machine: goes through a scenario and leaves what it saw in the outbox.
 
-use super::{attack, ends, load, packets, refuse};
+use super::{attack, ends, load, packets, refuse, risa};
 use crate::system;
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
@@ -34,6 +34,7 @@ fn run() -> Result<Value> {
         "attacks" => attack::attacks(times),
         "packets" => packets::packets(),
         "refusals" => refuse::refusals(),
+        "risa" => risa::pools(),
         _ => bail!("no scenario {scenario}"),
     }
 }

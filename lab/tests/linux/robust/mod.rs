@@ -10,6 +10,7 @@ mod inside;
 mod load;
 mod packets;
 mod refuse;
+mod risa;
 mod shell;
 
 use crate::common::programs;
@@ -190,6 +191,39 @@ fn bad_input_is_refused_and_changes_nothing() {
     let (counted, seen) = (window.change.count, number(&outcome, "switches") as u64);
     assert!(0 < counted && counted <= seen, "{counted} switches of {seen}");
     overhead::fits(&window.change, &window);
+}
+
+/// After what delay the rt-pool gives PCPUs back, ms, and how much later it may be: a look, a decision, and asking.
+const DELAY_MS: f64 = 15_000.0;
+const LATER_MS: f64 = 1_000.0;
+
+/// Spec §7.5, RISA-E1, with half of its PCPUs: sizes are those of eq. 3, and what the hogs get is what the rt-pool leaves.
+#[test]
+fn pools_follow_vms_that_come_change_and_go() {
+    let Some(seen) = run_on(risa::PCPUS, "risa", COUNTED) else { return };
+    println!(
+        "{}
+{}",
+        seen["status"].as_str().expect("status"),
+        seen["said"].as_str().expect("said")
+    );
+    let phases = seen["phases"].as_array().expect("phases");
+    let sizes: Vec<_> = phases.iter().map(|p| number(p, "rt_pcpus")).collect();
+    assert_eq!(sizes, [0.0, 2.0, 1.0, 0.0], "{seen:#}");
+    for phase in phases {
+        let share = number(phase, "hogs") / number(phase, "rest_pcpus");
+        assert!((0.95..=1.01).contains(&share), "{share}: {phase:#}");
+    }
+    let promised = [vec![], vec![0.6, 0.6], vec![0.2, 0.6], vec![]];
+    for (phase, promised) in phases.iter().zip(promised) {
+        let served = phase["served"].as_array().expect("served");
+        let kept = served.iter().zip(&promised).all(|(got, want)| got.as_f64().is_some_and(|got| got >= 0.98 * want));
+        assert!(served.len() == promised.len() && kept, "{phase:#}");
+    }
+    for delay in ["shrunk_ms", "emptied_ms"] {
+        assert!((DELAY_MS..=DELAY_MS + LATER_MS).contains(&number(&seen, delay)), "{delay}: {seen:#}");
+    }
+    assert_eq!(number(&seen["counts"], "overflow"), 0.0, "{seen:#}");
 }
 
 #[test]

@@ -24,6 +24,9 @@ pub fn refusals() -> Result<Value> {
         refused(&["run", "--policy", "fifo"], &["fifo", "credit", "doris"])?,
         refused(&["run", "--policy", "doris(slice=1000s)"], &["slice", "100us..=10s"])?,
         refused(&["run", "--policy", "pin"], &["pin"])?,
+        refused(&["run", "--policy", "sp"], &["sp", "risa"])?,
+        refused(&["run", "--policy", "risa(rt=rtxen)"], &["rt=rtxen", "vgedf"])?,
+        refused(&["run", "--policy", "risa(rt_pool_may_take_all=on)"], &["rt_pool_may_take_all"])?,
         refused(&["run", "--timeout-ms", "31000"], &["timeout-ms", "31000", "30000"])?,
         refused(&["run", "--config", BAD], &[BAD, "No such file"])?,
         refused(&["run", "--record", "/no/such/file"], &["/no/such/file"])?,
@@ -104,7 +107,7 @@ fn overhead_in_a_recording() -> Result<(Window, u64)> {
 }
 
 /// Runs a command that must be refused; what it says.
-fn refused(arguments: &[&str], names: &[&str]) -> Result<String> {
+pub fn refused(arguments: &[&str], names: &[&str]) -> Result<String> {
     line(arguments, &takt(arguments)?, names)
 }
 
