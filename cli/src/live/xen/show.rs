@@ -52,7 +52,8 @@ fn partition(p: &PartitionStatus) -> String {
     };
     let rows: Vec<_> = p.pools.iter().map(row).collect();
     let shrinks = p.shrinks_us.map_or_else(String::new, |us| {
-        format!("in {} the last one shrinks to {}\n", duration::human(us * 1e3), takt_xen::count(p.wants))
+        let name = p.pools.last().map_or("", |pool| pool.name.as_str());
+        format!("{name} shrinks to {} in {}\n", takt_xen::count(p.wants), duration::human(us * 1e3))
     });
     table::render("", &["pool", "cpupool", "policy", "PCPUs", "domains"], &rows, 9) + &shrinks
 }
