@@ -125,6 +125,8 @@ static __always_inline bool goes_beside(struct host *h, struct task_struct *p, u
 {
 	if (!(p->flags & PF_KTHREAD) || p->nr_cpus_allowed != 1)
 		return false;
+	if (TAKT_POOLS > 1 && (h->gone & mask_bit(cpu)))
+		return true;		/* no decision comes there any more */
 	return !cpu_online(pool_of(h, cpu), cpu) || h_allowance(cpu) > 0;
 }
 
