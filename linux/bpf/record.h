@@ -9,8 +9,8 @@
 #include "init.h"
 
 /*
- * Of the pool on @side. What runs there goes on beside the pool until the epoch's kick takes it off; nobody owes for that run, which may have begun before.
- * Returns the time of the epoch.
+ * Of the pool on @side. What runs there goes on beside the pool until the epoch's kick takes it off; nobody owes for that
+ * run, which may have begun before. Returns the time of the epoch.
  */
 __attribute__((noinline)) u64 h_epoch(u32 side, struct out *out)
 {

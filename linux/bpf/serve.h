@@ -53,10 +53,6 @@ static __always_inline void wake_host(struct host *h, struct log *l, struct out 
 	DO(pool_of(h, v), WAKE, takt_wake(p, v, TAKT_SRC_OTHER, now), .vcpu = v, .arg = { TAKT_SRC_OTHER });
 }
 
-/*
- * What holds @cpu may not be able to go on: the thread of a picked VCPU left the PCPU's queue before it could run, or
- * the host entity has no thread left.
- */
 #if TAKT_POOLS > 1
 /* The VCPU that is picked for @cpu cannot run there just now, or not at all. */
 __attribute__((noinline)) int h_unpick(u32 cpu, struct out *out)
@@ -73,7 +69,7 @@ __attribute__((noinline)) int h_unpick(u32 cpu, struct out *out)
 	return 0;
 }
 
-/* In parts: with two policies the verifier finds the whole too large. Only this PCPU changes what its host entity is. */
+/* As below, in parts: with two policies the verifier finds the whole too large. Only this PCPU changes what its host entity is. */
 static __always_inline void h_unstick(u32 cpu, u32 one, struct out *out)
 {
 	struct host *h = the_host();
@@ -85,6 +81,10 @@ static __always_inline void h_unstick(u32 cpu, u32 one, struct out *out)
 		h_block(cpu, out);
 }
 #else
+/*
+ * What holds @cpu may not be able to go on: the thread of a picked VCPU left the PCPU's queue before it could run, or
+ * the host entity has no thread left.
+ */
 __attribute__((noinline)) int h_unstick(u32 cpu, u32 one, struct out *out)
 {
 	ENTER(-1);
@@ -102,7 +102,6 @@ __attribute__((noinline)) int h_unstick(u32 cpu, u32 one, struct out *out)
 	LEAVE();
 	return 0;
 }
-
 #endif
 
 /* Whether h_unstick() may have something to do. */
