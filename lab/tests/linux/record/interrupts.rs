@@ -19,7 +19,8 @@ pub struct Seen {
     pub promotions: u64,
 }
 
-/// Follows the only VCPU of VM `name`.
+/// Follows the only VCPU of VM `name` until that is gone. Its VM may live on for its I/O threads, and another VM's VCPU, say that of
+/// a task of the host, may have the index of the one that went.
 pub fn follow(log: &LogFile, status: &Value, name: &str) -> Seen {
     let vm = status["vms"].as_array().and_then(|a| a.iter().find(|vm| vm["name"] == name)).expect("VM");
     assert_eq!((&vm["rt"], &vm["rule"]), (&Value::from(true), &Value::from("by hand")));
@@ -57,7 +58,7 @@ pub fn follow(log: &LogFile, status: &Value, name: &str) -> Seen {
             assert_eq!(class, Class::Rt, "record {}: VCPU {} goes before the promoted one", op.seq, r.res.next);
             due = due.filter(|_| r.res.next != v);
         }
-        if code == Some(OpCode::VmRemove) && u32::from(op.vm) == index {
+        if code == Some(OpCode::VcpuRemove) && mine && seen.promoted > 0 {
             break;
         }
         seen.promotions = after.0;
