@@ -23,6 +23,9 @@ pub use linux::{Boot, Kernel, Lab, check};
 pub use result::LabRun;
 pub use scheduler::Scheduler;
 
+/// Of the loop that is a guest's work, on all hosts.
+const INSTRUCTIONS_PER_ITERATION: f64 = 2.0;
+
 /// Where the programs of a machine are: beside `program`, or where `TAKT_PROGRAMS` says.
 ///
 /// # Errors

@@ -4,7 +4,7 @@
 use crate::outcome::Outcome;
 use crate::plan::{ERROR, FILE, OUTCOME, Plan, recording};
 use crate::result::{self, LabRun};
-use crate::{Scheduler, map};
+use crate::{INSTRUCTIONS_PER_ITERATION, Scheduler, map};
 use anyhow::{Context, Result, bail, ensure};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -26,6 +26,8 @@ const TICK: u16 = 96;
 /// QEMU gives each CPU in turn an equal share of what is left until the next timer, so the last gets least. It counts CPUs that are never
 /// started, too: with these the shares are smaller, and closer to equal.
 const SHARES: u32 = 2;
+/// An instruction takes 2^n ns, whichever CPU's turn it is.
+const SHIFT: u8 = 0;
 /// Real time that a boot may take, and each virtual second.
 const BOOT: Duration = Duration::from_secs(300);
 const SECOND: Duration = Duration::from_secs(30);
@@ -134,6 +136,9 @@ impl Lab {
     pub fn run(&self, scenario: &Scenario, schedulers: &[Scheduler], seeds: &[u64]) -> Result<Vec<LabRun>> {
         let mut plan = map::plan(scenario, schedulers, seeds)?;
         (plan.tick, plan.record) = (self.counted.then_some(TICK), self.record);
+        // Policies are compared that ran in several boots: no boot's own measure, which unequal CPUs make differ by two percent.
+        let instructions_per_s = 1e9 / f64::from(1 << SHIFT) / f64::from(scenario.machine.pcpus);
+        plan.iterations_per_s = self.counted.then_some(instructions_per_s / INSTRUCTIONS_PER_ITERATION);
         let Boot { mut outcome, mut files, .. } = self.boot(&plan, scenario.machine.pcpus)?;
         let (ran, planned) = (outcome.phases.len(), plan.phases.len());
         ensure!(ran == planned, "the lab ran {ran} of {planned} phases");
@@ -165,7 +170,7 @@ impl Lab {
             cpus: if self.counted { cpus * SHARES } else { cpus },
             memory: MEMORY + vms * MEMORY_PER_VM,
             model: MODEL,
-            timing: if self.counted { Timing::Counted { shift: 0 } } else { Timing::Free },
+            timing: if self.counted { Timing::Counted { shift: SHIFT } } else { Timing::Free },
             patience: BOOT + SECOND.mul_f64(virtual_ns as f64 / 1e9),
         };
         let remains = machine.run(dir.path())?;

@@ -30,7 +30,8 @@ pub fn plan(scenario: &Scenario, schedulers: &[Scheduler], seeds: &[u64]) -> Res
     check(scenario)?;
     let phases =
         schedulers.iter().flat_map(|scheduler| seeds.iter().map(move |&seed| phase(scenario, scheduler, seed)));
-    Ok(Plan { tick: None, settle_ns: SETTLE, record: false, trace: false, phases: phases.collect() })
+    let phases = phases.collect();
+    Ok(Plan { tick: None, iterations_per_s: None, settle_ns: SETTLE, record: false, trace: false, phases })
 }
 
 /// Time before the measured window, ns.

@@ -12,7 +12,7 @@ pub struct Outcome {
     /// As `xl info` names its version.
     #[serde(default)]
     pub hypervisor: Option<String>,
-    /// Iterations of a guest's loop per second of a CPU, all CPUs being busy.
+    /// Iterations of a guest's loop per second of a CPU, all CPUs being busy: the plan's, or measured.
     pub iterations_per_s: f64,
     /// CPU time of a packet that a VCPU answers without any work, ns: part of what the scenario says of a packet.
     pub packet_ns: u64,

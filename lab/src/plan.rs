@@ -29,6 +29,8 @@ pub const TRACE_PAGE: usize = 4096;
 pub struct Plan {
     /// Divisor of the i8254's 1.193 MHz; bounds how long one CPU is emulated before the next. `None` where time is not counted.
     pub tick: Option<u16>,
+    /// Iterations of a guest's loop per second of a CPU where time is counted, and so known; else init measures.
+    pub iterations_per_s: Option<f64>,
     /// Time that a booted kernel gets to come to rest, ns.
     pub settle_ns: u64,
     /// Whether policies of Takt's are recorded.

@@ -16,6 +16,7 @@ mod scheduler;
 pub use calls::{any as has_calls, together};
 pub use scheduler::Scheduler;
 
+use crate::INSTRUCTIONS_PER_ITERATION;
 use crate::result::{self, LabRun};
 use anyhow::{Context, Result, bail, ensure};
 use std::fs;
@@ -38,8 +39,6 @@ const SECOND_PATIENCE: u64 = 60;
 const SHIFT: u8 = 2;
 const SHIFT_OF_TASKS: u8 = 1;
 const SHIFT_OF_CALLS: u8 = 0;
-/// Of a round of a hog's loop.
-const INSTRUCTIONS_PER_ROUND: f64 = 2.0;
 /// Lines of the console that an error shows.
 const TAIL: usize = 30;
 
@@ -144,7 +143,7 @@ impl Lab {
         let mut outcome = read::outcome(said, scenarios, &plan.phases).context("what the lab's Dom0 left")?;
         // Runs of several boots are compared: no boot's own measure.
         let instructions_per_s = 1e9 / f64::from(1 << SHIFT_OF_CALLS);
-        outcome.iterations_per_s = instructions_per_s / f64::from(cpus) / INSTRUCTIONS_PER_ROUND;
+        outcome.iterations_per_s = instructions_per_s / f64::from(cpus) / INSTRUCTIONS_PER_ITERATION;
         let phases = std::mem::take(&mut outcome.phases);
         let run = |(which, phase): (&plan::Phase, _)| {
             let one = crate::outcome::Outcome { phases: vec![phase], ..outcome.clone() };

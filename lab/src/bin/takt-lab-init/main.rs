@@ -38,7 +38,7 @@ fn run() -> Result<outbox::Files> {
     sched::real_time(std::process::id(), sched::CONDUCTOR)?;
     std::thread::sleep(std::time::Duration::from_nanos(plan.settle_ns));
     let kernel = system::read("/proc/sys/kernel/osrelease")?;
-    let speed = phase::calibrate(plan.tick)?;
+    let speed = phase::calibrate(plan.tick, plan.iterations_per_s)?;
     let (mut files, mut phases, mut before) = (outbox::Files::new(), Vec::new(), None::<InForce>);
     for (n, p) in plan.phases.iter().enumerate() {
         let name = recording(n);

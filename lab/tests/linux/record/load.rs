@@ -44,7 +44,7 @@ pub fn with_budgets(policies: &[&str]) -> Plan {
 }
 
 fn recorded(trace: bool, phases: Vec<Phase>) -> Plan {
-    Plan { tick: Some(TICK), settle_ns: 2_000 * MS, record: true, trace, phases }
+    Plan { tick: Some(TICK), iterations_per_s: None, settle_ns: 2_000 * MS, record: true, trace, phases }
 }
 
 fn phase(policy: &str, measure_ns: u64) -> Phase {
