@@ -13,7 +13,9 @@ pub const SIMULATOR: &str = "simulator";
 pub const LINUX: &str = "linux";
 pub const XEN: &str = "xen";
 
-/// What is compared. Waits are medians over VMs with tasks and over seeds: one that had bad luck does not make the figure.
+/// What is compared. Waits are medians over VMs with tasks and over seeds, misses over seeds: one that had bad luck does not make the
+/// figure. Under credit a VM that falls behind never blocks, so nothing boosts it, and may go on missing for a second: of a thousand
+/// runs in the simulator most miss 0 to 3 jobs, the worst 10, and 58 where jobs take 15 % longer.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Figures {
     /// Jobs that were not done when they were due, of all these VMs in a run.
@@ -132,18 +134,21 @@ impl Comparison {
 
 impl Figures {
     fn of(runs: &[RunResult]) -> Self {
-        let mean = |of: &dyn Fn(&RunResult) -> f64| runs.iter().map(of).sum::<f64>() / runs.len().max(1) as f64;
+        let work = |r: &RunResult| r.vms.iter().map(|v| v.work).sum::<f64>();
         let tasks = |r: &RunResult| r.vms.iter().filter_map(|v| v.periodic).collect::<Vec<_>>();
-        let wait_us = |of: fn(&WaitStat) -> u64| {
-            let mut all: Vec<_> = runs.iter().flat_map(tasks).map(|t| of(&t.latency) as f64 / 1e3).collect();
+        let median = |mut all: Vec<f64>| {
             all.sort_by(f64::total_cmp);
             if all.is_empty() { 0.0 } else { takt_sim::quantile(&all, 0.5) }
         };
+        let missed = |r: &RunResult| tasks(r).iter().map(|t| t.missed).sum::<u64>() as f64;
+        let wait_us = |of: fn(&WaitStat) -> u64| {
+            median(runs.iter().flat_map(tasks).map(|t| of(&t.latency) as f64 / 1e3).collect())
+        };
         Self {
-            missed: mean(&|r| tasks(r).iter().map(|t| t.missed).sum::<u64>() as f64),
+            missed: median(runs.iter().map(missed).collect()),
             wait_p50_us: wait_us(|w| w.p50_ns),
             wait_p99_us: wait_us(|w| w.p99_ns),
-            work_s: mean(&|r| r.vms.iter().map(|v| v.work).sum()),
+            work_s: runs.iter().map(work).sum::<f64>() / runs.len().max(1) as f64,
         }
     }
 }
