@@ -3,6 +3,7 @@
 
 use super::guest::Guest;
 use super::refuse::refused;
+use crate::system;
 use crate::takt::{PROGRAM, Takt, status, takt, until};
 use anyhow::{Context, Result, ensure};
 use nix::sched::{CpuSet, sched_setaffinity};
@@ -24,6 +25,7 @@ pub fn pools() -> Result<Value> {
     let running = Takt::run(&["--policy", "risa", "--config", CONFIG])?;
     let hogs = [Guest::hog("hog-1", PCPUS)?, Guest::hog("hog-2", PCPUS)?];
     hogs.iter().try_for_each(|hog| hog.runs(PCPUS as usize))?;
+    done("hogs");
     let mut phases = vec![phase(&hogs, &[])?];
 
     // One by hand, one by its configuration. What moves is recorded.
@@ -39,6 +41,7 @@ pub fn pools() -> Result<Value> {
     sized(2, &["first", "second"])?;
     second.runs(1)?;
     ensure!(recording.wait().context("takt record")?.success(), "takt record failed");
+    done("two VMs");
     let served = [first, second];
     phases.push(phase(&hogs, &served)?);
     let shown = text()?;
@@ -46,15 +49,19 @@ pub fn pools() -> Result<Value> {
 
     set("first", "budget=2ms")?;
     let shrunk = shrinks(1)?;
+    done("smaller by one");
     phases.push(phase(&hogs, &served)?);
     served.into_iter().try_for_each(Guest::kill)?;
     let emptied = shrinks(0)?;
+    done("empty");
     phases.push(phase(&hogs, &[])?);
 
     let worst = worst(&hogs)?;
+    done("the worst");
     let counts = status()?["host"]["counts"].clone();
     hogs.into_iter().try_for_each(Guest::kill)?;
     let said = running.stop()?;
+    done("unloaded");
     for file in [RECORD.to_owned(), format!("{RECORD}.rt")] {
         let whole = takt(&["replay", &file])?;
         ensure!(whole.status.success(), "takt replay {file}: {}", String::from_utf8_lossy(&whole.stderr));
@@ -63,6 +70,11 @@ pub fn pools() -> Result<Value> {
         "phases": phases, "lines": lines, "shrunk_ms": shrunk, "emptied_ms": emptied, "worst": worst, "counts": counts,
         "status": shown, "said": said,
     }))
+}
+
+/// On the console: where it is, should it come to no end.
+fn done(what: &str) {
+    println!("{}: {what}", system::read("/proc/uptime").unwrap_or_default().trim());
 }
 
 /// Budget and period together, the period that all have here.
@@ -164,9 +176,11 @@ fn worst(hogs: &[Guest]) -> Result<Value> {
     let its = rt_pool()?["pcpus"][0].as_u64().context("PCPU")?;
     let file = format!("/sys/devices/system/cpu/cpu{its}/online");
     std::fs::write(&file, "0").with_context(|| file.clone())?;
+    done("a PCPU offline");
     sized(1, &["third"]).context("its PCPU is offline")?;
     progress(&vm).context("its PCPU is offline")?;
     std::fs::write(&file, "1").with_context(|| file.clone())?;
+    done("and back");
     let (its, (tid, before)) = (rt_pool()?["pcpus"][0].as_u64().context("PCPU")?, hogs[0].cpu_ns()?[0]);
     may_run(tid, its as u32..its as u32 + 1)?;
     until("CPU time for a VCPU that may run in the rt-pool only", SOON, || {
