@@ -206,11 +206,7 @@ const REST_AT_FIRST: f64 = 0.9;
 #[ignore = "five minutes, most of them the verifier's in an emulated machine"]
 fn pools_follow_vms_that_come_change_and_go() {
     let Some(seen) = run_on(risa::PCPUS, "risa", COUNTED) else { return };
-    println!(
-        "{}\n{}",
-        seen["status"].as_str().expect("status"),
-        seen["said"].as_str().expect("said")
-    );
+    println!("{}\n{}", seen["status"].as_str().expect("status"), seen["said"].as_str().expect("said"));
     let phases = seen["phases"].as_array().expect("phases");
     let sizes: Vec<_> = phases.iter().map(|p| number(p, "rt_pcpus")).collect();
     assert_eq!(sizes, [0.0, 2.0, 1.0, 0.0], "{seen:#}");
