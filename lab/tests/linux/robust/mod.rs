@@ -197,25 +197,18 @@ fn bad_input_is_refused_and_changes_nothing() {
 const DELAY_MS: f64 = 15_000.0;
 const LATER_MS: f64 = 1_000.0;
 
-/// Of what the rt-pool leaves, as when there was none: up to a tenth is the host's own on so slow a machine.
-const REST: std::ops::RangeInclusive<f64> = 0.97..=1.03;
-const REST_AT_FIRST: f64 = 0.9;
-
 /// Spec §7.5, RISA-E1, with half of its PCPUs: sizes are those of eq. 3, and what the hogs get is what the rt-pool leaves.
 #[test]
-#[ignore = "five minutes, most of them the verifier's in an emulated machine"]
+#[ignore = "fails: hogs have 0.93 to 0.96 of the PCPUs left to them, wanted 0.95; and five minutes, most of them the verifier's"]
 fn pools_follow_vms_that_come_change_and_go() {
     let Some(seen) = run_on(risa::PCPUS, "risa", COUNTED) else { return };
     println!("{}\n{}", seen["status"].as_str().expect("status"), seen["said"].as_str().expect("said"));
     let phases = seen["phases"].as_array().expect("phases");
     let sizes: Vec<_> = phases.iter().map(|p| number(p, "rt_pcpus")).collect();
     assert_eq!(sizes, [0.0, 2.0, 1.0, 0.0], "{seen:#}");
-    let share = |phase: &Value| number(phase, "hogs") / number(phase, "rest_pcpus");
-    let first = share(&phases[0]);
-    assert!(first >= REST_AT_FIRST, "{first}: {:#}", phases[0]);
     for phase in phases {
-        let left = share(phase) / first;
-        assert!(REST.contains(&left), "{left}: {phase:#}");
+        let share = number(phase, "hogs") / number(phase, "rest_pcpus");
+        assert!((0.95..=1.01).contains(&share), "{share}: {phase:#}");
     }
     let promised = [vec![], vec![0.6, 0.6], vec![0.2, 0.6], vec![]];
     for (phase, promised) in phases.iter().zip(promised) {
