@@ -18,6 +18,7 @@
  */
 #include "core/credit.h"
 #include "core/dueq.h"
+#include "core/promote.h"
 
 /* ---- the rtq of a PCPU (spec §2.3): queued VCPUs with a deadline that are not promoted yet ---- */
 
@@ -78,32 +79,10 @@ TAKT_FN void doris_rt_changed(struct takt_pool *p)
 
 /* ---- promotion ---- */
 
-/* "Remaining credit" (spec D15). */
-TAKT_INLINE u32 doris_eligible(struct takt_pool *p, struct takt_vcpu *v)
+/* Whether an event may promote now. */
+TAKT_INLINE u32 doris_event_promotes(struct takt_pool *p, struct takt_vcpu *v)
 {
-	if (p->par.eligible)
-		return v->base <= TAKT_UNDER;
-	return v->credit >= 0;
-}
-
-/*
- * Whether an event may promote now; books the answer. A VM has so many such promotions per accounting period, lest a
- * forger flood its host with decisions; Dom0's events are not a guest's to make up one by one.
- */
-TAKT_FN u32 doris_event_promotes(struct takt_pool *p, struct takt_vcpu *v)
-{
-	struct takt_vm *m = vm_of(p, v->vm);
-
-	if (!doris_is_rt(p, v))
-		return 0;
-	if (!doris_eligible(p, v) || (v->kind != TAKT_HOST && m->window >= p->par.event_max)) {
-		m->refusals++;
-		return 0;
-	}
-	if (v->kind != TAKT_HOST)
-		m->window++;
-	m->promotions++;
-	return 1;
+	return doris_is_rt(p, v) && event_promotes(p, v, has_credit(p, v));
 }
 
 /* One timer serves both: the first deadline and Credit's tick. */
@@ -130,7 +109,7 @@ TAKT_FN void doris_promote_due(struct takt_pool *p, u32 cpu, u64 now)
 		if (v->deadline > now)
 			break;
 		rtq_remove(p, vi);
-		if (doris_is_rt(p, v) && doris_eligible(p, v))
+		if (doris_is_rt(p, v) && has_credit(p, v))
 			runq_requeue(p, vi, TAKT_RT);
 	}
 }
@@ -239,16 +218,9 @@ TAKT_FN void doris_restored(struct takt_pool *p, u32 vi)
 
 TAKT_INLINE void doris_account(struct takt_pool *p, u64 now)
 {
-	u32 mi = p->rt_head, n;
-
 	(void)now;
 	credit_account_pass(p);
-	TAKT_LOOP(p, n, TAKT_NVM) {
-		if (mi == TAKT_NIL)
-			break;
-		vm_of(p, mi)->window = 0;
-		mi = vm_of(p, mi)->rt_next;
-	}
+	event_windows(p);
 }
 
 /* hooks taken from Credit as they are */

@@ -63,6 +63,15 @@ pub struct Limits {
     pub limbo: Option<u64>,
     /// How far `now` may lie before the previous one.
     pub skew: u64,
+    /// The policy binds VCPUs of real-time VMs to single PCPUs, which a log does not tell: others may idle beside them.
+    pub binds: bool,
+}
+
+impl Limits {
+    /// What can be said of any host of a policy: S's LL and Poris' spread bind (rule 9).
+    pub fn of(policy: &str) -> Self {
+        Self { binds: ["laxs", "poris"].contains(&policy), ..Self::default() }
+    }
 }
 
 /// A log this much longer than its first timer shows whether the host calls timers at all, ns.
@@ -246,10 +255,10 @@ impl Checker {
     }
 
     /// Whether `v` is queued for nothing else than one of `cpus`; a cap may have parked it, which is not seen here, or a budget, which
-    /// is another PCPU's besides.
+    /// is another PCPU's besides; or the policy has bound it to another.
     fn waits_for(&self, v: u16, cpus: u64) -> bool {
         let vm = &self.model.vm[usize::from(self.model.vcpu[usize::from(v)].vm)];
-        !vm.capped && !vm.server && self.model.allowed(v) & cpus != 0
+        !vm.capped && !vm.server && !(self.limits.binds && vm.rt_ever) && self.model.allowed(v) & cpus != 0
     }
 
     fn kicks(&mut self, code: OpCode, r: &Record) -> Checked {

@@ -23,6 +23,7 @@ pub trait Core {
     fn wait_bound(&self) -> u64;
     fn cpu_timer(&self, cpu: u32) -> u64;
     fn pool_timer(&self) -> u64;
+    fn policy(&self) -> &'static str;
 }
 
 impl Core for Pool {
@@ -64,6 +65,9 @@ impl Core for Pool {
     }
     fn pool_timer(&self) -> u64 {
         Pool::pool_timer(self)
+    }
+    fn policy(&self) -> &'static str {
+        Pool::policy(self)
     }
 }
 
@@ -135,19 +139,20 @@ impl Library {
 /// A pool of a shared library.
 pub struct Loaded {
     library: Rc<Library>,
+    policy: &'static str,
     memory: Box<[u64]>,
     seq: u64,
 }
 
 impl Loaded {
     fn new(library: &Rc<Library>, policy: &str) -> Result<Self> {
-        let id = takt_policy::policies().into_iter().find(|p| p.name == policy);
-        let id = id.with_context(|| unknown(policy))?.id;
+        let info = takt_policy::policies().into_iter().find(|p| p.name == policy);
+        let info = info.with_context(|| unknown(policy))?;
         let words = unsafe { (library.size)() }.div_ceil(8);
         let mut memory = vec![0u64; words].into_boxed_slice();
-        let ret = unsafe { (library.init)(memory.as_mut_ptr(), id) };
+        let ret = unsafe { (library.init)(memory.as_mut_ptr(), info.id) };
         ensure!(ret == 0, "policy {policy:?} of the library: error {ret}");
-        Ok(Self { library: library.clone(), memory, seq: 0 })
+        Ok(Self { library: library.clone(), policy: info.name, memory, seq: 0 })
     }
 
     /// The library takes `const` pointers where it only reads.
@@ -196,6 +201,9 @@ impl Core for Loaded {
             return Ok(());
         }
         Err(unsafe { CStr::from_ptr(msg.as_ptr()) }.to_string_lossy().into_owned())
+    }
+    fn policy(&self) -> &'static str {
+        self.policy
     }
     fn bytes(&self) -> &[u8] {
         let size = unsafe { (self.library.size)() };

@@ -76,13 +76,18 @@ fn budget(vm: u16, seed: u64) -> [(u16, u32, u64); 3] {
     ]
 }
 
-/// Parameters of Credit (spec §1.2) by which a seed differs from the defaults.
+/// Parameters of Credit and its kin (spec §1.2, §3, §4) by which a seed differs from the defaults.
 fn variant(seed: u64) -> &'static [(&'static str, u64)] {
-    match seed / 8 % 4 {
+    match seed / 8 % 8 {
         0 => &[],
         1 => &[("weights", 1), ("ratelimit", MS), ("tickle", 1), ("overflow", 1)],
         2 => &[("charge", 1), ("tickle", 1)],
-        _ => &[("balance", 1)],
+        3 => &[("balance", 1)],
+        // S and Poris.
+        4 => &[("queueing", 1), ("steal", 1), ("boost", 1), ("parallel", 0)],
+        5 => &[("queueing", 0), ("steal", 2), ("boost", 1), ("parallel", 1)],
+        6 => &[("queueing", 1), ("steal", 0), ("infinite", 1), ("promote", 0), ("dynamic", 0)],
+        _ => &[("laxity", 10 * MS), ("steal_age", 0), ("ll_interval", 100 * MS), ("t_round", 300 * US)],
     }
 }
 
@@ -116,6 +121,14 @@ impl Host {
             let vm = v % shape.vms;
             let kind = if vm == 0 { 2 } else { u64::from(v / shape.vms % 3 == 2) };
             setup.push_back(Op { cpu: v % shape.cpus, vm, ..on_vcpu(OpCode::VcpuAdd, v, [kind, 0]) });
+        }
+        // Half of the guests in two groups; who does not fit in stays out of them.
+        for vm in (1..shape.vms).step_by(2) {
+            setup.push_back(on_vm(
+                OpCode::SetGroup,
+                vm,
+                [u64::from(vm % 4 / 2 + 1) | u64::from(vm / 4 % 2) << 16, 0, 0],
+            ));
         }
         Self { rng: Rng::with_seed(seed), shape, mode, now: 0, quantum: MS, setup, slice_end: [0; NCPU as usize] }
     }
@@ -268,7 +281,7 @@ impl Host {
             660..680 => on_vcpu(OpCode::SetPlacement, v, [self.mask(), 0]),
             680..730 => self.set_rt(),
             730..760 => self.adjust(ck),
-            760..765 => on_vm(OpCode::SetGroup, vm, [self.rng.u64(..4), 0, 0]),
+            760..765 => on_vm(OpCode::SetGroup, vm, [self.rng.u64(..4) | self.rng.u64(..3) << 16, 0, 0]),
             765..785 => on_cpu(OpCode::CpuTaken, c),
             785..825 => {
                 let c = (0..self.shape.cpus).find(|&c| m.taken & bit(c) != 0).unwrap_or(c);

@@ -48,6 +48,8 @@ pub(crate) struct Vm {
     pub rt_on: bool,
     /// Real-time until then; 0 = not.
     pub rt_until: u64,
+    /// It has been real-time since the epoch: its VCPUs may be bound (rule 9).
+    pub rt_ever: bool,
     pub vcpus: u16,
 }
 
@@ -215,6 +217,7 @@ impl Model {
                     (false, true) => 0,
                     (false, false) => self.now.saturating_add(op.arg[2]),
                 };
+                vm.rt_ever |= vm.rt_until > 0;
             }
             OpCode::SetPlacement => self.vcpu[vi].placement = op.arg[0],
             OpCode::SetAffinity if op.arg[0] == 0 => self.vcpu[vi].hard = op.arg[1],
@@ -293,6 +296,7 @@ impl Model {
         self.forced = 0;
         for vm in self.vm.iter_mut() {
             vm.rt_until = if vm.rt_on { u64::MAX } else { 0 };
+            vm.rt_ever = vm.rt_on;
         }
     }
 
@@ -316,6 +320,7 @@ impl Model {
                     0 if !was_on => vm.rt_until,
                     _ => 0,
                 };
+                vm.rt_ever |= vm.rt_on;
             }
             _ => {}
         }

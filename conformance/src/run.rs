@@ -71,9 +71,10 @@ pub struct Run {
 impl Run {
     /// A run on a fresh pool. Invariants are checked at every `check_every`-th step.
     pub fn new(core: Box<dyn Core>, seed: u64, shape: Shape, mode: Mode, check_every: u64) -> Self {
+        let any = Limits::of(core.policy());
         let limits = match mode {
-            Mode::Chaos => Limits { skew: SKEW, ..Limits::default() },
-            Mode::Faithful => Limits { late: Some(0), limbo: Some(0), ..Limits::default() },
+            Mode::Chaos => Limits { skew: SKEW, ..any },
+            Mode::Faithful => Limits { late: Some(0), limbo: Some(0), ..any },
         };
         let host = Host::new(seed, shape, mode);
         Self { core, checker: Checker::new(limits), stats: Stats::default(), host, shape, mode, check_every, widest: 0 }

@@ -119,7 +119,8 @@ impl Model {
             VcpuRemove => r.must(off_queue, &[EBUSY]),
             Adjust => self.verdict_adjust(op, r),
             SetRt => self.verdict_set_rt(op, r),
-            SetGroup => r.may(true, &[EOPNOTSUPP]),
+            // The policy decides who fits in where.
+            SetGroup => r.may(true, &[EOPNOTSUPP, ERANGE, EBUSY, ENOSPC]),
             SetPlacement => r.must(a[0] == 0, &[ERANGE]),
             SetAffinity => r.must(a[0] > 1, &[ERANGE, EINVAL]).must(a[1] == 0, &[ERANGE]),
             Wake => r.must(a[0] > 3, &[ERANGE]),

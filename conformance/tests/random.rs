@@ -58,3 +58,14 @@ fn every_variant_of_credit() {
         }
     }
 }
+
+/// And upon the parts of S and Poris.
+#[test]
+fn every_variant_of_s_and_poris() {
+    for policy in ["laxs", "poris"] {
+        for seed in [32, 40, 48, 56] {
+            let shapes = Shape::ALL.into_iter().filter(|s| s.cpus < 64);
+            shapes.for_each(|shape| run(policy, shape, Mode::Faithful, seed));
+        }
+    }
+}

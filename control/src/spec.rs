@@ -23,8 +23,8 @@ pub struct Preset {
     pub doc: &'static str,
 }
 
-/// The variants that papers name (spec §1.2, §5).
-pub const PRESETS: [Preset; 7] = [
+/// The variants that papers name (spec §1.2, §1.4, §4, §5).
+pub const PRESETS: [Preset; 16] = [
     Preset {
         name: "credit-4.2",
         means: "credit(weights=vcpu,ratelimit=1ms,tickle=one,overflow=half)",
@@ -44,6 +44,31 @@ pub const PRESETS: [Preset; 7] = [
     Preset { name: "periodic", means: "rtxen(server=periodic)", doc: "RT-Xen's periodic servers" },
     Preset { name: "polling", means: "rtxen(server=polling)", doc: "RT-Xen's polling servers" },
     Preset { name: "sporadic", means: "rtxen(server=sporadic)", doc: "RT-Xen's sporadic servers" },
+    Preset { name: "base", means: "credit(balance=on)", doc: "what S is compared with, as credit-base" },
+    Preset { name: "A", means: "laxs(balance=on,steal=credit)", doc: "S: laxity queueing alone" },
+    Preset {
+        name: "AL",
+        means: "laxs(balance=on,steal=latency)",
+        doc: "S: laxity queueing and latency-aware stealing",
+    },
+    Preset { name: "ALL", means: "laxs(balance=on)", doc: "S: laxity queueing, latency-aware stealing, binding" },
+    Preset {
+        name: "ABLL",
+        means: "laxs(balance=on,boost=queued)",
+        doc: "S: ALL, and the queued are boosted by events",
+    },
+    Preset {
+        name: "AILL",
+        means: "laxs(balance=on,infinite=on)",
+        doc: "S: ALL, and real-time VCPUs never lack credit",
+    },
+    Preset { name: "rs", means: "poris(parallel=off)", doc: "Poris: promotion and dynamic slice alone" },
+    Preset {
+        name: "par-only",
+        means: "poris(promote=off,dynamic=off,parallel=vm)",
+        doc: "Poris: VCPUs of a VM start together, nothing else",
+    },
+    Preset { name: "poris_s", means: "poris(parallel=vm)", doc: "Poris without groups" },
 ];
 
 /// A policy and the pool parameters that differ from its defaults.

@@ -67,7 +67,7 @@ fn judged(boot: &Boot, operations: usize) -> LogFile {
     let dir = boot.files();
     let read = |name: &str| std::fs::read(dir.join(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
     let log = xen::assemble(&read("begin"), &read("log"), &read("end")).expect("recording");
-    let mut checker = Checker::new(Limits::default());
+    let mut checker = Checker::new(Limits::of(&log.policy));
     let kept = log.records.iter().try_for_each(|r| checker.step(r)).and_then(|()| checker.finish());
     println!("{}: {}", boot.name, serde_json::to_string(&kept.expect("state table").operations).expect("JSON"));
     let pool = replay(&log).expect("native replay");
@@ -113,7 +113,7 @@ fn servers_keep_to_the_state_table_and_replay() {
         let read =
             |name: &str| std::fs::read(dir.join(format!("{name}-{n}"))).unwrap_or_else(|e| panic!("{name}-{n}: {e}"));
         let log = xen::assemble(&read("begin"), &read("log"), &read("end")).expect("recording");
-        let mut checker = Checker::new(Limits::default());
+        let mut checker = Checker::new(Limits::of(&log.policy));
         let kept = log.records.iter().try_for_each(|r| checker.step(r)).and_then(|()| checker.finish());
         println!("{}: {}", log.policy, serde_json::to_string(&kept.expect("state table").operations).expect("JSON"));
         let pool = replay(&log).expect("native replay");

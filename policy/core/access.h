@@ -100,6 +100,13 @@ TAKT_INLINE void mask_and(struct takt_mask *m, const struct takt_mask *with)
 		m->w[i] &= with->w[i];
 }
 
+/* @m &= ~@with */
+TAKT_INLINE void mask_without(struct takt_mask *m, const struct takt_mask *with)
+{
+	for (u32 i = 0; i < TAKT_MASK_WORDS; i++)
+		m->w[i] &= ~with->w[i];
+}
+
 /* @m |= @with */
 TAKT_INLINE void mask_or(struct takt_mask *m, const struct takt_mask *with)
 {
@@ -140,7 +147,7 @@ TAKT_INLINE u32 mask_next(const struct takt_mask *m, u32 cpu)
 
 /*
  * The PCPUs where @v may run: operator and placement; without the placement if that leaves nothing online; any
- * online one if the operator's mask has none (docs/states.md rule 9).
+ * online one if the operator's mask has none; of these the one that the policy has bound it to (docs/states.md rule 9).
  */
 TAKT_INLINE void vcpu_allowed(struct takt_pool *p, struct takt_vcpu *v, struct takt_mask *out)
 {
@@ -153,6 +160,10 @@ TAKT_INLINE void vcpu_allowed(struct takt_pool *p, struct takt_vcpu *v, struct t
 	}
 	if (mask_empty(out))
 		*out = p->online;
+	if (v->bound != TAKT_NIL && mask_test(out, v->bound)) {
+		mask_zero(out);
+		mask_set(out, v->bound);
+	}
 	mask_fresh(p, out);
 }
 

@@ -93,7 +93,7 @@ static const char *check_cpus(struct takt_pool *p, u8 *queued, u8 *due, u8 *held
 
 static const char *check_vcpus(struct takt_pool *p, u8 *queued, u8 *due, u8 *held, u32 *who)
 {
-	u32 n = 0;
+	u32 n = 0, io = 0;
 
 	for (u32 i = 0; i < TAKT_NVCPU; i++) {
 		struct takt_vcpu *v = vcpu_of(p, i);
@@ -112,8 +112,13 @@ static const char *check_vcpus(struct takt_pool *p, u8 *queued, u8 *due, u8 *hel
 		      "queued and still remembers: VCPU", i);
 		CHECK(v->residue <= (s32)CREDIT_NS / 2 && v->residue >= -(s32)CREDIT_NS / 2,
 		      "rounding residue is more than half a credit: VCPU", i);
+		CHECK(v->bound == TAKT_NIL || v->bound < TAKT_NCPU, "bound to no PCPU: VCPU", i);
+		CHECK(v->state != TAKT_QUEUED || !is_bound(p, v) || v->cpu == v->bound, "queued on another PCPU than it is bound to: VCPU", i);
+		CHECK(!v->round || (v->flags & TAKT_F_LAUNCHED), "has turns, but was not launched: VCPU", i);
+		io += v->kind == TAKT_IO;
 	}
 	CHECK(n == p->nr_vcpu, "count of VCPUs is wrong", p->nr_vcpu);
+	CHECK(io == p->nr_io, "count of I/O threads is wrong", p->nr_io);
 	return 0;
 }
 
@@ -124,7 +129,7 @@ static const char *check_vms(struct takt_pool *p, u32 *who)
 
 	for (u32 i = 0; i < TAKT_NVM; i++) {
 		struct takt_vm *m = vm_of(p, i);
-		u32 nr = 0, active = 0;
+		u32 nr = 0, active = 0, guests = 0;
 
 		if (!m->used)
 			continue;
@@ -132,8 +137,10 @@ static const char *check_vms(struct takt_pool *p, u32 *who)
 		for (u32 v = m->first; v != TAKT_NIL && nr <= TAKT_NVCPU; v = vcpu_of(p, v)->sibling, nr++) {
 			CHECK(vcpu_of(p, v)->vm == i, "in the list of another VM: VCPU", v);
 			active += !!(vcpu_of(p, v)->flags & TAKT_F_ACTIVE);
+			guests += vcpu_of(p, v)->kind == TAKT_GUEST;
 		}
 		CHECK(nr == m->nr, "count of VCPUs is wrong in VM", i);
+		CHECK(guests == m->nr_guest, "count of VCPUs without I/O threads is wrong in VM", i);
 		CHECK(active == m->nr_active, "count of active VCPUs is wrong in VM", i);
 		CHECK(!m->rt || m->rt_mode != TAKT_RT_OFF, "real-time in spite of rt=off: VM", i);
 		weight += (u64)m->weight * (p->par.weights ? active : active != 0);
@@ -189,7 +196,7 @@ static u64 wait_weights(struct takt_pool *p, struct takt_vm *m)
  * server_wait_bound(). Credit and those derived from it: until the debt of the poorest VCPU is paid back (it is at most one accounting interval deep when
  * accounting comes by, and one more before), then everybody's slice twice. There is none with activate=tick, where an
  * inactive VCPU in debt earns nothing; with charge=sampled, where who runs between ticks preempts for nothing; and with
- * balance=on, where siblings that run keep one that waits in debt (spec §1.2).
+ * balance=on, where siblings that run keep one that waits in debt (spec §1.2); nor with promote_over=on, where debt is no limit.
  */
 static u64 wait_bound(struct takt_pool *p)
 {
@@ -199,7 +206,7 @@ static u64 wait_bound(struct takt_pool *p)
 		return (p->nr_vcpu + 1) * p->par.slice;
 	if (p->policy >= TAKT_POLICY_RTXEN && p->policy <= TAKT_POLICY_VGEDF)
 		return server_wait_bound(p);
-	if (!p->par.activate || p->par.charge || p->par.balance)
+	if (!p->par.activate || p->par.charge || p->par.balance || (p->policy == TAKT_POLICY_PORIS && p->par.promote_over))
 		return TAKT_NEVER;
 	for (u32 i = 0; i < TAKT_NVM; i++)
 		weight += vm_of(p, i)->used ? (u64)vm_of(p, i)->weight * wait_weights(p, vm_of(p, i)) : 0;

@@ -157,6 +157,8 @@ TAKT_FN int takt_vm_remove(struct takt_pool *p, u32 mi, u64 now)
 	hook_rt_changed(p);
 	m->period = m->lease_end = m->promotions = m->refusals = 0;
 	m->weight = m->cap = m->window = 0;
+	m->laxity = m->latency = 0;
+	m->group = m->subgroup = 0;
 	m->server.budget = m->server.period = 0;
 	m->server.priority = m->server.extra = 0;
 	m->first = m->act_next = m->act_prev = m->rt_next = m->rt_prev = 0;
@@ -171,8 +173,9 @@ TAKT_INLINE void vcpu_clear(struct takt_vcpu *v)
 	v->start = v->ran = v->turn = v->deadline = 0;
 	v->key = v->chunk = v->left = 0;
 	v->home = v->cpu;
-	v->refills = TAKT_NIL;
-	v->nr_refills = 0;
+	v->refills = v->bound = TAKT_NIL;
+	v->round = v->nr_refills = 0;
+	v->expected = 0;
 	v->credit = v->residue = 0;
 	v->rq_next = v->rq_prev = v->dq_next = v->dq_prev = TAKT_NIL;
 	v->flags = 0;
@@ -204,6 +207,8 @@ TAKT_FN int takt_vcpu_add(struct takt_pool *p, u32 vi, u32 where, u32 kind, u64 
 	v->sibling = m->first;
 	m->first = vi;
 	m->nr++;
+	m->nr_guest += kind == TAKT_GUEST;
+	p->nr_io += kind == TAKT_IO;
 	p->nr_vcpu++;
 	hook_begin(p, vi);
 	return 0;
@@ -247,11 +252,13 @@ TAKT_FN int takt_vcpu_remove(struct takt_pool *p, u32 vi, u64 now)
 	p->ledger.clipped += v->credit;
 	vcpu_unlink(p, vi);
 	vm_of(p, v->vm)->nr--;
+	vm_of(p, v->vm)->nr_guest -= v->kind == TAKT_GUEST;
+	p->nr_io -= v->kind == TAKT_IO;
 	p->nr_vcpu--;
 	vcpu_clear(v);
 	v->rq_next = v->rq_prev = v->dq_next = v->dq_prev = 0;
 	v->pri = v->qclass = v->base = 0;
-	v->vm = v->cpu = v->sibling = v->home = v->refills = 0;
+	v->vm = v->cpu = v->sibling = v->home = v->refills = v->bound = 0;
 	v->kind = 0;
 	mask_zero(&v->hard);
 	mask_zero(&v->soft);

@@ -44,6 +44,14 @@ static void say_vm(struct takt_script *s, struct takt_pool *p, u32 mi)
 		say_adjust(s, mi, TAKT_KEY_PRIORITY, m->server.priority);
 	if (!m->server.extra)
 		say_adjust(s, mi, TAKT_KEY_EXTRA, 0);
+	if (m->group) {
+		op = (struct takt_op){ .op = TAKT_OP_SET_GROUP, .vm = mi, .arg = { m->group | m->subgroup << 16 } };
+		say(s, &op);
+	}
+	if (m->laxity)
+		say_adjust(s, mi, TAKT_KEY_LAXITY, m->laxity);
+	if (m->latency)
+		say_adjust(s, mi, TAKT_KEY_LATENCY, m->latency);
 }
 
 static void say_vcpu(struct takt_script *s, struct takt_pool *p, u32 vi)

@@ -74,7 +74,8 @@ TAKT_FN int takt_epoch(struct takt_pool *p, u64 now)
 	}
 	p->ledger.given = p->ledger.burned = p->ledger.clipped = 0;
 	p->balance = 0;
-	p->weight = p->dom0_period = 0;
+	p->weight = 0;
+	p->ll_next = now + p->par.ll_interval;
 	p->sort_epoch = 0;
 	p->seq = 1;
 	p->acct_next = p->nr_cpu ? now + p->par.acct : TAKT_NEVER;
@@ -86,6 +87,7 @@ TAKT_FN int takt_epoch(struct takt_pool *p, u64 now)
 		if (vcpu_of(p, vi)->state != TAKT_ABSENT)
 			hook_begin(p, vi);
 	}
+	hook_rt_changed(p);
 	return 0;
 }
 

@@ -29,6 +29,8 @@
 
 #include "../credit.c"
 #include "../doris.c"
+#include "../laxs.c"
+#include "../poris.c"
 #include "../rr.c"
 #include "../rtxen.c"
 #include "../sedf.c"
@@ -40,6 +42,8 @@
 #define TAKT_POLICY_RTXEN 3u
 #define TAKT_POLICY_SEDF 4u
 #define TAKT_POLICY_VGEDF 5u
+#define TAKT_POLICY_LAXS 6u
+#define TAKT_POLICY_PORIS 7u
 
 /* id, name, what it is */
 #define TAKT_POLICIES(X)									\
@@ -48,7 +52,9 @@
 	X(TAKT_POLICY_RR, rr, "round robin: the smallest policy, the example of docs/writing-a-policy.md")	\
 	X(TAKT_POLICY_RTXEN, rtxen, "RT-Xen: budgets and periods by fixed priority; deferrable, periodic, polling or sporadic servers")	\
 	X(TAKT_POLICY_SEDF, sedf, "Xen's SEDF: budgets and periods, earliest deadline first on each PCPU")	\
-	X(TAKT_POLICY_VGEDF, vgedf, "vGEDF, of Risa's rt-pool: budgets and periods, earliest deadline first over all PCPUs")
+	X(TAKT_POLICY_VGEDF, vgedf, "vGEDF, of Risa's rt-pool: budgets and periods, earliest deadline first over all PCPUs")	\
+	X(TAKT_POLICY_LAXS, laxs, "S of Lee et al.: real-time VMs queue, are boosted, stolen and balanced by the wait they bear")	\
+	X(TAKT_POLICY_PORIS, poris, "Poris: promotion on events, short slices, and the VCPUs of a VM or group of VMs start together")
 
 #define TAKT_NAMED_(policy, hook) policy##_##hook
 #define TAKT_NAMED(policy, hook) TAKT_NAMED_(policy, hook)
@@ -79,6 +85,8 @@ TAKT_INLINE type hook_##hook params								\
 	case TAKT_POLICY_RTXEN: return rtxen_##hook args;							\
 	case TAKT_POLICY_SEDF: return sedf_##hook args;							\
 	case TAKT_POLICY_VGEDF: return vgedf_##hook args;							\
+	case TAKT_POLICY_LAXS: return laxs_##hook args;								\
+	case TAKT_POLICY_PORIS: return poris_##hook args;							\
 	default: return credit_##hook args;							\
 	}											\
 }

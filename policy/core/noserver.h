@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The hooks of a policy without budgets, which keeps those of VMs and ignores them. */
+/* The hooks of a policy without budgets, which keeps those of VMs and ignores them. With TAKT_NO_BUDGETS it has a put of its own. */
 #ifndef TAKT_NOSERVER_H
 #define TAKT_NOSERVER_H
 
@@ -10,6 +10,9 @@ TAKT_INLINE void policy##_put(struct takt_pool *p, u32 vi, u32 runnable, u64 now
 {												\
 	(void)p; (void)vi; (void)runnable; (void)now;						\
 }												\
+TAKT_NO_BUDGETS(policy)
+
+#define TAKT_NO_BUDGETS(policy)									\
 TAKT_INLINE void policy##_refill(struct takt_pool *p, u32 vi, u64 now)				\
 {												\
 	(void)p; (void)vi; (void)now;								\

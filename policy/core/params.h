@@ -63,7 +63,35 @@
 	X(26, charge, "exact|sampled", 0, 1, 0,							\
 	  "a VCPU pays for what it runs (0), or a whole tick whenever one finds it running (1) (Credit)")	\
 	X(27, balance, "off|on", 0, 1, 0,							\
-	  "at accounting a VM's active VCPUs share its credit equally (Credit)")
+	  "at accounting a VM's active VCPUs share its credit equally (Credit)")		\
+	X(28, queueing, "credit|laxity", 0, 1, 1,						\
+	  "a real-time VCPU queues behind its equals (0), or before them where it would wait longer than its laxity (1) (S's A)")	\
+	X(29, laxity, "ns", TAKT_US, 10 * TAKT_SEC, 10 * TAKT_US,				\
+	  "longest predicted wait of a real-time VCPU, unless its VM has its own (S)")		\
+	X(30, boost, "wake|queued", 0, 1, 0,							\
+	  "an I/O event boosts a real-time VCPU that wakes (0), or one that is queued as well (1) (S's B)")	\
+	X(31, steal, "credit|latency|bound", 0, 2, 2,						\
+	  "a PCPU takes another's VCPU as Credit does (0), also for a real-time one or one that has waited longer (1), or so but real-time ones never, which are bound (2) (S's L, LL)")	\
+	X(32, steal_age, "ns", 0, TAKT_SEC, 2 * TAKT_MS,					\
+	  "by how much longer a VCPU has waited that is taken from its PCPU (S's L)")		\
+	X(33, ll_interval, "ns", 100 * TAKT_MS, 10 * TAKT_SEC, TAKT_SEC,			\
+	  "how often a bound VCPU may be bound to another PCPU (S's LL)")			\
+	X(34, infinite, "off|on", 0, 1, 0,							\
+	  "a real-time VCPU is UNDER whatever it has run (S)")					\
+	X(35, latency, "ns", TAKT_MS, TAKT_SEC, 15 * TAKT_MS,					\
+	  "longest wait of a real-time VCPU that the slice shall allow, unless its VM has its own (Poris)")	\
+	X(36, t_round, "ns", 100 * TAKT_US, 30 * TAKT_MS, TAKT_MS,				\
+	  "turn of a subgroup, where a group has several (Poris)")				\
+	X(37, min_slice, "ns", 100 * TAKT_US, 30 * TAKT_MS, TAKT_MS,				\
+	  "shortest dynamic slice (Poris)")							\
+	X(38, promote, "off|on", 0, 1, 1,							\
+	  "I/O events promote real-time VCPUs (Poris)")						\
+	X(39, dynamic, "off|on", 0, 1, 1,							\
+	  "while a VM is real-time the slice follows the shortest latency (Poris)")		\
+	X(40, parallel, "off|vm|group", 0, 2, 2,						\
+	  "a real-time VCPU starts alone (0), with the others of its VM (1), or of its group (2) (Poris)")	\
+	X(41, promote_over, "off|on", 0, 1, 0,							\
+	  "they start with it even without credit (Poris)")
 
 /* Of a VM. */
 #define TAKT_KEY_WEIGHT 101
@@ -73,6 +101,8 @@
 #define TAKT_KEY_PERIOD 105
 #define TAKT_KEY_PRIORITY 106
 #define TAKT_KEY_EXTRA 107
+#define TAKT_KEY_LAXITY 108
+#define TAKT_KEY_LATENCY 109
 
 #define TAKT_PRIORITY 1000u		/* of a VM that nobody gave another */
 
@@ -90,6 +120,10 @@
 	X(TAKT_KEY_PRIORITY, priority, "", 1, 65535, TAKT_PRIORITY,					\
 	  "1 = highest (RT-Xen)")								\
 	X(TAKT_KEY_EXTRA, extra, "off|on", 0, 1, 1,						\
-	  "without budget it runs in what others leave (SEDF, vGEDF)")
+	  "without budget it runs in what others leave (SEDF, vGEDF)")				\
+	X(TAKT_KEY_LAXITY, laxity, "ns", TAKT_US, 10 * TAKT_SEC, 0,				\
+	  "longest predicted wait of its VCPUs while it is real-time; unless set, the pool's (S)")	\
+	X(TAKT_KEY_LATENCY, latency, "ns", TAKT_MS, TAKT_SEC, 0,					\
+	  "longest wait that the slice shall allow while it is real-time; unless set, the pool's (Poris)")
 
 #endif

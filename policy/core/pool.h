@@ -39,6 +39,8 @@
 #define TAKT_EOPNOTSUPP 95		/* this policy has no such thing */
 
 #define TAKT_MASK_WORDS (TAKT_NCPU / 64u)
+#define TAKT_GROUP_MAX 255u		/* groups of VMs, and subgroups of a group (Poris §3.4) */
+#define TAKT_NSUBGROUP 16u
 #define TAKT_NREFILL 2048u		/* replenishments of all sporadic servers (spec §5) */
 
 struct takt_mask {
@@ -93,25 +95,29 @@ enum { TAKT_RT_AUTO, TAKT_RT_ON, TAKT_RT_OFF };
 #define TAKT_F_SERVER 128u		/* has a budget (core/server.h) */
 #define TAKT_F_EXTRA 256u		/* without budget it runs in what is left, instead of being parked */
 #define TAKT_F_PENALTY 512u		/* forfeited its budget by a short block: first among those (spec §1.3, L0) */
+#define TAKT_F_LAUNCHED 1024u		/* real-time together with the others of its group, until it is descheduled (Poris) */
 
 struct takt_vcpu {
 	struct takt_mask hard, soft;	/* the operator's; never written by a policy */
-	struct takt_mask placement;	/* the policy's (Poris' spread, S's LL) */
+	struct takt_mask placement;	/* control's */
 	u64 start;			/* since when the present run is not charged yet */
 	u64 ran;			/* charged in the present run, ns */
 	s64 turn;			/* run since it was last put behind its equals (Credit), or booked (sporadic), ns */
 	u64 deadline;			/* Doris §2.3: latest time to be scheduled; servers: when the next budget comes */
-	u64 key;			/* order within its class: deadline or priority (servers) */
-	u64 chunk;			/* sporadic server: since when it may use what it has left (spec §5) */
+	u64 key;			/* order within its class: deadline or priority (servers); since when it queues (S) */
+	u64 chunk;			/* sporadic server: since when it may use what it has left (spec §5); S: run since LL last looked, ns */
 	s64 left;			/* budget of the present period, ns (servers) */
 	s32 credit;
 	s32 residue;			/* ns run and not yet worth a credit, ±half a credit */
+	u32 expected;			/* S: e(v), what its last run took, ns; at most 4.2 s */
 	u16 rq_next, rq_prev;		/* run queue */
 	u16 dq_next, dq_prev;		/* deadline queue */
 	u16 vm, sibling;		/* owner; next VCPU of the same VM */
 	u16 cpu, flags;
 	u16 home;			/* PCPU of its server, where servers keep to one */
 	u16 refills;			/* sporadic server: its first replenishment */
+	u16 bound;			/* the policy's placement: the one PCPU for it (S's LL, Poris' spread); TAKT_NIL: none */
+	u16 round;			/* Poris: turns of T_round that its launch gives it yet */
 	u8 nr_refills;
 	u8 state, kind;
 	u8 pri;				/* real class: preemption and stealing compare it */
@@ -130,13 +136,16 @@ struct takt_vm {
 	u64 period;			/* as reported; 0 = none yet (spec D2) */
 	u64 lease_end;			/* when the real-time type lapses; TAKT_NEVER: never */
 	u64 promotions, refusals;	/* events that did and did not promote */
+	u64 laxity, latency;		/* S, Poris; 0 = the pool's */
 	struct takt_server server;
 	u32 weight, cap;		/* cap in percent of a PCPU; 0 = none */
 	u32 window;			/* event promotions since the last accounting */
 	u16 first, nr, nr_active;	/* VCPUs */
 	u16 act_next, act_prev;		/* list of VMs with active VCPUs */
 	u16 rt_next, rt_prev;		/* list of real-time VMs */
+	u16 nr_guest;			/* VCPUs proper, without its I/O threads */
 	u8 used, kind, rt, rt_mode;
+	u8 group, subgroup;		/* Poris §3.4; 0 = a group of its own */
 	u16 pad;
 };
 
@@ -149,7 +158,7 @@ struct takt_cpu {
 	s64 floor_left;			/* what those without budget may run in it before all others, ns */
 	struct takt_mask core_mask, llc_mask;	/* online PCPUs that share them, itself included */
 	u32 sort_epoch;
-	u32 share;			/* budgets of its VCPUs in millionths of it, when last asked (server_shares()) */
+	u32 share;			/* of its VCPUs, when last asked: budgets in millionths of it, or how many are bound, or what these ran in us */
 	u16 head, tail;			/* run queue */
 	u16 last[TAKT_NCLASS];		/* its last entry of each queue class */
 	u16 dq_head;
@@ -204,8 +213,28 @@ struct takt_params {
 	u32 overflow;			/* 1: halved at the ceiling, 0: reset */
 	u32 charge;			/* 1: a tick charges whom it finds, 0: what was run is charged */
 	u32 balance;			/* 1: credit is evened out within a VM */
+	u32 queueing;			/* S's A (spec §4): 1: by laxity, 0: as Credit */
+	u64 laxity;
+	u32 boost;			/* S's B: 1: the queued are boosted by events, 0: only the waking */
+	u32 steal;			/* enum takt_steal */
+	u64 steal_age;			/* S's L */
+	u64 ll_interval;		/* S's LL */
+	u32 infinite;			/* spec L10 */
+	u32 parallel;			/* enum takt_parallel */
+	u64 latency;			/* Poris' L (spec §3.2) */
+	u64 t_round;
+	u64 min_slice;
+	u32 promote;			/* Poris §3.3: 1: events promote */
+	u32 dynamic;			/* Poris §3.2: 1: the slice follows the latency, 0: it is LTS */
+	u32 promote_over;		/* spec P5 */
 	u32 pad;
 };
+
+/* S: whose VCPUs a PCPU takes (spec §4): as in Credit; by L; by L but real-time ones never, which LL binds. */
+enum takt_steal { TAKT_STEAL_CREDIT, TAKT_STEAL_LATENCY, TAKT_STEAL_BOUND };
+
+/* Poris: with whom a VCPU is launched (spec §3.4): alone; the others of its VM; of its group. */
+enum takt_parallel { TAKT_PARALLEL_OFF, TAKT_PARALLEL_VM, TAKT_PARALLEL_GROUP };
 
 /* RT-Xen's kinds of servers (spec §5). */
 enum takt_server_kind { TAKT_DEFERRABLE, TAKT_PERIODIC, TAKT_POLLING, TAKT_SPORADIC };
@@ -228,6 +257,8 @@ struct takt_pool {
 	s64 balance;			/* Σ credit of active VCPUs at the last accounting */
 	u64 weight;			/* Σ of what VMs with active VCPUs weigh */
 	u64 dom0_period;		/* Doris §2.4: min of the RT-VMs' periods */
+	u64 latency;			/* Poris §3.2: min of the RT-VMs' */
+	u64 ll_next;			/* S: when LL looks again, at the accounting after that */
 	u32 policy;
 	u32 zero, scratch;		/* for the verifier; zero stays 0 and neither scratch is state */
 	u64 scratch_long;
@@ -237,6 +268,8 @@ struct takt_pool {
 	u16 nr_cpu, nr_vm, nr_vcpu, nr_rt;
 	u16 due_head;			/* servers in order of their next budget */
 	u16 refill_free;
+	u16 nr_io;			/* VCPUs that are I/O threads */
+	u16 pad[3];
 	struct takt_cpu cpu[TAKT_NCPU];
 	struct takt_vm vm[TAKT_NVM];
 	struct takt_vcpu vcpu[TAKT_NVCPU];

@@ -321,13 +321,18 @@ TAKT_FN int takt_unpause(struct takt_pool *p, u32 vi, u64 now)
 TAKT_FN int takt_move(struct takt_pool *p, u32 vi, u32 cpu, u64 now)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
+	u32 bound, may;
 
 	now = takt_begin(p, now);
 	if (!vcpu_exists(p, vi) || !cpu_online(p, cpu))
 		return -TAKT_ENOENT;
 	if (holds_cpu(v->state))
 		return -TAKT_EBUSY;
-	if (!vcpu_may_run(p, v, cpu))
+	bound = v->bound;
+	v->bound = TAKT_NIL;
+	may = vcpu_may_run(p, v, cpu);
+	v->bound = may && bound != TAKT_NIL ? cpu : bound;	/* the host's word is above the policy's */
+	if (!may)
 		return -TAKT_ERANGE;
 	v->flags &= ~TAKT_F_MIGRATE;
 	if (v->home != cpu)
@@ -453,7 +458,7 @@ TAKT_FN int takt_refused(struct takt_pool *p, u32 vi, u64 now)
 	if (v->state != TAKT_PICKED)
 		return -TAKT_EBUSY;
 	take_off(p, vi);
-	turn_is(v, 0);			/* behind its equals: the next decision is another one */
+	turn_is(v, (s64)p->par.slice);	/* behind its equals: the next decision is another one */
 	settle(p, vi, 1, now);
 	return 0;
 }

@@ -113,7 +113,7 @@ fn run(command: Command) -> Result<bool> {
     match command {
         Command::Check { log, wait, late, limbo, skew } => {
             let file = read_log(&log)?;
-            let mut checker = Checker::new(Limits { wait, late, limbo, skew });
+            let mut checker = Checker::new(Limits { wait, late, limbo, skew, ..Limits::of(&file.policy) });
             let judged = file.records.iter().try_for_each(|r| checker.step(r)).and_then(|()| checker.finish());
             match judged {
                 Ok(summary) => println!("{}", serde_json::to_string_pretty(&summary)?),

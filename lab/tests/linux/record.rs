@@ -55,7 +55,7 @@ fn compare(boot: &Boot, log: &LogFile, ns: u64) -> Agreement {
 /// Phase `n`'s recording.
 fn judged(boot: &Boot, n: usize) -> LogFile {
     let log = LogFile::from_bytes(&boot.files[&plan::recording(n)]).expect("recording");
-    let mut checker = Checker::new(Limits::default());
+    let mut checker = Checker::new(Limits::of(&log.policy));
     let kept = log.records.iter().try_for_each(|r| checker.step(r)).and_then(|()| checker.finish());
     println!("{}", serde_json::to_string(&kept.expect("state table").operations).expect("JSON"));
     let pool = replay(&log).expect("native replay");

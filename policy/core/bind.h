@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Binding: a policy's own placement, one PCPU for a VCPU (S's LL, spec §4; Poris' spread, §3.4). What the operator's masks forbid it
+ * cannot ask for: a binding to a PCPU that is gone or forbidden counts for nothing until the VCPU is bound anew.
+ */
+#ifndef TAKT_BIND_H
+#define TAKT_BIND_H
+
+#include "access.h"
+#include "later.h"
+
+/* Bound, and to a PCPU where it may run. */
+TAKT_INLINE u32 is_bound(struct takt_pool *p, struct takt_vcpu *v)
+{
+	return v->bound != TAKT_NIL && vcpu_may_run(p, v, v->bound);
+}
+
+/* How many VCPUs are bound to each PCPU, into its share. */
+TAKT_INLINE void bind_count(struct takt_pool *p)
+{
+	u32 i;
+
+	TAKT_LOOP(p, i, TAKT_NCPU)
+		cpu_of(p, takt_fresh(p, i))->share = 0;
+	TAKT_LOOP(p, i, TAKT_NVCPU) {
+		struct takt_vcpu *v = vcpu_of(p, takt_fresh(p, i));
+
+		if (v->state != TAKT_ABSENT && v->bound != TAKT_NIL)
+			cpu_of(p, v->bound)->share++;
+	}
+}
+
+/*
+ * Binds @vi to one of the PCPUs where it may run, if possible none of @used: the one to which the fewest are bound, the first of those
+ * (spec P7; "by count", §4 LL).
+ */
+TAKT_FN void bind(struct takt_pool *p, u32 vi, struct takt_mask *used)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+	struct takt_mask to, rest;
+	u32 best = TAKT_NIL, least = TAKT_NIL, it = TAKT_NCPU - 1, n;
+
+	v->bound = TAKT_NIL;
+	bind_count(p);
+	vcpu_allowed(p, v, &to);
+	rest = to;
+	mask_without(&rest, used);
+	if (!mask_empty(&rest))
+		to = rest;
+	takt_opaque(best);
+	takt_opaque(least);
+	TAKT_LOOP(p, n, TAKT_NCPU) {
+		if (mask_empty(&to))
+			break;
+		it = takt_fresh(p, mask_next(&to, it));
+		mask_clear(&to, it);
+		if (cpu_of(p, it)->share < least) {
+			least = cpu_of(p, it)->share;
+			best = it;
+		}
+		least = takt_fresh(p, least);
+		best = takt_fresh(p, best);
+	}
+	v->bound = best;
+}
+
+/* @vi may run wherever its masks allow again: so may it where a PCPU idles. */
+TAKT_INLINE void unbind(struct takt_pool *p, u32 vi)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	if (v->bound == TAKT_NIL)
+		return;
+	v->bound = TAKT_NIL;
+	if (v->state == TAKT_QUEUED)
+		kick_idle(p, vi);
+}
+
+/* Binds @vi to @cpu. If it is queued elsewhere it queues there; if it runs it goes at the next decision. */
+TAKT_INLINE void rebind(struct takt_pool *p, u32 vi, u32 cpu, u64 now)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+	u32 queued = v->state == TAKT_QUEUED;
+
+	if (queued)
+		hook_dequeue(p, vi);
+	v->bound = cpu;
+	if (queued)
+		enqueue(p, vi, now);
+}
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Promotion of real-time VCPUs by I/O events: who may be, and how often. What to is the policy's business (Doris §2.3, Poris §3.3,
+ * S's B of spec §4).
+ */
+#ifndef TAKT_PROMOTE_H
+#define TAKT_PROMOTE_H
+
+#include "access.h"
+
+/* "Remaining credit" (spec D15, P5). */
+TAKT_INLINE u32 has_credit(struct takt_pool *p, struct takt_vcpu *v)
+{
+	if (p->par.eligible)
+		return v->base <= TAKT_UNDER;
+	return v->credit >= 0;
+}
+
+/*
+ * Whether an event may promote the real-time @v, which is @eligible or not; books the answer. A VM has so many such promotions per
+ * accounting period, lest a forger flood its host with decisions; Dom0's events are not a guest's to make up one by one.
+ */
+TAKT_FN u32 event_promotes(struct takt_pool *p, struct takt_vcpu *v, u32 eligible)
+{
+	struct takt_vm *m = vm_of(p, v->vm);
+
+	if (!eligible || (v->kind != TAKT_HOST && m->window >= p->par.event_max)) {
+		m->refusals++;
+		return 0;
+	}
+	if (v->kind != TAKT_HOST)
+		m->window++;
+	m->promotions++;
+	return 1;
+}
+
+/* An accounting period begins. */
+TAKT_FN void event_windows(struct takt_pool *p)
+{
+	u32 mi = p->rt_head, n;
+
+	TAKT_LOOP(p, n, TAKT_NVM) {
+		if (mi == TAKT_NIL)
+			break;
+		vm_of(p, mi)->window = 0;
+		mi = vm_of(p, mi)->rt_next;
+	}
+}
+
+#endif

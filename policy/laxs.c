@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * S, the scheduler of Lee et al. (LAXS, spec §4): Credit, whose real-time VCPUs wait no longer than their laxity.
+ *
+ * Design: four parts, each a parameter of its own; without any of them this is Credit (spec §1.2).
+ *  A  (queueing=laxity) a real-time VCPU with credit does not queue at the tail of its class, but where those before it are expected
+ *     to take no longer than its VM's laxity: each as long as it took when it last ran. It preempts nobody by that.
+ *  B  (boost=queued) an I/O event boosts a real-time VCPU that is queued, not only one that wakes.
+ *  L  (steal=latency) a decision also takes the first of another PCPU's queue that is of a better class than its own next one, or
+ *     real-time where that is not, or, where neither is, has waited `steal_age` longer.
+ *  LL (steal=bound) as L, but real-time VCPUs are bound to a PCPU, the one with the fewest at first. Every `ll_interval` one of them
+ *     moves from the PCPU whose bound VCPUs ran most to the one where they ran least, if that evens them out.
+ *
+ * Who has run a whole slice goes behind its equals whatever its laxity is: of two that only compute, bound to one PCPU, the second
+ * would never run, since credit is shared out over all PCPUs. An OVER one queues as others do (L2), so that credit limits it; with
+ * infinite=on accounting leaves no real-time VCPU OVER (L10).
+ *
+ * Real-time are the VCPUs of VMs that are (monitor or rt=on, L1), whose laxity is their own or the pool's. Host entities and I/O
+ * threads are scheduled as Credit does; VMs without parameters have the pool's laxity.
+ *
+ * Locking: the pool's lock serialises everything; no function here takes one.
+ */
+#include "core/bind.h"
+#include "core/credit.h"
+#include "core/promote.h"
+
+TAKT_INLINE u32 laxs_is_rt(struct takt_pool *p, struct takt_vcpu *v)
+{
+	return v->kind == TAKT_GUEST && vm_of(p, v->vm)->rt;
+}
+
+/* ---- A: where a VCPU queues ---- */
+
+/* Whether @v, which waits or would, has its place by laxity. */
+TAKT_INLINE u32 laxs_by_laxity(struct takt_pool *p, struct takt_vcpu *v)
+{
+	return p->par.queueing && v->pri < TAKT_OVER && v->turn + (s64)p->par.min_ts < (s64)p->par.slice && laxs_is_rt(p, v);
+}
+
+TAKT_INLINE u64 laxs_laxity(struct takt_pool *p, struct takt_vcpu *v)
+{
+	u64 own = vm_of(p, v->vm)->laxity;
+
+	return own ? own : p->par.laxity;
+}
+
+TAKT_INLINE void laxs_insert(struct takt_pool *p, u32 vi)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	if (laxs_by_laxity(p, v)) {
+		runq_insert_within(p, vi, laxs_laxity(p, v));
+	} else {
+		v->turn = 0;
+		runq_insert(p, vi);
+	}
+}
+
+/* Whether @cur goes on where @head is the first of the queue: it would be inserted before it. */
+TAKT_INLINE u32 laxs_goes_on(struct takt_pool *p, struct takt_vcpu *cur, struct takt_vcpu *head)
+{
+	return cur->pri < head->qclass || (laxs_by_laxity(p, cur) && head->expected > laxs_laxity(p, cur));
+}
+
+/* ---- LL: binding, and its balance ---- */
+
+TAKT_INLINE void laxs_bind(struct takt_pool *p, u32 vi)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+	struct takt_mask used;
+
+	if (p->par.steal != TAKT_STEAL_BOUND || !laxs_is_rt(p, v)) {
+		v->bound = TAKT_NIL;
+	} else if (!is_bound(p, v)) {
+		mask_zero(&used);
+		bind(p, vi, &used);
+		v->chunk = 0;
+	}
+	if (v->bound != TAKT_NIL)
+		v->cpu = v->bound;
+}
+
+/* What @v ran since LL last looked, in us. */
+TAKT_INLINE u32 laxs_ran(struct takt_vcpu *v)
+{
+	return (s64)v->chunk > 0 ? (u32)(v->chunk / TAKT_US) : 0;
+}
+
+/* What the VCPUs bound to each PCPU ran, into its share. */
+TAKT_FN void laxs_utilisation(struct takt_pool *p)
+{
+	u32 i;
+
+	TAKT_LOOP(p, i, TAKT_NCPU)
+		cpu_of(p, takt_fresh(p, i))->share = 0;
+	TAKT_LOOP(p, i, TAKT_NVCPU) {
+		struct takt_vcpu *v = vcpu_of(p, takt_fresh(p, i));
+
+		if (v->state != TAKT_ABSENT && v->bound != TAKT_NIL)
+			cpu_of(p, v->bound)->share += laxs_ran(v);
+	}
+}
+
+/* The PCPU whose bound VCPUs ran most, or least; the first of those. */
+TAKT_FN u32 laxs_extreme(struct takt_pool *p, u32 most)
+{
+	struct takt_mask left = p->online;
+	u32 best = mask_next(&left, TAKT_NCPU - 1), it = TAKT_NCPU - 1, n;
+
+	TAKT_LOOP(p, n, TAKT_NCPU) {
+		u32 u, b;
+
+		if (mask_empty(&left))
+			break;
+		it = takt_fresh(p, mask_next(&left, it));
+		mask_clear(&left, it);
+		u = cpu_of(p, it)->share;
+		b = cpu_of(p, best)->share;
+		if (most ? u > b : u < b)
+			best = it;
+		best = takt_fresh(p, best);
+	}
+	return best;
+}
+
+/* The VCPU whose move from @src to @dst leaves the busier of both with least, if that is less than @src has now; else TAKT_NIL. */
+TAKT_FN u32 laxs_mover(struct takt_pool *p, u32 src, u32 dst)
+{
+	u32 from = cpu_of(p, src)->share, to = cpu_of(p, dst)->share, best = TAKT_NIL, least = from, i;
+
+	takt_opaque(best);
+	TAKT_LOOP(p, i, TAKT_NVCPU) {
+		u32 vi = takt_fresh(p, i), u, worst;
+		struct takt_vcpu *v = vcpu_of(p, vi);
+
+		if (v->state == TAKT_ABSENT || v->bound != src || !mask_test(&v->hard, dst) || !mask_test(&v->placement, dst))
+			continue;
+		u = laxs_ran(v);
+		worst = from - u > to + u ? from - u : to + u;
+		if (worst < least) {
+			least = worst;
+			best = vi;
+		}
+		least = takt_fresh(p, least);
+		best = takt_fresh(p, best);
+	}
+	return best;
+}
+
+/* LL_tick: one VCPU moves, if that evens out what the bound ones ran since it was here last (L9). */
+TAKT_FN void laxs_balance(struct takt_pool *p, u64 now)
+{
+	u32 src, dst, vi, i;
+
+	p->ll_next = now + p->par.ll_interval;
+	laxs_utilisation(p);
+	src = takt_fresh(p, laxs_extreme(p, 1));
+	dst = takt_fresh(p, laxs_extreme(p, 0));
+	vi = takt_fresh(p, laxs_mover(p, src, dst));
+	if (vi != TAKT_NIL)
+		rebind(p, vi, dst, now);
+	TAKT_LOOP(p, i, TAKT_NVCPU)
+		vcpu_of(p, takt_fresh(p, i))->chunk = 0;
+}
+
+/* ---- L: whose VCPU a PCPU takes ---- */
+
+/* By class, real-time ones before others; the lower, the better (L6). */
+TAKT_FN u32 laxs_rank(struct takt_pool *p, u32 vi)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	return vi == TAKT_NIL ? 2 * TAKT_IDLE : 2u * v->pri + !laxs_is_rt(p, v);
+}
+
+/* The first of @peer's queue that may run on @cpu. */
+TAKT_FN u32 laxs_first(struct takt_pool *p, u32 peer, u32 cpu)
+{
+	u32 it = cpu_of(p, peer)->head, n;
+
+	TAKT_LOOP(p, n, TAKT_NVCPU) {
+		struct takt_vcpu *v = vcpu_of(p, it);
+
+		if (it == TAKT_NIL || vcpu_may_run(p, v, cpu))
+			break;
+		it = v->rq_next;
+	}
+	return it;
+}
+
+/*
+ * Whom @cpu takes from another rather than run @next, which queues since @since: who ranks above it, or, where neither is real-time, has
+ * waited by steal_age longer. Of several the one that ranks highest, then the one that has waited longest (L6).
+ */
+TAKT_FN u32 laxs_steal(struct takt_pool *p, u32 cpu, u32 next, u64 since)
+{
+	struct takt_mask peers = p->online;
+	u32 rank = takt_fresh(p, laxs_rank(p, next)), peer = cpu, best = TAKT_NIL, n;
+	u64 before = 0;
+
+	if ((rank & 1) && since >= p->par.steal_age)
+		before = since - p->par.steal_age + 1;
+	before = takt_fresh_long(p, before);
+	takt_opaque(best);
+	mask_clear(&peers, cpu);
+	TAKT_LOOP(p, n, TAKT_NCPU) {
+		u32 it, r;
+
+		if (mask_empty(&peers))
+			break;
+		peer = takt_fresh(p, mask_next(&peers, peer));
+		mask_clear(&peers, peer);
+		it = takt_fresh(p, laxs_first(p, peer, cpu));
+		if (it == TAKT_NIL)
+			continue;
+		r = takt_fresh(p, laxs_rank(p, it));
+		if (r < rank || (r == rank && vcpu_of(p, it)->key < before)) {
+			rank = r;
+			before = vcpu_of(p, it)->key;
+			best = it;
+		}
+		rank = takt_fresh(p, rank);
+		before = takt_fresh_long(p, before);
+		best = takt_fresh(p, best);
+	}
+	return best;
+}
+
+/* ---- hooks ---- */
+
+TAKT_FN void laxs_queue(struct takt_pool *p, u32 vi, u64 now)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	laxs_bind(p, vi);
+	if (v->flags & TAKT_F_MIGRATE) {
+		v->flags &= ~TAKT_F_MIGRATE;
+		v->cpu = credit_pick_cpu(p, vi);
+	}
+	if ((v->flags & TAKT_F_EVENT) && p->par.boost && v->pri == TAKT_UNDER && laxs_is_rt(p, v) && event_promotes(p, v, 1))
+		v->pri = TAKT_BOOST;
+	v->key = now;
+	laxs_insert(p, vi);
+	credit_tickle(p, vi);
+}
+
+/* B. An OVER one stays OVER (L2). */
+TAKT_FN void laxs_event(struct takt_pool *p, u32 vi, u64 now)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	(void)now;
+	if (!p->par.boost || !laxs_is_rt(p, v) || v->pri < TAKT_UNDER || !event_promotes(p, v, v->pri == TAKT_UNDER))
+		return;
+	runq_requeue(p, vi, TAKT_BOOST);
+	credit_tickle(p, vi);
+}
+
+TAKT_INLINE void laxs_charge(struct takt_pool *p, u32 vi, s64 ns)
+{
+	credit_charge(p, vi, ns);
+	vcpu_of(p, vi)->chunk += (u64)ns;
+}
+
+/* e(v): the length of its last run (spec §4). */
+TAKT_INLINE void laxs_put(struct takt_pool *p, u32 vi, u32 runnable, u64 now)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	(void)p; (void)runnable; (void)now;
+	v->expected = v->ran < 0xffffffffULL ? (u32)v->ran : 0xffffffffu;
+}
+
+TAKT_FN u32 laxs_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
+{
+	struct takt_vcpu *v = vcpu_of(p, cur);
+	u32 next = cpu_of(p, cpu)->head, w;
+	u64 since = now;
+
+	if (cur != TAKT_NIL && credit_young(p, v))
+		return cur;
+	if (cur != TAKT_NIL && (next == TAKT_NIL || laxs_goes_on(p, v, vcpu_of(p, next))))
+		next = cur;
+	if (next != cur)
+		since = vcpu_of(p, next)->key;
+	if (p->par.steal != TAKT_STEAL_CREDIT)
+		w = laxs_steal(p, cpu, takt_fresh(p, next), takt_fresh_long(p, since));
+	else if (next == TAKT_NIL || vcpu_of(p, next)->pri >= TAKT_OVER)
+		w = credit_steal(p, cpu, next == TAKT_NIL ? TAKT_IDLE : vcpu_of(p, next)->pri);
+	else
+		w = TAKT_NIL;
+	if (w != TAKT_NIL)
+		next = w;
+	if (next == cur && cur != TAKT_NIL && !laxs_by_laxity(p, v))
+		v->turn = 0;		/* behind its equals, and nobody was before it */
+	return next;
+}
+
+/* Whoever has its place by laxity has what is left of its slice. */
+TAKT_INLINE u64 laxs_slice(struct takt_pool *p, u32 cpu, u32 back, u64 now)
+{
+	struct takt_vcpu *v = vcpu_of(p, cpu_of(p, cpu)->cur);
+	u64 slice = p->par.slice;
+
+	(void)back;
+	arm_cpu(p, cpu, credit_tick_due(p, cpu, now));
+	if (v->turn > 0 && laxs_by_laxity(p, v))
+		slice -= (u64)v->turn;
+	return slice;
+}
+
+/* With infinite=on: the classes of real-time VCPUs after accounting (L10). Their queues are re-sorted at the next tick, as after any. */
+TAKT_FN void laxs_lift(struct takt_pool *p)
+{
+	u32 mi = p->rt_head, n, k;
+
+	TAKT_LOOP(p, n, TAKT_NVM) {
+		u32 vi;
+
+		if (mi == TAKT_NIL)
+			break;
+		vi = vm_of(p, mi)->first;
+		TAKT_LOOP(p, k, TAKT_NVCPU) {
+			struct takt_vcpu *v = vcpu_of(p, vi);
+
+			if (vi == TAKT_NIL)
+				break;
+			if (v->pri == TAKT_OVER && v->kind == TAKT_GUEST)
+				v->pri = v->base = TAKT_UNDER;
+			vi = v->sibling;
+		}
+		mi = vm_of(p, mi)->rt_next;
+	}
+}
+
+TAKT_INLINE void laxs_account(struct takt_pool *p, u64 now)
+{
+	credit_account_pass(p);
+	event_windows(p);
+	if (p->par.infinite)
+		laxs_lift(p);
+	if (p->par.steal == TAKT_STEAL_BOUND && now >= p->ll_next)
+		laxs_balance(p, now);
+}
+
+/* hooks taken from Credit as they are */
+#define laxs_wake credit_wake
+#define laxs_dequeue credit_dequeue
+#define laxs_deschedule credit_deschedule
+#define laxs_tick credit_tick
+#define laxs_restored credit_restored
+#define laxs_rt_changed credit_rt_changed
+TAKT_NO_BUDGETS(laxs)

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Poris, a scheduler for parallel soft real-time applications (spec §3): Credit, and above it a class REAL-TIME; a slice that is as
+ * short as the latency asks for; and the VCPUs of a VM, or of a group of VMs, that start together.
+ *
+ * Design: (1) promote: an I/O event promotes a VCPU of a real-time VM with credit to RT; the class ends when it is descheduled
+ * (§3.3). (2) dynamic: while any VM is real-time all slices are L / (N_V - 1), N_V VCPUs to a PCPU, so that a VCPU waits L at most
+ * (§3.2). (3) parallel: each real-time VCPU is bound to a PCPU of its own among those of its group; when the first of them is
+ * scheduled, all others that are runnable are promoted with it: they are launched (§3.4). A group of more VCPUs than PCPUs
+ * has subgroups, each with room on the PCPUs at once, that take turns of T_round until each has had a slice. PCPU whose next VCPU
+ * is a real-time one without credit exchanges it for a better one of the same VM, bound elsewhere.
+ *
+ * Without (3) this is RS, with (3) alone par-only, with (3) for single VMs Poris_s (spec §1.4). Groups and subgroups are told by
+ * set_group(); a VM in none is a group of its own. One that is larger than the machine continues in further subgroups (P8).
+ *
+ * Host entities and I/O threads are never real-time (P12): as in Credit. VMs without parameters: as in Credit, at the dynamic slice.
+ *
+ * Locking: the pool's lock serialises everything; no function here takes one.
+ */
+#include "core/bind.h"
+#include "core/credit.h"
+#include "core/promote.h"
+
+TAKT_INLINE u32 poris_is_rt(struct takt_pool *p, struct takt_vcpu *v)
+{
+	return v->kind == TAKT_GUEST && vm_of(p, v->vm)->rt;
+}
+
+/* ---- dynamic slice (spec §3.2) ---- */
+
+/* The shortest latency of a real-time VM counts. */
+TAKT_FN void poris_rt_changed(struct takt_pool *p)
+{
+	u64 min = TAKT_NEVER;
+	u32 mi = p->rt_head, n;
+
+	TAKT_LOOP(p, n, TAKT_NVM) {
+		u64 own;
+
+		if (mi == TAKT_NIL)
+			break;
+		own = vm_of(p, mi)->latency ? vm_of(p, mi)->latency : p->par.latency;
+		if (own < min)
+			min = own;
+		mi = vm_of(p, mi)->rt_next;
+	}
+	p->latency = min;
+}
+
+/* S, in whole ms; Dom0's VCPUs count, a VM's I/O threads do not. */
+TAKT_INLINE u64 poris_current_slice(struct takt_pool *p)
+{
+	u64 others = div_up(p->nr_vcpu - p->nr_io, p->nr_cpu), slice;
+
+	if (!p->par.dynamic || !p->nr_rt || others <= 1)
+		return p->par.slice;
+	slice = p->latency / (others - 1);
+	slice -= slice % TAKT_MS;
+	if (slice < p->par.min_slice)
+		slice = p->par.min_slice;
+	return slice < p->par.slice ? slice : p->par.slice;
+}
+
+/* ---- groups (spec §3.4) ---- */
+
+/* Whether @mi starts with @own. */
+TAKT_INLINE u32 poris_together(struct takt_pool *p, u32 own, u32 mi)
+{
+	u32 group = vm_of(p, own)->group;
+
+	if (p->par.parallel != TAKT_PARALLEL_GROUP)
+		group = 0;
+	return mi == own || (group && vm_of(p, mi)->group == group);
+}
+
+/* The subgroup of @vi: its VM's, or a later one if it is not among the first VCPUs for which there are PCPUs (P8). */
+TAKT_FN u32 poris_subgroup(struct takt_pool *p, u32 vi)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+	struct takt_vm *m = vm_of(p, v->vm);
+	u32 it = v->sibling, before = takt_zero(p), n;
+	u32 sub = p->par.parallel == TAKT_PARALLEL_GROUP ? m->subgroup : 0;
+
+	if (m->nr_guest <= p->nr_cpu || !p->nr_cpu)
+		return sub;
+	TAKT_LOOP(p, n, TAKT_NVCPU) {
+		if (it == TAKT_NIL)
+			break;
+		before = takt_fresh(p, before + (vcpu_of(p, it)->kind == TAKT_GUEST));
+		it = vcpu_of(p, it)->sibling;
+	}
+	return sub + before / p->nr_cpu;
+}
+
+/* How many subgroups start with @own's VCPUs. */
+TAKT_FN u32 poris_subgroups(struct takt_pool *p, u32 own)
+{
+	u32 mi = p->rt_head, most = takt_zero(p), n;
+
+	TAKT_LOOP(p, n, TAKT_NVM) {
+		struct takt_vm *m = vm_of(p, mi);
+		u32 last;
+
+		if (mi == TAKT_NIL)
+			break;
+		if (poris_together(p, own, mi)) {
+			last = p->par.parallel == TAKT_PARALLEL_GROUP ? m->subgroup : 0;
+			if (m->nr_guest > p->nr_cpu && p->nr_cpu)
+				last += (m->nr_guest - 1u) / p->nr_cpu;
+			if (last > most)
+				most = last;
+			most = takt_fresh(p, most);
+		}
+		mi = m->rt_next;
+	}
+	return most + 1 < TAKT_NSUBGROUP ? most + 1 : TAKT_NSUBGROUP;
+}
+
+/* Adds to @used the PCPUs of @mi's VCPUs in subgroup @sub. */
+TAKT_INLINE void poris_used(struct takt_pool *p, u32 mi, u32 sub, struct takt_mask *used)
+{
+	u32 vi = vm_of(p, mi)->first, n;
+
+	TAKT_LOOP(p, n, TAKT_NVCPU) {
+		struct takt_vcpu *v = vcpu_of(p, vi);
+
+		if (vi == TAKT_NIL)
+			break;
+		if (v->bound != TAKT_NIL && poris_subgroup(p, vi) == sub)
+			mask_set(used, v->bound);
+		vi = v->sibling;
+	}
+}
+
+/* A real-time VCPU gets a PCPU of its own among those of its subgroup (P7), where it queues from now on. */
+TAKT_INLINE void poris_bind(struct takt_pool *p, u32 vi)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+	struct takt_mask used;
+	u32 mi = p->rt_head, sub, n;
+
+	if (!p->par.parallel || !poris_is_rt(p, v)) {
+		v->bound = TAKT_NIL;
+	} else if (!is_bound(p, v)) {
+		v->bound = TAKT_NIL;
+		mask_zero(&used);
+		sub = takt_fresh(p, poris_subgroup(p, vi));
+		TAKT_LOOP(p, n, TAKT_NVM) {
+			if (mi == TAKT_NIL)
+				break;
+			if (poris_together(p, v->vm, mi))
+				poris_used(p, mi, sub, &used);
+			mi = vm_of(p, mi)->rt_next;
+		}
+		bind(p, vi, &used);
+	}
+	if (v->bound != TAKT_NIL)
+		v->cpu = v->bound;
+}
+
+/* ---- launch (spec §3.4) ---- */
+
+/* Promotes the runnable VCPUs of @mi in subgroup @sub, but for @first, which runs already. @round turns of T_round each, 0 = a slice. */
+TAKT_FN void poris_launch_vm(struct takt_pool *p, u32 mi, u32 sub, u32 first, u32 round)
+{
+	u32 vi = vm_of(p, mi)->first, n;
+
+	TAKT_LOOP(p, n, TAKT_NVCPU) {
+		u32 it = vi;
+		struct takt_vcpu *v = vcpu_of(p, it);
+
+		if (it == TAKT_NIL)
+			break;
+		vi = v->sibling;
+		if (v->kind != TAKT_GUEST || it == first || (v->state != TAKT_QUEUED && !holds_cpu(v->state) && v->state != TAKT_PUT_PENDING))
+			continue;
+		if (!(p->par.promote_over || has_credit(p, v)) || poris_subgroup(p, it) != sub)
+			continue;
+		v->round = round;
+		v->flags |= TAKT_F_LAUNCHED;
+		if (v->state != TAKT_QUEUED) {
+			v->pri = TAKT_RT;		/* P6: it runs, and no queue knows it */
+			continue;
+		}
+		runq_requeue(p, it, TAKT_RT);
+		if (cur_class(p, v->cpu) > TAKT_RT)
+			kick(p, v->cpu);
+	}
+}
+
+/* @first is the first of its group that is scheduled: all others start with it, its own subgroup before the others. */
+TAKT_INLINE void poris_launch(struct takt_pool *p, u32 first)
+{
+	struct takt_vcpu *v = vcpu_of(p, first);
+	u32 own = v->vm, nr = takt_fresh(p, poris_subgroups(p, own)), sub = takt_fresh(p, poris_subgroup(p, first)), n, k;
+	u32 round = takt_zero(p);
+
+	if (nr > 1) {
+		u64 turns = p->par.t_round ? poris_current_slice(p) / p->par.t_round : 1;
+
+		round = turns > 1 ? (u32)turns : 1;
+	}
+	round = takt_fresh(p, round);
+	v->flags |= TAKT_F_LAUNCHED;
+	if (p->par.promote_over || has_credit(p, v)) {
+		v->pri = TAKT_RT;
+		v->round = round;
+	}
+	TAKT_LOOP(p, k, TAKT_NSUBGROUP) {
+		u32 mi = p->rt_head;
+
+		if (k >= nr)
+			break;
+		TAKT_LOOP(p, n, TAKT_NVM) {
+			if (mi == TAKT_NIL)
+				break;
+			if (poris_together(p, own, mi))
+				poris_launch_vm(p, mi, sub, first, round);
+			mi = vm_of(p, mi)->rt_next;
+		}
+		sub = takt_fresh(p, sub + 1 < nr ? sub + 1 : 0);
+	}
+}
+
+/*
+ * Affinity exchange: @v1, next on its PCPU @cpu and OVER, has a sibling that ranks above it in the queue of another: they swap their
+ * PCPUs, since no run queue shall hold two of one VM. The sibling, or TAKT_NIL.
+ */
+TAKT_FN u32 poris_exchange(struct takt_pool *p, u32 cpu, u32 v1, u64 now)
+{
+	struct takt_vcpu *v = vcpu_of(p, v1);
+	u32 vi = vm_of(p, v->vm)->first, n;
+
+	TAKT_LOOP(p, n, TAKT_NVCPU) {
+		struct takt_vcpu *w = vcpu_of(p, vi);
+		u32 there = w->bound;
+
+		if (vi == TAKT_NIL)
+			break;
+		if (w->state == TAKT_QUEUED && w->pri < v->pri && there != TAKT_NIL && there == w->cpu && there != cpu &&
+		    mask_test(&w->hard, cpu) && mask_test(&w->placement, cpu) && mask_test(&v->hard, there) && mask_test(&v->placement, there)) {
+			w->bound = cpu;
+			rebind(p, v1, there, now);
+			return vi;
+		}
+		vi = w->sibling;
+	}
+	return TAKT_NIL;
+}
+
+/* ---- hooks ---- */
+
+/* What a launch gave it ended when it blocked (P4). */
+TAKT_INLINE void poris_wake(struct takt_pool *p, u32 vi)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	v->round = 0;
+	v->flags &= ~TAKT_F_LAUNCHED;
+	if (v->pri == TAKT_RT)
+		v->pri = credit_class(v);
+	credit_wake(p, vi);
+}
+
+/* An event that came while it was off the queue promotes it now (spec §3.3); while rounds remain it is RT anyhow (P3). */
+TAKT_FN void poris_queue(struct takt_pool *p, u32 vi, u64 now)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	(void)now;
+	poris_bind(p, vi);
+	if (v->flags & TAKT_F_MIGRATE) {
+		v->flags &= ~TAKT_F_MIGRATE;
+		v->cpu = credit_pick_cpu(p, vi);
+	}
+	if ((v->flags & TAKT_F_EVENT) && p->par.promote && v->pri != TAKT_RT && poris_is_rt(p, v) && event_promotes(p, v, has_credit(p, v)))
+		v->pri = TAKT_RT;
+	v->turn = 0;
+	runq_insert(p, vi);
+	credit_tickle(p, vi);
+}
+
+/* An I/O event for a queued VCPU: to the tail of RT. */
+TAKT_FN void poris_event(struct takt_pool *p, u32 vi, u64 now)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	(void)now;
+	if (!p->par.promote || v->pri == TAKT_RT || !poris_is_rt(p, v) || !event_promotes(p, v, has_credit(p, v)))
+		return;
+	runq_requeue(p, vi, TAKT_RT);
+	credit_tickle(p, vi);
+}
+
+/* A turn is over; after the last one what made it RT ends. */
+TAKT_INLINE void poris_deschedule(struct takt_pool *p, u32 vi)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	(void)p;
+	if (v->round)
+		v->round--;
+	if (v->round)
+		return;
+	v->flags &= ~TAKT_F_LAUNCHED;
+	if (v->pri == TAKT_RT)
+		v->pri = credit_class(v);
+}
+
+TAKT_FN u32 poris_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
+{
+	u32 next = cpu_of(p, cpu)->head, class, w;
+	struct takt_vcpu *v;
+
+	if (cur != TAKT_NIL && credit_young(p, vcpu_of(p, cur)))
+		return cur;
+	if (cur != TAKT_NIL && (next == TAKT_NIL || vcpu_of(p, cur)->pri < vcpu_of(p, next)->qclass))
+		next = cur;
+	next = takt_fresh(p, next);
+	class = next == TAKT_NIL ? TAKT_IDLE : vcpu_of(p, next)->pri;
+	if (class >= TAKT_OVER) {
+		w = takt_fresh(p, credit_steal(p, cpu, class));
+		if (w == TAKT_NIL && class == TAKT_OVER && vcpu_of(p, next)->bound == cpu)
+			w = takt_fresh(p, poris_exchange(p, cpu, next, now));
+		if (w != TAKT_NIL)
+			next = w;
+	}
+	v = vcpu_of(p, next);
+	if (next != TAKT_NIL && p->par.parallel && poris_is_rt(p, v) && !v->round && !(v->flags & TAKT_F_LAUNCHED))
+		poris_launch(p, next);
+	return next;
+}
+
+TAKT_INLINE u64 poris_slice(struct takt_pool *p, u32 cpu, u32 back, u64 now)
+{
+	(void)back;
+	arm_cpu(p, cpu, credit_tick_due(p, cpu, now));
+	return vcpu_of(p, cpu_of(p, cpu)->cur)->round ? p->par.t_round : poris_current_slice(p);
+}
+
+TAKT_INLINE void poris_account(struct takt_pool *p, u64 now)
+{
+	(void)now;
+	credit_account_pass(p);
+	event_windows(p);
+}
+
+/* hooks taken from Credit as they are */
+#define poris_dequeue credit_dequeue
+#define poris_charge credit_charge
+#define poris_tick credit_tick
+#define poris_restored credit_restored
+TAKT_NO_SERVERS(poris)
