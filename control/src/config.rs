@@ -2,6 +2,7 @@
 //! The configuration of VMs: what an operator may say about each. Every key has a default that asks for nothing.
 
 use crate::server::{self, Server};
+use crate::{groups, spec};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use std::collections::BTreeMap;
@@ -39,6 +40,13 @@ pub struct VmConfig {
     pub priority: u32,
     /// Without budget it runs in what others leave.
     pub extra: bool,
+    /// Longest predicted wait of its VCPUs (S), and longest wait that the slice shall allow (Poris); 0 = the pool's. ns.
+    #[serde(with = "server::time")]
+    pub laxity: u64,
+    #[serde(with = "server::time")]
+    pub latency: u64,
+    /// VMs of one application, which run at once (Poris); empty = none.
+    pub group: String,
 }
 
 pub const WEIGHTS: std::ops::RangeInclusive<i64> = 1..=65_535;
@@ -47,7 +55,19 @@ pub const CAPS: std::ops::RangeInclusive<i64> = 0..=6_400;
 impl Default for VmConfig {
     fn default() -> Self {
         let Server { budget, period, priority, extra } = Server::default();
-        Self { rt: RtMode::Auto, ports: Ports::default(), weight: 256, cap: 0, budget, period, priority, extra }
+        Self {
+            rt: RtMode::Auto,
+            ports: Ports::default(),
+            weight: 256,
+            cap: 0,
+            budget,
+            period,
+            priority,
+            extra,
+            laxity: 0,
+            latency: 0,
+            group: String::new(),
+        }
     }
 }
 
@@ -62,6 +82,13 @@ impl VmConfig {
                 bail!("VM `{vm}`: {key} is {value}, allowed {}..={}", range.start(), range.end());
             }
         }
+        for (key, value) in [("laxity", self.laxity), ("latency", self.latency)] {
+            let info = server::param(key);
+            if value != 0 && !(info.min..=info.max).contains(&value) {
+                bail!("VM `{vm}`: {key} is {}, allowed {}", spec::show(&info, value), spec::range(&info));
+            }
+        }
+        groups::name(&self.group).with_context(|| format!("VM `{vm}`"))?;
         self.server().validate().with_context(|| format!("VM `{vm}`"))
     }
 

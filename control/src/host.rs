@@ -66,6 +66,11 @@ pub enum Change {
     Cap(u32),
     /// From what it has to what it shall have: see [`Server::bring`].
     Server(Server, Server),
+    /// ns
+    Laxity(u64),
+    Latency(u64),
+    /// Empty: it leaves its group. The host numbers groups and packs them ([`crate::groups::Groups`]).
+    Group(String),
 }
 
 impl Change {
@@ -75,7 +80,9 @@ impl Change {
             Change::Rt(mode) => ("rt", *mode as u64),
             Change::Weight(w) => ("weight", u64::from(*w)),
             Change::Cap(c) => ("cap", u64::from(*c)),
-            Change::Ports(_) | Change::Server(..) => return None,
+            Change::Laxity(ns) => ("laxity", *ns),
+            Change::Latency(ns) => ("latency", *ns),
+            Change::Ports(_) | Change::Server(..) | Change::Group(_) => return None,
         };
         takt_policy::params().iter().find(|p| p.per_vm && p.name == name).map(|p| (p.key, value))
     }
@@ -128,6 +135,16 @@ fn differences(have: &VmConfig, want: &VmConfig) -> Vec<Change> {
     }
     if have.server() != want.server() {
         all.push(Change::Server(have.server(), want.server()));
+    }
+    // Unless they say something, what the pool says counts.
+    if have.laxity != want.laxity && want.laxity != 0 {
+        all.push(Change::Laxity(want.laxity));
+    }
+    if have.latency != want.latency && want.latency != 0 {
+        all.push(Change::Latency(want.latency));
+    }
+    if have.group != want.group {
+        all.push(Change::Group(want.group.clone()));
     }
     if have.rt != want.rt {
         all.push(Change::Rt(want.rt));

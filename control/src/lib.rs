@@ -7,6 +7,7 @@
 pub mod analysis;
 pub mod config;
 pub mod duration;
+pub mod groups;
 pub mod host;
 pub mod overhead;
 pub mod partition;
@@ -17,6 +18,7 @@ pub mod socket;
 pub mod spec;
 
 pub use config::{HostConfig, Ports, RtMode, VmConfig};
+pub use groups::Groups;
 pub use host::{Applied, Change, Host, VmState, apply};
 pub use partition::{Partition, PartitionHost};
 pub use pools::Pools;

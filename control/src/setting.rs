@@ -3,7 +3,7 @@
 
 use crate::config::{CAPS, WEIGHTS};
 use crate::server::{self, ServerSetting};
-use crate::{Ports, RtMode, duration, spec};
+use crate::{Ports, RtMode, duration, groups, spec};
 use anyhow::{Context, Result, bail, ensure};
 
 /// Values for a VM; `None` leaves what there is.
@@ -17,9 +17,14 @@ pub struct Setting {
     pub server: ServerSetting,
     pub ports: Option<Ports>,
     pub dev: Option<String>,
+    /// ns (S, Poris)
+    pub laxity: Option<u64>,
+    pub latency: Option<u64>,
+    /// Empty: it leaves its group.
+    pub group: Option<String>,
 }
 
-const KEYS: &str = "rt, period, weight, cap, budget, priority, extra, ports, dev";
+const KEYS: &str = "rt, period, weight, cap, budget, priority, extra, laxity, latency, group, ports, dev";
 /// Longest period that the core takes; the shortest that makes sense to write down.
 const PERIODS: std::ops::RangeInclusive<u64> = 1_000..=10_000_000_000;
 
@@ -44,6 +49,9 @@ impl Setting {
                 "budget" => all.server.budget = Some(of_server(key, value)?),
                 "priority" => all.server.priority = Some(of_server(key, value)? as u32),
                 "extra" => all.server.extra = Some(of_server(key, value)? != 0),
+                "laxity" => all.laxity = Some(of_server(key, value)?),
+                "latency" => all.latency = Some(of_server(key, value)?),
+                "group" => all.group = Some(groups::name(value)?),
                 "ports" if value.is_empty() => all.ports = Some(Ports::default()),
                 "ports" => all.ports = Some(value.parse().with_context(|| format!("`{pair}`"))?),
                 "dev" => all.dev = Some(device(value)?),
@@ -78,7 +86,7 @@ fn period(value: &str) -> Result<u64> {
     })
 }
 
-/// A parameter of a VM's server.
+/// A parameter of a VM that the policy has.
 fn of_server(key: &str, value: &str) -> Result<u64> {
     spec::value(&server::param(key), value)
 }
@@ -116,6 +124,8 @@ mod tests {
         );
         assert_eq!((server.server.priority, server.server.extra), (Some(1), Some(false)));
         assert_eq!(parse("ports=").unwrap().ports, Some(Ports::default()));
+        let wait = parse("laxity=20us latency=10ms group=web-1").unwrap();
+        assert_eq!((wait.laxity, wait.latency, wait.group.as_deref()), (Some(20_000), Some(10_000_000), Some("web-1")));
         assert_eq!(parse("rt=auto").unwrap(), Setting { rt: Some(RtMode::Auto), ..Setting::default() });
     }
 
@@ -141,6 +151,10 @@ mod tests {
             ("priority=0", "`priority=0` is not allowed, allowed 1..=65535"),
             ("extra=maybe", "`extra=maybe` is not allowed, allowed off|on"),
             ("dev=a-very-long-device-name", "no network device"),
+            ("laxity=0", "`laxity=0` is not allowed, allowed 1us..=10s"),
+            ("laxity=11s", "allowed 1us..=10s"),
+            ("latency=100us", "`latency=100us` is not allowed, allowed 1ms..=1s"),
+            ("group=a/b", "`group=a/b` is not allowed"),
             ("cap=1 cap=2", "`cap=2` sets a key a second time"),
         ] {
             let error = format!("{:#}", parse(text).expect_err(text));

@@ -216,9 +216,15 @@ pub fn range(info: &ParamInfo) -> String {
     }
 }
 
+/// Whether a VM has no value of its own, and goes by its pool's.
+pub fn is_unset(info: &ParamInfo, value: u64) -> bool {
+    value == 0 && info.default == 0 && info.min > 0
+}
+
 /// A value as [`value`] reads it.
 pub fn show(info: &ParamInfo, value: u64) -> String {
     match words(info) {
+        _ if is_unset(info, value) => "the pool's".into(),
         Some(words) => words.get(value as usize).map_or_else(|| value.to_string(), |w| (*w).to_owned()),
         None if info.unit == "ns" => duration::format(value),
         None => value.to_string(),
@@ -343,6 +349,10 @@ mod tests {
     #[test]
     fn every_default_lies_in_its_range_and_is_read_back() {
         for info in takt_policy::params() {
+            if is_unset(&info, info.default) {
+                assert!(info.per_vm, "{}: the pool has no other to go by", info.name);
+                continue;
+            }
             assert_eq!(value(&info, &show(&info, info.default)).unwrap(), info.default, "{}", info.name);
         }
     }

@@ -56,6 +56,9 @@ impl Host for Memory {
             Change::Server(have, want) => {
                 have.bring(want, |key, value| Ok(self.pool.adjust(now, vm, key, value)?))?;
             }
+            Change::Laxity(ns) => config.laxity = *ns,
+            Change::Latency(ns) => config.latency = *ns,
+            Change::Group(group) => config.group = group.clone(),
             Change::Weight(_) | Change::Cap(_) => {}
         }
         Ok(())

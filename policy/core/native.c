@@ -140,6 +140,9 @@ int takt_pool_vm_stat(struct takt_pool *p, u32 vm, u64 *out)
 	out[8] = m->server.period;
 	out[9] = m->server.priority;
 	out[10] = m->server.extra;
+	out[11] = m->laxity;
+	out[12] = m->latency;
+	out[13] = m->group | (u64)m->subgroup << 16;
 	return 0;
 }
 

@@ -128,6 +128,11 @@ pub struct VmStat {
     pub server_period: u64,
     pub priority: u64,
     pub extra: u64,
+    /// ns; 0 = the pool's (S, Poris)
+    pub laxity: u64,
+    pub latency: u64,
+    /// As `set_group` takes it, 0 = none (Poris).
+    pub group: u64,
 }
 
 /// An index as an operation carries it; what does not fit is one that no array has.

@@ -5,7 +5,7 @@ use crate::keys;
 use crate::server;
 use crate::tasks::{self, Random, TaskSpec};
 use anyhow::{Context, Result, bail};
-use takt_control::{Ports, RtMode, Server, VmConfig};
+use takt_control::{Ports, RtMode, Server, VmConfig, groups};
 use toml::{Table, Value};
 
 /// One `[[vm]]` table: `count` equal VMs.
@@ -22,6 +22,11 @@ pub struct VmSpec {
     pub ports: Ports,
     /// Budget and period of each of its VCPUs.
     pub server: Server,
+    /// Of a real-time VM under S and Poris, ns; 0 = the policy's.
+    pub laxity: u64,
+    pub latency: u64,
+    /// VMs of one application (Poris §3.4); empty = none.
+    pub group: String,
     /// PCPUs its VCPUs may run on (hard affinity); empty = all.
     pub affinity: Vec<u32>,
     /// Under `pin`: each VCPU gets a PCPU of its own. `None` = VoIP servers do.
@@ -141,6 +146,9 @@ impl VmSpec {
             rt: RtMode::Auto,
             ports: Ports::default(),
             server: Server::default(),
+            laxity: 0,
+            latency: 0,
+            group: String::new(),
             affinity: Vec::new(),
             dedicated: None,
             workload: Workload::Idle,
@@ -183,13 +191,16 @@ impl VmSpec {
             "ports" => self.ports = if value.is_empty() { Ports::default() } else { value.parse()? },
             "affinity" => self.affinity = keys::cpus(value)?,
             "dedicated" => self.dedicated = Some(keys::word(value, &[("true", true), ("false", false)])?),
+            "laxity" => self.laxity = keys::time(value, 1_000, 10_000_000_000)?,
+            "latency" => self.latency = keys::time(value, 1_000_000, 1_000_000_000)?,
+            "group" => self.group = groups::name(value)?,
             "workload" | "workload.type" => self.workload = Workload::named(value)?,
             _ if server::set(&mut self.server, key, value)? => {}
             _ => {
                 let own = key.strip_prefix("workload.").unwrap_or(key);
                 if !self.workload.keys().split(", ").any(|k| k == own) {
                     bail!(
-                        "unknown key; allowed: count, vcpus, weight, cap, rt, ports, budget, period, priority, extra, affinity, dedicated, workload; of the workload {}: {}",
+                        "unknown key; allowed: count, vcpus, weight, cap, rt, ports, budget, period, priority, extra, laxity, latency, group, affinity, dedicated, workload; of the workload {}: {}",
                         self.workload.name(),
                         self.workload.keys()
                     );
@@ -208,7 +219,16 @@ impl VmSpec {
 
     /// What the operator says of each.
     pub fn config(&self) -> VmConfig {
-        VmConfig { rt: self.rt, ports: self.ports.clone(), weight: self.weight, cap: self.cap, ..VmConfig::default() }
+        VmConfig {
+            rt: self.rt,
+            ports: self.ports.clone(),
+            weight: self.weight,
+            cap: self.cap,
+            laxity: self.laxity,
+            latency: self.latency,
+            group: self.group.clone(),
+            ..VmConfig::default()
+        }
     }
 
     /// Calls of a VoIP server, else 0.

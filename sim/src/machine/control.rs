@@ -35,6 +35,10 @@ impl Host for Machine<'_> {
                 }
             }
             Change::Server(have, want) => self.bring(vm, have, want)?,
+            Change::Laxity(ns) => config.laxity = *ns,
+            Change::Latency(ns) => config.latency = *ns,
+            // Numbered and packed when all that come together are there.
+            Change::Group(name) => config.group = name.clone(),
             // The policy keeps them.
             Change::Weight(_) | Change::Cap(_) => {}
         }

@@ -8,7 +8,7 @@ use crate::script::Act;
 use anyhow::{Context, Result};
 use takt_control::partition::{Member, Pcpu, Side};
 use takt_control::pools::{Pools, Size};
-use takt_control::{HostConfig, Partition, PartitionHost, Server, apply};
+use takt_control::{HostConfig, Partition, PartitionHost, Server, apply, groups};
 
 /// Between two samples of the pools, ns.
 pub(crate) const SAMPLE: u64 = 1_000_000_000;
@@ -133,7 +133,31 @@ impl Machine<'_> {
         let now = self.now;
         apply(&HostConfig { vm }, self, now)?;
         ids.iter().for_each(|&id| self.set_affinity(id));
+        self.settle_groups()?;
         self.give_servers(ids)
+    }
+
+    /// VMs have come or gone: groups are packed anew, where the policy knows any (Poris §3.4).
+    fn settle_groups(&mut self) -> Result<()> {
+        if self.pools[MAIN].pool.policy() != "poris" {
+            return Ok(());
+        }
+        let pcpus = self.pcpus_of(MAIN).len() as u32;
+        let names: Vec<(u32, u32, String)> = (0..)
+            .zip(&self.vms)
+            .filter(|&(id, vm)| vm.pool == MAIN && self.is_alive(id) && vm.spec.is_some())
+            .map(|(id, vm)| (id, vm.vcpus, vm.config.group.clone()))
+            .collect();
+        let members: Vec<_> =
+            names.iter().map(|(vm, vcpus, group)| groups::Member { vm: *vm, vcpus: *vcpus, group }).collect();
+        let mut manager = std::mem::take(&mut self.groups);
+        let done = manager.bring(&members, pcpus, |vm, group| {
+            self.pools[MAIN].pool.set_group(self.now, vm, group)?;
+            self.apply(MAIN, Ok(()), 0, "set_group", vm);
+            Ok(())
+        });
+        self.groups = manager;
+        done
     }
 
     /// The manager, if there is one, has a say in what a VM gets.
@@ -226,6 +250,8 @@ impl Machine<'_> {
             vcpu.idle = true;
             self.observe.gone(v);
         }
+        let done = self.settle_groups();
+        self.must(done);
         self.unmake_static_pool();
     }
 

@@ -28,7 +28,7 @@ use manage::History;
 pub(crate) use manage::SAMPLE;
 pub(crate) use pcpu::Pcpu;
 pub(crate) use pools::Part;
-use takt_control::{Partition, PolicySpec, VmConfig};
+use takt_control::{Groups, Partition, PolicySpec, VmConfig};
 use takt_monitor::Monitor;
 use takt_policy::{Log, Overhead};
 
@@ -74,6 +74,7 @@ pub(crate) struct Machine<'a> {
     /// The main one, then others.
     pub pools: Vec<Part>,
     pub manager: Option<Partition>,
+    pub groups: Groups,
     /// The manager's.
     pub shrink: Timer,
     pub history: History,

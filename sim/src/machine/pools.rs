@@ -37,7 +37,7 @@ impl Part {
         if options.checker || options.record {
             pool.record();
         }
-        let limits = Limits { wait: None, late: Some(0), limbo: Some(LIMBO), skew: 0 };
+        let limits = Limits { late: Some(0), limbo: Some(LIMBO), ..Limits::of(&policy.name) };
         let checker = options.checker.then(|| Checker::new(limits));
         let log = options.record.then(Vec::new);
         Ok(Self { name: name.to_owned(), policy, pool, timer: Timer::default(), checker, log })

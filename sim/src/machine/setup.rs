@@ -16,7 +16,7 @@ use crate::voip::Record;
 use crate::{Options, VmSpec, Workload};
 use anyhow::Result;
 use takt_control::pools::{Pools, Size};
-use takt_control::{Partition, PolicySpec, VmConfig};
+use takt_control::{Groups, Partition, PolicySpec, VmConfig};
 use takt_monitor::{Config, Monitor, REPORT_NS};
 
 /// Priorities of threads: those that handle packets run before daemons, those before busy loops.
@@ -52,6 +52,7 @@ impl<'a> Machine<'a> {
             queue: Queue::new(4096),
             pools: pools::parts(scenario, policy, options)?,
             manager,
+            groups: Groups::default(),
             shrink: Timer::default(),
             history: History::default(),
             masks,
