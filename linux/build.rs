@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 const OBJECTS: [&str; 3] = ["sched", "kvm", "net"];
 /// One object of each kind a policy: the verifier has a third of the work, and a decision no choice to make.
-const POLICIES: [&str; 6] = ["credit", "doris", "rr", "rtxen", "sedf", "vgedf"];
+const POLICIES: [&str; 8] = ["credit", "doris", "laxs", "poris", "rr", "rtxen", "sedf", "vgedf"];
 /// Those with two pools: the policy outside of the rt-pool, and the rt-pool's.
 const POOLS: [(&str, &str); 1] = [("credit", "vgedf")];
 

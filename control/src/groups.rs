@@ -121,9 +121,9 @@ impl Groups {
         Ok(())
     }
 
-    /// A policy that knows of nothing yet, such as another one, or a VM that has moved to another pool.
-    pub fn forget(&mut self) {
-        self.told.clear();
+    /// A VM has gone; whoever has its index next is in no group.
+    pub fn gone(&mut self, vm: u32) {
+        self.told.remove(&vm);
     }
 }
 

@@ -80,6 +80,30 @@ int takt_adjust_vm(struct request *r)
 	return 0;
 }
 
+__attribute__((noinline)) int h_set_group(u32 vm, u64 group, struct out *out)
+{
+	ENTER(-1);
+	int ret;
+
+	h->cfg_gen++;
+	ret = DO(pool_on(h, REST), SET_GROUP, takt_set_group(p, vm, group, now), .vm = vm, .arg = { group });
+	LEAVE();
+	return ret;
+}
+
+/* VM @vm enters arg[0] = group | subgroup << 16, or leaves it (0). */
+SEC("syscall")
+int takt_group_vm(struct request *r)
+{
+	struct host *h = the_host();
+	struct out out = {};
+
+	r->ret = h_set_group(r->vm, r->arg[0], &out);
+	if (h)
+		act(h, &out);
+	return 0;
+}
+
 /* VM @vm is real-time by hand: arg = on, period, lease (ns). */
 SEC("syscall")
 int takt_mark_vm(struct request *r)

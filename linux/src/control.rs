@@ -2,6 +2,7 @@
 //! The live host while `takt run` runs: scheduler, monitor, and what the operator says of VMs.
 
 mod cgroups;
+mod groups;
 mod manage;
 mod names;
 
@@ -18,7 +19,9 @@ use std::time::{Duration, Instant};
 use takt_conformance::LogFile;
 use takt_control::overhead::Window;
 use takt_control::partition::Side;
-use takt_control::{Change, Host, HostConfig, PolicySpec, Ports, RtMode, Server, Setting, VmConfig, VmState, apply};
+use takt_control::{
+    Change, Groups, Host, HostConfig, PolicySpec, Ports, RtMode, Server, Setting, VmConfig, VmState, apply,
+};
 use takt_policy::{Kind, NEVER, NIL, NVM};
 
 /// How often [`Live::look`] is to be called.
@@ -76,6 +79,8 @@ struct Vm {
     share: cgroups::Share,
     /// Where its VCPUs were at the last look.
     side: Side,
+    /// Empty: none.
+    group: String,
 }
 
 /// A host that Takt schedules; dropping it gives it back to the kernel.
@@ -90,6 +95,7 @@ pub struct Live {
     vms: BTreeMap<u32, Vm>,
     config: HostConfig,
     pools: Option<manage::Pools>,
+    groups: Groups,
     kvm: bool,
     kernel: String,
     started: Instant,
@@ -119,6 +125,7 @@ impl Live {
             vms: BTreeMap::new(),
             config,
             pools: manage::Pools::new(policy),
+            groups: Groups::default(),
             kvm: false,
             kernel: release.trim().to_owned(),
             started: Instant::now(),
@@ -164,6 +171,7 @@ impl Live {
             self.vms.iter().map(|(&index, vm)| net::Vm { index, generation: vm.generation, tgid: vm.tgid }).collect();
         news.extend(self.net.scan(&vms).into_iter().map(News::Warning));
         self.configure(&mut news);
+        self.settle_groups(&snapshot, &mut news);
         self.settle_pools(&snapshot, &mut news)?;
         self.types(&snapshot, &mut news);
         if self.looks % CGROUPS == 0 {
@@ -208,11 +216,23 @@ impl Live {
         let (ports, share) = (Ports::default(), cgroups::DEFAULT);
         self.vms.insert(
             index,
-            Vm { generation, tgid, name, ports, rt: false, fresh: true, follows, share, side: Side::Rest },
+            Vm {
+                generation,
+                tgid,
+                name,
+                ports,
+                rt: false,
+                fresh: true,
+                follows,
+                share,
+                side: Side::Rest,
+                group: String::new(),
+            },
         );
     }
 
     fn forget(&mut self, index: u32, news: &mut Vec<News>) {
+        self.groups.gone(index);
         news.extend(self.vms.remove(&index).map(|vm| News::Gone { name: vm.name }));
     }
 
@@ -307,6 +327,7 @@ impl Live {
             devices: report.iter().flat_map(|r| &r.devices).map(device).collect(),
             blind: report.map_or_else(|| Some("not looked at yet".into()), net::Report::blind),
             monitor: self.net.times(index).ok().filter(|t| t.first != 0),
+            group: vm.map(|v| v.group.clone()).unwrap_or_default(),
         }
     }
 
@@ -341,14 +362,26 @@ impl Live {
     /// One line; nothing has changed then.
     pub fn set(&mut self, name: &str, setting: &Setting) -> Result<()> {
         let vm = self.find(name)?;
-        let old = self.vms.get(&vm.id).map(|v| v.rt);
         // What may be refused comes first, and is taken back when the next is.
+        let group = self.vms.get(&vm.id).map(|v| v.group.clone()).unwrap_or_default();
+        if let Some(group) = &setting.group {
+            self.enter_group(vm.id, group).with_context(|| format!("VM `{name}`"))?;
+        }
+        let done = self.set_rest(name, &vm, setting);
+        if done.is_err() && setting.group.is_some() {
+            self.enter_group(vm.id, &group)?;
+        }
+        done
+    }
+
+    fn set_rest(&mut self, name: &str, vm: &VmState, setting: &Setting) -> Result<()> {
+        let old = self.vms.get(&vm.id).map(|v| v.rt);
         let (have, want) = (vm.config.server(), setting.server.on(&vm.config.server()));
         want.validate().with_context(|| format!("VM `{name}`"))?;
-        self.serve(&vm, have, want)?;
+        self.serve(vm, have, want)?;
         if let Some(mode) = setting.rt {
-            if let Err(e) = self.change(&vm, &Change::Rt(mode)) {
-                self.serve(&vm, want, have)?;
+            if let Err(e) = self.change(vm, &Change::Rt(mode)) {
+                self.serve(vm, want, have)?;
                 return Err(match (mode, old) {
                     (RtMode::On, Some(false)) => e.context("the policy has `rt_max` real-time VMs already"),
                     _ => e,
@@ -357,8 +390,8 @@ impl Live {
         }
         if let Some(dev) = &setting.dev {
             if let Err(e) = self.net.watch(vm.id, dev) {
-                self.change(&vm, &Change::Rt(vm.config.rt))?;
-                self.serve(&vm, want, have)?;
+                self.change(vm, &Change::Rt(vm.config.rt))?;
+                self.serve(vm, want, have)?;
                 return Err(e.context(format!("VM `{name}`")));
             }
         }
@@ -369,9 +402,11 @@ impl Live {
             setting.ports.clone().map(Change::Ports),
             setting.weight.map(Change::Weight),
             setting.cap.map(Change::Cap),
+            setting.laxity.map(Change::Laxity),
+            setting.latency.map(Change::Latency),
         ];
         for change in rest.into_iter().flatten() {
-            self.change(&vm, &change)?;
+            self.change(vm, &change)?;
         }
         if let Some(vm) = self.vms.get_mut(&vm.id).filter(|_| setting.weight.is_some() || setting.cap.is_some()) {
             vm.follows = false;
@@ -496,6 +531,9 @@ impl Host for Live {
         }
         if let Change::Server(have, want) = change {
             return have.bring(want, |key, value| self.scheduler.adjust(vm, key, value));
+        }
+        if let Change::Group(group) = change {
+            return self.enter_group(vm, group);
         }
         let Change::Ports(ports) = change else { bail!("{change:?} is no parameter of the policy") };
         let list: Vec<u16> = ports.ranges().iter().flat_map(|&(a, b)| a..=b).collect();

@@ -279,6 +279,14 @@ impl Scheduler {
         self.call("takt_mark_vm", Request { arg, vm, ..Request::default() })
     }
 
+    /// A VM enters a group and subgroup, as [`takt_control::groups::Groups`] numbers them, or leaves it (0).
+    ///
+    /// # Errors
+    /// The policy's refusal.
+    pub fn set_group(&self, vm: u32, group: u64) -> Result<()> {
+        self.call("takt_group_vm", Request { arg: [group, 0, 0, 0], vm, ..Request::default() })
+    }
+
     /// A PCPU goes to the pool on that side; one that is offline and the last of its pool, out of it.
     ///
     /// # Errors

@@ -72,6 +72,11 @@ pub struct VmStatus {
     pub cap: u64,
     /// What each of its VCPUs may run.
     pub server: ServerStatus,
+    /// Its own, if it has one (S, Poris).
+    pub laxity_us: Option<f64>,
+    pub latency_us: Option<f64>,
+    /// With which VMs it is launched (Poris).
+    pub group: Option<String>,
     pub ports: Ports,
     pub devices: Vec<DeviceStatus>,
     /// Why the monitor does not see its packets.
@@ -127,6 +132,7 @@ pub struct Known {
     pub devices: Vec<DeviceStatus>,
     pub blind: Option<String>,
     pub monitor: Option<Times>,
+    pub group: String,
 }
 
 /// A VCPU of the pool's configuration.
@@ -188,6 +194,9 @@ pub fn vms(snapshot: &Snapshot, known: &dyn Fn(u32) -> Known) -> Vec<VmStatus> {
             weight: stat.weight,
             cap: stat.cap,
             server: (&Server::of(&stat)).into(),
+            laxity_us: (stat.laxity > 0).then(|| us(stat.laxity)),
+            latency_us: (stat.latency > 0).then(|| us(stat.latency)),
+            group: Some(known.group).filter(|g| !g.is_empty()),
             ports: known.ports,
             devices: known.devices,
             blind: known.blind,

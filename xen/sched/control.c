@@ -14,6 +14,8 @@ static int vm_param(const struct takt_vm *m, uint64_t key, uint64_t *value)
 	case TAKT_KEY_PERIOD: *value = m->server.period; return 0;
 	case TAKT_KEY_PRIORITY: *value = m->server.priority; return 0;
 	case TAKT_KEY_EXTRA: *value = m->server.extra; return 0;
+	case TAKT_KEY_LAXITY: *value = m->laxity; return 0;
+	case TAKT_KEY_LATENCY: *value = m->latency; return 0;
 	}
 	return -EINVAL;
 }
@@ -51,6 +53,9 @@ static int get_dom(struct takt_host *h, const struct domain *d, unsigned int vm,
 	case XEN_TAKT_RT:
 		get_rt(&h->pool, m, r);
 		return 0;
+	case XEN_TAKT_GROUP:
+		r->arg[0] = m->group | m->subgroup << 16;
+		return 0;
 	case XEN_TAKT_INDEX:
 		v = r->arg[1] < d->max_vcpus ? d->vcpu[r->arg[1]] : NULL;
 		if ( !v )
@@ -70,6 +75,8 @@ static int put_dom(struct takt_host *h, unsigned int vm, const struct xen_takt_o
 		return TAKT_DO(h, NOW(), ADJUST, .vm = vm, .arg = { key_of(r), r->arg[1] });
 	case XEN_TAKT_RT:
 		return TAKT_DO(h, NOW(), SET_RT, .vm = vm, .arg = { !!r->arg[1], r->arg[0], r->arg[1] });
+	case XEN_TAKT_GROUP:
+		return TAKT_DO(h, NOW(), SET_GROUP, .vm = vm, .arg = { r->arg[0] });
 	}
 	return -EINVAL;
 }

@@ -116,6 +116,10 @@ impl State {
             (Act::Get, wire::PARAM) if key("period") => op.arg[1] = stat.server_period,
             (Act::Get, wire::PARAM) if key("priority") => op.arg[1] = stat.priority,
             (Act::Get, wire::PARAM) if key("extra") => op.arg[1] = stat.extra,
+            (Act::Get, wire::PARAM) if key("laxity") => op.arg[1] = stat.laxity,
+            (Act::Get, wire::PARAM) if key("latency") => op.arg[1] = stat.latency,
+            (Act::Get, wire::GROUP) => op.arg[0] = stat.group,
+            (Act::Put, wire::GROUP) => return self.act(|p, now| p.set_group(now, vm, a)),
             (Act::Get, wire::PARAM) if key("rt") => {
                 let said = self
                     .pool

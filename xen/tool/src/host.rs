@@ -240,14 +240,47 @@ impl Xen {
             want.validate().with_context(|| whom(domain))?;
             self.set_server(domain, &have, &want)?;
         }
-        let rest = [("weight", setting.weight), ("cap", setting.cap)];
-        for (name, value) in [("rt", setting.rt.map(|m| m as u32))].into_iter().chain(rest) {
+        let rest = [
+            ("rt", setting.rt.map(|m| m as u64)),
+            ("weight", setting.weight.map(u64::from)),
+            ("cap", setting.cap.map(u64::from)),
+            ("laxity", setting.laxity),
+            ("latency", setting.latency),
+        ];
+        for (name, value) in rest {
             if let Some(value) = value {
-                self.set(domain, name, value.into())?;
+                self.set(domain, name, value)?;
             }
         }
         let Some(period) = setting.period else { return Ok(()) };
         self.report(domain, period, NEVER).map_err(|e| refused(&e, &format!("{}: its period", whom(domain))))
+    }
+
+    /// The domain enters a group and subgroup, as [`takt_control::groups::Groups`] numbers them, or leaves it (0).
+    ///
+    /// # Errors
+    /// Its policy knows no groups; that one is full; the domain has gone.
+    pub fn set_group(&self, domain: &Domain, group: u64) -> Result<()> {
+        let answer = self.ask(domain, Act::Put, wire::GROUP, [group, 0, 0]);
+        answer.map(drop).map_err(|e| refused(&e, &format!("{}: its group", whom(domain))))
+    }
+
+    /// The number that the policy has for its group and subgroup, 0: none.
+    ///
+    /// # Errors
+    /// The domain has gone.
+    pub fn group(&self, domain: &Domain) -> Result<u64> {
+        let answer = self.ask(domain, Act::Get, wire::GROUP, [0; 3]);
+        Ok(answer.map_err(|e| refused(&e, &format!("{}: its group", whom(domain))))?[0])
+    }
+
+    /// PCPUs of a cpupool.
+    ///
+    /// # Errors
+    /// It has gone.
+    pub fn pcpus(&self, pool: &TaktPool) -> Result<u32> {
+        let info = self.hypervisor.cpupool(pool.id).ok().filter(|found| found.id == pool.id);
+        Ok(info.with_context(|| format!("cpupool {} has gone", pool.id))?.pcpus.count_ones())
     }
 
     /// Reports a domain's type for `lease` ns, 0: it is not real-time; `period` 0: unknown.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Dom0 while `takt run` runs: the monitor's reports go to the hypervisor, and domains that come and go are followed.
 
+mod groups;
+
 use crate::host::{Domain, Xen};
 use crate::manager::{Manager, PartitionStatus};
 use crate::monitor::Report;
@@ -10,7 +12,7 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
-use takt_control::{HostConfig, Ports, RtMode, ServerSetting, Setting};
+use takt_control::{Groups, HostConfig, Ports, RtMode, ServerSetting, Setting};
 use takt_monitor::device::Times;
 use takt_monitor::rule_name;
 
@@ -82,6 +84,8 @@ struct Vm {
     ret: i32,
     /// Its configuration has not been applied yet.
     fresh: bool,
+    /// Empty: none.
+    group: String,
 }
 
 /// A host whose domains are watched. When it ends, types that it reported lapse with their leases.
@@ -92,13 +96,15 @@ pub struct Live<E> {
     config: HostConfig,
     warned: BTreeSet<String>,
     manager: Option<Manager>,
+    /// Of each cpupool.
+    groups: BTreeMap<u32, Groups>,
     began: Instant,
 }
 
 impl<E: Eyes> Live<E> {
     pub fn new(host: Xen, eyes: E, config: HostConfig) -> Self {
         let (vms, warned) = (BTreeMap::new(), BTreeSet::new());
-        Self { host, eyes, vms, config, warned, manager: None, began: Instant::now() }
+        Self { host, eyes, vms, config, warned, manager: None, groups: BTreeMap::new(), began: Instant::now() }
     }
 
     /// With a partition manager.
@@ -149,6 +155,9 @@ impl<E: Eyes> Live<E> {
         news.extend(self.eyes.scan(&guests).into_iter().map(News::Warning));
         self.configure(&mut news);
         news.extend(self.manage());
+        if let Err(e) = self.bring_groups() {
+            news.extend(self.warn(format!("{e:#}")));
+        }
         for vm in self.vms.values_mut() {
             if let Ok(t) = self.host.get_type(&vm.domain) {
                 let by_hand = self.host.mode(&vm.domain).is_ok_and(|m| m == RtMode::On);
@@ -184,6 +193,9 @@ impl<E: Eyes> Live<E> {
                 cap: Some(want.cap),
                 server: ServerSetting::all(&want.server()),
                 ports: Some(want.ports.clone()).filter(|p| !p.is_empty()),
+                laxity: Some(want.laxity).filter(|&ns| ns > 0),
+                latency: Some(want.latency).filter(|&ns| ns > 0),
+                group: Some(want.group.clone()).filter(|g| !g.is_empty()),
                 ..Setting::default()
             };
             let done = want.validate(&name).and_then(|()| self.set(&name, &setting));
@@ -232,6 +244,7 @@ impl<E: Eyes> Live<E> {
         let one = |(id, vm): (&u16, &Vm)| {
             let times = self.eyes.times(*id).map(|t| Times { ret: vm.ret, ..t });
             let seen = Seen {
+                group: vm.group.clone(),
                 ports: vm.ports.clone(),
                 devices: self.eyes.devices(*id),
                 blind: self.eyes.blind(*id).filter(|_| *id != 0),
@@ -259,7 +272,16 @@ impl<E: Eyes> Live<E> {
             // It may have moved.
             domain = self.host.find(name)?;
         }
-        self.host.apply(&domain, &rest)?;
+        let group = self.vms.get(&domain.id).map(|vm| vm.group.clone()).unwrap_or_default();
+        if let Some(group) = &setting.group {
+            self.enter_group(domain.id, group).with_context(whose)?;
+        }
+        if let Err(e) = self.host.apply(&domain, &rest) {
+            if setting.group.is_some() {
+                self.enter_group(domain.id, &group)?;
+            }
+            return Err(e);
+        }
         if let Some(ports) = &setting.ports {
             let list: Vec<u16> = ports.ranges().iter().flat_map(|&(a, b)| a..=b).collect();
             self.eyes.ports(domain.id, &list).with_context(whose)?;
@@ -274,7 +296,16 @@ impl<E: Eyes> Live<E> {
 impl Vm {
     fn new(domain: &Domain) -> Self {
         let domain = domain.clone();
-        Self { domain, rt: false, rule: None, ports: Ports::default(), newest: (0, 0), ret: 0, fresh: true }
+        Self {
+            domain,
+            rt: false,
+            rule: None,
+            ports: Ports::default(),
+            newest: (0, 0),
+            ret: 0,
+            fresh: true,
+            group: String::new(),
+        }
     }
 
     /// Its type is this now; `why`, if it is not by the monitor.

@@ -59,6 +59,9 @@ pub struct VmStatus {
     pub cap: u64,
     /// What each of its VCPUs may run.
     pub server: ServerStatus,
+    /// Its own, if it has one (S, Poris).
+    pub laxity_us: Option<f64>,
+    pub latency_us: Option<f64>,
     #[serde(flatten)]
     pub seen: Seen,
     pub vcpus: Vec<VcpuStatus>,
@@ -67,6 +70,9 @@ pub struct VmStatus {
 /// What only `takt run` knows of a domain.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Seen {
+    /// With which domains it is launched (Poris); empty: none.
+    #[serde(default)]
+    pub group: String,
     pub ports: Ports,
     pub devices: Vec<DeviceStatus>,
     /// Why the monitor does not see its packets.
@@ -158,6 +164,8 @@ fn vm(host: &Xen, snapshot: &Pool, domain: &Domain, known: Option<Known>) -> Res
         weight: stat.weight,
         cap: stat.cap,
         server: (&Server::of(&stat)).into(),
+        laxity_us: (stat.laxity > 0).then(|| us(stat.laxity)),
+        latency_us: (stat.latency > 0).then(|| us(stat.latency)),
         seen,
         vcpus,
     }))
@@ -260,7 +268,7 @@ mod tests {
         let s = serde_json::to_value(status(&host, &host.pool(None).unwrap(), None).unwrap()).unwrap();
         let keys = |v: &serde_json::Value| v.as_object().unwrap().keys().cloned().collect::<Vec<_>>().join(" ");
         assert_eq!(keys(&s["host"]), "cpupool monitor operations parameters pcpus policy real_time_vms xen");
-        let want = "blind cap devices domid kind lease_us monitor name period_us ports promotions refusals rt rt_mode rule server \
+        let want = "blind cap devices domid group kind latency_us laxity_us lease_us monitor name period_us ports promotions refusals rt rt_mode rule server \
                     vcpus vm weight";
         assert_eq!(keys(&s["vms"][0]), want);
         assert_eq!(keys(&s["vms"][0]["vcpus"][0]), "class credit id pcpu state vcpu");

@@ -35,6 +35,7 @@ pub const PARAM: u32 = 0;
 /// Of a domain.
 pub const RT: u32 = 1;
 pub const INDEX: u32 = 2;
+pub const GROUP: u32 = 8;
 /// Of a cpupool.
 pub const POLICY: u32 = 3;
 pub const RECORD: u32 = 4;
