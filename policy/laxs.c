@@ -96,7 +96,7 @@ TAKT_FN void laxs_utilisation(struct takt_pool *p)
 	TAKT_LOOP(p, i, TAKT_NVCPU) {
 		struct takt_vcpu *v = vcpu_of(p, takt_fresh(p, i));
 
-		if (v->state != TAKT_ABSENT && v->bound != TAKT_NIL)
+		if (v->state != TAKT_ABSENT && v->bound != TAKT_NIL && cpu_of(p, v->bound)->online)
 			cpu_of(p, v->bound)->share += laxs_ran(v);
 	}
 }

@@ -224,12 +224,12 @@ TAKT_INLINE void poris_launch(struct takt_pool *p, u32 first)
 
 /*
  * Affinity exchange: @v1, next on its PCPU @cpu and OVER, has a sibling that ranks above it in the queue of another: they swap their
- * PCPUs, since no run queue shall hold two of one VM. The sibling, or TAKT_NIL.
+ * PCPUs, since no run queue shall hold two of one subgroup. The sibling, or TAKT_NIL.
  */
 TAKT_FN u32 poris_exchange(struct takt_pool *p, u32 cpu, u32 v1, u64 now)
 {
 	struct takt_vcpu *v = vcpu_of(p, v1);
-	u32 vi = vm_of(p, v->vm)->first, n;
+	u32 vi = vm_of(p, v->vm)->first, sub = takt_fresh(p, poris_subgroup(p, v1)), n;
 
 	TAKT_LOOP(p, n, TAKT_NVCPU) {
 		struct takt_vcpu *w = vcpu_of(p, vi);
@@ -238,7 +238,7 @@ TAKT_FN u32 poris_exchange(struct takt_pool *p, u32 cpu, u32 v1, u64 now)
 		if (vi == TAKT_NIL)
 			break;
 		if (w->state == TAKT_QUEUED && w->pri < v->pri && there != TAKT_NIL && there == w->cpu && there != cpu &&
-		    mask_test(&w->hard, cpu) && mask_test(&w->placement, cpu) && mask_test(&v->hard, there) && mask_test(&v->placement, there)) {
+		    mask_test(&w->hard, cpu) && mask_test(&w->placement, cpu) && mask_test(&v->hard, there) && mask_test(&v->placement, there) && poris_subgroup(p, vi) == sub) {
 			w->bound = cpu;
 			rebind(p, v1, there, now);
 			return vi;
@@ -326,8 +326,10 @@ TAKT_FN u32 poris_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
 			next = w;
 	}
 	v = vcpu_of(p, next);
-	if (next != TAKT_NIL && p->par.parallel && poris_is_rt(p, v) && !v->round && !(v->flags & TAKT_F_LAUNCHED))
+	if (next != TAKT_NIL && p->par.parallel && poris_is_rt(p, v) && !v->round && !(v->flags & TAKT_F_LAUNCHED)) {
 		poris_launch(p, next);
+		mask_clear(&p->out.kick, cpu);	/* this is its decision */
+	}
 	return next;
 }
 

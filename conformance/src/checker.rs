@@ -258,7 +258,8 @@ impl Checker {
     /// is another PCPU's besides; or the policy has bound it to another.
     fn waits_for(&self, v: u16, cpus: u64) -> bool {
         let vm = &self.model.vm[usize::from(self.model.vcpu[usize::from(v)].vm)];
-        !vm.capped && !vm.server && !(self.limits.binds && vm.rt_ever) && self.model.allowed(v) & cpus != 0
+        let bound = self.limits.binds && vm.rt_ever;
+        !(vm.capped || vm.server || bound) && self.model.allowed(v) & cpus != 0
     }
 
     fn kicks(&mut self, code: OpCode, r: &Record) -> Checked {

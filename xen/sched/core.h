@@ -26,6 +26,8 @@ int takt_pool_timer_cpu(struct takt_pool *p, u32 cpu, u64 now);
 
 TAKT_ONE(credit)
 TAKT_ONE(doris)
+TAKT_ONE(laxs)
+TAKT_ONE(poris)
 TAKT_ONE(rr)
 TAKT_ONE(rtxen)
 TAKT_ONE(sedf)

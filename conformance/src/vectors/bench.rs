@@ -2,7 +2,7 @@
 //! A hand-operated host for the worked examples.
 
 use crate::core::{Core, Maker};
-use takt_policy::{CUR_STOPS, Class, NEVER, NIL, Op, OpCode, Res, State};
+use takt_policy::{CUR_STOPS, Class, FORCE_IDLE, NEVER, NIL, Op, OpCode, Res, State};
 
 pub const US: u64 = 1_000;
 pub const MS: u64 = 1_000_000;
@@ -97,6 +97,16 @@ impl Bench {
     /// What runs on `cpu` blocks; what runs then.
     pub fn stop(&mut self, now: u64, cpu: u16) -> Option<u32> {
         self.decide(now, cpu, CUR_STOPS, false).0
+    }
+
+    /// `cpu` has to idle, whatever is queued; what ran there is queued as well.
+    pub fn idle(&mut self, now: u64, cpu: u16) {
+        assert_eq!(self.decide(now, cpu, FORCE_IDLE, true).0, None);
+    }
+    /// Who runs on an idle `cpu` one after the other if each blocks at once.
+    pub fn order(&mut self, now: u64, cpu: u16) -> Vec<u32> {
+        let first = self.turn(now, cpu);
+        std::iter::successors(first, |_| self.stop(now, cpu)).collect()
     }
 
     fn decide(&mut self, now: u64, cpu: u16, flags: u64, runnable: bool) -> (Option<u32>, u64) {

@@ -9,7 +9,11 @@ mod credit_variants;
 mod doris;
 mod doris_slice;
 mod extremes;
+mod laxs;
+mod laxs_place;
 mod places;
+mod poris;
+mod poris_groups;
 mod room;
 mod rtxen;
 mod rtxen_periodic;
@@ -114,4 +118,25 @@ pub const VECTORS: &[(&str, Vector)] = &[
     ("masks and deadlines that change", vgedf::masks),
     ("K3: warm ones are left", vgedf::hot),
     ("K2: extra time", vgedf::extra),
+    ("A: where a real-time VCPU queues", laxs::insertion),
+    ("A: with credit, and a turn at a time", laxs::limits),
+    ("A: a VM's own laxity", laxs::laxity),
+    ("B: the queued are boosted", laxs::boost),
+    ("L10: infinite credit", laxs::infinite),
+    ("L: whose VCPU is taken", laxs_place::stealing),
+    ("L6: which of several", laxs_place::which),
+    ("LL: bound by count", laxs_place::bound),
+    ("LL: one moves where that evens out", laxs_place::balance),
+    ("a host's word is above a binding", laxs_place::moved),
+    ("a dynamic slice", poris::slices),
+    ("the shortest latency counts", poris::latencies),
+    ("RT by an event, until descheduled", poris::promotion),
+    ("siblings start together", poris::launch),
+    ("P4, P5, P6: who starts with them", poris::who_starts),
+    ("affinity exchange", poris::exchange),
+    ("a group takes turns of a round", poris_groups::rounds),
+    ("rounds end with the slice", poris_groups::after_rounds),
+    ("each of a group on a PCPU of its own", poris_groups::spread),
+    ("P8: a VM larger than the machine", poris_groups::split),
+    ("P10: groups that are refused", poris_groups::refusals),
 ];

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Spec §3.2 to §3.4: the slice, promotion, and siblings that start together.
+
+use super::bench::{Bench, IO, MS, TIMER, US};
+use crate::core::Maker;
+use takt_policy::{CUR_STOPS, Class, NEVER, OpCode};
+
+/// `pcpus` with `guests` VCPUs in one real-time VM and `dom0` in Dom0: the slice of the first that runs.
+fn slice(make: &Maker, pcpus: u16, guests: u16, dom0: u16, latency: u64) -> u64 {
+    let mut b = Bench::new(make, "poris", pcpus, 1);
+    b.set(0, None, "parallel", 0);
+    b.set(0, None, "latency", latency);
+    (0..guests).for_each(|v| b.vcpu(v, 1, 0));
+    (0..dom0).for_each(|v| b.vcpu(guests + v, 0, 0));
+    b.rt(0, 1, 0);
+    b.wake(0, 0);
+    b.turn_slice(0, 0).1
+}
+
+/// The worked examples of spec §3.2.
+pub fn slices(make: &Maker) {
+    for (pcpus, guests, dom0, latency, want) in [
+        (8, 25, 8, 10, 2),
+        (8, 25, 8, 1, 1),
+        (8, 32, 8, 15, 3),
+        (8, 40, 8, 15, 3),
+        (2, 8, 2, 15, 3),
+        (1, 4, 0, 15, 5),
+        (8, 8, 0, 15, 30),
+        (2, 4, 0, 100, 30),
+    ] {
+        let got = slice(make, pcpus, guests, dom0, latency * MS);
+        assert_eq!(got, want * MS, "{guests} + {dom0} VCPUs on {pcpus} PCPUs, L = {latency} ms");
+    }
+}
+
+pub fn latencies(make: &Maker) {
+    let mut b = Bench::new(make, "poris", 1, 4);
+    b.set(0, None, "parallel", 0);
+    (1..=4).for_each(|v| b.vcpu(v, v, 0));
+    let slice = |b: &mut Bench, t: u64| {
+        b.wake(t, 4);
+        let slice = b.turn_slice(t, 0).1;
+        b.stop(t, 0);
+        slice
+    };
+    assert_eq!(slice(&mut b, 0), 30 * MS, "no VM is real-time");
+    b.rt(0, 1, 0);
+    assert_eq!(slice(&mut b, 0), 5 * MS, "for all, also those that are not");
+    assert_eq!(b.set(0, Some(2), "latency", 6 * MS).ret, 0);
+    assert_eq!(slice(&mut b, 0), 5 * MS, "VM 2 is not real-time");
+    b.rt(0, 2, 0);
+    assert_eq!(slice(&mut b, 0), 2 * MS);
+    b.set(0, None, "latency", 3 * MS);
+    assert_eq!(slice(&mut b, 0), MS, "VM 1 has the pool's");
+    b.set(0, None, "min_slice", 4 * MS);
+    assert_eq!(slice(&mut b, 0), 4 * MS);
+    b.set(0, None, "dynamic", 0);
+    assert_eq!(slice(&mut b, 0), 30 * MS);
+    b.set(0, None, "dynamic", 1);
+    b.ok(0, OpCode::SetRt, (0, 0, 1), [0; 3]);
+    b.ok(0, OpCode::SetRt, (0, 0, 2), [0; 3]);
+    assert_eq!(slice(&mut b, 0), 30 * MS);
+    for wrong in [0, MS - 1, 1_000 * MS + 1] {
+        assert_eq!(b.set(0, Some(2), "latency", wrong).ret, -34, "{wrong}");
+    }
+    // A VM's I/O threads are none of its VCPUs.
+    b.rt(0, 1, 0);
+    b.set(0, None, "min_slice", MS);
+    b.set(0, None, "latency", 15 * MS);
+    b.ok(0, OpCode::SetRt, (0, 0, 2), [0; 3]);
+    b.ok(0, OpCode::VcpuAdd, (0, 20, 1), [1, 0, 0]);
+    assert_eq!(slice(&mut b, 0), 5 * MS);
+}
+
+/// One PCPU under RS. VCPU 1 is a hog that runs as UNDER; 2 belongs to real-time VM 2, 3 to no such VM.
+fn pool(make: &Maker) -> Bench {
+    let mut b = Bench::new(make, "poris", 1, 3);
+    b.set(0, None, "parallel", 0);
+    (1..=3).for_each(|v| b.vcpu(v, v, 0));
+    b.rt(0, 2, 0);
+    b.wake(0, 1);
+    b.turn(0, 0);
+    b.timer(10 * MS, 0);
+    b
+}
+
+fn queue_under(b: &mut Bench, v: u16, t: u64) {
+    b.wake(t, v);
+    b.turn(t, 0);
+    b.timer(t, 0);
+    b.turn(t, 0);
+    assert_eq!(b.class(v), Class::Under);
+}
+
+pub fn promotion(make: &Maker) {
+    let mut b = pool(make);
+    queue_under(&mut b, 2, 20 * MS);
+    assert_eq!(b.event(21 * MS, 2, TIMER).kick, 0);
+    assert_eq!((b.event(21 * MS, 2, IO).kick, b.class(2)), (1, Class::Rt));
+    assert_eq!(b.turn(21 * MS, 0), Some(2));
+    assert_eq!(b.turn(21 * MS + 40 * US, 0), Some(1), "RT ends when it is descheduled");
+    assert_eq!(b.class(2), Class::Under);
+    // A blocked one is woken as RT by an event, as BOOST by anything else.
+    b.stop(23 * MS, 0);
+    b.stop(23 * MS, 0);
+    b.event(24 * MS, 2, IO);
+    b.wake(24 * MS, 2);
+    assert_eq!(b.class(2), Class::Rt);
+    b.turn(24 * MS, 0);
+    b.stop(24 * MS, 0);
+    b.wake(25 * MS, 2);
+    assert_eq!(b.class(2), Class::Boost);
+    // Neither those of other VMs, nor with promote=off, nor in debt.
+    let mut b = pool(make);
+    queue_under(&mut b, 3, 20 * MS);
+    b.event(21 * MS, 3, IO);
+    assert_eq!(b.class(3), Class::Under);
+    b.set(21 * MS, None, "promote", 0);
+    queue_under(&mut b, 2, 30 * MS);
+    b.event(31 * MS, 2, IO);
+    assert_eq!(b.class(2), Class::Under);
+    let mut b = pool(make);
+    b.stop(15 * MS, 0);
+    b.run(2, 0, 20 * MS, 400 * MS);
+    b.account(400 * MS);
+    b.run(1, 0, 401 * MS, 401 * MS);
+    b.wake(401 * MS, 1);
+    b.turn(401 * MS, 0);
+    b.wake(402 * MS, 2);
+    b.event(402 * MS, 2, IO);
+    assert_eq!(b.class(2), Class::Over, "without credit it waits");
+    assert_eq!(b.core.vm_stat(2).map(|s| s.refusals), Some(1));
+}
+
+/// Four PCPUs; VM 1 is real-time and has VCPUs 1 to 3, each bound to the PCPU before its number; hogs 4 to 7 run on all, as UNDER.
+fn four(make: &Maker) -> Bench {
+    let mut b = Bench::new(make, "poris", 4, 5);
+    (1..=3).for_each(|v| b.vcpu(v, 1, 0));
+    (4..=7).for_each(|v| b.vcpu(v, v - 2, v - 4));
+    b.rt(0, 1, 0);
+    (4..=7).for_each(|v| _ = b.wake(0, v));
+    (0..4).for_each(|c| assert_eq!(b.turn(0, c), Some(u32::from(c) + 4)));
+    // Each gets its PCPU when it queues first.
+    (1..=3).for_each(|v| _ = b.wake(MS, v));
+    assert_eq!([1, 2, 3].map(|v| b.core.vcpu_cpu(v)), [0, 1, 2]);
+    b
+}
+
+pub fn launch(make: &Maker) {
+    let mut b = four(make);
+    assert_eq!([1, 2, 3].map(|v| b.class(v)), [Class::Boost; 3]);
+    let res = b.ok(MS, OpCode::Schedule, (0, 0, 0), [0; 3]);
+    assert_eq!((res.next, res.kick), (1, 0b110), "its siblings' PCPUs are asked");
+    assert_eq!([1, 2, 3].map(|v| b.class(v)), [Class::Rt; 3]);
+    b.ok(MS, OpCode::Put, (0, 4, 0), [1, NEVER, 0]);
+    b.ok(MS, OpCode::Started, (0, 1, 0), [0; 3]);
+    let res = b.ok(MS, OpCode::Schedule, (1, 0, 0), [0; 3]);
+    assert_eq!((res.next, res.kick), (2, 0), "P2: who has been launched launches nobody");
+    // Those of VMs that are not real-time start alone, as do all with parallel=off.
+    let mut b = Bench::new(make, "poris", 2, 1);
+    (1..=2).for_each(|v| b.vcpu(v, 1, 0));
+    (1..=2).for_each(|v| _ = b.wake(0, v));
+    assert_eq!(b.turn(0, 0), Some(1));
+    assert_eq!(b.class(2), Class::Boost);
+    b.rt(0, 1, 0);
+    b.set(0, None, "parallel", 0);
+    b.stop(0, 0);
+    b.wake(0, 1);
+    b.turn(0, 0);
+    assert_eq!([b.class(1), b.class(2)], [Class::Boost; 2]);
+}
+
+pub fn who_starts(make: &Maker) {
+    // P4: what blocks forgets it; P6: one that runs is RT and stays there.
+    let mut b = four(make);
+    b.turn(MS, 0);
+    b.turn(MS, 1);
+    b.turn(MS, 2);
+    assert_eq!([1, 2, 3].map(|v| b.class(v)), [Class::Rt; 3]);
+    let t = MS + 20 * US;
+    b.stop(t, 0);
+    b.wake(t, 1);
+    assert_eq!(b.class(1), Class::Boost, "it has blocked");
+    assert_eq!(b.turn(t, 0), Some(1));
+    assert_eq!(b.class(1), Class::Rt, "and starts the others anew, which run");
+    assert_eq!([2, 3].map(|v| b.class(v)), [Class::Rt; 2]);
+    assert_eq!(b.turn(MS + 40 * US, 1), Some(5), "until they are descheduled");
+    assert_eq!(b.class(2), Class::Under);
+    // P5: not without credit, unless promote_over is on.
+    for (over, want) in [(0, Class::Over), (1, Class::Rt)] {
+        let mut b = four(make);
+        b.set(0, None, "promote_over", over);
+        b.turn(MS, 1);
+        b.turn(399 * MS, 1);
+        b.account(400 * MS);
+        b.turn(400 * MS, 1);
+        assert_eq!(b.class(2), Class::Over);
+        b.stop(400 * MS, 0);
+        b.stop(400 * MS + 20 * US, 0);
+        b.wake(400 * MS + 40 * US, 1);
+        b.turn(400 * MS + 40 * US, 0);
+        assert_eq!((b.class(1), b.class(2)), (Class::Rt, want), "promote_over={over}");
+    }
+}
+
+/// VCPU 1 is next on PCPU 0 and OVER, its sibling 2 waits on PCPU 1 as UNDER: they swap.
+pub fn exchange(make: &Maker) {
+    let setup = |bound: bool| {
+        let mut b = Bench::new(make, "poris", 2, 3);
+        b.set(0, None, "parallel", if bound { 1 } else { 0 });
+        (1..=2).for_each(|v| b.vcpu(v, 1, v - 1));
+        b.vcpu(3, 2, 1);
+        b.rt(0, 1, 0);
+        b.idle(0, 1);
+        b.wake(0, 1);
+        b.turn(0, 0);
+        b.turn(399 * MS, 0);
+        b.account(400 * MS);
+        b.turn(400 * MS, 0);
+        assert_eq!(b.class(1), Class::Over);
+        b.wake(401 * MS, 3);
+        b.turn(401 * MS, 1);
+        b.wake(401 * MS, 2);
+        b
+    };
+    let mut b = setup(true);
+    assert_eq!([1, 2, 3].map(|v| b.core.vcpu_cpu(v)), [0, 1, 1]);
+    let res = b.ok(402 * MS, OpCode::Schedule, (0, 0, 0), [0; 3]);
+    assert_eq!(res.next, 2, "1 cannot run beside it on one PCPU");
+    b.ok(402 * MS, OpCode::Put, (0, 1, 0), [1, NEVER, 0]);
+    assert_eq!([1, 2].map(|v| b.core.vcpu_cpu(v)), [1, 0]);
+    // Where the operator forbids it there is none.
+    let mut b = setup(true);
+    b.pin(401 * MS, 2, 0b10);
+    assert_eq!(b.ok(402 * MS, OpCode::Schedule, (0, 0, 0), [0; 3]).next, 1);
+    // Unbound ones are taken as Credit takes them.
+    let mut b = setup(false);
+    assert_eq!(b.ok(402 * MS, OpCode::Schedule, (0, 0, 0), [CUR_STOPS, 0, 0]).next, 2);
+}

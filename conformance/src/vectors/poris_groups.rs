@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Spec §3.4: groups, subgroups and their rounds.
+
+use super::bench::{Bench, MS, US};
+use crate::core::Maker;
+use takt_policy::{Class, OpCode};
+
+fn group(b: &mut Bench, vm: u16, group: u64, sub: u64) -> i32 {
+    b.op(0, OpCode::SetGroup, (0, 0, vm), [group | sub << 16, 0, 0]).ret
+}
+
+/// PORIS-E2: four PCPUs, a group of four VMs with two VCPUs each, S = 5 ms, T_round = 1 ms. All compute without end, from 0 on.
+/// VM n has VCPUs 2n - 1 and 2n; VMs 1 and 2 are a subgroup, 3 and 4 the other.
+fn e2(make: &Maker, parallel: u64) -> Bench {
+    let mut b = Bench::new(make, "poris", 4, 4);
+    b.set(0, None, "parallel", parallel);
+    b.set(0, None, "latency", 5 * MS);
+    for v in 0..8 {
+        b.vcpu(v + 1, v / 2 + 1, 0);
+    }
+    for vm in 1..=4 {
+        b.rt(0, vm, 0);
+        assert_eq!(group(&mut b, vm, 1, u64::from(vm > 2)), 0);
+    }
+    (1..=8).for_each(|v| _ = b.wake(0, v));
+    b
+}
+
+/// What each PCPU runs in each ms of the first `ms`.
+fn schedule(b: &mut Bench, ms: u64) -> [String; 4] {
+    let mut all: [String; 4] = Default::default();
+    for t in 0..ms {
+        for (c, line) in all.iter_mut().enumerate() {
+            *line += &b.watch(c as u16, t * MS, (t + 1) * MS, MS);
+        }
+    }
+    all
+}
+
+pub fn rounds(make: &Maker) {
+    let mut b = e2(make, 2);
+    let want = ["1515151515", "2626262626", "3737373737", "4848484848"];
+    assert_eq!(schedule(&mut b, 10), want, "C_sync is a round of 1 ms, and each has five in 10 ms");
+    let mut b = e2(make, 1);
+    let got = schedule(&mut b, 20);
+    let turns = |line: &str| line.as_bytes().chunk_by(|a, b| a == b).map(<[u8]>::len).collect::<Vec<_>>();
+    for line in &got {
+        assert_eq!(turns(line), [5; 4], "without groups a turn is a slice: {got:?}");
+    }
+}
+
+/// With its rounds used up a VCPU is UNDER; the first that is scheduled then starts all anew.
+pub fn after_rounds(make: &Maker) {
+    let mut b = e2(make, 2);
+    let all = schedule(&mut b, 40);
+    for line in &all {
+        let (a, b) = (line.matches(&line[..1]).count(), line.matches(&line[1..2]).count());
+        assert!((a, b) == (20, 20), "turn by turn, for ever: {all:?}");
+    }
+    let mut b = e2(make, 2);
+    schedule(&mut b, 10);
+    assert_ne!(b.class(1), Class::Rt, "it has had its five turns");
+    // One that blocks in a round has none when it wakes (P4).
+    let mut b = e2(make, 2);
+    assert_eq!(b.turn_slice(0, 0), (Some(1), MS));
+    assert_eq!(b.class(5), Class::Rt, "it waits for its round behind the other subgroup");
+    assert_eq!(b.stop(20 * US, 0), Some(5));
+    b.wake(20 * US, 1);
+    assert_eq!(b.class(1), Class::Boost);
+    assert_eq!(b.turn_slice(40 * US, 0), (Some(5), MS), "RT goes on before BOOST");
+    assert_eq!(b.stop(60 * US, 0), Some(1));
+    assert_eq!(b.class(1), Class::Rt, "and starts all anew");
+}
+
+pub fn spread(make: &Maker) {
+    let b = e2(make, 2);
+    assert_eq!([1, 2, 3, 4, 5, 6, 7, 8].map(|v| b.core.vcpu_cpu(v)), [0, 1, 2, 3, 0, 1, 2, 3]);
+    // A VM alone is a group of its own; whoever is not real-time may go anywhere.
+    let mut b = Bench::new(make, "poris", 4, 2);
+    (0..4).for_each(|v| b.vcpu(v, 1 + v / 2, 3));
+    (0..4).for_each(|c| b.idle(0, c));
+    b.rt(0, 1, 0);
+    (0..4).for_each(|v| _ = b.wake(0, v));
+    assert_eq!([0, 1, 2, 3].map(|v| b.core.vcpu_cpu(v)), [0, 1, 3, 3]);
+    assert_eq!(b.order(0, 2), [2, 3], "not the bound ones");
+    // P7: of those that are left the one with the fewest.
+    b.rt(0, 2, 0);
+    b.pin(0, 2, 0b0111);
+    b.wake(0, 2);
+    assert_eq!(b.core.vcpu_cpu(2), 2);
+    // Not where one of its own is, though fewer are bound there.
+    let mut c = Bench::new(make, "poris", 2, 2);
+    (0..4).for_each(|v| c.vcpu(v, 1 + v / 2, 0));
+    [1, 2].into_iter().for_each(|vm| c.rt(0, vm, 0));
+    [2, 3].into_iter().for_each(|v| c.pin(0, v, 0b10));
+    [2, 3, 0, 1].into_iter().for_each(|v| _ = c.wake(0, v));
+    assert_eq!([0, 1, 2, 3].map(|v| c.core.vcpu_cpu(v)), [0, 1, 1, 1]);
+    // Where masks leave none of its own it shares one.
+    b.pin(0, 3, 0b0100);
+    b.wake(0, 3);
+    assert_eq!(b.core.vcpu_cpu(3), 2);
+}
+
+/// Six VCPUs on four PCPUs: four at once, then two, by rounds.
+pub fn split(make: &Maker) {
+    let mut b = Bench::new(make, "poris", 4, 1);
+    b.set(0, None, "latency", 4 * MS);
+    (1..=6).for_each(|v| b.vcpu(v, 1, 0));
+    b.rt(0, 1, 0);
+    (1..=6).for_each(|v| _ = b.wake(0, v));
+    assert_eq!([1, 2, 3, 4, 5, 6].map(|v| b.core.vcpu_cpu(v)), [0, 1, 2, 3, 0, 1]);
+    assert_eq!(schedule(&mut b, 4), ["1515", "2626", "3333", "4444"]);
+}
+
+pub fn refusals(make: &Maker) {
+    let mut b = Bench::new(make, "poris", 4, 5);
+    for v in 0..10 {
+        b.vcpu(v, 1 + v / 3, 0);
+    }
+    assert_eq!(group(&mut b, 1, 7, 0), 0);
+    assert_eq!(group(&mut b, 1, 8, 0), -16, "P10: it is in another");
+    assert_eq!(group(&mut b, 2, 7, 0), -28, "six VCPUs on four PCPUs");
+    assert_eq!(group(&mut b, 2, 7, 1), 0, "its own subgroup");
+    assert_eq!(group(&mut b, 4, 7, 0), 0, "one has room beside three");
+    assert_eq!(group(&mut b, 1, 0, 0), 0);
+    assert_eq!(group(&mut b, 1, 8, 0), 0, "it has left the other");
+    for wrong in [(256, 0), (1, 16), (0, 1)] {
+        assert_eq!(group(&mut b, 3, wrong.0, wrong.1), -34, "{wrong:?}");
+    }
+    assert_eq!(b.op(0, OpCode::SetGroup, (0, 0, 3), [1 << 32, 0, 0]).ret, -34);
+    assert_eq!(group(&mut b, 0, 1, 0), -95, "not Dom0");
+    assert_eq!(group(&mut b, 99, 1, 0), -2);
+    let mut credit = Bench::new(make, "credit", 4, 5);
+    assert_eq!(group(&mut credit, 1, 1, 0), -95);
+    // A VM of more VCPUs than there are PCPUs takes two subgroups, the second in part.
+    let mut b = Bench::new(make, "poris", 2, 3);
+    (0..3).for_each(|v| b.vcpu(v, 1, 0));
+    b.vcpu(3, 2, 0);
+    b.vcpu(4, 3, 0);
+    assert_eq!(group(&mut b, 1, 1, 0), 0);
+    assert_eq!(group(&mut b, 2, 1, 0), -28);
+    assert_eq!(group(&mut b, 2, 1, 1), 0);
+    assert_eq!(group(&mut b, 3, 1, 1), -28);
+    assert_eq!(b.core.check(), Ok(()));
+}
