@@ -55,6 +55,8 @@ pub enum What {
     Cyclic,
     /// Lookbusy `arg` has slept.
     Look,
+    /// The request of an application's client `arg` reaches the NIC.
+    Client,
     /// Moderated interrupt of NIC queue `arg`.
     Nic,
     /// What PCPU `arg` works on is complete.
@@ -78,6 +80,7 @@ impl What {
             | What::Release
             | What::Cyclic
             | What::Look
+            | What::Client
             | What::Nic
             | What::Done
             | What::Switched => Order::Event,

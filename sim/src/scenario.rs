@@ -4,6 +4,7 @@
 //! Each key goes through [`Scenario::set`], so that a file and `--set key=value` mean the same and fail alike.
 
 use crate::constants::Constants;
+use crate::fanout;
 use crate::keys;
 use crate::pool::PoolSpec;
 use crate::script::Step;
@@ -300,6 +301,7 @@ impl Scenario {
         if vcpus + u64::from(self.dom0_vcpus()) > u64::from(NVCPU) {
             bail!("vm: {} VCPUs with Dom0; allowed: at most {NVCPU}", vcpus + u64::from(self.dom0_vcpus()));
         }
+        fanout::validate(&self.vms, self.constants.nic_ring.min(self.constants.vif_ring))?;
         let calls: u64 = self.vms.iter().map(|v| u64::from(v.count) * u64::from(v.calls())).sum();
         if let Some(vm) = self.vms.iter().find(|v| v.threads() > MAX_THREADS * v.vcpus) {
             let most = MAX_THREADS * vm.vcpus;

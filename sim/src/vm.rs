@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! VMs of a scenario and their workloads.
 
+use crate::fanout::{self, Fanout};
 use crate::keys;
+use crate::parallel::{self, Parallel};
 use crate::server;
 use crate::tasks::{self, Random, TaskSpec};
 use anyhow::{Context, Result, bail};
@@ -52,11 +54,15 @@ pub enum Workload {
     Lookbusy { percent: u32, interval: u64 },
     /// On each VCPU a thread of the highest priority that a timer wakes every `interval`, for `work`; beside it the kernel's own wakes.
     Cyclictest { interval: u64, work: u64 },
+    /// A parallel program, whose threads share a lock and meet at barriers.
+    Parallel(Parallel),
+    /// A VM of an application that answers requests together with others.
+    Fanout(Fanout),
     /// Nothing but the kernel's own wakes.
     Idle,
 }
 
-const WORKLOADS: &str = "hog, voip, stream, periodic, tasks, lookbusy, cyclictest, idle";
+const WORKLOADS: &str = "hog, voip, stream, periodic, tasks, lookbusy, cyclictest, parallel, fanout, idle";
 
 impl Workload {
     fn named(name: &str) -> Result<Self> {
@@ -68,6 +74,8 @@ impl Workload {
             "tasks" => Workload::Tasks { list: Vec::new(), random: Random::default() },
             "lookbusy" => Workload::Lookbusy { percent: 50, interval: 100_000_000 },
             "cyclictest" => Workload::Cyclictest { interval: 1_000_000, work: 2_000 },
+            "parallel" => Workload::Parallel(Parallel::default()),
+            "fanout" => Workload::Fanout(Fanout::default()),
             "idle" => Workload::Idle,
             _ => bail!("unknown workload '{name}'; allowed: {WORKLOADS}"),
         })
@@ -83,6 +91,8 @@ impl Workload {
             Workload::Tasks { .. } => "tasks",
             Workload::Lookbusy { .. } => "lookbusy",
             Workload::Cyclictest { .. } => "cyclictest",
+            Workload::Parallel(_) => "parallel",
+            Workload::Fanout(_) => "fanout",
             Workload::Idle => "idle",
         }
     }
@@ -96,6 +106,8 @@ impl Workload {
             Workload::Tasks { .. } => "type, tasks, random, top, beyond",
             Workload::Lookbusy { .. } => "type, percent, interval",
             Workload::Cyclictest { .. } => "type, interval, work",
+            Workload::Parallel(_) => parallel::KEYS,
+            Workload::Fanout(_) => fanout::KEYS,
             Workload::Idle => "type",
         }
     }
@@ -122,6 +134,8 @@ impl Workload {
                 *interval = keys::time(value, 10_000, 10_000_000_000)?
             }
             (Workload::Cyclictest { work, .. }, "work") => *work = keys::time(value, 1_000, 1_000_000)?,
+            (Workload::Parallel(parallel), _) => parallel.set(key, value)?,
+            (Workload::Fanout(fanout), _) => fanout.set(key, value)?,
             _ => bail!("unknown key; allowed: {}", self.keys()),
         }
         Ok(())
@@ -239,11 +253,21 @@ impl VmSpec {
         }
     }
 
-    /// Busy loops, else 0.
+    /// Threads of a hog, a parallel program or a part of an application, else 0.
     pub fn threads(&self) -> u32 {
-        match self.workload {
+        match &self.workload {
             Workload::Hog { threads } => threads.unwrap_or(self.vcpus),
+            Workload::Parallel(parallel) => parallel.threads(self.vcpus),
+            Workload::Fanout(fanout) => fanout.parts(self.vcpus),
             _ => 0,
+        }
+    }
+
+    /// What it is in an application, if it is part of one.
+    pub fn fanout(&self) -> Option<&Fanout> {
+        match &self.workload {
+            Workload::Fanout(fanout) => Some(fanout),
+            _ => None,
         }
     }
 

@@ -23,13 +23,13 @@ use takt_monitor::{Config, Monitor, REPORT_NS};
 const PRIO_TIMER: u8 = 255;
 /// The last of a set of tasks; those with shorter deadlines follow above.
 const PRIO_TASKS: u8 = 60;
-const PRIO_NET: u8 = 50;
-const PRIO_JOBS: u8 = 40;
-const PRIO_BATCH: u8 = 10;
+pub(super) const PRIO_NET: u8 = 50;
+pub(super) const PRIO_JOBS: u8 = 40;
+pub(super) const PRIO_BATCH: u8 = 10;
 /// Workloads begin within this time, as VMs do not boot in step; ns.
 const START_SPREAD: u64 = 30_000_000;
 /// Between the creation of VMs and the first call, ns.
-const SETTLE: u64 = 100_000_000;
+pub(super) const SETTLE: u64 = 100_000_000;
 
 impl<'a> Machine<'a> {
     /// Builds everything but what happens at its own time.
@@ -64,6 +64,12 @@ impl<'a> Machine<'a> {
             tasks: Vec::new(),
             cyclics: Vec::new(),
             looks: Vec::new(),
+            teams: Vec::new(),
+            members: Vec::new(),
+            apps: Vec::new(),
+            sites: Vec::new(),
+            workers: Vec::new(),
+            clients: Vec::new(),
             llc_run: vec![0; m.pcpus.div_ceil(m.llc) as usize],
             net: Net { napi: c.napi, ..Net::default() },
             watches: Vec::new(),
@@ -134,8 +140,11 @@ impl<'a> Machine<'a> {
         self.vms.len() - 1
     }
 
-    fn add_thread(&mut self, v: u32, body: Body, prio: u8, rr: bool) {
-        self.vcpus[v as usize].threads.push(Thread::new(body, prio, rr));
+    /// A thread of a VCPU; returns its number there.
+    pub(super) fn add_thread(&mut self, v: u32, body: Body, prio: u8, rr: bool) -> u8 {
+        let threads = &mut self.vcpus[v as usize].threads;
+        threads.push(Thread::new(body, prio, rr));
+        (threads.len() - 1) as u8
     }
 
     fn add_house(&mut self, v: u32, rate: u64, cost: u64) {
@@ -147,7 +156,9 @@ impl<'a> Machine<'a> {
 
     fn add_guest(&mut self, name: String, i: usize, spec: &VmSpec) -> Result<()> {
         let working_set = match spec.workload {
-            Workload::Hog { .. } | Workload::Lookbusy { .. } => self.c.hog_ws,
+            Workload::Hog { .. } | Workload::Lookbusy { .. } | Workload::Parallel(_) | Workload::Fanout(_) => {
+                self.c.hog_ws
+            }
             _ => self.c.voip_ws,
         };
         let vm = self.add_vm(name, Some(i), spec.vcpus, VmConfig::default().weight, working_set);
@@ -204,6 +215,8 @@ impl<'a> Machine<'a> {
                     self.add_house(v, self.c.idle_hz, self.c.idle_job);
                 }
             }
+            Workload::Parallel(own) => self.add_team(first, spec.vcpus, own),
+            Workload::Fanout(own) => self.add_site(vm, spec.vcpus, own),
             Workload::Idle => (0..spec.vcpus).for_each(|n| self.add_house(first + n, self.c.idle_hz, self.c.idle_job)),
         }
         Ok(())
@@ -216,7 +229,7 @@ impl<'a> Machine<'a> {
     }
 
     /// A vif, with its place in Dom0 as `dom0.net_vcpu` says.
-    fn add_vif(&mut self, vm: usize, vcpu: u32) -> u32 {
+    pub(super) fn add_vif(&mut self, vm: usize, vcpu: u32) -> u32 {
         let vif = self.net.vifs.len() as u32;
         let dom0 = self.scenario.dom0_vcpus();
         let (nic, back) = match self.scenario.dom0.net_vcpu {
@@ -239,7 +252,7 @@ impl<'a> Machine<'a> {
         let record =
             Record::new(self.from.saturating_sub(limit), self.until - limit.min(self.until), c.packet_gap, limit);
         let rng = Rng::new(self.seed, Purpose::Call, self.net.calls.len() as u32);
-        self.net.calls.push(Call { vm: vm as u32, id, vif, next: 0, due: 0, rng, record });
+        self.net.calls.push(Call { vm: vm as u32, id, vif, next: 0, due: 0, extra: 0, rng, record });
     }
 
     /// All PCPUs are there, and those VMs that no step of the script creates come.
@@ -292,6 +305,7 @@ impl<'a> Machine<'a> {
             cyclic.begin(self.now + SETTLE);
             self.queue.push(self.now + SETTLE, What::Cyclic, n);
         }
+        self.begin_clients(ids);
     }
 
     /// A VCPU begins what it is there for.
