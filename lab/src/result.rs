@@ -220,6 +220,7 @@ fn voip(s: &Scenario, c: &Clients) -> VoipResult {
         late_lost_pct: percent(c.sent, c.late + c.lost),
         delay_mean_ns: c.round_trip.mean_ns,
         delay_p50_ns: measured(c.round_trip.p50_ns),
+        delayed_mos: None,
         jitter_ns: None,
         delay_p99_ns: measured(c.round_trip.p99_ns),
         delay_max_ns: c.round_trip.max_ns,

@@ -140,7 +140,7 @@ impl Machine<'_> {
             let noise = (Rng::new(self.seed, Purpose::Pesq, n as u32).unit() * 2.0 - 1.0) * spread;
             c.record.result(c.id, bpl, noise)
         });
-        voip::summary(results.collect(), &calls().map(|(_, c)| &c.record).collect::<Vec<_>>())
+        voip::summary(results.collect(), &calls().map(|(_, c)| &c.record).collect::<Vec<_>>(), bpl)
     }
 
     fn periodic_result(&self, vm: &Vm) -> Option<PeriodicResult> {

@@ -119,6 +119,9 @@ pub struct VoipResult {
     /// Mean and extreme time from client to client, ns; of packets that arrived.
     pub delay_mean_ns: u64,
     pub delay_max_ns: u64,
+    /// Mean MOS with the delay until play-out; where every packet is measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delayed_mos: Option<f64>,
     /// Mean difference between the times of packets that came one after the other, which RFC 3550 smooths, ns; where every packet is measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter_ns: Option<u64>,

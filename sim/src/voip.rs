@@ -80,6 +80,12 @@ impl Record {
         (0..self.sent).map(|n| self.bits[(n / 64) as usize] >> (n % 64) & 1 == 0)
     }
 
+    /// MOS with the time from sending to play-out as the delay.
+    fn delayed_mos(&self, bpl: f64) -> f64 {
+        let percent = if self.sent == 0 { 0.0 } else { 100.0 * (self.sent - self.in_time) as f64 / self.sent as f64 };
+        emodel::delayed_mos(percent, emodel::burst_ratio(self.missing()), bpl, self.limit as f64 / 1e6)
+    }
+
     /// The call's figures; `noise` is that of its PESQ.
     pub fn result(&self, id: u32, bpl: f64, noise: f64) -> CallResult {
         let burst_ratio = emodel::burst_ratio(self.missing());
@@ -98,7 +104,7 @@ impl Record {
 }
 
 /// Figures over all calls of a server; `None` without calls.
-pub fn summary(calls: Vec<CallResult>, records: &[&Record]) -> Option<VoipResult> {
+pub fn summary(calls: Vec<CallResult>, records: &[&Record], bpl: f64) -> Option<VoipResult> {
     if calls.is_empty() {
         return None;
     }
@@ -118,6 +124,7 @@ pub fn summary(calls: Vec<CallResult>, records: &[&Record]) -> Option<VoipResult
         mean_mos: calls.iter().map(|c| c.mos).sum::<f64>() / n,
         late_lost_pct: if sent == 0 { 0.0 } else { 100.0 * missing as f64 / sent as f64 },
         delay_mean_ns: records.iter().map(|r| r.delay_sum).sum::<u64>().checked_div(arrived).unwrap_or(0),
+        delayed_mos: Some(records.iter().map(|r| r.delayed_mos(bpl)).sum::<f64>() / n),
         jitter_ns: Some(records.iter().map(|r| r.jitter_sum).sum::<u64>().checked_div(arrived).unwrap_or(0)),
         delay_max_ns: records.iter().map(|r| r.delay_max).max().unwrap_or(0),
         delay_p50_ns: None,

@@ -29,6 +29,10 @@ pub enum What {
     },
     /// Mean of a metric over that of another policy.
     Ratio { ratio: String, over: Names, at: X },
+    /// By how much the mean of a metric is below that of another policy, as a part of it, at the point where that is most.
+    Gain { gain: String, over: Names },
+    /// Whether that gain grows along the sweep: rank correlation of the two, -1 to 1.
+    Trend { trend: String, over: Names },
     /// Mean of a metric minus that of another policy.
     Margin { margin: String, over: Names, at: X },
     /// Mean of a metric minus that of other metrics of the same policy.
@@ -85,7 +89,11 @@ pub enum Stat {
 impl Measure {
     fn over(&self) -> Option<&Names> {
         match &self.what {
-            What::Ratio { over, .. } | What::Margin { over, .. } | What::Paired { over, .. } => Some(over),
+            What::Ratio { over, .. }
+            | What::Gain { over, .. }
+            | What::Trend { over, .. }
+            | What::Margin { over, .. }
+            | What::Paired { over, .. } => Some(over),
             What::Capacity { over, .. } | What::First { over, .. } => over.as_ref(),
             What::Level { .. } | What::Share { .. } | What::Excess { .. } => None,
         }
@@ -105,7 +113,7 @@ impl Measure {
             | What::Excess { at, .. }
             | What::Share { at, .. } => covers(at, x),
             What::Paired { from, .. } => number(x).is_some_and(|n| n >= *from),
-            What::Capacity { .. } | What::First { .. } => true,
+            What::Capacity { .. } | What::First { .. } | What::Gain { .. } | What::Trend { .. } => true,
         };
         here && self.policies().any(|p| p == policy)
     }
@@ -160,6 +168,12 @@ impl Measure {
                 let (a, b) = (mean(a, metric)?, mean(b, metric)?);
                 (b > 0.0).then(|| a / b)
             }),
+            What::Gain { gain: metric, over } => {
+                pairs(policy, Some(over), |a, b| gains(rows, a, b?, metric)?.into_iter().max_by(f64::total_cmp))
+            }
+            What::Trend { trend: metric, over } => {
+                pairs(policy, Some(over), |a, b| rank_correlation(&gains(rows, a, b?, metric)?))
+            }
             What::Margin { margin: metric, over, at } => {
                 each(policy, Some(over), at, rows, |a, b| Some(mean(a, metric)? - mean(b, metric)?))
             }
@@ -190,6 +204,29 @@ fn pairs(policy: &Names, over: Option<&Names>, f: impl Fn(&str, Option<&str>) ->
     let others: Vec<Option<&str>> =
         over.map_or_else(|| vec![None], |over| over.all().iter().map(|o| Some(o.as_str())).collect());
     policy.all().iter().flat_map(|p| others.iter().map(|o| f(p, *o))).collect()
+}
+
+/// At each point, in the order of the sweep, the part by which the mean of a metric is below that of another policy.
+fn gains(rows: &[&Row], policy: &str, over: &str, metric: &str) -> Option<Vec<f64>> {
+    let every = X::Name("all".into());
+    let [policy, over] = [policy, over].map(|p| Names::One(p.to_owned()));
+    each(&policy, Some(&over), &every, rows, |a, b| {
+        let (a, b) = (mean(a, metric)?, mean(b, metric)?);
+        (b > 0.0).then(|| 1.0 - a / b)
+    })
+}
+
+/// Spearman's, of values with their places; `None` for fewer than two.
+fn rank_correlation(values: &[f64]) -> Option<f64> {
+    let n = values.len();
+    let rank = |v: &f64| {
+        let below = values.iter().filter(|o| *o < v).count() as f64;
+        let equal = values.iter().filter(|o| *o == v).count() as f64;
+        below + (equal - 1.0) / 2.0
+    };
+    let squares: f64 = (0..).zip(values).map(|(place, v)| (f64::from(place) - rank(v)).powi(2)).sum();
+    let n = n as f64;
+    (n > 1.0).then(|| 1.0 - 6.0 * squares / (n * (n * n - 1.0)))
 }
 
 /// Mean difference of a metric between rows of two policies with the same seed at the same point.
