@@ -11,11 +11,14 @@ use takt_control::{PolicySpec, duration};
 use takt_lab::xen::Scheduler;
 use takt_sim::Scenario;
 
-const EXPERIMENTS: [(&str, &str); 15] = [
+const EXPERIMENTS: [(&str, &str); 18] = [
     ("experiments/DORIS-E1.toml", include_str!("../../../experiments/DORIS-E1.toml")),
     ("experiments/DORIS-E2.toml", include_str!("../../../experiments/DORIS-E2.toml")),
     ("experiments/DORIS-E3.toml", include_str!("../../../experiments/DORIS-E3.toml")),
+    ("experiments/PORIS-E0.toml", include_str!("../../../experiments/PORIS-E0.toml")),
     ("experiments/PORIS-E1.toml", include_str!("../../../experiments/PORIS-E1.toml")),
+    ("experiments/PORIS-E5.toml", include_str!("../../../experiments/PORIS-E5.toml")),
+    ("experiments/PORIS-E6.toml", include_str!("../../../experiments/PORIS-E6.toml")),
     ("experiments/RTXEN-E1.toml", include_str!("../../../experiments/RTXEN-E1.toml")),
     ("experiments/RTXEN-E2.toml", include_str!("../../../experiments/RTXEN-E2.toml")),
     ("experiments/RTXEN-E3.toml", include_str!("../../../experiments/RTXEN-E3.toml")),
