@@ -27,13 +27,15 @@ pub struct Fanout {
     /// Mean of what a part takes, ns; each is within `spread` percent of it.
     pub work: u64,
     pub spread: u32,
+    /// Of the VMs that compute, how many first ones do; 0 = all.
+    pub reach: u32,
     /// Answers after this count as missed, ns; 0 = none does.
     pub deadline: u64,
     /// A busy loop on each VCPU, behind everything else.
     pub background: bool,
 }
 
-pub const KEYS: &str = "type, app, clients, think, split, message, parts, work, spread, deadline, background";
+pub const KEYS: &str = "type, app, clients, think, split, message, parts, work, spread, reach, deadline, background";
 
 impl Default for Fanout {
     fn default() -> Self {
@@ -46,6 +48,7 @@ impl Default for Fanout {
             parts: None,
             work: 2 * MS,
             spread: 20,
+            reach: 0,
             deadline: 0,
             background: false,
         }
@@ -67,6 +70,7 @@ impl Fanout {
             "parts" => self.parts = Some(keys::count(value, 0, 4096)?),
             "work" => self.work = keys::time(value, US, 10 * SECOND)?,
             "spread" => self.spread = keys::count(value, 0, 100)?,
+            "reach" => self.reach = keys::count(value, 0, 255)?,
             "deadline" => self.deadline = keys::time(value, 0, 3_600 * SECOND)?,
             "background" => self.background = keys::word(value, &[("true", true), ("false", false)])?,
             _ => bail!("unknown key; allowed: {KEYS}"),

@@ -4,6 +4,7 @@
 use crate::fanout::{self, Fanout};
 use crate::keys;
 use crate::parallel::{self, Parallel};
+use crate::scenario::MAX_MACHINES;
 use crate::server;
 use crate::tasks::{self, Random, TaskSpec};
 use anyhow::{Context, Result, bail};
@@ -29,6 +30,8 @@ pub struct VmSpec {
     pub latency: u64,
     /// VMs of one application (Poris §3.4); empty = none.
     pub group: String,
+    /// Machine that it is on, from 1.
+    pub on: u32,
     /// PCPUs its VCPUs may run on (hard affinity); empty = all.
     pub affinity: Vec<u32>,
     /// Under `pin`: each VCPU gets a PCPU of its own. `None` = VoIP servers do.
@@ -163,6 +166,7 @@ impl VmSpec {
             laxity: 0,
             latency: 0,
             group: String::new(),
+            on: 1,
             affinity: Vec::new(),
             dedicated: None,
             workload: Workload::Idle,
@@ -203,6 +207,7 @@ impl VmSpec {
             "cap" => self.cap = keys::count(value, 0, 6_400)?,
             "rt" => self.rt = keys::word(value, &[("auto", RtMode::Auto), ("on", RtMode::On), ("off", RtMode::Off)])?,
             "ports" => self.ports = if value.is_empty() { Ports::default() } else { value.parse()? },
+            "on" => self.on = keys::count(value, 1, MAX_MACHINES)?,
             "affinity" => self.affinity = keys::cpus(value)?,
             "dedicated" => self.dedicated = Some(keys::word(value, &[("true", true), ("false", false)])?),
             "laxity" => self.laxity = keys::time(value, 1_000, 10_000_000_000)?,
@@ -214,7 +219,7 @@ impl VmSpec {
                 let own = key.strip_prefix("workload.").unwrap_or(key);
                 if !self.workload.keys().split(", ").any(|k| k == own) {
                     bail!(
-                        "unknown key; allowed: count, vcpus, weight, cap, rt, ports, budget, period, priority, extra, laxity, latency, group, affinity, dedicated, workload; of the workload {}: {}",
+                        "unknown key; allowed: count, vcpus, weight, cap, rt, ports, budget, period, priority, extra, laxity, latency, group, on, affinity, dedicated, workload; of the workload {}: {}",
                         self.workload.name(),
                         self.workload.keys()
                     );

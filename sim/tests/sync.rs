@@ -142,6 +142,36 @@ fn hogs_delay_answers_and_background_is_no_batch_work() {
     assert!(alone.vms.iter().all(|vm| vm.work == 0.0) && alone.vms[1].cpu_time_ns > 5_000_000_000);
 }
 
+/// The same application on one machine and over two: there messages take the wire, and each Dom0 has its part of the work.
+#[test]
+fn an_application_may_reach_over_machines() {
+    let keys = "work = \"3ms\", spread = 0";
+    let here = search("parts = 0, think = \"50ms\"", keys, HOGS);
+    let there = here.replace("pcpus = 4", "pcpus = 4\nmachines = 2").replace("count = 2", "count = 2\non = 2");
+    let far = there.clone() + "[net]\nwire = \"1ms\"\n";
+    for policy in ["credit", "poris"] {
+        let [here, there, far] = [&here, &there, &far].map(|text| checked(text, policy, 1));
+        assert!(fanout(&there).answered > 300, "{policy}: {:?}", fanout(&there));
+        // Two wires more between the machines, and those to the client and back.
+        let longer = fanout(&far).p50_ns - fanout(&there).p50_ns;
+        assert!((3_500_000..4_200_000).contains(&longer), "{policy}: {longer}");
+        // The hogs of one machine do not see the leaves of the other.
+        let hogs = |r: &RunResult| r.vms.iter().map(|vm| vm.work).sum::<f64>();
+        assert!(hogs(&there) > 1.05 * hogs(&here) && hogs(&there) > 18.5, "{policy}: {} {}", hogs(&there), hogs(&here));
+        let host = |name: &str| there.vms.iter().find(|vm| vm.name == name).unwrap();
+        assert_eq!((host("dom0-2").kind.as_str(), there.pools.as_ref().unwrap().list.len()), ("host", 2));
+        assert!(host("dom0-2").cpu_time_ns > 10_000_000 && host("dom0").cpu_time_ns > host("dom0-2").cpu_time_ns);
+    }
+}
+
+/// Messages go to as many VMs as the front reaches, in the order of the scenario.
+#[test]
+fn a_front_reaches_the_first_ones() {
+    let r = checked(&search("parts = 0, reach = 1", "work = \"3ms\"", ""), "credit", 1);
+    let cpu = |name: &str| r.vms.iter().find(|vm| vm.name == name).unwrap().cpu_time_ns;
+    assert!(fanout(&r).answered > 100 && cpu("leaf-1") > 500_000_000 && cpu("leaf-2") == 0);
+}
+
 #[test]
 fn equal_seeds_give_equal_bytes() {
     let keys = "profile = \"fluidanimate\"";
@@ -171,6 +201,11 @@ fn what_does_not_fit_together_is_refused() {
         (
             two + "[[at]]\ntime = \"1s\"\ndestroy = \"b\"\n",
             "bad.toml: at.0: VM 'b' is part of an application; allowed: those that are not",
+        ),
+        (vm("a", ", clients = 1").replace("vcpus", "on = 2\nvcpus"), "vm.a.on: no machine 2; allowed: 1 .. 1"),
+        (
+            "[machine]\nmachines = 5\npcpus = 16\n".to_owned() + &vm("a", ", clients = 1"),
+            "machine.machines: 5 of 16 PCPUs; allowed: 64 PCPUs in all",
         ),
         (
             "[[vm]]\nname = \"a\"\nvcpus = 1\nworkload = { type = \"parallel\", profile = \"doom\" }\n".into(),

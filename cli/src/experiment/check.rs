@@ -153,6 +153,8 @@ mod tests {
         assert_eq!(got("trend = \"m\", policy = \"a\", over = \"b\""), Some(1.0));
         assert_eq!(got("trend = \"m\", policy = \"c\", over = \"b\""), Some(-1.0));
         assert_eq!(got("gain = \"m\", policy = \"a\", over = \"d\""), None);
+        assert_eq!(got("growth = \"m\", from = 0, to = 1, policy = \"c\""), Some(1.2));
+        assert_eq!(got("growth = \"m\", from = 0, to = 9, policy = \"c\""), None);
     }
 
     #[test]

@@ -33,6 +33,8 @@ pub enum What {
     Gain { gain: String, over: Names },
     /// Whether that gain grows along the sweep: rank correlation of the two, -1 to 1.
     Trend { trend: String, over: Names },
+    /// Mean of a metric at one point over that at another.
+    Growth { growth: String, from: X, to: X },
     /// Mean of a metric minus that of another policy.
     Margin { margin: String, over: Names, at: X },
     /// Mean of a metric minus that of other metrics of the same policy.
@@ -95,7 +97,7 @@ impl Measure {
             | What::Margin { over, .. }
             | What::Paired { over, .. } => Some(over),
             What::Capacity { over, .. } | What::First { over, .. } => over.as_ref(),
-            What::Level { .. } | What::Share { .. } | What::Excess { .. } => None,
+            What::Level { .. } | What::Share { .. } | What::Excess { .. } | What::Growth { .. } => None,
         }
     }
 
@@ -112,6 +114,7 @@ impl Measure {
             | What::Margin { at, .. }
             | What::Excess { at, .. }
             | What::Share { at, .. } => covers(at, x),
+            What::Growth { from, to, .. } => from == x || to == x,
             What::Paired { from, .. } => number(x).is_some_and(|n| n >= *from),
             What::Capacity { .. } | What::First { .. } | What::Gain { .. } | What::Trend { .. } => true,
         };
@@ -167,6 +170,13 @@ impl Measure {
             What::Ratio { ratio: metric, over, at } => each(policy, Some(over), at, rows, |a, b| {
                 let (a, b) = (mean(a, metric)?, mean(b, metric)?);
                 (b > 0.0).then(|| a / b)
+            }),
+            What::Growth { growth: metric, from, to } => pairs(policy, None, |p, _| {
+                let at = |x: &X| {
+                    mean(&rows.iter().copied().filter(|r| r.policy == p && r.x == *x).collect::<Vec<_>>(), metric)
+                };
+                let (from, to) = (at(from)?, at(to)?);
+                (from > 0.0).then(|| to / from)
             }),
             What::Gain { gain: metric, over } => {
                 pairs(policy, Some(over), |a, b| gains(rows, a, b?, metric)?.into_iter().max_by(f64::total_cmp))

@@ -105,6 +105,13 @@ impl Machine<'_> {
         self.arrive(Packet::message(vif, Message { client: n, to: To::Vif(vif), request: true }, sent));
     }
 
+    /// A packet of another machine reaches the NIC.
+    pub(crate) fn crossed(&mut self) {
+        if let Some(packet) = self.net.flying.pop_front() {
+            self.arrive(packet);
+        }
+    }
+
     /// What the first message of a VM's receive ring takes.
     pub(super) fn desk_next(&self, site: u32) -> Option<u64> {
         let site = &self.sites[site as usize];
@@ -128,7 +135,8 @@ impl Machine<'_> {
             self.compute(n, message.client, cpu);
         } else {
             let computing = |&&s: &&u32| !self.sites[s as usize].workers.is_empty();
-            let others: Vec<u32> = self.apps[app].sites.iter().filter(computing).copied().collect();
+            let reach = if site.spec.reach == 0 { usize::MAX } else { site.spec.reach as usize };
+            let others: Vec<u32> = self.apps[app].sites.iter().filter(computing).take(reach).copied().collect();
             let client = &mut self.clients[message.client as usize];
             client.open = others.len() as u32;
             client.parts = self.apps[app].sites.iter().map(|&s| self.sites[s as usize].workers.len() as u32).collect();
@@ -185,10 +193,16 @@ impl Machine<'_> {
         }
     }
 
-    /// A message leaves its VM: to another one through the bridge, or to its client, who thinks and asks again.
+    /// A message leaves its VM: to another one through the bridge or over the wire, or to its client, who thinks and asks again.
     pub(crate) fn delivered(&mut self, message: Message, packet: Packet) {
         if let To::Vif(vif) = message.to {
-            return self.arrive(Packet { vif, ..packet });
+            let on = |vif: u32| self.vms[self.net.vifs[vif as usize].vm as usize].on;
+            let there = Packet { vif, ..packet };
+            if on(vif) == on(packet.vif) {
+                return self.arrive(there);
+            }
+            self.net.flying.push_back(there);
+            return self.queue.push(self.now + self.c.wire, What::Wire, 0);
         }
         let client = &mut self.clients[message.client as usize];
         let arrival = self.now + self.c.wire;

@@ -56,6 +56,8 @@ pub(crate) struct Vm {
     pub name: String,
     /// Entry of the scenario; `None` = Dom0.
     pub spec: Option<usize>,
+    /// Machine that it is on, from 0.
+    pub on: u32,
     /// Its VCPUs are consecutive.
     pub first: u32,
     pub vcpus: u32,
@@ -77,7 +79,8 @@ pub(crate) struct Machine<'a> {
     /// The main one, then others.
     pub pools: Vec<Part>,
     pub manager: Option<Partition>,
-    pub groups: Groups,
+    /// Of each pool.
+    pub groups: Vec<Groups>,
     /// The manager's.
     pub shrink: Timer,
     pub history: History,
@@ -217,6 +220,7 @@ impl Machine<'_> {
             What::Cyclic => self.expired(n),
             What::Look => self.slept(n),
             What::Client => self.request(n),
+            What::Wire => self.crossed(),
             What::House => self.housekeeping(n),
             What::Nic => self.nic_fires(n),
             What::Monitor => self.monitor_report(),

@@ -41,7 +41,7 @@ impl<'a> Machine<'a> {
             _ => None,
         };
         let m = &scenario.machine;
-        let created = u64::from(m.pcpus) * c.stagger;
+        let created = u64::from(scenario.pcpus()) * c.stagger;
         let from = created + scenario.warmup();
         let until = from + scenario.duration;
         let mut machine = Self {
@@ -52,11 +52,11 @@ impl<'a> Machine<'a> {
             queue: Queue::new(4096),
             pools: pools::parts(scenario, policy, options)?,
             manager,
-            groups: Groups::default(),
+            groups: Vec::new(),
             shrink: Timer::default(),
             history: History::default(),
             masks,
-            pcpus: (0..m.pcpus).zip(pool_of).map(|(n, pool)| super::Pcpu::new(n / m.llc, pool)).collect(),
+            pcpus: (0..scenario.pcpus()).zip(pool_of).map(|(n, pool)| super::Pcpu::new(n / m.llc, pool)).collect(),
             vcpus: Vec::new(),
             vms: Vec::new(),
             house: Vec::new(),
@@ -70,7 +70,7 @@ impl<'a> Machine<'a> {
             sites: Vec::new(),
             workers: Vec::new(),
             clients: Vec::new(),
-            llc_run: vec![0; m.pcpus.div_ceil(m.llc) as usize],
+            llc_run: vec![0; scenario.pcpus().div_ceil(m.llc) as usize],
             net: Net { napi: c.napi, ..Net::default() },
             watches: Vec::new(),
             scratch: takt_monitor::Packet::new(),
@@ -88,7 +88,8 @@ impl<'a> Machine<'a> {
         machine.build()?;
         let trace = options.trace.map(|w| (from + w.from, from + w.to));
         machine.observe = Observe::new(machine.vcpus.len(), machine.vms.len(), trace);
-        for cpu in 0..m.pcpus {
+        machine.groups.resize_with(machine.pools.len(), Groups::default);
+        for cpu in 0..scenario.pcpus() {
             machine.queue.push(u64::from(cpu) * machine.c.stagger, What::Boot, cpu);
         }
         machine.queue.push(created, What::Create, 0);
@@ -106,12 +107,14 @@ impl<'a> Machine<'a> {
     /// VMs, VCPUs, threads and the network.
     fn build(&mut self) -> Result<()> {
         let s = self.scenario;
-        let dom0 = self.add_vm("dom0".into(), None, s.dom0_vcpus(), s.dom0.weight, self.c.dom0_ws);
-        for n in 0..s.dom0_vcpus() {
-            let v = self.vms[dom0].first + n;
-            self.net.backs.push(Netback::new(v, self.c.nic_ring));
-            self.add_thread(v, Body::Netback(n), PRIO_NET, false);
-            self.add_house(v, self.c.dom0_hz, self.c.dom0_job);
+        for on in 0..s.machine.machines {
+            let name = if on == 0 { "dom0".into() } else { format!("dom0-{}", on + 1) };
+            let dom0 = self.add_vm(name, None, on, s.dom0_vcpus(), s.dom0.weight, self.c.dom0_ws);
+            for v in self.vms[dom0].first..self.vms[dom0].first + s.dom0_vcpus() {
+                self.add_thread(v, Body::Netback(self.net.backs.len() as u32), PRIO_NET, false);
+                self.net.backs.push(Netback::new(v, self.c.nic_ring));
+                self.add_house(v, self.c.dom0_hz, self.c.dom0_job);
+            }
         }
         for (i, spec) in s.vms.iter().enumerate() {
             for name in spec.names() {
@@ -121,12 +124,12 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    fn add_vm(&mut self, name: String, spec: Option<usize>, vcpus: u32, weight: u32, working_set: u64) -> usize {
+    fn add_vm(&mut self, name: String, spec: Option<usize>, on: u32, vcpus: u32, weight: u32, ws: u64) -> usize {
         let first = self.vcpus.len() as u32;
-        let refill = working_set * self.c.refill;
+        let refill = ws * self.c.refill;
         let tick = 1_000_000_000_000u64.checked_div(self.c.hz).unwrap_or(0);
         for n in 0..vcpus {
-            let mut v = Vcpu::new((first + n) % self.scenario.machine.pcpus, refill);
+            let mut v = Vcpu::new((first + n) % self.scenario.pcpus(), refill);
             let mut rng = Rng::new(self.seed, Purpose::Start, first + n);
             v.tick_phase = rng.below(tick);
             self.vcpus.push(v);
@@ -134,7 +137,7 @@ impl<'a> Machine<'a> {
             self.house.push(None);
         }
         let config = VmConfig { weight, ..VmConfig::default() };
-        self.vms.push(Vm { name, spec, first, vcpus, config, pool: 0, past: (0, 0) });
+        self.vms.push(Vm { name, spec, on, first, vcpus, config, pool: 0, past: (0, 0) });
         self.watches.push(None);
         self.net.drops.push(Default::default());
         self.vms.len() - 1
@@ -161,7 +164,7 @@ impl<'a> Machine<'a> {
             }
             _ => self.c.voip_ws,
         };
-        let vm = self.add_vm(name, Some(i), spec.vcpus, VmConfig::default().weight, working_set);
+        let vm = self.add_vm(name, Some(i), spec.on - 1, spec.vcpus, VmConfig::default().weight, working_set);
         let first = self.vms[vm].first;
         match &spec.workload {
             Workload::Hog { .. } => {
@@ -194,7 +197,11 @@ impl<'a> Machine<'a> {
                 }
             }
             Workload::Tasks { .. } => {
-                let tasks = tasks::by_priority(self.scenario.tasks(spec, vm as u32 - 1, self.seed));
+                let tasks = tasks::by_priority(self.scenario.tasks(
+                    spec,
+                    vm as u32 - self.scenario.machine.machines,
+                    self.seed,
+                ));
                 for (prio, task) in (PRIO_TASKS..).zip(tasks.into_iter().rev()) {
                     self.add_thread(first, Body::Periodic(self.tasks.len() as u32), prio, false);
                     self.tasks.push(Task::new(first, task.period, task.cost, 0));
@@ -238,6 +245,7 @@ impl<'a> Machine<'a> {
             NetVcpu::PerVif => (0, 0),
             NetVcpu::Spread => (vif % dom0, vif % dom0),
         };
+        let (nic, back) = (nic + self.vms[vm].on * dom0, back + self.vms[vm].on * dom0);
         self.net.backs[back as usize].vifs.push(vif);
         let rx = Ring::new(self.c.vif_ring + self.c.vif_queue);
         self.net.vifs.push(Vif { vm: vm as u32, vcpu, rx, tx: Ring::new(self.c.vif_ring), nic, back });

@@ -179,6 +179,8 @@ pub struct Net {
     /// Header bytes of each flow: calls first, then streams.
     pub flows: Vec<Template>,
     pub drops: Vec<Drop>,
+    /// Packets between two machines, in the order that they arrive.
+    pub flying: VecDeque<Packet>,
     pub napi: u64,
 }
 
