@@ -102,10 +102,12 @@ pub(crate) fn validate(vms: &[VmSpec], slots: u64) -> Result<()> {
             bail!("vm.{}.parts: nobody of application {app} computes a part; allowed: 1 .. 4096 somewhere", vm.name);
         }
         if own.clients > 0 {
-            flying += u64::from(own.clients) * all().map(|o| u64::from(o.count)).sum::<u64>();
+            let vms: u64 = all().map(|o| u64::from(o.count)).sum();
+            let reached = if own.reach == 0 { vms } else { vms.min(own.reach.into()) };
+            flying += u64::from(own.clients) * reached;
         }
         if flying > slots {
-            let least = "the VMs of its application times all clients to fit net.nic_ring and net.vif_ring";
+            let least = "the VMs that its front reaches times all clients to fit net.nic_ring and net.vif_ring";
             bail!("vm.{}.clients: up to {flying} messages at once; allowed: {least}, {slots}", vm.name);
         }
     }

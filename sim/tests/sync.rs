@@ -197,7 +197,7 @@ fn what_does_not_fit_together_is_refused() {
         (two.clone() + &vm("c", ", clients = 1"), "vm.a.clients: application s has 2 VMs with clients; allowed: 1"),
         (vm("a", ", clients = 1, parts = 0"), "vm.a.parts: nobody of application s computes a part; allowed: 1"),
         (vm("a", ", clients = 1, parts = 65"), "vm.a.threads: 65 on 1 VCPUs; allowed: 1 .. 64"),
-        (vm("a", ", clients = 300"), "vm.a.clients: up to 300 messages at once; allowed: the VMs of its application"),
+        (vm("a", ", clients = 300"), "vm.a.clients: up to 300 messages at once; allowed: the VMs that its front reaches"),
         (
             two + "[[at]]\ntime = \"1s\"\ndestroy = \"b\"\n",
             "bad.toml: at.0: VM 'b' is part of an application; allowed: those that are not",
