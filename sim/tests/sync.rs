@@ -142,6 +142,25 @@ fn hogs_delay_answers_and_background_is_no_batch_work() {
     assert!(alone.vms.iter().all(|vm| vm.work == 0.0) && alone.vms[1].cpu_time_ns > 5_000_000_000);
 }
 
+/// Real-time by hand, and in a group: what Poris launches keeps to the contract, and together threads spin less.
+#[test]
+fn poris_runs_them_together() {
+    let rt = |text: String| {
+        text.replace("vcpus = 4\nworkload = { type = \"p", "vcpus = 4\nrt = \"on\"\nworkload = { type = \"p")
+    };
+    let text = rt(program("profile = \"streamcluster\", spin = \"10s\"", HOGS));
+    let of = |policy: &str| parallel(&checked(&text, policy, 1)).iterations;
+    let [credit, rs, alone, both] = ["credit", "rs", "par-only", "poris"].map(of);
+    // With longer slices what starts together also stays together for longer.
+    assert!(rs > 2 * credit && both > rs && alone > 5 * credit, "{credit} {rs} {alone} {both}");
+    let keys = "work = \"2ms\"";
+    let text = search(keys, keys, HOGS).replace("vcpus = 2\n", "vcpus = 2\nrt = \"on\"\ngroup = \"s\"\n");
+    for policy in ["rs", "par-only", "poris_s", "poris"] {
+        let f = fanout(&checked(&text, policy, 1));
+        assert!(f.answered > 100, "{policy}: {f:?}");
+    }
+}
+
 /// The same application on one machine and over two: there messages take the wire, and each Dom0 has its part of the work.
 #[test]
 fn an_application_may_reach_over_machines() {
@@ -197,7 +216,10 @@ fn what_does_not_fit_together_is_refused() {
         (two.clone() + &vm("c", ", clients = 1"), "vm.a.clients: application s has 2 VMs with clients; allowed: 1"),
         (vm("a", ", clients = 1, parts = 0"), "vm.a.parts: nobody of application s computes a part; allowed: 1"),
         (vm("a", ", clients = 1, parts = 65"), "vm.a.threads: 65 on 1 VCPUs; allowed: 1 .. 64"),
-        (vm("a", ", clients = 300"), "vm.a.clients: up to 300 messages at once; allowed: the VMs that its front reaches"),
+        (
+            vm("a", ", clients = 300"),
+            "vm.a.clients: up to 300 messages at once; allowed: the VMs that its front reaches",
+        ),
         (
             two + "[[at]]\ntime = \"1s\"\ndestroy = \"b\"\n",
             "bad.toml: at.0: VM 'b' is part of an application; allowed: those that are not",
