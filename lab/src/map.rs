@@ -64,7 +64,8 @@ fn check(s: &Scenario) -> Result<()> {
 pub fn possible(s: &Scenario) -> Result<()> {
     ensure!(s.pools.is_empty() && s.script.is_empty(), "pool and at: for the simulator; allowed in the lab: neither");
     for vm in &s.vms {
-        if matches!(vm.workload, Workload::Lookbusy { .. } | Workload::Cyclictest { .. }) {
+        use Workload::{Cyclictest, Fanout, Lookbusy, Parallel};
+        if matches!(vm.workload, Lookbusy { .. } | Cyclictest { .. } | Parallel(_) | Fanout(_)) {
             let (name, kind) = (&vm.name, vm.workload.name());
             bail!("vm.{name}.workload: {kind} in the lab; allowed: hog, voip, stream, periodic, idle");
         }
@@ -136,9 +137,12 @@ fn vm(s: &Scenario, spec: &VmSpec, name: String, n: usize, together: u64, rng: &
             vm.clients =
                 (calls > 0).then(|| arguments.iter().flat_map(|(k, v)| [format!("--{k}"), v.clone()]).collect());
         }
-        Workload::Tasks { .. } | Workload::Lookbusy { .. } | Workload::Cyclictest { .. } | Workload::Idle => {
-            vm.workload = object(json!({"kind": "idle"}))
-        }
+        Workload::Tasks { .. }
+        | Workload::Lookbusy { .. }
+        | Workload::Cyclictest { .. }
+        | Workload::Parallel(_)
+        | Workload::Fanout(_)
+        | Workload::Idle => vm.workload = object(json!({"kind": "idle"})),
     }
     vm
 }

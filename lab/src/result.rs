@@ -156,6 +156,8 @@ fn vm_result(s: &Scenario, spec: &VmSpec, vm: &outcome::Vm, first: u32, rate: f6
             latency: busiest.and_then(wait_stat).unwrap_or_default(),
         }),
         tasks: Vec::new(),
+        parallel: None,
+        fanout: None,
         tx: report.io.as_ref().map(|io| TxResult { packets: io.packets_out, ..TxResult::default() }),
         drops: report.io.as_ref().map_or_else(Drops::default, |io| Drops { nic: 0, rx: io.lost_in, tx: io.lost_out }),
     }
@@ -218,6 +220,8 @@ fn voip(s: &Scenario, c: &Clients) -> VoipResult {
         late_lost_pct: percent(c.sent, c.late + c.lost),
         delay_mean_ns: c.round_trip.mean_ns,
         delay_p50_ns: measured(c.round_trip.p50_ns),
+        delayed_mos: None,
+        jitter_ns: None,
         delay_p99_ns: measured(c.round_trip.p99_ns),
         delay_max_ns: c.round_trip.max_ns,
         calls: results,

@@ -93,6 +93,8 @@ constants! {
         "packets queued in Dom0 in front of a full receive ring (netback's txqueuelen)";
     wire "net.wire" Time 50_000 in 0..=1_000_000_000
         "one way between client and host on the same LAN";
+    wire_spread "net.wire_spread" Time 0 in 0..=20_000_000
+        "a call's packet may take this much longer to the host than net.wire, evenly; none on a LAN";
     napi "net.napi" Count 64 in 1..=65_536
         "packets handled in one direction before the other gets its turn (NAPI weight)";
     hz "guest.hz" Hz 250_000 in 0..=10_000_000

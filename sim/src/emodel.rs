@@ -5,7 +5,13 @@
 /// MOS for `loss` percent of packets late or lost; `burst` 1 = random, `bpl` the codec's robustness (G.711: 4.3, with
 /// concealment 25.1).
 pub fn mos(loss: f64, burst: f64, bpl: f64) -> f64 {
-    let r = 93.2 - 95.0 * loss / (loss / burst + bpl);
+    delayed_mos(loss, burst, bpl, 0.0)
+}
+
+/// The same with the impairment by so many ms from mouth to ear (G.107's Id in its usual short form; spec §8, PORIS-E1).
+pub fn delayed_mos(loss: f64, burst: f64, bpl: f64, delay: f64) -> f64 {
+    let late = 0.024 * delay + 0.11 * (delay - 177.3).max(0.0);
+    let r = 93.2 - 95.0 * loss / (loss / burst + bpl) - late;
     if r <= 0.0 {
         return 1.0;
     }
@@ -49,6 +55,13 @@ mod tests {
         }
         assert!((mos(0.0, 1.0, 4.3) - 4.41).abs() < 0.005);
         assert_eq!(mos(100.0, 1.0, 4.3), 1.0);
+    }
+
+    #[test]
+    fn delay_counts_little_up_to_180_ms_and_much_beyond() {
+        let of = |delay| delayed_mos(0.0, 1.0, 4.3, delay);
+        assert_eq!(of(0.0), mos(0.0, 1.0, 4.3));
+        assert!(of(100.0) > 4.3 && of(177.0) > 4.2 && of(300.0) < 3.8, "{} {}", of(177.0), of(300.0));
     }
 
     #[test]

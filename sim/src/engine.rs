@@ -55,6 +55,10 @@ pub enum What {
     Cyclic,
     /// Lookbusy `arg` has slept.
     Look,
+    /// The oldest packet between two machines reaches the NIC of the other.
+    Wire,
+    /// The request of an application's client `arg` reaches the NIC.
+    Client,
     /// Moderated interrupt of NIC queue `arg`.
     Nic,
     /// What PCPU `arg` works on is complete.
@@ -78,6 +82,8 @@ impl What {
             | What::Release
             | What::Cyclic
             | What::Look
+            | What::Client
+            | What::Wire
             | What::Nic
             | What::Done
             | What::Switched => Order::Event,

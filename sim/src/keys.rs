@@ -23,6 +23,7 @@ const STRUCTURE: &[&str] = &[
     "machine.threads",
     "machine.llc",
     "machine.node",
+    "machine.machines",
     "dom0.vcpus",
     "dom0.weight",
     "dom0.net_vcpu",

@@ -7,11 +7,13 @@
 pub mod constants;
 pub mod emodel;
 mod engine;
+pub mod fanout;
 mod guest;
 mod keys;
 mod machine;
 mod net;
 mod observe;
+pub mod parallel;
 mod pool;
 mod report;
 pub mod result;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! From a machine that has run to its result.
 
+use crate::guest::fanout::Client;
 use crate::guest::periodic::Task;
 use crate::machine::{Machine, SAMPLE, Vm};
 use crate::observe::{CLASSES, Hist, Trace, TraceVcpu, VcpuMetrics};
 use crate::result::{
-    CyclicResult, Drops, HostResult, PcpuResult, PeriodicResult, PoolMove, PoolResult, PoolsResult, RunResult,
-    TaskResult, TxResult, VcpuResult, VmResult, VoipResult, WaitStat,
+    CyclicResult, Drops, FanoutResult, HostResult, ParallelResult, PcpuResult, PeriodicResult, PoolMove, PoolResult,
+    PoolsResult, RunResult, TaskResult, TxResult, VcpuResult, VmResult, VoipResult, WaitStat,
 };
 use crate::rng::{Purpose, Rng};
 use crate::{Workload, voip};
@@ -90,6 +91,8 @@ impl Machine<'_> {
             periodic: self.periodic_result(vm),
             tasks: self.task_results(vm),
             cyclictest: self.cyclic_result(vm),
+            parallel: self.parallel_result(vm),
+            fanout: self.fanout_result(id as u32),
             tx: self.tx_result(id as u32),
             drops: Drops { nic: drops.nic, rx: drops.rx, tx: drops.tx },
         }
@@ -137,7 +140,7 @@ impl Machine<'_> {
             let noise = (Rng::new(self.seed, Purpose::Pesq, n as u32).unit() * 2.0 - 1.0) * spread;
             c.record.result(c.id, bpl, noise)
         });
-        voip::summary(results.collect(), &calls().map(|(_, c)| &c.record).collect::<Vec<_>>())
+        voip::summary(results.collect(), &calls().map(|(_, c)| &c.record).collect::<Vec<_>>(), bpl)
     }
 
     fn periodic_result(&self, vm: &Vm) -> Option<PeriodicResult> {
@@ -180,6 +183,42 @@ impl Machine<'_> {
             p99_ns: h.percentile(99),
             p999_ns: h.part(999, 1000),
             max_ns: h.max,
+        })
+    }
+
+    fn parallel_result(&self, vm: &Vm) -> Option<ParallelResult> {
+        let vcpus = vm.first..vm.first + vm.vcpus;
+        let member = self.members.iter().find(|m| vcpus.contains(&m.vcpu))?;
+        let team = &self.teams[member.team as usize];
+        let (began, ended) = (team.began.unwrap_or(self.until), team.ended.unwrap_or(self.until));
+        let ran = ended.saturating_sub(began.max(self.from));
+        Some(ParallelResult {
+            threads: team.threads,
+            iterations: team.iterations,
+            iteration_ns: (ran * u64::from(team.threads)).checked_div(team.iterations).unwrap_or(0),
+            time_ns: team.ended.map(|ended| ended - began),
+            barriers: team.barriers,
+            sleeps: team.sleeps,
+            spun_ns: vcpus.map(|v| self.vcpus[v as usize].spun).sum(),
+        })
+    }
+
+    fn fanout_result(&self, vm: u32) -> Option<FanoutResult> {
+        let of = |c: &&Client| self.net.vifs[self.sites[c.front as usize].vif as usize].vm == vm;
+        let mut all: Option<Hist> = None;
+        let mut result = FanoutResult::default();
+        for client in self.clients.iter().filter(of) {
+            all.get_or_insert_default().merge(&client.response);
+            result.requests += client.begun;
+            result.missed += client.missed;
+        }
+        all.map(|h| FanoutResult {
+            answered: h.n,
+            mean_ns: h.mean(),
+            p50_ns: h.percentile(50),
+            p99_ns: h.percentile(99),
+            max_ns: h.max,
+            ..result
         })
     }
 

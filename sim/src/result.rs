@@ -35,7 +35,7 @@ pub struct VmResult {
     pub name: String,
     /// "host" (Dom0) or "guest".
     pub kind: String,
-    /// Type of the workload: "hog", "voip", "stream", "periodic", "tasks", "lookbusy", "cyclictest", "idle"; "dom0" for Dom0.
+    /// Type of the workload: "hog", "voip", "stream", "periodic", "tasks", "lookbusy", "cyclictest", "parallel", "fanout", "idle"; "dom0" for Dom0.
     pub workload: String,
     pub weight: u64,
     /// Time its VCPUs held a PCPU, ns.
@@ -65,6 +65,12 @@ pub struct VmResult {
     /// Only for cyclictest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cyclictest: Option<CyclicResult>,
+    /// Only for parallel programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parallel: Option<ParallelResult>,
+    /// Only for the front of an application of several VMs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fanout: Option<FanoutResult>,
     /// Only for VMs that send packets: gaps between them as netback sees them.
     pub tx: Option<TxResult>,
     pub drops: Drops,
@@ -113,7 +119,13 @@ pub struct VoipResult {
     /// Mean and extreme time from client to client, ns; of packets that arrived.
     pub delay_mean_ns: u64,
     pub delay_max_ns: u64,
-    /// Quantiles of the same, where every packet is measured.
+    /// Mean MOS with the delay until play-out; where every packet is measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delayed_mos: Option<f64>,
+    /// Mean difference between the times of packets that came one after the other, which RFC 3550 smooths, ns; where every packet is measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jitter_ns: Option<u64>,
+    /// Quantiles of the time from client to client, where every packet is measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay_p50_ns: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -193,6 +205,38 @@ pub struct CyclicResult {
     /// 99.9%.
     pub p999_ns: u64,
     pub max_ns: u64,
+}
+
+/// A parallel program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ParallelResult {
+    pub threads: u32,
+    /// Iterations that all threads have completed together.
+    pub iterations: u64,
+    /// Time that an iteration of each thread took, while the program ran; ns. 0 if none was completed.
+    pub iteration_ns: u64,
+    /// From its beginning to its end, ns; `None` if it has not come to one.
+    pub time_ns: Option<u64>,
+    /// Barriers that were passed, and how often a thread slept at one.
+    pub barriers: u64,
+    pub sleeps: u64,
+    /// Time that its threads burnt in spinning, for the lock and at barriers, ns.
+    pub spun_ns: u64,
+}
+
+/// Requests to an application, as its clients see them; times from leaving a client to being back there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FanoutResult {
+    /// Requests sent, and those of them that were answered.
+    pub requests: u64,
+    pub answered: u64,
+    pub mean_ns: u64,
+    /// Quantiles are exact to 1.6%.
+    pub p50_ns: u64,
+    pub p99_ns: u64,
+    pub max_ns: u64,
+    /// Requests answered after the deadline, if there is one.
+    pub missed: u64,
 }
 
 /// Packets a VM sent, at netback's transmit side.

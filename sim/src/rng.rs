@@ -15,6 +15,9 @@ pub enum Purpose {
     Pesq,
     Tasks,
     Servers,
+    Team,
+    Client,
+    Worker,
 }
 
 #[derive(Clone, Debug)]

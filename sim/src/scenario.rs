@@ -4,6 +4,7 @@
 //! Each key goes through [`Scenario::set`], so that a file and `--set key=value` mean the same and fail alike.
 
 use crate::constants::Constants;
+use crate::fanout;
 use crate::keys;
 use crate::pool::PoolSpec;
 use crate::script::Step;
@@ -56,6 +57,8 @@ pub enum Servers {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
     pub pcpus: u32,
+    /// How many such machines there are, each with a Dom0.
+    pub machines: u32,
     /// Hardware threads per core.
     pub threads: u32,
     /// PCPUs per last-level cache.
@@ -113,6 +116,8 @@ fn tables<T>(from: &mut toml::Table, key: &str, read: impl Fn(toml::Table, usize
     list.into_iter().enumerate().map(table).collect()
 }
 
+/// Most physical machines.
+pub(crate) const MAX_MACHINES: u32 = 8;
 /// Most calls of a scenario.
 const MAX_CALLS: u64 = 50_000;
 /// Most packets of all calls: each is a bit of memory.
@@ -130,7 +135,7 @@ impl Default for Scenario {
             policies: Vec::new(),
             load: 100,
             servers: Servers::Together,
-            machine: Machine { pcpus: 8, threads: 1, llc: 4, node: 4 },
+            machine: Machine { pcpus: 8, machines: 1, threads: 1, llc: 4, node: 4 },
             dom0: Dom0 {
                 vcpus: None,
                 weight: 256,
@@ -238,6 +243,7 @@ impl Scenario {
                 self.servers = keys::word(value, &[("together", Servers::Together), ("apart", Servers::Apart)])?;
             }
             "machine.pcpus" => self.machine.pcpus = keys::count(value, 1, 64)?,
+            "machine.machines" => self.machine.machines = keys::count(value, 1, MAX_MACHINES)?,
             "machine.threads" => self.machine.threads = keys::count(value, 1, 64)?,
             "machine.llc" => self.machine.llc = keys::count(value, 1, 64)?,
             "machine.node" => self.machine.node = keys::count(value, 1, 64)?,
@@ -292,14 +298,17 @@ impl Scenario {
         let entries: Vec<_> = self.vms.iter().map(|vm| vm.name.as_str()).chain(["dom0"]).collect();
         PoolSpec::validate(&self.pools, self.machine.pcpus, &entries)?;
         Step::validate(&self.script, &self.vms)?;
-        let vms: u64 = 1 + self.vms.iter().map(|v| u64::from(v.count)).sum::<u64>();
+        self.validate_machines()?;
+        let vms: u64 = u64::from(self.machine.machines) + self.vms.iter().map(|v| u64::from(v.count)).sum::<u64>();
         if vms > u64::from(NVM) {
             bail!("vm: {vms} VMs with Dom0; allowed: at most {NVM}");
         }
         let vcpus = self.vms.iter().map(|v| u64::from(v.count) * u64::from(v.vcpus)).sum::<u64>();
-        if vcpus + u64::from(self.dom0_vcpus()) > u64::from(NVCPU) {
-            bail!("vm: {} VCPUs with Dom0; allowed: at most {NVCPU}", vcpus + u64::from(self.dom0_vcpus()));
+        let vcpus = vcpus + u64::from(self.dom0_vcpus() * self.machine.machines);
+        if vcpus > u64::from(NVCPU) {
+            bail!("vm: {vcpus} VCPUs with Dom0; allowed: at most {NVCPU}");
         }
+        fanout::validate(&self.vms, self.constants.nic_ring.min(self.constants.vif_ring))?;
         let calls: u64 = self.vms.iter().map(|v| u64::from(v.count) * u64::from(v.calls())).sum();
         if let Some(vm) = self.vms.iter().find(|v| v.threads() > MAX_THREADS * v.vcpus) {
             let most = MAX_THREADS * vm.vcpus;
@@ -317,6 +326,31 @@ impl Scenario {
             bail!("voip.ramp: the calls need {} to come up; allowed: at most 24 h", Unit::Time.show(self.warmup()));
         }
         Ok(())
+    }
+
+    fn validate_machines(&self) -> Result<()> {
+        let m = &self.machine;
+        if let Some(vm) = self.vms.iter().find(|vm| vm.on > m.machines) {
+            bail!("vm.{}.on: no machine {}; allowed: 1 .. {}", vm.name, vm.on, m.machines);
+        }
+        if m.machines == 1 {
+            return Ok(());
+        }
+        if m.pcpus * m.machines > 64 {
+            bail!("machine.machines: {} of {} PCPUs; allowed: 64 PCPUs in all", m.machines, m.pcpus);
+        }
+        if [m.threads, m.llc, m.node].iter().any(|part| m.pcpus % part != 0) {
+            bail!("machine.pcpus: {} on several machines; allowed: a multiple of threads, llc and node", m.pcpus);
+        }
+        if !self.pools.is_empty() {
+            bail!("pool: on several machines; allowed: on one");
+        }
+        Ok(())
+    }
+
+    /// PCPUs of all machines.
+    pub fn pcpus(&self) -> u32 {
+        self.machine.pcpus * self.machine.machines
     }
 
     /// VCPUs of Dom0.

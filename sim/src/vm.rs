@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! VMs of a scenario and their workloads.
 
+use crate::fanout::{self, Fanout};
 use crate::keys;
+use crate::parallel::{self, Parallel};
+use crate::scenario::MAX_MACHINES;
 use crate::server;
 use crate::tasks::{self, Random, TaskSpec};
 use anyhow::{Context, Result, bail};
@@ -27,6 +30,8 @@ pub struct VmSpec {
     pub latency: u64,
     /// VMs of one application (Poris §3.4); empty = none.
     pub group: String,
+    /// Machine that it is on, from 1.
+    pub on: u32,
     /// PCPUs its VCPUs may run on (hard affinity); empty = all.
     pub affinity: Vec<u32>,
     /// Under `pin`: each VCPU gets a PCPU of its own. `None` = VoIP servers do.
@@ -52,11 +57,15 @@ pub enum Workload {
     Lookbusy { percent: u32, interval: u64 },
     /// On each VCPU a thread of the highest priority that a timer wakes every `interval`, for `work`; beside it the kernel's own wakes.
     Cyclictest { interval: u64, work: u64 },
+    /// A parallel program, whose threads share a lock and meet at barriers.
+    Parallel(Parallel),
+    /// A VM of an application that answers requests together with others.
+    Fanout(Fanout),
     /// Nothing but the kernel's own wakes.
     Idle,
 }
 
-const WORKLOADS: &str = "hog, voip, stream, periodic, tasks, lookbusy, cyclictest, idle";
+const WORKLOADS: &str = "hog, voip, stream, periodic, tasks, lookbusy, cyclictest, parallel, fanout, idle";
 
 impl Workload {
     fn named(name: &str) -> Result<Self> {
@@ -68,6 +77,8 @@ impl Workload {
             "tasks" => Workload::Tasks { list: Vec::new(), random: Random::default() },
             "lookbusy" => Workload::Lookbusy { percent: 50, interval: 100_000_000 },
             "cyclictest" => Workload::Cyclictest { interval: 1_000_000, work: 2_000 },
+            "parallel" => Workload::Parallel(Parallel::default()),
+            "fanout" => Workload::Fanout(Fanout::default()),
             "idle" => Workload::Idle,
             _ => bail!("unknown workload '{name}'; allowed: {WORKLOADS}"),
         })
@@ -83,6 +94,8 @@ impl Workload {
             Workload::Tasks { .. } => "tasks",
             Workload::Lookbusy { .. } => "lookbusy",
             Workload::Cyclictest { .. } => "cyclictest",
+            Workload::Parallel(_) => "parallel",
+            Workload::Fanout(_) => "fanout",
             Workload::Idle => "idle",
         }
     }
@@ -96,6 +109,8 @@ impl Workload {
             Workload::Tasks { .. } => "type, tasks, random, top, beyond",
             Workload::Lookbusy { .. } => "type, percent, interval",
             Workload::Cyclictest { .. } => "type, interval, work",
+            Workload::Parallel(_) => parallel::KEYS,
+            Workload::Fanout(_) => fanout::KEYS,
             Workload::Idle => "type",
         }
     }
@@ -122,6 +137,8 @@ impl Workload {
                 *interval = keys::time(value, 10_000, 10_000_000_000)?
             }
             (Workload::Cyclictest { work, .. }, "work") => *work = keys::time(value, 1_000, 1_000_000)?,
+            (Workload::Parallel(parallel), _) => parallel.set(key, value)?,
+            (Workload::Fanout(fanout), _) => fanout.set(key, value)?,
             _ => bail!("unknown key; allowed: {}", self.keys()),
         }
         Ok(())
@@ -149,6 +166,7 @@ impl VmSpec {
             laxity: 0,
             latency: 0,
             group: String::new(),
+            on: 1,
             affinity: Vec::new(),
             dedicated: None,
             workload: Workload::Idle,
@@ -189,6 +207,7 @@ impl VmSpec {
             "cap" => self.cap = keys::count(value, 0, 6_400)?,
             "rt" => self.rt = keys::word(value, &[("auto", RtMode::Auto), ("on", RtMode::On), ("off", RtMode::Off)])?,
             "ports" => self.ports = if value.is_empty() { Ports::default() } else { value.parse()? },
+            "on" => self.on = keys::count(value, 1, MAX_MACHINES)?,
             "affinity" => self.affinity = keys::cpus(value)?,
             "dedicated" => self.dedicated = Some(keys::word(value, &[("true", true), ("false", false)])?),
             "laxity" => self.laxity = keys::time(value, 1_000, 10_000_000_000)?,
@@ -200,7 +219,7 @@ impl VmSpec {
                 let own = key.strip_prefix("workload.").unwrap_or(key);
                 if !self.workload.keys().split(", ").any(|k| k == own) {
                     bail!(
-                        "unknown key; allowed: count, vcpus, weight, cap, rt, ports, budget, period, priority, extra, laxity, latency, group, affinity, dedicated, workload; of the workload {}: {}",
+                        "unknown key; allowed: count, vcpus, weight, cap, rt, ports, budget, period, priority, extra, laxity, latency, group, on, affinity, dedicated, workload; of the workload {}: {}",
                         self.workload.name(),
                         self.workload.keys()
                     );
@@ -239,11 +258,21 @@ impl VmSpec {
         }
     }
 
-    /// Busy loops, else 0.
+    /// Threads of a hog, a parallel program or a part of an application, else 0.
     pub fn threads(&self) -> u32 {
-        match self.workload {
+        match &self.workload {
             Workload::Hog { threads } => threads.unwrap_or(self.vcpus),
+            Workload::Parallel(parallel) => parallel.threads(self.vcpus),
+            Workload::Fanout(fanout) => fanout.parts(self.vcpus),
             _ => 0,
+        }
+    }
+
+    /// What it is in an application, if it is part of one.
+    pub fn fanout(&self) -> Option<&Fanout> {
+        match &self.workload {
+            Workload::Fanout(fanout) => Some(fanout),
+            _ => None,
         }
     }
 

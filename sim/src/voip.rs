@@ -21,13 +21,29 @@ pub struct Record {
     bits: Vec<u64>,
     delay_sum: u64,
     delay_max: u64,
+    /// Differences of the delays of packets that arrived one after the other: their sum, and the last delay.
+    jitter_sum: u64,
+    last: Option<u64>,
 }
 
 impl Record {
     pub fn new(from: u64, until: u64, gap: u64, limit: u64) -> Self {
         let packets = until.saturating_sub(from) / gap + 2;
         let bits = vec![0; packets.div_ceil(64) as usize];
-        Self { from, until, limit, first: None, sent: 0, arrived: 0, in_time: 0, bits, delay_sum: 0, delay_max: 0 }
+        Self {
+            from,
+            until,
+            limit,
+            first: None,
+            sent: 0,
+            arrived: 0,
+            in_time: 0,
+            bits,
+            delay_sum: 0,
+            delay_max: 0,
+            jitter_sum: 0,
+            last: None,
+        }
     }
 
     fn counts(&self, sent: u64) -> bool {
@@ -52,6 +68,7 @@ impl Record {
         self.arrived += 1;
         self.delay_sum += delay;
         self.delay_max = self.delay_max.max(delay);
+        self.jitter_sum += self.last.replace(delay).map_or(0, |last| last.abs_diff(delay));
         if delay <= self.limit {
             let n = sequence - first;
             self.bits[(n / 64) as usize] |= 1 << (n % 64);
@@ -61,6 +78,12 @@ impl Record {
 
     fn missing(&self) -> impl Iterator<Item = bool> {
         (0..self.sent).map(|n| self.bits[(n / 64) as usize] >> (n % 64) & 1 == 0)
+    }
+
+    /// MOS with the time from sending to play-out as the delay.
+    fn delayed_mos(&self, bpl: f64) -> f64 {
+        let percent = if self.sent == 0 { 0.0 } else { 100.0 * (self.sent - self.in_time) as f64 / self.sent as f64 };
+        emodel::delayed_mos(percent, emodel::burst_ratio(self.missing()), bpl, self.limit as f64 / 1e6)
     }
 
     /// The call's figures; `noise` is that of its PESQ.
@@ -81,7 +104,7 @@ impl Record {
 }
 
 /// Figures over all calls of a server; `None` without calls.
-pub fn summary(calls: Vec<CallResult>, records: &[&Record]) -> Option<VoipResult> {
+pub fn summary(calls: Vec<CallResult>, records: &[&Record], bpl: f64) -> Option<VoipResult> {
     if calls.is_empty() {
         return None;
     }
@@ -101,6 +124,8 @@ pub fn summary(calls: Vec<CallResult>, records: &[&Record]) -> Option<VoipResult
         mean_mos: calls.iter().map(|c| c.mos).sum::<f64>() / n,
         late_lost_pct: if sent == 0 { 0.0 } else { 100.0 * missing as f64 / sent as f64 },
         delay_mean_ns: records.iter().map(|r| r.delay_sum).sum::<u64>().checked_div(arrived).unwrap_or(0),
+        delayed_mos: Some(records.iter().map(|r| r.delayed_mos(bpl)).sum::<f64>() / n),
+        jitter_ns: Some(records.iter().map(|r| r.jitter_sum).sum::<u64>().checked_div(arrived).unwrap_or(0)),
         delay_max_ns: records.iter().map(|r| r.delay_max).max().unwrap_or(0),
         delay_p50_ns: None,
         delay_p99_ns: None,
@@ -123,6 +148,7 @@ mod tests {
         }
         let c = r.result(0, 4.3, 0.0);
         assert_eq!((c.sent, c.late, c.lost), (10, 1, 2));
+        assert_eq!(r.jitter_sum, 2, "one packet is 1 ns later than that before and that after it");
         assert_eq!(
             r.missing().collect::<Vec<_>>(),
             [3, 5, 10].into_iter().fold(vec![false; 10], |mut all, n| {

@@ -2,6 +2,8 @@
 //! `docs/scenarios.md` says what the code says.
 
 use takt_sim::CONSTANTS;
+use takt_sim::parallel::PROFILES;
+use takt_sim::units::Unit;
 
 #[test]
 fn every_constant_is_documented() {
@@ -14,4 +16,18 @@ fn every_constant_is_documented() {
         })
         .collect();
     assert!(doc.contains(&table), "the table of constants should read\n{table}");
+}
+
+#[test]
+fn every_profile_is_documented() {
+    let doc = include_str!("../../docs/scenarios.md");
+    let time = |ns| Unit::Time.show(ns);
+    let row = |p: &takt_sim::parallel::Profile| {
+        let plan = p.plan;
+        let (compute, held) = (time(plan.compute), time(plan.held));
+        let ways = format!("{compute} | {} | {} | {held} | {}", plan.spread, plan.locks, plan.barrier);
+        format!("| `{}` | {ways} | {} |\n", p.name, p.reason)
+    };
+    let table: String = PROFILES.iter().map(row).collect();
+    assert!(doc.contains(&table), "the table of profiles should read\n{table}");
 }

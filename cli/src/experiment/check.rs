@@ -141,6 +141,23 @@ mod tests {
     }
 
     #[test]
+    fn gains_are_greatest_somewhere_and_may_grow() {
+        let mut rows = Vec::new();
+        for (policy, values) in [("a", [9.0, 8.0, 4.0]), ("b", [10.0, 10.0, 8.0]), ("c", [5.0, 6.0, 7.0])] {
+            for (n, v) in values.into_iter().enumerate() {
+                rows.push(Row::of(policy, X::Number(n as u64), 1, [("m".to_owned(), v)].into(), Vec::new()));
+            }
+        }
+        let got = |of: &str| check(&format!("of = {{ {of} }}\nmin = 0")).evaluate(&rows).got;
+        assert_eq!(got("gain = \"m\", policy = \"a\", over = \"b\""), Some(0.5));
+        assert_eq!(got("trend = \"m\", policy = \"a\", over = \"b\""), Some(1.0));
+        assert_eq!(got("trend = \"m\", policy = \"c\", over = \"b\""), Some(-1.0));
+        assert_eq!(got("gain = \"m\", policy = \"a\", over = \"d\""), None);
+        assert_eq!(got("growth = \"m\", from = 0, to = 1, policy = \"c\""), Some(1.2));
+        assert_eq!(got("growth = \"m\", from = 0, to = 9, policy = \"c\""), None);
+    }
+
+    #[test]
     fn variants_are_judged_apart() {
         let mut rows = vec![row("a", 5, 4.4, &[]), row("a", 5, 4.0, &[])];
         rows[0].variant = "one".into();

@@ -11,10 +11,14 @@ use takt_control::{PolicySpec, duration};
 use takt_lab::xen::Scheduler;
 use takt_sim::Scenario;
 
-const EXPERIMENTS: [(&str, &str); 14] = [
+const EXPERIMENTS: [(&str, &str); 18] = [
     ("experiments/DORIS-E1.toml", include_str!("../../../experiments/DORIS-E1.toml")),
     ("experiments/DORIS-E2.toml", include_str!("../../../experiments/DORIS-E2.toml")),
     ("experiments/DORIS-E3.toml", include_str!("../../../experiments/DORIS-E3.toml")),
+    ("experiments/PORIS-E0.toml", include_str!("../../../experiments/PORIS-E0.toml")),
+    ("experiments/PORIS-E1.toml", include_str!("../../../experiments/PORIS-E1.toml")),
+    ("experiments/PORIS-E5.toml", include_str!("../../../experiments/PORIS-E5.toml")),
+    ("experiments/PORIS-E6.toml", include_str!("../../../experiments/PORIS-E6.toml")),
     ("experiments/RTXEN-E1.toml", include_str!("../../../experiments/RTXEN-E1.toml")),
     ("experiments/RTXEN-E2.toml", include_str!("../../../experiments/RTXEN-E2.toml")),
     ("experiments/RTXEN-E3.toml", include_str!("../../../experiments/RTXEN-E3.toml")),
@@ -28,8 +32,12 @@ const EXPERIMENTS: [(&str, &str); 14] = [
     ("experiments/RISA-E4.toml", include_str!("../../../experiments/RISA-E4.toml")),
 ];
 
-const SCENARIOS: [(&str, &str); 8] = [
+const SCENARIOS: [(&str, &str); 12] = [
     ("voip", include_str!("../../../scenarios/voip.toml")),
+    ("poris-dispatch", include_str!("../../../scenarios/poris-dispatch.toml")),
+    ("poris-voip", include_str!("../../../scenarios/poris-voip.toml")),
+    ("poris-parallel", include_str!("../../../scenarios/poris-parallel.toml")),
+    ("poris-search", include_str!("../../../scenarios/poris-search.toml")),
     ("rtxen", include_str!("../../../scenarios/rtxen.toml")),
     ("rtxen-core", include_str!("../../../scenarios/rtxen-core.toml")),
     ("rtxen-quantum", include_str!("../../../scenarios/rtxen-quantum.toml")),
@@ -63,6 +71,9 @@ pub struct Experiment {
     /// What the main chart shows: a metric, or `calls` for the spread over calls.
     #[serde(default)]
     pub chart: String,
+    /// Metrics that the table shows; those that fit the scenario unless some are named.
+    #[serde(default)]
+    pub columns: Vec<String>,
     #[serde(default)]
     pub policies: Vec<String>,
     /// Rows to compare with, and rows of the literal rules; shown beside the others.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What a check, or a published value, is about: a measure over rows.
 
+use super::along::{gains, kept, paired_mean, rank_correlation};
 use super::data::X;
 use super::row::Row;
 use serde::Deserialize;
@@ -29,6 +30,12 @@ pub enum What {
     },
     /// Mean of a metric over that of another policy.
     Ratio { ratio: String, over: Names, at: X },
+    /// By how much the mean of a metric is below that of another policy, as a part of it, at the point where that is most.
+    Gain { gain: String, over: Names },
+    /// Whether that gain grows along the sweep: rank correlation of the two, -1 to 1.
+    Trend { trend: String, over: Names },
+    /// Mean of a metric at one point over that at another.
+    Growth { growth: String, from: X, to: X },
     /// Mean of a metric minus that of another policy.
     Margin { margin: String, over: Names, at: X },
     /// Mean of a metric minus that of other metrics of the same policy.
@@ -85,9 +92,13 @@ pub enum Stat {
 impl Measure {
     fn over(&self) -> Option<&Names> {
         match &self.what {
-            What::Ratio { over, .. } | What::Margin { over, .. } | What::Paired { over, .. } => Some(over),
+            What::Ratio { over, .. }
+            | What::Gain { over, .. }
+            | What::Trend { over, .. }
+            | What::Margin { over, .. }
+            | What::Paired { over, .. } => Some(over),
             What::Capacity { over, .. } | What::First { over, .. } => over.as_ref(),
-            What::Level { .. } | What::Share { .. } | What::Excess { .. } => None,
+            What::Level { .. } | What::Share { .. } | What::Excess { .. } | What::Growth { .. } => None,
         }
     }
 
@@ -104,8 +115,9 @@ impl Measure {
             | What::Margin { at, .. }
             | What::Excess { at, .. }
             | What::Share { at, .. } => covers(at, x),
+            What::Growth { from, to, .. } => from == x || to == x,
             What::Paired { from, .. } => number(x).is_some_and(|n| n >= *from),
-            What::Capacity { .. } | What::First { .. } => true,
+            What::Capacity { .. } | What::First { .. } | What::Gain { .. } | What::Trend { .. } => true,
         };
         here && self.policies().any(|p| p == policy)
     }
@@ -160,6 +172,19 @@ impl Measure {
                 let (a, b) = (mean(a, metric)?, mean(b, metric)?);
                 (b > 0.0).then(|| a / b)
             }),
+            What::Growth { growth: metric, from, to } => pairs(policy, None, |p, _| {
+                let at = |x: &X| {
+                    mean(&rows.iter().copied().filter(|r| r.policy == p && r.x == *x).collect::<Vec<_>>(), metric)
+                };
+                let (from, to) = (at(from)?, at(to)?);
+                (from > 0.0).then(|| to / from)
+            }),
+            What::Gain { gain: metric, over } => {
+                pairs(policy, Some(over), |a, b| gains(rows, a, b?, metric)?.into_iter().max_by(f64::total_cmp))
+            }
+            What::Trend { trend: metric, over } => {
+                pairs(policy, Some(over), |a, b| rank_correlation(&gains(rows, a, b?, metric)?))
+            }
             What::Margin { margin: metric, over, at } => {
                 each(policy, Some(over), at, rows, |a, b| Some(mean(a, metric)? - mean(b, metric)?))
             }
@@ -178,7 +203,7 @@ impl Measure {
     }
 }
 
-fn number(x: &X) -> Option<u64> {
+pub(super) fn number(x: &X) -> Option<u64> {
     match x {
         X::Number(n) => Some(*n),
         X::Name(_) => None,
@@ -192,44 +217,17 @@ fn pairs(policy: &Names, over: Option<&Names>, f: impl Fn(&str, Option<&str>) ->
     policy.all().iter().flat_map(|p| others.iter().map(|o| f(p, *o))).collect()
 }
 
-/// Mean difference of a metric between rows of two policies with the same seed at the same point.
-fn paired_mean(rows: &[&Row], policy: &str, over: &str, metric: &str, from: u64) -> Option<f64> {
-    let mut differences = Vec::new();
-    for a in rows.iter().filter(|r| r.policy == policy && number(&r.x).is_some_and(|x| x >= from)) {
-        let b = rows.iter().find(|r| r.policy == over && r.x == a.x && r.seed == a.seed)?;
-        differences.push(a.metrics.get(metric)? - b.metrics.get(metric)?);
-    }
-    Stat::Mean.of(&differences)
-}
-
-/// The last point up to which the mean of a metric keeps to `limit`, and the first at which it does not.
-fn kept(rows: &[&Row], policy: &str, metric: &str, limit: f64) -> Option<(Option<u64>, Option<u64>)> {
-    let mine: Vec<&Row> = rows.iter().copied().filter(|r| r.policy == policy).collect();
-    let mut points: Vec<u64> = mine.iter().filter_map(|r| number(&r.x)).collect();
-    points.sort_unstable();
-    points.dedup();
-    let mut last = None;
-    for x in &points {
-        let here: Vec<&Row> = mine.iter().copied().filter(|r| r.x == X::Number(*x)).collect();
-        if mean(&here, metric)? > limit {
-            return Some((last, Some(*x)));
-        }
-        last = Some(*x);
-    }
-    (!points.is_empty()).then_some((last, None))
-}
-
 fn covers(at: &X, x: &X) -> bool {
     at == x || matches!(at, X::Name(name) if name == "all")
 }
 
-fn mean(rows: &[&Row], metric: &str) -> Option<f64> {
+pub(super) fn mean(rows: &[&Row], metric: &str) -> Option<f64> {
     Stat::Mean.of(&rows.iter().flat_map(|r| r.get(metric)).collect::<Vec<_>>())
 }
 
 /// Applies `f` to the rows of each policy, with those of each policy of `over`, at each point of `at`; `None` if it has
 /// no answer for one of them, lest a policy that did not run passes.
-fn each(
+pub(super) fn each(
     policy: &Names,
     over: Option<&Names>,
     at: &X,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `takt experiment`: published results, computed anew and judged by the rules in `experiments/*.toml`.
 
+mod along;
 mod analysis;
 pub mod check;
 pub mod data;

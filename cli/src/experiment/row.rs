@@ -4,7 +4,7 @@
 use super::data::X;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use takt_sim::result::{CyclicResult, PeriodicResult, PoolsResult, RunResult, VmResult, WaitStat};
+use takt_sim::result::{CallResult, CyclicResult, PeriodicResult, PoolsResult, RunResult, VmResult, WaitStat};
 
 /// Policy, point of the sweep, seed, and what was measured.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -70,6 +70,7 @@ impl Row {
         if let Some(c) = run.vms.iter().find_map(|vm| vm.cyclictest.as_ref()) {
             latencies(&mut put, c);
         }
+        synchronised(&mut put, run);
         if let Some(dom0) = dom0(run) {
             put("dom0_cpu_ns", dom0.cpu_time_ns as f64);
             waits(&mut put, "dom0_wait", dom0.wait.get("all"));
@@ -100,6 +101,14 @@ impl Row {
             ] {
                 put(key, value);
             }
+            let part = |f: fn(&CallResult) -> u64| {
+                let (sum, sent) = voip.calls.iter().fold((0, 0), |(sum, sent), c| (sum + f(c), sent + c.sent));
+                sum as f64 * 100.0 / sent.max(1) as f64
+            };
+            put("late_pct", part(|c| c.late));
+            put("lost_pct", part(|c| c.lost));
+            voip.delayed_mos.and_then(|mos| put("mos_delayed", mos));
+            voip.jitter_ns.and_then(|ns| put("jitter_ms", ns as f64 / 1e6));
             for (key, value) in [("delay_p50_ns", voip.delay_p50_ns), ("delay_p99_ns", voip.delay_p99_ns)] {
                 value.and_then(|ns| put(key, ns as f64));
             }
@@ -136,6 +145,33 @@ fn tasks(put: &mut impl FnMut(&str, f64) -> Option<f64>, run: &RunResult) {
             put(&format!("pcpu{n}_{what}_median_ns"), t.median_ns as f64);
             put(&format!("pcpu{n}_{what}_p99_ns"), t.p99_ns as f64);
             put(&format!("pcpu{n}_{what}_max_ns"), t.max_ns as f64);
+        }
+    }
+}
+
+/// The first parallel program, and the first application of several VMs.
+fn synchronised(put: &mut impl FnMut(&str, f64) -> Option<f64>, run: &RunResult) {
+    if let Some((vm, p)) = run.vms.iter().find_map(|vm| Some((vm, vm.parallel?))) {
+        put("iterations", p.iterations as f64);
+        // Nothing in the whole run is at least that slow.
+        put("iteration_us", if p.iterations == 0 { run.duration_ns } else { p.iteration_ns } as f64 / 1e3);
+        p.time_ns.and_then(|ns| put("time_s", ns as f64 / 1e9));
+        put("barriers", p.barriers as f64);
+        put("sleeps", p.sleeps as f64);
+        put("spun_pct", p.spun_ns as f64 * 100.0 / vm.cpu_time_ns.max(1) as f64);
+        put("program_cpu_s", vm.cpu_time_ns as f64 / 1e9);
+    }
+    if let Some(f) = run.vms.iter().find_map(|vm| vm.fanout) {
+        for (key, value) in [
+            ("requests", f.requests as f64),
+            ("answered", f.answered as f64),
+            ("response_mean_ms", f.mean_ns as f64 / 1e6),
+            ("response_p50_ms", f.p50_ns as f64 / 1e6),
+            ("response_p99_ms", f.p99_ns as f64 / 1e6),
+            ("response_max_ms", f.max_ns as f64 / 1e6),
+            ("response_missed_pct", f.missed as f64 * 100.0 / f.answered.max(1) as f64),
+        ] {
+            put(key, value);
         }
     }
 }

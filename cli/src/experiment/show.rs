@@ -90,6 +90,28 @@ const POOLS: [(&str, &str, f64, usize); 10] = [
     ("work", "batch CPU-s", 1.0, 1),
 ];
 
+/// Of parallel programs.
+const PARALLEL: [(&str, &str, f64, usize); 7] = [
+    ("iteration_us", "iteration ms", 1e3, 3),
+    ("iterations", "iterations", 1.0, 0),
+    ("spun_pct", "spun %", 1.0, 1),
+    ("sleeps", "sleeps", 1.0, 0),
+    ("program_cpu_s", "CPU-s", 1.0, 1),
+    ("work", "batch CPU-s", 1.0, 1),
+    ("jain", "Jain", 1.0, 3),
+];
+
+/// Of applications of several VMs.
+const RESPONSE: [(&str, &str, f64, usize); 7] = [
+    ("answered", "answers", 1.0, 0),
+    ("response_mean_ms", "mean ms", 1.0, 2),
+    ("response_p50_ms", "p50 ms", 1.0, 2),
+    ("response_p99_ms", "p99 ms", 1.0, 1),
+    ("response_max_ms", "max ms", 1.0, 1),
+    ("response_missed_pct", "late %", 1.0, 1),
+    ("work", "batch CPU-s", 1.0, 1),
+];
+
 const TRAFFIC: [(&str, &str, f64, usize); 6] = [
     ("packets", "packets", 1.0, 0),
     ("gap_p50_ms", "median gap ms", 1.0, 3),
@@ -102,11 +124,15 @@ const TRAFFIC: [(&str, &str, f64, usize); 6] = [
 /// Head and rows of the table of means over seeds; rows that decide nothing end their name with a star.
 pub fn means(e: &Experiment, rows: &[Row]) -> (Vec<String>, Vec<Vec<String>>) {
     let has = |metric: &str| rows.iter().any(|r| r.metrics.contains_key(metric));
+    let own: Vec<_> = e.columns.iter().map(|c| (c.as_str(), c.as_str(), 1.0, 2)).collect();
     let columns = match () {
+        () if !own.is_empty() => &own[..],
         () if !e.traffic.is_empty() => &TRAFFIC[..],
         () if has("missed_pct") => &TASKS,
         () if has("latency_samples") => &LATENCY,
         () if has("rest_pct_1_end") => &POOLS,
+        () if has("iteration_us") => &PARALLEL,
+        () if has("response_mean_ms") => &RESPONSE,
         () => &COLUMNS,
     };
     let mut groups: Vec<(&str, &str, &X)> = Vec::new();

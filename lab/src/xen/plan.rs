@@ -85,7 +85,11 @@ pub(super) fn check(s: &Scenario, schedulers: &[Scheduler]) -> Result<()> {
         ensure!(vm.vcpus <= VCPUS, "{key}.vcpus: {} in the Xen lab; allowed: 1 .. {VCPUS}", vm.vcpus);
         match vm.workload {
             Workload::Hog { .. } => map::threads(vm)?,
-            Workload::Idle | Workload::Lookbusy { .. } | Workload::Cyclictest { .. } => {}
+            Workload::Idle
+            | Workload::Lookbusy { .. }
+            | Workload::Cyclictest { .. }
+            | Workload::Parallel(_)
+            | Workload::Fanout(_) => {}
             Workload::Periodic { period, .. } => {
                 let jobs = s.duration / period;
                 ensure!(jobs <= JOBS, "{key}.workload.period: {jobs} jobs in the Xen lab; allowed: at most {JOBS}");

@@ -65,11 +65,13 @@ impl Machine<'_> {
                 let thread = &vcpu.threads[t];
                 let woken = match thread.body {
                     Body::Spin => bit == OTHER,
-                    Body::Serve(_) | Body::Netback(_) => bit == NET,
+                    Body::Serve(_) | Body::Netback(_) | Body::Desk(_) => bit == NET,
                     Body::Send(stream) => bit == OTHER && self.net.streams[stream as usize].due > 0,
                     Body::Periodic(task) => bit == OTHER && self.tasks[task as usize].waiting > 0,
                     Body::Cyclic(n) => bit == OTHER && self.cyclics[n as usize].waiting > 0,
                     Body::Look(n) => bit == OTHER && self.looks[n as usize].awake,
+                    Body::Member(n) => bit == OTHER && self.members[n as usize].is_ready(),
+                    Body::Work(n) => bit == OTHER && self.workers[n as usize].is_ready(),
                     Body::Jobs(_) => bit == OTHER && thread.jobs > 0,
                 };
                 if woken {
@@ -85,11 +87,12 @@ impl Machine<'_> {
         if self.vcpus[v as usize].pending != 0 {
             self.take_interrupts(v);
         }
+        self.vcpus[v as usize].spins_on();
         self.run_guest(v);
     }
 
     /// Picks a thread if there is none, and sets the PCPU's completion timer; without any work the VCPU idles.
-    fn run_guest(&mut self, v: u32) {
+    pub(super) fn run_guest(&mut self, v: u32) {
         while self.vcpus[v as usize].current.is_none() && !self.vcpus[v as usize].ready.is_empty() {
             let vcpu = &mut self.vcpus[v as usize];
             let t = vcpu.ready.remove(0);
@@ -98,7 +101,9 @@ impl Machine<'_> {
             if thread.slice == 0 {
                 thread.slice = self.c.rr;
             }
-            if !thread.busy && !self.begin_unit(v, t) {
+            vcpu.spins_on();
+            let busy = self.vcpus[v as usize].threads[usize::from(t)].busy;
+            if !busy && !self.begin_unit(v, t) {
                 let vcpu = &mut self.vcpus[v as usize];
                 vcpu.threads[usize::from(t)].ready = false;
                 vcpu.current = None;

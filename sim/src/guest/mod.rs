@@ -2,8 +2,10 @@
 //! A VCPU with the guest kernel on it: threads by fixed priority, interrupts before threads, a tick that stops when idle.
 
 pub mod cyclic;
+pub mod fanout;
 mod kernel;
 pub mod periodic;
+pub mod team;
 mod work;
 
 use crate::engine::NEVER;
@@ -43,6 +45,12 @@ pub enum Body {
     Cyclic(u32),
     /// Lookbusy `.0`.
     Look(u32),
+    /// Thread `.0` of a parallel program.
+    Member(u32),
+    /// Messages of VM `.0` of an application.
+    Desk(u32),
+    /// Worker `.0` of an application.
+    Work(u32),
     /// Timers and daemons: jobs of `.0` ns.
     Jobs(u64),
 }
@@ -57,8 +65,10 @@ pub struct Thread {
     pub ready: bool,
     /// Within a unit of work (a packet, a job).
     pub busy: bool,
-    /// Rest of the unit, ns.
+    /// Rest of the unit, ns; `NEVER` = until something else ends it.
     pub left: u64,
+    /// The unit is a busy wait.
+    pub waits: bool,
     /// Rest of its round-robin slice, ns.
     pub slice: u64,
     /// Jobs waiting (`Body::Jobs`).
@@ -67,7 +77,7 @@ pub struct Thread {
 
 impl Thread {
     pub fn new(body: Body, prio: u8, rr: bool) -> Self {
-        Self { body, prio, rr, ready: false, busy: false, left: 0, slice: 0, jobs: 0 }
+        Self { body, prio, rr, ready: false, busy: false, left: 0, waits: false, slice: 0, jobs: 0 }
     }
 }
 
@@ -100,6 +110,8 @@ pub struct Vcpu {
 
     /// Useful time of busy loops and lookbusy, ns.
     pub work: u64,
+    /// Time in busy waits, ns.
+    pub spun: u64,
     pub cold: u64,
 }
 
@@ -121,6 +133,7 @@ impl Vcpu {
             refill,
             left_at: None,
             work: 0,
+            spun: 0,
             cold: 0,
         }
     }
@@ -168,9 +181,22 @@ impl Vcpu {
             if matches!(thread.body, Body::Look(_)) {
                 self.work += time.min(thread.left);
             }
-            thread.left = thread.left.saturating_sub(time);
+            if thread.waits {
+                self.spun += time.min(thread.left);
+            }
+            if thread.left != NEVER {
+                thread.left = thread.left.saturating_sub(time);
+            }
         }
         thread.slice = thread.slice.saturating_sub(time);
+    }
+
+    /// The current thread, if it spins for a lock, looks at it again: it may have become free while the VCPU did something else.
+    fn spins_on(&mut self) {
+        let Some(thread) = self.current.map(|t| &mut self.threads[usize::from(t)]) else { return };
+        if thread.waits && thread.left == NEVER {
+            thread.left = 0;
+        }
     }
 
     /// Whether the current thread must share with others of its priority.

@@ -133,30 +133,30 @@ impl Machine<'_> {
         let now = self.now;
         apply(&HostConfig { vm }, self, now)?;
         ids.iter().for_each(|&id| self.set_affinity(id));
-        self.settle_groups()?;
+        (0..self.pools.len()).try_for_each(|n| self.settle_groups(n))?;
         self.give_servers(ids)
     }
 
-    /// VMs have come or gone: groups are packed anew, where the policy knows any (Poris §3.4).
-    fn settle_groups(&mut self) -> Result<()> {
-        if self.pools[MAIN].pool.policy() != "poris" {
+    /// VMs of pool `n` have come or gone: groups are packed anew, where the policy knows any (Poris §3.4).
+    fn settle_groups(&mut self, n: usize) -> Result<()> {
+        if self.pools[n].pool.policy() != "poris" {
             return Ok(());
         }
-        let pcpus = self.pcpus_of(MAIN).len() as u32;
+        let pcpus = self.pcpus_of(n).len() as u32;
         let names: Vec<(u32, u32, String)> = (0..)
             .zip(&self.vms)
-            .filter(|&(id, vm)| vm.pool == MAIN && self.is_alive(id) && vm.spec.is_some())
+            .filter(|&(id, vm)| vm.pool == n && self.is_alive(id) && vm.spec.is_some())
             .map(|(id, vm)| (id, vm.vcpus, vm.config.group.clone()))
             .collect();
         let members: Vec<_> =
             names.iter().map(|(vm, vcpus, group)| groups::Member { vm: *vm, vcpus: *vcpus, group }).collect();
-        let mut manager = std::mem::take(&mut self.groups);
+        let mut manager = std::mem::take(&mut self.groups[n]);
         let done = manager.bring(&members, pcpus, |vm, group| {
-            self.pools[MAIN].pool.set_group(self.now, vm, group)?;
-            self.apply(MAIN, Ok(()), 0, "set_group", vm);
+            self.pools[n].pool.set_group(self.now, vm, group)?;
+            self.apply(n, Ok(()), 0, "set_group", vm);
             Ok(())
         });
-        self.groups = manager;
+        self.groups[n] = manager;
         done
     }
 
@@ -250,7 +250,7 @@ impl Machine<'_> {
             vcpu.idle = true;
             self.observe.gone(v);
         }
-        let done = self.settle_groups();
+        let done = self.settle_groups(self.vms[id as usize].pool);
         self.must(done);
         self.unmake_static_pool();
     }

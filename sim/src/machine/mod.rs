@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The machine: PCPUs that run VCPUs as the policy says, in simulated time.
 
+mod apps;
 mod cache;
 mod control;
 mod manage;
@@ -15,7 +16,9 @@ mod setup;
 use crate::constants::Constants;
 use crate::engine::{Entry, Queue, What};
 use crate::guest::cyclic::{Cyclic, Look};
+use crate::guest::fanout::{App, Client, Site, Worker};
 use crate::guest::periodic::Task;
+use crate::guest::team::{Member, Team};
 use crate::guest::{Host, Vcpu};
 use crate::net::{House, Net};
 use crate::observe::Observe;
@@ -53,6 +56,8 @@ pub(crate) struct Vm {
     pub name: String,
     /// Entry of the scenario; `None` = Dom0.
     pub spec: Option<usize>,
+    /// Machine that it is on, from 0.
+    pub on: u32,
     /// Its VCPUs are consecutive.
     pub first: u32,
     pub vcpus: u32,
@@ -74,7 +79,8 @@ pub(crate) struct Machine<'a> {
     /// The main one, then others.
     pub pools: Vec<Part>,
     pub manager: Option<Partition>,
-    pub groups: Groups,
+    /// Of each pool.
+    pub groups: Vec<Groups>,
     /// The manager's.
     pub shrink: Timer,
     pub history: History,
@@ -90,6 +96,14 @@ pub(crate) struct Machine<'a> {
     pub tasks: Vec<Task>,
     pub cyclics: Vec<Cyclic>,
     pub looks: Vec<Look>,
+    /// Parallel programs and their threads.
+    pub teams: Vec<Team>,
+    pub members: Vec<Member>,
+    /// Applications of several VMs.
+    pub apps: Vec<App>,
+    pub sites: Vec<Site>,
+    pub workers: Vec<Worker>,
+    pub clients: Vec<Client>,
     /// Run clocks of the last-level caches, ns.
     pub llc_run: Vec<u64>,
     pub net: Net,
@@ -205,6 +219,8 @@ impl Machine<'_> {
             What::Cyclic if !self.is_there(self.cyclics[at].vcpu) => (),
             What::Cyclic => self.expired(n),
             What::Look => self.slept(n),
+            What::Client => self.request(n),
+            What::Wire => self.crossed(),
             What::House => self.housekeeping(n),
             What::Nic => self.nic_fires(n),
             What::Monitor => self.monitor_report(),
@@ -235,9 +251,12 @@ impl Machine<'_> {
         }
         for v in &mut self.vcpus {
             v.work = 0;
+            v.spun = 0;
             v.cold = 0;
         }
         self.tasks.iter_mut().for_each(Task::reset);
+        self.teams.iter_mut().for_each(Team::reset);
+        self.clients.iter_mut().for_each(Client::reset);
         self.cyclics.iter_mut().for_each(|c| c.latency = Default::default());
         for (id, vm) in self.vms.iter_mut().enumerate() {
             let stat = self.pools[vm.pool].pool.vm_stat(id as u32).unwrap_or_default();

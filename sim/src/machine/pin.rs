@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 
 /// The scenario's VCPUs in the order of the pool: VM's entry (`None` = Dom0) and number within the VM.
 fn vcpus(s: &Scenario) -> impl Iterator<Item = (Option<usize>, u32)> + '_ {
-    let dom0 = (0..s.dom0_vcpus()).map(|n| (None, n));
+    let dom0 = (0..s.machine.machines).flat_map(|_| (0..s.dom0_vcpus()).map(|n| (None, n)));
     let guests = s.vms.iter().enumerate();
     dom0.chain(guests.flat_map(|(i, vm)| (0..vm.count * vm.vcpus).map(move |n| (Some(i), n % vm.vcpus))))
 }
@@ -30,7 +30,13 @@ pub(super) fn masks(s: &Scenario, pin: bool) -> Result<Vec<u64>> {
         if list.is_empty() { all } else { list.iter().fold(0, |m, &c| m | 1 << c) }
     };
     if !pin {
-        return Ok(vcpus(s).map(|(vm, _)| own(vm)).collect());
+        let mut dom0 = 0;
+        let mask = |(vm, n): (Option<usize>, u32)| {
+            // Each Dom0 begins with its VCPU 0.
+            dom0 += u32::from(vm.is_none() && n == 0);
+            own(vm) << (s.machine.pcpus * (vm.map_or(dom0, |i| s.vms[i].on) - 1))
+        };
+        return Ok(vcpus(s).map(mask).collect());
     }
     let needs = vcpus(s).filter(|&(vm, n)| dedicated(s, vm, n)).count();
     let rest = vcpus(s).count() - needs;
@@ -59,8 +65,9 @@ pub(super) fn masks(s: &Scenario, pin: bool) -> Result<Vec<u64>> {
 impl Machine<'_> {
     /// Sets the operator's masks of a VM's VCPUs where they are narrower than the machine.
     pub(super) fn set_affinity(&mut self, id: u32) {
-        let all = u64::MAX >> (64 - self.scenario.machine.pcpus);
+        let pcpus = self.scenario.machine.pcpus;
         let vm = &self.vms[id as usize];
+        let all = u64::MAX >> (64 - pcpus) << (pcpus * vm.on);
         let n = vm.pool;
         for v in vm.first..vm.first + vm.vcpus {
             let mask = self.masks[v as usize];

@@ -77,6 +77,9 @@ pub(super) fn parts(s: &Scenario, policy: &PolicySpec, options: &Options) -> Res
         let rt = PolicySpec { name: pools.rt.clone(), pools: None, params, ..policy.clone() };
         all.push(Part::new("rt", rt, options)?);
     }
+    for n in 2..=s.machine.machines {
+        all.push(Part::new(&format!("machine-{n}"), policy.clone(), options)?);
+    }
     for pool in &s.pools {
         all.push(Part::new(&pool.name, pool.policy.clone(), options)?);
     }
@@ -88,9 +91,14 @@ pub(super) fn parts(s: &Scenario, policy: &PolicySpec, options: &Options) -> Res
 /// # Errors
 /// Too few PCPUs; the message names the numbers.
 pub(super) fn layout(s: &Scenario, policy: &PolicySpec) -> Result<(Vec<usize>, Vec<u64>)> {
+    if s.machine.machines > 1 && (policy.pin || policy.pools.is_some()) {
+        bail!("policy {policy}: for one machine; machine.machines is {}, allowed: 1", s.machine.machines);
+    }
     let first = if policy.pools.is_some() { RT + 1 } else { MAIN + 1 };
     let given = |cpu: u32| s.pools.iter().position(|p| p.cpus.contains(&cpu)).map_or(MAIN, |n| first + n);
-    let mut of: Vec<usize> = (0..s.machine.pcpus).map(given).collect();
+    // Each machine is a pool; the first one's is the main one.
+    let own = |cpu: u32| if s.machine.machines > 1 { (cpu / s.machine.pcpus) as usize } else { given(cpu) };
+    let mut of: Vec<usize> = (0..s.pcpus()).map(own).collect();
     let mut masks = pin::masks(s, policy.pin)?;
     if let Some(Pools { size: Size::Fixed { pcpus, first }, .. }) = policy.pools {
         let main: Vec<usize> = (0..of.len()).filter(|&cpu| of[cpu] == MAIN).collect();
@@ -137,6 +145,9 @@ impl Machine<'_> {
 
     /// The pool that a VM begins in.
     pub(super) fn birthplace(&self, vm: u32) -> usize {
+        if self.scenario.machine.machines > 1 {
+            return self.vms[vm as usize].on as usize;
+        }
         let spec = self.vms[vm as usize].spec.map(|i| &self.scenario.vms[i]);
         let entry = spec.map_or("dom0", |s| s.name.as_str());
         if let Some(n) = self.scenario.pools.iter().position(|p| p.vms.iter().any(|name| name == entry)) {

@@ -23,13 +23,13 @@ use takt_monitor::{Config, Monitor, REPORT_NS};
 const PRIO_TIMER: u8 = 255;
 /// The last of a set of tasks; those with shorter deadlines follow above.
 const PRIO_TASKS: u8 = 60;
-const PRIO_NET: u8 = 50;
-const PRIO_JOBS: u8 = 40;
-const PRIO_BATCH: u8 = 10;
+pub(super) const PRIO_NET: u8 = 50;
+pub(super) const PRIO_JOBS: u8 = 40;
+pub(super) const PRIO_BATCH: u8 = 10;
 /// Workloads begin within this time, as VMs do not boot in step; ns.
 const START_SPREAD: u64 = 30_000_000;
 /// Between the creation of VMs and the first call, ns.
-const SETTLE: u64 = 100_000_000;
+pub(super) const SETTLE: u64 = 100_000_000;
 
 impl<'a> Machine<'a> {
     /// Builds everything but what happens at its own time.
@@ -41,7 +41,7 @@ impl<'a> Machine<'a> {
             _ => None,
         };
         let m = &scenario.machine;
-        let created = u64::from(m.pcpus) * c.stagger;
+        let created = u64::from(scenario.pcpus()) * c.stagger;
         let from = created + scenario.warmup();
         let until = from + scenario.duration;
         let mut machine = Self {
@@ -52,11 +52,11 @@ impl<'a> Machine<'a> {
             queue: Queue::new(4096),
             pools: pools::parts(scenario, policy, options)?,
             manager,
-            groups: Groups::default(),
+            groups: Vec::new(),
             shrink: Timer::default(),
             history: History::default(),
             masks,
-            pcpus: (0..m.pcpus).zip(pool_of).map(|(n, pool)| super::Pcpu::new(n / m.llc, pool)).collect(),
+            pcpus: (0..scenario.pcpus()).zip(pool_of).map(|(n, pool)| super::Pcpu::new(n / m.llc, pool)).collect(),
             vcpus: Vec::new(),
             vms: Vec::new(),
             house: Vec::new(),
@@ -64,7 +64,13 @@ impl<'a> Machine<'a> {
             tasks: Vec::new(),
             cyclics: Vec::new(),
             looks: Vec::new(),
-            llc_run: vec![0; m.pcpus.div_ceil(m.llc) as usize],
+            teams: Vec::new(),
+            members: Vec::new(),
+            apps: Vec::new(),
+            sites: Vec::new(),
+            workers: Vec::new(),
+            clients: Vec::new(),
+            llc_run: vec![0; scenario.pcpus().div_ceil(m.llc) as usize],
             net: Net { napi: c.napi, ..Net::default() },
             watches: Vec::new(),
             scratch: takt_monitor::Packet::new(),
@@ -82,7 +88,8 @@ impl<'a> Machine<'a> {
         machine.build()?;
         let trace = options.trace.map(|w| (from + w.from, from + w.to));
         machine.observe = Observe::new(machine.vcpus.len(), machine.vms.len(), trace);
-        for cpu in 0..m.pcpus {
+        machine.groups.resize_with(machine.pools.len(), Groups::default);
+        for cpu in 0..scenario.pcpus() {
             machine.queue.push(u64::from(cpu) * machine.c.stagger, What::Boot, cpu);
         }
         machine.queue.push(created, What::Create, 0);
@@ -100,12 +107,14 @@ impl<'a> Machine<'a> {
     /// VMs, VCPUs, threads and the network.
     fn build(&mut self) -> Result<()> {
         let s = self.scenario;
-        let dom0 = self.add_vm("dom0".into(), None, s.dom0_vcpus(), s.dom0.weight, self.c.dom0_ws);
-        for n in 0..s.dom0_vcpus() {
-            let v = self.vms[dom0].first + n;
-            self.net.backs.push(Netback::new(v, self.c.nic_ring));
-            self.add_thread(v, Body::Netback(n), PRIO_NET, false);
-            self.add_house(v, self.c.dom0_hz, self.c.dom0_job);
+        for on in 0..s.machine.machines {
+            let name = if on == 0 { "dom0".into() } else { format!("dom0-{}", on + 1) };
+            let dom0 = self.add_vm(name, None, on, s.dom0_vcpus(), s.dom0.weight, self.c.dom0_ws);
+            for v in self.vms[dom0].first..self.vms[dom0].first + s.dom0_vcpus() {
+                self.add_thread(v, Body::Netback(self.net.backs.len() as u32), PRIO_NET, false);
+                self.net.backs.push(Netback::new(v, self.c.nic_ring));
+                self.add_house(v, self.c.dom0_hz, self.c.dom0_job);
+            }
         }
         for (i, spec) in s.vms.iter().enumerate() {
             for name in spec.names() {
@@ -115,12 +124,12 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    fn add_vm(&mut self, name: String, spec: Option<usize>, vcpus: u32, weight: u32, working_set: u64) -> usize {
+    fn add_vm(&mut self, name: String, spec: Option<usize>, on: u32, vcpus: u32, weight: u32, ws: u64) -> usize {
         let first = self.vcpus.len() as u32;
-        let refill = working_set * self.c.refill;
+        let refill = ws * self.c.refill;
         let tick = 1_000_000_000_000u64.checked_div(self.c.hz).unwrap_or(0);
         for n in 0..vcpus {
-            let mut v = Vcpu::new((first + n) % self.scenario.machine.pcpus, refill);
+            let mut v = Vcpu::new((first + n) % self.scenario.pcpus(), refill);
             let mut rng = Rng::new(self.seed, Purpose::Start, first + n);
             v.tick_phase = rng.below(tick);
             self.vcpus.push(v);
@@ -128,14 +137,17 @@ impl<'a> Machine<'a> {
             self.house.push(None);
         }
         let config = VmConfig { weight, ..VmConfig::default() };
-        self.vms.push(Vm { name, spec, first, vcpus, config, pool: 0, past: (0, 0) });
+        self.vms.push(Vm { name, spec, on, first, vcpus, config, pool: 0, past: (0, 0) });
         self.watches.push(None);
         self.net.drops.push(Default::default());
         self.vms.len() - 1
     }
 
-    fn add_thread(&mut self, v: u32, body: Body, prio: u8, rr: bool) {
-        self.vcpus[v as usize].threads.push(Thread::new(body, prio, rr));
+    /// A thread of a VCPU; returns its number there.
+    pub(super) fn add_thread(&mut self, v: u32, body: Body, prio: u8, rr: bool) -> u8 {
+        let threads = &mut self.vcpus[v as usize].threads;
+        threads.push(Thread::new(body, prio, rr));
+        (threads.len() - 1) as u8
     }
 
     fn add_house(&mut self, v: u32, rate: u64, cost: u64) {
@@ -147,10 +159,12 @@ impl<'a> Machine<'a> {
 
     fn add_guest(&mut self, name: String, i: usize, spec: &VmSpec) -> Result<()> {
         let working_set = match spec.workload {
-            Workload::Hog { .. } | Workload::Lookbusy { .. } => self.c.hog_ws,
+            Workload::Hog { .. } | Workload::Lookbusy { .. } | Workload::Parallel(_) | Workload::Fanout(_) => {
+                self.c.hog_ws
+            }
             _ => self.c.voip_ws,
         };
-        let vm = self.add_vm(name, Some(i), spec.vcpus, VmConfig::default().weight, working_set);
+        let vm = self.add_vm(name, Some(i), spec.on - 1, spec.vcpus, VmConfig::default().weight, working_set);
         let first = self.vms[vm].first;
         match &spec.workload {
             Workload::Hog { .. } => {
@@ -183,7 +197,11 @@ impl<'a> Machine<'a> {
                 }
             }
             Workload::Tasks { .. } => {
-                let tasks = tasks::by_priority(self.scenario.tasks(spec, vm as u32 - 1, self.seed));
+                let tasks = tasks::by_priority(self.scenario.tasks(
+                    spec,
+                    vm as u32 - self.scenario.machine.machines,
+                    self.seed,
+                ));
                 for (prio, task) in (PRIO_TASKS..).zip(tasks.into_iter().rev()) {
                     self.add_thread(first, Body::Periodic(self.tasks.len() as u32), prio, false);
                     self.tasks.push(Task::new(first, task.period, task.cost, 0));
@@ -204,6 +222,8 @@ impl<'a> Machine<'a> {
                     self.add_house(v, self.c.idle_hz, self.c.idle_job);
                 }
             }
+            Workload::Parallel(own) => self.add_team(first, spec.vcpus, own),
+            Workload::Fanout(own) => self.add_site(vm, spec.vcpus, own),
             Workload::Idle => (0..spec.vcpus).for_each(|n| self.add_house(first + n, self.c.idle_hz, self.c.idle_job)),
         }
         Ok(())
@@ -216,7 +236,7 @@ impl<'a> Machine<'a> {
     }
 
     /// A vif, with its place in Dom0 as `dom0.net_vcpu` says.
-    fn add_vif(&mut self, vm: usize, vcpu: u32) -> u32 {
+    pub(super) fn add_vif(&mut self, vm: usize, vcpu: u32) -> u32 {
         let vif = self.net.vifs.len() as u32;
         let dom0 = self.scenario.dom0_vcpus();
         let (nic, back) = match self.scenario.dom0.net_vcpu {
@@ -225,6 +245,7 @@ impl<'a> Machine<'a> {
             NetVcpu::PerVif => (0, 0),
             NetVcpu::Spread => (vif % dom0, vif % dom0),
         };
+        let (nic, back) = (nic + self.vms[vm].on * dom0, back + self.vms[vm].on * dom0);
         self.net.backs[back as usize].vifs.push(vif);
         let rx = Ring::new(self.c.vif_ring + self.c.vif_queue);
         self.net.vifs.push(Vif { vm: vm as u32, vcpu, rx, tx: Ring::new(self.c.vif_ring), nic, back });
@@ -239,7 +260,7 @@ impl<'a> Machine<'a> {
         let record =
             Record::new(self.from.saturating_sub(limit), self.until - limit.min(self.until), c.packet_gap, limit);
         let rng = Rng::new(self.seed, Purpose::Call, self.net.calls.len() as u32);
-        self.net.calls.push(Call { vm: vm as u32, id, vif, next: 0, due: 0, rng, record });
+        self.net.calls.push(Call { vm: vm as u32, id, vif, next: 0, due: 0, extra: 0, rng, record });
     }
 
     /// All PCPUs are there, and those VMs that no step of the script creates come.
@@ -292,6 +313,7 @@ impl<'a> Machine<'a> {
             cyclic.begin(self.now + SETTLE);
             self.queue.push(self.now + SETTLE, What::Cyclic, n);
         }
+        self.begin_clients(ids);
     }
 
     /// A VCPU begins what it is there for.

@@ -21,6 +21,32 @@ pub struct Packet {
     pub sent: u64,
     /// When the guest queued it for transmission, ns.
     pub queued: u64,
+    /// Between the VMs of an application and its clients.
+    pub message: Option<Message>,
+}
+
+/// What VMs of an application and their clients send each other.
+#[derive(Clone, Copy, Debug)]
+pub struct Message {
+    /// Whose request it is about.
+    pub client: u32,
+    pub to: To,
+    /// Asks for something, else tells that it is done.
+    pub request: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum To {
+    /// The VM of that vif, on the same machine.
+    Vif(u32),
+    Client,
+}
+
+impl Packet {
+    /// Of an application, which has no flow that the monitor could tell.
+    pub fn message(vif: u32, message: Message, sent: u64) -> Self {
+        Self { vif, flow: 0, sequence: 0, sent, queued: 0, message: Some(message) }
+    }
 }
 
 /// A finite queue that never allocates after its creation.
@@ -50,6 +76,11 @@ impl Ring {
         }
         self.slots.push_back(packet);
         Ok(self.slots.len() == 1)
+    }
+
+    /// The oldest packet.
+    pub fn first(&self) -> Option<&Packet> {
+        self.slots.front()
     }
 
     pub fn pop(&mut self) -> Option<Packet> {
@@ -125,6 +156,8 @@ pub struct Call {
     /// Sequence number of the next packet, and when the client means to send it.
     pub next: u32,
     pub due: u64,
+    /// What its way to the host takes longer than others', ns.
+    pub extra: u64,
     pub rng: Rng,
     pub record: crate::voip::Record,
 }
@@ -146,6 +179,8 @@ pub struct Net {
     /// Header bytes of each flow: calls first, then streams.
     pub flows: Vec<Template>,
     pub drops: Vec<Drop>,
+    /// Packets between two machines, in the order that they arrive.
+    pub flying: VecDeque<Packet>,
     pub napi: u64,
 }
 
@@ -194,7 +229,7 @@ mod tests {
     use super::*;
 
     fn packet(vif: u32, sequence: u32) -> Packet {
-        Packet { vif, flow: 0, sequence, sent: 0, queued: 0 }
+        Packet { vif, flow: 0, sequence, sent: 0, queued: 0, message: None }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The way of a packet: client, NIC, Dom0, guest, Dom0, client (spec §1.1).
 
-use super::Packet;
+use super::{Packet, Stream};
 use crate::engine::What;
 use crate::guest::{NET, OTHER};
 use crate::machine::Machine;
@@ -11,12 +11,20 @@ impl Machine<'_> {
     /// A client's packet reaches the NIC; the next one follows.
     pub(crate) fn call_packet(&mut self, call: u32) {
         let c = &mut self.net.calls[call as usize];
-        let packet = Packet { vif: c.vif, flow: call, sequence: c.next, sent: self.now - self.c.wire, queued: 0 };
+        let sent = self.now - self.c.wire - c.extra;
+        let packet = Packet { vif: c.vif, flow: call, sequence: c.next, sent, queued: 0, message: None };
         c.next += 1;
         c.due += self.c.packet_gap;
         c.record.sent(packet.sequence, packet.sent);
-        let next = c.due + c.rng.below(self.c.send_jitter) + self.c.wire;
+        c.extra = if self.c.wire_spread > 0 { c.rng.below(self.c.wire_spread) } else { 0 };
+        let next = c.due + c.rng.below(self.c.send_jitter) + self.c.wire + c.extra;
+        // Packets of a call do not overtake each other.
         self.queue.push(next.max(self.now), What::Call, call);
+        self.arrive(packet);
+    }
+
+    /// A packet for a vif reaches the NIC's ring, or, from another VM, the bridge's queue, which the model takes to be the same.
+    pub(crate) fn arrive(&mut self, packet: Packet) {
         let vif = &self.net.vifs[packet.vif as usize];
         let (vm, q) = (vif.vm, vif.nic);
         match self.net.backs[q as usize].nic.push(packet) {
@@ -74,7 +82,7 @@ impl Machine<'_> {
         }
     }
 
-    fn enqueue_tx(&mut self, mut packet: Packet, cpu: u32) {
+    pub(crate) fn enqueue_tx(&mut self, mut packet: Packet, cpu: u32) {
         packet.queued = self.now;
         let vif = &mut self.net.vifs[packet.vif as usize];
         let (vm, q) = (vif.vm, vif.back);
@@ -94,6 +102,9 @@ impl Machine<'_> {
             Stamp::Guest => packet.queued,
         };
         self.monitor_packet(vm, &packet, stamp, cpu);
+        if let Some(message) = packet.message {
+            return self.delivered(message, packet);
+        }
         if let Some(call) = self.net.calls.get_mut(packet.flow as usize) {
             let arrival = self.now + self.c.wire;
             call.record.arrived(packet.sequence, packet.sent, arrival);
@@ -122,8 +133,8 @@ impl Machine<'_> {
     pub(crate) fn sent(&mut self, s: u32, cpu: u32) {
         let stream = &mut self.net.streams[s as usize];
         stream.due -= 1;
-        let packet =
-            Packet { vif: stream.vif, flow: stream.flow, sequence: stream.sequence, sent: self.now, queued: self.now };
+        let Stream { vif, flow, sequence, .. } = *stream;
+        let packet = Packet { vif, flow, sequence, sent: self.now, queued: self.now, message: None };
         stream.sequence = stream.sequence.wrapping_add(1);
         self.enqueue_tx(packet, cpu);
     }
