@@ -55,6 +55,7 @@ static REFUSE: Shared =
 static COST: Shared =
     Shared::new(RELEASE, "cost", "sched=takt takt_policy=credit", "lab.case=cost lab.secs=24 lab.published=1");
 static COST_STOCK: Shared = Shared::new(RELEASE, "cost-stock", "sched=credit", "lab.case=cost lab.secs=24");
+static GANGS: Shared = Shared::new(DEBUG, "gangs", "sched=takt takt_policy=credit", "lab.case=gangs");
 static SERVERS: Shared = Shared::new(DEBUG, "servers", "sched=takt takt_policy=credit", "lab.case=servers");
 static PLAIN: Shared = Shared::new(DEBUG, "boot", "sched=takt takt_policy=doris", "lab.case=boot");
 static PLAIN_STOCK: Shared = Shared::new(DEBUG, "boot-stock", "sched=credit2", "lab.case=boot");
@@ -105,11 +106,22 @@ fn doris_bears_all_that_a_toolstack_does_and_its_log_is_true() {
 /// Each policy with servers, and each kind of RT-Xen's; budgets and the kind change while guests run.
 #[test]
 fn servers_keep_to_the_state_table_and_replay() {
-    const KINDS: usize = 6;
     let Some(boot) = SERVERS.get() else { return };
-    boot.sound(KINDS * 10);
+    recordings(boot, 6);
+}
+
+/// Those of S and Poris; laxities, latencies and groups change while guests run.
+#[test]
+fn laxity_and_groups_keep_to_the_state_table_and_replay() {
+    let Some(boot) = GANGS.get() else { return };
+    recordings(boot, 2);
+}
+
+/// The recordings of `kinds` pools, one after the other.
+fn recordings(boot: &Boot, kinds: usize) {
+    boot.sound(kinds * 10);
     let dir = boot.files();
-    for n in 0..KINDS {
+    for n in 0..kinds {
         let read =
             |name: &str| std::fs::read(dir.join(format!("{name}-{n}"))).unwrap_or_else(|e| panic!("{name}-{n}: {e}"));
         let log = xen::assemble(&read("begin"), &read("log"), &read("end")).expect("recording");

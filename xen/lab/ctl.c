@@ -222,6 +222,11 @@ static int dom_command(unsigned int dom, int argc, char **argv)
 		return show(ask_dom(dom, 0, &r), &r, 1);
 	if (!strcmp(argv[0], "set"))
 		return ask_dom(dom, 1, &r);
+	if (!strcmp(argv[0], "group")) {
+		r.what = XEN_TAKT_GROUP;
+		r.arg[0] = number(argv, argc, 1);
+		return ask_dom(dom, 1, &r);
+	}
 	if (strcmp(argv[0], "rt"))
 		return -EINVAL;
 	r.what = XEN_TAKT_RT;

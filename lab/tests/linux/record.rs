@@ -126,6 +126,30 @@ fn other_servers_are_what_their_recordings_say() {
     with_budgets(&["rtxen(server=polling)", "sedf"], "servers-others");
 }
 
+/// S and Poris, with real-time VMs that compute; under Poris two of them form a group.
+#[test]
+fn laxity_and_groups_are_what_their_recordings_say() {
+    const POLICIES: [&str; 2] = ["laxs(boost=queued)", "poris"];
+    let series = linux::KERNELS[0];
+    let Some(lab) = crate::common::lab("recordings of S and Poris", series, true) else { return };
+    let boot = boot(&lab, &load::with_groups(&POLICIES), "gangs");
+    for (n, (policy, phase)) in POLICIES.iter().zip(&boot.outcome.phases).enumerate() {
+        let log = judged(&boot, n);
+        assert!(phase.ops.starts_with("takt"), "{policy}: {}", phase.ops);
+        assert!(log.records.len() > OPERATIONS / 5, "{policy}: {} operations", log.records.len());
+        let work: u64 = phase.vms[0].report.vcpus.iter().map(|v| v.cpu_ns).sum();
+        assert!(work > phase.measured_ns, "{policy}: {work} ns of work");
+        let status = phase.status.as_ref().expect("status");
+        let group = |name: &str| {
+            let vms = status["vms"].as_array().into_iter().flatten();
+            vms.filter(|vm| vm["name"] == name).map(|vm| vm["group"].clone()).next()
+        };
+        if *policy == "poris" {
+            assert_eq!([group(load::RT), group("hogs")], [Some("g".into()), Some("g".into())]);
+        }
+    }
+}
+
 /// They load, schedule, and are unloaded.
 #[test]
 fn policies_schedule_an_older_kernel_one_after_the_other() {

@@ -43,6 +43,19 @@ pub fn with_budgets(policies: &[&str]) -> Plan {
     plan
 }
 
+/// The same with real-time VMs that compute on all CPUs, and in a group with [`RT`] where the policy knows any.
+pub fn with_groups(policies: &[&str]) -> Plan {
+    let mut plan = short(policies);
+    for (policy, phase) in policies.iter().zip(&mut plan.phases) {
+        let group = if policy.starts_with("poris") { "g" } else { "" };
+        for vm in phase.vms.iter_mut().filter(|vm| ["hogs", RT].contains(&vm.name.as_str())) {
+            let (laxity, latency) = (MS, 10 * MS);
+            vm.config = VmConfig { rt: RtMode::On, laxity, latency, group: group.into(), ..VmConfig::default() };
+        }
+    }
+    plan
+}
+
 fn recorded(trace: bool, phases: Vec<Phase>) -> Plan {
     Plan { tick: Some(TICK), iterations_per_s: None, settle_ns: 2_000 * MS, record: true, trace, phases }
 }
