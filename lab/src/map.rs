@@ -64,8 +64,9 @@ fn check(s: &Scenario) -> Result<()> {
 pub fn possible(s: &Scenario) -> Result<()> {
     ensure!(s.pools.is_empty() && s.script.is_empty(), "pool and at: for the simulator; allowed in the lab: neither");
     for vm in &s.vms {
-        use Workload::{Cyclictest, Fanout, Lookbusy, Parallel};
-        if matches!(vm.workload, Lookbusy { .. } | Cyclictest { .. } | Parallel(_) | Fanout(_)) {
+        use Workload::{Cyclictest, Fanout, Lookbusy, Media, Parallel, Signalling};
+        let its_own = matches!(vm.workload, Media(_) | Signalling { .. } | Parallel(_) | Fanout(_));
+        if its_own || matches!(vm.workload, Lookbusy { .. } | Cyclictest { .. }) {
             let (name, kind) = (&vm.name, vm.workload.name());
             bail!("vm.{name}.workload: {kind} in the lab; allowed: hog, voip, stream, periodic, idle");
         }
@@ -142,6 +143,8 @@ fn vm(s: &Scenario, spec: &VmSpec, name: String, n: usize, together: u64, rng: &
         | Workload::Cyclictest { .. }
         | Workload::Parallel(_)
         | Workload::Fanout(_)
+        | Workload::Media(_)
+        | Workload::Signalling { .. }
         | Workload::Idle => vm.workload = object(json!({"kind": "idle"})),
     }
     vm

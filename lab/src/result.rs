@@ -132,6 +132,7 @@ fn vm_result(s: &Scenario, spec: &VmSpec, vm: &outcome::Vm, first: u32, rate: f6
         vcpu: n,
         cpu_time_ns: v.cpu_ns,
         wait: wait(&v.latency),
+        prediction: None,
     });
     let busiest = report.vcpus.iter().map(|v| &v.latency).max_by_key(|l| l.count);
     VmResult {
@@ -191,6 +192,7 @@ fn wait_stat(l: &Latency) -> Option<WaitStat> {
         p99_ns: l.p99_ns,
         max_ns: l.max_ns,
         run_per_entry_ns: 0,
+        held_ns: 0,
     })
 }
 

@@ -49,6 +49,10 @@ pub enum What {
     Call,
     /// The next packet of stream `arg` is due in its guest.
     Stream,
+    /// A frame of mixer `arg` begins.
+    Frame,
+    /// The next message of signal `arg` reaches the NIC.
+    Signal,
     /// A job of periodic task `arg` is released.
     Release,
     /// Timer of cyclictest `arg` expires.
@@ -79,6 +83,8 @@ impl What {
             | What::House
             | What::Call
             | What::Stream
+            | What::Frame
+            | What::Signal
             | What::Release
             | What::Cyclic
             | What::Look

@@ -28,6 +28,7 @@ const STRUCTURE: &[&str] = &[
     "dom0.weight",
     "dom0.net_vcpu",
     "dom0.affinity",
+    "dom0.dedicated",
     "dom0.budget",
     "dom0.period",
     "dom0.priority",

@@ -11,6 +11,7 @@ pub mod fanout;
 mod guest;
 mod keys;
 mod machine;
+mod media;
 mod net;
 mod observe;
 pub mod parallel;

@@ -7,7 +7,7 @@ use crate::machine::{Machine, SAMPLE, Vm};
 use crate::observe::{CLASSES, Hist, Trace, TraceVcpu, VcpuMetrics};
 use crate::result::{
     CyclicResult, Drops, FanoutResult, HostResult, ParallelResult, PcpuResult, PeriodicResult, PoolMove, PoolResult,
-    PoolsResult, RunResult, TaskResult, TxResult, VcpuResult, VmResult, VoipResult, WaitStat,
+    PoolsResult, PredictionStat, RunResult, TaskResult, TxResult, VcpuResult, VmResult, VoipResult, WaitStat,
 };
 use crate::rng::{Purpose, Rng};
 use crate::{Workload, voip};
@@ -127,7 +127,16 @@ impl Machine<'_> {
     fn vcpu_results(&self, vm: &Vm) -> Vec<VcpuResult> {
         let result = |v: u32| {
             let m = &self.observe.metrics.vcpus[v as usize];
-            VcpuResult { vcpu: v, cpu_time_ns: m.cpu_time, wait: waits(std::slice::from_ref(m)) }
+            let error = &m.error;
+            let prediction = self.observe.predicts.then(|| PredictionStat {
+                entries: error.n(),
+                p5_ns: error.percentile(5),
+                p25_ns: error.percentile(25),
+                p50_ns: error.percentile(50),
+                p75_ns: error.percentile(75),
+                p95_ns: error.percentile(95),
+            });
+            VcpuResult { vcpu: v, cpu_time_ns: m.cpu_time, wait: waits(std::slice::from_ref(m)), prediction }
         };
         (vm.first..vm.first + vm.vcpus).map(result).collect()
     }
@@ -135,12 +144,20 @@ impl Machine<'_> {
     fn voip_result(&self, vm: u32) -> Option<VoipResult> {
         let bpl = self.c.bpl as f64 / 1e3;
         let spread = self.c.noise as f64 / 1e3;
-        let calls = || self.net.calls.iter().enumerate().filter(|(_, c)| c.vm == vm);
-        let results = calls().map(|(n, c)| {
-            let noise = (Rng::new(self.seed, Purpose::Pesq, n as u32).unit() * 2.0 - 1.0) * spread;
-            c.record.result(c.id, bpl, noise)
-        });
-        voip::summary(results.collect(), &calls().map(|(_, c)| &c.record).collect::<Vec<_>>(), bpl)
+        let noise = |n: u32| (Rng::new(self.seed, Purpose::Pesq, n).unit() * 2.0 - 1.0) * spread;
+        let (mut results, mut records) = (Vec::new(), Vec::new());
+        for (n, c) in (0..).zip(&self.net.calls).filter(|(_, c)| c.vm == vm) {
+            let Some(session) = &c.session else {
+                results.push(c.record.result(c.id, bpl, noise(n)));
+                records.push(&c.record);
+                continue;
+            };
+            for (id, record) in session.scored(c.id, &c.record) {
+                results.push(record.result(id, bpl, noise(id)));
+                records.push(record);
+            }
+        }
+        voip::summary(results, &records, bpl)
     }
 
     fn periodic_result(&self, vm: &Vm) -> Option<PeriodicResult> {
@@ -252,15 +269,17 @@ fn waits(vcpus: &[VcpuMetrics]) -> BTreeMap<String, WaitStat> {
     let mut map = BTreeMap::new();
     for (n, class) in CLASSES.iter().enumerate() {
         let mut one = (Hist::default(), 0);
+        let mut held = 0;
         for m in vcpus {
             one.0.merge(&m.waits[n]);
             one.1 += m.run[n];
+            held += m.held[n];
         }
         all.0.merge(&one.0);
         all.1 += one.1;
-        map.insert(class.name().to_string(), wait(&one.0, one.1));
+        map.insert(class.name().to_string(), WaitStat { held_ns: held, ..wait(&one.0, one.1) });
     }
-    map.insert("all".to_string(), wait(&all.0, all.1));
+    map.insert("all".to_string(), WaitStat { held_ns: all.1, ..wait(&all.0, all.1) });
     map
 }
 
@@ -272,6 +291,7 @@ fn wait(h: &Hist, run: u64) -> WaitStat {
         p99_ns: h.percentile(99),
         max_ns: h.max,
         run_per_entry_ns: run.checked_div(h.n).unwrap_or(0),
+        held_ns: 0,
     }
 }
 

@@ -85,6 +85,20 @@ pub struct VcpuResult {
     pub cpu_time_ns: u64,
     /// Waits as in [`VmResult::wait`].
     pub wait: BTreeMap<String, WaitStat>,
+    /// Only beside media servers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prediction: Option<PredictionStat>,
+}
+
+/// Predicted minus actual waits in a run queue: predicted is what those ahead ran when they ran last, ns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PredictionStat {
+    pub entries: u64,
+    pub p5_ns: i64,
+    pub p25_ns: i64,
+    pub p50_ns: i64,
+    pub p75_ns: i64,
+    pub p95_ns: i64,
 }
 
 /// Waits from entering a run queue to running.
@@ -99,6 +113,9 @@ pub struct WaitStat {
     pub max_ns: u64,
     /// Mean run time that followed an entry, ns.
     pub run_per_entry_ns: u64,
+    /// Time run while in this class, ns, whatever the class was at the entry.
+    #[serde(default)]
+    pub held_ns: u64,
 }
 
 /// The calls of a VoIP server.
@@ -135,7 +152,7 @@ pub struct VoipResult {
 /// One call, as its client hears it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CallResult {
-    /// Number of the call, from 0 in the order of the ramp.
+    /// Number of the call, from 0 in the order of the ramp; of a media server twice that, and one more for the way back.
     pub id: u32,
     /// Packets the client sent.
     pub sent: u64,

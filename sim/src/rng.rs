@@ -18,6 +18,7 @@ pub enum Purpose {
     Team,
     Client,
     Worker,
+    Signal,
 }
 
 #[derive(Clone, Debug)]

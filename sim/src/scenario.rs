@@ -78,6 +78,8 @@ pub struct Dom0 {
     pub server: Server,
     /// PCPUs that it may run on; empty = all.
     pub affinity: Vec<u32>,
+    /// Under `pin`: its network VCPU gets a PCPU of its own; otherwise it keeps to `affinity` alone.
+    pub dedicated: bool,
     /// Where netback's packets get the time that the monitor sees.
     pub stamp: Stamp,
 }
@@ -142,6 +144,7 @@ impl Default for Scenario {
                 net_vcpu: NetVcpu::One,
                 server: Server::default(),
                 affinity: Vec::new(),
+                dedicated: true,
                 stamp: Stamp::Netback,
             },
             vms: Vec::new(),
@@ -251,6 +254,7 @@ impl Scenario {
             "dom0.vcpus" => self.dom0.vcpus = Some(keys::count(value, 1, 64)?),
             "dom0.weight" => self.dom0.weight = keys::count(value, 1, 65_535)?,
             "dom0.affinity" => self.dom0.affinity = keys::cpus(value)?,
+            "dom0.dedicated" => self.dom0.dedicated = keys::word(value, &[("true", true), ("false", false)])?,
             "dom0.net_vcpu" => {
                 self.dom0.net_vcpu = keys::word(
                     value,
@@ -296,6 +300,12 @@ impl Scenario {
             }
         }
         let entries: Vec<_> = self.vms.iter().map(|vm| vm.name.as_str()).chain(["dom0"]).collect();
+        for vm in &self.vms {
+            if let Some(cpu) = vm.own_pcpus().iter().find(|&&c| c > last) {
+                bail!("vm.{}.dedicated: no PCPU {cpu}; allowed: true, false, or PCPUs of 0 .. {last}", vm.name);
+            }
+            self.asks(vm)?;
+        }
         PoolSpec::validate(&self.pools, self.machine.pcpus, &entries)?;
         Step::validate(&self.script, &self.vms)?;
         self.validate_machines()?;
@@ -309,7 +319,7 @@ impl Scenario {
             bail!("vm: {vcpus} VCPUs with Dom0; allowed: at most {NVCPU}");
         }
         fanout::validate(&self.vms, self.constants.nic_ring.min(self.constants.vif_ring))?;
-        let calls: u64 = self.vms.iter().map(|v| u64::from(v.count) * u64::from(v.calls())).sum();
+        let calls: u64 = self.vms.iter().map(|v| u64::from(v.count) * u64::from(v.streams())).sum();
         if let Some(vm) = self.vms.iter().find(|v| v.threads() > MAX_THREADS * v.vcpus) {
             let most = MAX_THREADS * vm.vcpus;
             bail!("vm.{}.threads: {} on {} VCPUs; allowed: 1 .. {most}", vm.name, vm.threads(), vm.vcpus);
@@ -344,6 +354,19 @@ impl Scenario {
         }
         if !self.pools.is_empty() {
             bail!("pool: on several machines; allowed: on one");
+        }
+        Ok(())
+    }
+
+    /// Whoever asks another VM asks one that only answers.
+    fn asks(&self, vm: &VmSpec) -> Result<()> {
+        let Workload::Signalling { next, .. } = &vm.workload else { return Ok(()) };
+        let answers =
+            |v: &&VmSpec| matches!(&v.workload, Workload::Signalling { next, .. } if next.is_empty() && v.count == 1);
+        if !next.is_empty() && !self.vms.iter().filter(answers).any(|v| v.name == *next) {
+            let names: Vec<_> = self.vms.iter().filter(answers).map(|v| v.name.as_str()).collect();
+            let names = if names.is_empty() { "none, for there is no other".to_owned() } else { names.join(", ") };
+            bail!("vm.{}.workload.next: no signalling VM '{next}' that asks nobody; allowed: {names}", vm.name);
         }
         Ok(())
     }

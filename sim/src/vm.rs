@@ -34,9 +34,32 @@ pub struct VmSpec {
     pub on: u32,
     /// PCPUs its VCPUs may run on (hard affinity); empty = all.
     pub affinity: Vec<u32>,
-    /// Under `pin`: each VCPU gets a PCPU of its own. `None` = VoIP servers do.
-    pub dedicated: Option<bool>,
+    pub dedicated: Dedicated,
     pub workload: Workload,
+}
+
+/// PCPUs of a VM's own under `pin`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Dedicated {
+    /// As `Each` for VoIP servers, else `None`.
+    Auto,
+    None,
+    /// Each VCPU gets one.
+    Each,
+    /// The VM's VCPUs have these together; VMs may name the same ones.
+    These(Vec<u32>),
+}
+
+/// A media server: `calls` at a time, each for `hold`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Media {
+    pub calls: u32,
+    pub hold: u64,
+    /// CPU time to take a packet, and to transcode it in its frame, ns.
+    pub receive: u64,
+    pub transcode: u64,
+    /// How far ahead the other party's phone buffers, ns.
+    pub playout: u64,
 }
 
 /// What runs in a VM.
@@ -46,6 +69,10 @@ pub enum Workload {
     Hog { threads: Option<u32> },
     /// A VoIP server that sends each call's packets back to its client.
     Voip { calls: u32 },
+    /// Both directions of each call go through a jitter buffer and a transcoder to the other party.
+    Media(Media),
+    /// `messages` with each call of a media server, `work` for each; the VM `next` is asked before it is answered.
+    Signalling { messages: u32, work: u64, next: String },
     /// A sender on a timer of its own: every `period` a burst of `burst` packets, `gap` apart; `work` per packet.
     Stream { period: u64, burst: u32, gap: u64, work: u64 },
     /// On each VCPU a task with a job of `work` every `period`, due by the next; all tasks of a scenario begin together.
@@ -65,13 +92,22 @@ pub enum Workload {
     Idle,
 }
 
-const WORKLOADS: &str = "hog, voip, stream, periodic, tasks, lookbusy, cyclictest, parallel, fanout, idle";
+const WORKLOADS: &str =
+    "hog, voip, media, signalling, stream, periodic, tasks, lookbusy, cyclictest, parallel, fanout, idle";
 
 impl Workload {
     fn named(name: &str) -> Result<Self> {
         Ok(match name {
             "hog" => Workload::Hog { threads: None },
             "voip" => Workload::Voip { calls: 90 },
+            "media" => Workload::Media(Media {
+                calls: 120,
+                hold: 30_000_000_000,
+                receive: 8_000,
+                transcode: 80_000,
+                playout: 20_000_000,
+            }),
+            "signalling" => Workload::Signalling { messages: 0, work: 2_000_000, next: String::new() },
             "stream" => Workload::Stream { period: 70_000_000, burst: 1, gap: 0, work: 20_000 },
             "periodic" => Workload::Periodic { period: 20_000_000, work: 5_000_000 },
             "tasks" => Workload::Tasks { list: Vec::new(), random: Random::default() },
@@ -89,6 +125,8 @@ impl Workload {
         match self {
             Workload::Hog { .. } => "hog",
             Workload::Voip { .. } => "voip",
+            Workload::Media(_) => "media",
+            Workload::Signalling { .. } => "signalling",
             Workload::Stream { .. } => "stream",
             Workload::Periodic { .. } => "periodic",
             Workload::Tasks { .. } => "tasks",
@@ -104,6 +142,8 @@ impl Workload {
         match self {
             Workload::Hog { .. } => "type, threads",
             Workload::Voip { .. } => "type, calls",
+            Workload::Media(_) => "type, calls, hold, receive, transcode, playout",
+            Workload::Signalling { .. } => "type, messages, work, next",
             Workload::Stream { .. } => "type, period, burst, gap, work",
             Workload::Periodic { .. } => "type, period, work",
             Workload::Tasks { .. } => "type, tasks, random, top, beyond",
@@ -119,6 +159,11 @@ impl Workload {
         match (&mut *self, key) {
             (Workload::Hog { threads }, "threads") => *threads = Some(keys::count(value, 1, 4096)?),
             (Workload::Voip { calls }, "calls") => *calls = keys::count(value, 0, 10_000)?,
+            (Workload::Media(m), _) if key != "type" => m.set(key, value)?,
+            (Workload::Signalling { messages, .. }, "messages") => *messages = keys::count(value, 0, 1_000)?,
+            (Workload::Signalling { work, .. }, "work") => *work = keys::time(value, 0, 1_000_000_000)?,
+            (Workload::Signalling { next, .. }, "next") if value.is_empty() => next.clear(),
+            (Workload::Signalling { next, .. }, "next") => *next = keys::name(value)?,
             (Workload::Stream { period, .. }, "period") => *period = keys::time(value, 10_000, 10_000_000_000)?,
             (Workload::Stream { burst, .. }, "burst") => *burst = keys::count(value, 1, 1_000)?,
             (Workload::Stream { gap, .. }, "gap") => *gap = keys::time(value, 0, 1_000_000_000)?,
@@ -140,6 +185,20 @@ impl Workload {
             (Workload::Parallel(parallel), _) => parallel.set(key, value)?,
             (Workload::Fanout(fanout), _) => fanout.set(key, value)?,
             _ => bail!("unknown key; allowed: {}", self.keys()),
+        }
+        Ok(())
+    }
+}
+
+impl Media {
+    fn set(&mut self, key: &str, value: &str) -> Result<()> {
+        match key {
+            "calls" => self.calls = keys::count(value, 1, 5_000)?,
+            "hold" => self.hold = keys::time(value, keys::SECOND, keys::DAY)?,
+            "receive" => self.receive = keys::time(value, 0, 10_000_000)?,
+            "transcode" => self.transcode = keys::time(value, 0, 10_000_000)?,
+            "playout" => self.playout = keys::time(value, 0, keys::SECOND)?,
+            _ => bail!("unknown key; allowed: calls, hold, receive, transcode, playout"),
         }
         Ok(())
     }
@@ -168,7 +227,7 @@ impl VmSpec {
             group: String::new(),
             on: 1,
             affinity: Vec::new(),
-            dedicated: None,
+            dedicated: Dedicated::Auto,
             workload: Workload::Idle,
         };
         let prefix = format!("vm.{}", vm.name);
@@ -209,10 +268,16 @@ impl VmSpec {
             "ports" => self.ports = if value.is_empty() { Ports::default() } else { value.parse()? },
             "on" => self.on = keys::count(value, 1, MAX_MACHINES)?,
             "affinity" => self.affinity = keys::cpus(value)?,
-            "dedicated" => self.dedicated = Some(keys::word(value, &[("true", true), ("false", false)])?),
             "laxity" => self.laxity = keys::time(value, 1_000, 10_000_000_000)?,
             "latency" => self.latency = keys::time(value, 1_000_000, 1_000_000_000)?,
             "group" => self.group = groups::name(value)?,
+            "dedicated" => {
+                self.dedicated = match value {
+                    "true" => Dedicated::Each,
+                    "false" => Dedicated::None,
+                    _ => Dedicated::These(keys::cpus(value).context("allowed: true, false, or PCPUs such as 0-1")?),
+                }
+            }
             "workload" | "workload.type" => self.workload = Workload::named(value)?,
             _ if server::set(&mut self.server, key, value)? => {}
             _ => {
@@ -250,12 +315,19 @@ impl VmSpec {
         }
     }
 
-    /// Calls of a VoIP server, else 0.
+    /// Calls of a VoIP or media server, else 0.
     pub fn calls(&self) -> u32 {
-        match self.workload {
-            Workload::Voip { calls } => calls,
+        match &self.workload {
+            Workload::Voip { calls } => *calls,
+            Workload::Media(media) => media.calls,
             _ => 0,
         }
+    }
+
+    /// Streams that its clients send.
+    pub fn streams(&self) -> u32 {
+        let directions = if matches!(self.workload, Workload::Media(_)) { 2 } else { 1 };
+        directions * self.calls()
     }
 
     /// Threads of a hog, a parallel program or a part of an application, else 0.
@@ -294,8 +366,20 @@ impl VmSpec {
         }
     }
 
-    /// Whether its VCPUs get PCPUs of their own under `pin`.
+    /// Whether each of its VCPUs gets a PCPU of its own under `pin`.
     pub fn is_dedicated(&self) -> bool {
-        self.dedicated.unwrap_or(matches!(self.workload, Workload::Voip { .. }))
+        match self.dedicated {
+            Dedicated::Auto => matches!(self.workload, Workload::Voip { .. }),
+            Dedicated::Each => true,
+            Dedicated::None | Dedicated::These(_) => false,
+        }
+    }
+
+    /// PCPUs that it has for itself under `pin`.
+    pub fn own_pcpus(&self) -> &[u32] {
+        match &self.dedicated {
+            Dedicated::These(list) => list,
+            _ => &[],
+        }
     }
 }

@@ -76,6 +76,11 @@ impl Record {
         }
     }
 
+    /// Packets sent that count.
+    pub fn packets(&self) -> u64 {
+        self.sent
+    }
+
     fn missing(&self) -> impl Iterator<Item = bool> {
         (0..self.sent).map(|n| self.bits[(n / 64) as usize] >> (n % 64) & 1 == 0)
     }

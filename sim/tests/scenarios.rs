@@ -60,6 +60,27 @@ fn one_line_names_file_key_and_range() {
         (format!("{VM}cap = 6401"), "bad.toml: vm.a.cap: '6401' is out of range; allowed: 0 .. 6400"),
         (format!("{VM}rt = \"maybe\""), "bad.toml: vm.a.rt: unknown 'maybe'; allowed: auto, on, off"),
         (format!("{VM}ports = [70000]"), "bad.toml: vm.a.ports: `70000` is no port"),
+        (
+            format!("{VM}dedicated = \"0-9\""),
+            "bad.toml: vm.a.dedicated: no PCPU 8; allowed: true, false, or PCPUs of 0 .. 7",
+        ),
+        (
+            format!("{VM}dedicated = \"yes\""),
+            "bad.toml: vm.a.dedicated: allowed: true, false, or PCPUs such as 0-1: 'yes'",
+        ),
+        (format!("[dom0]\ndedicated = 3\n{VM}"), "bad.toml: dom0.dedicated: unknown '3'; allowed: true, false"),
+        (
+            format!("{VM}workload = {{ type = \"media\", calls = 0 }}"),
+            "bad.toml: vm.a.workload.calls: '0' is out of range; allowed: 1 .. 5000",
+        ),
+        (
+            format!("{VM}workload = {{ type = \"media\", hold = \"20ms\" }}"),
+            "bad.toml: vm.a.workload.hold: 20ms is out of range; allowed: 1s .. 86400s",
+        ),
+        (
+            format!("{VM}workload = {{ type = \"signalling\", next = \"b\" }}"),
+            "bad.toml: vm.a.workload.next: no signalling VM 'b' that asks nobody; allowed: none, for there is no other",
+        ),
         (format!("{VM}affinity = \"0-9\""), "bad.toml: vm.a.affinity: no PCPU 8; allowed: 0 .. 7"),
         (format!("{VM}workload = \"nap\""), "bad.toml: vm.a.workload: unknown workload 'nap'; allowed: hog, voip"),
         (format!("{VM}workload = {{ calls = 3 }}"), "bad.toml: vm.a.workload: no type; allowed: hog"),

@@ -89,7 +89,9 @@ pub(super) fn check(s: &Scenario, schedulers: &[Scheduler]) -> Result<()> {
             | Workload::Lookbusy { .. }
             | Workload::Cyclictest { .. }
             | Workload::Parallel(_)
-            | Workload::Fanout(_) => {}
+            | Workload::Fanout(_)
+            | Workload::Media(_)
+            | Workload::Signalling { .. } => {}
             Workload::Periodic { period, .. } => {
                 let jobs = s.duration / period;
                 ensure!(jobs <= JOBS, "{key}.workload.period: {jobs} jobs in the Xen lab; allowed: at most {JOBS}");

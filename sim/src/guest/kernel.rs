@@ -40,7 +40,7 @@ impl Machine<'_> {
             let res = self.pools[n].pool.wake(self.now, v, source(bit));
             self.apply(n, res, own, "wake", v);
             if queued {
-                self.observe.enqueued(self.now, v, self.pools[n].pool.class(v));
+                self.observe.enqueued(self.now, v, &self.pools[n].pool);
             }
         } else if vcpu.state == Host::Running {
             vcpu.advance(self.now);
@@ -66,6 +66,7 @@ impl Machine<'_> {
                 let woken = match thread.body {
                     Body::Spin => bit == OTHER,
                     Body::Serve(_) | Body::Netback(_) | Body::Desk(_) => bit == NET,
+                    Body::Mix(n) => bit == OTHER && self.mixers[n as usize].waits(),
                     Body::Send(stream) => bit == OTHER && self.net.streams[stream as usize].due > 0,
                     Body::Periodic(task) => bit == OTHER && self.tasks[task as usize].waiting > 0,
                     Body::Cyclic(n) => bit == OTHER && self.cyclics[n as usize].waiting > 0,

@@ -33,8 +33,10 @@ pub enum Host {
 pub enum Body {
     /// A busy loop.
     Spin,
-    /// Serves the receive ring of vif `.0`, sends each packet back.
+    /// Serves the receive ring of vif `.0`, sends each packet back or leaves it to a mixer.
     Serve(u32),
+    /// Transcodes the packets of mixer `.0` whose frame has begun.
+    Mix(u32),
     /// Dom0: serves NIC queue `.0` and the transmit rings assigned to it.
     Netback(u32),
     /// Sends the packets that are due of stream `.0`.

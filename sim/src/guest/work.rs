@@ -14,7 +14,11 @@ impl Machine<'_> {
         let busy = |cost: u64| (cost, false);
         let unit = match thread.body {
             Body::Spin => return true,
-            Body::Serve(vif) => (!self.net.vifs[vif as usize].rx.is_empty()).then_some(self.c.voip_packet).map(busy),
+            Body::Serve(vif) => {
+                let vif = &self.net.vifs[vif as usize];
+                (!vif.rx.is_empty()).then_some(vif.work).map(busy)
+            }
+            Body::Mix(n) => self.mixers[n as usize].start().map(busy),
             Body::Netback(q) => {
                 self.net.next_direction(q).map(|rx| if rx { self.c.dom0_rx } else { self.c.dom0_tx }).map(busy)
             }
@@ -47,6 +51,7 @@ impl Machine<'_> {
         match thread.body {
             Body::Spin => (),
             Body::Serve(vif) => self.served(vif, cpu),
+            Body::Mix(n) => self.transcoded(n, cpu),
             Body::Netback(q) => self.netback_done(q, cpu),
             Body::Send(s) => self.sent(s, cpu),
             Body::Periodic(n) => self.job_done(n),

@@ -32,7 +32,7 @@ impl Machine<'_> {
         });
         let (site, begin) = (self.sites.len() as u32, self.workers.len() as u32);
         self.apps[app].sites.push(site);
-        let vif = self.add_vif(vm, first);
+        let vif = self.add_vif(vm, first, 0);
         self.add_thread(first, Body::Desk(site), PRIO_NET, false);
         for n in 0..spec.parts(vcpus) {
             let (v, id) = (first + n % vcpus, self.workers.len() as u32);

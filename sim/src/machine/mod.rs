@@ -5,6 +5,7 @@ mod apps;
 mod cache;
 mod control;
 mod manage;
+mod media;
 mod monitor;
 mod pcpu;
 mod pin;
@@ -20,6 +21,7 @@ use crate::guest::fanout::{App, Client, Site, Worker};
 use crate::guest::periodic::Task;
 use crate::guest::team::{Member, Team};
 use crate::guest::{Host, Vcpu};
+use crate::media::Mixer;
 use crate::net::{House, Net};
 use crate::observe::Observe;
 use crate::rng::Rng;
@@ -95,6 +97,7 @@ pub(crate) struct Machine<'a> {
     /// Periodic tasks.
     pub tasks: Vec<Task>,
     pub cyclics: Vec<Cyclic>,
+    pub mixers: Vec<Mixer>,
     pub looks: Vec<Look>,
     /// Parallel programs and their threads.
     pub teams: Vec<Team>,
@@ -214,6 +217,9 @@ impl Machine<'_> {
             What::Call => self.call_packet(n),
             What::Stream if !self.is_there(self.net.vifs[self.net.streams[at].vif as usize].vcpu) => (),
             What::Stream => self.stream_due(n),
+            What::Frame if !self.is_there(self.mixers[at].vcpu) => (),
+            What::Frame => self.frame_due(n),
+            What::Signal => self.signal_due(n),
             What::Release if !self.is_there(self.tasks[at].vcpu) => (),
             What::Release => self.release(n),
             What::Cyclic if !self.is_there(self.cyclics[at].vcpu) => (),

@@ -113,7 +113,8 @@ impl Machine<'_> {
                 self.llc_run[p.llc as usize] += time;
                 if let Some(v) = p.next {
                     self.vcpus[v as usize].advance(self.now);
-                    self.observe.ran(v, time);
+                    let class = self.pools[p.pool].pool.class(v);
+                    self.observe.ran(v, time, class);
                 }
             }
             Phase::Offline => (),
@@ -201,7 +202,7 @@ impl Machine<'_> {
         vcpu.state = if runnable { Host::Queued } else { Host::Blocked };
         self.apply(n, res, cpu, "put", v);
         if runnable {
-            self.observe.enqueued(self.now, v, self.pools[n].pool.class(v));
+            self.observe.enqueued(self.now, v, &self.pools[n].pool);
         }
     }
 

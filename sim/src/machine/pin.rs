@@ -2,6 +2,7 @@
 //! PCPUs of their own for the real-time VMs and Dom0's network VCPU: what operators do without a real-time scheduler.
 
 use super::Machine;
+use crate::VmSpec;
 use crate::scenario::{NetVcpu, Scenario};
 use anyhow::{Result, bail};
 
@@ -14,7 +15,7 @@ fn vcpus(s: &Scenario) -> impl Iterator<Item = (Option<usize>, u32)> + '_ {
 
 fn dedicated(s: &Scenario, vm: Option<usize>, n: u32) -> bool {
     match vm {
-        None => s.dom0.net_vcpu != NetVcpu::One || n == 0,
+        None => s.dom0.dedicated && (s.dom0.net_vcpu != NetVcpu::One || n == 0),
         Some(i) => s.vms[i].is_dedicated(),
     }
 }
@@ -39,27 +40,30 @@ pub(super) fn masks(s: &Scenario, pin: bool) -> Result<Vec<u64>> {
         return Ok(vcpus(s).map(mask).collect());
     }
     let needs = vcpus(s).filter(|&(vm, n)| dedicated(s, vm, n)).count();
-    let rest = vcpus(s).count() - needs;
-    let pcpus = s.machine.pcpus as usize;
-    if needs + usize::from(rest > 0) > pcpus {
+    // A VM that has named PCPUs is on those, and a Dom0 without one of its own goes anywhere: neither shares the rest.
+    let named = |vm: Option<usize>| vm.map_or(&[][..], |i| s.vms[i].own_pcpus());
+    let floats = |vm: Option<usize>| vm.is_none() && !s.dom0.dedicated;
+    let taken = s.vms.iter().flat_map(VmSpec::own_pcpus).fold(0u64, |m, &c| m | 1 << c);
+    let shares = |&(vm, n): &(Option<usize>, u32)| !dedicated(s, vm, n) && named(vm).is_empty() && !floats(vm);
+    let rest = vcpus(s).filter(shares).count();
+    let mut free: Vec<u32> = (0..s.machine.pcpus).filter(|c| taken >> c & 1 == 0).collect();
+    let least = s.machine.pcpus as usize - free.len() + needs + usize::from(rest > 0);
+    if least > s.machine.pcpus as usize {
         bail!(
-            "policy pin: {needs} VCPUs need a PCPU of their own and {rest} share the rest; machine.pcpus is {pcpus}, allowed: {} .. 64",
-            needs + usize::from(rest > 0)
+            "policy pin: {needs} VCPUs need a PCPU of their own and {rest} share the rest; machine.pcpus is {}, allowed: {least} .. 64",
+            s.machine.pcpus
         );
     }
-    let shared = all & !((1u64 << needs) - 1);
-    let mut next = 0;
-    let mut masks = Vec::new();
-    for (vm, n) in vcpus(s) {
-        masks.push(if dedicated(s, vm, n) {
-            next += 1;
-            1 << (next - 1)
-        } else {
-            let mask = own(vm) & shared;
-            if mask == 0 { shared } else { mask }
-        });
-    }
-    Ok(masks)
+    let shared = free.split_off(needs).iter().fold(0, |m, c| m | 1 << c);
+    let mut next = free.into_iter();
+    let mut mask = |(vm, n): (Option<usize>, u32)| match if dedicated(s, vm, n) { next.next() } else { None } {
+        Some(cpu) => 1 << cpu,
+        None if floats(vm) => own(vm),
+        None if !named(vm).is_empty() => named(vm).iter().fold(0, |m, c| m | 1 << c),
+        None if own(vm) & shared == 0 => shared,
+        None => own(vm) & shared,
+    };
+    Ok(vcpus(s).map(&mut mask).collect())
 }
 
 impl Machine<'_> {

@@ -297,7 +297,7 @@ impl Machine<'_> {
         let res = self.pools[n].pool.wake(self.now, v, takt_policy::Source::Other);
         self.apply(n, res, self.vcpus[v as usize].pcpu, "wake", v);
         debug_assert!(matches!(self.pools[n].pool.state(v), State::Queued | State::Parked));
-        self.observe.enqueued(self.now, v, self.pools[n].pool.class(v));
+        self.observe.enqueued(self.now, v, &self.pools[n].pool);
     }
 
     /// Brings a VM's budget and period to what is wanted.

@@ -48,6 +48,8 @@ impl Machine<'_> {
 
     /// The policy's timer of a PCPU.
     pub(super) fn cpu_timer(&mut self, cpu: u32) {
+        // A tick may change the class of who runs.
+        self.settle(cpu);
         let n = self.pcpus[cpu as usize].pool;
         let res = self.pools[n].pool.timer_cpu(self.now, cpu);
         self.apply(n, res, cpu, "timer_cpu", cpu);
@@ -56,6 +58,7 @@ impl Machine<'_> {
 
     /// The policy's timer of a pool, which its first PCPU handles.
     pub(super) fn fire_pool_timer(&mut self, n: usize) {
+        self.pcpus_of(n).into_iter().for_each(|cpu| self.settle(cpu));
         let own = self.pcpus.iter().position(|p| p.pool == n).unwrap_or(0) as u32;
         let res = self.pools[n].pool.timer_pool(self.now);
         self.apply(n, res, own, "timer_pool", 0);

@@ -63,6 +63,7 @@ impl<'a> Machine<'a> {
             starts: Vec::new(),
             tasks: Vec::new(),
             cyclics: Vec::new(),
+            mixers: Vec::new(),
             looks: Vec::new(),
             teams: Vec::new(),
             members: Vec::new(),
@@ -87,7 +88,8 @@ impl<'a> Machine<'a> {
         };
         machine.build()?;
         let trace = options.trace.map(|w| (from + w.from, from + w.to));
-        machine.observe = Observe::new(machine.vcpus.len(), machine.vms.len(), trace);
+        let predicts = !machine.mixers.is_empty();
+        machine.observe = Observe::new(machine.vcpus.len(), machine.vms.len(), trace, predicts);
         machine.groups.resize_with(machine.pools.len(), Groups::default);
         for cpu in 0..scenario.pcpus() {
             machine.queue.push(u64::from(cpu) * machine.c.stagger, What::Boot, cpu);
@@ -121,6 +123,7 @@ impl<'a> Machine<'a> {
                 self.add_guest(name, i, spec)?;
             }
         }
+        self.add_signals();
         Ok(())
     }
 
@@ -173,7 +176,7 @@ impl<'a> Machine<'a> {
                 }
             }
             &Workload::Voip { calls } => {
-                let vifs: Vec<_> = (0..spec.vcpus).map(|n| self.add_vif(vm, first + n)).collect();
+                let vifs: Vec<_> = (0..spec.vcpus).map(|n| self.add_vif(vm, first + n, self.c.voip_packet)).collect();
                 for (n, &vif) in vifs.iter().enumerate() {
                     self.add_thread(first + n as u32, Body::Serve(vif), PRIO_NET, false);
                 }
@@ -182,8 +185,16 @@ impl<'a> Machine<'a> {
                 }
                 self.add_watch(vm)?;
             }
+            Workload::Media(media) => {
+                self.add_media(vm, media);
+                self.add_watch(vm)?;
+            }
+            &Workload::Signalling { work, .. } => {
+                let vif = self.add_vif(vm, first, work);
+                self.add_thread(first, Body::Serve(vif), PRIO_NET, false);
+            }
             &Workload::Stream { period, burst, gap, work } => {
-                let vif = self.add_vif(vm, first);
+                let vif = self.add_vif(vm, first, 0);
                 let s = self.net.streams.len() as u32;
                 let (rest, begin, due, sequence) = (burst, 0, 0, 0);
                 self.net.streams.push(Stream { vif, flow: 0, period, burst, gap, work, rest, begin, due, sequence });
@@ -236,7 +247,7 @@ impl<'a> Machine<'a> {
     }
 
     /// A vif, with its place in Dom0 as `dom0.net_vcpu` says.
-    pub(super) fn add_vif(&mut self, vm: usize, vcpu: u32) -> u32 {
+    pub(super) fn add_vif(&mut self, vm: usize, vcpu: u32, work: u64) -> u32 {
         let vif = self.net.vifs.len() as u32;
         let dom0 = self.scenario.dom0_vcpus();
         let (nic, back) = match self.scenario.dom0.net_vcpu {
@@ -248,11 +259,12 @@ impl<'a> Machine<'a> {
         let (nic, back) = (nic + self.vms[vm].on * dom0, back + self.vms[vm].on * dom0);
         self.net.backs[back as usize].vifs.push(vif);
         let rx = Ring::new(self.c.vif_ring + self.c.vif_queue);
-        self.net.vifs.push(Vif { vm: vm as u32, vcpu, rx, tx: Ring::new(self.c.vif_ring), nic, back });
+        let (vm, tx) = (vm as u32, Ring::new(self.c.vif_ring));
+        self.net.vifs.push(Vif { vm, vcpu, work, mixer: None, rx, tx, nic, back });
         vif
     }
 
-    fn add_call(&mut self, vm: usize, id: u32, vif: u32) {
+    pub(super) fn add_call(&mut self, vm: usize, id: u32, vif: u32) {
         let c = &self.c;
         // A packet's way when nobody is in front of it; the client's buffer counts from there.
         let way = 2 * c.wire + c.dom0_rx + c.voip_packet + c.dom0_tx;
@@ -260,7 +272,8 @@ impl<'a> Machine<'a> {
         let record =
             Record::new(self.from.saturating_sub(limit), self.until - limit.min(self.until), c.packet_gap, limit);
         let rng = Rng::new(self.seed, Purpose::Call, self.net.calls.len() as u32);
-        self.net.calls.push(Call { vm: vm as u32, id, vif, next: 0, due: 0, extra: 0, rng, record });
+        let vm = vm as u32;
+        self.net.calls.push(Call { vm, id, vif, next: 0, due: 0, extra: 0, rng, record, session: None });
     }
 
     /// All PCPUs are there, and those VMs that no step of the script creates come.
@@ -295,7 +308,9 @@ impl<'a> Machine<'a> {
                 self.queue.push(at + first, What::House, v);
             }
         }
-        for (n, call) in (0..).zip(&mut self.net.calls).filter(|(_, call)| ids.contains(&call.vm)) {
+        self.begin_media(&vcpus, ids);
+        let echoed = |call: &Call| call.session.is_none() && ids.contains(&call.vm);
+        for (n, call) in (0..).zip(&mut self.net.calls).filter(|(_, call)| echoed(call)) {
             let ramp = u64::from(call.id) * 1_000_000_000_000 / self.c.ramp;
             call.due = self.now + SETTLE + ramp + call.rng.below(self.c.phase_spread);
             self.queue.push(call.due + self.c.wire, What::Call, n);

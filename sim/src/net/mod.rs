@@ -3,20 +3,25 @@
 
 mod path;
 mod rtp;
+mod signal;
 
 pub use rtp::{Template, WIRE_BYTES};
+pub use signal::Signal;
 
+use crate::media::Session;
 use crate::rng::Rng;
 use std::collections::VecDeque;
 
 /// One packet.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Packet {
     /// Index into [`Net::vifs`].
     pub vif: u32,
-    /// Index into [`Net::flows`].
+    /// Index into [`Net::flows`]; signalling has greater ones.
     pub flow: u32,
     pub sequence: u32,
+    /// VMs that a message has still to go to.
+    pub visits: u8,
     /// When its client sent it, or its guest made it, ns.
     pub sent: u64,
     /// When the guest queued it for transmission, ns.
@@ -45,7 +50,7 @@ pub enum To {
 impl Packet {
     /// Of an application, which has no flow that the monitor could tell.
     pub fn message(vif: u32, message: Message, sent: u64) -> Self {
-        Self { vif, flow: 0, sequence: 0, sent, queued: 0, message: Some(message) }
+        Self { vif, sent, message: Some(message), ..Self::default() }
     }
 }
 
@@ -94,6 +99,10 @@ pub struct Vif {
     /// Index of the VM in the pool.
     pub vm: u32,
     pub vcpu: u32,
+    /// The guest's work per packet that it receives, ns.
+    pub work: u64,
+    /// Where its packets wait for their frame; `None` = they go back at once.
+    pub mixer: Option<u32>,
     /// Towards the guest: ring and the queue before it.
     pub rx: Ring,
     /// From the guest.
@@ -160,6 +169,8 @@ pub struct Call {
     pub extra: u64,
     pub rng: Rng,
     pub record: crate::voip::Record,
+    /// Only of a media server.
+    pub session: Option<Session>,
 }
 
 /// Counters of packets without room, per VM of the pool.
@@ -176,6 +187,7 @@ pub struct Net {
     pub backs: Vec<Netback>,
     pub calls: Vec<Call>,
     pub streams: Vec<Stream>,
+    pub signals: Vec<Signal>,
     /// Header bytes of each flow: calls first, then streams.
     pub flows: Vec<Template>,
     pub drops: Vec<Drop>,
@@ -229,7 +241,7 @@ mod tests {
     use super::*;
 
     fn packet(vif: u32, sequence: u32) -> Packet {
-        Packet { vif, flow: 0, sequence, sent: 0, queued: 0, message: None }
+        Packet { vif, sequence, ..Packet::default() }
     }
 
     #[test]
@@ -249,7 +261,16 @@ mod tests {
     #[test]
     fn netback_gives_both_directions_their_turn() {
         let mut net = Net { napi: 2, ..Net::default() };
-        net.vifs.push(Vif { vm: 1, vcpu: 1, rx: Ring::new(8), tx: Ring::new(8), nic: 0, back: 0 });
+        net.vifs.push(Vif {
+            vm: 1,
+            vcpu: 1,
+            work: 0,
+            mixer: None,
+            rx: Ring::new(8),
+            tx: Ring::new(8),
+            nic: 0,
+            back: 0,
+        });
         let mut back = Netback::new(0, 8);
         back.vifs.push(0);
         for n in 0..6 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The way of a packet: client, NIC, Dom0, guest, Dom0, client (spec §1.1).
 
-use super::{Packet, Stream};
+use super::{Packet, Stream, Vif};
 use crate::engine::What;
 use crate::guest::{NET, OTHER};
 use crate::machine::Machine;
@@ -10,9 +10,13 @@ use crate::scenario::Stamp;
 impl Machine<'_> {
     /// A client's packet reaches the NIC; the next one follows.
     pub(crate) fn call_packet(&mut self, call: u32) {
+        if self.hangs_up(call) {
+            return;
+        }
         let c = &mut self.net.calls[call as usize];
-        let sent = self.now - self.c.wire - c.extra;
-        let packet = Packet { vif: c.vif, flow: call, sequence: c.next, sent, queued: 0, message: None };
+        // A media server knows by the packet's time stamp when it was due.
+        let sent = if c.session.is_some() { c.due } else { self.now - self.c.wire - c.extra };
+        let packet = Packet { vif: c.vif, flow: call, sequence: c.next, sent, ..Packet::default() };
         c.next += 1;
         c.due += self.c.packet_gap;
         c.record.sent(packet.sequence, packet.sent);
@@ -25,9 +29,15 @@ impl Machine<'_> {
 
     /// A packet for a vif reaches the NIC's ring, or, from another VM, the bridge's queue, which the model takes to be the same.
     pub(crate) fn arrive(&mut self, packet: Packet) {
+        self.receive(packet, None);
+    }
+
+    /// The same; netback `by` is about to look there anyway.
+    pub(super) fn receive(&mut self, packet: Packet, by: Option<u32>) {
         let vif = &self.net.vifs[packet.vif as usize];
         let (vm, q) = (vif.vm, vif.nic);
         match self.net.backs[q as usize].nic.push(packet) {
+            Ok(true) if by == Some(q) => (),
             Ok(true) => self.nic_interrupt(q),
             Ok(false) => (),
             Err(_) => self.net.drops[vm as usize].nic += 1,
@@ -75,10 +85,14 @@ impl Machine<'_> {
         }
     }
 
-    /// The server on PCPU `cpu` has answered the first packet of its receive ring.
+    /// The server on PCPU `cpu` has handled the first packet of its receive ring: it goes back, or waits for its frame.
     pub(crate) fn served(&mut self, vif: u32, cpu: u32) {
-        if let Some(packet) = self.net.vifs[vif as usize].rx.pop() {
-            self.enqueue_tx(packet, cpu);
+        let vif = &mut self.net.vifs[vif as usize];
+        let mixer = vif.mixer;
+        match (vif.rx.pop(), mixer) {
+            (Some(packet), None) => self.enqueue_tx(packet, cpu),
+            (Some(packet), Some(n)) => self.buffer(n, packet, cpu),
+            (None, _) => (),
         }
     }
 
@@ -95,19 +109,24 @@ impl Machine<'_> {
 
     /// A packet leaves Dom0: the monitor sees it, then the client gets it.
     fn transmit(&mut self, packet: Packet, cpu: u32) {
-        let vm = self.net.vifs[packet.vif as usize].vm;
+        let Vif { vm, back, .. } = self.net.vifs[packet.vif as usize];
         self.observe.transmitted(self.now, vm);
         let stamp = match self.stamp {
             Stamp::Netback => self.now,
             Stamp::Guest => packet.queued,
         };
+        if self.passes_on(packet, back) {
+            return;
+        }
         self.monitor_packet(vm, &packet, stamp, cpu);
         if let Some(message) = packet.message {
             return self.delivered(message, packet);
         }
         if let Some(call) = self.net.calls.get_mut(packet.flow as usize) {
             let arrival = self.now + self.c.wire;
-            call.record.arrived(packet.sequence, packet.sent, arrival);
+            let before = call.session.as_mut().filter(|s| packet.sequence < s.base).and_then(|s| s.past.last_mut());
+            let record = before.map_or(&mut call.record, |(_, record)| record);
+            record.arrived(packet.sequence, packet.sent, arrival);
         }
     }
 
@@ -134,7 +153,7 @@ impl Machine<'_> {
         let stream = &mut self.net.streams[s as usize];
         stream.due -= 1;
         let Stream { vif, flow, sequence, .. } = *stream;
-        let packet = Packet { vif, flow, sequence, sent: self.now, queued: self.now, message: None };
+        let packet = Packet { vif, flow, sequence, sent: self.now, ..Packet::default() };
         stream.sequence = stream.sequence.wrapping_add(1);
         self.enqueue_tx(packet, cpu);
     }

@@ -66,6 +66,36 @@ impl Hist {
     }
 }
 
+/// Histogram of differences, of either sign.
+#[derive(Clone, Debug, Default)]
+pub struct Signed {
+    below: Hist,
+    above: Hist,
+}
+
+impl Signed {
+    /// Adds `a` minus `b`.
+    pub fn add(&mut self, a: u64, b: u64) {
+        match a.checked_sub(b) {
+            Some(above) => self.above.add(above),
+            None => self.below.add(b - a),
+        }
+    }
+
+    pub fn n(&self) -> u64 {
+        self.below.n + self.above.n
+    }
+
+    /// The value that `percent` of the values do not exceed, the least one for 0; 0 without values.
+    pub fn percentile(&self, percent: u64) -> i64 {
+        let rank = (self.n() * percent).div_ceil(100).max(1);
+        if rank <= self.below.n {
+            return -(self.below.part(self.below.n - rank + 1, self.below.n) as i64);
+        }
+        if self.above.n == 0 { 0 } else { self.above.part(rank - self.below.n, self.above.n) as i64 }
+    }
+}
+
 /// Values below 128 have a bucket each; above, each doubling has 64.
 fn bucket(value: u64) -> usize {
     let shift = (63 - (value | 1).leading_zeros()).saturating_sub(SUB);
@@ -101,5 +131,15 @@ mod tests {
         a.merge(&b);
         assert_eq!((a.percentile(50), a.percentile(99), a.percentile(100), a.mean()), (50, 99, 100, 50));
         assert_eq!(Hist::default().percentile(99), 0);
+    }
+
+    #[test]
+    fn differences_of_either_sign_have_their_order() {
+        let mut s = Signed::default();
+        for a in 0..100 {
+            s.add(a, 50);
+        }
+        assert_eq!([0, 1, 25, 50, 75, 100].map(|p| s.percentile(p)), [-50, -50, -26, -1, 24, 49]);
+        assert_eq!(Signed::default().percentile(25), 0);
     }
 }

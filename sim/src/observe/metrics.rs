@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Waits by class, run times, packets sent.
 
-use super::Hist;
+use super::{Hist, Signed};
 use takt_policy::Class;
 
 /// Classes that a VCPU can be queued in.
@@ -16,10 +16,19 @@ pub struct VcpuMetrics {
     pub waits: [Hist; CLASSES.len()],
     /// Time run after entries in this class, ns.
     pub run: [u64; CLASSES.len()],
+    /// Time run while it was in this class, ns: a tick or an accounting may change it meanwhile.
+    pub held: [u64; CLASSES.len()],
+    /// How far its predicted waits were from the actual ones.
+    pub error: Signed,
     /// Queued since, and in which class.
     queued: Option<(u64, u8)>,
     /// Class of the entry that it runs on.
     running: u8,
+    /// The wait that was predicted for the present entry, ns.
+    predicted: Option<u64>,
+    /// Run since its last stop, and how long it ran before that: what it is expected to run next, ns.
+    present: u64,
+    expected: u64,
 }
 
 #[derive(Debug, Default)]
@@ -51,7 +60,8 @@ impl Metrics {
     pub fn reset(&mut self, now: u64) {
         for m in &mut self.vcpus {
             let queued = m.queued.map(|(_, class)| (now, class));
-            *m = VcpuMetrics { queued, running: m.running, ..Default::default() };
+            let (running, present, expected) = (m.running, m.present, m.expected);
+            *m = VcpuMetrics { queued, running, present, expected, ..Default::default() };
         }
         self.tx.iter_mut().for_each(|tx| *tx = VmTx::default());
         self.stalls = 0;
@@ -77,16 +87,33 @@ impl Metrics {
         let wait = now - since;
         m.waits[usize::from(class)].add(wait);
         m.running = class;
+        if let Some(predicted) = m.predicted.take() {
+            m.error.add(predicted, wait);
+        }
         self.stalls += u64::from(wait > STALL);
         self.longest = self.longest.max(wait);
         wait
     }
 
     #[inline]
-    pub fn ran(&mut self, v: u32, time: u64) {
+    pub fn ran(&mut self, v: u32, time: u64, class: Class) {
         let m = &mut self.vcpus[v as usize];
         m.cpu_time += time;
+        m.present += time;
         m.run[usize::from(m.running)] += time;
+        m.held[(class as usize).min(CLASSES.len() - 1)] += time;
+    }
+
+    #[inline]
+    pub fn stopped(&mut self, v: u32) {
+        let m = &mut self.vcpus[v as usize];
+        m.expected = std::mem::take(&mut m.present);
+    }
+
+    /// The VCPU has been queued behind others: it is expected to wait for as long as those ran when they ran last (LAXS, spec §4).
+    pub fn predict(&mut self, v: u32, ahead: impl Iterator<Item = u32>) {
+        let sum = ahead.map(|w| self.vcpus[w as usize].expected).sum();
+        self.vcpus[v as usize].predicted = Some(sum);
     }
 
     pub fn transmitted(&mut self, now: u64, vm: u32) {
@@ -123,12 +150,30 @@ mod tests {
         let mut m = Metrics::new(2, 1);
         m.enqueued(100, 0, Class::Boost);
         assert_eq!(m.started(250, 0), 150);
-        m.ran(0, 40);
+        m.ran(0, 40, Class::Under);
         m.enqueued(300, 0, Class::Over);
         assert_eq!(m.started(400, 0), 100);
         let v = &m.vcpus[0];
         assert_eq!((v.waits[1].n, v.waits[1].max, v.run[1]), (1, 150, 40));
         assert_eq!((v.waits[3].n, v.waits[3].max, v.cpu_time), (1, 100, 40));
+        assert_eq!(v.held, [0, 0, 40, 0]);
+    }
+
+    #[test]
+    fn a_wait_is_predicted_by_what_those_ahead_ran_last() {
+        let mut m = Metrics::new(3, 1);
+        for (v, time) in [(0, 30), (1, 50)] {
+            m.ran(v, time, Class::Under);
+            m.stopped(v);
+        }
+        m.enqueued(0, 2, Class::Under);
+        m.predict(2, [0, 1].into_iter());
+        m.started(60, 2);
+        m.enqueued(100, 2, Class::Under);
+        m.predict(2, [0].into_iter());
+        m.started(170, 2);
+        let error = &m.vcpus[2].error;
+        assert_eq!([0, 99].map(|p| error.percentile(p)), [-40, 20]);
     }
 
     #[test]

@@ -5,23 +5,26 @@ mod hist;
 mod metrics;
 mod trace;
 
-pub use hist::Hist;
+pub use hist::{Hist, Signed};
 pub use metrics::{CLASSES, Metrics, VcpuMetrics};
 pub use trace::{Marker, MarkerKind, Slice, Trace, TraceVcpu, Tracer, Window};
 
-use takt_policy::{Class, Pool};
+use takt_policy::{Class, Pool, State};
 
 /// All observers of a run.
 #[derive(Default)]
 pub struct Observe {
     pub metrics: Metrics,
+    /// Waits are predicted.
+    pub predicts: bool,
     pub tracer: Option<Tracer>,
 }
 
 impl Observe {
     /// `window`: absolute times of the trace, ns.
-    pub fn new(vcpus: usize, vms: usize, window: Option<(u64, u64)>) -> Self {
-        Self { metrics: Metrics::new(vcpus, vms), tracer: window.map(|(from, to)| Tracer::new(from, to, vcpus)) }
+    pub fn new(vcpus: usize, vms: usize, window: Option<(u64, u64)>, predicts: bool) -> Self {
+        let tracer = window.map(|(from, to)| Tracer::new(from, to, vcpus));
+        Self { metrics: Metrics::new(vcpus, vms), predicts, tracer }
     }
 
     /// The measured window begins.
@@ -60,8 +63,12 @@ impl Observe {
     }
 
     #[inline]
-    pub fn enqueued(&mut self, now: u64, v: u32, class: Class) {
+    pub fn enqueued(&mut self, now: u64, v: u32, pool: &Pool) {
+        let class = pool.class(v);
         self.metrics.enqueued(now, v, class);
+        if self.predicts {
+            self.predict(v, pool);
+        }
         if let Some(t) = &mut self.tracer {
             t.enqueued(now, v, class);
         }
@@ -89,14 +96,25 @@ impl Observe {
 
     #[inline]
     pub fn stopped(&mut self, now: u64, cpu: u32, v: u32) {
+        self.metrics.stopped(v);
         if let Some(t) = &mut self.tracer {
             t.stopped(now, cpu, v);
         }
     }
 
     #[inline]
-    pub fn ran(&mut self, v: u32, time: u64) {
-        self.metrics.ran(v, time);
+    pub fn ran(&mut self, v: u32, time: u64, class: Class) {
+        self.metrics.ran(v, time, class);
+    }
+
+    /// VCPU `v` has just been queued: how long will it wait?
+    fn predict(&mut self, v: u32, pool: &Pool) {
+        let (cpu, class) = (pool.vcpu_cpu(v), pool.class(v));
+        let ahead = |&w: &u32| {
+            w != v && pool.state(w) == State::Queued && pool.vcpu_cpu(w) == cpu && pool.class(w) as u8 <= class as u8
+        };
+        let all = 0..self.metrics.vcpus.len() as u32;
+        self.metrics.predict(v, all.filter(ahead));
     }
 
     #[inline]
