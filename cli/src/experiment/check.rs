@@ -168,6 +168,24 @@ mod tests {
         };
         assert_eq!((got(""), got(", variant = \"one\"")), (Some(4.0), Some(4.4)));
         assert_eq!(got(", variant = [\"one\", \"three\"]"), None);
+        let gains: Vec<_> = ["one", "two"]
+            .into_iter()
+            .zip([0.5, 0.2])
+            .map(|(variant, gain)| {
+                let mut better = row("b", 5, rows[0].metrics["pesq_mean"], &[]);
+                let worse = rows.iter().find(|r| r.variant == variant).unwrap().metrics["pesq_mean"];
+                better.metrics.insert("pesq_mean".into(), worse - gain);
+                better.variant = variant.into();
+                better
+            })
+            .collect();
+        let all = [&rows[..], &gains[..]].concat();
+        let gain =
+            "of = { edge = \"pesq_mean\", policy = \"b\", over = \"a\", at = 5, variant = \"one\", beyond = \"two\" }";
+        assert_eq!(check(&format!("{gain}\nabove = 0")).evaluate(&all).got, Some(0.3));
+        let shift =
+            "of = { shift = \"pesq_mean\", policy = \"a\", at = 5, variant = \"one\", beyond = \"two\" }\nabove = 0";
+        assert_eq!(check(shift).evaluate(&all).got, Some(0.4));
         rows[0].metrics.insert("other".into(), 4.3);
         let excess = check(
             "of = { excess = \"pesq_mean\", than = \"other\", policy = \"a\", at = 5, variant = \"one\" }\nmin = 0",

@@ -40,6 +40,10 @@ pub enum What {
     Margin { margin: String, over: Names, at: X },
     /// Mean of a metric minus that of other metrics of the same policy.
     Excess { excess: String, than: Names, at: X },
+    /// How much less of a metric a policy has than another one, beyond how much less it has under the variant `beyond`.
+    Edge { edge: String, over: Names, beyond: String, at: X },
+    /// A metric minus what it is under the variant `beyond`.
+    Shift { shift: String, beyond: String, at: X },
     /// Part of the calls with PESQ within these two values.
     Share { share: [f64; 2], at: X },
     /// A metric minus that of another policy with the same seed at the same point, mean over all points from `from` on.
@@ -85,6 +89,7 @@ pub enum Stat {
     Mean,
     Min,
     Q25,
+    Q50,
     Q75,
     Max,
 }
@@ -94,11 +99,16 @@ impl Measure {
         match &self.what {
             What::Ratio { over, .. }
             | What::Gain { over, .. }
+            | What::Edge { over, .. }
             | What::Trend { over, .. }
             | What::Margin { over, .. }
             | What::Paired { over, .. } => Some(over),
             What::Capacity { over, .. } | What::First { over, .. } => over.as_ref(),
-            What::Level { .. } | What::Share { .. } | What::Excess { .. } | What::Growth { .. } => None,
+            What::Level { .. }
+            | What::Share { .. }
+            | What::Shift { .. }
+            | What::Excess { .. }
+            | What::Growth { .. } => None,
         }
     }
 
@@ -113,6 +123,8 @@ impl Measure {
             What::Level { at, .. }
             | What::Ratio { at, .. }
             | What::Margin { at, .. }
+            | What::Edge { at, .. }
+            | What::Shift { at, .. }
             | What::Excess { at, .. }
             | What::Share { at, .. } => covers(at, x),
             What::Growth { from, to, .. } => from == x || to == x,
@@ -137,7 +149,12 @@ impl Measure {
         let mut out = Vec::new();
         for variant in variants {
             let here: Vec<&Row> = rows.iter().filter(|r| r.variant == variant).collect();
-            let values = self.values_of(&here)?;
+            let mut values = self.values_of(&here)?;
+            if let What::Edge { beyond, .. } | What::Shift { beyond, .. } = &self.what {
+                let there: Vec<&Row> = rows.iter().filter(|r| r.variant == *beyond).collect();
+                let others = self.values_of(&there)?;
+                values = values.iter().zip(others).map(|(here, there)| here - there).collect();
+            }
             if values.is_empty() {
                 return None;
             }
@@ -187,6 +204,10 @@ impl Measure {
             }
             What::Margin { margin: metric, over, at } => {
                 each(policy, Some(over), at, rows, |a, b| Some(mean(a, metric)? - mean(b, metric)?))
+            }
+            What::Shift { shift, at, .. } => each(policy, None, at, rows, |here, _| mean(here, shift)),
+            What::Edge { edge: metric, over, at, .. } => {
+                each(policy, Some(over), at, rows, |a, b| Some(mean(b, metric)? - mean(a, metric)?))
             }
             What::Paired { paired, over, from } => {
                 pairs(policy, Some(over), |a, b| paired_mean(rows, a, b?, paired, *from))
@@ -260,6 +281,7 @@ impl Stat {
             Stat::Mean => v.iter().sum::<f64>() / v.len() as f64,
             Stat::Min => v[0],
             Stat::Q25 => quantile(&v, 0.25),
+            Stat::Q50 => quantile(&v, 0.5),
             Stat::Q75 => quantile(&v, 0.75),
             Stat::Max => v[v.len() - 1],
         })

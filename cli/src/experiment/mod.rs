@@ -8,6 +8,7 @@ pub mod data;
 pub mod measure;
 mod page;
 mod plan;
+mod queues;
 pub mod row;
 mod sensitivity;
 mod show;

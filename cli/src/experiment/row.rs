@@ -2,6 +2,7 @@
 //! One run as a row of an experiment's output: raw metrics, from which everything else is computed.
 
 use super::data::X;
+use super::queues;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use takt_sim::result::{CallResult, CyclicResult, PeriodicResult, PoolsResult, RunResult, VmResult, WaitStat};
@@ -64,6 +65,7 @@ impl Row {
             put("missed", missed as f64);
         }
         tasks(&mut put, run);
+        queues::put(&mut put, run);
         if let Some(p) = &run.pools {
             pools(&mut put, p, run.duration_ns);
         }
@@ -90,6 +92,7 @@ impl Row {
                 ("pesq_p75", voip.p75_pesq),
                 ("pesq_max", voip.max_pesq),
                 ("pesq_iqr", voip.p75_pesq - voip.p25_pesq),
+                ("below4_pct", below_4(&call_pesq)),
                 ("mos_mean", voip.mean_mos),
                 ("late_lost_pct", voip.late_lost_pct),
                 ("delay_mean_ns", voip.delay_mean_ns as f64),
@@ -119,6 +122,11 @@ impl Row {
         }
         Self::of(policy, x, run.seed, m, call_pesq)
     }
+}
+
+/// Calls that are not of toll quality, percent.
+fn below_4(pesq: &[f64]) -> f64 {
+    pesq.iter().filter(|p| **p < 4.0).count() as f64 * 100.0 / pesq.len().max(1) as f64
 }
 
 /// Missed jobs of sets of tasks, and what the PCPUs spent on them.

@@ -76,6 +76,24 @@ const LATENCY: [(&str, &str, f64, usize); 7] = [
     ("latency_max_ns", "max us", 1e3, 0),
 ];
 
+/// Of a media server and its run queues: UC and UT are entries as UNDER and the time run after one (LAXS, spec §4).
+const QUEUES: [(&str, &str, f64, usize); 14] = [
+    ("pesq_mean", "PESQ", 1.0, 2),
+    ("pesq_p25", "p25", 1.0, 2),
+    ("pesq_p50", "p50", 1.0, 2),
+    ("below4_pct", "below 4 %", 1.0, 1),
+    ("late_lost_pct", "late+lost%", 1.0, 2),
+    ("media-s_under_entries", "UC", 1.0, 0),
+    ("media-s_under_run_ns", "UT us", 1e3, 0),
+    ("media-s_under_mean_ns", "wait us", 1e3, 0),
+    ("media-s_under_max_ns", "max us", 1e3, 0),
+    ("media-s_under_run_pct", "in UNDER %", 1.0, 0),
+    ("media-s_over_run_pct", "OVER %", 1.0, 0),
+    ("dom0_boost_run_pct", "Dom0 BOOST %", 1.0, 0),
+    ("migrations", "migrations", 1.0, 0),
+    ("work", "batch CPU-s", 1.0, 1),
+];
+
 /// Of a script with three steps.
 const POOLS: [(&str, &str, f64, usize); 10] = [
     ("rest_pct_0_end", "others %, first", 1.0, 0),
@@ -128,6 +146,7 @@ pub fn means(e: &Experiment, rows: &[Row]) -> (Vec<String>, Vec<Vec<String>>) {
     let columns = match () {
         () if !own.is_empty() => &own[..],
         () if !e.traffic.is_empty() => &TRAFFIC[..],
+        () if has("telephony_cores") => &QUEUES,
         () if has("missed_pct") => &TASKS,
         () if has("latency_samples") => &LATENCY,
         () if has("rest_pct_1_end") => &POOLS,
