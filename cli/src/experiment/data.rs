@@ -11,7 +11,7 @@ use takt_control::{PolicySpec, duration};
 use takt_lab::xen::Scheduler;
 use takt_sim::Scenario;
 
-const EXPERIMENTS: [(&str, &str); 18] = [
+const EXPERIMENTS: [(&str, &str); 30] = [
     ("experiments/DORIS-E1.toml", include_str!("../../../experiments/DORIS-E1.toml")),
     ("experiments/DORIS-E2.toml", include_str!("../../../experiments/DORIS-E2.toml")),
     ("experiments/DORIS-E3.toml", include_str!("../../../experiments/DORIS-E3.toml")),
@@ -19,6 +19,18 @@ const EXPERIMENTS: [(&str, &str); 18] = [
     ("experiments/PORIS-E1.toml", include_str!("../../../experiments/PORIS-E1.toml")),
     ("experiments/PORIS-E5.toml", include_str!("../../../experiments/PORIS-E5.toml")),
     ("experiments/PORIS-E6.toml", include_str!("../../../experiments/PORIS-E6.toml")),
+    ("experiments/LAXS-E1.toml", include_str!("../../../experiments/LAXS-E1.toml")),
+    ("experiments/LAXS-E2.toml", include_str!("../../../experiments/LAXS-E2.toml")),
+    ("experiments/LAXS-E3.toml", include_str!("../../../experiments/LAXS-E3.toml")),
+    ("experiments/LAXS-E4.toml", include_str!("../../../experiments/LAXS-E4.toml")),
+    ("experiments/LAXS-E5.toml", include_str!("../../../experiments/LAXS-E5.toml")),
+    ("experiments/LAXS-E6.toml", include_str!("../../../experiments/LAXS-E6.toml")),
+    ("experiments/LAXS-E7.toml", include_str!("../../../experiments/LAXS-E7.toml")),
+    ("experiments/LAXS-E8.toml", include_str!("../../../experiments/LAXS-E8.toml")),
+    ("experiments/LAXS-E9.toml", include_str!("../../../experiments/LAXS-E9.toml")),
+    ("experiments/LAXS-E10.toml", include_str!("../../../experiments/LAXS-E10.toml")),
+    ("experiments/LAXS-E11.toml", include_str!("../../../experiments/LAXS-E11.toml")),
+    ("experiments/LAXS-E13.toml", include_str!("../../../experiments/LAXS-E13.toml")),
     ("experiments/RTXEN-E1.toml", include_str!("../../../experiments/RTXEN-E1.toml")),
     ("experiments/RTXEN-E2.toml", include_str!("../../../experiments/RTXEN-E2.toml")),
     ("experiments/RTXEN-E3.toml", include_str!("../../../experiments/RTXEN-E3.toml")),
@@ -32,7 +44,8 @@ const EXPERIMENTS: [(&str, &str); 18] = [
     ("experiments/RISA-E4.toml", include_str!("../../../experiments/RISA-E4.toml")),
 ];
 
-const SCENARIOS: [(&str, &str); 12] = [
+const SCENARIOS: [(&str, &str); 13] = [
+    ("laxs", include_str!("../../../scenarios/laxs.toml")),
     ("voip", include_str!("../../../scenarios/voip.toml")),
     ("poris-dispatch", include_str!("../../../scenarios/poris-dispatch.toml")),
     ("poris-voip", include_str!("../../../scenarios/poris-voip.toml")),
