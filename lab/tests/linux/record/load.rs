@@ -52,6 +52,7 @@ pub fn with_groups(policies: &[&str]) -> Plan {
             let (laxity, latency) = (MS, 10 * MS);
             vm.config = VmConfig { rt: RtMode::On, laxity, latency, group: group.into(), ..VmConfig::default() };
         }
+        phase.vms.iter_mut().filter(|vm| vm.name.starts_with("task")).for_each(|vm| vm.start_ms = 0);
     }
     plan
 }
