@@ -23,11 +23,10 @@ monitor/tests/san.sh
 GATES="DORIS-E1 DORIS-E2 DORIS-E3 RTXEN-E1 RISA-E1"
 
 step "the gates of the experiments on two seeds"
-$CARGO build --release --locked --quiet -p takt
+$CARGO build --release --locked --quiet -p takt --features takt/linux,takt/xen -p takt-vmm -p takt-lab
 for id in $GATES; do target/release/takt experiment "$id" --seeds 1-2; done
 
 step "Linux and KVM: guests on a real kernel in an emulated machine"
-$CARGO build --release --locked --quiet -p takt --features takt/linux,takt/xen -p takt-vmm -p takt-lab
 $CARGO test --release --locked --quiet -p takt-lab --lib --bins --test linux -- --nocapture --test-threads 2
 
 step "Xen: the hypervisor with dom0 and guests in an emulated machine"

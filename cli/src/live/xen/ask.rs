@@ -69,9 +69,10 @@ pub fn set(args: &args::SetLive) -> Result<bool> {
     // Where budgets make PCPUs move, who moves them must know.
     let client = Client::connect(&args.socket.socket);
     let manager = !setting.server.is_empty() && client.is_ok();
-    if setting.ports.is_some() || setting.dev.is_some() || manager {
+    // Groups are packed with all others of the cpupool.
+    if setting.ports.is_some() || setting.dev.is_some() || setting.group.is_some() || manager {
         client
-            .context("`ports` and `dev` are for the monitor")?
+            .context("`ports` and `dev` are for the monitor, `group` for who packs groups")?
             .ask(&Request::Set { vm: Some(domain.name), values: values.to_vec() })?;
     } else {
         host.apply(&domain, &setting)?;
