@@ -57,14 +57,12 @@ TAKT_INLINE void laxs_insert(struct takt_pool *p, u32 vi)
 }
 
 /*
- * Whether @cur goes on where @head is the first of the queue: it would be inserted before it. Not where @head is of a better class:
- * preemption compares the real ones (L3), and who has preempted it runs.
+ * Whether @cur goes on where @head is the first of the queue: it would be inserted before it. Literally that may be one of a better class,
+ * which has asked for this decision: with 10 us of laxity all but the shortest wait (L7).
  */
 TAKT_INLINE u32 laxs_goes_on(struct takt_pool *p, struct takt_vcpu *cur, struct takt_vcpu *head)
 {
-	if (cur->pri < head->qclass)
-		return 1;
-	return cur->pri <= head->pri && laxs_by_laxity(p, cur) && head->expected > laxs_laxity(p, cur);
+	return cur->pri < head->qclass || (laxs_by_laxity(p, cur) && head->expected > laxs_laxity(p, cur));
 }
 
 /* ---- LL: binding, and its balance ---- */

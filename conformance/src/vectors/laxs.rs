@@ -65,16 +65,6 @@ pub fn limits(make: &Maker) {
     assert_eq!(slice, 30 * MS - 5 * MS - US, "for what is left of its slice");
     assert_eq!(b.turn(50 * MS, 0), Some(2), "it has had a slice: behind its equals");
     assert_eq!(b.stop(51 * MS, 0), Some(5));
-    // Who is of a better class preempts it (L3), whatever that takes; behind that it is first again.
-    let mut c = pool(make);
-    c.run(3, 0, MS, MS + 70 * US);
-    queue_after(&mut c, 2, 10 * MS, 50 * US, Class::Under);
-    c.wake(20 * MS - US, 5);
-    c.turn(20 * MS - US, 0);
-    c.timer(20 * MS, 0);
-    assert_eq!(c.wake(21 * MS, 3).kick, 1);
-    assert_eq!(c.turn(21 * MS, 0), Some(3), "BOOST");
-    assert_eq!(c.stop(22 * MS, 0), Some(5), "before 2");
     // In debt it queues as others do.
     b.account(400 * MS);
     b.turn(400 * MS, 0);
