@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* S: where its real-time VCPUs are bound, and whose VCPUs a PCPU takes (spec §4, LL and L). */
+#ifndef TAKT_LAXS_PLACE_H
+#define TAKT_LAXS_PLACE_H
+
+#include "bind.h"
+
+TAKT_INLINE u32 laxs_is_rt(struct takt_pool *p, struct takt_vcpu *v)
+{
+	return v->kind == TAKT_GUEST && vm_of(p, v->vm)->rt;
+}
+
+/* ---- LL: binding, and its balance ---- */
+
+TAKT_INLINE void laxs_bind(struct takt_pool *p, u32 vi)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+	struct takt_mask used;
+
+	if (p->par.steal != TAKT_STEAL_BOUND || !laxs_is_rt(p, v)) {
+		v->bound = TAKT_NIL;
+	} else if (!is_bound(p, v)) {
+		mask_zero(&used);
+		bind(p, vi, &used);
+		v->chunk = 0;
+	}
+	if (v->bound != TAKT_NIL)
+		v->cpu = v->bound;
+}
+
+/* What @v ran since LL last looked, in us. */
+TAKT_INLINE u32 laxs_ran(struct takt_vcpu *v)
+{
+	return (s64)v->chunk > 0 ? (u32)(v->chunk / TAKT_US) : 0;
+}
+
+/* What the VCPUs bound to each PCPU ran, into its share. */
+TAKT_FN void laxs_utilisation(struct takt_pool *p)
+{
+	u32 i;
+
+	TAKT_LOOP(p, i, TAKT_NCPU)
+		cpu_of(p, takt_fresh(p, i))->share = 0;
+	TAKT_LOOP(p, i, TAKT_NVCPU) {
+		struct takt_vcpu *v = vcpu_of(p, takt_fresh(p, i));
+
+		if (v->state != TAKT_ABSENT && v->bound != TAKT_NIL && cpu_of(p, v->bound)->online)
+			cpu_of(p, v->bound)->share += laxs_ran(v);
+	}
+}
+
+/* The PCPU whose bound VCPUs ran most, or least; the first of those. */
+TAKT_FN u32 laxs_extreme(struct takt_pool *p, u32 most)
+{
+	struct takt_mask left = p->online;
+	u32 best = mask_next(&left, TAKT_NCPU - 1), it = TAKT_NCPU - 1, n;
+
+	TAKT_LOOP(p, n, TAKT_NCPU) {
+		u32 u, b;
+
+		if (mask_empty(&left))
+			break;
+		it = takt_fresh(p, mask_next(&left, it));
+		mask_clear(&left, it);
+		u = cpu_of(p, it)->share;
+		b = cpu_of(p, best)->share;
+		if (most ? u > b : u < b)
+			best = it;
+		best = takt_fresh(p, best);
+	}
+	return best;
+}
+
+/* The VCPU whose move from @src to @dst leaves the busier of both with least, if that is less than @src has now; else TAKT_NIL. */
+TAKT_FN u32 laxs_mover(struct takt_pool *p, u32 src, u32 dst)
+{
+	u32 from = cpu_of(p, src)->share, to = cpu_of(p, dst)->share, best = TAKT_NIL, least = from, i;
+
+	takt_opaque(best);
+	TAKT_LOOP(p, i, TAKT_NVCPU) {
+		u32 vi = takt_fresh(p, i), u, worst;
+		struct takt_vcpu *v = vcpu_of(p, vi);
+
+		if (v->state == TAKT_ABSENT || v->bound != src || !mask_test(&v->hard, dst) || !mask_test(&v->placement, dst))
+			continue;
+		u = laxs_ran(v);
+		worst = from - u > to + u ? from - u : to + u;
+		if (worst < least) {
+			least = worst;
+			best = vi;
+		}
+		least = takt_fresh(p, least);
+		best = takt_fresh(p, best);
+	}
+	return best;
+}
+
+/* LL_tick: one VCPU moves, if that evens out what the bound ones ran since it was here last (L9). */
+TAKT_FN void laxs_balance(struct takt_pool *p, u64 now)
+{
+	u32 src, dst, vi, i;
+
+	p->ll_next = now + p->par.ll_interval;
+	laxs_utilisation(p);
+	src = takt_fresh(p, laxs_extreme(p, 1));
+	dst = takt_fresh(p, laxs_extreme(p, 0));
+	vi = takt_fresh(p, laxs_mover(p, src, dst));
+	if (vi != TAKT_NIL)
+		rebind(p, vi, dst, now);
+	TAKT_LOOP(p, i, TAKT_NVCPU)
+		vcpu_of(p, takt_fresh(p, i))->chunk = 0;
+}
+
+/* ---- L: whose VCPU a PCPU takes ---- */
+
+/* By class, real-time ones before others; the lower, the better (L6). */
+TAKT_FN u32 laxs_rank(struct takt_pool *p, u32 vi)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	return vi == TAKT_NIL ? 2 * TAKT_IDLE : 2u * v->pri + !laxs_is_rt(p, v);
+}
+
+/* The first of @peer's queue that may run on @cpu. */
+TAKT_FN u32 laxs_first(struct takt_pool *p, u32 peer, u32 cpu)
+{
+	u32 it = cpu_of(p, peer)->head, n;
+
+	TAKT_LOOP(p, n, TAKT_NVCPU) {
+		struct takt_vcpu *v = vcpu_of(p, it);
+
+		if (it == TAKT_NIL || vcpu_may_run(p, v, cpu))
+			break;
+		it = v->rq_next;
+	}
+	return it;
+}
+
+/*
+ * Whom @cpu takes from another rather than run @next, which queues since @since: who ranks above it, or, where neither is real-time, has
+ * waited by steal_age longer. Of several the one that ranks highest, then the one that has waited longest (L6).
+ */
+TAKT_FN u32 laxs_steal(struct takt_pool *p, u32 cpu, u32 next, u64 since)
+{
+	struct takt_mask peers = p->online;
+	u32 rank = takt_fresh(p, laxs_rank(p, next)), peer = cpu, best = TAKT_NIL, n;
+	u64 before = 0;
+
+	if ((rank & 1) && since >= p->par.steal_age)
+		before = since - p->par.steal_age + 1;
+	before = takt_fresh_long(p, before);
+	takt_opaque(best);
+	mask_clear(&peers, cpu);
+	TAKT_LOOP(p, n, TAKT_NCPU) {
+		u32 it, r;
+
+		if (mask_empty(&peers))
+			break;
+		peer = takt_fresh(p, mask_next(&peers, peer));
+		mask_clear(&peers, peer);
+		it = takt_fresh(p, laxs_first(p, peer, cpu));
+		if (it == TAKT_NIL)
+			continue;
+		r = takt_fresh(p, laxs_rank(p, it));
+		if (r < rank || (r == rank && vcpu_of(p, it)->key < before)) {
+			rank = r;
+			before = vcpu_of(p, it)->key;
+			best = it;
+		}
+		rank = takt_fresh(p, rank);
+		before = takt_fresh_long(p, before);
+		best = takt_fresh(p, best);
+	}
+	return best;
+}
+
+#endif

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Poris: who starts together, in which subgroup, and on which PCPU each (spec §3.4). */
+#ifndef TAKT_PORIS_GROUP_H
+#define TAKT_PORIS_GROUP_H
+
+#include "bind.h"
+
+TAKT_INLINE u32 poris_is_rt(struct takt_pool *p, struct takt_vcpu *v)
+{
+	return v->kind == TAKT_GUEST && vm_of(p, v->vm)->rt;
+}
+
+/* Whether @mi starts with @own. */
+TAKT_INLINE u32 poris_together(struct takt_pool *p, u32 own, u32 mi)
+{
+	u32 group = vm_of(p, own)->group;
+
+	if (p->par.parallel != TAKT_PARALLEL_GROUP)
+		group = 0;
+	return mi == own || (group && vm_of(p, mi)->group == group);
+}
+
+/* The subgroup of @vi: its VM's, or a later one if it is not among the first VCPUs for which there are PCPUs (P8). */
+TAKT_FN u32 poris_subgroup(struct takt_pool *p, u32 vi)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+	struct takt_vm *m = vm_of(p, v->vm);
+	u32 it = v->sibling, before = takt_zero(p), n;
+	u32 sub = p->par.parallel == TAKT_PARALLEL_GROUP ? m->subgroup : 0;
+
+	if (m->nr_guest <= p->nr_cpu || !p->nr_cpu)
+		return sub;
+	TAKT_LOOP(p, n, TAKT_NVCPU) {
+		if (it == TAKT_NIL)
+			break;
+		before = takt_fresh(p, before + (vcpu_of(p, it)->kind == TAKT_GUEST));
+		it = vcpu_of(p, it)->sibling;
+	}
+	return sub + before / p->nr_cpu;
+}
+
+/* How many subgroups start with @own's VCPUs. */
+TAKT_FN u32 poris_subgroups(struct takt_pool *p, u32 own)
+{
+	u32 mi = p->rt_head, most = takt_zero(p), n;
+
+	TAKT_LOOP(p, n, TAKT_NVM) {
+		struct takt_vm *m = vm_of(p, mi);
+		u32 last;
+
+		if (mi == TAKT_NIL)
+			break;
+		if (poris_together(p, own, mi)) {
+			last = p->par.parallel == TAKT_PARALLEL_GROUP ? m->subgroup : 0;
+			if (m->nr_guest > p->nr_cpu && p->nr_cpu)
+				last += (m->nr_guest - 1u) / p->nr_cpu;
+			if (last > most)
+				most = last;
+			most = takt_fresh(p, most);
+		}
+		mi = m->rt_next;
+	}
+	return most + 1 < TAKT_NSUBGROUP ? most + 1 : TAKT_NSUBGROUP;
+}
+
+/* Adds to @used the PCPUs of @mi's VCPUs in subgroup @sub. */
+TAKT_INLINE void poris_used(struct takt_pool *p, u32 mi, u32 sub, struct takt_mask *used)
+{
+	u32 vi = vm_of(p, mi)->first, n;
+
+	TAKT_LOOP(p, n, TAKT_NVCPU) {
+		struct takt_vcpu *v = vcpu_of(p, vi);
+
+		if (vi == TAKT_NIL)
+			break;
+		if (v->bound != TAKT_NIL && poris_subgroup(p, vi) == sub)
+			mask_set(used, v->bound);
+		vi = v->sibling;
+	}
+}
+
+/* A real-time VCPU gets a PCPU of its own among those of its subgroup (P7), where it queues from now on. */
+TAKT_INLINE void poris_bind(struct takt_pool *p, u32 vi)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+	struct takt_mask used;
+	u32 mi = p->rt_head, sub, n;
+
+	if (!p->par.parallel || !poris_is_rt(p, v)) {
+		v->bound = TAKT_NIL;
+	} else if (!is_bound(p, v)) {
+		v->bound = TAKT_NIL;
+		mask_zero(&used);
+		sub = takt_fresh(p, poris_subgroup(p, vi));
+		TAKT_LOOP(p, n, TAKT_NVM) {
+			if (mi == TAKT_NIL)
+				break;
+			if (poris_together(p, v->vm, mi))
+				poris_used(p, mi, sub, &used);
+			mi = vm_of(p, mi)->rt_next;
+		}
+		bind(p, vi, &used);
+	}
+	if (v->bound != TAKT_NIL)
+		v->cpu = v->bound;
+}
+
+#endif
