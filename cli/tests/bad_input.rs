@@ -31,6 +31,16 @@ fn refused_scenario(from: &str, to: &str, names: &[&str]) {
     refused(dir.path(), &["sim", "host.toml", "--json", "--html", "out.html", "--trace", "out.trace"], &names);
 }
 
+/// A group that needs more subgroups than there are is refused by the policy that knows groups; the others do not mind.
+#[test]
+fn a_group_larger_than_the_machine() {
+    let dir = workdir();
+    let large = SCENARIO.replacen("vcpus = 1\n", "vcpus = 40\nrt = \"on\"\ngroup = \"web\"\n", 1);
+    std::fs::write(dir.path().join("host.toml"), large).unwrap();
+    refused(dir.path(), &["sim", "host.toml", "-p", "poris"], &["group web", "40 VCPUs on 2 PCPUs", "at most 16"]);
+    assert!(takt(dir.path(), &["sim", "host.toml", "-p", "credit", "--duration", "10ms"]).status.success());
+}
+
 #[test]
 fn scenarios() {
     refused_scenario("pcpus = 2", "pcpu = 2", &["machine.pcpu", "allowed", "pcpus"]);
@@ -38,6 +48,14 @@ fn scenarios() {
     refused_scenario("vcpus = 1\n", "vcpus = 0\n", &["voip", "vcpus", "allowed", "1 .. "]);
     refused_scenario("vcpus = 1\n", "vcpus = 1\nweight = -1\n", &["voip", "weight", "-1", "1 .. 65535"]);
     refused_scenario("pcpus = 2", "pcpus = 65", &["machine.pcpus", "65", "1 .. 64"]);
+    for (key, names) in [
+        ("laxity = \"0\"", ["laxity", "1us"]),
+        ("laxity = \"11s\"", ["laxity", "10s"]),
+        ("latency = \"100us\"", ["latency", "1ms"]),
+        ("group = \"a b\"", ["group=a b", "letters"]),
+    ] {
+        refused_scenario("vcpus = 1\n", &format!("vcpus = 1\n{key}\n"), &[&["voip"][..], &names].concat());
+    }
     refused_scenario("[machine]", "[machine]\nswitch = \"5s\"", &["machine.switch", "5s", "1ms"]);
     refused_scenario("\"doris\"]", "\"fifo\"]", &["policies", "fifo", "credit", "doris"]);
     refused_scenario("\"doris\"]", "\"doris(slice=1000s)\"]", &["policies", "slice", "100us..=10s"]);

@@ -24,7 +24,7 @@ impl Live {
         let grouped = self.vms.values().find(|vm| !vm.group.is_empty());
         if policy != WITH_GROUPS {
             let whom = grouped.map_or("", |vm| vm.name.as_str());
-            ensure!(grouped.is_none(), "VM `{whom}`: `group` is of no use, policy `{policy}` knows no groups");
+            ensure!(grouped.is_none(), "`group` of `{whom}` is of no use, policy `{policy}` knows no groups");
             return Ok(());
         }
         let (members, _) = status::members(snapshot);

@@ -39,7 +39,12 @@ pub struct Fake(Mutex<State>);
 impl Fake {
     /// Cpupool 0 under Takt with two PCPUs, Dom0 and two guests; cpupool 1 under credit2.
     pub fn new() -> Arc<Self> {
-        let mut pool = Pool::new("doris").unwrap();
+        Self::under("doris")
+    }
+
+    /// The same under another policy.
+    pub fn under(policy: &str) -> Arc<Self> {
+        let mut pool = Pool::new(policy).unwrap();
         for info in takt_policy::params().iter().filter(|p| !p.per_vm) {
             pool.adjust(1, NIL, info.key, spec::live_default(info)).unwrap();
         }

@@ -29,7 +29,7 @@ impl<E: Eyes> Live<E> {
         if pool.policy.name != WITH_GROUPS {
             let grouped = inside.iter().find(|(_, group)| !group.is_empty());
             let (whom, policy) = (grouped.map_or("", |(d, _)| d.name.as_str()), pool.policy.name);
-            ensure!(grouped.is_none(), "domain `{whom}`: `group` is of no use, policy `{policy}` knows no groups");
+            ensure!(grouped.is_none(), "`group` of `{whom}` is of no use, policy `{policy}` knows no groups");
             return Ok(());
         }
         let members: Vec<Member> =

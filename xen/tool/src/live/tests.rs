@@ -121,6 +121,31 @@ fn settings_by_hand() {
     assert!(live.set("web", &parse("cap=10")).unwrap_err().to_string().contains("no domain `web`"));
 }
 
+/// Poris §3.4: four VCPUs on two PCPUs are two subgroups.
+#[test]
+fn groups_are_packed_and_told() {
+    let fake = Fake::under("poris");
+    let mut live = live(&fake, "[vm.voip]\ngroup = \"web\"\nlatency = \"5ms\"");
+    live.look().unwrap();
+    let groups = || [1, 2].map(|vm| fake.state().pool.vm_stat(vm).unwrap().group);
+    assert_eq!((groups(), fake.state().pool.vm_stat(1).unwrap().latency), ([1, 0], 5_000_000));
+    let other = live.host.domains().unwrap().into_iter().find(|d| d.id == 7).unwrap().name;
+    let parse = |text: &str| Setting::parse(&text.split(' ').map(str::to_owned).collect::<Vec<_>>()).unwrap();
+    live.set(&other, &parse("group=web laxity=20us")).unwrap();
+    assert_eq!(groups(), [1, 1 | 1 << 16]);
+    assert_eq!(live.seen()[&7].1.group, "web");
+    live.set("voip", &parse("group=")).unwrap();
+    assert_eq!(groups(), [0, 1], "who is left is packed anew");
+    // A policy that knows none.
+    let fake = Fake::new();
+    let mut live = Live::new(fake.host(&[]), Told::default(), HostConfig::default());
+    live.look().unwrap();
+    let error = format!("{:#}", live.set("voip", &parse("group=web weight=300")).unwrap_err());
+    assert_eq!(error, "domain `voip`: `group` of `voip` is of no use, policy `doris` knows no groups");
+    assert_eq!(fake.state().pool.vm_stat(1).unwrap().weight, 256, "all or none");
+    assert_eq!(live.look().unwrap(), [], "and it is in none");
+}
+
 fn managed(fakes: &std::sync::Arc<Fakes>, config: &str) -> Live<Told> {
     let pools = RtPool::open(fakes.host(), "vgedf", &[]).unwrap();
     let manager = Manager::new(pools, Settings::default());
