@@ -381,7 +381,7 @@ mod tests {
     fn keys_are_stable() {
         let keys = |v: &serde_json::Value| v.as_object().unwrap().keys().cloned().collect::<Vec<_>>().join(" ");
         let vm = serde_json::to_value(&vms(&snapshot(true), &known)[0]).unwrap();
-        let want = "blind cap devices io kind lease_us monitor name period_us pool ports promotions refusals rt rt_mode rule server \
+        let want = "blind cap devices group io kind latency_us laxity_us lease_us monitor name period_us pool ports promotions refusals rt rt_mode rule server \
                     tgid vcpus waits weight";
         assert_eq!(keys(&vm), want);
         assert_eq!(keys(&vm["vcpus"][0]), "class credit id pcpu refused state tid vcpu waits");
