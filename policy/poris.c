@@ -7,7 +7,7 @@
  * (§3.3). (2) dynamic: while any VM is real-time all slices are L / (N_V - 1), N_V VCPUs to a PCPU, so that a VCPU waits L at most
  * (§3.2). (3) parallel: each real-time VCPU is bound to a PCPU of its own among those of its group; when the first of them is
  * scheduled, all others that are runnable are promoted with it: they are launched (§3.4). A group of more VCPUs than PCPUs
- * has subgroups, each with room on the PCPUs at once, that take turns of T_round until each has had a slice. PCPU whose next VCPU
+ * has subgroups, each with room on the PCPUs at once, that take turns of T_round until each has had a slice. A PCPU whose next VCPU
  * is a real-time one without credit exchanges it for a better one of the same VM, bound elsewhere.
  *
  * Without (3) this is RS, with (3) alone par-only, with (3) for single VMs Poris_s (spec §1.4). Groups and subgroups are told by

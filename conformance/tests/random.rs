@@ -6,7 +6,7 @@ use takt_conformance::{Mode, Run, Shape, maker};
 /// Per policy, shape and mode; with five shapes and two modes a million operations of each policy.
 const OPERATIONS: u64 = 100_000;
 
-/// The same for a variant of a policy.
+/// The same for a variant of S or Poris.
 const VARIANT: u64 = 30_000;
 
 /// Invariants after each step on pools of up to 8 PCPUs, after each 8th on the big one.
@@ -50,10 +50,7 @@ fn faithful_hosts() {
 fn every_kind_of_server() {
     for seed in [3, 4, 5] {
         for policy in ["rtxen", "sedf", "vgedf"] {
-            Shape::ALL
-                .into_iter()
-                .filter(|s| s.cpus < 64)
-                .for_each(|shape| run_for(VARIANT, policy, shape, Mode::Faithful, seed));
+            Shape::ALL.into_iter().filter(|s| s.cpus < 64).for_each(|shape| run(policy, shape, Mode::Faithful, seed));
         }
     }
 }
@@ -64,7 +61,7 @@ fn every_variant_of_credit() {
     for (policy, seeds) in [("credit", &[8, 16, 24][..]), ("doris", &[8, 16]), ("rr", &[8])] {
         for &seed in seeds {
             let shapes = Shape::ALL.into_iter().filter(|s| s.cpus < 64);
-            shapes.for_each(|shape| run_for(VARIANT, policy, shape, Mode::Faithful, seed));
+            shapes.for_each(|shape| run(policy, shape, Mode::Faithful, seed));
         }
     }
 }
