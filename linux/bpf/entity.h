@@ -80,6 +80,7 @@ __attribute__((noinline)) int h_enqueue(u32 v, struct out *out)
 	if (state == TAKT_BLOCKED) {
 		hv->queued_at = now;
 		hv->source = TAKT_SRC_OTHER;
+		hv->woken_by = source;
 		DO(pool_of(h, v), WAKE, takt_wake(p, v, source, now), .vcpu = v, .arg = { source });
 	} else if (state == TAKT_PUT_PENDING) {
 		put_queued(h, l, out, v, now);
@@ -160,12 +161,17 @@ __attribute__((noinline)) int h_stray(u32 v, u32 cpu, struct out *out)
 }
 #endif
 
-/* The thread of @v has been in its queue, or should have been, without the policy knowing. */
+/*
+ * The thread of @v has been in its queue, or should have been, without the policy knowing. It wakes for the reason it
+ * had: a message that promoted it is still to be answered.
+ */
 __attribute__((noinline)) int h_still_queued(u32 v, struct out *out)
 {
 	ENTER(-1);
+	u32 source = host_vcpu(h, v)->woken_by;
+
 	if (host_vcpu(h, v)->in_dsq && vcpu_state(h, v) == TAKT_BLOCKED)
-		DO(pool_of(h, v), WAKE, takt_wake(p, v, TAKT_SRC_OTHER, now), .vcpu = v, .arg = { TAKT_SRC_OTHER });
+		DO(pool_of(h, v), WAKE, takt_wake(p, v, source, now), .vcpu = v, .arg = { source });
 	LEAVE();
 	return 0;
 }
@@ -347,7 +353,7 @@ static __always_inline int add_vcpu(struct host *h, struct log *l, struct out *o
 	hv->pid = n->pid;
 	hv->kvm_vcpu = n->kvm_vcpu;
 	hv->id = n->id;
-	hv->source = hv->misses = hv->in_dsq = 0;
+	hv->source = hv->misses = hv->woken_by = hv->in_dsq = 0;
 	hv->queued_at = hv->owed = 0;
 	hv->refused = hv->ops = 0;
 	__builtin_memset(hv->wait, 0, sizeof(hv->wait));

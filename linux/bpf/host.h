@@ -71,7 +71,8 @@ struct host_vcpu {
 	u32 pid, id;			/* thread; VCPU number of its VM */
 	u32 in_dsq;			/* its thread is in its queue, or about to be */
 	u32 source;			/* of the last event: why it wakes */
-	u32 misses;			/* refusals in a row */
+	u16 misses;			/* refusals in a row */
+	u16 woken_by;			/* source of its last wake, until it runs */
 	u16 class;			/* when it started */
 	u16 side;			/* its pool */
 };

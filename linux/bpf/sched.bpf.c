@@ -503,7 +503,7 @@ static int pool_timer(void *map, u32 *key, struct timer_slot *t)
 	return 0;
 }
 
-/* Kicks that a program which may not kick has asked for. */
+/* Kicks that a program which may not kick has asked for; and threads that were not in their queues yet. */
 static int kick_timer(void *map, u32 *key, struct timer_slot *t)
 {
 	struct host *h = the_host();
@@ -512,6 +512,8 @@ static int kick_timer(void *map, u32 *key, struct timer_slot *t)
 	if (!h)
 		return 0;
 	out.kick = __sync_fetch_and_and(&h->kicks_due, 0);
+	if (h->strays)
+		tell_queued(h, &out);
 	act(h, &out);
 	return 0;
 }

@@ -7,7 +7,8 @@
 
 #define ALLOWANCE_MAX (5 * TAKT_MS)	/* threads beside the pool: so long at once, … */
 #define ALLOWANCE_SHARE 4		/* … and a quarter of the PCPU for long */
-#define MISSES_MAX 16u			/* refusals in a row before a thread is left alone */
+#define MISSES_MAX 16u			/* refusals in a row before a thread is left alone, … */
+#define STRAY_AGAIN (50 * TAKT_US)	/* … and for how long */
 
 /* Performs what was asked for. For programs that may kick. */
 static __always_inline void act(struct host *h, struct out *out)
@@ -145,7 +146,7 @@ __attribute__((noinline)) u32 h_schedule(u32 cpu, struct out *out)
 /*
  * The thread of the picked VCPU @v is not in its queue, or may not run here. As a rule the PCPU that queues it is just
  * about to: then it is asked for again. A PCPU may be held up there (a hypervisor below, an SMI): after a while the
- * VCPU is left alone until the next accounting.
+ * VCPU is left alone for a moment, and then woken anew.
  */
 static __always_inline void missing(struct host *h, u32 v, u32 cpu, struct out *out)
 {
@@ -160,6 +161,7 @@ static __always_inline void missing(struct host *h, u32 v, u32 cpu, struct out *
 	hv->misses = 0;
 	h->count.strays++;
 	h_stray(v, cpu, out);
+	leave_kicks(h, mask_bit(cpu), STRAY_AGAIN);
 }
 
 /* The thread on a PCPU, which it has had for @ran ns, simply runs on, as what was picked. */
@@ -252,6 +254,7 @@ static __always_inline void count_start(struct host *h, u32 v, u64 now)
 	if (wait > w->max)
 		w->max = wait;
 	hv->queued_at = 0;
+	hv->woken_by = TAKT_SRC_OTHER;
 }
 
 /* A thread of VCPU @v (the host entity's: a host thread) begins to run; 1: beside the pool. */

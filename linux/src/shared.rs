@@ -44,7 +44,8 @@ pub struct HostVcpu {
     pub id: u32,
     pub in_dsq: u32,
     pub source: u32,
-    pub misses: u32,
+    pub misses: u16,
+    woken_by: u16,
     pub class: u16,
     side: u16,
 }
@@ -85,7 +86,7 @@ pub struct HostCpu {
 pub struct Counts {
     pub switches: u64,
     pub kicks: u64,
-    /// Picks whose thread was not there yet; and how often one was left alone for that until the next accounting.
+    /// Picks whose thread was not there yet; and how often one was left alone for that for a moment.
     pub refused: u64,
     pub strays: u64,
     /// Time of per-CPU kernel threads beside the pool, ns.
