@@ -58,7 +58,6 @@ static COST_STOCK: Shared = Shared::new(RELEASE, "cost-stock", "sched=credit", "
 static GANGS: Shared = Shared::new(DEBUG, "gangs", "sched=takt takt_policy=credit", "lab.case=gangs");
 static SERVERS: Shared = Shared::new(DEBUG, "servers", "sched=takt takt_policy=credit", "lab.case=servers");
 static PLAIN: Shared = Shared::new(DEBUG, "boot", "sched=takt takt_policy=doris", "lab.case=boot");
-static PLAIN_STOCK: Shared = Shared::new(DEBUG, "boot-stock", "sched=credit2", "lab.case=boot");
 static TOOL: Shared = Shared::with_tool(DEBUG, "tool", "sched=takt takt_policy=doris", "lab.case=tool");
 static RISA: Shared = Shared::with_tool(DEBUG, "risa", "sched=takt takt_policy=credit", "lab.case=risa");
 static TOOL_STOCK: Shared = Shared::with_tool(DEBUG, "tool-stock", "sched=credit2", "lab.case=tool lab.stock=1");
@@ -191,7 +190,7 @@ fn equal_runs_are_equal() {
 
 #[test]
 fn no_line_is_said_that_a_stock_boot_lacks() {
-    let (Some(ours), Some(stock)) = (PLAIN.get(), PLAIN_STOCK.get()) else { return };
+    let (Some(ours), Some(stock)) = (PLAIN.get(), TOOL_STOCK.get()) else { return };
     let foreign = stock::foreign(&ours.console, &stock.console);
     assert!(foreign.is_empty(), "{foreign:#?}");
 }
