@@ -137,13 +137,13 @@ impl Lab {
     ) -> Result<Vec<LabRun>> {
         let calls::Boot { plan, options } = calls::plan(scenarios, scheduler, seeds)?;
         ensure!(takt.is_some() || !matches!(scheduler, Scheduler::Takt(_)), "{scheduler}: no program to watch in Dom0");
-        let cpus = scenarios[0].machine.pcpus + 1;
-        let left = self.boot(&plan, &Machine { cpus, shift: SHIFT_OF_CALLS, options, calls: true, takt })?;
+        let pcpus = scenarios[0].machine.pcpus;
+        let left = self.boot(&plan, &Machine { cpus: pcpus + 1, shift: SHIFT_OF_CALLS, options, calls: true, takt })?;
         let (said, _) = read::parts(&left).context("what the lab's Dom0 left")?;
         let mut outcome = read::outcome(said, scenarios, &plan.phases).context("what the lab's Dom0 left")?;
-        // Runs of several boots are compared: no boot's own measure.
+        // Runs of several boots are compared: no boot's own measure, but what the PCPUs had if the callers needed nothing.
         let instructions_per_s = 1e9 / f64::from(1 << SHIFT_OF_CALLS);
-        outcome.iterations_per_s = instructions_per_s / f64::from(cpus) / INSTRUCTIONS_PER_ITERATION;
+        outcome.iterations_per_s = instructions_per_s / f64::from(pcpus) / INSTRUCTIONS_PER_ITERATION;
         let phases = std::mem::take(&mut outcome.phases);
         let run = |(which, phase): (&plan::Phase, _)| {
             let one = crate::outcome::Outcome { phases: vec![phase], ..outcome.clone() };

@@ -2,7 +2,8 @@
 //! From scenarios with a VM that is called to what Dom0 is to do: a script of the calls that `xen/lab/cases/calls` defines.
 //!
 //! Dom0 carries the packets, so it must be under the scheduler as everybody is: that is the boot's, and the scenario's PCPUs are those
-//! of the boot's cpupool. One PCPU more is the callers'.
+//! of the boot's cpupool. One PCPU more is the callers'; what it does not need of the machine's instructions, the others have, so that all
+//! schedulers have equally many to give.
 
 use super::plan::{self, Phase, Plan};
 use super::{Scheduler, domain};
@@ -51,7 +52,8 @@ pub fn plan(scenarios: &[&Scenario], scheduler: &Scheduler, seeds: &[u64]) -> Re
             let _ = writeln!(script, "phase {} {others} {} {}", phases.len(), map::warmup(s), s.duration);
             let (lines, words) =
                 (domain::configuration(s, server, scheduler, 0), domain::parameters(server, scheduler));
-            let _ = writeln!(script, "server {calls} {} '{lines}'{words}", (s.constants.ramp / 1_000).max(1));
+            let (rate, speaks) = ((s.constants.ramp / 1_000).max(1), phases_of(calls, value));
+            let _ = writeln!(script, "server {calls} {rate} '{speaks}' '{lines}'{words}");
             script += &plan::guests(s, scheduler, value, 0);
             script += "run\n";
             let policy = match scheduler {
@@ -63,13 +65,20 @@ pub fn plan(scenarios: &[&Scenario], scheduler: &Scheduler, seeds: &[u64]) -> Re
             virtual_ns += map::warmup(s) + s.duration;
         }
     }
-    let options = format!("dom0_max_vcpus={} {}", first.dom0_vcpus(), scheduler.at_boot());
+    let outside = first.machine.pcpus;
+    let options = format!("dom0_max_vcpus={} lab_outside={outside} {}", first.dom0_vcpus(), scheduler.at_boot());
     Ok(Boot { plan: Plan { script, phases, vms, virtual_ns }, options })
 }
 
 /// Whether one boot can run both.
 pub fn together(a: &Scenario, b: &Scenario) -> bool {
     a.machine.pcpus == b.machine.pcpus && a.dom0_vcpus() == b.dom0_vcpus()
+}
+
+/// When each call begins to speak, ms: packets of several meet as the seed has it, and not as their setup does.
+fn phases_of(calls: u32, seed: u64) -> String {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    (0..calls).map(|_| rng.u64(0..GAP / 1_000_000).to_string()).collect::<Vec<_>>().join(" ")
 }
 
 /// The VM that is called, and how many calls it gets.
@@ -136,23 +145,23 @@ mod tests {
             "calibrate",
             "configure Domain-0 101=512",
             "phase 0 1 2000000000 5000000000",
-            "server 3 5 '' 101=256 102=0",
+            "server 3 5 '19 16 7' '' 101=256 102=0",
         ];
         assert_eq!(lines[3..7], rest);
         assert!(lines[7].starts_with("vm 2 0 'hog=1 phase="), "{}", lines[7]);
         assert_eq!(lines[8], "run");
-        assert_eq!(lines[11], "server 5 5 '' 101=256 102=0");
-        assert_eq!(boot.options, "dom0_max_vcpus=2 sched=takt takt_policy=doris");
+        assert_eq!(lines[11], "server 5 5 '19 16 7 23 0' '' 101=256 102=0");
+        assert_eq!(boot.options, "dom0_max_vcpus=2 lab_outside=2 sched=takt takt_policy=doris");
         let phases: Vec<_> = boot.plan.phases.iter().map(|p| (p.scenario, p.policy.as_deref())).collect();
         assert_eq!(phases, [(0, Some("doris")), (1, Some("doris"))]);
     }
 
     #[test]
     fn xens_own_schedulers_are_the_boots() {
-        assert_eq!(boot("xen-credit2").options, "dom0_max_vcpus=2 sched=credit2");
+        assert_eq!(boot("xen-credit2").options, "dom0_max_vcpus=2 lab_outside=2 sched=credit2");
         assert!(boot("xen-credit2").plan.script.contains("\ndom0 sched-credit2 -w 512\n"));
         let script = boot("xen-rtds").plan.script;
-        assert!(script.contains("\nserver 3 5 'period=10000\nbudget=3750\nextratime=1'\n"), "{script}");
+        assert!(script.contains("\nserver 3 5 '19 16 7' 'period=10000\nbudget=3750\nextratime=1'\n"), "{script}");
     }
 
     #[test]
