@@ -108,7 +108,7 @@ pub struct Inspect {
 
 #[derive(Group, Debug)]
 pub struct Analyze {
-    /// Scenario file (TOML) whose VMs have budget and period, and tasks
+    /// Scenario file (TOML) whose VMs have budget and period, and tasks; or are real-time (rt = "on"), with latency and group
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// Seed of the sets of tasks that are drawn at random

@@ -33,6 +33,45 @@ fn what_fits_and_by_how_much() {
     assert_eq!(files(dir.path()), ["a.toml", "host.toml"], "it writes nothing");
 }
 
+/// PORIS-E2 with Dom0's four VCPUs: twelve on four PCPUs, three to a PCPU.
+const GROUP: &str = "[machine]\npcpus = 4\n[[vm]]\nname = \"web\"\ncount = 4\nvcpus = 2\nrt = \"on\"\nlatency = \"10ms\"\n\
+    group = \"app\"\n[[vm]]\nname = \"idle\"\nvcpus = 1\n";
+
+#[test]
+fn latencies_and_groups() {
+    let dir = workdir();
+    std::fs::write(dir.path().join("g.toml"), GROUP).unwrap();
+    let run = |extra: &[&str]| {
+        let out = takt(dir.path(), &[&["analyze", "g.toml", "--json"], extra].concat());
+        let json: serde_json::Value = serde_json::from_slice(&out.stdout).expect("JSON");
+        (out.status.code(), json["poris"][0].clone())
+    };
+    let two = ["--set", "vm.web.latency=5ms", "--set", "dom0.vcpus=1", "--set", "vm.idle.vcpus=3"];
+    let (status, json) = run(&two);
+    let number = |of: &str| json[of].as_u64();
+    assert_eq!(
+        (status, number("vcpus"), number("slice_ns"), number("wait_ns")),
+        (Some(0), Some(12), Some(2_000_000), Some(4_000_000))
+    );
+    let (_, json) = run(&["--set", "vm.web.latency=5ms", "--set", "dom0.vcpus=1"]);
+    assert_eq!(json["vms"].as_array().map(Vec::len), Some(4));
+    let group = &json["groups"][0];
+    let want =
+        [("subgroups", 2), ("too_many", 4), ("rounds", 2), ("lag_group_ns", 2_000_000), ("lag_rounds_ns", 1_000_000)];
+    want.iter().for_each(|(key, value)| assert_eq!(group[key], *value, "{key}"));
+    // More wait than the shortest slice allows.
+    let (status, json) = run(&["--set", "vm.web.latency=1ms"]);
+    assert_eq!((status, json["vms"][0]["slack_ns"].as_i64()), (Some(1), Some(-2_000_000)));
+    let out = takt(dir.path(), &["analyze", "g.toml", "--set", "vm.web.vcpus=65"]);
+    let error = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(
+        out.status.code() == Some(2) && error.trim().lines().count() == 1 && error.contains("group app: "),
+        "{error}"
+    );
+    let text = String::from_utf8(takt(dir.path(), &["analyze", "g.toml"]).stdout).unwrap();
+    assert!(text.contains("slice 3ms, longest wait 9ms") && !text.contains("Servers"), "{text}");
+}
+
 #[test]
 fn rt_xens_experiments_name_their_variants() {
     let dir = workdir();

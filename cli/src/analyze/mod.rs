@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `takt analyze`: whether budgets suffice, before anything runs.
+//! `takt analyze`: whether budgets suffice, and latencies hold, before anything runs.
 
+mod latency;
 mod place;
 mod show;
 
@@ -32,6 +33,8 @@ pub struct Analysis {
     pub does_not_fit: Kinds<Vec<String>>,
     /// VMs with tasks and without budget: nothing can be said of them.
     pub without_budget: Vec<String>,
+    /// Machines with VMs that are real-time by `rt = "on"`, under Poris.
+    pub poris: Vec<latency::Poris>,
 }
 
 /// One value for each kind of server.
@@ -112,6 +115,7 @@ impl Bound {
 }
 
 /// Analyses `s`, with the sets of tasks that it draws with `seed`.
+/// What Poris makes of it is not among it.
 pub fn analyse(s: &Scenario, seed: u64) -> Analysis {
     let placed = place::all(s);
     let guests = || s.vms.iter().flat_map(|vm| vm.names().map(move |name| (name, vm))).enumerate();
@@ -132,6 +136,7 @@ pub fn analyse(s: &Scenario, seed: u64) -> Analysis {
         }),
         without_budget: without.map(|(_, (name, _))| name).collect(),
         vcpus,
+        poris: Vec::new(),
     }
 }
 
@@ -171,20 +176,21 @@ fn pools(placed: &[place::Placed]) -> Vec<Pool> {
 }
 
 impl Analysis {
-    /// Whether every VM fits under one kind of server at least.
+    /// Whether every VM fits under one kind of server at least, and every real-time VM's latency holds under Poris.
     pub fn holds(&self) -> bool {
-        self.vcpus.iter().all(|v| v.fits.deferrable || v.fits.periodic)
+        let latencies = self.poris.iter().flat_map(|p| &p.vms).all(|vm| vm.holds);
+        latencies && self.vcpus.iter().all(|v| v.fits.deferrable || v.fits.periodic)
     }
 }
 
-/// Runs the command; the value says whether every VM fits.
+/// Runs the command; the value says whether every VM fits, and every latency holds.
 ///
 /// # Errors
 /// Bad input.
 pub fn run(args: &args::Analyze) -> Result<bool> {
     let settings = simulate::settings(&args.set.set)?;
     let scenarios = simulate::scenarios(std::slice::from_ref(&args.file), None, &settings)?;
-    let analysis = analyse(&scenarios[0], args.seed);
+    let analysis = Analysis { poris: latency::all(&scenarios[0])?, ..analyse(&scenarios[0], args.seed) };
     if args.json {
         output::print_json(&analysis)?;
     } else {

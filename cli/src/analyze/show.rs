@@ -1,11 +1,63 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! An analysis as text.
 
+use super::latency::Poris;
 use super::{Analysis, Bound, KINDS, Kinds, Vcpu, name};
 use crate::table;
 use takt_control::duration::format;
 
 pub fn text(a: &Analysis) -> String {
+    let latencies = a.poris.iter().map(poris).collect::<Vec<_>>().join("\n");
+    match (a.vcpus.is_empty(), a.poris.is_empty()) {
+        (true, false) => latencies,
+        (false, false) => servers(a) + "\n" + &latencies,
+        (_, true) => servers(a),
+    }
+}
+
+fn poris(p: &Poris) -> String {
+    let about = format!(
+        "Poris on machine {}: {} VCPUs on {} PCPUs, {} to a PCPU; slice {}, longest wait {}",
+        p.machine,
+        p.vcpus,
+        p.pcpus,
+        p.vcpus_per_pcpu,
+        format(p.slice_ns),
+        format(p.wait_ns)
+    );
+    let verdict = |slack: i64| match slack {
+        0.. => "holds".into(),
+        late => format!("{} late", format(late.unsigned_abs())),
+    };
+    let rows: Vec<_> =
+        p.vms.iter().map(|vm| vec![vm.vm.clone(), format(vm.latency_ns), verdict(vm.slack_ns)]).collect();
+    let mut out = table::render(&about, &["VM", "latency", ""], &rows, 1) + "\n";
+    let group = |g: &super::latency::Group| {
+        let once = if g.fits { "yes".into() } else { format!("{} too many", g.too_many) };
+        let mut row = vec![g.name.clone()];
+        row.extend([g.vms, g.vcpus].map(|n| n.to_string()));
+        row.extend([once, g.subgroups.to_string(), g.rounds.to_string()]);
+        row.extend([g.lag_credit_ns, g.lag_alone_ns, g.lag_group_ns, g.lag_rounds_ns].map(format));
+        row
+    };
+    let rows: Vec<_> = p.groups.iter().map(group).collect();
+    let head = [
+        "group",
+        "VMs",
+        "VCPUs",
+        "all at once",
+        "subgroups",
+        "rounds",
+        "Credit",
+        "slice alone",
+        "groups",
+        "with rounds",
+    ];
+    out += &table::render("Groups, and how far apart their VCPUs start at most", &head, &rows, 1);
+    out
+}
+
+fn servers(a: &Analysis) -> String {
     let mut out = String::new();
     let rows: Vec<_> = a.vcpus.iter().flat_map(task_rows).collect();
     if !rows.is_empty() {
