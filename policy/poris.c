@@ -11,13 +11,15 @@
  * is a real-time one without credit exchanges it for a better one of the same VM, bound elsewhere.
  *
  * Without (3) this is RS, with (3) alone par-only, with (3) for single VMs Poris_s (spec §1.4). Groups and subgroups are told by
- * set_group(); a VM in none is a group of its own. One that is larger than the machine continues in further subgroups (P8).
+ * set_group(); a VM in none is a group of its own. One that is larger than the machine continues in further subgroups (P8). Co-scheduling
+ * and balance scheduling, the other baselines of §1.4, spread the VCPUs of all VMs and launch none (core/gang.h).
  *
  * Host entities and I/O threads are never real-time (P12): as in Credit. VMs without parameters: as in Credit, at the dynamic slice.
  *
  * Locking: the pool's lock serialises everything; no function here takes one.
  */
 #include "core/credit.h"
+#include "core/gang.h"
 #include "core/poris_group.h"
 #include "core/promote.h"
 
@@ -167,6 +169,11 @@ TAKT_FN void poris_queue(struct takt_pool *p, u32 vi, u64 now)
 
 	(void)now;
 	poris_bind(p, vi);
+	if (p->par.siblings) {
+		gang_place(p, vi);
+		if (p->par.siblings == TAKT_SIBLINGS_CO)
+			v->pri = gang_class(p, v);
+	}
 	if (v->flags & TAKT_F_MIGRATE) {
 		v->flags &= ~TAKT_F_MIGRATE;
 		v->cpu = credit_pick_cpu(p, vi);
@@ -195,21 +202,27 @@ TAKT_INLINE void poris_deschedule(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
-	(void)p;
 	if (v->round)
 		v->round--;
 	if (v->round)
 		return;
 	v->flags &= ~TAKT_F_LAUNCHED;
-	if (v->pri == TAKT_RT)
+	if (p->par.siblings == TAKT_SIBLINGS_CO)
+		v->pri = gang_class(p, v);
+	else if (v->pri == TAKT_RT)
 		v->pri = credit_class(v);
 }
 
 TAKT_FN u32 poris_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
 {
-	u32 next = cpu_of(p, cpu)->head, class, w;
+	u32 next, class, w;
 	struct takt_vcpu *v;
 
+	if (p->par.siblings == TAKT_SIBLINGS_CO) {
+		gang_turn(p, cpu, cur, now);
+		mask_clear(&p->out.kick, cpu);	/* this is its decision */
+	}
+	next = cpu_of(p, cpu)->head;
 	if (cur != TAKT_NIL && credit_young(p, vcpu_of(p, cur)))
 		return cur;
 	if (cur != TAKT_NIL && (next == TAKT_NIL || vcpu_of(p, cur)->pri < vcpu_of(p, next)->qclass))
@@ -218,13 +231,15 @@ TAKT_FN u32 poris_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
 	class = next == TAKT_NIL ? TAKT_IDLE : vcpu_of(p, next)->pri;
 	if (class >= TAKT_OVER) {
 		w = takt_fresh(p, credit_steal(p, cpu, class));
+		if (w == TAKT_NIL && p->par.siblings)
+			w = takt_fresh(p, gang_take(p, cpu, class));
 		if (w == TAKT_NIL && class == TAKT_OVER && vcpu_of(p, next)->bound == cpu)
 			w = takt_fresh(p, poris_exchange(p, cpu, next, now));
 		if (w != TAKT_NIL)
 			next = w;
 	}
 	v = vcpu_of(p, next);
-	if (next != TAKT_NIL && p->par.parallel && poris_is_rt(p, v) && !v->round && !(v->flags & TAKT_F_LAUNCHED)) {
+	if (next != TAKT_NIL && p->par.parallel && !p->par.siblings && poris_is_rt(p, v) && !v->round && !(v->flags & TAKT_F_LAUNCHED)) {
 		poris_launch(p, next);
 		mask_clear(&p->out.kick, cpu);	/* this is its decision */
 	}
@@ -235,6 +250,8 @@ TAKT_INLINE u64 poris_slice(struct takt_pool *p, u32 cpu, u32 back, u64 now)
 {
 	(void)back;
 	arm_cpu(p, cpu, credit_tick_due(p, cpu, now));
+	if (p->par.siblings == TAKT_SIBLINGS_CO)
+		return gang_slice(p);
 	return vcpu_of(p, cpu_of(p, cpu)->cur)->round ? p->par.t_round : poris_current_slice(p);
 }
 

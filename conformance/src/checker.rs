@@ -63,7 +63,7 @@ pub struct Limits {
     pub limbo: Option<u64>,
     /// How far `now` may lie before the previous one.
     pub skew: u64,
-    /// The policy binds VCPUs of real-time VMs to single PCPUs, which a log does not tell: others may idle beside them.
+    /// The policy binds VCPUs of real-time VMs, or with `siblings` of any, to single PCPUs, which a log does not tell: others may idle beside them.
     pub binds: bool,
 }
 
@@ -258,7 +258,7 @@ impl Checker {
     /// is another PCPU's besides; or the policy has bound it to another.
     fn waits_for(&self, v: u16, cpus: u64) -> bool {
         let vm = &self.model.vm[usize::from(self.model.vcpu[usize::from(v)].vm)];
-        let bound = self.limits.binds && vm.rt_ever;
+        let bound = self.limits.binds && (vm.rt_ever || self.model.spread_ever);
         !(vm.capped || vm.server || bound) && self.model.allowed(v) & cpus != 0
     }
 

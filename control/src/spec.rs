@@ -24,7 +24,7 @@ pub struct Preset {
 }
 
 /// The variants that papers name (spec §1.2, §1.4, §4, §5).
-pub const PRESETS: [Preset; 16] = [
+pub const PRESETS: [Preset; 18] = [
     Preset {
         name: "credit-4.2",
         means: "credit(weights=vcpu,ratelimit=1ms,tickle=one,overflow=half)",
@@ -67,6 +67,16 @@ pub const PRESETS: [Preset; 16] = [
         name: "par-only",
         means: "poris(promote=off,dynamic=off,parallel=vm)",
         doc: "Poris: VCPUs of a VM start together, nothing else",
+    },
+    Preset {
+        name: "co",
+        means: "poris(promote=off,dynamic=off,parallel=vm,siblings=co)",
+        doc: "co-scheduling: all VCPUs of a VM start and stop together, VMs take turns",
+    },
+    Preset {
+        name: "balance",
+        means: "poris(promote=off,dynamic=off,parallel=vm,siblings=balance)",
+        doc: "balance scheduling: the VCPUs of a VM queue on different PCPUs",
     },
     Preset { name: "poris_s", means: "poris(parallel=vm)", doc: "Poris without groups" },
 ];

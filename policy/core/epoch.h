@@ -76,6 +76,8 @@ TAKT_FN int takt_epoch(struct takt_pool *p, u64 now)
 	p->balance = 0;
 	p->weight = 0;
 	p->ll_next = now + p->par.ll_interval;
+	p->turn_end = 0;
+	p->turn = 0;
 	p->sort_epoch = 0;
 	p->seq = 1;
 	p->acct_next = p->nr_cpu ? now + p->par.acct : TAKT_NEVER;

@@ -91,7 +91,9 @@
 	X(40, parallel, "off|vm|group", 0, 2, 2,						\
 	  "a real-time VCPU starts alone (0), with the others of its VM (1), or of its group (2) (Poris)")	\
 	X(41, promote_over, "off|on", 0, 1, 0,							\
-	  "they start with it even without credit (Poris)")
+	  "they start with it even without credit (Poris)")					\
+	X(42, siblings, "poris|co|balance", 0, 2, 0,						\
+	  "the VCPUs of a VM: as Poris has it (0); VMs take turns, in which all of one run (1: co-scheduling); each on a PCPU of its own, no more (2: balance scheduling)")
 
 /* Of a VM. */
 #define TAKT_KEY_WEIGHT 101

@@ -227,7 +227,7 @@ struct takt_params {
 	u32 promote;			/* Poris §3.3: 1: events promote */
 	u32 dynamic;			/* Poris §3.2: 1: the slice follows the latency, 0: it is LTS */
 	u32 promote_over;		/* spec P5 */
-	u32 pad;
+	u32 siblings;			/* enum takt_siblings */
 };
 
 /* S: whose VCPUs a PCPU takes (spec §4): as in Credit; by L; by L but real-time ones never, which LL binds. */
@@ -235,6 +235,9 @@ enum takt_steal { TAKT_STEAL_CREDIT, TAKT_STEAL_LATENCY, TAKT_STEAL_BOUND };
 
 /* Poris: with whom a VCPU is launched (spec §3.4): alone; the others of its VM; of its group. */
 enum takt_parallel { TAKT_PARALLEL_OFF, TAKT_PARALLEL_VM, TAKT_PARALLEL_GROUP };
+
+/* What happens to siblings (spec §1.4): Poris' ways; co-scheduling; balance scheduling. */
+enum takt_siblings { TAKT_SIBLINGS_PORIS, TAKT_SIBLINGS_CO, TAKT_SIBLINGS_BALANCE };
 
 /* RT-Xen's kinds of servers (spec §5). */
 enum takt_server_kind { TAKT_DEFERRABLE, TAKT_PERIODIC, TAKT_POLLING, TAKT_SPORADIC };
@@ -259,6 +262,7 @@ struct takt_pool {
 	u64 dom0_period;		/* Doris §2.4: min of the RT-VMs' periods */
 	u64 latency;			/* Poris §3.2: min of the RT-VMs' */
 	u64 ll_next;			/* S: when LL looks again, at the accounting after that */
+	u64 turn_end;			/* co-scheduling: until when VM turn has its turn */
 	u32 policy;
 	u32 zero, scratch;		/* for the verifier; zero stays 0 and neither scratch is state */
 	u64 scratch_long;
@@ -269,7 +273,8 @@ struct takt_pool {
 	u16 due_head;			/* servers in order of their next budget */
 	u16 refill_free;
 	u16 nr_io;			/* VCPUs that are I/O threads */
-	u16 pad[3];
+	u16 turn;
+	u16 pad[2];
 	struct takt_cpu cpu[TAKT_NCPU];
 	struct takt_vm vm[TAKT_NVM];
 	struct takt_vcpu vcpu[TAKT_NVCPU];

@@ -10,6 +10,14 @@ TAKT_INLINE u32 poris_is_rt(struct takt_pool *p, struct takt_vcpu *v)
 	return v->kind == TAKT_GUEST && vm_of(p, v->vm)->rt;
 }
 
+/* Whether @v gets a PCPU of its own: as one of a real-time VM, or, in the baselines of spec §1.4, of any. */
+TAKT_INLINE u32 poris_spreads(struct takt_pool *p, struct takt_vcpu *v)
+{
+	if (p->par.siblings)
+		return v->kind != TAKT_IO;
+	return p->par.parallel && poris_is_rt(p, v);
+}
+
 /* Whether @mi starts with @own. */
 TAKT_INLINE u32 poris_together(struct takt_pool *p, u32 own, u32 mi)
 {
@@ -79,19 +87,23 @@ TAKT_INLINE void poris_used(struct takt_pool *p, u32 mi, u32 sub, struct takt_ma
 	}
 }
 
-/* A real-time VCPU gets a PCPU of its own among those of its subgroup (P7), where it queues from now on. */
+/* A VCPU that is spread gets a PCPU of its own among those of its subgroup (P7), where it queues from now on. */
 TAKT_INLINE void poris_bind(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 	struct takt_mask used;
 	u32 mi = p->rt_head, sub, n;
 
-	if (!p->par.parallel || !poris_is_rt(p, v)) {
+	if (!poris_spreads(p, v)) {
 		v->bound = TAKT_NIL;
 	} else if (!is_bound(p, v)) {
 		v->bound = TAKT_NIL;
 		mask_zero(&used);
 		sub = takt_fresh(p, poris_subgroup(p, vi));
+		if (p->par.siblings) {
+			poris_used(p, v->vm, sub, &used);
+			mi = takt_fresh(p, TAKT_NIL);
+		}
 		TAKT_LOOP(p, n, TAKT_NVM) {
 			if (mi == TAKT_NIL)
 				break;

@@ -13,6 +13,7 @@ mod laxs;
 mod laxs_place;
 mod places;
 mod poris;
+mod poris_gangs;
 mod poris_groups;
 mod room;
 mod rtxen;
@@ -139,4 +140,9 @@ pub const VECTORS: &[(&str, Vector)] = &[
     ("each of a group on a PCPU of its own", poris_groups::spread),
     ("P8: a VM larger than the machine", poris_groups::split),
     ("P10: groups that are refused", poris_groups::refusals),
+    ("co-scheduling: VMs take turns", poris_gangs::turns),
+    ("co-scheduling: what a turn leaves", poris_gangs::left),
+    ("co-scheduling: no urgency", poris_gangs::no_urgency),
+    ("balance scheduling: siblings on different PCPUs", poris_gangs::spread),
+    ("balance scheduling: who is taken", poris_gangs::taken),
 ];

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The two baselines that Poris' placement and launch make possible (spec §1.4), for the VCPUs of every VM, real-time or not.
+ *
+ * Balance scheduling: siblings queue on different PCPUs, and nobody is made to run with them. One is bound elsewhere where a PCPU idles
+ * on which it has no sibling, or would run nothing better than OVER.
+ *
+ * Co-scheduling: besides, VMs take turns of a slice, round robin. All VCPUs of the VM whose turn it is have the class RT on their PCPUs,
+ * from when it begins until it ends; nobody is boosted, and no event shortens the way to a turn. What they leave, others
+ * run until the turn is over: it ends before its time if none of them is runnable.
+ */
+#ifndef TAKT_GANG_H
+#define TAKT_GANG_H
+
+#include "credit.h"
+#include "poris_group.h"
+
+/* ---- balance scheduling ---- */
+
+/* Whether @vi may be bound to @cpu: its masks allow it, and no sibling is bound there. */
+TAKT_FN u32 gang_may_bind(struct takt_pool *p, u32 vi, u32 cpu)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+	u32 it = vm_of(p, v->vm)->first, own = v->bound, may, n;
+
+	v->bound = TAKT_NIL;
+	may = vcpu_may_run(p, v, cpu);
+	v->bound = own;
+	if (!may)
+		return 0;
+	TAKT_LOOP(p, n, TAKT_NVCPU) {
+		if (it == TAKT_NIL)
+			break;
+		if (it != vi && vcpu_of(p, it)->bound == cpu)
+			return 0;
+		it = vcpu_of(p, it)->sibling;
+	}
+	return 1;
+}
+
+/* @vi, which is about to queue, is bound to an idle PCPU with nobody else in its queue, if its own is not one. */
+TAKT_FN void gang_place(struct takt_pool *p, u32 vi)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+	struct takt_mask to;
+	u32 own = v->bound, it = vm_of(p, v->vm)->first, cpu = own, n;
+
+	if (own == TAKT_NIL || (mask_test(&p->idle, own) && !cpu_of(p, own)->nr_queued))
+		return;
+	v->bound = TAKT_NIL;
+	vcpu_allowed(p, v, &to);
+	v->bound = own;
+	mask_and(&to, &p->idle);
+	TAKT_LOOP(p, n, TAKT_NVCPU) {
+		if (it == TAKT_NIL)
+			break;
+		if (vcpu_of(p, it)->bound != TAKT_NIL)
+			mask_clear(&to, vcpu_of(p, it)->bound);
+		mask_fresh(p, &to);
+		it = vcpu_of(p, it)->sibling;
+	}
+	TAKT_LOOP(p, n, TAKT_NCPU) {
+		if (mask_empty(&to))
+			break;
+		cpu = takt_fresh(p, mask_next(&to, cpu));
+		mask_clear(&to, cpu);
+		if (!cpu_of(p, cpu)->nr_queued) {
+			v->bound = cpu;
+			v->cpu = cpu;
+			return;
+		}
+	}
+}
+
+/* The first VCPU in another PCPU's queue that ranks above @class and may be bound to @cpu: it is. TAKT_NIL: there is none. */
+TAKT_FN u32 gang_take(struct takt_pool *p, u32 cpu, u32 class)
+{
+	struct takt_mask peers = p->online;
+	u32 peer = cpu, n, k;
+
+	mask_clear(&peers, cpu);
+	TAKT_LOOP(p, n, TAKT_NCPU) {
+		u32 it;
+
+		if (mask_empty(&peers))
+			break;
+		peer = takt_fresh(p, mask_next(&peers, peer));
+		mask_clear(&peers, peer);
+		it = cpu_of(p, peer)->head;
+		TAKT_LOOP(p, k, TAKT_NVCPU) {
+			struct takt_vcpu *w = vcpu_of(p, it);
+
+			if (it == TAKT_NIL || w->pri >= class)
+				break;
+			if (w->bound != TAKT_NIL && gang_may_bind(p, it, cpu)) {
+				w->bound = cpu;
+				return it;
+			}
+			it = w->rq_next;
+		}
+	}
+	return TAKT_NIL;
+}
+
+/* ---- co-scheduling ---- */
+
+TAKT_INLINE u32 gang_class(struct takt_pool *p, struct takt_vcpu *v)
+{
+	return v->vm == p->turn && p->now < p->turn_end ? (u32)TAKT_RT : credit_class(v);
+}
+
+/* Whether @mi has a VCPU that can run; @cpu decides, and what holds it goes on only if it is @cur. */
+TAKT_FN u32 gang_runnable(struct takt_pool *p, u32 mi, u32 cpu, u32 cur)
+{
+	u32 vi = vm_of(p, mi)->first, n;
+
+	if (!vm_of(p, mi)->used)
+		return 0;
+	TAKT_LOOP(p, n, TAKT_NVCPU) {
+		struct takt_vcpu *v = vcpu_of(p, vi);
+
+		if (vi == TAKT_NIL)
+			break;
+		if (v->state == TAKT_QUEUED || (holds_cpu(v->state) && (v->cpu != cpu || vi == cur)))
+			return 1;
+		vi = v->sibling;
+	}
+	return 0;
+}
+
+/* @mi's turn has begun or ended: its VCPUs' classes follow, and the PCPUs where they rank above what runs are asked. */
+TAKT_FN void gang_mark(struct takt_pool *p, u32 mi)
+{
+	u32 vi = vm_of(p, mi)->first, n;
+
+	TAKT_LOOP(p, n, TAKT_NVCPU) {
+		u32 it = vi, class;
+		struct takt_vcpu *v = vcpu_of(p, it);
+
+		if (it == TAKT_NIL)
+			break;
+		vi = v->sibling;
+		class = takt_fresh(p, gang_class(p, v));
+		if (holds_cpu(v->state))
+			v->pri = class;
+		if (v->state != TAKT_QUEUED || v->pri == class)
+			continue;
+		runq_requeue(p, it, class);
+		if (cur_class(p, v->cpu) > class)
+			kick(p, v->cpu);
+	}
+}
+
+/* Where a decision on @cpu finds the turn over, that of the next VM with something to run begins. */
+TAKT_INLINE void gang_turn(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
+{
+	u32 old = p->turn, mi = old, n;
+
+	if (now < p->turn_end && gang_runnable(p, old, cpu, cur))
+		return;
+	TAKT_LOOP(p, n, TAKT_NVM) {
+		mi = takt_fresh(p, (mi + 1) & (TAKT_NVM - 1));
+		if (gang_runnable(p, mi, cpu, cur)) {
+			p->turn = mi;
+			p->turn_end = now + p->par.slice;
+			if (old != mi)
+				gang_mark(p, old);
+			gang_mark(p, mi);
+			return;
+		}
+	}
+}
+
+/* All stop when the turn does. */
+TAKT_INLINE u64 gang_slice(struct takt_pool *p)
+{
+	u64 left = p->turn_end > p->now ? p->turn_end - p->now : 0;
+
+	return left > p->par.min_ts ? left : p->par.min_ts;
+}
+
+#endif
