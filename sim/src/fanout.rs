@@ -29,13 +29,19 @@ pub struct Fanout {
     pub spread: u32,
     /// Of the VMs that compute, how many first ones do; 0 = all.
     pub reach: u32,
+    /// Rounds of parts in a request: each begins when all parts of the one before are there.
+    pub stages: u32,
+    /// By how many per mille a part takes longer for each other VM that computes (contention), and for each pair of them (coherence):
+    /// the universal scalability law.
+    pub contention: u32,
+    pub coherence: u32,
     /// Answers after this count as missed, ns; 0 = none does.
     pub deadline: u64,
     /// A busy loop on each VCPU, behind everything else.
     pub background: bool,
 }
 
-pub const KEYS: &str = "type, app, clients, think, split, message, parts, work, spread, reach, deadline, background";
+pub const KEYS: &str = "type, app, clients, think, split, message, parts, work, spread, reach, stages, contention, coherence, deadline, background";
 
 impl Default for Fanout {
     fn default() -> Self {
@@ -49,6 +55,9 @@ impl Default for Fanout {
             work: 2 * MS,
             spread: 20,
             reach: 0,
+            stages: 1,
+            contention: 0,
+            coherence: 0,
             deadline: 0,
             background: false,
         }
@@ -71,11 +80,20 @@ impl Fanout {
             "work" => self.work = keys::time(value, US, 10 * SECOND)?,
             "spread" => self.spread = keys::count(value, 0, 100)?,
             "reach" => self.reach = keys::count(value, 0, 255)?,
+            "stages" => self.stages = keys::count(value, 1, 1_000)?,
+            "contention" => self.contention = keys::count(value, 0, 1_000)?,
+            "coherence" => self.coherence = keys::count(value, 0, 1_000)?,
             "deadline" => self.deadline = keys::time(value, 0, 3_600 * SECOND)?,
             "background" => self.background = keys::word(value, &[("true", true), ("false", false)])?,
             _ => bail!("unknown key; allowed: {KEYS}"),
         }
         Ok(())
+    }
+
+    /// What a part takes where so many VMs compute, in thousandths of what it takes where one does.
+    pub fn longer(&self, vms: u64) -> u64 {
+        let others = vms.saturating_sub(1);
+        1_000 + others * u64::from(self.contention) + vms * others * u64::from(self.coherence)
     }
 
     /// Threads that compute a part of each request, on so many VCPUs.
@@ -124,10 +142,15 @@ mod tests {
         f.set("app", "search").unwrap();
         f.set("background", "true").unwrap();
         assert_eq!((f.app.as_str(), f.background, f.parts(2)), ("search", true, 2));
+        assert_eq!(f.longer(16), 1_000);
+        f.set("contention", "20").unwrap();
+        f.set("coherence", "1").unwrap();
+        assert_eq!([1, 4, 16].map(|n| f.longer(n)), [1_000, 1_072, 1_540]);
         f.set("parts", "0").unwrap();
         assert_eq!(f.parts(2), 0);
         for (key, value, want) in [
             ("app", "a b", "'a b' is no name; allowed: "),
+            ("stages", "0", "'0' is out of range; allowed: 1 .. 1000"),
             ("work", "0", "0 is out of range; allowed: 1us .. 10s"),
             ("background", "1", "unknown '1'; allowed: true, false"),
             ("client", "1", "unknown key; allowed: type, app"),

@@ -228,6 +228,7 @@ impl Machine<'_> {
             all.get_or_insert_default().merge(&client.response);
             result.requests += client.begun;
             result.missed += client.missed;
+            result.parts += client.computed_in_all;
         }
         all.map(|h| FanoutResult {
             answered: h.n,

@@ -254,6 +254,9 @@ pub struct FanoutResult {
     pub max_ns: u64,
     /// Requests answered after the deadline, if there is one.
     pub missed: u64,
+    /// Parts that those answered had in all.
+    #[serde(default)]
+    pub parts: u64,
 }
 
 /// Packets a VM sent, at netback's transmit side.

@@ -183,6 +183,24 @@ fn an_application_may_reach_over_machines() {
     }
 }
 
+/// Stages come one after the other, and take longer where more compute.
+#[test]
+fn stages_are_barriers() {
+    let run = |keys: &str| {
+        let front = format!("think = \"0\", parts = 0, {keys}");
+        let text = search(&front, "work = \"3ms\", spread = 0", "").replace("clients = 4", "clients = 1");
+        fanout(&checked(&text, "credit", 1))
+    };
+    let [one, four, lossy] = ["stages = 1", "stages = 4", "stages = 4, contention = 500"].map(run);
+    // Two leaves: half as much again for each part.
+    assert!(four.p50_ns > 12_000_000 && lossy.p50_ns > 18_000_000, "{one:?} {four:?} {lossy:?}");
+    assert!(
+        one.p50_ns < 5_000_000 && four.p50_ns < 16_000_000 && lossy.p50_ns < 22_000_000,
+        "{one:?} {four:?} {lossy:?}"
+    );
+    assert_eq!([one, four, lossy].map(|f| f.parts / f.answered), [4, 16, 16]);
+}
+
 /// Messages go to as many VMs as the front reaches, in the order of the scenario.
 #[test]
 fn a_front_reaches_the_first_ones() {

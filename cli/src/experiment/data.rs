@@ -11,7 +11,7 @@ use takt_control::{PolicySpec, duration};
 use takt_lab::xen::Scheduler;
 use takt_sim::Scenario;
 
-const EXPERIMENTS: [(&str, &str); 30] = [
+const EXPERIMENTS: [(&str, &str); 31] = [
     ("experiments/DORIS-E1.toml", include_str!("../../../experiments/DORIS-E1.toml")),
     ("experiments/DORIS-E2.toml", include_str!("../../../experiments/DORIS-E2.toml")),
     ("experiments/DORIS-E3.toml", include_str!("../../../experiments/DORIS-E3.toml")),
@@ -19,6 +19,7 @@ const EXPERIMENTS: [(&str, &str); 30] = [
     ("experiments/PORIS-E1.toml", include_str!("../../../experiments/PORIS-E1.toml")),
     ("experiments/PORIS-E5.toml", include_str!("../../../experiments/PORIS-E5.toml")),
     ("experiments/PORIS-E6.toml", include_str!("../../../experiments/PORIS-E6.toml")),
+    ("experiments/PORIS-E7.toml", include_str!("../../../experiments/PORIS-E7.toml")),
     ("experiments/LAXS-E1.toml", include_str!("../../../experiments/LAXS-E1.toml")),
     ("experiments/LAXS-E2.toml", include_str!("../../../experiments/LAXS-E2.toml")),
     ("experiments/LAXS-E3.toml", include_str!("../../../experiments/LAXS-E3.toml")),
@@ -44,13 +45,14 @@ const EXPERIMENTS: [(&str, &str); 30] = [
     ("experiments/RISA-E4.toml", include_str!("../../../experiments/RISA-E4.toml")),
 ];
 
-const SCENARIOS: [(&str, &str); 13] = [
+const SCENARIOS: [(&str, &str); 14] = [
     ("laxs", include_str!("../../../scenarios/laxs.toml")),
     ("voip", include_str!("../../../scenarios/voip.toml")),
     ("poris-dispatch", include_str!("../../../scenarios/poris-dispatch.toml")),
     ("poris-voip", include_str!("../../../scenarios/poris-voip.toml")),
     ("poris-parallel", include_str!("../../../scenarios/poris-parallel.toml")),
     ("poris-search", include_str!("../../../scenarios/poris-search.toml")),
+    ("poris-stream", include_str!("../../../scenarios/poris-stream.toml")),
     ("rtxen", include_str!("../../../scenarios/rtxen.toml")),
     ("rtxen-core", include_str!("../../../scenarios/rtxen-core.toml")),
     ("rtxen-quantum", include_str!("../../../scenarios/rtxen-quantum.toml")),

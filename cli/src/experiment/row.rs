@@ -177,6 +177,7 @@ fn synchronised(put: &mut impl FnMut(&str, f64) -> Option<f64>, run: &RunResult)
             ("response_p50_ms", f.p50_ns as f64 / 1e6),
             ("response_p99_ms", f.p99_ns as f64 / 1e6),
             ("response_max_ms", f.max_ns as f64 / 1e6),
+            ("parts_per_s", f.parts as f64 * 1e9 / run.duration_ns.max(1) as f64),
             ("response_missed_pct", f.missed as f64 * 100.0 / f.answered.max(1) as f64),
         ] {
             put(key, value);

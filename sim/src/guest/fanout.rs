@@ -40,7 +40,8 @@ pub struct Worker {
     pub work: u64,
     pub spread: u32,
     pub rng: Rng,
-    requests: VecDeque<u32>,
+    /// Clients, and in thousandths by how much longer this part takes (`Fanout::longer`).
+    requests: VecDeque<(u32, u64)>,
 }
 
 /// A client, and the request that it waits for.
@@ -55,10 +56,15 @@ pub struct Client {
     open: u32,
     /// By place in the application: parts that a VM has not computed yet.
     parts: Vec<u32>,
+    /// Stages that have not begun, and parts that the request has had in all.
+    stages: u32,
+    computed: u64,
     pub begun: u64,
     /// Of the requests of the measured window that were answered in it.
     pub response: Hist,
     pub missed: u64,
+    /// Parts of those.
+    pub computed_in_all: u64,
 }
 
 impl Worker {
@@ -74,14 +80,29 @@ impl Worker {
     /// What its next part takes.
     pub fn next(&mut self) -> Option<u64> {
         let width = self.work / 100 * u64::from(self.spread);
-        self.is_ready().then(|| self.work - width + self.rng.below(2 * width + 1))
+        let &(_, longer) = self.requests.front()?;
+        Some((self.work - width + self.rng.below(2 * width + 1)) * longer / 1_000)
     }
 }
 
 impl Client {
     pub fn new(front: u32, think: u64, rng: Rng) -> Self {
         let (response, parts) = (Hist::default(), Vec::new());
-        Self { front, think, rng, sent: 0, open: 0, parts, begun: 0, response, missed: 0 }
+        let (stages, computed, computed_in_all) = (0, 0, 0);
+        Self {
+            front,
+            think,
+            rng,
+            sent: 0,
+            open: 0,
+            parts,
+            stages,
+            computed,
+            begun: 0,
+            response,
+            missed: 0,
+            computed_in_all,
+        }
     }
 
     /// Time until its next request.
@@ -91,7 +112,7 @@ impl Client {
 
     /// Figures start from nothing.
     pub fn reset(&mut self) {
-        (self.begun, self.missed, self.response) = (0, 0, Hist::default());
+        (self.begun, self.missed, self.computed_in_all, self.response) = (0, 0, 0, Hist::default());
     }
 }
 
@@ -127,35 +148,55 @@ impl Machine<'_> {
     /// A VM has taken in the first message of its receive ring, on PCPU `cpu`.
     pub(super) fn desk_done(&mut self, n: u32, cpu: u32) {
         let site = &self.sites[n as usize];
-        let (vif, app) = (site.vif, site.app as usize);
+        let (vif, stages) = (site.vif, site.spec.stages);
         let Some(message) = self.net.vifs[vif as usize].rx.pop().and_then(|p| p.message) else { return };
         if !message.request {
             self.answered(message.client, cpu);
         } else if site.spec.clients == 0 {
             self.compute(n, message.client, cpu);
         } else {
-            let computing = |&&s: &&u32| !self.sites[s as usize].workers.is_empty();
-            let reach = if site.spec.reach == 0 { usize::MAX } else { site.spec.reach as usize };
-            let others: Vec<u32> = self.apps[app].sites.iter().filter(computing).take(reach).copied().collect();
             let client = &mut self.clients[message.client as usize];
-            client.open = others.len() as u32;
-            client.parts = self.apps[app].sites.iter().map(|&s| self.sites[s as usize].workers.len() as u32).collect();
-            // Messages first: what the front computes itself does not wait for anybody.
-            for &s in others.iter().filter(|&&s| s != n) {
-                let to = To::Vif(self.sites[s as usize].vif);
-                self.enqueue_tx(Packet::message(vif, Message { to, ..message }, self.now), cpu);
-            }
-            if others.contains(&n) {
-                self.compute(n, message.client, cpu);
-            }
+            (client.stages, client.computed) = (stages, 0);
+            self.stage(n, message.client, cpu);
+        }
+    }
+
+    /// Those of application `app` that compute, as far as its front reaches.
+    fn computing(&self, app: u32) -> Vec<u32> {
+        let app = &self.apps[app as usize];
+        let reach = self.sites[app.front as usize].spec.reach;
+        let computing = |&&s: &&u32| !self.sites[s as usize].workers.is_empty();
+        app.sites.iter().filter(computing).take(if reach == 0 { usize::MAX } else { reach as usize }).copied().collect()
+    }
+
+    /// The front, `n`, has the next stage of a request computed.
+    fn stage(&mut self, n: u32, client: u32, cpu: u32) {
+        let (vif, app) = (self.sites[n as usize].vif, self.sites[n as usize].app);
+        let others = self.computing(app);
+        let parts: Vec<u32> =
+            self.apps[app as usize].sites.iter().map(|&s| self.sites[s as usize].workers.len() as u32).collect();
+        let computed: usize = others.iter().map(|&s| self.sites[s as usize].workers.len()).sum();
+        let c = &mut self.clients[client as usize];
+        (c.open, c.parts, c.stages, c.computed) =
+            (others.len() as u32, parts, c.stages - 1, c.computed + computed as u64);
+        // Messages first: what the front computes itself does not wait for anybody.
+        for &s in others.iter().filter(|&&s| s != n) {
+            let to = To::Vif(self.sites[s as usize].vif);
+            self.enqueue_tx(Packet::message(vif, Message { client, to, request: true }, self.now), cpu);
+        }
+        if others.contains(&n) {
+            self.compute(n, client, cpu);
         }
     }
 
     /// The workers of a VM get their parts of a request.
     fn compute(&mut self, site: u32, client: u32, cpu: u32) {
+        let app = self.sites[site as usize].app;
+        let front = &self.sites[self.apps[app as usize].front as usize].spec;
+        let longer = front.longer(self.computing(app).len() as u64);
         for w in self.sites[site as usize].workers.clone() {
             let worker = &mut self.workers[w as usize];
-            worker.requests.push_back(client);
+            worker.requests.push_back((client, longer));
             let (v, t) = (worker.vcpu, worker.thread);
             self.signal(v, t, cpu);
         }
@@ -164,7 +205,7 @@ impl Machine<'_> {
     /// Worker `n` on PCPU `cpu` has computed a part; the last one of a VM tells the front.
     pub(super) fn part_done(&mut self, n: u32, cpu: u32) {
         let worker = &mut self.workers[n as usize];
-        let (s, Some(client)) = (worker.site, worker.requests.pop_front()) else { return };
+        let (s, Some((client, _))) = (worker.site, worker.requests.pop_front()) else { return };
         let site = &self.sites[s as usize];
         let app = &self.apps[site.app as usize];
         let Some(place) = app.sites.iter().position(|&other| other == s) else { return };
@@ -182,11 +223,17 @@ impl Machine<'_> {
         }
     }
 
-    /// The front knows that a VM has computed its part; with the last one the reply goes out.
+    /// The front knows that a VM has computed its part; with the last one the next stage begins, or the reply goes out.
     fn answered(&mut self, client: u32, cpu: u32) {
         let c = &mut self.clients[client as usize];
         c.open -= 1;
-        if c.open == 0 {
+        if c.open > 0 {
+            return;
+        }
+        if c.stages > 0 {
+            let front = c.front;
+            self.stage(front, client, cpu);
+        } else {
             let vif = self.sites[c.front as usize].vif;
             let message = Message { client, to: To::Client, request: false };
             self.enqueue_tx(Packet::message(vif, message, self.now), cpu);
@@ -210,6 +257,7 @@ impl Machine<'_> {
             let (took, deadline) = (arrival - client.sent, self.sites[client.front as usize].spec.deadline);
             client.response.add(took);
             client.missed += u64::from(deadline > 0 && took > deadline);
+            client.computed_in_all += client.computed;
         }
         let next = arrival + client.pause() + self.c.wire;
         self.queue.push(next, What::Client, message.client);
