@@ -3,7 +3,7 @@
  * The memory that guest and VMM share. src/layout.rs has the same structures; the assertions below and there keep
  * the two together.
  *
- * Everything has one writer. Counters only grow: a measured interval is the difference of two readings, so that
+ * Everything but a team's lock and barrier has one writer. Counters only grow: a measured interval is the difference of two readings, so that
  * nobody has to stop the guest to begin one.
  */
 #ifndef TAKT_VMM_GUEST_H
@@ -18,6 +18,7 @@ typedef unsigned long u64;
 
 #define GUEST_VECTOR_MSI 0x40
 #define GUEST_VECTOR_TIMER 0x50
+#define GUEST_VECTOR_IPI 0x60
 #define GUEST_VECTOR_SPURIOUS 0xff
 
 #define GUEST_PORT_TX 0x500		/* packets are in the tx ring */
@@ -41,6 +42,7 @@ enum guest_role {
 	ROLE_ECHO,
 	ROLE_SOURCE,
 	ROLE_INTERRUPTS,
+	ROLE_PARALLEL,
 };
 
 /* Written by the VMM. Times are TSC cycles. */
@@ -80,6 +82,27 @@ struct guest_vcpu {
 	volatile u64 due;		/* the timer has come */
 	volatile u64 seen;		/* ECHO: packets whose arrival was measured */
 	volatile u64 handling;		/* inside of a handler */
+	volatile u64 spun;		/* PARALLEL: iterations for nothing, while it waited */
+	volatile u64 barriers;		/* passed, and it came last */
+	volatile u64 sleeps;
+	volatile u64 asleep;
+	volatile u64 began, ended;	/* its part of the program; 0: not yet */
+} LINE;
+
+/* PARALLEL: a program with a thread on each VCPU. What is above the lock is written by the VMM, times in iterations. */
+struct guest_team {
+	u64 threads;
+	u64 compute;			/* mean of what a thread computes from barrier to barrier */
+	u64 width;			/* each time it is at random within this of the mean */
+	u64 locks;			/* critical sections meanwhile */
+	u64 held;			/* length of each */
+	u64 barrier;			/* whether all meet then */
+	u64 spin;			/* who waits there spins for this long before it halts */
+	u64 rounds;			/* after so many the program ends; 0: never */
+	u64 seed;
+	LINE volatile u64 locked;
+	LINE volatile u64 arrived;	/* at the barrier */
+	LINE volatile u64 round;	/* barriers passed */
 } LINE;
 
 struct guest_slot {
@@ -99,11 +122,13 @@ struct guest_ring {
 struct guest_shared {
 	struct guest_config config;
 	struct guest_vcpu vcpu[GUEST_MAX_VCPUS];
+	struct guest_team team;
 	struct guest_ring rx, tx;
 };
 
 _Static_assert(sizeof(struct guest_config) == 384, "src/layout.rs");
 _Static_assert(sizeof(struct guest_vcpu) == 192, "src/layout.rs");
+_Static_assert(sizeof(struct guest_team) == 320, "src/layout.rs");
 _Static_assert(sizeof(struct guest_slot) == 2048, "src/layout.rs");
 _Static_assert(sizeof(struct guest_ring) == 64 + 256 * 2048, "src/layout.rs");
 

@@ -5,6 +5,7 @@
  * A VCPU begins in guest_main with a stack, its structure behind GS, identity-mapped memory and a TSC that equals the host's.
  */
 #include "net.h"
+#include "parallel.h"
 
 #define CHUNK 1024UL			/* iterations between two looks at anything else: about two microseconds */
 
@@ -83,6 +84,17 @@ __attribute__((interrupt)) static void on_msi(struct frame *f)
 		if (sent)
 			sample(v, sent, now, GUEST_SAMPLE_MSI);
 	}
+	leave(v);
+}
+
+/* From another VCPU, which waits for nothing but that this one looks again. */
+__attribute__((interrupt)) static void on_ipi(struct frame *f)
+{
+	struct guest_vcpu *v = this_vcpu();
+
+	(void)f;
+	if (enter(v))
+		return;
 	leave(v);
 }
 
@@ -214,6 +226,7 @@ static void setup(struct guest_vcpu *v)
 		gate((u64 *)v->idt, i, on_exception);
 	gate((u64 *)v->idt, GUEST_VECTOR_MSI, on_msi);
 	gate((u64 *)v->idt, GUEST_VECTOR_TIMER, on_timer);
+	gate((u64 *)v->idt, GUEST_VECTOR_IPI, on_ipi);
 	gate((u64 *)v->idt, GUEST_VECTOR_SPURIOUS, on_spurious);
 	__asm__ volatile("lidt %0" : : "m"(idtr));
 	wrmsr(MSR_APIC_BASE, rdmsr(MSR_APIC_BASE) | APIC_X2_ENABLED);
@@ -248,6 +261,9 @@ __attribute__((section(".text.entry"), noreturn)) void guest_main(void)
 		break;
 	case ROLE_INTERRUPTS:
 		interrupts(v);
+		break;
+	case ROLE_PARALLEL:
+		parallel(v, shared());
 		break;
 	}
 	idle();

@@ -35,6 +35,7 @@ pub enum Role {
     Echo,
     Source,
     Interrupts,
+    Parallel,
 }
 
 /// Times are TSC cycles; what the fields mean is said in `guest.h`.
@@ -76,7 +77,31 @@ pub struct Vcpu {
     pub due: AtomicU64,
     pub seen: AtomicU64,
     pub handling: AtomicU64,
+    pub spun: AtomicU64,
+    pub barriers: AtomicU64,
+    pub sleeps: AtomicU64,
+    pub asleep: AtomicU64,
+    pub began: AtomicU64,
+    pub ended: AtomicU64,
 }
+
+/// The parts of a parallel program that the VMM writes, and those that the VCPUs share.
+#[repr(C, align(64))]
+pub struct Team {
+    pub threads: AtomicU64,
+    pub compute: AtomicU64,
+    pub width: AtomicU64,
+    pub locks: AtomicU64,
+    pub held: AtomicU64,
+    pub barrier: AtomicU64,
+    pub spin: AtomicU64,
+    pub rounds: AtomicU64,
+    pub seed: AtomicU64,
+    shared: [Line; 3],
+}
+
+#[repr(C, align(64))]
+struct Line(AtomicU64);
 
 #[repr(C)]
 pub struct Slot {
@@ -98,6 +123,7 @@ pub struct Ring {
 pub struct Shared {
     pub config: Config,
     pub vcpu: [Vcpu; MAX_VCPUS],
+    pub team: Team,
     pub rx: Ring,
     pub tx: Ring,
 }
@@ -109,6 +135,7 @@ unsafe impl Sync for Shared {}
 const _: () = {
     assert!(size_of::<Config>() == 384);
     assert!(size_of::<Vcpu>() == 192);
+    assert!(size_of::<Team>() == 320);
     assert!(size_of::<Slot>() == 2048);
     assert!(size_of::<Ring>() == 64 + 256 * 2048);
     assert!(SHARED + size_of::<Shared>() <= SAMPLES);

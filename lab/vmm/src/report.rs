@@ -5,7 +5,7 @@ use serde::Serialize;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::clock::{self, monotonic};
+use crate::clock::{self, Tsc, monotonic};
 use crate::layout::{self, SAMPLE_TIMER};
 use crate::spec::Workload;
 use crate::stats::{Summary, kept};
@@ -14,6 +14,7 @@ use crate::vm::{Thread, Vm};
 /// All counters at one time.
 pub struct Reading {
     at: u64,
+    tsc: u64,
     vcpus: Vec<Vcpu>,
     io: Io,
 }
@@ -27,6 +28,11 @@ struct Vcpu {
     timers: u64,
     sampled: u64,
     cpu: u64,
+    spun: u64,
+    barriers: u64,
+    sleeps: u64,
+    began: u64,
+    ended: u64,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -42,7 +48,7 @@ struct Io {
 impl Reading {
     /// Before anything ran.
     pub fn zero(vm: &Vm, start: u64) -> Self {
-        Self { at: start, vcpus: vec![Vcpu::default(); vm.vcpus.len()], io: Io::default() }
+        Self { at: start, tsc: vm.tsc.at(start), vcpus: vec![Vcpu::default(); vm.vcpus.len()], io: Io::default() }
     }
 
     pub fn now(vm: &Vm) -> Self {
@@ -56,6 +62,11 @@ impl Reading {
             timers: get(&v.timers),
             sampled: v.sampled.load(std::sync::atomic::Ordering::Acquire),
             cpu: clock::read(thread.cpu),
+            spun: get(&v.spun),
+            barriers: get(&v.barriers),
+            sleeps: get(&v.sleeps),
+            began: get(&v.began),
+            ended: get(&v.ended),
         };
         let io = vm.io.as_ref().map(|(thread, c)| Io {
             cpu: clock::read(thread.cpu),
@@ -67,6 +78,7 @@ impl Reading {
         });
         Self {
             at: monotonic(),
+            tsc: clock::tsc(),
             vcpus: vm.vcpus.iter().zip(&shared.vcpu).map(vcpu).collect(),
             io: io.unwrap_or_default(),
         }
@@ -83,6 +95,8 @@ pub struct Report {
     vcpus: Vec<VcpuReport>,
     #[serde(skip_serializing_if = "Option::is_none")]
     io: Option<IoReport>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    program: Option<ProgramReport>,
 }
 
 #[derive(Serialize)]
@@ -129,6 +143,19 @@ struct IoReport {
     wait: Summary,
 }
 
+/// Of a parallel program.
+#[derive(Serialize)]
+struct ProgramReport {
+    /// Barriers passed, how often a VCPU halted at one, iterations that VCPUs spun.
+    barriers: u64,
+    sleeps: u64,
+    spun: u64,
+    /// For how long it ran in the measured time.
+    ran_ns: u64,
+    /// From its beginning to its end, if it has come to one.
+    time_ns: Option<u64>,
+}
+
 impl Report {
     pub fn new(vm: &Vm, from: &Reading, to: &Reading) -> Self {
         let vcpus = (0..vm.vcpus.len()).map(|i| VcpuReport::new(vm, i, from.vcpus[i], to.vcpus[i])).collect();
@@ -153,6 +180,23 @@ impl Report {
             tsc_error_ns: vm.tsc_error_ns,
             vcpus,
             io,
+            program: matches!(vm.spec.workload, Workload::Parallel(_)).then(|| ProgramReport::new(vm.tsc, from, to)),
+        }
+    }
+}
+
+impl ProgramReport {
+    fn new(tsc: Tsc, from: &Reading, to: &Reading) -> Self {
+        let sum = |r: &Reading, of: fn(&Vcpu) -> u64| r.vcpus.iter().map(of).sum::<u64>();
+        let since = |of: fn(&Vcpu) -> u64| sum(to, of) - sum(from, of);
+        let began = to.vcpus.iter().map(|v| v.began).filter(|&at| at > 0).min().unwrap_or(to.tsc);
+        let ended = to.vcpus.iter().map(|v| v.ended).max().filter(|_| to.vcpus.iter().all(|v| v.ended > 0));
+        Self {
+            barriers: since(|v| v.barriers),
+            sleeps: since(|v| v.sleeps),
+            spun: since(|v| v.spun),
+            ran_ns: tsc.ns(ended.unwrap_or(to.tsc).saturating_sub(began.max(from.tsc))),
+            time_ns: ended.map(|at| tsc.ns(at - began)),
         }
     }
 }
@@ -181,5 +225,31 @@ impl VcpuReport {
             samples_lost: lost,
             latencies_ns: vm.spec.raw.then_some(latencies),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One GHz: a cycle is a nanosecond.
+    const TSC: Tsc = Tsc { khz: 1_000_000 };
+
+    fn reading(tsc: u64, ended: [u64; 2], spun: u64) -> Reading {
+        let vcpu = |began, ended| Vcpu { began, ended, spun, barriers: spun / 10, ..Vcpu::default() };
+        Reading { at: 0, tsc, vcpus: vec![vcpu(120, ended[0]), vcpu(110, ended[1])], io: Io::default() }
+    }
+
+    #[test]
+    fn a_program_ends_with_its_last_thread() {
+        let from = reading(200, [0, 0], 30);
+        let one = ProgramReport::new(TSC, &from, &reading(900, [700, 0], 80));
+        assert_eq!((one.ran_ns, one.time_ns, one.spun, one.barriers), (700, None, 100, 10));
+        let all = ProgramReport::new(TSC, &from, &reading(900, [700, 800], 80));
+        assert_eq!((all.ran_ns, all.time_ns), (600, Some(690)));
+        // It began after the measured time did, or not at all.
+        assert_eq!(ProgramReport::new(TSC, &reading(50, [0, 0], 0), &reading(900, [0, 0], 0)).ran_ns, 790);
+        let idle = Reading { vcpus: vec![Vcpu::default(); 2], ..reading(900, [0, 0], 0) };
+        assert_eq!(ProgramReport::new(TSC, &idle, &idle).ran_ns, 0);
     }
 }

@@ -84,6 +84,31 @@ pub enum Workload {
         msi_ns: Option<u64>,
         timer_ns: Option<u64>,
     },
+    /// All VCPUs compute, enter critical sections under one spin lock and meet at a barrier.
+    Parallel(Program),
+}
+
+/// A parallel program; `compute`, `held` and `spin` are in iterations.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Program {
+    pub compute: u64,
+    /// Percent.
+    #[serde(default)]
+    pub spread: u64,
+    #[serde(default)]
+    pub locks: u64,
+    #[serde(default)]
+    pub held: u64,
+    #[serde(default)]
+    pub barrier: bool,
+    #[serde(default)]
+    pub spin: u64,
+    /// 0 = without end.
+    #[serde(default)]
+    pub rounds: u64,
+    #[serde(default)]
+    pub seed: u64,
 }
 
 /// A VM's network device, and what the VCPUs do that do not serve it.
@@ -190,6 +215,7 @@ impl Spec {
             Workload::Echo { net, .. } => serves(Role::Echo, net.others),
             Workload::Source { net, .. } => serves(Role::Source, net.others),
             Workload::Interrupts { .. } => Role::Interrupts,
+            Workload::Parallel(_) => Role::Parallel,
         }
     }
 }
@@ -204,6 +230,7 @@ impl Workload {
             Self::Echo { .. } => "echo",
             Self::Source { .. } => "source",
             Self::Interrupts { .. } => "interrupts",
+            Self::Parallel(_) => "parallel",
         }
     }
 
@@ -216,7 +243,7 @@ impl Workload {
 
     /// Whether its VCPUs keep latencies.
     pub fn samples(&self) -> bool {
-        !matches!(self, Self::Idle {} | Self::Hog {} | Self::Dodge { .. })
+        !matches!(self, Self::Idle {} | Self::Hog {} | Self::Dodge { .. } | Self::Parallel(_))
     }
 
     fn check(&self) -> Result<()> {
@@ -252,6 +279,13 @@ impl Workload {
                 within("msi_ns", msi_ns.unwrap_or(*PERIOD.end()), 10_000..=*PERIOD.end())?;
                 within("timer_ns", timer_ns.unwrap_or(*PERIOD.end()), 10_000..=*PERIOD.end())
             }
+            Self::Parallel(Program { compute, spread, locks, held, spin, .. }) => {
+                within("compute", compute, 1..=*WORK.end())?;
+                within("spread", spread, 0..=100)?;
+                within("locks", locks, 0..=10_000)?;
+                within("held", held, WORK)?;
+                within("spin", spin, WORK)
+            }
         }
     }
 }
@@ -282,6 +316,8 @@ mod tests {
         assert!(s.workload.samples() && s.duration_ms.is_none());
         let s = Spec::parse(r#"{"vcpus":1,"workload":{"kind":"hog"},"thread_name":"vcpu","samples":600}"#).unwrap();
         assert_eq!((s.vcpu_name(0).as_str(), s.samples), ("vcpu", 1024));
+        let s = Spec::parse(r#"{"vcpus":3,"workload":{"kind":"parallel","compute":5,"barrier":true}}"#).unwrap();
+        assert_eq!((s.role(0), s.role(2), s.workload.samples()), (Role::Parallel, Role::Parallel, false));
     }
 
     #[test]
@@ -292,6 +328,8 @@ mod tests {
         let ports =
             r#"{"vcpus":1,"workload":{"kind":"source","tap":"t","period_ns":1000,"first_port":65000,"ports":1000}}"#;
         assert_eq!(error(ports), "ports is 1000, not within 1 to 536");
+        let program = r#"{"vcpus":2,"workload":{"kind":"parallel","compute":9,"spread":101}}"#;
+        assert_eq!(error(program), "spread is 101, not within 0 to 100");
         let name = r#"{"vcpus":1,"workload":{"kind":"hog"},"thread_name":"a-name-beyond-fifteen"}"#;
         assert_eq!(error(name), "thread_name: 'a-name-beyond-fifteen' has 21 bytes, not 1 to 15");
     }
@@ -303,6 +341,7 @@ mod tests {
             (r#"{"vcpus":1,"workload":{"kind":"hog","work":1}}"#, "work"),
             (r#"{"vcpus":1,"workload":{"kind":"echo","tap":"t","work":1,"port":1}}"#, "port"),
             (r#"{"vcpus":1,"workload":{"kind":"sleep"}}"#, "sleep"),
+            (r#"{"vcpus":1,"workload":{"kind":"parallel","compute":1,"threads":1}}"#, "threads"),
             (r#"{"vcpus":1,"workload":{"kind":"echo","tap":"a/b","work":1}}"#, "a/b"),
             (r#"{"vcpus":1,"workload":{"kind":"echo","tap":"t","work":1,"mac":"1:2"}}"#, "1:2"),
         ] {

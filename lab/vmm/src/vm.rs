@@ -17,7 +17,7 @@ use crate::layout::{PORT_PANIC, Shared};
 use crate::machine::{Machine, Memory};
 use crate::packet::{End, GUEST_PORT, PEER_IP, PEER_MAC, parse_mac, template};
 use crate::report::{Reading, Report};
-use crate::spec::{Net, Spec, Workload};
+use crate::spec::{Net, Program, Spec, Workload};
 use crate::tap;
 
 /// How often the boundaries of a dodging guest are adjusted to CLOCK_MONOTONIC, whose rate is not quite the TSC's.
@@ -225,6 +225,18 @@ fn configure(spec: &Spec, shared: &Shared, tsc: Tsc, start: u64) -> Result<()> {
             let period = timer_ns.map_or(0, |ns| tsc.cycles(ns));
             set(&c.start, tsc.at(start) + period);
             set(&c.period, period);
+        }
+        Workload::Parallel(Program { compute, spread, locks, held, barrier, spin, rounds, seed }) => {
+            let t = &shared.team;
+            set(&t.threads, spec.vcpus as u64);
+            set(&t.compute, compute);
+            set(&t.width, compute * spread / 100);
+            set(&t.locks, locks);
+            set(&t.held, held);
+            set(&t.barrier, barrier.into());
+            set(&t.spin, spin);
+            set(&t.rounds, rounds);
+            set(&t.seed, seed);
         }
     }
     Ok(())
