@@ -8,7 +8,9 @@ use crate::plan::{Phase, Plan, Vm};
 use crate::scheduler::Scheduler;
 use anyhow::{Result, bail, ensure};
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 use takt_control::RtMode;
+use takt_control::groups::{Groups, Member};
 use takt_sim::{Scenario, VmSpec, Workload};
 
 /// A booted kernel has timers and workers to get rid of.
@@ -50,7 +52,7 @@ fn check(s: &Scenario) -> Result<()> {
             bail!("{key}.calls: {} in the lab; allowed: 0 .. {CALLS}", vm.calls());
         }
         if matches!(vm.workload, Workload::Tasks { .. }) {
-            bail!("{key}.workload: tasks in the lab; allowed: hog, voip, stream, periodic, idle");
+            bail!("{key}.workload: tasks in the lab; allowed: hog, voip, stream, periodic, parallel, idle");
         }
         threads(vm)?;
     }
@@ -60,24 +62,40 @@ fn check(s: &Scenario) -> Result<()> {
 /// What no lab has.
 ///
 /// # Errors
-/// The scenario has pools, a script, or a workload of the simulator's.
+/// The scenario has pools, a script, a workload of the simulator's, or a group that is too large for its machine.
 pub fn possible(s: &Scenario) -> Result<()> {
     ensure!(s.pools.is_empty() && s.script.is_empty(), "pool and at: for the simulator; allowed in the lab: neither");
     for vm in &s.vms {
-        use Workload::{Cyclictest, Fanout, Lookbusy, Media, Parallel, Signalling};
-        let its_own = matches!(vm.workload, Media(_) | Signalling { .. } | Parallel(_) | Fanout(_));
+        use Workload::{Cyclictest, Fanout, Lookbusy, Media, Signalling};
+        let its_own = matches!(vm.workload, Media(_) | Signalling { .. } | Fanout(_));
         if its_own || matches!(vm.workload, Lookbusy { .. } | Cyclictest { .. }) {
             let (name, kind) = (&vm.name, vm.workload.name());
-            bail!("vm.{name}.workload: {kind} in the lab; allowed: hog, voip, stream, periodic, idle");
+            bail!("vm.{name}.workload: {kind} in the lab; allowed: hog, voip, stream, periodic, parallel, idle");
         }
     }
-    Ok(())
+    groups(s).map(drop)
+}
+
+/// Group and subgroup of each VM, in the order of their names, as a policy that knows groups is told (Poris §3.4); 0 = none.
+///
+/// # Errors
+/// A group is too large for the machine.
+pub fn groups(s: &Scenario) -> Result<Vec<u64>> {
+    let vms = s.vms.iter().flat_map(|spec| (0..spec.count).map(move |_| spec));
+    let members: Vec<_> =
+        (0..).zip(vms).map(|(vm, spec)| Member { vm, vcpus: spec.vcpus, group: &spec.group }).collect();
+    let mut all = vec![0; members.len()];
+    Groups::default().bring(&members, s.machine.pcpus, |vm, group| {
+        all[vm as usize] = group;
+        Ok(())
+    })?;
+    Ok(all)
 }
 
 /// The guests of no lab have threads.
 ///
 /// # Errors
-/// The VM has another number of busy loops than VCPUs.
+/// The VM has another number of busy loops, or of a program's threads, than VCPUs.
 pub fn threads(vm: &VmSpec) -> Result<()> {
     let (threads, vcpus) = (vm.threads(), vm.vcpus);
     let one = threads == 0 || threads == vcpus;
@@ -95,20 +113,22 @@ fn phase(s: &Scenario, scheduler: &Scheduler, seed: u64) -> Phase {
 }
 
 fn vm(s: &Scenario, spec: &VmSpec, name: String, n: usize, together: u64, rng: &mut fastrand::Rng) -> Vm {
+    use Workload::{Hog, Idle, Parallel};
     let tap = format!("tap{n}");
     let mut vm = Vm {
         name,
-        serves: spec.rt != RtMode::Off && !matches!(spec.workload, Workload::Hog { .. } | Workload::Idle),
+        serves: spec.rt != RtMode::Off && !matches!(spec.workload, Hog { .. } | Parallel(_) | Idle),
         config: spec.config(),
         affinity: spec.affinity.clone(),
         vcpus: spec.vcpus,
         start_ms: 0,
         workload: Map::new(),
         work_ns: None,
+        cpu_ns: BTreeMap::new(),
         clients: None,
     };
     match spec.workload {
-        Workload::Hog { .. } => {
+        Hog { .. } => {
             vm.start_ms = rng.u64(0..HOG_PHASES);
             vm.workload = object(json!({"kind": "hog"}));
         }
@@ -138,14 +158,22 @@ fn vm(s: &Scenario, spec: &VmSpec, name: String, n: usize, together: u64, rng: &
             vm.clients =
                 (calls > 0).then(|| arguments.iter().flat_map(|(k, v)| [format!("--{k}"), v.clone()]).collect());
         }
+        Parallel(ref program) => {
+            let plan = program.plan();
+            vm.workload = object(json!({
+                "kind": "parallel", "spread": plan.spread, "locks": plan.locks, "barrier": plan.barrier,
+                "rounds": program.work, "seed": rng.u32(..),
+            }));
+            let times = [("compute", plan.compute), ("held", plan.held), ("spin", program.spin())];
+            vm.cpu_ns = times.map(|(name, ns)| (name.to_owned(), ns)).into();
+        }
         Workload::Tasks { .. }
         | Workload::Lookbusy { .. }
         | Workload::Cyclictest { .. }
-        | Workload::Parallel(_)
         | Workload::Fanout(_)
         | Workload::Media(_)
         | Workload::Signalling { .. }
-        | Workload::Idle => vm.workload = object(json!({"kind": "idle"})),
+        | Idle => vm.workload = object(json!({"kind": "idle"})),
     }
     vm
 }
@@ -220,10 +248,43 @@ mod tests {
     }
 
     #[test]
+    fn a_parallel_program_is_told_with_its_settings() {
+        let program = r#"
+            [[vm]]
+            name = "team"
+            count = 2
+            vcpus = 4
+            rt = "on"
+            group = "both"
+            latency = "5ms"
+            laxity = "20us"
+            workload = { type = "parallel", profile = "streamcluster", spin = "10s", work = 7 }
+        "#;
+        let plan = plan_of(program, &[1, 2]).unwrap();
+        let vm = &plan.phases[0].vms[0];
+        let of = |key: &str| vm.workload[key].clone();
+        assert_eq!([of("kind"), of("spread"), of("locks")], [json!("parallel"), json!(10), json!(2)]);
+        assert_eq!([of("barrier"), of("rounds")], [json!(true), json!(7)]);
+        let times = ["compute", "held", "spin"].map(|key| vm.cpu_ns[key]);
+        assert_eq!(times, [1_000_000, 1_000, 10_000_000_000]);
+        assert!(!vm.serves, "it waits for nobody outside");
+        let config = &vm.config;
+        assert_eq!((config.rt, config.group.as_str()), (RtMode::On, "both"));
+        assert_eq!((config.latency, config.laxity), (5_000_000, 20_000));
+        let other = &plan.phases[1].vms[0];
+        assert_ne!(of("seed"), other.workload["seed"]);
+        assert_ne!(of("seed"), plan.phases[0].vms[1].workload["seed"]);
+    }
+
+    #[test]
     fn what_the_lab_cannot_do_is_named() {
         let error = |vms: &str| plan_of(vms, &[1]).unwrap_err().to_string();
         let threads = "[[vm]]\nname = \"h\"\nvcpus = 2\nworkload = { type = \"hog\", threads = 3 }";
         assert_eq!(error(threads), "vm.h.threads: 3 on 2 VCPUs in the lab; allowed: one per VCPU");
+        let program = "[[vm]]\nname = \"p\"\nvcpus = 4\nworkload = { type = \"parallel\", threads = 8 }";
+        assert_eq!(error(program), "vm.p.threads: 8 on 4 VCPUs in the lab; allowed: one per VCPU");
+        let group = "[[vm]]\nname = \"g\"\nvcpus = 5\ncount = 13\ngroup = \"all\"";
+        assert_eq!(error(group), "group all: 65 VCPUs on 4 PCPUs are 26 subgroups, allowed at most 16");
         let calls = "[[vm]]\nname = \"v\"\nvcpus = 1\nworkload = { type = \"voip\", calls = 900 }";
         assert_eq!(error(calls), "vm.v.calls: 900 in the lab; allowed: 0 .. 200");
     }

@@ -68,6 +68,22 @@ pub struct Report {
     /// Of a set of tasks, by priority.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<Task>,
+    /// Of a parallel program, whose iterations are its VCPUs' jobs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<Program>,
+}
+
+/// What its VCPUs did together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Program {
+    pub barriers: u64,
+    pub sleeps: u64,
+    /// Iterations of a guest's loop.
+    pub spun: u64,
+    /// Within the measured time.
+    pub ran_ns: u64,
+    /// From its beginning to its end, if it has come to one.
+    pub time_ns: Option<u64>,
 }
 
 /// One of a set; as `TaskResult` counts.

@@ -4,6 +4,7 @@
 use crate::scheduler::Scheduler;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 use takt_control::VmConfig;
 
 /// Where the machine has it.
@@ -67,6 +68,9 @@ pub struct Vm {
     pub workload: Map<String, Value>,
     /// CPU time of a job, ns: init knows how many iterations that are, and what a packet costs besides.
     pub work_ns: Option<u64>,
+    /// Other CPU times of the workload, by their names in it, ns: init makes iterations of them as well.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub cpu_ns: BTreeMap<String, u64>,
     /// Arguments of `takt-vmm send`, if the VM has clients.
     pub clients: Option<Vec<String>>,
 }

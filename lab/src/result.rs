@@ -4,13 +4,13 @@
 //! What no counter on a real host tells (time lost to caches, kicks of a policy, waits by class) is 0 or absent here.
 
 use crate::map;
-use crate::outcome::{self, Call, Clients, Latency, Outcome};
+use crate::outcome::{self, Call, Clients, Latency, Outcome, Program};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use takt_sim::result::{
-    CallResult, Drops, HostResult, PeriodicResult, RunResult, TaskResult, TxResult, VcpuResult, VmResult, VoipResult,
-    WaitStat,
+    CallResult, Drops, HostResult, ParallelResult, PeriodicResult, RunResult, TaskResult, TxResult, VcpuResult,
+    VmResult, VoipResult, WaitStat,
 };
 use takt_sim::tasks::{TaskSpec, by_priority};
 use takt_sim::{Scenario, VmSpec, Workload, emodel, quantile};
@@ -157,10 +157,24 @@ fn vm_result(s: &Scenario, spec: &VmSpec, vm: &outcome::Vm, first: u32, rate: f6
             latency: busiest.and_then(wait_stat).unwrap_or_default(),
         }),
         tasks: Vec::new(),
-        parallel: None,
+        parallel: report.program.map(|p| parallel(spec, p, sum(|v| v.jobs), rate)),
         fanout: None,
         tx: report.io.as_ref().map(|io| TxResult { packets: io.packets_out, ..TxResult::default() }),
         drops: report.io.as_ref().map_or_else(Drops::default, |io| Drops { nic: 0, rx: io.lost_in, tx: io.lost_out }),
+    }
+}
+
+/// Time in spinning is CPU time: who is preempted meanwhile does not burn it.
+fn parallel(spec: &VmSpec, p: Program, iterations: u64, rate: f64) -> ParallelResult {
+    let threads = spec.threads();
+    ParallelResult {
+        threads,
+        iterations,
+        iteration_ns: (p.ran_ns * u64::from(threads)).checked_div(iterations).unwrap_or(0),
+        time_ns: p.time_ns,
+        barriers: p.barriers,
+        sleeps: p.sleeps,
+        spun_ns: (p.spun as f64 * 1e9 / rate) as u64,
     }
 }
 
@@ -227,5 +241,21 @@ fn voip(s: &Scenario, c: &Clients) -> VoipResult {
         delay_p99_ns: measured(c.round_trip.p99_ns),
         delay_max_ns: c.round_trip.max_ns,
         calls: results,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_parallel_program_is_told_as_the_simulator_does() {
+        let text = "[machine]\npcpus = 2\n[[vm]]\nname = \"team\"\nvcpus = 4\nworkload = \"parallel\"";
+        let s = Scenario::from_toml(text, "test.toml").unwrap();
+        let program = Program { barriers: 10, sleeps: 2, spun: 250_000, ran_ns: 2_000_000_000, time_ns: None };
+        let p = parallel(&s.vms[0], program, 40, 1e9);
+        assert_eq!((p.threads, p.iterations, p.barriers, p.sleeps, p.time_ns), (4, 40, 10, 2, None));
+        assert_eq!((p.iteration_ns, p.spun_ns), (200_000_000, 250_000));
+        assert_eq!(parallel(&s.vms[0], program, 0, 1e9).iteration_ns, 0);
     }
 }

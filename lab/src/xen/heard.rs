@@ -40,7 +40,7 @@ pub fn server(lines: &mut Lines, s: &Scenario) -> Result<(Report, Clients)> {
     let planned: u32 = s.vms.iter().map(|vm| vm.calls()).sum();
     ensure!(calls.len() == planned as usize, "{} calls of {planned}", calls.len());
     let vcpu = Vcpu { cpu_ns, work: 0, jobs: 0, misses: 0, latency: Latency::default() };
-    Ok((Report { measured_ns: s.duration, vcpus: vec![vcpu], io: None, tasks: Vec::new() }, clients))
+    Ok((Report { measured_ns: s.duration, vcpus: vec![vcpu], io: None, tasks: Vec::new(), program: None }, clients))
 }
 
 fn round_trip(word: &str) -> Result<RoundTrip> {

@@ -81,7 +81,7 @@ fn phase(lines: &mut Lines, s: &Scenario, number: usize, planned: &Phase) -> Res
             Workload::Voip { .. } => server.take().map(|(r, c)| (r, Some(c))).context("several VMs that are called")?,
             _ => {
                 let (vcpus, tasks) = guest(lines, spec).with_context(|| name.clone())?;
-                (Report { measured_ns: s.duration, vcpus, io: None, tasks }, None)
+                (Report { measured_ns: s.duration, vcpus, io: None, tasks, program: None }, None)
             }
         };
         vms.push(outcome::Vm { name, report, clients, threads: Vec::new() });

@@ -27,12 +27,10 @@ pub struct Guest<'a> {
 }
 
 impl<'a> Guest<'a> {
-    /// `work`: iterations per job, of a workload that has jobs.
-    pub fn start(plan: &'a plan::Vm, scheduler: &Scheduler, work: Option<u64>) -> Result<Self> {
+    /// `iterations`: what the workload has of those, by name.
+    pub fn start(plan: &'a plan::Vm, scheduler: &Scheduler, iterations: BTreeMap<String, u64>) -> Result<Self> {
         let mut workload = plan.workload.clone();
-        if let Some(work) = work {
-            workload.insert("work".into(), work.into());
-        }
+        workload.extend(iterations.into_iter().map(|(name, n)| (name, n.into())));
         let spec = json!({"vcpus": plan.vcpus, "start_ms": plan.start_ms, "workload": workload});
         let file = format!("/tmp/{}.json", plan.name);
         fs::write(&file, spec.to_string()).with_context(|| file.clone())?;

@@ -7,6 +7,7 @@ use super::system::{Tick, read};
 use anyhow::{Context, Result, ensure};
 use nix::time::{ClockId, clock_gettime};
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::time::Duration;
 use takt_lab::{Scheduler, outcome, plan};
 
@@ -22,7 +23,7 @@ pub fn run(plan: &plan::Phase, force: &InForce, tick: Option<u16>, speed: Speed)
     let _tick = tick.map(Tick::start).transpose()?;
     let mut guests = Vec::new();
     for vm in &plan.vms {
-        guests.push(Guest::start(vm, &plan.scheduler, speed.work(vm))?);
+        guests.push(Guest::start(vm, &plan.scheduler, speed.iterations(vm))?);
     }
     for guest in &mut guests {
         guest.complete(&plan.scheduler)?;
@@ -58,11 +59,15 @@ pub struct Speed {
 }
 
 impl Speed {
-    /// Iterations that `vm` does per job, so that a job takes as long as it is said to.
-    pub fn work(&self, vm: &plan::Vm) -> Option<u64> {
+    /// Iterations that `vm` does per job (`work`) and otherwise, so that each takes as long as it is said to.
+    pub fn iterations(&self, vm: &plan::Vm) -> BTreeMap<String, u64> {
         let itself = if vm.clients.is_some() { self.packet_ns } else { 0 };
-        let ns = vm.work_ns?.saturating_sub(itself);
-        Some((ns as f64 / 1e9 * self.iterations_per_s) as u64)
+        let work = vm.work_ns.map(|ns| ("work".to_owned(), ns.saturating_sub(itself)));
+        let others = vm.cpu_ns.iter().map(|(name, &ns)| (name.clone(), ns));
+        work.into_iter()
+            .chain(others)
+            .map(|(name, ns)| (name, (ns as f64 / 1e9 * self.iterations_per_s) as u64))
+            .collect()
     }
 }
 

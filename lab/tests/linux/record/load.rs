@@ -2,6 +2,7 @@
 //! VMs that keep a scheduler busy: what they do matters less than how often they come and go.
 
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use takt_control::{RtMode, VmConfig};
 use takt_lab::Scheduler;
 use takt_lab::plan::{Phase, Plan, Vm};
@@ -97,6 +98,7 @@ fn vm(name: &str, vcpus: u32, workload: Value) -> Vm {
         start_ms: 0,
         workload: workload.as_object().cloned().unwrap_or_default(),
         work_ns: None,
+        cpu_ns: BTreeMap::new(),
         clients: None,
     }
 }
