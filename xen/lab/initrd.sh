@@ -59,12 +59,16 @@ rm -r guest
 flags="-std=gnu11 -O2 -Wall -Wextra -Werror"
 mkdir include
 ln -s "$xen/include/xen" include/xen
-for guest in tiny worker; do
+guest() {
+	name=$1
+	shift
 	# shellcheck disable=SC2086
 	gcc $flags -ffreestanding -fno-pic -no-pie -mno-red-zone -mgeneral-regs-only -fno-stack-protector -fcf-protection=none \
 		-fno-asynchronous-unwind-tables -nostdlib -static -I include -T "$here/pv.lds" -Wl,--build-id=none,--no-warn-rwx-segments \
-		-o root/$guest "$here/$guest.c" "$here/pv.c"
-done
+		-o "root/$name" "$@" "$here/pv.c"
+}
+guest tiny "$here/tiny.c"
+guest worker "$here/worker.c" "$here/parallel.c"
 # shellcheck disable=SC2086
 gcc $flags -static -I include -o bin/takt-ctl "$here/ctl.c"
 gcc $flags -static -o bin/emit "$here/emit.c"

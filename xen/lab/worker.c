@@ -1,38 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * A VM of a scenario as a PV guest without an operating system: each of its VCPUs computes, or works for a while each period, or
- * idles, or its only VCPU has a set of periodic tasks by fixed priorities; it measures itself over a time that all guests of a machine
- * share. VCPU 0 prints the figures to the guest's console.
+ * idles, or is a thread of a parallel program, or its only VCPU has a set of periodic tasks by fixed priorities; it measures itself over
+ * a time that all guests of a machine share. VCPU 0 prints the figures to the guest's console.
  *
  * Its command line, times in ns of Xen's clock: begin=T from=T until=T (when the work begins, what is measured), or last=N (from
  * now on); then hog=1, or period=N rounds=N (of a job), or tasks=N per_ms=N (rounds) and of each task, the most important one first,
- * ca=N pa=N, cb=N pb=N, ... (cost of a job, period), or nothing; and phase=N (after the beginning), vcpus=N.
+ * ca=N pa=N, cb=N pb=N, ... (cost of a job, period), or compute=N spread=PERCENT locks=N held=N barrier=0|1 spin=N iterations=N (0:
+ * without end) seed=N per_ms=N of a parallel program, or nothing; and phase=N (after the beginning), vcpus=N.
  */
-#include "pv.h"
+#include "worker.h"
 #include <xen/io/console.h>
 
-#define VCPUS XEN_LEGACY_MAX_VCPUS
 #define SAMPLES 16384			/* of a VCPU, the last ones */
 #define STACK 16384
-#define CHUNK 5120			/* rounds between two looks at the clock */
 #define MS 1000000LL
 #define TASKS 16
 #define REST (500 * MS)			/* before it reports: Dom0 looks at the scheduler while its domains are there */
 
-struct worker {
-	unsigned int id;
-	evtchn_port_t timer;
-	int measuring;
-	volatile int done;
-	int64_t cpu;			/* ns that it has run: before the measured time, then in it */
-	int64_t rounds, jobs, missed;
-	int64_t started, late_sum;	/* jobs, and how late they began */
-};
-
-static struct {
-	int64_t begin, from, until, phase, period, rounds, hog;
-	unsigned int vcpus, tasks;
-} task;
+struct assignment task;
+struct worker workers[VCPUS];
 
 /* One of a set; the next of its jobs to be done was released at @release, and has @left rounds to go. */
 static struct task {
@@ -41,13 +28,12 @@ static struct task {
 	int64_t jobs, missed, longest;	/* of the measured time; longest response */
 } tasks[TASKS];
 
-static struct worker workers[VCPUS];
 static int64_t late[VCPUS][SAMPLES];
 static char stacks[VCPUS][STACK] __attribute__((aligned(16)));
 static char console_page[PAGE] __attribute__((aligned(PAGE)));
 static evtchn_port_t console_port;
 
-static long event_op(int cmd, void *arg)
+long event_op(int cmd, void *arg)
 {
 	return hypercall(__HYPERVISOR_event_channel_op, cmd, (long)arg, 0, 0);
 }
@@ -93,13 +79,14 @@ static int64_t cpu_time(const struct worker *w)
 }
 
 /* The time; the first look at the measured time forgets what was before. */
-static int64_t look(struct worker *w)
+int64_t look(struct worker *w)
 {
 	int64_t t = pv_now(w->id);
 
 	if (!w->measuring && t >= task.from) {
 		w->measuring = 1;
 		w->rounds = w->jobs = w->missed = w->started = w->late_sum = 0;
+		w->spun = w->barriers = w->sleeps = 0;
 		w->cpu = cpu_time(w);
 	}
 	return t;
@@ -203,11 +190,19 @@ static void set_of_tasks(struct worker *w)
 			job_ends(x, task.until);
 }
 
+static void program(struct worker *w)
+{
+	sleep_until(w, task.begin + task.phase);
+	parallel(w);
+}
+
 static void run(struct worker *w)
 {
 	timer_bind(w);
 	if (task.tasks)
 		set_of_tasks(w);
+	else if (parallel_given())
+		program(w);
 	else if (task.hog)
 		hog(w);
 	else if (task.period)
@@ -322,6 +317,14 @@ static void report_tasks(void)
 		print_numbers("task", (int64_t[]){ x->jobs, x->missed, x->longest }, 3);
 }
 
+static void report_program(void)
+{
+	int64_t figures[5];
+
+	parallel_figures(figures);
+	print_numbers("program", figures, 5);
+}
+
 /* Task @i of the command line. */
 static void read_task(const char *line, unsigned int i)
 {
@@ -351,6 +354,7 @@ void pv_main(start_info_t *si)
 		task.tasks = TASKS;
 	for (i = 0; i < task.tasks; i++)
 		read_task(line, i);
+	parallel_read(line);
 	for (i = 0; i < task.vcpus; i++)
 		workers[i].id = i;
 	console_begin(si);
@@ -365,6 +369,8 @@ void pv_main(start_info_t *si)
 	for (i = 0; i < task.vcpus; i++)
 		report(&workers[i]);
 	report_tasks();
+	if (parallel_given())
+		report_program();
 	print("end\n", 4);
 	console_wait(0);
 }

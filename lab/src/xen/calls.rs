@@ -50,11 +50,13 @@ pub fn plan(scenarios: &[&Scenario], scheduler: &Scheduler, seeds: &[u64]) -> Re
             let others = s.vms.iter().map(|v| v.count).sum::<u32>() - 1;
             let _ = writeln!(script, "{}", dom0(s, scheduler));
             let _ = writeln!(script, "phase {} {others} {} {}", phases.len(), map::warmup(s), s.duration);
-            let (lines, words) =
-                (domain::configuration(s, server, scheduler, 0), domain::parameters(server, scheduler));
+            let (lines, words) = (
+                domain::configuration(s, server, scheduler, 0),
+                domain::parameters(server, scheduler, group(s, server)?),
+            );
             let (rate, speaks) = ((s.constants.ramp / 1_000).max(1), phases_of(calls, value));
             let _ = writeln!(script, "server {calls} {rate} '{speaks}' '{lines}'{words}");
-            script += &plan::guests(s, scheduler, value, 0);
+            script += &plan::guests(s, scheduler, value, 0)?;
             script += "run\n";
             let policy = match scheduler {
                 Scheduler::Takt(policy) => Some(policy.name.clone()),
@@ -101,6 +103,12 @@ fn called(s: &Scenario) -> Result<(&VmSpec, u32)> {
     let packets = (map::warmup(s) + s.duration) / gap;
     ensure!(packets <= PACKETS, "duration: {packets} packets of a call in the Xen lab; allowed: at most {PACKETS}");
     Ok((server, calls))
+}
+
+/// Group and subgroup of the VM that is called.
+fn group(s: &Scenario, server: &VmSpec) -> Result<u64> {
+    let before = s.vms.iter().take_while(|vm| vm.name != server.name).map(|vm| vm.count).sum::<u32>();
+    Ok(map::groups(s)?[before as usize])
 }
 
 /// Dom0's weight, or its budget.

@@ -14,6 +14,10 @@ const BUDGET: u32 = 104;
 const SERVER_PERIOD: u32 = 105;
 const PRIORITY: u32 = 106;
 const EXTRA: u32 = 107;
+const LAXITY: u32 = 108;
+const LATENCY: u32 = 109;
+/// The policy that knows groups; of another one its number would be refused.
+const WITH_GROUPS: &str = "poris";
 /// Under RTDS, µs: the period of who serves calls, and is to be early; that of a VCPU that nobody waits for, long so that its deadlines
 /// come after all others'; and the least budget.
 const PERIOD: u64 = 10_000;
@@ -42,10 +46,10 @@ pub fn configuration(s: &Scenario, spec: &VmSpec, scheduler: &Scheduler, first: 
     lines.join("\n")
 }
 
-/// Takt's parameters, each a word with a blank before it.
-pub fn parameters(spec: &VmSpec, scheduler: &Scheduler) -> String {
+/// Takt's parameters, each a word with a blank before it; `group`: its number and the subgroup's, 0 = none.
+pub fn parameters(spec: &VmSpec, scheduler: &Scheduler, group: u64) -> String {
     let mut words = String::new();
-    if matches!(scheduler, Scheduler::Takt(_)) {
+    if let Scheduler::Takt(policy) = scheduler {
         let _ = write!(words, " {WEIGHT}={} {CAP}={}", spec.weight, spec.cap);
         if spec.rt != RtMode::Auto {
             let _ = write!(words, " {RT}={}", spec.rt as u64);
@@ -55,6 +59,14 @@ pub fn parameters(spec: &VmSpec, scheduler: &Scheduler) -> String {
             // A budget may not exceed its period.
             let _ = write!(words, " {SERVER_PERIOD}={period} {BUDGET}={budget}");
             let _ = write!(words, " {PRIORITY}={priority} {EXTRA}={}", u32::from(extra));
+        }
+        for (key, value) in [(LAXITY, spec.laxity), (LATENCY, spec.latency)] {
+            if value > 0 {
+                let _ = write!(words, " {key}={value}");
+            }
+        }
+        if group > 0 && policy.name == WITH_GROUPS {
+            let _ = write!(words, " group={group}");
         }
     }
     words

@@ -8,6 +8,7 @@ use super::{Scheduler, calls, domain};
 use crate::map::{self, HOG_PHASES};
 use anyhow::{Result, bail, ensure};
 use std::fmt::Write;
+use takt_sim::parallel::{self, Parallel};
 use takt_sim::tasks::{TaskSpec, by_priority};
 use takt_sim::{Scenario, Workload};
 
@@ -66,7 +67,7 @@ pub fn plan(s: &Scenario, schedulers: &[Scheduler], seeds: &[u64], trace: bool) 
         };
         for (seed, &value) in seeds.iter().enumerate() {
             let _ = writeln!(script, "phase {} {vms} {} {}", phases.len(), map::warmup(s), s.duration);
-            script += &guests(s, &schedulers[scheduler], value, DOM0_PCPUS);
+            script += &guests(s, &schedulers[scheduler], value, DOM0_PCPUS)?;
             script += if trace && (scheduler, seed) == (0, 0) { "run trace\n" } else { "run\n" };
             phases.push(Phase { scenario: 0, scheduler, seed, policy: policy.clone() });
         }
@@ -84,11 +85,10 @@ pub(super) fn check(s: &Scenario, schedulers: &[Scheduler]) -> Result<()> {
         let key = format!("vm.{}", vm.name);
         ensure!(vm.vcpus <= VCPUS, "{key}.vcpus: {} in the Xen lab; allowed: 1 .. {VCPUS}", vm.vcpus);
         match vm.workload {
-            Workload::Hog { .. } => map::threads(vm)?,
+            Workload::Hog { .. } | Workload::Parallel(_) => map::threads(vm)?,
             Workload::Idle
             | Workload::Lookbusy { .. }
             | Workload::Cyclictest { .. }
-            | Workload::Parallel(_)
             | Workload::Fanout(_)
             | Workload::Media(_)
             | Workload::Signalling { .. } => {}
@@ -102,7 +102,7 @@ pub(super) fn check(s: &Scenario, schedulers: &[Scheduler]) -> Result<()> {
                 ensure!(tasks <= TASKS, "{key}.workload.tasks: {tasks} in the Xen lab; allowed: at most {TASKS}");
             }
             Workload::Stream { .. } => {
-                bail!("{key}.workload: stream in the Xen lab; allowed: hog, voip, periodic, tasks, idle")
+                bail!("{key}.workload: stream in the Xen lab; allowed: hog, voip, periodic, tasks, parallel, idle")
             }
         }
         if schedulers.contains(&Scheduler::Rtds) {
@@ -128,17 +128,21 @@ pub(super) fn pool(script: &mut String, scheduler: &Scheduler) {
 }
 
 /// The VMs of a phase but those that are called; the seed shifts them as in the lab with Linux. The scenario's PCPUs begin with `first`.
-pub(super) fn guests(s: &Scenario, scheduler: &Scheduler, seed: u64, first: u32) -> String {
+pub(super) fn guests(s: &Scenario, scheduler: &Scheduler, seed: u64, first: u32) -> Result<String> {
     let mut rng = fastrand::Rng::with_seed(seed);
     let together = rng.u64(..);
     let mut script = String::new();
-    let mut number = 0;
-    for spec in s.vms.iter().filter(|spec| !matches!(spec.workload, Workload::Voip { .. })) {
-        for _ in 0..spec.count {
-            let (work, options) = match spec.workload {
+    let (mut number, mut groups) = (0, map::groups(s)?.into_iter());
+    for spec in &s.vms {
+        for group in groups.by_ref().take(spec.count as usize) {
+            if matches!(spec.workload, Workload::Voip { .. }) {
+                continue;
+            }
+            let (work, options) = match &spec.workload {
                 Workload::Tasks { .. } => (0, set_of_tasks(&s.tasks(spec, number, seed))),
                 Workload::Hog { .. } => (0, format!("hog=1 phase={}", rng.u64(0..HOG_PHASES) * 1_000_000)),
-                Workload::Periodic { period, work } => (work, format!("period={period} phase={}", together % period)),
+                Workload::Parallel(program) => (0, parallel(program, rng.u32(..))),
+                &Workload::Periodic { period, work } => (work, format!("period={period} phase={}", together % period)),
                 _ => (0, String::new()),
             };
             let lines = domain::configuration(s, spec, scheduler, first);
@@ -146,12 +150,23 @@ pub(super) fn guests(s: &Scenario, scheduler: &Scheduler, seed: u64, first: u32)
                 script,
                 "vm {} {work} '{options}' '{lines}'{}",
                 spec.vcpus,
-                domain::parameters(spec, scheduler)
+                domain::parameters(spec, scheduler, group)
             );
             number += 1;
         }
     }
-    script
+    Ok(script)
+}
+
+/// As the guest reads it, times in ns.
+fn parallel(program: &Parallel, seed: u32) -> String {
+    let parallel::Plan { compute, spread, locks, held, barrier } = program.plan();
+    format!(
+        "compute={compute} spread={spread} locks={locks} held={held} barrier={} spin={} iterations={} seed={seed}",
+        u32::from(barrier),
+        program.spin(),
+        program.work
+    )
 }
 
 /// As the guest reads them, the most important one first.
@@ -230,6 +245,28 @@ mod tests {
     }
 
     #[test]
+    fn a_parallel_program_and_its_group_are_told() {
+        let vms = "[[vm]]\nname = \"team\"\ncount = 2\nvcpus = 4\nrt = \"on\"\ngroup = \"both\"\nlatency = \"5ms\"\n\
+                   laxity = \"20us\"\nworkload = { type = \"parallel\", profile = \"streamcluster\", spin = \"1s\" }";
+        let lines = |policy: &str| {
+            let script = plan_of(vms, &[policy], &[1]).unwrap().script;
+            script.lines().filter(|l| l.starts_with("vm ")).map(str::to_owned).collect::<Vec<_>>()
+        };
+        let poris = lines("poris");
+        let program =
+            "vm 4 0 'compute=1000000 spread=10 locks=2 held=1000 barrier=1 spin=1000000000 iterations=0 seed=";
+        assert!(poris[0].starts_with(program), "{}", poris[0]);
+        let settings = "' '' 101=256 102=0 103=1 108=20000 109=5000000";
+        assert!(poris[0].ends_with(&format!("{settings} group=1")), "{}", poris[0]);
+        // Four VCPUs each on four PCPUs: a subgroup each.
+        assert!(poris[1].ends_with(&format!("{settings} group=65537")), "{}", poris[1]);
+        assert_ne!(poris[0].split("seed=").nth(1), poris[1].split("seed=").nth(1));
+        assert!(lines("credit")[0].ends_with(settings), "{:?}", lines("credit"));
+        let error = plan_of(&vms.replace("spin", "threads = 3, spin"), &["poris"], &[1]).unwrap_err().to_string();
+        assert_eq!(error, "vm.team.threads: 3 on 4 VCPUs in the lab; allowed: one per VCPU");
+    }
+
+    #[test]
     fn one_phase_is_traced() {
         let schedulers = ["xen-rtds", "credit"].map(|s| Scheduler::parse(s).unwrap());
         let script = plan(&scenario(VMS), &schedulers, &[1, 2], true).unwrap().script;
@@ -249,7 +286,7 @@ mod tests {
         let error = |vms: &str| plan_of(vms, &["xen-rtds"], &[1]).unwrap_err().to_string();
         assert_eq!(
             error("[[vm]]\nname = \"v\"\nvcpus = 1\nworkload = \"stream\""),
-            "vm.v.workload: stream in the Xen lab; allowed: hog, voip, periodic, tasks, idle"
+            "vm.v.workload: stream in the Xen lab; allowed: hog, voip, periodic, tasks, parallel, idle"
         );
         assert_eq!(error("[[vm]]\nname = \"v\"\nvcpus = 33"), "vm.v.vcpus: 33 in the Xen lab; allowed: 1 .. 32");
         let fast =

@@ -4,7 +4,7 @@
 
 use super::plan::Phase;
 use super::{calls, heard};
-use crate::outcome::{self, Latency, Outcome, Report, Task, Vcpu};
+use crate::outcome::{self, Latency, Outcome, Program, Report, Task, Vcpu};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 use takt_policy::Pool;
@@ -79,10 +79,7 @@ fn phase(lines: &mut Lines, s: &Scenario, number: usize, planned: &Phase) -> Res
     for (spec, name) in s.vms.iter().flat_map(|spec| spec.names().map(move |name| (spec, name))) {
         let (report, clients) = match spec.workload {
             Workload::Voip { .. } => server.take().map(|(r, c)| (r, Some(c))).context("several VMs that are called")?,
-            _ => {
-                let (vcpus, tasks) = guest(lines, spec).with_context(|| name.clone())?;
-                (Report { measured_ns: s.duration, vcpus, io: None, tasks, program: None }, None)
-            }
+            _ => (guest(lines, s, spec).with_context(|| name.clone())?, None),
         };
         vms.push(outcome::Vm { name, report, clients, threads: Vec::new() });
     }
@@ -108,7 +105,7 @@ fn phase(lines: &mut Lines, s: &Scenario, number: usize, planned: &Phase) -> Res
     })
 }
 
-fn guest(lines: &mut Lines, spec: &VmSpec) -> Result<(Vec<Vcpu>, Vec<Task>)> {
+fn guest(lines: &mut Lines, s: &Scenario, spec: &VmSpec) -> Result<Report> {
     lines.need("vm")?;
     lines.need("up")?;
     let vcpus = (0..spec.vcpus).map(|n| vcpu(lines.need("vcpu")?, n)).collect::<Result<_>>()?;
@@ -117,8 +114,10 @@ fn guest(lines: &mut Lines, spec: &VmSpec) -> Result<(Vec<Vcpu>, Vec<Task>)> {
         _ => 0,
     };
     let tasks = (0..expected).map(|_| task(lines.need("task")?)).collect::<Result<_>>()?;
+    let parallel = matches!(spec.workload, Workload::Parallel(_));
+    let program = parallel.then(|| program(lines.need("program")?)).transpose()?;
     lines.need("end")?;
-    Ok((vcpus, tasks))
+    Ok(Report { measured_ns: s.duration, vcpus, io: None, tasks, program })
 }
 
 fn numbers(text: &str) -> Result<Vec<u64>> {
@@ -128,6 +127,13 @@ fn numbers(text: &str) -> Result<Vec<u64>> {
 fn task(text: &str) -> Result<Task> {
     let [jobs, missed, response_max_ns] = numbers(text)?[..] else { bail!("`task {text}`: 3 numbers are due") };
     Ok(Task { jobs, missed, response_max_ns })
+}
+
+fn program(text: &str) -> Result<Program> {
+    let [barriers, sleeps, spun, ran_ns, time_ns] = numbers(text)?[..] else {
+        bail!("`program {text}`: 5 numbers are due")
+    };
+    Ok(Program { barriers, sleeps, spun, ran_ns, time_ns: (time_ns > 0).then_some(time_ns) })
 }
 
 fn vcpu(text: &str, number: u32) -> Result<Vcpu> {
@@ -244,6 +250,26 @@ mod tests {
         let error = |said: &str| format!("{:#}", read(said).unwrap_err());
         assert_eq!(error(&said.replace("task 20 0 9000000\n", "")), "phase 0: set: no `task` at `end`");
         assert_eq!(error(&said.replace(" 9000000", "")), "phase 0: set: `task 20 0`: 3 numbers are due");
+    }
+
+    #[test]
+    fn a_parallel_program_is_read() {
+        let text =
+            "duration = \"2s\"\n[machine]\npcpus = 2\n[[vm]]\nname = \"team\"\nvcpus = 2\nworkload = \"parallel\"";
+        let scenario = Scenario::from_toml(text, "test.toml").unwrap();
+        let said = "release 6.12.1\nxen_version 4.20.4-pre\nrounds_per_ms 20000\nphase 0\nscheduler credit2\n\
+                    vm\nup 5\nvcpu 0 500 70 9 0 0 0 0 0 0 0\nvcpu 1 500 70 8 0 0 0 0 0 0 0\nprogram 8 3 6400 2000000 0\nend\ndone\n";
+        let phases = [Phase { scenario: 0, scheduler: 0, seed: 0, policy: None }];
+        let read = |said: &str| outcome(said, &[&scenario], &phases);
+        let report = |said: &str| read(said).unwrap().phases[0].vms[0].report.clone();
+        assert_eq!(report(said).vcpus.iter().map(|v| v.jobs).sum::<u64>(), 17);
+        let program = Program { barriers: 8, sleeps: 3, spun: 6400, ran_ns: 2_000_000, time_ns: None };
+        assert_eq!(report(said).program, Some(program));
+        let ended = report(&said.replace("2000000 0", "2000000 1500000")).program;
+        assert_eq!(ended, Some(Program { time_ns: Some(1_500_000), ..program }));
+        let error = |said: &str| format!("{:#}", read(said).unwrap_err());
+        assert_eq!(error(&said.replace("program 8 3 6400 2000000 0\n", "")), "phase 0: team: no `program` at `end`");
+        assert_eq!(error(&said.replace(" 6400", "")), "phase 0: team: `program 8 3 2000000 0`: 5 numbers are due");
     }
 
     #[test]

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* A VCPU of a worker, what all of them are told, and how they measure. */
+#ifndef TAKT_WORKER_H
+#define TAKT_WORKER_H
+
+#include "pv.h"
+
+#define VCPUS XEN_LEGACY_MAX_VCPUS
+#define CHUNK 5120			/* rounds between two looks at the clock */
+
+struct worker {
+	unsigned int id;
+	evtchn_port_t timer, ipi;
+	int measuring;
+	volatile int done;
+	int64_t cpu;			/* ns that it has run: before the measured time, then in it */
+	int64_t rounds, jobs, missed;
+	int64_t started, late_sum;	/* jobs, and how late they began */
+	int64_t spun, barriers, sleeps;	/* of a parallel program: rounds for nothing; barriers at which it came last */
+	int64_t began, ended;		/* its part of it; 0: not yet */
+	volatile int asleep;
+};
+
+struct assignment {
+	int64_t begin, from, until, phase, period, rounds, hog;
+	unsigned int vcpus, tasks;
+};
+
+extern struct assignment task;
+extern struct worker workers[VCPUS];
+
+long event_op(int cmd, void *arg);
+int64_t look(struct worker *w);
+
+/* A parallel program (parallel.c): from the command line; whether there is one; a VCPU's part of it; what all did together. */
+void parallel_read(const char *line);
+int parallel_given(void);
+void parallel(struct worker *w);
+void parallel_figures(int64_t figures[5]);
+
+#endif
