@@ -5,7 +5,9 @@ use super::data::X;
 use super::queues;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use takt_sim::result::{CallResult, CyclicResult, PeriodicResult, PoolsResult, RunResult, VmResult, WaitStat};
+use takt_sim::result::{
+    CallResult, CyclicResult, ParallelResult, PeriodicResult, PoolsResult, RunResult, VmResult, WaitStat,
+};
 
 /// Policy, point of the sweep, seed, and what was measured.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -157,17 +159,23 @@ fn tasks(put: &mut impl FnMut(&str, f64) -> Option<f64>, run: &RunResult) {
     }
 }
 
-/// The first parallel program, and the first application of several VMs.
+/// Parallel programs, together or in the mean, and the first application of several VMs.
 fn synchronised(put: &mut impl FnMut(&str, f64) -> Option<f64>, run: &RunResult) {
-    if let Some((vm, p)) = run.vms.iter().find_map(|vm| Some((vm, vm.parallel?))) {
-        put("iterations", p.iterations as f64);
+    let programs: Vec<_> = run.vms.iter().filter_map(|vm| Some((vm, vm.parallel?))).collect();
+    if !programs.is_empty() {
+        let sum = |of: fn(&ParallelResult) -> u64| programs.iter().map(|(_, p)| of(p)).sum::<u64>() as f64;
         // Nothing in the whole run is at least that slow.
-        put("iteration_us", if p.iterations == 0 { run.duration_ns } else { p.iteration_ns } as f64 / 1e3);
-        p.time_ns.and_then(|ns| put("time_s", ns as f64 / 1e9));
-        put("barriers", p.barriers as f64);
-        put("sleeps", p.sleeps as f64);
-        put("spun_pct", p.spun_ns as f64 * 100.0 / vm.cpu_time_ns.max(1) as f64);
-        put("program_cpu_s", vm.cpu_time_ns as f64 / 1e9);
+        let slow = |p: &ParallelResult| if p.iterations == 0 { run.duration_ns } else { p.iteration_ns };
+        let iteration_ns = programs.iter().map(|(_, p)| slow(p)).sum::<u64>() as f64 / programs.len() as f64;
+        let cpu_ns = programs.iter().map(|(vm, _)| vm.cpu_time_ns).sum::<u64>() as f64;
+        put("iterations", sum(|p| p.iterations));
+        put("iteration_us", iteration_ns / 1e3);
+        let ends = programs.iter().map(|(_, p)| p.time_ns).collect::<Option<Vec<_>>>();
+        ends.and_then(|all| all.into_iter().max()).and_then(|ns| put("time_s", ns as f64 / 1e9));
+        put("barriers", sum(|p| p.barriers));
+        put("sleeps", sum(|p| p.sleeps));
+        put("spun_pct", sum(|p| p.spun_ns) * 100.0 / cpu_ns.max(1.0));
+        put("program_cpu_s", cpu_ns / 1e9);
     }
     if let Some(f) = run.vms.iter().find_map(|vm| vm.fanout) {
         for (key, value) in [

@@ -23,7 +23,7 @@ pub struct Comparison<'a> {
 const SHARE: &str = "work_over_credit";
 
 /// Columns of the table: metric, head, what to divide by, decimals.
-const COLUMNS: [(&str, &str, f64, usize); 19] = [
+const COLUMNS: [(&str, &str, f64, usize); 22] = [
     ("pesq_mean", "PESQ", 1.0, 2),
     ("mos_mean", "MOS", 1.0, 2),
     ("late_lost_pct", "late+lost%", 1.0, 2),
@@ -37,6 +37,9 @@ const COLUMNS: [(&str, &str, f64, usize); 19] = [
     ("dom0_wait_max_ns", "max us", 1e3, 0),
     ("jobs", "jobs", 1.0, 0),
     ("missed", "missed", 1.0, 0),
+    ("iterations", "iterations", 1.0, 0),
+    ("iteration_us", "iteration ms", 1e3, 2),
+    ("spun_pct", "spun %", 1.0, 1),
     ("work", "batch CPU-s", 1.0, 2),
     (SHARE, "% of credit", 0.01, 1),
     ("jain", "Jain", 1.0, 3),
