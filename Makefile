@@ -35,7 +35,7 @@ demo: takt
 	@mkdir -p $(OUT)
 	@$(TAKT) sim scenarios/voip.toml --policy pin --policy credit --policy doris --html $(OUT)/demo.html
 	@echo
-	@$(TAKT) experiment DORIS-E2 --seeds 1-2 --html $(OUT)/calls.html
+	@$(TAKT) experiment DORIS-E2 --known --seeds 1-2 --html $(OUT)/calls.html
 	@echo
 	@echo "reports: $(OUT)/demo.html (90 calls, with a timeline), $(OUT)/calls.html (5 to 90 calls)"
 

@@ -94,7 +94,7 @@ fn an_experiment_yields_rows_and_checks_that_decide_its_status() {
     let (status, json) = run(&["--set", "vm.voip.calls=5"]);
     assert_eq!(json["id"], "DORIS-E2");
     let rows = json["rows"].as_array().unwrap();
-    assert_eq!(rows.len(), 11);
+    assert_eq!(rows.len(), 15);
     assert!(rows.iter().all(|r| r["policy"].is_string() && r["x"] == 5 && r["seed"] == 1 && r["pesq_mean"].is_f64()));
     let checks = json["checks"].as_array().unwrap();
     assert!(checks.iter().all(|c| ["name", "kind", "want", "got", "ok"].iter().all(|k| c.get(k).is_some())));

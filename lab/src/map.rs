@@ -66,8 +66,8 @@ fn check(s: &Scenario) -> Result<()> {
 pub fn possible(s: &Scenario) -> Result<()> {
     ensure!(s.pools.is_empty() && s.script.is_empty(), "pool and at: for the simulator; allowed in the lab: neither");
     for vm in &s.vms {
-        use Workload::{Cyclictest, Fanout, Lookbusy, Media, Signalling};
-        let its_own = matches!(vm.workload, Media(_) | Signalling { .. } | Fanout(_));
+        use Workload::{Cyclictest, Fanout, Lookbusy, Media, Signalling, Vod};
+        let its_own = matches!(vm.workload, Media(_) | Signalling { .. } | Vod(_) | Fanout(_));
         if its_own || matches!(vm.workload, Lookbusy { .. } | Cyclictest { .. }) {
             let (name, kind) = (&vm.name, vm.workload.name());
             bail!("vm.{name}.workload: {kind} in the lab; allowed: hog, voip, stream, periodic, parallel, idle");

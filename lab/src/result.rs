@@ -150,6 +150,7 @@ fn vm_result(s: &Scenario, spec: &VmSpec, vm: &outcome::Vm, first: u32, rate: f6
         wait: busiest.map(wait).unwrap_or_default(),
         vcpus: vcpus.collect(),
         voip: vm.clients.as_ref().map(|c| voip(s, c)),
+        vod: None,
         cyclictest: None,
         periodic: (serves && !apart).then(|| PeriodicResult {
             jobs: sum(|v| v.jobs),

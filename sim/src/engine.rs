@@ -59,6 +59,8 @@ pub enum What {
     Cyclic,
     /// Lookbusy `arg` has slept.
     Look,
+    /// The server of films `arg` has slept.
+    Film,
     /// The oldest packet between two machines reaches the NIC of the other.
     Wire,
     /// The request of an application's client `arg` reaches the NIC.
@@ -88,6 +90,7 @@ impl What {
             | What::Release
             | What::Cyclic
             | What::Look
+            | What::Film
             | What::Client
             | What::Wire
             | What::Nic

@@ -26,6 +26,7 @@ pub mod tasks;
 mod timer;
 pub mod units;
 pub mod vm;
+mod vod;
 mod voip;
 
 pub use constants::{CONSTANTS, ConstantInfo, Constants};

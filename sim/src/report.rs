@@ -88,6 +88,11 @@ impl Machine<'_> {
             wait: waits(metrics),
             vcpus: self.vcpu_results(vm),
             voip: self.voip_result(id as u32),
+            vod: self
+                .films
+                .iter()
+                .find(|f| self.net.vifs[f.vif as usize].vm == id as u32)
+                .map(|f| f.result(self.until - self.from)),
             periodic: self.periodic_result(vm),
             tasks: self.task_results(vm),
             cyclictest: self.cyclic_result(vm),

@@ -35,7 +35,7 @@ pub struct VmResult {
     pub name: String,
     /// "host" (Dom0) or "guest".
     pub kind: String,
-    /// Type of the workload: "hog", "voip", "stream", "periodic", "tasks", "lookbusy", "cyclictest", "parallel", "fanout", "idle"; "dom0" for Dom0.
+    /// Type of the workload: "hog", "voip", "stream", "vod", "periodic", "tasks", "lookbusy", "cyclictest", "parallel", "fanout", "idle"; "dom0" for Dom0.
     pub workload: String,
     pub weight: u64,
     /// Time its VCPUs held a PCPU, ns.
@@ -57,6 +57,9 @@ pub struct VmResult {
     pub vcpus: Vec<VcpuResult>,
     /// Only for VoIP servers.
     pub voip: Option<VoipResult>,
+    /// Only for servers of films.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vod: Option<VodResult>,
     /// Only for VMs with periodic tasks.
     pub periodic: Option<PeriodicResult>,
     /// Only for VMs with sets of tasks: each of them, by priority.
@@ -166,6 +169,23 @@ pub struct CallResult {
     pub mos: f64,
     /// PESQ stand-in: MOS + 0.04 with seeded noise, at most 4.5.
     pub pesq: f64,
+}
+
+/// The films of a server, as they leave the host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct VodResult {
+    pub users: u32,
+    pub packets: u64,
+    /// Frames that the server left out because they were too late.
+    pub skipped_frames: u64,
+    /// Bits of film per second: mean, least and greatest over the users.
+    pub rate_mean: f64,
+    pub rate_min: f64,
+    pub rate_max: f64,
+    /// From a frame's time until its packets leave; quantiles are exact to 1.6%.
+    pub lag_p50_ns: u64,
+    pub lag_p99_ns: u64,
+    pub lag_max_ns: u64,
 }
 
 /// The jobs of a VM's periodic tasks.

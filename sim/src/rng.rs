@@ -19,6 +19,7 @@ pub enum Purpose {
     Client,
     Worker,
     Signal,
+    Film,
 }
 
 #[derive(Clone, Debug)]

@@ -7,6 +7,7 @@ use crate::parallel::{self, Parallel};
 use crate::scenario::MAX_MACHINES;
 use crate::server;
 use crate::tasks::{self, Random, TaskSpec};
+use crate::vod::{self, Vod};
 use anyhow::{Context, Result, bail};
 use takt_control::{Ports, RtMode, Server, VmConfig, groups};
 use toml::{Table, Value};
@@ -41,7 +42,7 @@ pub struct VmSpec {
 /// PCPUs of a VM's own under `pin`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Dedicated {
-    /// As `Each` for VoIP servers, else `None`.
+    /// As `Each` for servers of calls and films, else `None`.
     Auto,
     None,
     /// Each VCPU gets one.
@@ -75,6 +76,8 @@ pub enum Workload {
     Signalling { messages: u32, work: u64, next: String },
     /// A sender on a timer of its own: every `period` a burst of `burst` packets, `gap` apart; `work` per packet.
     Stream { period: u64, burst: u32, gap: u64, work: u64 },
+    /// A server of films.
+    Vod(Vod),
     /// On each VCPU a task with a job of `work` every `period`, due by the next; all tasks of a scenario begin together.
     Periodic { period: u64, work: u64 },
     /// Tasks of one VCPU under fixed priorities, rate-monotonic: `list`, or some drawn at `random` for the VM's share.
@@ -93,7 +96,7 @@ pub enum Workload {
 }
 
 const WORKLOADS: &str =
-    "hog, voip, media, signalling, stream, periodic, tasks, lookbusy, cyclictest, parallel, fanout, idle";
+    "hog, voip, media, signalling, stream, vod, periodic, tasks, lookbusy, cyclictest, parallel, fanout, idle";
 
 impl Workload {
     fn named(name: &str) -> Result<Self> {
@@ -109,6 +112,7 @@ impl Workload {
             }),
             "signalling" => Workload::Signalling { messages: 0, work: 2_000_000, next: String::new() },
             "stream" => Workload::Stream { period: 70_000_000, burst: 1, gap: 0, work: 20_000 },
+            "vod" => Workload::Vod(Vod::default()),
             "periodic" => Workload::Periodic { period: 20_000_000, work: 5_000_000 },
             "tasks" => Workload::Tasks { list: Vec::new(), random: Random::default() },
             "lookbusy" => Workload::Lookbusy { percent: 50, interval: 100_000_000 },
@@ -128,6 +132,7 @@ impl Workload {
             Workload::Media(_) => "media",
             Workload::Signalling { .. } => "signalling",
             Workload::Stream { .. } => "stream",
+            Workload::Vod(_) => "vod",
             Workload::Periodic { .. } => "periodic",
             Workload::Tasks { .. } => "tasks",
             Workload::Lookbusy { .. } => "lookbusy",
@@ -145,6 +150,7 @@ impl Workload {
             Workload::Media(_) => "type, calls, hold, receive, transcode, playout",
             Workload::Signalling { .. } => "type, messages, work, next",
             Workload::Stream { .. } => "type, period, burst, gap, work",
+            Workload::Vod(_) => vod::KEYS,
             Workload::Periodic { .. } => "type, period, work",
             Workload::Tasks { .. } => "type, tasks, random, top, beyond",
             Workload::Lookbusy { .. } => "type, percent, interval",
@@ -167,6 +173,7 @@ impl Workload {
             (Workload::Stream { period, .. }, "period") => *period = keys::time(value, 10_000, 10_000_000_000)?,
             (Workload::Stream { burst, .. }, "burst") => *burst = keys::count(value, 1, 1_000)?,
             (Workload::Stream { gap, .. }, "gap") => *gap = keys::time(value, 0, 1_000_000_000)?,
+            (Workload::Vod(vod), _) => vod.set(key, value)?,
             (Workload::Periodic { period, .. }, "period") => *period = keys::time(value, 10_000, 10_000_000_000)?,
             (Workload::Periodic { work, .. }, "work") => *work = keys::time(value, 1_000, 10_000_000_000)?,
             (Workload::Tasks { list, .. }, "tasks") => *list = tasks::parse(value)?,
@@ -369,7 +376,7 @@ impl VmSpec {
     /// Whether each of its VCPUs gets a PCPU of its own under `pin`.
     pub fn is_dedicated(&self) -> bool {
         match self.dedicated {
-            Dedicated::Auto => matches!(self.workload, Workload::Voip { .. }),
+            Dedicated::Auto => matches!(self.workload, Workload::Voip { .. } | Workload::Vod(_)),
             Dedicated::Each => true,
             Dedicated::None | Dedicated::These(_) => false,
         }

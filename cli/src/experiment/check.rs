@@ -21,6 +21,8 @@ pub struct Check {
     pub name: String,
     pub kind: Kind,
     pub of: Measure,
+    /// Why it is not reached, if that is known: `--known` then forgives it.
+    pub missed: Option<String>,
     /// Bounds that may be reached …
     pub min: Option<f64>,
     pub max: Option<f64>,
@@ -38,6 +40,9 @@ pub struct Verdict {
     /// `None` when there is nothing to measure.
     pub got: Option<f64>,
     pub ok: bool,
+    /// Why it was known to be missed before it was run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missed: Option<String>,
 }
 
 impl Check {
@@ -61,7 +66,14 @@ impl Check {
                 && self.above.is_none_or(|b| v > b)
                 && self.below.is_none_or(|b| v < b)
         });
-        Verdict { name: self.name.clone(), kind: self.kind, want: self.want(), got: got.map(round), ok }
+        Verdict {
+            name: self.name.clone(),
+            kind: self.kind,
+            want: self.want(),
+            got: got.map(round),
+            ok,
+            missed: self.missed.clone(),
+        }
     }
 
     fn want(&self) -> String {

@@ -11,10 +11,12 @@ use takt_control::{PolicySpec, duration};
 use takt_lab::xen::Scheduler;
 use takt_sim::Scenario;
 
-const EXPERIMENTS: [(&str, &str); 31] = [
+const EXPERIMENTS: [(&str, &str); 33] = [
     ("experiments/DORIS-E1.toml", include_str!("../../../experiments/DORIS-E1.toml")),
     ("experiments/DORIS-E2.toml", include_str!("../../../experiments/DORIS-E2.toml")),
     ("experiments/DORIS-E3.toml", include_str!("../../../experiments/DORIS-E3.toml")),
+    ("experiments/DORIS-E4.toml", include_str!("../../../experiments/DORIS-E4.toml")),
+    ("experiments/DORIS-E6.toml", include_str!("../../../experiments/DORIS-E6.toml")),
     ("experiments/PORIS-E0.toml", include_str!("../../../experiments/PORIS-E0.toml")),
     ("experiments/PORIS-E1.toml", include_str!("../../../experiments/PORIS-E1.toml")),
     ("experiments/PORIS-E5.toml", include_str!("../../../experiments/PORIS-E5.toml")),
@@ -45,9 +47,11 @@ const EXPERIMENTS: [(&str, &str); 31] = [
     ("experiments/RISA-E4.toml", include_str!("../../../experiments/RISA-E4.toml")),
 ];
 
-const SCENARIOS: [(&str, &str); 14] = [
+const SCENARIOS: [(&str, &str); 16] = [
     ("laxs", include_str!("../../../scenarios/laxs.toml")),
     ("voip", include_str!("../../../scenarios/voip.toml")),
+    ("vod", include_str!("../../../scenarios/vod.toml")),
+    ("voip-vod", include_str!("../../../scenarios/voip-vod.toml")),
     ("poris-dispatch", include_str!("../../../scenarios/poris-dispatch.toml")),
     ("poris-voip", include_str!("../../../scenarios/poris-voip.toml")),
     ("poris-parallel", include_str!("../../../scenarios/poris-parallel.toml")),
@@ -108,6 +112,9 @@ pub struct Experiment {
     /// Also analyses each set of tasks, and this many more that are only analysed.
     #[serde(default)]
     pub analysis: Option<u64>,
+    /// VMs that the operator marks, under these policies.
+    #[serde(default)]
+    pub by_hand: ByHand,
     pub sweep: Option<Sweep>,
     pub sensitivity: Option<Sensitivity>,
     #[serde(default)]
@@ -131,13 +138,29 @@ pub struct Sweep {
     pub values: Vec<X>,
     /// How a value is written, with `{}` for it; itself if there is nothing else to it.
     pub form: Option<String>,
+    /// Other keys, which take that many times the value.
+    #[serde(default)]
+    pub times: BTreeMap<String, u64>,
 }
 
 impl Sweep {
-    /// The value of its key at a point.
-    pub fn value(&self, x: &X) -> String {
-        self.form.as_ref().map_or_else(|| x.to_string(), |form| form.replace("{}", &x.to_string()))
+    /// The keys that a point sets, with their values.
+    pub fn settings(&self, x: &X) -> Vec<(&str, String)> {
+        let own = self.form.as_ref().map_or_else(|| x.to_string(), |form| form.replace("{}", &x.to_string()));
+        let times = |(key, times): (&'_ String, &u64)| match x {
+            X::Number(n) => Some((key.as_str(), n.saturating_mul(*times).to_string())),
+            X::Name(_) => None,
+        };
+        [(self.key.as_str(), own)].into_iter().chain(self.times.iter().filter_map(times)).collect()
     }
+}
+
+/// VMs that are real-time because an operator says so, under policies whose operators have to (spec §1.4).
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ByHand {
+    pub policies: Vec<String>,
+    pub vms: Vec<String>,
 }
 
 /// A circumstance under which everything is run again.
@@ -228,6 +251,9 @@ impl Experiment {
         }
         e.in_xen()?;
         let in_xen = |p: &str| p.strip_suffix(ON_XEN).is_some_and(|p| e.xen.iter().any(|q| q == p));
+        if let Some(stranger) = e.by_hand.policies.iter().find(|p| !e.every_policy().any(|q| q == *p)) {
+            bail!("by_hand is about the policy `{stranger}`, which is not run");
+        }
         let known = |p: &str| e.traffic.iter().any(|_| p == "bare") || e.every_policy().any(|q| q == p) || in_xen(p);
         for (name, measure) in
             e.check.iter().map(|c| (&c.name, &c.of)).chain(e.paper.iter().map(|p| (&p.what, &p.ours)))
@@ -279,11 +305,11 @@ impl Experiment {
         if self.variant.is_empty() { vec![None] } else { self.variant.iter().map(Some).collect() }
     }
 
-    /// The scenario, with the time that the experiment measures, and what it and the variant set.
+    /// The scenario, with the time that the experiment measures, what it and the variant set, and what is marked by hand under `policy`.
     ///
     /// # Errors
     /// An unknown or malformed scenario.
-    pub fn scenario(&self, variant: Option<&Variant>) -> Result<Scenario> {
+    pub fn scenario(&self, variant: Option<&Variant>, policy: &str) -> Result<Scenario> {
         let name = self.scenario.as_deref().unwrap_or_default();
         let Some((_, text)) = SCENARIOS.iter().find(|(n, _)| *n == name) else {
             bail!("{}: no scenario `{name}`", self.id);
@@ -292,6 +318,9 @@ impl Experiment {
         scenario.duration = self.duration;
         for (key, value) in self.set.iter().chain(variant.into_iter().flat_map(|v| &v.set)) {
             scenario.set(key, value).with_context(|| format!("{}: {key}={value}", self.id))?;
+        }
+        for vm in self.by_hand.vms.iter().filter(|_| self.by_hand.policies.iter().any(|p| p == policy)) {
+            scenario.set(&format!("vm.{vm}.rt"), "on").with_context(|| format!("{}: by_hand", self.id))?;
         }
         Ok(scenario)
     }
@@ -313,13 +342,16 @@ mod tests {
             assert_eq!(e.scenario.is_some(), e.traffic.is_empty(), "{}", e.id);
             for c in &e.check {
                 assert!(c.bounded(), "{}: {} asks for nothing", e.id, c.name);
+                assert!(c.missed.is_none() || c.kind == Kind::Gate, "{}: {} decides nothing", e.id, c.name);
                 assert!(!c.of.policies().any(|p| e.literal.contains(p)), "{}: {}", e.id, c.name);
             }
             if let Some(sweep) = &e.sweep {
                 for variant in e.variants() {
-                    let mut scenario = e.scenario(variant).unwrap();
-                    for x in &sweep.values {
-                        scenario.set(&sweep.key, &sweep.value(x)).unwrap();
+                    for policy in e.policies_of(variant) {
+                        let mut scenario = e.scenario(variant, policy).unwrap();
+                        for (key, value) in sweep.values.iter().flat_map(|x| sweep.settings(x)) {
+                            scenario.set(key, &value).unwrap();
+                        }
                     }
                 }
             }

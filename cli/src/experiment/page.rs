@@ -117,6 +117,8 @@ fn tables(e: &Experiment, o: &Outcome) -> Vec<Table> {
     let check = |c: &super::Verdict| {
         let mark = if c.ok {
             "✓ holds"
+        } else if c.kind == Kind::Gate && c.missed.is_some() {
+            "✗ missed"
         } else if c.kind == Kind::Gate {
             "✗ fails"
         } else {

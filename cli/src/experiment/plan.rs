@@ -63,15 +63,17 @@ impl Options {
     /// # Errors
     /// One line that names key and range.
     pub fn scenario(&self, e: &Experiment, x: &X) -> Result<Scenario> {
-        self.scenario_of(e, e.variant.first(), x)
+        self.scenario_of(e, e.variant.first(), x, "")
     }
 
-    pub fn scenario_of(&self, e: &Experiment, variant: Option<&Variant>, x: &X) -> Result<Scenario> {
-        let mut scenario = e.scenario(variant)?;
+    /// The same of any variant, as it is under `policy`.
+    pub fn scenario_of(&self, e: &Experiment, variant: Option<&Variant>, x: &X, policy: &str) -> Result<Scenario> {
+        let mut scenario = e.scenario(variant, policy)?;
         scenario.set("duration", &duration::format(self.duration(e)))?;
         if let Some(sweep) = &e.sweep {
-            let x = sweep.value(x);
-            scenario.set(&sweep.key, &x).with_context(|| format!("--set {}={x}", sweep.key))?;
+            for (key, value) in sweep.settings(x) {
+                scenario.set(key, &value).with_context(|| format!("--set {key}={value}"))?;
+            }
         }
         for (key, value) in &self.set {
             scenario.set(key, value).with_context(|| format!("--set {key}={value}"))?;
@@ -156,11 +158,11 @@ fn jobs_of(e: &Experiment, options: &Options) -> Result<Vec<Job>> {
     let mut out = Vec::new();
     for variant in e.variants() {
         for policy in e.policies_of(variant) {
-            let policy = PolicySpec::parse(policy)?;
+            let spec = PolicySpec::parse(policy)?;
             for x in &points {
-                let scenario = options.scenario_of(e, variant, x)?;
+                let scenario = options.scenario_of(e, variant, x, policy)?;
                 for &seed in &options.seeds(e).0 {
-                    let (scenario, policy, x) = (scenario.clone(), policy.clone(), x.clone());
+                    let (scenario, policy, x) = (scenario.clone(), spec.clone(), x.clone());
                     let variant = variant.map_or_else(String::new, |v| v.name.clone());
                     out.push(Job { scenario, policy, x, seed, variant, analysis: e.analysis });
                 }

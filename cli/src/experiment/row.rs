@@ -79,6 +79,7 @@ impl Row {
             put("dom0_cpu_ns", dom0.cpu_time_ns as f64);
             waits(&mut put, "dom0_wait", dom0.wait.get("all"));
         }
+        films(&mut put, run);
         let mut call_pesq = Vec::new();
         let calls = run.vms.iter().any(|vm| vm.voip.is_some());
         if let Some(vm) = run.vms.iter().find(|vm| !calls && vm.workload == "periodic") {
@@ -124,6 +125,26 @@ impl Row {
         }
         Self::of(policy, x, run.seed, m, call_pesq)
     }
+}
+
+/// The first server of films; waits of the real-time VM are its own where there are no calls.
+fn films(put: &mut impl FnMut(&str, f64) -> Option<f64>, run: &RunResult) {
+    let Some((vm, v)) = run.vms.iter().find_map(|vm| Some((vm, vm.vod?))) else { return };
+    for (key, value) in [
+        ("rate_mbit", v.rate_mean / 1e6),
+        ("rate_min_mbit", v.rate_min / 1e6),
+        ("rate_max_mbit", v.rate_max / 1e6),
+        ("skipped_frames", v.skipped_frames as f64),
+        ("lag_p50_ms", v.lag_p50_ns as f64 / 1e6),
+        ("lag_p99_ms", v.lag_p99_ns as f64 / 1e6),
+        ("lag_max_ms", v.lag_max_ns as f64 / 1e6),
+        ("vod_cpu_ns", vm.cpu_time_ns as f64),
+        ("vod_period_ns", vm.period_ns as f64),
+        ("vod_promotions", vm.promotions as f64),
+    ] {
+        put(key, value);
+    }
+    waits(put, "vod_wait", vm.wait.get("all"));
 }
 
 /// Calls that are not of toll quality, percent.

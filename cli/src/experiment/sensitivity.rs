@@ -45,8 +45,8 @@ pub fn run(e: &Experiment, options: &Options) -> Result<Option<Moved>> {
     for change in &moves {
         for policy in e.every_policy() {
             for x in range.values.iter().filter(|x| gates.iter().any(|g| g.of.needs(policy, x))) {
+                let mut scenario = options.scenario_of(e, e.variant.first(), x, policy)?;
                 let policy = PolicySpec::parse(policy)?;
-                let mut scenario = options.scenario(e, x)?;
                 if let Some((constant, percent)) = change {
                     scenario.constants.scale(constant.key, *percent);
                 }

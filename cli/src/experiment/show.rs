@@ -108,6 +108,20 @@ const POOLS: [(&str, &str, f64, usize); 10] = [
     ("work", "batch CPU-s", 1.0, 1),
 ];
 
+/// Of films.
+const FILMS: [(&str, &str, f64, usize); 10] = [
+    ("rate_mbit", "Mbit/s", 1.0, 3),
+    ("rate_min_mbit", "least", 1.0, 3),
+    ("lag_p50_ms", "lag p50 ms", 1.0, 1),
+    ("lag_p99_ms", "p99 ms", 1.0, 1),
+    ("vod_wait_p99_ns", "wait p99 us", 1e3, 0),
+    ("vod_wait_max_ns", "max us", 1e3, 0),
+    ("dom0_wait_p99_ns", "Dom0 p99 us", 1e3, 0),
+    ("dom0_wait_max_ns", "max us", 1e3, 0),
+    ("work", "batch CPU-s", 1.0, 1),
+    ("jain", "Jain", 1.0, 3),
+];
+
 /// Of parallel programs.
 const PARALLEL: [(&str, &str, f64, usize); 7] = [
     ("iteration_us", "iteration ms", 1e3, 3),
@@ -150,6 +164,7 @@ pub fn means(e: &Experiment, rows: &[Row]) -> (Vec<String>, Vec<Vec<String>>) {
         () if has("missed_pct") => &TASKS,
         () if has("latency_samples") => &LATENCY,
         () if has("rest_pct_1_end") => &POOLS,
+        () if has("rate_mbit") => &FILMS,
         () if has("iteration_us") => &PARALLEL,
         () if has("response_mean_ms") => &RESPONSE,
         () => &COLUMNS,
@@ -184,13 +199,16 @@ fn checks(all: &[Verdict]) -> String {
         .map(|c| {
             let outcome = match (c.ok, c.kind) {
                 (true, _) => "ok",
+                (false, Kind::Gate) if c.missed.is_some() => "MISSED",
                 (false, Kind::Gate) => "FAILS",
                 (false, _) => "not reached",
             };
             vec![outcome.into(), kind(c.kind).into(), c.name.clone(), c.want.clone(), number(c.got)]
         })
         .collect();
-    table::render("", &["", "kind", "check", "want", "got"], &rows, 3) + "\n"
+    let known = |c: &Verdict| Some(format!("Missed: {}: {}\n", c.name, c.missed.as_ref().filter(|_| !c.ok)?));
+    let known: String = all.iter().filter_map(known).collect();
+    table::render("", &["", "kind", "check", "want", "got"], &rows, 3) + &known + "\n"
 }
 
 fn sensitivity(moved: &Moved) -> String {

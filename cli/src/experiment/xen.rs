@@ -28,7 +28,7 @@ pub fn rows(e: &Experiment, options: &Options) -> Result<Vec<Row>> {
     let mut boots = Vec::new();
     for variant in e.variants() {
         for x in options.points(sweep) {
-            let scenario = options.scenario_of(e, variant, &x)?;
+            let scenario = options.scenario_of(e, variant, &x, "")?;
             for scheduler in &schedulers {
                 xen::check(&scenario, scheduler).with_context(|| format!("{} under {scheduler}", e.id))?;
             }

@@ -91,6 +91,7 @@ pub(super) fn check(s: &Scenario, schedulers: &[Scheduler]) -> Result<()> {
             | Workload::Cyclictest { .. }
             | Workload::Fanout(_)
             | Workload::Media(_)
+            | Workload::Vod(_)
             | Workload::Signalling { .. } => {}
             Workload::Periodic { period, .. } => {
                 let jobs = s.duration / period;

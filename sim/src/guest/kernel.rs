@@ -68,6 +68,7 @@ impl Machine<'_> {
                     Body::Serve(_) | Body::Netback(_) | Body::Desk(_) => bit == NET,
                     Body::Mix(n) => bit == OTHER && self.mixers[n as usize].waits(),
                     Body::Send(stream) => bit == OTHER && self.net.streams[stream as usize].due > 0,
+                    Body::Film(n) => self.films[n as usize].is_awake(),
                     Body::Periodic(task) => bit == OTHER && self.tasks[task as usize].waiting > 0,
                     Body::Cyclic(n) => bit == OTHER && self.cyclics[n as usize].waiting > 0,
                     Body::Look(n) => bit == OTHER && self.looks[n as usize].awake,

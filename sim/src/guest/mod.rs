@@ -41,6 +41,8 @@ pub enum Body {
     Netback(u32),
     /// Sends the packets that are due of stream `.0`.
     Send(u32),
+    /// Sends the films of server `.0`.
+    Film(u32),
     /// Jobs of periodic task `.0`.
     Periodic(u32),
     /// Waits for timer `.0` of a cyclictest.

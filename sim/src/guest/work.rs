@@ -26,6 +26,7 @@ impl Machine<'_> {
                 let stream = &self.net.streams[s as usize];
                 (stream.due > 0).then_some(stream.work).map(busy)
             }
+            Body::Film(n) => self.film_next(n).map(busy),
             Body::Periodic(n) => self.tasks[n as usize].start(self.now).map(busy),
             Body::Cyclic(n) => self.cyclics[n as usize].run(self.now + first).map(busy),
             Body::Look(n) => {
@@ -54,6 +55,7 @@ impl Machine<'_> {
             Body::Mix(n) => self.transcoded(n, cpu),
             Body::Netback(q) => self.netback_done(q, cpu),
             Body::Send(s) => self.sent(s, cpu),
+            Body::Film(n) => self.film_sent(n, cpu),
             Body::Periodic(n) => self.job_done(n),
             Body::Cyclic(n) => self.cyclics[n as usize].wait(),
             Body::Look(n) => self.sleeps(n),

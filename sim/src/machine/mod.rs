@@ -27,6 +27,7 @@ use crate::observe::Observe;
 use crate::rng::Rng;
 use crate::scenario::{Scenario, Stamp};
 use crate::timer::Timer;
+use crate::vod::Films;
 use crate::{CheckFailed, Options};
 use anyhow::{Result, anyhow};
 use manage::History;
@@ -98,6 +99,7 @@ pub(crate) struct Machine<'a> {
     pub tasks: Vec<Task>,
     pub cyclics: Vec<Cyclic>,
     pub mixers: Vec<Mixer>,
+    pub films: Vec<Films>,
     pub looks: Vec<Look>,
     /// Parallel programs and their threads.
     pub teams: Vec<Team>,
@@ -225,6 +227,8 @@ impl Machine<'_> {
             What::Cyclic if !self.is_there(self.cyclics[at].vcpu) => (),
             What::Cyclic => self.expired(n),
             What::Look => self.slept(n),
+            What::Film if !self.is_there(self.films[at].vcpu) => (),
+            What::Film => self.film_due(n),
             What::Client => self.request(n),
             What::Wire => self.crossed(),
             What::House => self.housekeeping(n),
@@ -263,6 +267,7 @@ impl Machine<'_> {
         self.tasks.iter_mut().for_each(Task::reset);
         self.teams.iter_mut().for_each(Team::reset);
         self.clients.iter_mut().for_each(Client::reset);
+        self.films.iter_mut().for_each(Films::reset);
         self.cyclics.iter_mut().for_each(|c| c.latency = Default::default());
         for (id, vm) in self.vms.iter_mut().enumerate() {
             let stat = self.pools[vm.pool].pool.vm_stat(id as u32).unwrap_or_default();

@@ -12,6 +12,7 @@ use crate::rng::{Purpose, Rng};
 use crate::scenario::{NetVcpu, Scenario};
 use crate::tasks;
 use crate::timer::Timer;
+use crate::vod::Films;
 use crate::voip::Record;
 use crate::{Options, VmSpec, Workload};
 use anyhow::Result;
@@ -64,6 +65,7 @@ impl<'a> Machine<'a> {
             tasks: Vec::new(),
             cyclics: Vec::new(),
             mixers: Vec::new(),
+            films: Vec::new(),
             looks: Vec::new(),
             teams: Vec::new(),
             members: Vec::new(),
@@ -201,6 +203,15 @@ impl<'a> Machine<'a> {
                 self.add_thread(first, Body::Send(s), PRIO_NET, false);
                 self.add_watch(vm)?;
             }
+            Workload::Vod(own) => {
+                let (vif, n) = (self.add_vif(vm, first, 0), self.films.len() as u32);
+                self.net.vifs[vif as usize].films = Some(n);
+                let mut rng = Rng::new(self.seed, Purpose::Film, n);
+                let phases = (0..own.users).map(|_| rng.below(own.frame)).collect();
+                self.films.push(Films::new(first, vif, own, phases));
+                self.add_thread(first, Body::Film(n), PRIO_NET, false);
+                self.add_watch(vm)?;
+            }
             &Workload::Periodic { period, work } => {
                 for v in first..first + spec.vcpus {
                     self.add_thread(v, Body::Periodic(self.tasks.len() as u32), PRIO_NET, false);
@@ -260,7 +271,7 @@ impl<'a> Machine<'a> {
         self.net.backs[back as usize].vifs.push(vif);
         let rx = Ring::new(self.c.vif_ring + self.c.vif_queue);
         let (vm, tx) = (vm as u32, Ring::new(self.c.vif_ring));
-        self.net.vifs.push(Vif { vm, vcpu, work, mixer: None, rx, tx, nic, back });
+        self.net.vifs.push(Vif { vm, vcpu, work, mixer: None, films: None, rx, tx, nic, back });
         vif
     }
 
@@ -287,6 +298,11 @@ impl<'a> Machine<'a> {
         for (n, stream) in (calls..).zip(&mut self.net.streams) {
             stream.flow = n;
             self.net.flows.push(Template::new(self.net.vifs[stream.vif as usize].vm, n));
+        }
+        for films in &mut self.films {
+            films.flow = self.net.flows.len() as u32;
+            let vm = self.net.vifs[films.vif as usize].vm;
+            self.net.flows.extend((0..films.users()).map(|user| Template::new(vm, films.flow + user)));
         }
         let ids: Vec<u32> = (0..self.vms.len() as u32).filter(|&id| !self.comes_later(id)).collect();
         self.create(&ids);
@@ -320,6 +336,10 @@ impl<'a> Machine<'a> {
                 stream.begin = self.now + SETTLE;
                 self.queue.push(stream.begin, What::Stream, n);
             }
+        }
+        for (n, films) in (0..).zip(&mut self.films).filter(|(_, films)| vcpus.contains(&films.vcpu)) {
+            films.begin(self.now + SETTLE);
+            self.queue.push(self.now + SETTLE, What::Film, n);
         }
         for (n, task) in (0..).zip(&mut self.tasks).filter(|(_, task)| vcpus.contains(&task.vcpu)) {
             self.queue.push(task.begin(self.now), What::Release, n);

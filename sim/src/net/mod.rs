@@ -71,6 +71,15 @@ impl Ring {
         self.slots.is_empty()
     }
 
+    pub fn is_full(&self) -> bool {
+        self.slots.len() == self.capacity
+    }
+
+    /// Whether half of it is free.
+    pub fn is_half_free(&self) -> bool {
+        self.slots.len() <= self.capacity / 2
+    }
+
     /// Appends; `Ok(true)` if it was empty, so that its reader needs a notification.
     ///
     /// # Errors
@@ -103,6 +112,8 @@ pub struct Vif {
     pub work: u64,
     /// Where its packets wait for their frame; `None` = they go back at once.
     pub mixer: Option<u32>,
+    /// The server of films that sends through it.
+    pub films: Option<u32>,
     /// Towards the guest: ring and the queue before it.
     pub rx: Ring,
     /// From the guest.
@@ -188,7 +199,7 @@ pub struct Net {
     pub calls: Vec<Call>,
     pub streams: Vec<Stream>,
     pub signals: Vec<Signal>,
-    /// Header bytes of each flow: calls first, then streams.
+    /// Header bytes of each flow: calls first, then streams, then films.
     pub flows: Vec<Template>,
     pub drops: Vec<Drop>,
     /// Packets between two machines, in the order that they arrive.
@@ -266,6 +277,7 @@ mod tests {
             vcpu: 1,
             work: 0,
             mixer: None,
+            films: None,
             rx: Ring::new(8),
             tx: Ring::new(8),
             nic: 0,

@@ -82,6 +82,7 @@ impl Machine<'_> {
         back.cursor = (back.cursor + 1) % back.vifs.len();
         if let Some(packet) = self.net.vifs[vif as usize].tx.pop() {
             self.transmit(packet, cpu);
+            self.film_room(vif, cpu);
         }
     }
 
@@ -122,6 +123,7 @@ impl Machine<'_> {
         if let Some(message) = packet.message {
             return self.delivered(message, packet);
         }
+        self.film_left(&packet);
         if let Some(call) = self.net.calls.get_mut(packet.flow as usize) {
             let arrival = self.now + self.c.wire;
             let before = call.session.as_mut().filter(|s| packet.sequence < s.base).and_then(|s| s.past.last_mut());

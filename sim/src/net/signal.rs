@@ -65,8 +65,8 @@ impl Machine<'_> {
         true
     }
 
-    /// Flows of signalling come after those of calls and streams.
+    /// Flows of signalling come after all that the monitor can tell.
     fn signal_flow(&self, n: u32) -> u32 {
-        (self.net.calls.len() + self.net.streams.len()) as u32 + n
+        self.net.flows.len() as u32 + n
     }
 }
