@@ -173,6 +173,7 @@ fn vm(s: &Scenario, spec: &VmSpec, name: String, n: usize, together: u64, rng: &
         | Workload::Fanout(_)
         | Workload::Media(_)
         | Workload::Signalling { .. }
+        | Workload::Vod(_)
         | Idle => vm.workload = object(json!({"kind": "idle"})),
     }
     vm

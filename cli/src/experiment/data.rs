@@ -147,11 +147,11 @@ impl Sweep {
     /// The keys that a point sets, with their values.
     pub fn settings(&self, x: &X) -> Vec<(&str, String)> {
         let own = self.form.as_ref().map_or_else(|| x.to_string(), |form| form.replace("{}", &x.to_string()));
-        let times = |(key, times): (&'_ String, &u64)| match x {
-            X::Number(n) => Some((key.as_str(), n.saturating_mul(*times).to_string())),
-            X::Name(_) => None,
-        };
-        [(self.key.as_str(), own)].into_iter().chain(self.times.iter().filter_map(times)).collect()
+        let mut all = vec![(self.key.as_str(), own)];
+        if let X::Number(n) = x {
+            all.extend(self.times.iter().map(|(key, times)| (key.as_str(), n.saturating_mul(*times).to_string())));
+        }
+        all
     }
 }
 
