@@ -282,7 +282,7 @@ mod tests {
         let rate = f64::from(v.packets * v.bytes * 8) / (v.frame as f64 / 1e9);
         assert!((v.users, (rate - 1e6).abs() < 1e3) == (200, true), "{rate}");
         for (key, value, want) in [
-            ("users", "0", "0 is out of range; allowed: 1 .. 1000"),
+            ("users", "0", "'0' is out of range; allowed: 1 .. 1000"),
             ("bytes", "1461", "allowed: 1 .. 1460"),
             ("user", "1", "unknown key; allowed: type, users"),
         ] {
