@@ -23,7 +23,7 @@ pub struct Comparison<'a> {
 const SHARE: &str = "work_over_credit";
 
 /// Columns of the table: metric, head, what to divide by, decimals.
-const COLUMNS: [(&str, &str, f64, usize); 22] = [
+const COLUMNS: [(&str, &str, f64, usize); 25] = [
     ("pesq_mean", "PESQ", 1.0, 2),
     ("mos_mean", "MOS", 1.0, 2),
     ("late_lost_pct", "late+lost%", 1.0, 2),
