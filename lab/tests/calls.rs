@@ -15,8 +15,7 @@ const ALL: [&str; 6] = ["doris", "doris(dom0=off)", "credit", "xen-credit", "xen
 const CREDIT2: usize = 4;
 /// Packets late or lost under Doris, percent at most.
 const LATE: f64 = 1.0;
-/// Hogs' work, and their CPU time, beside those under Xen's credit2, at least. Work alone would tell less: an emulated machine's PCPUs
-/// are not equally fast, by some percent.
+/// Hogs' work beside that under Xen's credit2, at least. Not their CPU time: PCPUs are not equally fast, only all together are.
 const WORK: f64 = 0.97;
 /// Measured in the short one, ns.
 const SHORT: u64 = 3_000_000_000;
@@ -115,15 +114,15 @@ fn served(doris: &[LabRun], credit2: &[LabRun]) {
     let p99 = |run: &LabRun| calls(run).delay_p99_ns.expect("measured") as f64;
     let missing = sum(doris, &late) / doris.len() as f64;
     let share = |of: &dyn Fn(&LabRun) -> f64| sum(doris, of) / sum(credit2, of);
-    let (wait, done, had) = (share(&p99), share(&work), share(&cpu));
-    println!("{load}: of credit2's p99 {wait:.3}, of the hogs' work {done:.3}, of their CPU time {had:.3}");
+    let (wait, done) = (share(&p99), share(&work));
+    println!("{load}: of credit2's p99 {wait:.3}, of the hogs' work {done:.3}");
     assert!(missing <= LATE, "{load}: {missing} % late or lost");
     assert!(wait <= 1.0, "{load}: {wait} of the p99 under credit2");
-    assert!(done >= WORK && had >= WORK, "{load}: {done} of the work under credit2, {had} of the CPU time");
+    assert!(done >= WORK, "{load}: {done} of the work under credit2");
 }
 
 #[test]
-#[ignore = "five minutes; that a VM is found by its packets, `takt` in Dom0 shows in the tests of the hypervisor"]
+#[ignore = "five minutes, and fails as the other does; that a VM is found by its packets, `takt` in Dom0 shows in the tests of the hypervisor"]
 fn a_called_vm_is_found_and_served() {
     let scenarios = [Scenario { duration: SHORT, ..scenario(4) }];
     let Some(runs) = runs("calls in Xen", &scenarios, &["doris", "xen-credit2"], &[1]) else { return };
@@ -137,7 +136,7 @@ fn a_called_vm_is_found_and_served() {
 
 /// An hour: a boot for each scheduler.
 #[test]
-#[ignore = "the whole table"]
+#[ignore = "the whole table; fails: the p99 under Doris is above that under credit2"]
 fn doris_serves_calls_at_every_load() {
     let scenarios = LOADS.map(scenario);
     let Some(runs) = runs("calls in Xen", &scenarios, &ALL, &SEEDS) else { return };
