@@ -31,7 +31,9 @@ const CALLS: u64 = 100_000;
 const PROMOTIONS: usize = 50;
 /// How far the two schedulers' numbers of switches may be apart: from build to build 0.935 to 1.075 were seen.
 const SWITCHES: f64 = 0.1;
-/// Instructions of all hooks for each switch, in those of Xen's Credit. Wanted is 1; seen are 1.21 to 1.34 (1.19 to 1.33 a second): a switch is
+/// Hooks that a switch calls.
+const OF_A_SWITCH: [&str; 2] = ["do_schedule", "context_saved"];
+/// Instructions of all hooks for as many switches, in those of Xen's Credit. Wanted is 1; seen are 1.21 to 1.35: a switch is
 /// three operations in two critical sections, Xen's Credit decides and queues in one.
 const COST_MOST: f64 = 1.35;
 
@@ -53,8 +55,8 @@ static NET_AGAIN: Shared = Shared::new(DEBUG, "net-again", WITH_NET.0, WITH_NET.
 static REFUSE: Shared =
     Shared::new(DEBUG, "refuse", "sched=takt takt_policy=nonsense sched-gran=socket", "lab.case=refuse");
 static COST: Shared =
-    Shared::new(RELEASE, "cost", "sched=takt takt_policy=credit", "lab.case=cost lab.secs=24 lab.published=1");
-static COST_STOCK: Shared = Shared::new(RELEASE, "cost-stock", "sched=credit", "lab.case=cost lab.secs=24");
+    Shared::new(RELEASE, "cost", "sched=takt takt_policy=credit", "lab.case=cost lab.secs=48 lab.published=1");
+static COST_STOCK: Shared = Shared::new(RELEASE, "cost-stock", "sched=credit", "lab.case=cost lab.secs=48");
 static GANGS: Shared = Shared::new(DEBUG, "gangs", "sched=takt takt_policy=credit", "lab.case=gangs");
 static SERVERS: Shared = Shared::new(DEBUG, "servers", "sched=takt takt_policy=credit", "lab.case=servers");
 static PLAIN: Shared = Shared::new(DEBUG, "boot", "sched=takt takt_policy=doris", "lab.case=boot");
@@ -175,7 +177,11 @@ fn what_all_hooks_cost_beside_those_of_xens_credit() {
     let (cost, switches) = (ours.per_second() / theirs.per_second(), ours.switches / theirs.switches);
     println!("Takt's beside Xen's: {cost:.3} of the instructions, {switches:.3} of the switches");
     assert!((switches - 1.0).abs() <= SWITCHES, "{switches} times the switches");
-    assert!(cost / switches <= COST_MOST, "{} times the instructions for a switch", cost / switches);
+    // What a switch costs, for as many switches; ticks and wakes do not come with them.
+    let even = ours.per_second() + ours.second_of(&OF_A_SWITCH) * (1.0 / switches - 1.0);
+    let cost = even / theirs.per_second();
+    println!("for as many switches: {cost:.3} of the instructions");
+    assert!(cost <= COST_MOST, "{cost} times the instructions for as many switches");
 }
 
 #[test]

@@ -68,6 +68,12 @@ impl Cost {
     pub fn per_second(&self) -> f64 {
         self.all().map(|(name, c)| c.calls * self.each(name)).sum::<f64>() * 1e9 / self.window
     }
+
+    /// Of these hooks.
+    pub fn second_of(&self, hooks: &[&str]) -> f64 {
+        let of = self.all().filter(|(name, _)| hooks.contains(name));
+        of.map(|(name, c)| c.calls * self.each(name)).sum::<f64>() * 1e9 / self.window
+    }
 }
 
 impl fmt::Display for Cost {
@@ -94,4 +100,5 @@ fn costs_are_summed() {
     let cost = Cost::read(console, &["a_tick"]);
     assert_eq!((cost.switches, cost.each("wake"), cost.each("a_tick")), (11.0, 125.0, 100.0));
     assert_eq!(cost.per_second(), (10.0 * 125.0 + 4.0 * 100.0) / 2.0);
+    assert_eq!(cost.second_of(&["a_tick"]), 200.0);
 }
