@@ -17,6 +17,7 @@
 #include "entity.h"
 #include "overhead.h"
 #include "record.h"
+#include "timers.h"
 
 /* ---- threads ---- */
 
@@ -471,52 +472,7 @@ int BPF_PROG(takt_switch, bool preempt, struct task_struct *prev, struct task_st
 	return 0;
 }
 
-/* ---- timers ---- */
-
-static int cpu_timer(void *map, u32 *key, struct timer_slot *t)
-{
-	struct host *h = the_host();
-	struct out out = {};
-	u32 cpu = *key;
-
-	if (!h)
-		return 0;
-	__sync_lock_test_and_set(&t->at, TAKT_NEVER);	/* before it looks at what is wanted */
-	h_cpu_timer(cpu, &out);
-	act(h, &out);
-	return 0;
-}
-
-static int pool_timer(void *map, u32 *key, struct timer_slot *t)
-{
-	struct host *h = the_host();
-	struct out out = {};
-	u32 side = (*key - TIMER_POOL) & (TAKT_POOLS - 1);
-
-	if (!h)
-		return 0;
-	h_pool_timer(side, &out);
-	if (h->strays)
-		tell_queued(h, &out);
-	out.pool_armed |= 1u << side;
-	act(h, &out);
-	return 0;
-}
-
-/* Kicks that a program which may not kick has asked for; and threads that were not in their queues yet. */
-static int kick_timer(void *map, u32 *key, struct timer_slot *t)
-{
-	struct host *h = the_host();
-	struct out out = {};
-
-	if (!h)
-		return 0;
-	out.kick = __sync_fetch_and_and(&h->kicks_due, 0);
-	if (h->strays)
-		tell_queued(h, &out);
-	act(h, &out);
-	return 0;
-}
+/* ---- beginning and end ---- */
 
 SEC("struct_ops.s/takt_init")
 s32 BPF_PROG(takt_init)
