@@ -11,6 +11,9 @@
  * through Dom0, Dom0 is real-time as long as any VM is, with the shortest of their periods (collector, spec §2.4);
  * a VM's own I/O threads follow their VM. Type and period are a lease that lapses unless renewed.
  *
+ * With crowd=move, which is not the paper's, a VCPU that is promoted where another RT one runs or goes before it queues on a PCPU that
+ * has none: else it waits as long as the other computes, be it Dom0 for itself, beside PCPUs that run hogs.
+ *
  * Host entities: real-time by the collector (dom0=on, and not rt=off for them), else as in Credit. VMs without
  * parameters: as in Credit.
  *
@@ -114,6 +117,41 @@ TAKT_FN void doris_promote_due(struct takt_pool *p, u32 cpu, u64 now)
 	}
 }
 
+/* To the PCPU without RT VCPUs whose runner ranks lowest, if @vi is RT and not the next one on its own (crowd=move). */
+TAKT_FN void doris_part(struct takt_pool *p, u32 vi)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+	u32 it = v->cpu, best = it, lowest = TAKT_RT, n;
+	struct takt_mask to;
+
+	if (!p->par.crowd || v->pri != TAKT_RT || (cur_class(p, it) > TAKT_RT && cpu_of(p, it)->head == vi))
+		return;
+	vcpu_allowed(p, v, &to);
+	mask_clear(&to, it);
+	TAKT_LOOP(p, n, TAKT_NCPU) {
+		struct takt_cpu *c;
+		u32 class;
+
+		if (mask_empty(&to))
+			break;
+		it = takt_fresh(p, mask_next(&to, it));
+		mask_clear(&to, it);
+		c = cpu_of(p, it);
+		class = cur_class(p, it);
+		if (class > lowest && !c->taken && c->last[TAKT_RT] == TAKT_NIL) {
+			lowest = class;
+			best = it;
+		}
+		lowest = takt_fresh(p, lowest);
+		best = takt_fresh(p, best);
+	}
+	if (best == v->cpu)
+		return;
+	runq_remove(p, vi);
+	v->cpu = best;
+	runq_insert(p, vi);
+}
+
 /* ---- hooks ---- */
 
 /* Ordinary insertion; an event that came while it was off the queue promotes it now. In the rtq unless RT (D6). */
@@ -130,6 +168,7 @@ TAKT_FN void doris_queue(struct takt_pool *p, u32 vi, u64 now)
 		rtq_insert(p, vi);
 		doris_arm(p, v->cpu);
 	}
+	doris_part(p, vi);
 	credit_tickle(p, vi);
 }
 
@@ -151,6 +190,7 @@ TAKT_FN void doris_event(struct takt_pool *p, u32 vi, u64 now)
 	rtq_remove(p, vi);
 	runq_requeue(p, vi, TAKT_RT);
 	doris_arm(p, v->cpu);
+	doris_part(p, vi);
 	credit_tickle(p, vi);
 }
 

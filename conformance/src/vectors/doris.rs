@@ -301,3 +301,41 @@ pub fn caps(make: &Maker) {
     b.event(31 * MS, 2, IO);
     assert_eq!(b.class(2), Class::Rt, "the next one");
 }
+
+/// VCPU 2 runs as RT on PCPU 0, VCPU 1 computes on PCPU 1; a message wakes VCPU 3, whose PCPU is 0.
+pub fn crowds(make: &Maker) {
+    for moves in [false, true] {
+        let mut b = Bench::new(make, "doris", 2, 3);
+        (1..=3).for_each(|v| b.vcpu(v, v, 0));
+        b.set(0, None, "crowd", moves.into());
+        b.pin(0, 1, 2);
+        b.wake(0, 1);
+        assert_eq!(b.turn(0, 1), Some(1));
+        (2..=3).for_each(|vm| b.rt(0, vm, 0));
+        b.event(0, 2, IO);
+        b.wake(0, 2);
+        assert_eq!((b.turn(0, 0), b.class(2)), (Some(2), Class::Rt));
+        b.event(MS, 3, IO);
+        let kick = b.wake(MS, 3).kick;
+        assert_eq!((kick, b.class(3)), (if moves { 2 } else { 0 }, Class::Rt), "crowd={moves}");
+        assert_eq!(b.turn(MS, 1), Some(if moves { 3 } else { 1 }));
+        // Both PCPUs have one now.
+        b.vcpu(4, 3, 0);
+        b.event(2 * MS, 4, IO);
+        assert_eq!(b.wake(2 * MS, 4).kick, 0);
+    }
+    // It may run on its own PCPU only.
+    let mut b = Bench::new(make, "doris", 2, 3);
+    (1..=3).for_each(|v| b.vcpu(v, v, 0));
+    b.set(0, None, "crowd", 1);
+    b.pin(0, 1, 2);
+    b.pin(0, 3, 1);
+    b.wake(0, 1);
+    b.turn(0, 1);
+    (2..=3).for_each(|vm| b.rt(0, vm, 0));
+    b.event(0, 2, IO);
+    b.wake(0, 2);
+    b.turn(0, 0);
+    b.event(MS, 3, IO);
+    assert_eq!(b.wake(MS, 3).kick, 0);
+}

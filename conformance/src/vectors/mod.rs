@@ -87,6 +87,7 @@ pub const VECTORS: &[(&str, Vector)] = &[
     ("slices end at deadlines", doris_slice::slices),
     ("the deadline queue is left", doris_slice::rtq_left),
     ("D14: an RT runner is not preempted", doris_slice::d14),
+    ("crowd=move: an RT VCPU goes where none is", doris::crowds),
     ("servers by priority", rtxen::priorities),
     ("R3: a quantum or the budget", rtxen::slices),
     ("R4, R5: without budget, and with a new one", rtxen::without_budget),
