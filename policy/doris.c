@@ -11,8 +11,9 @@
  * through Dom0, Dom0 is real-time as long as any VM is, with the shortest of their periods (collector, spec §2.4);
  * a VM's own I/O threads follow their VM. Type and period are a lease that lapses unless renewed.
  *
- * With crowd=move, which is not the paper's, a VCPU that is promoted where another RT one runs or goes before it queues on a PCPU that
- * has none: else it waits as long as the other computes, be it Dom0 for itself, beside PCPUs that run hogs.
+ * Who is promoted behind an RT runner waits for that one's slice to end (spec D14), which may be Dom0's 30 ms for itself, beside PCPUs
+ * that run hogs. With crowd=move, which is not the paper's, it has a deadline there as well, MIN_TS after an event; when that has
+ * come it queues on a PCPU that has no RT VCPU.
  *
  * Host entities: real-time by the collector (dom0=on, and not rt=off for them), else as in Credit. VMs without
  * parameters: as in Credit.
@@ -88,14 +89,6 @@ TAKT_INLINE u32 doris_event_promotes(struct takt_pool *p, struct takt_vcpu *v)
 	return doris_is_rt(p, v) && event_promotes(p, v, has_credit(p, v));
 }
 
-/* One timer serves both: the first deadline and Credit's tick. */
-TAKT_INLINE void doris_arm(struct takt_pool *p, u32 cpu)
-{
-	u64 tick = cpu_of(p, cpu)->tick_next, first = rtq_first(p, cpu);
-
-	arm_cpu(p, cpu, tick < first ? tick : first);
-}
-
 /* Promotes all whose deadline has come (≤ now, spec D11); ineligible ones leave the rtq as they are (D8). */
 TAKT_FN void doris_promote_due(struct takt_pool *p, u32 cpu, u64 now)
 {
@@ -117,17 +110,25 @@ TAKT_FN void doris_promote_due(struct takt_pool *p, u32 cpu, u64 now)
 	}
 }
 
-/* To the PCPU without RT VCPUs whose runner ranks lowest, if @vi is RT and not the next one on its own (crowd=move). */
-TAKT_FN void doris_part(struct takt_pool *p, u32 vi)
+/* ---- crowd=move: an RT VCPU that an RT runner keeps waiting ---- */
+
+/* Until when the first of them waits here, which may be past; TAKT_NEVER if none does. */
+TAKT_INLINE u64 doris_waits_until(struct takt_pool *p, u32 cpu)
 {
-	struct takt_vcpu *v = vcpu_of(p, vi);
+	u32 head = cpu_of(p, cpu)->head;
+
+	if (!p->par.crowd || cur_class(p, cpu) != TAKT_RT || head == TAKT_NIL || vcpu_of(p, head)->pri != TAKT_RT)
+		return TAKT_NEVER;
+	return vcpu_of(p, head)->deadline;
+}
+
+/* The PCPU without RT VCPUs whose runner ranks lowest, of those where @v may run; its own if there is none. */
+TAKT_FN u32 doris_elsewhere(struct takt_pool *p, struct takt_vcpu *v)
+{
 	u32 it = v->cpu, best = it, lowest = TAKT_RT, n;
 	struct takt_mask to;
 
-	if (!p->par.crowd || v->pri != TAKT_RT || (cur_class(p, it) > TAKT_RT && cpu_of(p, it)->head == vi))
-		return;
 	vcpu_allowed(p, v, &to);
-	mask_clear(&to, it);
 	TAKT_LOOP(p, n, TAKT_NCPU) {
 		struct takt_cpu *c;
 		u32 class;
@@ -145,11 +146,36 @@ TAKT_FN void doris_part(struct takt_pool *p, u32 vi)
 		lowest = takt_fresh(p, lowest);
 		best = takt_fresh(p, best);
 	}
-	if (best == v->cpu)
+	return best;
+}
+
+/* Moves the first that has waited so long. If there is no such PCPU it asks again in MIN_TS. */
+TAKT_FN void doris_part(struct takt_pool *p, u32 cpu, u64 now)
+{
+	u32 vi = cpu_of(p, cpu)->head, to;
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	if (doris_waits_until(p, cpu) > now)
+		return;
+	v->deadline = now + p->par.min_ts;
+	to = doris_elsewhere(p, v);
+	if (to == cpu)
 		return;
 	runq_remove(p, vi);
-	v->cpu = best;
+	v->cpu = to;
 	runq_insert(p, vi);
+	credit_tickle(p, vi);
+}
+
+/* One timer serves all: the first deadline, Credit's tick, and a deadline behind an RT runner. */
+TAKT_INLINE void doris_arm(struct takt_pool *p, u32 cpu)
+{
+	u64 when = cpu_of(p, cpu)->tick_next, first = rtq_first(p, cpu), until = doris_waits_until(p, cpu);
+
+	if (until <= p->now)
+		until = p->now + 1;
+	when = first < when ? first : when;
+	arm_cpu(p, cpu, until < when ? until : when);
 }
 
 /* ---- hooks ---- */
@@ -163,12 +189,13 @@ TAKT_FN void doris_queue(struct takt_pool *p, u32 vi, u64 now)
 	if ((v->flags & TAKT_F_EVENT) && doris_event_promotes(p, v))
 		v->pri = TAKT_RT;
 	credit_queue_on(p, vi);
+	if (v->pri == TAKT_RT)
+		period = p->par.crowd ? p->par.min_ts : period;
 	v->deadline = doris_is_rt(p, v) && period ? now + period : 0;
-	if (v->deadline && v->pri != TAKT_RT) {
+	if (v->deadline && v->pri != TAKT_RT)
 		rtq_insert(p, vi);
+	if (v->deadline)
 		doris_arm(p, v->cpu);
-	}
-	doris_part(p, vi);
 	credit_tickle(p, vi);
 }
 
@@ -184,13 +211,13 @@ TAKT_FN void doris_event(struct takt_pool *p, u32 vi, u64 now)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
-	(void)now;
 	if (v->pri == TAKT_RT || !doris_event_promotes(p, v))
 		return;
 	rtq_remove(p, vi);
 	runq_requeue(p, vi, TAKT_RT);
+	if (p->par.crowd)
+		v->deadline = now + p->par.min_ts;
 	doris_arm(p, v->cpu);
-	doris_part(p, vi);
 	credit_tickle(p, vi);
 }
 
@@ -240,6 +267,7 @@ TAKT_FN void doris_tick(struct takt_pool *p, u32 cpu, u64 now)
 	doris_promote_due(p, cpu, now);
 	if (c->head != TAKT_NIL && vcpu_of(p, c->head)->pri == TAKT_RT && cur_class(p, cpu) > TAKT_RT)
 		kick(p, cpu);
+	doris_part(p, cpu, now);
 	credit_do_tick(p, cpu, now);
 	credit_tick_due(p, cpu, now);
 	doris_arm(p, cpu);

@@ -95,7 +95,7 @@
 	X(42, siblings, "poris|co|balance", 0, 2, 0,						\
 	  "the VCPUs of a VM: as Poris has it (0); VMs take turns, in which all of one run (1: co-scheduling); each on a PCPU of its own, no more (2: balance scheduling)")	\
 	X(43, crowd, "wait|move", 0, 1, 0,							\
-	  "a promoted VCPU that another one keeps from its PCPU waits for it (0), or goes where none is promoted (1) (Doris)")
+	  "a promoted VCPU that a promoted one keeps waiting: stays (0), or goes where none is after MIN_TS (1) (Doris, spec D14)")
 
 /* Of a VM. */
 #define TAKT_KEY_WEIGHT 101

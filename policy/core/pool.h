@@ -228,7 +228,7 @@ struct takt_params {
 	u32 dynamic;			/* Poris §3.2: 1: the slice follows the latency, 0: it is LTS */
 	u32 promote_over;		/* spec P5 */
 	u32 siblings;			/* enum takt_siblings */
-	u32 crowd;			/* Doris: 1: RT behind RT moves to a PCPU without, 0: it waits */
+	u32 crowd;			/* spec D14: 1: RT behind RT moves to a PCPU without, 0: it waits */
 	u32 pad;
 };
 

@@ -304,11 +304,13 @@ pub fn caps(make: &Maker) {
 
 /// VCPU 2 runs as RT on PCPU 0, VCPU 1 computes on PCPU 1; a message wakes VCPU 3, whose PCPU is 0.
 pub fn crowds(make: &Maker) {
-    for moves in [false, true] {
+    const PATIENCE: u64 = 100 * US;
+    let begin = |moves: bool, may_run: u64| {
         let mut b = Bench::new(make, "doris", 2, 3);
         (1..=3).for_each(|v| b.vcpu(v, v, 0));
         b.set(0, None, "crowd", moves.into());
         b.pin(0, 1, 2);
+        b.pin(0, 3, may_run);
         b.wake(0, 1);
         assert_eq!(b.turn(0, 1), Some(1));
         (2..=3).for_each(|vm| b.rt(0, vm, 0));
@@ -317,25 +319,31 @@ pub fn crowds(make: &Maker) {
         assert_eq!((b.turn(0, 0), b.class(2)), (Some(2), Class::Rt));
         b.event(MS, 3, IO);
         let kick = b.wake(MS, 3).kick;
-        assert_eq!((kick, b.class(3)), (if moves { 2 } else { 0 }, Class::Rt), "crowd={moves}");
-        assert_eq!(b.turn(MS, 1), Some(if moves { 3 } else { 1 }));
-        // Both PCPUs have one now.
-        b.vcpu(4, 3, 0);
-        b.event(2 * MS, 4, IO);
-        assert_eq!(b.wake(2 * MS, 4).kick, 0);
-    }
+        assert_eq!((kick, b.class(3)), (0, Class::Rt));
+        assert_eq!(b.core.cpu_timer(0), if moves { MS + PATIENCE } else { 10 * MS });
+        let early = b.timer(MS + PATIENCE - 1, 0).kick;
+        assert_eq!((early, b.core.vcpu_cpu(3)), (0, 0));
+        let kick = b.timer(MS + PATIENCE, 0).kick;
+        (b, kick)
+    };
+    let (b, kick) = begin(false, 3);
+    assert_eq!((kick, b.core.vcpu_cpu(3)), (0, 0), "as published it waits");
+    let (mut b, kick) = begin(true, 3);
+    assert_eq!((kick, b.turn(2 * MS, 1)), (2, Some(3)));
+    // Both PCPUs have one now: who comes asks again and again.
+    b.vcpu(4, 3, 0);
+    b.event(3 * MS, 4, IO);
+    b.wake(3 * MS, 4);
+    let kick = b.timer(3 * MS + PATIENCE, 0).kick;
+    assert_eq!((kick, b.core.vcpu_cpu(4), b.core.cpu_timer(0)), (0, 0, 3 * MS + 2 * PATIENCE));
+    // It queues already when a message comes for it.
+    let (mut b, _) = begin(true, 3);
+    b.wake(2 * MS, 2);
+    b.vcpu(4, 3, 0);
+    b.wake(2 * MS, 4);
+    b.event(3 * MS, 4, IO);
+    assert_eq!(b.core.cpu_timer(0), 3 * MS + PATIENCE);
     // It may run on its own PCPU only.
-    let mut b = Bench::new(make, "doris", 2, 3);
-    (1..=3).for_each(|v| b.vcpu(v, v, 0));
-    b.set(0, None, "crowd", 1);
-    b.pin(0, 1, 2);
-    b.pin(0, 3, 1);
-    b.wake(0, 1);
-    b.turn(0, 1);
-    (2..=3).for_each(|vm| b.rt(0, vm, 0));
-    b.event(0, 2, IO);
-    b.wake(0, 2);
-    b.turn(0, 0);
-    b.event(MS, 3, IO);
-    assert_eq!(b.wake(MS, 3).kick, 0);
+    let (b, kick) = begin(true, 1);
+    assert_eq!((kick, b.core.vcpu_cpu(3), b.core.cpu_timer(0)), (0, 0, MS + 2 * PATIENCE));
 }
