@@ -9,9 +9,9 @@ use takt_policy::ParamInfo;
 
 /// What a live host has for parameter `info` unless somebody says otherwise: not always what the papers have. Dom0, or the host's own
 /// threads, have a part of the machine kept for them and mostly use less, which the VMs share; and they and the VMs' I/O threads preempt
-/// somebody all the time: who that is loses no turn. And what Dom0 does for itself keeps no real-time VCPU waiting while others run.
+/// somebody all the time: who that is loses no turn.
 pub fn live_default(info: &ParamInfo) -> u64 {
-    if ["spare", "preempted", "crowd"].contains(&info.name) { 1 } else { info.default }
+    if ["spare", "preempted"].contains(&info.name) { 1 } else { info.default }
 }
 
 /// A name for a policy with certain parameters.

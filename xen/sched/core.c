@@ -10,13 +10,14 @@
 
 /*
  * As on Linux, who is preempted loses no turn, and credit does not lapse: literally (spec §1.2) a Dom0 that a guest's timer preempts goes
- * behind those who compute, and one that uses less than its weight has saved nothing for a burst. Packets wait for it either way.
+ * behind those who compute, and one that uses less than its weight has saved nothing for a burst. Packets wait for it either way. And what
+ * Dom0 does for itself, real-time as it is, keeps nobody waiting who could run elsewhere.
  */
 int takt_pool_reset(struct takt_pool *p, u32 policy)
 {
 	int ret = pool_init(p, policy);
 
-	p->par.spare = p->par.preempted = 1;
+	p->par.spare = p->par.preempted = p->par.crowd = 1;
 	return ret;
 }
 

@@ -9,7 +9,6 @@ use anyhow::Result;
 use std::collections::BTreeMap;
 use std::io::Error;
 use std::sync::{Arc, Mutex, MutexGuard};
-use takt_control::spec;
 use takt_policy::{Kind, NEVER, NIL, OpCode, Overhead, Pool, Record};
 
 /// The number of the domain that is VM `n` of the pool.
@@ -46,7 +45,7 @@ impl Fake {
     pub fn under(policy: &str) -> Arc<Self> {
         let mut pool = Pool::new(policy).unwrap();
         for info in takt_policy::params().iter().filter(|p| !p.per_vm) {
-            pool.adjust(1, NIL, info.key, spec::live_default(info)).unwrap();
+            pool.adjust(1, NIL, info.key, crate::status::live_default(info)).unwrap();
         }
         for cpu in 0..2 {
             pool.cpu_add(1, cpu, cpu, 0, 0).unwrap();

@@ -196,11 +196,16 @@ pub(crate) fn pcpus(pool: &Pool) -> Vec<u16> {
     of(pool, OpCode::CpuAdd).map(|op| op.cpu).collect()
 }
 
-/// Parameters of the pool that differ from a live host's defaults, as `takt set --pool` takes them.
+/// What the hypervisor has for a parameter unless somebody says otherwise: `takt_pool_reset()` in xen/sched/core.c.
+pub(crate) fn live_default(info: &takt_policy::ParamInfo) -> u64 {
+    if info.name == "crowd" { 1 } else { spec::live_default(info) }
+}
+
+/// Parameters of the pool that differ from the hypervisor's defaults, as `takt set --pool` takes them.
 fn parameters(pool: &Pool) -> BTreeMap<String, String> {
     let table = takt_policy::params();
     let set = |op: takt_policy::Op| {
-        let info = table.iter().find(|p| u64::from(p.key) == op.arg[0] && spec::live_default(p) != op.arg[1])?;
+        let info = table.iter().find(|p| u64::from(p.key) == op.arg[0] && live_default(p) != op.arg[1])?;
         Some((info.name.to_owned(), spec::show(info, op.arg[1])))
     };
     of(pool, OpCode::Adjust).filter(|op| u32::from(op.vm) == NIL).filter_map(set).collect()
