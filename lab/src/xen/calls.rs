@@ -16,6 +16,9 @@ use takt_sim::{Scenario, VmSpec, Workload};
 const GAP: u64 = 30_000_000;
 /// What the callers can do.
 const CALLS: u32 = 100;
+/// Ticks of the PIT (5 us) that a PCPU is emulated for before the next one. It loses what is left of them where it sets its timer, which
+/// is not to cost more than the packet that it is set for.
+const TURN: u32 = 6;
 /// Of the meter's, packets of a call.
 const PACKETS: u64 = 4_000;
 
@@ -68,7 +71,8 @@ pub fn plan(scenarios: &[&Scenario], scheduler: &Scheduler, seeds: &[u64]) -> Re
         }
     }
     let outside = first.machine.pcpus;
-    let options = format!("dom0_max_vcpus={} lab_outside={outside} {}", first.dom0_vcpus(), scheduler.at_boot());
+    let options =
+        format!("dom0_max_vcpus={} lab_outside={outside} lab_turn={TURN} {}", first.dom0_vcpus(), scheduler.at_boot());
     Ok(Boot { plan: Plan { script, phases, vms, virtual_ns }, options })
 }
 
@@ -159,14 +163,14 @@ mod tests {
         assert!(lines[7].starts_with("vm 2 0 'hog=1 phase="), "{}", lines[7]);
         assert_eq!(lines[8], "run");
         assert_eq!(lines[11], "server 5 5 '19 16 7 23 0' '' 101=256 102=0");
-        assert_eq!(boot.options, "dom0_max_vcpus=2 lab_outside=2 sched=takt takt_policy=doris");
+        assert_eq!(boot.options, "dom0_max_vcpus=2 lab_outside=2 lab_turn=6 sched=takt takt_policy=doris");
         let phases: Vec<_> = boot.plan.phases.iter().map(|p| (p.scenario, p.policy.as_deref())).collect();
         assert_eq!(phases, [(0, Some("doris")), (1, Some("doris"))]);
     }
 
     #[test]
     fn xens_own_schedulers_are_the_boots() {
-        assert_eq!(boot("xen-credit2").options, "dom0_max_vcpus=2 lab_outside=2 sched=credit2");
+        assert_eq!(boot("xen-credit2").options, "dom0_max_vcpus=2 lab_outside=2 lab_turn=6 sched=credit2");
         assert!(boot("xen-credit2").plan.script.contains("\ndom0 sched-credit2 -w 512\n"));
         let script = boot("xen-rtds").plan.script;
         assert!(script.contains("\nserver 3 5 '19 16 7' 'period=10000\nbudget=3750\nextratime=1'\n"), "{script}");
