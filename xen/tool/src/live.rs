@@ -126,8 +126,13 @@ impl<E: Eyes> Live<E> {
     ///
     /// # Errors
     /// The hypervisor refuses it.
-    pub fn close(self) -> Result<()> {
-        self.manager.map_or(Ok(()), Manager::close)
+    pub fn close(&mut self) -> Result<()> {
+        self.manager.take().map_or(Ok(()), Manager::close)
+    }
+
+    /// What watches the domains' devices.
+    pub fn eyes(&self) -> &E {
+        &self.eyes
     }
 
     /// Looks at what has changed, follows it, and says it.

@@ -3,8 +3,9 @@
 
 use super::super::{read_config, say, warn};
 use crate::args;
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Error, Result, bail, ensure};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use takt_control::pools::{Pools, Size};
 use takt_control::socket::{Asked, Request, Socket};
@@ -14,9 +15,18 @@ use takt_xen::{LOOK, Live, Manager, Monitor, News, Report, RtPool, TaktPool, Xen
 enum Event {
     Stop,
     Asked(Asked),
-    Report(Report),
     /// A domain has come, or goes.
     Domains,
+    /// Nobody reads what is said.
+    Failed(Error),
+}
+
+/// Reports are handed on by the thread that the kernel wakes for them: they come every 30 ms, and to wake another one for each would be
+/// twice the cost, in a Dom0 that others wait for.
+type Shared = Arc<Mutex<Live<Monitor>>>;
+
+fn lock(live: &Shared) -> MutexGuard<'_, Live<Monitor>> {
+    live.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Runs the command.
@@ -50,8 +60,6 @@ pub fn run(args: &args::Run) -> Result<bool> {
     let stop = send.clone();
     ctrlc::set_handler(move || drop(stop.send(Event::Stop))).context("signals")?;
     let monitor = Monitor::start(host.store())?;
-    let reports = send.clone();
-    monitor.reports(move |r| reports.send(Event::Report(r)).is_ok())?;
     if risa.is_some() {
         let domains = send.clone();
         xenstore::follow(move || domains.send(Event::Domains).is_ok())?;
@@ -60,10 +68,11 @@ pub fn run(args: &args::Run) -> Result<bool> {
     if let Some((rt, settings)) = &risa {
         live = live.managed(Manager::new(RtPool::open(host.clone(), &rt.name, &rt.params)?, *settings));
     }
+    let live = Arc::new(Mutex::new(live));
     let params = policy.map_or_else(Vec::new, |policy| policy.params);
-    let begun = host.set_params(&main, &params).and_then(|()| begin(&mut live, &host, &socket, send));
-    let done = begun.and_then(|()| serve(&mut live, &events));
-    let closed = live.close();
+    let begun = host.set_params(&main, &params).and_then(|()| begin(&live, &host, &socket, send));
+    let done = begun.and_then(|()| serve(&live, &events));
+    let closed = lock(&live).close();
     drop(socket);
     done?;
     closed?;
@@ -72,8 +81,21 @@ pub fn run(args: &args::Run) -> Result<bool> {
 }
 
 /// Looks for the first time, and says what it is about.
-fn begin(live: &mut Live<Monitor>, host: &Xen, socket: &Socket, send: Sender<Event>) -> Result<()> {
-    let news = live.look()?;
+fn begin(live: &Shared, host: &Xen, socket: &Socket, send: Sender<Event>) -> Result<()> {
+    let news = lock(live).look()?;
+    let (reported, failed) = (live.clone(), send.clone());
+    let hand = move |report: Report| {
+        let news = lock(&reported).report(&report);
+        match news.iter().try_for_each(tell) {
+            Ok(()) => true,
+            Err(e) => {
+                // If nobody listens, it ends already.
+                let _ = failed.send(Event::Failed(e));
+                false
+            }
+        }
+    };
+    lock(live).eyes().reports(hand)?;
     socket.serve(move |asked| send.send(Event::Asked(asked)).is_ok())?;
     let names: Vec<_> = host.pools()?.iter().map(|p| format!("cpupool {} by {}", p.id, p.policy.name)).collect();
     say(&format!("the hypervisor schedules {}; watching what its domains send", names.join(", ")))?;
@@ -113,20 +135,21 @@ fn check(pool: &TaktPool, policy: &PolicySpec) -> Result<()> {
 }
 
 /// Until told to stop.
-fn serve(live: &mut Live<Monitor>, events: &Receiver<Event>) -> Result<()> {
+fn serve(live: &Shared, events: &Receiver<Event>) -> Result<()> {
     let mut look = Instant::now() + LOOK;
     loop {
-        let next = live.due().map_or(look, |due| look.min(due));
+        let next = lock(live).due().map_or(look, |due| look.min(due));
         match events.recv_timeout(next.saturating_duration_since(Instant::now())) {
             Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
-            Ok(Event::Report(report)) => live.report(&report).iter().try_for_each(tell)?,
-            Ok(Event::Asked(asked)) => answer(live, asked),
+            Ok(Event::Failed(e)) => return Err(e),
+            Ok(Event::Asked(asked)) => answer(&mut lock(live), asked),
             Ok(Event::Domains) => look = Instant::now(),
             Err(RecvTimeoutError::Timeout) => look = next,
         }
         if Instant::now() >= look {
             look = Instant::now() + LOOK;
-            live.look()?.iter().try_for_each(tell)?;
+            let news = lock(live).look()?;
+            news.iter().try_for_each(tell)?;
         }
     }
 }
