@@ -12,7 +12,7 @@ const SLOTS: usize = 2;
 const PATIENCE: u32 = 900;
 /// Runs of one boot, by different randomness of the machine. Only a failure of the emulator itself, which boot.sh tells from one of what
 /// it emulates, leads to another; the hypervisor gets no second chance.
-const MACHINES: u32 = 3;
+const MACHINES: usize = 3;
 /// boot.sh's exit status for that.
 const EMULATOR_FAILED: i32 = 3;
 
@@ -70,8 +70,9 @@ impl Shared {
 
     fn run(&self, takt: &Path) -> Boot {
         let _slot = Slot::take();
-        let given = std::env::var("TAKT_QEMU_SEED").ok().and_then(|s| s.parse::<u32>().ok()).unwrap_or(1);
-        for seed in given..given + MACHINES {
+        let given = std::env::var("TAKT_QEMU_SEED").unwrap_or_else(|_| "1".into());
+        let first: u32 = given.parse().unwrap_or_else(|e| panic!("TAKT_QEMU_SEED={given}: {e}"));
+        for seed in (first..=u32::MAX).take(MACHINES) {
             match self.run_once(takt, seed) {
                 Ok(boot) => return boot,
                 Err(said) => println!("{}: machine seed {seed}: {said}; once more with the next", self.name),
