@@ -13,6 +13,8 @@ mod recording;
 mod serve;
 #[cfg(feature = "linux")]
 mod show;
+#[cfg(any(feature = "linux", feature = "xen"))]
+mod waits;
 #[cfg(feature = "xen")]
 mod xen;
 

@@ -16,6 +16,7 @@ pub mod server;
 mod setting;
 pub mod socket;
 pub mod spec;
+pub mod waits;
 
 pub use config::{HostConfig, Ports, RtMode, VmConfig};
 pub use groups::Groups;
@@ -25,3 +26,4 @@ pub use pools::Pools;
 pub use server::{Server, ServerSetting, ServerStatus};
 pub use setting::Setting;
 pub use spec::PolicySpec;
+pub use waits::{Wait, WaitStatus, Waits, waits};

@@ -18,5 +18,5 @@ pub use control::{LOOK, Live, News};
 pub use environment::{Environment, scheduler_name};
 pub use record::{LONGEST, Recorder};
 pub use scheduler::{Ended, Epoch, Notice, Scheduler, TIMEOUT_MS, policies};
-pub use shared::{Counts, FIRST_GUEST, HOST_VM, HostCpu, HostVcpu, HostVm, Snapshot, Wait};
+pub use shared::{Counts, FIRST_GUEST, HOST_VM, HostCpu, HostVcpu, HostVm, Snapshot};
 pub use takt_monitor::object::{Verified, verified};

@@ -2,6 +2,7 @@
 //! `struct host` of `bpf/host.h` as user space reads it: one snapshot, taken under the lock.
 
 use anyhow::{Result, ensure};
+use takt_control::Wait;
 use takt_control::partition::Side;
 use takt_policy::{NCPU, NVCPU, NVM, Pool};
 
@@ -14,16 +15,6 @@ pub const FIRST_GUEST: u32 = NCPU;
 /// # Safety
 /// Every bit pattern is a value.
 unsafe trait Plain: Copy {}
-
-/// Waits of a VCPU in one class: entries, sum and maximum (ns), time run since it was picked (ns).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C)]
-pub struct Wait {
-    pub count: u64,
-    pub sum: u64,
-    pub max: u64,
-    pub ran: u64,
-}
 
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]

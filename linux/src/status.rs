@@ -2,15 +2,12 @@
 //! What `takt status` says: a stable interface (docs/linux.md). Times are µs.
 
 use crate::net::Times;
-use crate::shared::{Counts, HOST_VM, Snapshot, Wait};
+use crate::shared::{Counts, HOST_VM, Snapshot};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use takt_control::partition::Side;
-use takt_control::{Ports, RtMode, Server, ServerStatus};
-use takt_policy::{Class, Kind, NEVER, NIL, NVM, OpCode, State};
-
-/// The classes that a VCPU may wait in.
-const CLASSES: usize = 4;
+use takt_control::{Ports, RtMode, Server, ServerStatus, Waits, waits};
+use takt_policy::{Kind, NEVER, NIL, NVM, OpCode, State};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Status {
@@ -110,18 +107,6 @@ pub struct VcpuStatus {
     /// Picks whose thread could not run.
     pub refused: u64,
     pub waits: Waits,
-}
-
-/// By class when it was picked: `rt`, `boost`, `under`, `over`. Classes that it never ran in are left out.
-pub type Waits = BTreeMap<String, WaitStatus>;
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct WaitStatus {
-    pub count: u64,
-    pub mean_us: f64,
-    pub max_us: f64,
-    /// Time run per entry.
-    pub run_us: f64,
 }
 
 /// What the pool does not know of a VM.
@@ -301,28 +286,6 @@ fn state(state: State) -> &'static str {
     }
 }
 
-/// Sums up by class.
-fn waits(all: impl Iterator<Item = [Wait; CLASSES]>) -> Waits {
-    let mut sum = [Wait::default(); CLASSES];
-    for of_one in all {
-        for (s, w) in sum.iter_mut().zip(of_one) {
-            s.count += w.count;
-            s.sum += w.sum;
-            s.max = s.max.max(w.max);
-            s.ran += w.ran;
-        }
-    }
-    let named = Class::ALL.iter().zip(sum).filter(|(_, w)| w.count > 0);
-    named.map(|(class, w)| (class.name().to_owned(), WaitStatus::of(w))).collect()
-}
-
-impl WaitStatus {
-    fn of(w: Wait) -> Self {
-        let each = |ns: u64| if w.count == 0 { 0.0 } else { us(ns) / w.count as f64 };
-        Self { count: w.count, mean_us: each(w.sum), max_us: us(w.max), run_us: each(w.ran) }
-    }
-}
-
 fn us(ns: u64) -> f64 {
     ns as f64 / 1e3
 }
@@ -385,16 +348,7 @@ mod tests {
                     tgid vcpus waits weight";
         assert_eq!(keys(&vm), want);
         assert_eq!(keys(&vm["vcpus"][0]), "class credit id pcpu refused state tid vcpu waits");
-        let wait = serde_json::to_value(WaitStatus::default()).unwrap();
+        let wait = serde_json::to_value(takt_control::WaitStatus::default()).unwrap();
         assert_eq!(keys(&wait), "count max_us mean_us run_us");
-    }
-
-    #[test]
-    fn waits_add_up() {
-        let one = Wait { count: 2, sum: 6_000, max: 5_000, ran: 10_000 };
-        let none = Wait::default();
-        let all = waits([[one, none, one, none], [one, none, none, none]].into_iter());
-        assert_eq!(all.keys().collect::<Vec<_>>(), ["rt", "under"]);
-        assert_eq!(all["rt"], WaitStatus { count: 4, mean_us: 3.0, max_us: 5.0, run_us: 5.0 });
     }
 }

@@ -185,7 +185,7 @@ static int fuzz(unsigned int pool, uint64_t count, uint64_t seed)
 
 	rng = seed * 2 + 0x9e3779b97f4a7c15;
 	for (uint64_t i = 0; i < count; i++) {
-		struct xen_takt_op r = { .what = random64() % 9, .arg = { odd(), odd(), odd() } };
+		struct xen_takt_op r = { .what = random64() % 10, .arg = { odd(), odd(), odd() } };
 		unsigned int put = random64() & 1;
 
 		if (random64() % 16 == 0)

@@ -113,6 +113,8 @@ static int get_sysctl(struct takt_host *h, struct xen_takt_op *r)
 		return takt_record_pool(h, r);
 	case XEN_TAKT_OVERHEAD:
 		return takt_overhead_read(h, r);
+	case XEN_TAKT_WAITS:
+		return takt_waits_read(h, r);
 	}
 	return -EINVAL;
 }

@@ -20,6 +20,11 @@ extern uint32_t takt_boot_policy;
 struct takt_host;
 struct takt_meter;
 
+/* In one class, when it was picked: entries, what it waited (ns) and at most, what it ran (ns). */
+struct takt_wait {
+	uint64_t count, sum, max, ran;
+};
+
 /* Of a unit that is no idle one. */
 struct takt_unit {
 	const struct takt_host *host;	/* first: tells it from another scheduler's */
@@ -30,6 +35,9 @@ struct takt_unit {
 	uint8_t source;			/* of the last event: why it wakes */
 	bool stops;			/* taken off because it is not runnable */
 	bool outside;			/* runs on a PCPU without the policy knowing, since an epoch */
+	uint8_t class;			/* in which it was picked, */
+	s_time_t picked;		/* and when */
+	struct takt_wait wait[TAKT_IDLE];
 };
 
 struct takt_dom {
@@ -109,11 +117,39 @@ static inline void takt_act(struct takt_host *h)
 		takt_act_now(h);
 }
 
+/*
+ * How long units wait and run, by the class in which they are picked (the metrics of spec §4): from when a unit became runnable, or was
+ * taken off its PCPU, by Xen's account. One that is picked again without a switch has not waited.
+ */
+
+/* @tu has been picked and begins to run. Lock held. */
+static inline void takt_waited(struct takt_host *h, struct takt_unit *tu, s_time_t now)
+{
+	s_time_t since = tu->unit->vcpu_list->runstate.state_entry_time;	/* the unit's own is that of its last switch */
+	uint64_t ns = now > since ? now - since : 0;
+	struct takt_wait *w;
+
+	tu->class = h->pool.vcpu[tu->v].pri % TAKT_IDLE;
+	tu->picked = now;
+	w = &tu->wait[tu->class];
+	w->count++;
+	w->sum += ns;
+	if ( ns > w->max )
+		w->max = ns;
+}
+
+/* @tu is off its PCPU. Lock held. */
+static inline void takt_ran(struct takt_unit *tu, s_time_t now)
+{
+	tu->wait[tu->class].ran += now > tu->picked ? now - tu->picked : 0;
+}
+
 int takt_record_begin(struct takt_host *h, uint64_t len);
 void takt_record_stop(struct takt_host *h);
 void takt_record_end(struct takt_host *h);
 int takt_record_log(struct takt_host *h, struct xen_takt_op *r);
 int takt_record_pool(struct takt_host *h, struct xen_takt_op *r);
+int takt_waits_read(struct takt_host *h, struct xen_takt_op *r);
 void takt_decided(struct takt_host *h, unsigned int cpu, s_time_t from, bool changes);
 void takt_switched(struct takt_host *h, unsigned int cpu, s_time_t now);
 int takt_overhead_begin(struct takt_host *h);

@@ -116,7 +116,10 @@ void cf_check takt_do_schedule(const struct scheduler *ops, struct sched_unit *p
 	{
 		next = tu->unit;
 		if ( next != prev )
+		{
 			takt_op_started(h, now, tu->v);
+			takt_waited(h, tu, now);
+		}
 	}
 	trace_decision(h, tu);
 	next->migrated = false;
@@ -159,6 +162,7 @@ void cf_check takt_context_saved(const struct scheduler *ops, struct sched_unit 
 	}
 	else
 	{
+		takt_ran(tu, now);
 		takt_op_put(h, now, tu->v, !tu->stops);
 		/* A wake before it went to sleep is remembered. */
 		if ( tu->stops && takt_vcpu(h, tu)->state != TAKT_BLOCKED && !unit_runnable(unit) )

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `takt status` as tables.
 
+use super::waits;
 use crate::table;
 use takt_control::{RtMode, duration};
-use takt_linux::status::{HostStatus, PoolStatus, Status, VcpuStatus, VmStatus, WaitStatus, Waits};
+use takt_linux::status::{HostStatus, PoolStatus, Status, VcpuStatus, VmStatus};
 
 /// All of it.
 pub fn text(status: &Status) -> String {
@@ -15,7 +16,7 @@ pub fn text(status: &Status) -> String {
         parts.push(vms(&status.vms));
         parts.push(devices(&status.vms));
     }
-    parts.push(waits(status));
+    parts.push(all_waits(status));
     parts.join("\n")
 }
 
@@ -115,25 +116,15 @@ fn devices(all: &[VmStatus]) -> String {
 }
 
 /// Waits by VM, VCPU and class.
-fn waits(status: &Status) -> String {
+fn all_waits(status: &Status) -> String {
     let mut rows = Vec::new();
     for vm in &status.vms {
-        add(&mut rows, &vm.name, "all", &vm.waits);
-        vm.vcpus.iter().for_each(|v| add(&mut rows, &vm.name, &format!("VCPU {}", v.id), &v.waits));
-        vm.io.iter().for_each(|v| add(&mut rows, &vm.name, &format!("I/O {}", v.tid), &v.waits));
+        waits::add(&mut rows, &vm.name, "all", &vm.waits);
+        vm.vcpus.iter().for_each(|v| waits::add(&mut rows, &vm.name, &format!("VCPU {}", v.id), &v.waits));
+        vm.io.iter().for_each(|v| waits::add(&mut rows, &vm.name, &format!("I/O {}", v.tid), &v.waits));
     }
-    add(&mut rows, "host", "all", &status.host.waits);
+    waits::add(&mut rows, "host", "all", &status.host.waits);
     let one = |v: &VcpuStatus| format!("PCPU {}", v.pcpu);
-    status.host.entities.iter().for_each(|v| add(&mut rows, "host", &one(v), &v.waits));
-    table::render("", &["who", "of it", "class", "entries", "mean wait", "longest", "run per entry"], &rows, 3)
-}
-
-fn add(rows: &mut Vec<Vec<String>>, who: &str, part: &str, waits: &Waits) {
-    let us = |us: f64| duration::human(us * 1e3);
-    // Of the host's threads nobody notes in which class they run.
-    let run = |w: &WaitStatus| if w.run_us == 0.0 { "-".into() } else { us(w.run_us) };
-    let row = |(class, w): (&String, &WaitStatus)| {
-        vec![who.into(), part.into(), class.clone(), w.count.to_string(), us(w.mean_us), us(w.max_us), run(w)]
-    };
-    rows.extend(waits.iter().map(row));
+    status.host.entities.iter().for_each(|v| waits::add(&mut rows, "host", &one(v), &v.waits));
+    waits::render(&rows)
 }

@@ -9,6 +9,8 @@ use anyhow::Result;
 use std::collections::BTreeMap;
 use std::io::Error;
 use std::sync::{Arc, Mutex, MutexGuard};
+use takt_control::Wait;
+use takt_control::waits::CLASSES;
 use takt_policy::{Kind, NEVER, NIL, OpCode, Overhead, Pool, Record};
 
 /// The number of the domain that is VM `n` of the pool.
@@ -24,6 +26,8 @@ pub struct State {
     log: Vec<Record>,
     /// What decisions and switches have taken on each PCPU, and from when to when that was counted; no end: it still is.
     pub took: Option<([Overhead; 2], u64, Option<u64>)>,
+    /// Of each VCPU.
+    pub waits: [[Wait; CLASSES]; 6],
     /// Records that are overwritten.
     pub lost: u64,
     /// Whoever fetches records makes one more.
@@ -85,6 +89,7 @@ impl State {
             recording: false,
             log: Vec::new(),
             took: None,
+            waits: Default::default(),
             lost: 0,
             restless: false,
             fails: None,
@@ -200,6 +205,16 @@ impl State {
                 // SAFETY: as long as that; it has no padding.
                 unsafe { buffer.as_mut_ptr().cast::<Overhead>().write_unaligned(own.clone()) };
                 op.arg = [*from, size as u64, to.unwrap_or(self.now)];
+            }
+            (Act::Get, wire::WAITS) => {
+                let Some(own) = self.waits.get(a as usize) else { return fail(libc::ENOENT) };
+                let numbers = own.iter().flat_map(|w| [w.count, w.sum, w.max, w.ran]).flat_map(u64::to_ne_bytes);
+                let bytes: Vec<u8> = numbers.collect();
+                if buffer.len() < bytes.len() || b < bytes.len() as u64 {
+                    return fail(libc::ENOSPC);
+                }
+                buffer[..bytes.len()].copy_from_slice(&bytes);
+                op.arg[1] = bytes.len() as u64;
             }
             _ => return fail(libc::EINVAL),
         }

@@ -8,7 +8,8 @@ use crate::xenstore::Store;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use std::io::Error;
 use std::sync::Arc;
-use takt_control::{RtMode, Server, Setting, spec};
+use takt_control::waits::CLASSES;
+use takt_control::{RtMode, Server, Setting, Wait, spec};
 use takt_policy::{NEVER, ParamInfo, PolicyInfo, Pool};
 
 /// A cpupool that Takt schedules.
@@ -323,6 +324,21 @@ impl Xen {
     ) -> Result<[u64; 3], Error> {
         let mut op = TaktOp::new(what, arg);
         self.hypervisor.pool(pool.id, pool.scheduler, act, &mut op, buffer).map(|()| op.arg)
+    }
+
+    /// How a VCPU of a cpupool has waited and run in each class, since it is there.
+    ///
+    /// # Errors
+    /// There is no such VCPU; the hypervisor is of another version.
+    pub fn waits(&self, pool: &TaktPool, vcpu: u32) -> Result<[Wait; CLASSES]> {
+        let mut bytes = [0; size_of::<[Wait; CLASSES]>()];
+        let arg = [vcpu.into(), bytes.len() as u64, 0];
+        let answer = self.ask_pool(pool, Act::Get, wire::WAITS, arg, &mut bytes);
+        let [_, size, _] = answer.map_err(|e| refused(&e, &format!("cpupool {}: VCPU {vcpu}", pool.id)))?;
+        ensure!(size == bytes.len() as u64, "cpupool {}: the hypervisor counts waits in another way", pool.id);
+        let number = |n: usize| u64::from_ne_bytes(std::array::from_fn(|i| bytes[8 * n + i]));
+        let wait = |c: usize| [0, 1, 2, 3].map(|n| number(4 * c + n));
+        Ok(std::array::from_fn(wait).map(|[count, sum, max, ran]| Wait { count, sum, max, ran }))
     }
 
     /// Sets parameters of a cpupool's policy, written `key=value`; `policy=NAME` changes it in a cpupool without domains.

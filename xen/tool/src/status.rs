@@ -8,7 +8,7 @@ use crate::wire;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use takt_control::{Ports, RtMode, Server, ServerStatus, spec};
+use takt_control::{Ports, RtMode, Server, ServerStatus, Waits, spec, waits};
 use takt_policy::{NEVER, NIL, OpCode, Pool, State};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -97,6 +97,9 @@ pub struct VcpuStatus {
     pub state: String,
     pub class: String,
     pub credit: i32,
+    /// Since it is in the cpupool.
+    #[serde(default)]
+    pub waits: Waits,
 }
 
 /// What `takt run` adds: a domain's rule, and what it sees of it.
@@ -112,7 +115,7 @@ pub fn status(host: &Xen, pool: &TaktPool, known: Option<Known>) -> Result<Statu
     let mut vms = Vec::new();
     for domain in domains.iter().filter(|d| d.pool.id == pool.id) {
         // One that comes or goes just now is no error.
-        vms.extend(vm(host, &snapshot, domain, known).ok().flatten());
+        vms.extend(vm(host, pool, &snapshot, domain, known).ok().flatten());
     }
     let host = HostStatus {
         policy: snapshot.policy().to_owned(),
@@ -128,13 +131,13 @@ pub fn status(host: &Xen, pool: &TaktPool, known: Option<Known>) -> Result<Statu
     Ok(Status { host, vms })
 }
 
-fn vm(host: &Xen, snapshot: &Pool, domain: &Domain, known: Option<Known>) -> Result<Option<VmStatus>> {
+fn vm(host: &Xen, pool: &TaktPool, snapshot: &Pool, domain: &Domain, known: Option<Known>) -> Result<Option<VmStatus>> {
     let Some((index, _)) = host.index(domain, 0)? else { return Ok(None) };
     let Some(stat) = snapshot.vm_stat(index) else { return Ok(None) };
     let mut vcpus = Vec::new();
     for id in 0..=domain.info.max_vcpu_id {
         let Some((_, v)) = host.index(domain, id)? else { break };
-        vcpus.push(vcpu(snapshot, v, id));
+        vcpus.push(vcpu(snapshot, v, id, waits(std::iter::once(host.waits(pool, v)?))));
     }
     let rt_mode = host.mode(domain)?;
     let (rule, seen) = known.and_then(|k| k(domain.id)).unwrap_or_default();
@@ -171,7 +174,7 @@ fn vm(host: &Xen, snapshot: &Pool, domain: &Domain, known: Option<Known>) -> Res
     }))
 }
 
-fn vcpu(pool: &Pool, v: u32, id: u32) -> VcpuStatus {
+fn vcpu(pool: &Pool, v: u32, id: u32, waits: Waits) -> VcpuStatus {
     let state = match pool.state(v) {
         State::Absent => "absent",
         State::Blocked => "blocked",
@@ -183,7 +186,7 @@ fn vcpu(pool: &Pool, v: u32, id: u32) -> VcpuStatus {
         State::Parked => "parked",
     };
     let (class, credit) = (pool.class(v).name().into(), pool.credit(v));
-    VcpuStatus { vcpu: v, id, pcpu: pool.vcpu_cpu(v), state: state.into(), class, credit }
+    VcpuStatus { vcpu: v, id, pcpu: pool.vcpu_cpu(v), state: state.into(), class, credit, waits }
 }
 
 /// Operations of one kind that make the pool what it is.
@@ -226,6 +229,7 @@ fn us(ns: u64) -> f64 {
 mod tests {
     use super::*;
     use crate::fake::Fake;
+    use takt_control::Wait;
 
     #[test]
     fn domains_of_a_pool() {
@@ -235,6 +239,7 @@ mod tests {
         let voip = host.find("voip").unwrap();
         host.report(&voip, 20_000_000, 50_000).unwrap();
         host.set_pool(&pool, &["slice=5ms".into()]).unwrap();
+        fake.state().waits[3][2] = Wait { count: 2, sum: 6_000, max: 5_000, ran: 10_000 };
         let s = status(&host, &pool, None).unwrap();
         assert_eq!((s.host.policy.as_str(), s.host.cpupool, s.host.real_time_vms), ("doris", 0, 2));
         assert_eq!(s.host.parameters, BTreeMap::from([("slice".into(), "5ms".into())]));
@@ -246,6 +251,7 @@ mod tests {
         assert!(vm.lease_us.is_some_and(|l| l <= 50.0));
         assert_eq!((s.vms[0].rt, s.vms[0].rule.as_deref()), (true, Some("dom0")));
         assert_eq!((vm.vcpus.len(), vm.vcpus[1].id, vm.vcpus[1].vcpu, vm.vcpus[1].pcpu), (2, 1, 3, 1));
+        assert_eq!(vm.vcpus[1].waits["under"].mean_us, 3.0);
         assert_eq!((vm.vcpus[0].state.as_str(), s.vms[2].rt, s.vms[2].rule.clone()), ("blocked", false, None));
     }
 
@@ -265,6 +271,25 @@ mod tests {
         assert_eq!(s.vms[1].rule.as_deref(), Some("by hand"));
     }
 
+    /// The hypervisor's defaults stand in C, where it makes a pool.
+    #[test]
+    fn defaults_are_those_of_the_hypervisor() {
+        let source = include_str!("../../sched/core.c");
+        let sets = source.lines().filter_map(|l| l.trim().strip_prefix("p->par.")?.strip_suffix(';'));
+        let mut set: Vec<(&str, u64)> = sets
+            .flat_map(|l| {
+                let (names, value) = l.rsplit_once(" = ").unwrap();
+                names.split(" = p->par.").map(|name| (name, value.parse().unwrap()))
+            })
+            .collect();
+        set.sort_unstable();
+        let params = takt_policy::params();
+        let others = params.iter().filter(|p| !p.per_vm && live_default(p) != p.default);
+        let mut here: Vec<_> = others.map(|p| (p.name, live_default(p))).collect();
+        here.sort_unstable();
+        assert_eq!(here, set);
+    }
+
     /// The keys that scripts read; a change here is a change of the interface.
     #[test]
     fn keys_are_stable() {
@@ -276,6 +301,6 @@ mod tests {
         let want = "blind cap devices domid group kind latency_us laxity_us lease_us monitor name period_us ports promotions refusals rt rt_mode rule server \
                     vcpus vm weight";
         assert_eq!(keys(&s["vms"][0]), want);
-        assert_eq!(keys(&s["vms"][0]["vcpus"][0]), "class credit id pcpu state vcpu");
+        assert_eq!(keys(&s["vms"][0]["vcpus"][0]), "class credit id pcpu state vcpu waits");
     }
 }

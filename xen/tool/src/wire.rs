@@ -42,6 +42,7 @@ pub const RECORD: u32 = 4;
 pub const LOG: u32 = 5;
 pub const POOL: u32 = 6;
 pub const OVERHEAD: u32 = 7;
+pub const WAITS: u32 = 9;
 
 /// Whether a call changes something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `takt status` of Dom0 as tables.
 
+use crate::live::waits;
 use crate::table;
 use takt_control::{RtMode, duration};
 use takt_xen::PartitionStatus;
@@ -18,6 +19,7 @@ pub fn text(status: &Status) -> String {
         parts.push(devices(&status.vms));
     }
     parts.push(vcpus(&status.vms));
+    parts.push(all_waits(&status.vms));
     parts.join("\n")
 }
 
@@ -111,6 +113,14 @@ fn devices(all: &[VmStatus]) -> String {
     };
     let head = ["domain", "devices watched", "blind because", "ports"];
     table::render("", &head, &all.iter().map(row).collect::<Vec<_>>(), 9)
+}
+
+fn all_waits(all: &[VmStatus]) -> String {
+    let mut rows = Vec::new();
+    for vm in all {
+        vm.vcpus.iter().for_each(|v| waits::add(&mut rows, &vm.name, &format!("VCPU {}", v.id), &v.waits));
+    }
+    waits::render(&rows)
 }
 
 fn vcpus(all: &[VmStatus]) -> String {

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! How long VCPUs wait and run, by the class in which they were picked (the metrics of spec §4), as every host counts them.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use takt_policy::Class;
+
+/// The classes that a VCPU may wait in: RT, BOOST, UNDER, OVER.
+pub const CLASSES: usize = 4;
+
+/// Waits of a VCPU in one class: entries, sum and maximum (ns), time run since it was picked (ns).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Wait {
+    pub count: u64,
+    pub sum: u64,
+    pub max: u64,
+    pub ran: u64,
+}
+
+/// By class when it was picked: `rt`, `boost`, `under`, `over`. Classes that it never ran in are left out.
+pub type Waits = BTreeMap<String, WaitStatus>;
+
+/// As `takt status` says it, µs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WaitStatus {
+    pub count: u64,
+    pub mean_us: f64,
+    pub max_us: f64,
+    /// Time run per entry.
+    pub run_us: f64,
+}
+
+/// Sums up by class.
+pub fn waits(all: impl Iterator<Item = [Wait; CLASSES]>) -> Waits {
+    let mut sum = [Wait::default(); CLASSES];
+    for of_one in all {
+        for (s, w) in sum.iter_mut().zip(of_one) {
+            s.count += w.count;
+            s.sum += w.sum;
+            s.max = s.max.max(w.max);
+            s.ran += w.ran;
+        }
+    }
+    let named = Class::ALL.iter().zip(sum).filter(|(_, w)| w.count > 0);
+    named.map(|(class, w)| (class.name().to_owned(), WaitStatus::of(w))).collect()
+}
+
+impl WaitStatus {
+    fn of(w: Wait) -> Self {
+        let us = |ns: u64| ns as f64 / 1e3;
+        let each = |ns: u64| if w.count == 0 { 0.0 } else { us(ns) / w.count as f64 };
+        Self { count: w.count, mean_us: each(w.sum), max_us: us(w.max), run_us: each(w.ran) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_add_up() {
+        let one = Wait { count: 2, sum: 6_000, max: 5_000, ran: 10_000 };
+        let none = Wait::default();
+        let all = waits([[one, none, one, none], [one, none, none, none]].into_iter());
+        assert_eq!(all.keys().collect::<Vec<_>>(), ["rt", "under"]);
+        assert_eq!(all["rt"], WaitStatus { count: 4, mean_us: 3.0, max_us: 5.0, run_us: 5.0 });
+    }
+}
