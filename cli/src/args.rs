@@ -74,6 +74,9 @@ pub struct Sim {
     /// Write a Perfetto trace of the first policy and seed to F (open with ui.perfetto.dev)
     #[arg(long, value_name = "F")]
     pub trace: Option<PathBuf>,
+    /// Record every operation of the first policy and seed to F, to be verified by `takt replay`
+    #[arg(long, value_name = "F")]
+    pub record: Option<PathBuf>,
 }
 
 #[derive(Group, Debug)]
@@ -210,6 +213,9 @@ pub struct LabLinux {
     /// Print JSON instead of tables
     #[arg(long)]
     pub json: bool,
+    /// Record every operation of the first policy, one of Takt's, and seed to F, to be verified by `takt replay`
+    #[arg(long, value_name = "F")]
+    pub record: Option<PathBuf>,
 }
 
 #[derive(Group, Debug)]

@@ -43,15 +43,27 @@ fn on_linux(args: &args::LabLinux) -> Result<bool> {
     for (scenario, scheduler) in &work {
         takt_lab::check(scenario, scheduler).with_context(|| format!("{} under {scheduler}", scenario.name))?;
     }
+    let takts = matches!(schedulers[0], Scheduler::Takt { .. });
+    ensure!(
+        args.record.is_none() || takts,
+        "--record: {} is none of Takt's policies; allowed: first one of those",
+        schedulers[0]
+    );
+    let [record] = output::open([args.record.as_ref()], &args.files)?;
     linux::qemu()?;
     let mut lab = Lab::new(Kernel::get(&args.kernel)?)?;
     lab.counted = !args.free;
     let seeds = &args.seed.0;
     let runs = jobs::run("running in the lab", &work, |(scenario, scheduler), _| {
-        lab.run(scenario, slice::from_ref(scheduler), seeds)
+        let first = std::ptr::eq(*scenario, work[0].0) && std::ptr::eq(*scheduler, work[0].1);
+        Lab { record: record.is_some() && first, ..lab.clone() }
+            .run(scenario, slice::from_ref(scheduler), seeds)
             .with_context(|| format!("{} under {scheduler}", scenario.name))
     })?
     .concat();
+    if let Some(file) = record {
+        file.write(runs[0].recording.as_ref().context("the lab left no recording")?)?;
+    }
     show(args.json, &scenarios, &schedulers, seeds, &runs, lab.counted)
 }
 

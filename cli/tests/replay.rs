@@ -44,6 +44,23 @@ fn changed(change: impl FnOnce(&mut LogFile)) -> Vec<u8> {
 }
 
 #[test]
+fn a_simulated_run_is_recorded_as_a_real_one() {
+    let dir = workdir();
+    let record = |more: &[&str]| takt(dir.path(), &[&["sim", "host.toml", "--record", "run.log"], more].concat());
+    let out = record(&["-p", "doris", "-p", "credit", "--duration", "100ms"]);
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let out = takt(dir.path(), &["replay", "run.log"]);
+    let text = String::from_utf8_lossy(&out.stdout);
+    assert!(out.status.success(), "{text}");
+    assert!(text.contains("policy doris, ") && text.contains("every decision identical"), "{text}");
+    for (more, said) in [(["-p", "risa"], "risa has two pools"), (["--duration", "1h"], "allowed are at most 120s")] {
+        let out = record(&more);
+        assert_eq!(out.status.code(), Some(2));
+        assert!(String::from_utf8_lossy(&out.stderr).contains(said), "{}", String::from_utf8_lossy(&out.stderr));
+    }
+}
+
+#[test]
 fn a_true_recording_is_identical() {
     let dir = workdir();
     let (status, text) = replay(dir.path(), &changed(|_| {}), &[]);

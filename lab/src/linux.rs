@@ -166,7 +166,8 @@ impl Lab {
         let machine = Machine {
             kernel: self.kernel.image(),
             initramfs,
-            command_line: format!("quiet nr_cpus={cpus}"),
+            // The emulator executes one CPU after the other: ticks of all at once would keep each of them for the sum.
+            command_line: format!("quiet nr_cpus={cpus} skew_tick=1"),
             cpus: if self.counted { cpus * SHARES } else { cpus },
             memory: MEMORY + vms * MEMORY_PER_VM,
             model: MODEL,

@@ -3,12 +3,12 @@
 //! policies in one order, and where their figures differ by more than a tenth, there is a cause that says how far they may.
 
 mod common;
+#[path = "common/hypervisor.rs"]
+mod hypervisor;
 
-use std::path::Path;
 use takt_control::PolicySpec;
 use takt_lab::hosts::{Comparison, Difference, LINUX, XEN};
 use takt_lab::{linux, xen};
-use takt_sim::Scenario;
 
 const SEEDS: [u64; 5] = [1, 2, 3, 4, 5];
 /// Jobs due in a run.
@@ -27,26 +27,12 @@ fn explained(d: &Difference) -> bool {
     }
 }
 
-/// The hypervisor's lab; `None`: this machine cannot have it.
-fn hypervisor(test: &str) -> Option<xen::Lab> {
-    let lab = || {
-        let lab = xen::Lab::new()?;
-        lab.prepare().map(|()| lab)
-    };
-    lab().map_err(|e| takt_bpf_build::skip(test, format!("{e:#}"))).ok()
-}
-
-fn scenario() -> Scenario {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios/periodic.toml");
-    let text = std::fs::read_to_string(&file).expect("scenario");
-    Scenario::from_toml(&text, "periodic.toml").expect("scenario")
-}
-
 #[test]
 fn a_scenario_runs_in_the_hypervisor() {
-    let Some(lab) = hypervisor("a scenario in Xen") else { return };
+    let Some(lab) = hypervisor::lab("a scenario in Xen") else { return };
     let schedulers = ["credit", "xen-credit2"].map(|s| xen::Scheduler::parse(s).expect("scheduler"));
-    let (runs, _) = lab.run(&scenario(), &schedulers, &[1], false).unwrap_or_else(|e| panic!("{e:#}"));
+    let (runs, _) =
+        lab.run(&common::scenario("periodic.toml"), &schedulers, &[1], false).unwrap_or_else(|e| panic!("{e:#}"));
     assert_eq!(runs.len(), schedulers.len());
     for (run, ours) in runs.iter().zip([true, false]) {
         let jobs: u64 = run.result.vms.iter().filter_map(|v| v.periodic.as_ref()).map(|p| p.jobs).sum();
@@ -64,8 +50,8 @@ fn a_scenario_runs_in_the_hypervisor() {
 fn three_hosts_agree_on_the_order_of_policies() {
     const TEST: &str = "one scenario on three hosts";
     let Some(lab) = common::lab(TEST, linux::KERNELS[0], false) else { return };
-    let Some(hypervisor) = hypervisor(TEST) else { return };
-    let scenario = scenario();
+    let Some(hypervisor) = hypervisor::lab(TEST) else { return };
+    let scenario = common::scenario("periodic.toml");
     let policies = PolicySpec::list(scenario.policies.iter().map(String::as_str)).expect("policies");
     let c = Comparison::run(&scenario, &policies, &SEEDS, &lab, &hypervisor).unwrap_or_else(|e| panic!("{e:#}"));
     c.rows.iter().for_each(|row| println!("{row:?}"));

@@ -77,6 +77,14 @@ pub fn check(scenario: &Scenario, policy: &PolicySpec) -> Result<()> {
     machine::Machine::new(scenario, policy, 0, &Options::default()).map(drop)
 }
 
+/// PCPUs, a bit each, of each VCPU under `pin`: Dom0's first, then those of the VMs in their order.
+///
+/// # Errors
+/// Too few PCPUs; the message names the numbers.
+pub fn pinned(scenario: &Scenario) -> Result<Vec<u64>> {
+    machine::pin::masks(scenario, true)
+}
+
 /// Runs a scenario under a policy. With `record` there is a log for each pool, the main one's first.
 ///
 /// # Errors

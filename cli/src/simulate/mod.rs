@@ -7,6 +7,7 @@ use crate::{args, jobs, output, watch};
 use anyhow::{Context, Result, bail};
 use compare::Comparison;
 use std::path::{Path, PathBuf};
+use takt_conformance::LogFile;
 use takt_control::{PolicySpec, duration as time};
 use takt_sim::{RunResult, Scenario};
 
@@ -16,6 +17,8 @@ const DEFAULT: [&str; 2] = ["credit", "doris"];
 const DURATIONS: [u64; 2] = [1_000_000, 86_400_000_000_000];
 /// Most runs of one command.
 const MAX_RUNS: usize = 100_000;
+/// Longest time that is recorded: some GB of operations under a busy network.
+const RECORDED: u64 = 120_000_000_000;
 
 pub(crate) struct Job<'a> {
     pub scenario: &'a Scenario,
@@ -48,16 +51,26 @@ pub fn run(args: &args::Sim) -> Result<bool> {
     for job in jobs.iter().filter(|j| j.seed == args.seed.0[0]) {
         check(job.scenario, &job.policy)?;
     }
-    let files = [args.trace.as_ref(), args.out.html.as_ref(), args.out.svg.as_ref()];
-    let [trace, html, svg] = output::open(files, &args.files)?;
+    let files = [args.trace.as_ref(), args.record.as_ref(), args.out.html.as_ref(), args.out.svg.as_ref()];
+    let [trace, record, html, svg] = output::open(files, &args.files)?;
 
     if let (true, Some(s)) = (trace.is_some(), scenarios.iter().find(|s| s.duration > watch::TRACED)) {
         let (given, most) = (time::format(s.duration), time::format(watch::TRACED));
         bail!("--trace: {} measures {given}, allowed are at most {most} (see --duration)", s.name);
     }
+    if let (true, Some(s)) = (record.is_some(), scenarios.first().filter(|s| s.duration > RECORDED)) {
+        let (given, most) = (time::format(s.duration), time::format(RECORDED));
+        bail!("--record: {} measures {given}, allowed are at most {most} (see --duration)", s.name);
+    }
+    if let (true, Some(job)) = (record.is_some(), jobs.first().filter(|j| j.policy.pools.is_some())) {
+        bail!("--record: {} has two pools, a recording is of one", job.policy);
+    }
     let runs = jobs::run("simulating", &jobs, |j, progress| one(j.scenario, &j.policy, j.seed, progress))?;
     if let (Some(file), Some(job)) = (trace, jobs.first()) {
         file.write(&watch::perfetto(job.scenario, &job.policy, job.seed)?)?;
+    }
+    if let (Some(file), Some(job)) = (record, jobs.first()) {
+        file.write(&recording(job)?)?;
     }
     let comparisons = Comparison::all(&scenarios, &jobs, &runs);
     if let Some(file) = svg {
@@ -91,6 +104,18 @@ pub fn one(scenario: &Scenario, policy: &PolicySpec, seed: u64, progress: &mut d
     let options = takt_sim::Options { progress: Some(progress), ..Default::default() };
     let done = takt_sim::run(scenario, policy, seed, options);
     done.map(|(result, ..)| result).with_context(|| format!("{} under {policy}, seed {seed}", scenario.name))
+}
+
+/// The operations of a run, in a file for `takt replay`.
+fn recording(job: &Job) -> Result<Vec<u8>> {
+    let logs = jobs::run("recording", &[job], |j, progress| {
+        let options = takt_sim::Options { record: true, progress: Some(progress), ..Default::default() };
+        let done = takt_sim::run(j.scenario, &j.policy, j.seed, options);
+        done.map(|(.., logs)| logs).with_context(|| format!("{} under {}", j.scenario.name, j.policy))
+    })?;
+    let records = logs.into_iter().flatten().next().context("the simulator kept no log")?;
+    LogFile { policy: job.policy.name.clone(), pool_size: takt_policy::pool_size() as u64, pool_hash: 0, records }
+        .to_bytes()
 }
 
 /// Reads scenarios, and changes in each what the command line says.

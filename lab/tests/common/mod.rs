@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What the tests of the lab need to begin.
 
+mod scenarios;
+
+pub use scenarios::scenario;
+
 use std::path::PathBuf;
 use takt_bpf_build::skip;
 use takt_lab::{Kernel, Lab, linux};

@@ -2,7 +2,6 @@
 //! Scenarios on the real kernel: what a policy is for, and that the simulator foresees it. `TAKT_LONG=1` runs every scheduler
 //! there is.
 
-use std::path::Path;
 use takt_control::PolicySpec;
 use takt_lab::hosts::tau;
 use takt_lab::{Scheduler, linux};
@@ -15,12 +14,6 @@ const AGREE: f64 = 0.8;
 const WAITS: f64 = 0.5;
 /// What is left of the hogs' work.
 const LEFT: f64 = 0.97;
-
-fn scenario(name: &str) -> Scenario {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios").join(name);
-    let text = std::fs::read_to_string(&file).expect("scenario");
-    Scenario::from_toml(&text, &file.display().to_string()).expect("scenario")
-}
 
 fn long() -> bool {
     std::env::var_os("TAKT_LONG").is_some_and(|v| v == "1")
@@ -80,7 +73,7 @@ fn agree(metric: &str, real: &[Did], model: &[Did], of: fn(&Did) -> f64) {
 #[ignore = "five minutes"]
 fn simulator_and_kernel_agree_on_the_order_of_policies() {
     let Some(lab) = crate::common::lab("order of the policies", linux::KERNELS[0], false) else { return };
-    let scenario = scenario("busy.toml");
+    let scenario = crate::common::scenario("busy.toml");
     let policies: Vec<_> = scenario.policies.iter().map(String::as_str).collect();
     assert!(policies.len() > 2);
     let real = in_the_lab(&lab, &scenario, &policies);
@@ -92,7 +85,7 @@ fn simulator_and_kernel_agree_on_the_order_of_policies() {
 #[test]
 fn a_server_waits_least_under_doris_and_hogs_keep_their_work() {
     let Some(lab) = crate::common::lab("a server under Doris", linux::KERNELS[0], false) else { return };
-    let scenario = scenario("echo.toml");
+    let scenario = crate::common::scenario("echo.toml");
     let [doris, eevdf] = &in_the_lab(&lab, &scenario, &["doris", "eevdf"])[..] else { unreachable!() };
     assert!(doris.wait_p99 <= WAITS * eevdf.wait_p99, "{doris:?}, {eevdf:?}");
     assert!(doris.work >= LEFT * eevdf.work, "{doris:?}, {eevdf:?}");

@@ -8,7 +8,7 @@ mod manage;
 mod media;
 mod monitor;
 mod pcpu;
-mod pin;
+pub(crate) mod pin;
 mod pools;
 mod port;
 mod server;

@@ -24,7 +24,7 @@ fn dedicated(s: &Scenario, vm: Option<usize>, n: u32) -> bool {
 ///
 /// # Errors
 /// Too few PCPUs; the message names the numbers.
-pub(super) fn masks(s: &Scenario, pin: bool) -> Result<Vec<u64>> {
+pub fn masks(s: &Scenario, pin: bool) -> Result<Vec<u64>> {
     let all = u64::MAX >> (64 - s.machine.pcpus);
     let own = |vm: Option<usize>| -> u64 {
         let list = vm.map_or(&s.dom0.affinity, |i| &s.vms[i].affinity);
