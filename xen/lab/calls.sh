@@ -27,8 +27,9 @@ cp -L "$loader" usr/lib64/
 	sort -u | while read -r l; do cp -L "$l" $lib/; done
 xz -dc "$(find "$kernel/usr/lib/modules" -name xen-netfront.ko.xz)" > mods/xen-netfront.ko
 gcc -std=gnu11 -O2 -Wall -Wextra -Werror -static -o bin/meter "$here/meter.c"
+gcc -std=gnu11 -O2 -Wall -Wextra -Werror -static -pthread -o bin/media "$here/media.c"
 cp "$here/calls-init" init
-cp "$here/calls" "$here/calls.xml" .
+cp "$here/calls" "$here/calls.xml" "$here/control.xml" "$here/signal.xml" .
 # The recording: a voice, G.711, a packet each 30 ms.
 cp "$root/usr/share/sip-tester/g711a.pcap" voice.pcap
 archive > ../root/calls

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "pv.h"
+#include "rounds.h"
 
 /* What the domain's builder wants to know, and where it jumps to. */
 __asm__(".macro number type, value\n"
@@ -66,12 +67,9 @@ int64_t pv_now(unsigned int vcpu)
 	return ns;
 }
 
-/* A round is two instructions. Sixteen at a time, the last ones in full: an emulator has most to do where a guest jumps. */
 __attribute__((noinline)) void pv_work(uint64_t rounds)
 {
-	rounds = (rounds + 15) / 16;
-	if (rounds)
-		__asm__ volatile(".p2align 6; 1: .rept 30; nop; .endr; decq %0; jnz 1b" : "+r"(rounds) : : "cc");
+	compute_rounds(rounds);
 }
 
 /* The number after word @key and "=" on the command line. */

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! From scenarios with a VM that is called to what Dom0 is to do: a script of the calls that `xen/lab/cases/calls` defines.
+//! From scenarios with a VM that is called to what Dom0 is to do: a script of the calls that `xen/lab/cases/calls` defines. Either one VM
+//! answers calls and echoes what is said, or one answers them (`signalling`) and another one echoes, a media server with both parties of
+//! each call for clients (`media`).
 //!
 //! Dom0 carries the packets, so it must be under the scheduler as everybody is: that is the boot's, and the scenario's PCPUs are those
 //! of the boot's cpupool. One PCPU more is the callers'; what it does not need of the machine's instructions, the others have, so that all
@@ -10,6 +12,7 @@ use super::{Scheduler, domain};
 use crate::map;
 use anyhow::{Result, bail, ensure};
 use std::fmt::Write;
+use takt_sim::vm::Media;
 use takt_sim::{Scenario, VmSpec, Workload};
 
 /// Between two packets of the recording that SIPp plays, ns.
@@ -21,6 +24,8 @@ const CALLS: u32 = 100;
 const TURN: u32 = 6;
 /// Of the meter's, packets of a call.
 const PACKETS: u64 = 4_000;
+/// VCPUs of a media server.
+const MEDIA_VCPUS: u32 = 8;
 
 /// A machine under one scheduler.
 #[derive(Clone, Debug)]
@@ -32,7 +37,12 @@ pub struct Boot {
 
 /// Whether there is a VM that is called.
 pub fn any(s: &Scenario) -> bool {
-    s.vms.iter().any(|vm| matches!(vm.workload, Workload::Voip { .. }))
+    s.vms.iter().any(|vm| matches!(vm.workload, Workload::Voip { .. } | Workload::Media(_)))
+}
+
+/// Whether a VM answers calls, or has their packets.
+pub(super) fn takes_part(vm: &VmSpec) -> bool {
+    matches!(vm.workload, Workload::Voip { .. } | Workload::Media(_) | Workload::Signalling { .. })
 }
 
 /// A phase for each scenario and seed.
@@ -48,17 +58,12 @@ pub fn plan(scenarios: &[&Scenario], scheduler: &Scheduler, seeds: &[u64]) -> Re
     for (scenario, s) in scenarios.iter().enumerate() {
         ensure!(together(first, s), "{}: machine.pcpus and dom0 are not those of {}, in one boot", s.name, first.name);
         plan::check(s, std::slice::from_ref(scheduler))?;
-        let (server, calls) = called(s)?;
+        let called = called(s)?;
         for (seed, &value) in seeds.iter().enumerate() {
-            let others = s.vms.iter().map(|v| v.count).sum::<u32>() - 1;
+            let others = s.vms.iter().filter(|vm| !takes_part(vm)).map(|vm| vm.count).sum::<u32>();
             let _ = writeln!(script, "{}", dom0(s, scheduler));
             let _ = writeln!(script, "phase {} {others} {} {}", phases.len(), map::warmup(s), s.duration);
-            let (lines, words) = (
-                domain::configuration(s, server, scheduler, 0),
-                domain::parameters(server, scheduler, group(s, server)?),
-            );
-            let (rate, speaks) = ((s.constants.ramp / 1_000).max(1), phases_of(calls, value));
-            let _ = writeln!(script, "server {calls} {rate} '{speaks}' '{lines}'{words}");
+            script += &serve(s, &called, scheduler, value)?;
             script += &plan::guests(s, scheduler, value, 0)?;
             script += "run\n";
             let policy = match scheduler {
@@ -66,7 +71,7 @@ pub fn plan(scenarios: &[&Scenario], scheduler: &Scheduler, seeds: &[u64]) -> Re
                 _ => None,
             };
             phases.push(Phase { scenario, scheduler: 0, seed, policy });
-            vms += others + 1;
+            vms += others + 1 + u32::from(called.media.is_some());
             virtual_ns += map::warmup(s) + s.duration;
         }
     }
@@ -87,18 +92,49 @@ fn phases_of(calls: u32, seed: u64) -> String {
     (0..calls).map(|_| rng.u64(0..GAP / 1_000_000).to_string()).collect::<Vec<_>>().join(" ")
 }
 
-/// The VM that is called, and how many calls it gets.
-fn called(s: &Scenario) -> Result<(&VmSpec, u32)> {
-    let mut servers = s.vms.iter().filter(|vm| matches!(vm.workload, Workload::Voip { .. }));
-    let (Some(server), None) = (servers.next(), servers.next()) else {
-        bail!("vm: several VMs that are called in the Xen lab; allowed: one");
+/// Who answers calls.
+struct Called<'a> {
+    server: &'a VmSpec,
+    /// Who has their packets, if that is somebody else.
+    media: Option<(&'a VmSpec, &'a Media)>,
+    /// Clients that speak.
+    streams: u32,
+    /// Calls a second beside, in which nobody does.
+    signals: u64,
+}
+
+/// The VMs that take part in calls.
+fn called(s: &Scenario) -> Result<Called<'_>> {
+    let one = |of: fn(&Workload) -> bool, what: &str| -> Result<Option<&VmSpec>> {
+        let mut all = s.vms.iter().filter(|vm| of(&vm.workload));
+        let (first, more) = (all.next(), all.next());
+        ensure!(more.is_none(), "vm: several VMs {what} in the Xen lab; allowed: one");
+        let Some(vm) = first else { return Ok(None) };
+        ensure!(vm.count == 1, "vm.{}.count: {} VMs {what} in the Xen lab; allowed: one", vm.name, vm.count);
+        Ok(Some(vm))
     };
-    let key = format!("vm.{}", server.name);
-    ensure!(server.count == 1, "{key}.count: {} VMs that are called in the Xen lab; allowed: one", server.count);
-    ensure!(server.vcpus == 1, "{key}.vcpus: {} of a VM that is called in the Xen lab; allowed: 1", server.vcpus);
-    let calls = server.calls();
-    ensure!((1..=CALLS).contains(&calls), "{key}.calls: {calls} in the Xen lab; allowed: 1 .. {CALLS}");
-    let gap = s.constants.packet_gap;
+    let echo = one(|w| matches!(w, Workload::Voip { .. }), "that are called")?;
+    let media = one(|w| matches!(w, Workload::Media(_)), "with media")?;
+    let control = one(|w| matches!(w, Workload::Signalling { .. }), "that signal")?;
+    let called = match (echo, media, control) {
+        (Some(server), None, None) => Called { server, media: None, streams: server.calls(), signals: 0 },
+        (None, Some(media), Some(server)) => with_media(server, media)?,
+        _ => bail!("vm: voip, media and signalling in the Xen lab; allowed: voip alone, or one each of the others"),
+    };
+    let (server, gap, calls) = (called.server, s.constants.packet_gap, called.media.map_or(called.server, |m| m.0));
+    ensure!(
+        server.vcpus == 1,
+        "vm.{}.vcpus: {} of a VM that is called in the Xen lab; allowed: 1",
+        server.name,
+        server.vcpus
+    );
+    ensure!(
+        (1..=CALLS).contains(&called.streams),
+        "vm.{}.calls: {} in the Xen lab; allowed: 1 .. {}",
+        calls.name,
+        calls.calls(),
+        CALLS * calls.calls() / called.streams.max(1)
+    );
     ensure!(
         gap == GAP,
         "voip.packet_gap: {} ms in the Xen lab; allowed: 30ms, as SIPp's recording has",
@@ -106,7 +142,39 @@ fn called(s: &Scenario) -> Result<(&VmSpec, u32)> {
     );
     let packets = (map::warmup(s) + s.duration) / gap;
     ensure!(packets <= PACKETS, "duration: {packets} packets of a call in the Xen lab; allowed: at most {PACKETS}");
-    Ok((server, calls))
+    Ok(called)
+}
+
+/// A media server beside who answers. The calls in which somebody speaks last until all ends; as many as there are messages for all calls of
+/// its length, evenly, others are set up and ended.
+fn with_media<'a>(server: &'a VmSpec, vm: &'a VmSpec) -> Result<Called<'a>> {
+    let (Workload::Media(media), Workload::Signalling { messages, next, .. }) = (&vm.workload, &server.workload) else {
+        bail!("vm: no media");
+    };
+    let key = format!("vm.{}", server.name);
+    ensure!(next.is_empty(), "{key}.next: {next} in the Xen lab; allowed: nobody");
+    let most = MEDIA_VCPUS;
+    ensure!((1..=most).contains(&vm.vcpus), "vm.{}.vcpus: {} in the Xen lab; allowed: 1 .. {most}", vm.name, vm.vcpus);
+    let signals = u64::from(media.calls) * u64::from(*messages) * 1_000_000_000 / media.hold;
+    Ok(Called { server, media: Some((vm, media)), streams: vm.streams(), signals })
+}
+
+/// Those VMs of a phase, and what they are asked.
+fn serve(s: &Scenario, called: &Called, scheduler: &Scheduler, seed: u64) -> Result<String> {
+    let given = |vm: &VmSpec| -> Result<(String, String)> {
+        Ok((domain::configuration(s, vm, 0, scheduler, 0), domain::parameters(vm, scheduler, group(s, vm)?)))
+    };
+    let mut script = String::new();
+    if let Some((vm, media)) = called.media {
+        let (lines, words) = given(vm)?;
+        let (transcode, buffer, gap) = (media.transcode, s.constants.jitter_buffer, s.constants.packet_gap);
+        let _ =
+            writeln!(script, "media {} 'transcode={transcode} buffer={buffer} gap={gap}' '{lines}'{words}", vm.vcpus);
+    }
+    let (lines, words) = given(called.server)?;
+    let (rate, speaks) = ((s.constants.ramp / 1_000).max(1), phases_of(called.streams, seed));
+    let _ = writeln!(script, "server {} {rate} '{speaks}' {} '{lines}'{words}", called.streams, called.signals);
+    Ok(script)
 }
 
 /// Group and subgroup of the VM that is called.
@@ -157,12 +225,12 @@ mod tests {
             "calibrate",
             "configure Domain-0 101=512",
             "phase 0 1 2000000000 5000000000",
-            "server 3 5 '19 16 7' '' 101=256 102=0",
+            "server 3 5 '19 16 7' 0 '' 101=256 102=0",
         ];
         assert_eq!(lines[3..7], rest);
         assert!(lines[7].starts_with("vm 2 0 'hog=1 phase="), "{}", lines[7]);
         assert_eq!(lines[8], "run");
-        assert_eq!(lines[11], "server 5 5 '19 16 7 23 0' '' 101=256 102=0");
+        assert_eq!(lines[11], "server 5 5 '19 16 7 23 0' 0 '' 101=256 102=0");
         assert_eq!(boot.options, "dom0_max_vcpus=2 lab_outside=2 lab_turn=6 sched=takt takt_policy=doris");
         let phases: Vec<_> = boot.plan.phases.iter().map(|p| (p.scenario, p.policy.as_deref())).collect();
         assert_eq!(phases, [(0, Some("doris")), (1, Some("doris"))]);
@@ -173,7 +241,44 @@ mod tests {
         assert_eq!(boot("xen-credit2").options, "dom0_max_vcpus=2 lab_outside=2 lab_turn=6 sched=credit2");
         assert!(boot("xen-credit2").plan.script.contains("\ndom0 sched-credit2 -w 512\n"));
         let script = boot("xen-rtds").plan.script;
-        assert!(script.contains("\nserver 3 5 '19 16 7' 'period=10000\nbudget=3750\nextratime=1'\n"), "{script}");
+        assert!(script.contains("\nserver 3 5 '19 16 7' 0 'period=10000\nbudget=3750\nextratime=1'\n"), "{script}");
+    }
+
+    const MEDIA: &str = "[[vm]]\nname = \"media\"\nvcpus = 2\nrt = \"on\"\ndedicated = \"0-1\"\n\
+        workload = { type = \"media\", calls = 2, hold = \"10s\", transcode = \"2ms\" }\n\
+        [[vm]]\nname = \"control\"\nvcpus = 1\ndedicated = 2\nworkload = { type = \"signalling\", messages = 10 }\n\
+        [[vm]]\nname = \"jobs\"\nvcpus = 2\nworkload = \"hog\"\n";
+
+    fn media(more: &str) -> Result<Boot> {
+        let text = format!(
+            "duration = \"5s\"\n[machine]\npcpus = 4\n[dom0]\nvcpus = 1\ndedicated = false\n{MEDIA}\
+             [voip]\npacket_gap = \"30ms\"\njitter_buffer = \"20ms\"\n{more}"
+        );
+        let scheduler = if more.is_empty() { "pin" } else { "doris" };
+        plan(&[&Scenario::from_toml(&text, "test.toml")?], &Scheduler::parse(scheduler)?, &[1])
+    }
+
+    #[test]
+    fn a_media_server_has_the_packets_of_calls_that_another_vm_answers() {
+        let boot = media("").unwrap();
+        let lines: Vec<_> = boot.plan.script.lines().collect();
+        assert_eq!(lines[4], "phase 0 1 1000000000 5000000000");
+        let buffer = "transcode=2000000 buffer=20000000 gap=30000000";
+        assert_eq!(lines[5], format!("media 2 '{buffer}' 'cpus=[\"0,1\",\"0,1\"]' 101=256 102=0 103=1"));
+        // Ten messages for each two calls of ten seconds: two a second are set up, beside the four parties that speak.
+        assert_eq!(lines[6], "server 4 10 '19 16 7 23' 2 'cpus=[\"2\"]' 101=256 102=0");
+        assert!(lines[7].ends_with("' 'cpus=[\"3\",\"3\"]' 101=256 102=0"), "{}", lines[7]);
+        assert_eq!((boot.plan.vms, lines[8]), (3, "run"));
+        assert_eq!(boot.options, "dom0_max_vcpus=1 lab_outside=4 lab_turn=6 sched=takt takt_policy=credit");
+    }
+
+    #[test]
+    fn what_the_lab_cannot_do_with_media_is_named() {
+        let error = |more: &str| media(more).unwrap_err().to_string();
+        let voip = "[[vm]]\nname = \"echo\"\nvcpus = 1\nworkload = \"voip\"";
+        assert!(error(voip).starts_with("vm: voip, media and signalling in the Xen lab"));
+        let second = "[[vm]]\nname = \"sip\"\nvcpus = 1\nworkload = \"signalling\"";
+        assert!(error(second).starts_with("vm: several VMs that signal"));
     }
 
     #[test]

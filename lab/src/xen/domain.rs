@@ -24,10 +24,12 @@ const PERIOD: u64 = 10_000;
 const LONG: u64 = 100_000;
 const LEAST: u64 = 100;
 
-/// Lines of a guest's configuration; the scenario's PCPUs begin with `first`.
-pub fn configuration(s: &Scenario, spec: &VmSpec, scheduler: &Scheduler, first: u32) -> String {
+/// Lines of the configuration of the `nth` VM of a kind; the scenario's PCPUs begin with `first`.
+pub fn configuration(s: &Scenario, spec: &VmSpec, nth: u32, scheduler: &Scheduler, first: u32) -> String {
     let mut lines = Vec::new();
-    if !spec.affinity.is_empty() {
+    if scheduler.pins() {
+        lines.push(pinned(s, spec, nth, first));
+    } else if !spec.affinity.is_empty() {
         let cpus: Vec<_> = spec.affinity.iter().map(|cpu| (cpu + first).to_string()).collect();
         lines.push(format!("cpus=\"{}\"", cpus.join(",")));
     }
@@ -44,6 +46,20 @@ pub fn configuration(s: &Scenario, spec: &VmSpec, scheduler: &Scheduler, first: 
         Scheduler::Takt(_) => {}
     }
     lines.join("\n")
+}
+
+/// The PCPUs of each VCPU, for VMs that have some of their own and for those that have not.
+fn pinned(s: &Scenario, spec: &VmSpec, nth: u32, first: u32) -> String {
+    let before: u32 = s.vms.iter().take_while(|vm| vm.name != spec.name).map(|vm| vm.count * vm.vcpus).sum();
+    let own = (s.dom0_vcpus() + before + nth * spec.vcpus) as usize;
+    let masks = takt_sim::pinned(s).unwrap_or_default();
+    let list = |mask: &u64| {
+        let cpus: Vec<_> =
+            (0..u64::BITS).filter(|cpu| mask >> cpu & 1 == 1).map(|cpu| (cpu + first).to_string()).collect();
+        format!("\"{}\"", cpus.join(","))
+    };
+    let each: Vec<_> = masks.iter().skip(own).take(spec.vcpus as usize).map(list).collect();
+    format!("cpus=[{}]", each.join(","))
 }
 
 /// Takt's parameters, each a word with a blank before it; `group`: its number and the subgroup's, 0 = none.
@@ -104,7 +120,7 @@ fn needed(s: &Scenario, spec: &VmSpec) -> Option<(u64, u64)> {
 
 /// Of each of Dom0's VCPUs, if Dom0 is among those that are scheduled: they share the packets.
 pub fn dom0_by_hand(s: &Scenario) -> Option<(u64, u64)> {
-    let calls: u32 = s.vms.iter().map(|vm| vm.calls() * vm.count).sum();
+    let calls: u32 = s.vms.iter().map(|vm| vm.streams() * vm.count).sum();
     let each = (s.constants.dom0_rx + s.constants.dom0_tx) / u64::from(s.dom0_vcpus());
     (calls > 0).then(|| packets(calls, each, s))
 }

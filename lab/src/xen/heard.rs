@@ -4,7 +4,8 @@
 use super::read::Lines;
 use crate::outcome::{Call, Clients, Latency, Report, Vcpu};
 use anyhow::{Context, Result, bail, ensure};
-use takt_sim::{Scenario, emodel};
+use takt_sim::vm::Media;
+use takt_sim::{Scenario, VmSpec, Workload, emodel};
 
 /// A call's packets may be fewer or more than due by one in so many, and by one.
 const SPOKEN: usize = 20;
@@ -12,12 +13,31 @@ const SPOKEN: usize = 20;
 /// Of a packet that came back, us.
 type RoundTrip = Option<u64>;
 
-/// The VM's account: its CPU time, and what the callers heard. Late is what comes back after the scenario's jitter buffer.
+/// What comes of a phase's calls.
+pub struct Heard {
+    /// CPU time of the VM that answers.
+    pub server: Report,
+    /// That of the VM that has the packets, if it is another one.
+    pub media: Option<Report>,
+    pub clients: Clients,
+}
+
+/// What the callers heard, and CPU times. Late is what comes back after the scenario's jitter buffer; from a media server, whose own that
+/// is, more than `playout` later than the last packet of a frame that waited for all of a gap does if the engine does nothing else.
 ///
 /// # Errors
 /// Something is missing, or no number; SIPp complained; the meter has not seen all.
-pub fn server(lines: &mut Lines, s: &Scenario) -> Result<(Report, Clients)> {
-    let cpu_ns = lines.number("server")?;
+pub fn calls(lines: &mut Lines, s: &Scenario) -> Result<Heard> {
+    let of = |cpu_ns| {
+        let vcpu = Vcpu { cpu_ns, work: 0, jobs: 0, misses: 0, latency: Latency::default() };
+        Report { measured_ns: s.duration, vcpus: vec![vcpu], io: None, tasks: Vec::new(), program: None }
+    };
+    let server = of(lines.number("server")?);
+    let through = s.vms.iter().find_map(|vm| match &vm.workload {
+        Workload::Media(media) => Some((media, u64::from(vm.streams()))),
+        _ => None,
+    });
+    let media = through.map(|_| lines.number("media").map(of)).transpose()?;
     let unseen = lines.number("unseen")?;
     ensure!(unseen == 0, "the meter has not seen {unseen} packets");
     let mut calls = Vec::new();
@@ -35,12 +55,12 @@ pub fn server(lines: &mut Lines, s: &Scenario) -> Result<(Report, Clients)> {
     let due = (s.duration / s.constants.packet_gap) as usize;
     let silent = calls.iter().map(Vec::len).find(|sent| sent.abs_diff(due) > due / SPOKEN + 1);
     ensure!(silent.is_none(), "a call sent {} packets of {due}", silent.unwrap_or_default());
-    let clients = clients(&calls, s.constants.jitter_buffer / 1_000);
+    let server_takes = |(m, streams): (&Media, u64)| s.constants.packet_gap + streams * m.transcode + m.playout;
+    let clients = clients(&calls, (s.constants.jitter_buffer + through.map_or(0, server_takes)) / 1_000);
     ensure!(clients.sent > 0, "nobody spoke");
-    let planned: u32 = s.vms.iter().map(|vm| vm.calls()).sum();
+    let planned: u32 = s.vms.iter().map(VmSpec::streams).sum();
     ensure!(calls.len() == planned as usize, "{} calls of {planned}", calls.len());
-    let vcpu = Vcpu { cpu_ns, work: 0, jobs: 0, misses: 0, latency: Latency::default() };
-    Ok((Report { measured_ns: s.duration, vcpus: vec![vcpu], io: None, tasks: Vec::new(), program: None }, clients))
+    Ok(Heard { server, media, clients })
 }
 
 fn round_trip(word: &str) -> Result<RoundTrip> {
@@ -87,7 +107,7 @@ mod tests {
     }
 
     fn read(said: &str) -> Result<(Report, Clients)> {
-        server(&mut Lines::of(said), &scenario())
+        calls(&mut Lines::of(said), &scenario()).map(|heard| (heard.server, heard.clients))
     }
 
     #[test]
@@ -100,6 +120,19 @@ mod tests {
         assert_eq!((t.count, t.p50_ns, t.max_ns), (5, 3_000_000, 40_001_000));
         let each: Vec<_> = clients.calls.iter().map(|c| (c.sent, c.late, c.lost, c.burst_ratio)).collect();
         assert_eq!(each, [(4, 1, 1, 1.0), (4, 0, 2, 1.0)]);
+    }
+
+    #[test]
+    fn a_media_server_has_its_own_buffer() {
+        let text = "duration = \"60ms\"\n[machine]\npcpus = 2\n[voip]\npacket_gap = \"30ms\"\njitter_buffer = \"20ms\"\n\
+                    [[vm]]\nname = \"media\"\nvcpus = 2\n\
+                    workload = { type = \"media\", calls = 1, transcode = \"2ms\", playout = \"10ms\" }";
+        let s = Scenario::from_toml(text, "test.toml").unwrap();
+        let said = "server 5\nmedia 7\nunseen 0\ncall 20000 64000 64001\ncall 20004 - 1000\ndone\n";
+        let heard = calls(&mut Lines::of(said), &s).unwrap();
+        assert_eq!((heard.server.vcpus[0].cpu_ns, heard.media.unwrap().vcpus[0].cpu_ns), (5, 7));
+        // 20 ms in the buffer, 30 until the frame, 4 of transcoding for two streams, 10 of the other party's.
+        assert_eq!((heard.clients.sent, heard.clients.late, heard.clients.lost), (4, 1, 1));
     }
 
     #[test]

@@ -77,7 +77,11 @@ pub fn plan(s: &Scenario, schedulers: &[Scheduler], seeds: &[u64], trace: bool) 
 }
 
 pub(super) fn check(s: &Scenario, schedulers: &[Scheduler]) -> Result<()> {
-    map::possible(s)?;
+    map::possible(s, &["media", "signalling"])?;
+    if schedulers.iter().any(Scheduler::pins) {
+        ensure!(!s.dom0.dedicated, "dom0.dedicated: true under pin in the Xen lab; allowed: false");
+        takt_sim::pinned(s)?;
+    }
     ensure!(s.machine.pcpus <= PCPUS, "machine.pcpus: {} in the Xen lab; allowed: 1 .. {PCPUS}", s.machine.pcpus);
     let vms: u32 = s.vms.iter().map(|v| v.count).sum();
     ensure!(vms <= VMS, "vm: {vms} VMs in the Xen lab; allowed: at most {VMS}");
@@ -91,8 +95,10 @@ pub(super) fn check(s: &Scenario, schedulers: &[Scheduler]) -> Result<()> {
             | Workload::Cyclictest { .. }
             | Workload::Fanout(_)
             | Workload::Media(_)
-            | Workload::Vod(_)
-            | Workload::Signalling { .. } => {}
+            | Workload::Vod(_) => {}
+            Workload::Signalling { .. } => {
+                ensure!(calls::any(s), "{key}.workload: signalling in the Xen lab; allowed: beside a media server")
+            }
             Workload::Periodic { period, .. } => {
                 let jobs = s.duration / period;
                 ensure!(jobs <= JOBS, "{key}.workload.period: {jobs} jobs in the Xen lab; allowed: at most {JOBS}");
@@ -103,7 +109,9 @@ pub(super) fn check(s: &Scenario, schedulers: &[Scheduler]) -> Result<()> {
                 ensure!(tasks <= TASKS, "{key}.workload.tasks: {tasks} in the Xen lab; allowed: at most {TASKS}");
             }
             Workload::Stream { .. } => {
-                bail!("{key}.workload: stream in the Xen lab; allowed: hog, voip, periodic, tasks, parallel, idle")
+                bail!(
+                    "{key}.workload: stream in the Xen lab; allowed: hog, voip, media, signalling, periodic, tasks, parallel, idle"
+                )
             }
         }
         if schedulers.contains(&Scheduler::Rtds) {
@@ -135,8 +143,8 @@ pub(super) fn guests(s: &Scenario, scheduler: &Scheduler, seed: u64, first: u32)
     let mut script = String::new();
     let (mut number, mut groups) = (0, map::groups(s)?.into_iter());
     for spec in &s.vms {
-        for group in groups.by_ref().take(spec.count as usize) {
-            if matches!(spec.workload, Workload::Voip { .. }) {
+        for (nth, group) in (0..).zip(groups.by_ref().take(spec.count as usize)) {
+            if calls::takes_part(spec) {
                 continue;
             }
             let (work, options) = match &spec.workload {
@@ -146,7 +154,7 @@ pub(super) fn guests(s: &Scenario, scheduler: &Scheduler, seed: u64, first: u32)
                 &Workload::Periodic { period, work } => (work, format!("period={period} phase={}", together % period)),
                 _ => (0, String::new()),
             };
-            let lines = domain::configuration(s, spec, scheduler, first);
+            let lines = domain::configuration(s, spec, nth, scheduler, first);
             let _ = writeln!(
                 script,
                 "vm {} {work} '{options}' '{lines}'{}",
@@ -287,7 +295,11 @@ mod tests {
         let error = |vms: &str| plan_of(vms, &["xen-rtds"], &[1]).unwrap_err().to_string();
         assert_eq!(
             error("[[vm]]\nname = \"v\"\nvcpus = 1\nworkload = \"stream\""),
-            "vm.v.workload: stream in the Xen lab; allowed: hog, voip, periodic, tasks, parallel, idle"
+            "vm.v.workload: stream in the Xen lab; allowed: hog, voip, media, signalling, periodic, tasks, parallel, idle"
+        );
+        assert_eq!(
+            error("[[vm]]\nname = \"v\"\nvcpus = 1\nworkload = \"signalling\""),
+            "vm.v.workload: signalling in the Xen lab; allowed: beside a media server"
         );
         assert_eq!(error("[[vm]]\nname = \"v\"\nvcpus = 33"), "vm.v.vcpus: 33 in the Xen lab; allowed: 1 .. 32");
         let fast =

@@ -74,11 +74,15 @@ fn phase(lines: &mut Lines, s: &Scenario, number: usize, planned: &Phase) -> Res
     let scheduler = lines.need("scheduler")?;
     let called = calls::any(s);
     let dom0_cpu_ns = called.then(|| lines.number("dom0")).transpose()?;
-    let mut server = called.then(|| heard::server(lines, s)).transpose()?;
+    let mut heard = called.then(|| heard::calls(lines, s)).transpose()?;
     let mut vms = Vec::new();
     for (spec, name) in s.vms.iter().flat_map(|spec| spec.names().map(move |name| (spec, name))) {
-        let (report, clients) = match spec.workload {
-            Workload::Voip { .. } => server.take().map(|(r, c)| (r, Some(c))).context("several VMs that are called")?,
+        let (report, clients) = match (&spec.workload, &mut heard) {
+            (Workload::Voip { .. }, Some(h)) => (h.server.clone(), Some(h.clients.clone())),
+            (Workload::Signalling { .. }, Some(h)) => (h.server.clone(), None),
+            (Workload::Media(_), Some(h)) => {
+                (h.media.take().context("several VMs with media")?, Some(h.clients.clone()))
+            }
             _ => (guest(lines, s, spec).with_context(|| name.clone())?, None),
         };
         vms.push(outcome::Vm { name, report, clients, threads: Vec::new() });
@@ -164,10 +168,12 @@ fn status(hex: &str, vms: &[outcome::Vm]) -> Result<Value> {
 /// What `takt status --json` said, its domains by the names of the scenario.
 fn told(json: &str, phase: usize, s: &Scenario) -> Result<Value> {
     let mut status: Value = serde_json::from_str(json).context("status")?;
-    let called = |spec: &&VmSpec| matches!(spec.workload, Workload::Voip { .. });
-    let server = s.vms.iter().filter(called).map(|spec| (format!("p{phase}-server"), spec.name.clone()));
-    let others = s.vms.iter().filter(|spec| !called(spec)).flat_map(VmSpec::names);
-    let names: Vec<_> = others.enumerate().map(|(n, name)| (format!("p{phase}-{n}"), name)).chain(server).collect();
+    let called = s.vms.iter().filter(|spec| calls::takes_part(spec)).map(|spec| {
+        let role = if matches!(spec.workload, Workload::Media(_)) { "media" } else { "server" };
+        (format!("p{phase}-{role}"), spec.name.clone())
+    });
+    let others = s.vms.iter().filter(|spec| !calls::takes_part(spec)).flat_map(VmSpec::names);
+    let names: Vec<_> = others.enumerate().map(|(n, name)| (format!("p{phase}-{n}"), name)).chain(called).collect();
     for vm in status["vms"].as_array_mut().context("status without VMs")? {
         if let Some((_, name)) = names.iter().find(|(domain, _)| vm["name"] == *domain) {
             vm["name"] = json!(name);

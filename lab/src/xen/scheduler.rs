@@ -29,13 +29,17 @@ impl Scheduler {
             return Ok(own.clone());
         }
         match PolicySpec::parse(text) {
-            Ok(policy) if policy.pin => bail!("policy `{policy}`: the lab has no pinning"),
             Ok(policy) => Ok(Self::Takt(policy)),
             Err(e) if e.to_string().contains("unknown policy") => {
                 bail!("{e}; in the Xen lab also {}", OWN.map(|(name, _)| name).join(", "))
             }
             Err(e) => Err(e),
         }
+    }
+
+    /// Whether VMs have PCPUs of their own, under Credit.
+    pub(super) fn pins(&self) -> bool {
+        matches!(self, Self::Takt(policy) if policy.pin)
     }
 
     /// As the toolstack names it. Takt goes by the number of a scheduler that its hypervisor lacks.
@@ -73,7 +77,7 @@ mod tests {
 
     #[test]
     fn names_are_read_back() {
-        for name in ["xen-credit", "xen-credit2", "xen-rtds", "credit", "doris(dom0=off)"] {
+        for name in ["xen-credit", "xen-credit2", "xen-rtds", "credit", "pin", "doris(dom0=off)"] {
             assert_eq!(Scheduler::parse(name).unwrap().to_string(), name);
         }
         assert_eq!(Scheduler::parse("credit").unwrap().in_xl(), "null");
@@ -84,7 +88,6 @@ mod tests {
         let error = |text: &str| Scheduler::parse(text).unwrap_err().to_string();
         assert!(error("credit3").contains("in the Xen lab also xen-credit, xen-credit2, xen-rtds"));
         assert!(error("xen-credit(slice=5ms)").contains("unknown policy"));
-        assert!(error("pin").contains("no pinning"));
         assert!(error("doris(x=1)").contains("unknown key"));
     }
 }

@@ -179,3 +179,21 @@ impl Drop for Slot {
         FREED.notify_one();
     }
 }
+
+/// boot.sh takes the emulator for broken by flags that no CPU has, and by no others.
+#[test]
+fn flags_that_no_cpu_has() {
+    let script = include_str!("../../../xen/lab/boot.sh");
+    let pattern = script.lines().find_map(|l| l.strip_prefix("impossible='")?.strip_suffix('\'')).expect("the pattern");
+    let impossible = |line: &str| {
+        let grep = format!("printf '%s\\n' '{line}' | grep -aqE '{pattern}'");
+        Command::new("sh").args(["-c", &grep]).status().expect("sh").success()
+    };
+    for broken in ["RIP=ffff RFL=06000246 [---Z-P-]", "EFLAGS: 06010402", "(XEN) RFLAGS: 0000000000400246"] {
+        assert!(impossible(broken), "{broken}");
+    }
+    // The highest flag of all is ID, bit 21.
+    for whole in ["RIP=ffff RFL=00200246 [---Z-P-]", "EFLAGS: 00010246", "(XEN) RFLAGS: 0000000000250246"] {
+        assert!(!impossible(whole), "{whole}");
+    }
+}
