@@ -32,7 +32,15 @@ kernel=$(find "$packages/kernel/boot" -name 'vmlinuz-*' | head -n 1)
 # cleared byte by byte, an emulated instruction each; and init_on_alloc=0: a page is not cleared twice.
 q=$packages/qemu
 loader=$(find "$q/lib64" "$q/usr/lib64" -name 'ld-linux-x86-64.so.2' 2>/dev/null | head -n 1)
-# Bits 22 to 31 of RFLAGS are 0 on every CPU and no instruction sets them. In QEMU 10.0 they were seen set, and the direction flag with
+
+# QEMU gives its CPUs turns until a timer of the machine expires, in the order in which they were made. One whose turn begins as the timer
+# expires has none, and of two CPUs that may be the same one each time, for as long as the other does nothing but compute. A CPU that is
+# never started, the second in that order and the last in Xen's, is passed over without a turn, and then it is not.
+cpus=${CPUS:-4}
+processors="-smp 1,maxcpus=$((cpus + 1))"
+for n in "$cpus" $(seq $((cpus - 1))); do processors="$processors -device max-x86_64-cpu,socket-id=0,core-id=$n,thread-id=0"; done
+
+# Bits 22 to 31 of RFLAGS are 0 on every CPU and no instruction sets them. In QEMU 7.2 they were seen set, and the direction flag with
 # them, after which dom0 crashes somewhere. The formats are those of Linux, of Xen and of QEMU's monitor.
 impossible='(EFLAGS: |RFLAGS: 0{8}|RFL=)(00[4-9a-f]|0[1-9a-f]|[1-9a-f])'
 code=0
@@ -53,11 +61,11 @@ timeout --foreground "${SECONDS_MAX:-600}" sh -c '
 	while kill -0 $qemu && sleep 5; do grep -aqE "$impossible" "$log" && kill $qemu; done > /dev/null 2>&1 &
 	wait $qemu' sh "$dir/monitor" "$log" "$impossible" \
 	"$loader" --library-path "$q/lib/x86_64-linux-gnu:$q/usr/lib/x86_64-linux-gnu" "$q/usr/bin/qemu-system-x86_64" \
-	-L "$q/usr/share/qemu" -L "$q/usr/share/seabios" -machine q35 -cpu max,-smap,-rdtscp,-erms,-fsrm -smp "${CPUS:-4}" -m 4096 -nodefaults \
+	-L "$q/usr/share/qemu" -L "$q/usr/share/seabios" -machine q35 -cpu max,-smap,-rdtscp,-erms,-fsrm $processors -m 4096 -nodefaults \
 	-display none -serial "file:$log" -chardev "file,id=data,path=$log.data" -device isa-debugcon,iobase=0xe9,chardev=data \
 	-chardev "pipe,id=monitor,path=$dir/monitor" -mon chardev=monitor \
-	-no-reboot -seed "${TAKT_QEMU_SEED:-1}" -rtc base=2024-01-01T00:00:00,clock=vm -icount "shift=${SHIFT:-2},sleep=off" -kernel "$xen/xen" \
-	-append "console=com1 com1=115200 loglvl=all guest_loglvl=all dom0_mem=1024M,max:1024M dom0_max_vcpus=1 spec-ctrl=eager-fpu $xen_options" \
+	-device i6300esb -no-reboot -seed "${TAKT_QEMU_SEED:-1}" -rtc base=2024-01-01T00:00:00,clock=vm -icount "shift=${SHIFT:-2},sleep=off" -kernel "$xen/xen" \
+	-append "console=com1 com1=115200 loglvl=all guest_loglvl=all dom0_mem=1024M,max:1024M dom0_max_vcpus=1 maxcpus=$cpus spec-ctrl=eager-fpu $xen_options" \
 	-initrd "$kernel console=hvc0 quiet init_on_alloc=0 $dom0_options,$dir/initrd" || code=$?
 if [ $code = 124 ]; then
 	wait "$registers"

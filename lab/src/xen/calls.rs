@@ -19,9 +19,9 @@ use takt_sim::{Scenario, VmSpec, Workload};
 const GAP: u64 = 30_000_000;
 /// What the callers can do.
 const CALLS: u32 = 100;
-/// Ticks of the PIT (5 us) that a PCPU is emulated for before the next one. It loses what is left of them where it sets its timer, which
+/// Of 32 PCI clocks (5 us) that a PCPU is emulated for before the next one. It loses what is left of them where it sets its timer, which
 /// is not to cost more than the packet that it is set for.
-const TURN: u32 = 6;
+const TURN: u32 = 5;
 /// Of the meter's, packets of a call.
 const PACKETS: u64 = 4_000;
 /// VCPUs of a media server.
@@ -231,14 +231,14 @@ mod tests {
         assert!(lines[7].starts_with("vm 2 0 'hog=1 phase="), "{}", lines[7]);
         assert_eq!(lines[8], "run");
         assert_eq!(lines[11], "server 5 5 '19 16 7 23 0' 0 '' 101=256 102=0");
-        assert_eq!(boot.options, "dom0_max_vcpus=2 lab_outside=2 lab_turn=6 sched=takt takt_policy=doris");
+        assert_eq!(boot.options, "dom0_max_vcpus=2 lab_outside=2 lab_turn=5 sched=takt takt_policy=doris");
         let phases: Vec<_> = boot.plan.phases.iter().map(|p| (p.scenario, p.policy.as_deref())).collect();
         assert_eq!(phases, [(0, Some("doris")), (1, Some("doris"))]);
     }
 
     #[test]
     fn xens_own_schedulers_are_the_boots() {
-        assert_eq!(boot("xen-credit2").options, "dom0_max_vcpus=2 lab_outside=2 lab_turn=6 sched=credit2");
+        assert_eq!(boot("xen-credit2").options, "dom0_max_vcpus=2 lab_outside=2 lab_turn=5 sched=credit2");
         assert!(boot("xen-credit2").plan.script.contains("\ndom0 sched-credit2 -w 512\n"));
         let script = boot("xen-rtds").plan.script;
         assert!(script.contains("\nserver 3 5 '19 16 7' 0 'period=10000\nbudget=3750\nextratime=1'\n"), "{script}");
@@ -269,7 +269,7 @@ mod tests {
         assert_eq!(lines[6], "server 4 10 '19 16 7 23' 2 'cpus=[\"2\"]' 101=256 102=0");
         assert!(lines[7].ends_with("' 'cpus=[\"3\",\"3\"]' 101=256 102=0"), "{}", lines[7]);
         assert_eq!((boot.plan.vms, lines[8]), (3, "run"));
-        assert_eq!(boot.options, "dom0_max_vcpus=1 lab_outside=4 lab_turn=6 sched=takt takt_policy=credit");
+        assert_eq!(boot.options, "dom0_max_vcpus=1 lab_outside=4 lab_turn=5 sched=takt takt_policy=credit");
     }
 
     #[test]
