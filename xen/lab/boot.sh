@@ -33,12 +33,14 @@ kernel=$(find "$packages/kernel/boot" -name 'vmlinuz-*' | head -n 1)
 q=$packages/qemu
 loader=$(find "$q/lib64" "$q/usr/lib64" -name 'ld-linux-x86-64.so.2' 2>/dev/null | head -n 1)
 
-# QEMU gives its CPUs turns until a timer of the machine expires, in the order in which they were made. One whose turn begins as the timer
-# expires has none, and of two CPUs that may be the same one each time, for as long as the other does nothing but compute. A CPU that is
-# never started, the second in that order and the last in Xen's, is passed over without a turn, and then it is not.
+# QEMU gives its CPUs turns until a timer of the machine expires, in the order in which they were made. One whose turn begins just as the
+# timer expires has none; and if the one before it computes until the timer expires each time, it has none for ever. So there is a CPU
+# that is never started before each: to that it may happen. Xen, which numbers them by their IDs, does not use those (maxcpus).
 cpus=${CPUS:-4}
-processors="-smp 1,maxcpus=$((cpus + 1))"
-for n in "$cpus" $(seq $((cpus - 1))); do processors="$processors -device max-x86_64-cpu,socket-id=0,core-id=$n,thread-id=0"; done
+processors="-smp 1,maxcpus=$((2 * cpus - 1))"
+for n in $(seq $((cpus - 1))); do
+	for id in $((cpus - 1 + n)) "$n"; do processors="$processors -device max-x86_64-cpu,socket-id=0,core-id=$id,thread-id=0"; done
+done
 
 # Bits 22 to 31 of RFLAGS are 0 on every CPU and no instruction sets them. In QEMU 7.2 they were seen set, and the direction flag with
 # them, after which dom0 crashes somewhere. The formats are those of Linux, of Xen and of QEMU's monitor.

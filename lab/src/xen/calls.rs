@@ -103,22 +103,28 @@ struct Called<'a> {
     signals: u64,
 }
 
+/// The only VM with such a workload, and what that says.
+fn one<'a, T>(s: &'a Scenario, what: &str, of: fn(&'a Workload) -> Option<T>) -> Result<Option<(&'a VmSpec, T)>> {
+    let mut all = s.vms.iter().filter_map(|vm| Some((vm, of(&vm.workload)?)));
+    let (first, more) = (all.next(), all.next());
+    ensure!(more.is_none(), "vm: several VMs {what} in the Xen lab; allowed: one");
+    if let Some((vm, _)) = first {
+        ensure!(vm.count == 1, "vm.{}.count: {} VMs {what} in the Xen lab; allowed: one", vm.name, vm.count);
+    }
+    Ok(first)
+}
+
 /// The VMs that take part in calls.
 fn called(s: &Scenario) -> Result<Called<'_>> {
-    let one = |of: fn(&Workload) -> bool, what: &str| -> Result<Option<&VmSpec>> {
-        let mut all = s.vms.iter().filter(|vm| of(&vm.workload));
-        let (first, more) = (all.next(), all.next());
-        ensure!(more.is_none(), "vm: several VMs {what} in the Xen lab; allowed: one");
-        let Some(vm) = first else { return Ok(None) };
-        ensure!(vm.count == 1, "vm.{}.count: {} VMs {what} in the Xen lab; allowed: one", vm.name, vm.count);
-        Ok(Some(vm))
-    };
-    let echo = one(|w| matches!(w, Workload::Voip { .. }), "that are called")?;
-    let media = one(|w| matches!(w, Workload::Media(_)), "with media")?;
-    let control = one(|w| matches!(w, Workload::Signalling { .. }), "that signal")?;
+    let echo = one(s, "that are called", |w| matches!(w, Workload::Voip { .. }).then_some(()))?;
+    let media = one(s, "with media", |w| if let Workload::Media(media) = w { Some(media) } else { None })?;
+    let control = one(s, "that signal", |w| match w {
+        Workload::Signalling { messages, next, .. } => Some((*messages, next.as_str())),
+        _ => None,
+    })?;
     let called = match (echo, media, control) {
-        (Some(server), None, None) => Called { server, media: None, streams: server.calls(), signals: 0 },
-        (None, Some(media), Some(server)) => with_media(server, media)?,
+        (Some((server, ())), None, None) => Called { server, media: None, streams: server.calls(), signals: 0 },
+        (None, Some(media), Some(control)) => with_media(media, control)?,
         _ => bail!("vm: voip, media and signalling in the Xen lab; allowed: voip alone, or one each of the others"),
     };
     let (server, gap, calls) = (called.server, s.constants.packet_gap, called.media.map_or(called.server, |m| m.0));
@@ -147,15 +153,15 @@ fn called(s: &Scenario) -> Result<Called<'_>> {
 
 /// A media server beside who answers. The calls in which somebody speaks last until all ends; as many as there are messages for all calls of
 /// its length, evenly, others are set up and ended.
-fn with_media<'a>(server: &'a VmSpec, vm: &'a VmSpec) -> Result<Called<'a>> {
-    let (Workload::Media(media), Workload::Signalling { messages, next, .. }) = (&vm.workload, &server.workload) else {
-        bail!("vm: no media");
-    };
+fn with_media<'a>(
+    (vm, media): (&'a VmSpec, &'a Media),
+    (server, (messages, next)): (&'a VmSpec, (u32, &str)),
+) -> Result<Called<'a>> {
     let key = format!("vm.{}", server.name);
     ensure!(next.is_empty(), "{key}.next: {next} in the Xen lab; allowed: nobody");
     let most = MEDIA_VCPUS;
     ensure!((1..=most).contains(&vm.vcpus), "vm.{}.vcpus: {} in the Xen lab; allowed: 1 .. {most}", vm.name, vm.vcpus);
-    let signals = u64::from(media.calls) * u64::from(*messages) * 1_000_000_000 / media.hold;
+    let signals = u64::from(media.calls) * u64::from(messages) * 1_000_000_000 / media.hold;
     Ok(Called { server, media: Some((vm, media)), streams: vm.streams(), signals })
 }
 
