@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Init of the emulated machine: goes through a scenario and leaves what it saw in the outbox.
 
-use super::{attack, ends, load, packets, refuse, risa};
+use super::{attack, ends, load, packets, refuse, risa, steady};
 use crate::system;
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
@@ -28,6 +28,11 @@ fn run() -> Result<Value> {
     system::load_modules()?;
     std::thread::sleep(SETTLE);
     let times = if long { 10 } else { 1 };
+    if let Some(under) = scenario.strip_prefix(steady::NAME) {
+        let words: Vec<_> = under.split_whitespace().collect();
+        let (policy, settings) = words.split_first().context("no policy")?;
+        return steady::steady(policy, settings);
+    }
     match scenario.as_str() {
         "loads" => load::loads(times),
         "ends" => ends::ends(times),

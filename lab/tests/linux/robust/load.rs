@@ -78,7 +78,7 @@ pub fn spin(_: usize, done: &AtomicU64) {
 }
 
 /// Remembers its longest gap, ns.
-fn beat(_: usize, gap: &AtomicU64) {
+pub fn beat(_: usize, gap: &AtomicU64) {
     let start = Instant::now();
     std::thread::sleep(BEAT);
     gap.fetch_max(start.elapsed().as_nanos() as u64, Relaxed);

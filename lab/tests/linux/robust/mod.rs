@@ -12,6 +12,7 @@ mod packets;
 mod refuse;
 mod risa;
 mod shell;
+mod steady;
 
 use crate::common::programs;
 use crate::overhead;
@@ -27,11 +28,15 @@ use takt_qemu::{Archive, MODEL, Machine, Timing};
 const COUNTED: Timing = Timing::Counted { shift: 2 };
 /// An instruction takes 1 ns, as in the lab: where it counts what a switch costs those who did not ask for it.
 const COUNTED_FAST: Timing = Timing::Counted { shift: 0 };
+/// An instruction takes 8 ns: where much time is to pass.
+const COUNTED_SLOW: Timing = Timing::Counted { shift: 3 };
 const CPUS: u32 = 3;
 /// CPUs that are never started make QEMU give the others smaller shares, which are closer to equal.
 const SHARES: u32 = 2;
 const MEMORY: u32 = 1536;
+/// Real time for a machine, and for one in which ten minutes pass.
 const PATIENCE: Duration = Duration::from_secs(1200);
+const LONG_PATIENCE: Duration = Duration::from_secs(3600);
 
 /// What happened in a machine that went through `scenario`; `None`: this one cannot emulate it.
 fn run(scenario: &str, timing: Timing) -> Option<Value> {
@@ -73,7 +78,7 @@ fn boot(cpus: u32, scenario: &str, timing: Timing, kernel: &Kernel, programs: &P
         memory: MEMORY,
         model: MODEL,
         timing,
-        patience: PATIENCE,
+        patience: if scenario.starts_with(steady::NAME) { LONG_PATIENCE } else { PATIENCE },
     };
     let remains = machine.run(dir.path())?;
     let outcome = remains.files.get(inside::OUTCOME);
@@ -237,4 +242,49 @@ fn a_kernel_without_sched_ext_is_refused() {
     assert_eq!(out.status.code(), Some(2), "{line}");
     assert!(line.contains("no sched_ext") || line.contains("needs root"), "{line}");
     assert!(out.stdout.is_empty() && line.lines().count() == 1, "{line}");
+}
+
+/// Longest answer and gap between heartbeats on a machine half as fast as [`ANSWER`]'s, ms.
+const SLOW_ANSWER: f64 = 2.0 * ANSWER;
+/// What budgets leave of a PCPU to those without, at least, and of the promised budget of 3 ms in 10 what is to be had.
+const FLOOR: f64 = 0.05;
+const SERVED: f64 = 0.29;
+
+/// Ten minutes under a policy: it is not unloaded, host and VMs without parameters keep their floor, and a budget is what it says.
+fn steady_under(policy: &str, settings: &str) {
+    let Some(seen) = run(&format!("{}{policy} {settings}", steady::NAME), COUNTED_SLOW) else { return };
+    assert!(number(&seen, "seconds") >= 600.0, "{seen:#}");
+    assert!(number(&seen, "answer_ms") < SLOW_ANSWER, "{seen:#}");
+    assert!(number(&seen, "heartbeat_ms") < SLOW_ANSWER, "{seen:#}");
+    assert!(number(&seen, "busy") > 0.0, "{seen:#}");
+    assert!(number(&seen, "plain") >= FLOOR, "{seen:#}");
+    assert!(number(&seen, "served") >= if settings.contains("budget") { SERVED } else { FLOOR }, "{seen:#}");
+}
+
+macro_rules! steady {
+    ($($name:ident: $policy:literal $settings:literal)*) => {
+        mod steadily {
+            $(#[test]
+            #[ignore = "ten minutes, real ones as well"]
+            fn $name() {
+                super::steady_under($policy, $settings);
+            })*
+        }
+    };
+}
+
+steady! {
+    credit: "credit" ""
+    credit_4_2: "credit-4.2" ""
+    credit_sampled: "credit-sampled" ""
+    credit_base: "credit-base" ""
+    deferrable: "deferrable" "budget=3ms period=10ms priority=1"
+    periodic: "periodic" "budget=3ms period=10ms priority=1"
+    polling: "polling" "budget=3ms period=10ms priority=1"
+    sporadic: "sporadic" "budget=3ms period=10ms priority=1"
+    sedf: "sedf" "budget=3ms period=10ms extra=off"
+    vgedf: "vgedf" "budget=3ms period=10ms extra=off"
+    laxs: "laxs" "rt=on laxity=1ms"
+    poris: "poris" "rt=on latency=5ms"
+    doris: "doris" "rt=on period=5ms"
 }
