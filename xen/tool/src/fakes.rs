@@ -34,6 +34,8 @@ pub struct All {
     pub done: Vec<PoolOp>,
     /// What is refused, how, and how often.
     pub refuse: Vec<(PoolOp, i32, u32)>,
+    /// A domain that goes when somebody has asked so many times more which domains there are.
+    pub leaves: Option<(u32, u16)>,
     /// Whoever does that is killed after it.
     pub kills: Option<PoolOp>,
 }
@@ -188,7 +190,13 @@ impl Hypervisor for Fakes {
             max_vcpu_id: d.vcpus - 1,
             ..DomainInfo::default()
         };
-        Ok(self.all().domains.iter().map(one).collect())
+        let mut all = self.all();
+        let there = all.domains.iter().map(one).collect();
+        match all.leaves.take() {
+            Some((0, id)) => drop(all.leave(id)),
+            left => all.leaves = left.map(|(n, id)| (n - 1, id)),
+        }
+        Ok(there)
     }
 
     fn domain(&self, domid: u16, scheduler: u32, act: Act, op: &mut TaktOp) -> Result<(), Error> {

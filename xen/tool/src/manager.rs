@@ -9,6 +9,9 @@ use std::collections::BTreeSet;
 use takt_control::partition::{Settings, Side};
 use takt_control::{Partition, Server, ServerSetting, duration};
 
+/// As often it settles in one look, while domains come and go.
+const SETTLES: u32 = 8;
+
 /// The manager with its pools; times are ns of its own clock.
 pub struct Manager {
     pools: RtPool,
@@ -77,19 +80,17 @@ impl Manager {
     pub fn look(&mut self, now: u64) -> Result<Vec<String>> {
         let mut lines = Vec::new();
         if self.seen.is_none() || self.seen != Some(self.state()?) {
-            self.seen = None;
-            let refused = self.partition.settle(&mut self.pools, now)?;
+            let refused = self.settle(now)?;
             let domains = self.pools.host().domains()?;
             let refused = domains.iter().filter(|d| refused.contains(&d.id.into()));
             lines.extend(
                 refused.map(|d| format!("domain {}: the rt-pool has no room for it, it stays in {MAIN}", d.name)),
             );
-            self.seen = Some(self.state()?);
         }
         if self.partition.due().is_some_and(|due| due <= now) {
             self.seen = None;
             self.partition.timer(&mut self.pools, now)?;
-            self.seen = Some(self.state()?);
+            self.settle(now)?;
         }
         lines.extend(self.news(now)?);
         Ok(lines)
@@ -109,8 +110,7 @@ impl Manager {
         }
         self.seen = None;
         self.partition.set(&mut self.pools, now, domain.id.into(), &want).with_context(whose)?;
-        self.seen = Some(self.state()?);
-        Ok(())
+        self.settle(now).map(drop)
     }
 
     /// Both pools, as `takt status` shows them.
@@ -139,6 +139,24 @@ impl Manager {
     /// The hypervisor refuses it.
     pub fn close(self) -> Result<()> {
         self.pools.close()
+    }
+
+    /// Until both pools are after it what they were before: a domain that goes meanwhile would count as one whose going was followed. Returns
+    /// the domains that are not admitted.
+    fn settle(&mut self, now: u64) -> Result<Vec<u32>> {
+        self.seen = None;
+        let mut refused = Vec::new();
+        let mut before = self.state()?;
+        for _ in 0..SETTLES {
+            refused = self.partition.settle(&mut self.pools, now)?;
+            let after = self.state()?;
+            if before == after {
+                self.seen = Some(after);
+                break;
+            }
+            before = after;
+        }
+        Ok(refused)
     }
 
     fn state(&self) -> Result<([u64; 2], BTreeSet<u16>)> {

@@ -164,3 +164,25 @@ fn what_fails_is_tried_again() {
     h.look(32 * SECOND);
     assert_eq!(h.size(), 0);
 }
+
+/// Whenever the second one goes while the pools are brought in line with the first one's going, that is followed, too.
+#[test]
+fn a_domain_that_goes_meanwhile_is_missed_later() {
+    for asked in 0..20 {
+        let mut h = Host::new(4);
+        for (id, name) in [(1, "one"), (2, "two")] {
+            h.fakes.create(id, name, 1);
+            h.set(1, name, 2, 10).unwrap();
+        }
+        h.look(2);
+        assert_eq!(h.size(), 1);
+        h.fakes.destroy(1);
+        h.fakes.all().leaves = Some((asked, 2));
+        // Who has just gone may be asked for.
+        for second in 1..=40 {
+            let _ = h.manager.look(second * SECOND);
+        }
+        assert!(h.fakes.all().leaves.is_none());
+        assert_eq!(h.size(), 0, "gone after {asked} looks");
+    }
+}
