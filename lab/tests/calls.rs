@@ -15,7 +15,7 @@ use takt_sim::Scenario;
 
 const LOADS: [u32; 3] = [4, 8, 12];
 /// Those of the table in docs/lab.md.
-const SEEDS: [u64; 3] = [21, 22, 23];
+const SEEDS: [u64; 3] = [31, 32, 33];
 const ALL: [&str; 6] = ["doris", "doris(dom0=off)", "credit", "xen-credit", "xen-credit2", "xen-rtds"];
 const CREDIT2: usize = 4;
 /// Packets late or lost under Doris, percent at most.
