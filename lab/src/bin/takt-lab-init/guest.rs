@@ -56,7 +56,7 @@ impl<'a> Guest<'a> {
             })?;
         }
         if *scheduler == Scheduler::Fifo && self.plan.serves {
-            sched::wait("threads of the VMM", || Ok(self.read_threads()?.len() > self.plan.vcpus as usize))?;
+            self.started()?;
             sched::real_time(self.vmm.id(), sched::GUESTS)?;
         }
         if let Some(arguments) = &self.plan.clients {
@@ -67,9 +67,17 @@ impl<'a> Guest<'a> {
         Ok(())
     }
 
-    /// Begins the measured time.
+    /// Returns when the VMM has all its threads, which is after it has seen to its signals.
+    fn started(&mut self) -> Result<()> {
+        sched::wait("threads of the VMM", || {
+            self.alive()?;
+            Ok(self.read_threads()?.len() > self.plan.vcpus as usize)
+        })
+    }
+
+    /// Begins the measured time. Without a warm-up the VM may still be about to start.
     pub fn mark(&mut self) -> Result<()> {
-        self.alive()?;
+        self.started()?;
         self.before = self.read_threads()?;
         signal(&self.vmm, Signal::SIGUSR1)?;
         self.clients.as_ref().map_or(Ok(()), |c| signal(c, Signal::SIGUSR1))
