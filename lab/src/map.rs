@@ -118,7 +118,7 @@ fn vm(s: &Scenario, spec: &VmSpec, name: String, n: usize, together: u64, rng: &
     let mut vm = Vm {
         name,
         serves: spec.rt != RtMode::Off && !matches!(spec.workload, Hog { .. } | Parallel(_) | Idle),
-        config: spec.config(),
+        config: spec.config().with(spec.server),
         affinity: spec.affinity.clone(),
         vcpus: spec.vcpus,
         start_ms: 0,
