@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use takt_control::RtMode;
 use takt_control::groups::{Groups, Member};
+use takt_sim::tasks::by_priority;
 use takt_sim::{Scenario, VmSpec, Workload};
 
 /// A booted kernel has timers and workers to get rid of.
@@ -21,6 +22,8 @@ const WARMUP: u64 = 1_000_000_000;
 const PCPUS: u32 = 16;
 const VMS: usize = 64;
 const CALLS: u32 = 200;
+/// Of a set, in either lab; in Xen's one letter names each on a guest's command line.
+pub const TASKS: usize = 16;
 /// Hogs begin within this, ms.
 pub const HOG_PHASES: u64 = 10;
 
@@ -51,9 +54,8 @@ fn check(s: &Scenario) -> Result<()> {
         if vm.calls() > CALLS {
             bail!("{key}.calls: {} in the lab; allowed: 0 .. {CALLS}", vm.calls());
         }
-        if matches!(vm.workload, Workload::Tasks { .. }) {
-            bail!("{key}.workload: tasks in the lab; allowed: hog, voip, stream, periodic, parallel, idle");
-        }
+        let tasks = vm.tasks();
+        ensure!(tasks <= TASKS, "{key}.workload.tasks: {tasks} in the lab; allowed: at most {TASKS}");
         threads(vm)?;
     }
     Ok(())
@@ -70,7 +72,7 @@ pub fn possible(s: &Scenario, but: &[&str]) -> Result<()> {
         let its_own = matches!(vm.workload, Media(_) | Signalling { .. } | Vod(_) | Fanout(_));
         let (name, kind) = (&vm.name, vm.workload.name());
         if (its_own || matches!(vm.workload, Lookbusy { .. } | Cyclictest { .. })) && !but.contains(&kind) {
-            bail!("vm.{name}.workload: {kind} in the lab; allowed: hog, voip, stream, periodic, parallel, idle");
+            bail!("vm.{name}.workload: {kind} in the lab; allowed: hog, voip, stream, periodic, tasks, parallel, idle");
         }
     }
     groups(s).map(drop)
@@ -108,11 +110,11 @@ fn phase(s: &Scenario, scheduler: &Scheduler, seed: u64) -> Phase {
     // Periodic tasks of a scenario begin together.
     let together = rng.u64(..);
     let vms = s.vms.iter().flat_map(|spec| spec.names().map(move |name| (spec, name)));
-    let vms = vms.enumerate().map(|(n, (spec, name))| vm(s, spec, name, n, together, &mut rng)).collect();
+    let vms = vms.enumerate().map(|(n, (spec, name))| vm(s, spec, name, n, seed, together, &mut rng)).collect();
     Phase { scheduler: scheduler.clone(), warmup_ns: warmup(s), measure_ns: s.duration, vms }
 }
 
-fn vm(s: &Scenario, spec: &VmSpec, name: String, n: usize, together: u64, rng: &mut fastrand::Rng) -> Vm {
+fn vm(s: &Scenario, spec: &VmSpec, name: String, n: usize, seed: u64, together: u64, rng: &mut fastrand::Rng) -> Vm {
     use Workload::{Hog, Idle, Parallel};
     let tap = format!("tap{n}");
     let mut vm = Vm {
@@ -133,7 +135,8 @@ fn vm(s: &Scenario, spec: &VmSpec, name: String, n: usize, together: u64, rng: &
             vm.workload = object(json!({"kind": "hog"}));
         }
         Workload::Periodic { period, work } => {
-            vm.workload = object(json!({"kind": "periodic", "period_ns": period, "phase_ns": together % period}));
+            vm.workload =
+                object(json!({"kind": "periodic", "period_ns": period, "phase_ns": together % period, "work": 0}));
             vm.work_ns = Some(work);
         }
         Workload::Stream { period, burst, gap, .. } => {
@@ -144,7 +147,7 @@ fn vm(s: &Scenario, spec: &VmSpec, name: String, n: usize, together: u64, rng: &
         }
         Workload::Voip { calls } => {
             let (c, phase, seed) = (&s.constants, rng.u64(0..s.constants.packet_gap), rng.u32(..));
-            vm.workload = object(json!({"kind": "echo", "tap": tap, "deadline_ns": c.packet_gap}));
+            vm.workload = object(json!({"kind": "echo", "tap": tap, "deadline_ns": c.packet_gap, "work": 0}));
             vm.work_ns = Some(c.voip_packet);
             let arguments = [
                 ("dev", tap),
@@ -162,13 +165,18 @@ fn vm(s: &Scenario, spec: &VmSpec, name: String, n: usize, together: u64, rng: &
             let plan = program.plan();
             vm.workload = object(json!({
                 "kind": "parallel", "spread": plan.spread, "locks": plan.locks, "barrier": plan.barrier,
-                "rounds": program.work, "seed": rng.u32(..),
+                "rounds": program.work, "seed": rng.u32(..), "compute": 0, "held": 0, "spin": 0,
             }));
-            let times = [("compute", plan.compute), ("held", plan.held), ("spin", program.spin())];
+            let times = [("/compute", plan.compute), ("/held", plan.held), ("/spin", program.spin())];
             vm.cpu_ns = times.map(|(name, ns)| (name.to_owned(), ns)).into();
         }
-        Workload::Tasks { .. }
-        | Workload::Lookbusy { .. }
+        Workload::Tasks { .. } => {
+            let set = by_priority(s.tasks(spec, n as u32, seed));
+            let periods: Vec<_> = set.iter().map(|t| json!({"period_ns": t.period, "work": 0})).collect();
+            vm.workload = object(json!({"kind": "tasks", "tasks": periods}));
+            vm.cpu_ns = (0..).zip(&set).map(|(i, t): (u32, _)| (format!("/tasks/{i}/work"), t.cost)).collect();
+        }
+        Workload::Lookbusy { .. }
         | Workload::Cyclictest { .. }
         | Workload::Fanout(_)
         | Workload::Media(_)
@@ -218,6 +226,12 @@ mod tests {
         name = "film"
         vcpus = 1
         workload = { type = "stream", period = "40ms", burst = 5, gap = "100us" }
+        [[vm]]
+        name = "set"
+        vcpus = 1
+        budget = "3ms"
+        period = "10ms"
+        workload = { type = "tasks", tasks = "2ms/50ms, 1ms/20ms" }
     "#;
 
     #[test]
@@ -227,13 +241,20 @@ mod tests {
         let kind = |n: usize| vms[n].workload["kind"].as_str().unwrap();
         assert_eq!(
             vms.iter().map(|v| v.name.as_str()).collect::<Vec<_>>(),
-            ["calls", "hog-1", "hog-2", "task", "film"]
+            ["calls", "hog-1", "hog-2", "task", "film", "set"]
         );
-        assert_eq!([0, 1, 3, 4].map(kind), ["echo", "hog", "periodic", "source"]);
-        assert_eq!(vms.iter().map(|v| v.serves).collect::<Vec<_>>(), [true, false, false, false, true]);
+        assert_eq!([0, 1, 3, 4, 5].map(kind), ["echo", "hog", "periodic", "source", "tasks"]);
+        assert_eq!(vms.iter().map(|v| v.serves).collect::<Vec<_>>(), [true, false, false, false, true, true]);
         assert_eq!((vms[3].work_ns, vms[3].config.rt), (Some(1_000_000), RtMode::Off));
         assert_eq!(vms[0].workload["tap"], "tap0");
         assert_eq!(vms[4].workload["burst"], 5);
+        assert_eq!((vms[5].config.budget, vms[5].config.period), (3_000_000, 10_000_000));
+        // The shorter period first.
+        assert_eq!(
+            vms[5].workload["tasks"],
+            json!([{"period_ns": 20_000_000, "work": 0}, {"period_ns": 50_000_000, "work": 0}])
+        );
+        assert_eq!(vms[5].cpu_ns, [("/tasks/0/work".into(), 1_000_000), ("/tasks/1/work".into(), 2_000_000)].into());
         let clients = vms[0].clients.as_ref().unwrap().join(" ");
         assert!(clients.starts_with("--dev tap0 --streams 3 --period-ns 20000000 "), "{clients}");
     }
@@ -266,7 +287,7 @@ mod tests {
         let of = |key: &str| vm.workload[key].clone();
         assert_eq!([of("kind"), of("spread"), of("locks")], [json!("parallel"), json!(10), json!(2)]);
         assert_eq!([of("barrier"), of("rounds")], [json!(true), json!(7)]);
-        let times = ["compute", "held", "spin"].map(|key| vm.cpu_ns[key]);
+        let times = ["/compute", "/held", "/spin"].map(|key| vm.cpu_ns[key]);
         assert_eq!(times, [1_000_000, 1_000, 10_000_000_000]);
         assert!(!vm.serves, "it waits for nobody outside");
         let config = &vm.config;
@@ -286,6 +307,8 @@ mod tests {
         assert_eq!(error(program), "vm.p.threads: 8 on 4 VCPUs in the lab; allowed: one per VCPU");
         let group = "[[vm]]\nname = \"g\"\nvcpus = 5\ncount = 13\ngroup = \"all\"";
         assert_eq!(error(group), "group all: 65 VCPUs on 4 PCPUs are 26 subgroups, allowed at most 16");
+        let set = "[[vm]]\nname = \"s\"\nvcpus = 1\nbudget = \"2ms\"\nperiod = \"10ms\"\nworkload = { type = \"tasks\", random = 17 }";
+        assert_eq!(error(set), "vm.s.workload.tasks: 17 in the lab; allowed: at most 16");
         let calls = "[[vm]]\nname = \"v\"\nvcpus = 1\nworkload = { type = \"voip\", calls = 900 }";
         assert_eq!(error(calls), "vm.v.calls: 900 in the lab; allowed: 0 .. 200");
     }

@@ -62,13 +62,13 @@ pub struct Vm {
     pub config: VmConfig,
     /// CPUs it may run on; empty = all.
     pub affinity: Vec<u32>,
-    /// The VMM's specification, without `work`.
+    /// The VMM's specification, with 0 for what init is to fill in.
     pub vcpus: u32,
     pub start_ms: u64,
     pub workload: Map<String, Value>,
-    /// CPU time of a job, ns: init knows how many iterations that are, and what a packet costs besides.
+    /// CPU time of a job (`work`), ns: init knows how many iterations that are, and what a packet costs besides.
     pub work_ns: Option<u64>,
-    /// Other CPU times of the workload, by their names in it, ns: init makes iterations of them as well.
+    /// Other CPU times of the workload, by where they are in it (a JSON pointer), ns: init makes iterations of them as well.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub cpu_ns: BTreeMap<String, u64>,
     /// Arguments of `takt-vmm send`, if the VM has clients.

@@ -331,6 +331,14 @@ impl VmSpec {
         }
     }
 
+    /// Periodic tasks of its guest.
+    pub fn tasks(&self) -> usize {
+        match &self.workload {
+            Workload::Tasks { list, random } => list.len().max(random.tasks as usize),
+            _ => 0,
+        }
+    }
+
     /// Streams that its clients send.
     pub fn streams(&self) -> u32 {
         let directions = if matches!(self.workload, Workload::Media(_)) { 2 } else { 1 };

@@ -5,7 +5,7 @@
 //! network; scenarios with calls have a plan of their own (`calls`).
 
 use super::{Scheduler, calls, domain};
-use crate::map::{self, HOG_PHASES};
+use crate::map::{self, HOG_PHASES, TASKS};
 use anyhow::{Result, bail, ensure};
 use std::fmt::Write;
 use takt_sim::parallel::{self, Parallel};
@@ -18,8 +18,6 @@ const VMS: u32 = 64;
 /// A guest has room for as many VCPUs, and for the latencies of as many jobs of each.
 const VCPUS: u32 = 32;
 const JOBS: u64 = 16_384;
-/// Of a set; one letter names each on a guest's command line.
-const TASKS: usize = 16;
 /// Before the cpupool's.
 const DOM0_PCPUS: u32 = 1;
 /// The calibration's pool.
@@ -104,8 +102,8 @@ pub(super) fn check(s: &Scenario, schedulers: &[Scheduler]) -> Result<()> {
                 ensure!(jobs <= JOBS, "{key}.workload.period: {jobs} jobs in the Xen lab; allowed: at most {JOBS}");
             }
             Workload::Voip { .. } => {}
-            Workload::Tasks { ref list, ref random } => {
-                let tasks = list.len().max(random.tasks as usize);
+            Workload::Tasks { .. } => {
+                let tasks = vm.tasks();
                 ensure!(tasks <= TASKS, "{key}.workload.tasks: {tasks} in the Xen lab; allowed: at most {TASKS}");
             }
             Workload::Stream { .. } => {

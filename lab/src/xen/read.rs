@@ -113,11 +113,7 @@ fn guest(lines: &mut Lines, s: &Scenario, spec: &VmSpec) -> Result<Report> {
     lines.need("vm")?;
     lines.need("up")?;
     let vcpus = (0..spec.vcpus).map(|n| vcpu(lines.need("vcpu")?, n)).collect::<Result<_>>()?;
-    let expected = match &spec.workload {
-        Workload::Tasks { list, random } => list.len().max(random.tasks as usize),
-        _ => 0,
-    };
-    let tasks = (0..expected).map(|_| task(lines.need("task")?)).collect::<Result<_>>()?;
+    let tasks = (0..spec.tasks()).map(|_| task(lines.need("task")?)).collect::<Result<_>>()?;
     let parallel = matches!(spec.workload, Workload::Parallel(_));
     let program = parallel.then(|| program(lines.need("program")?)).transpose()?;
     lines.need("end")?;

@@ -26,6 +26,10 @@ const SCENARIO: &str = r#"
     name = "hog"
     vcpus = 2
     workload = "hog"
+    [[vm]]
+    name = "set"
+    vcpus = 1
+    workload = { type = "tasks", tasks = "2ms/50ms, 1ms/20ms" }
 "#;
 
 /// A server that others do not leave alone: where every share is taken, one has to wait for its own.
@@ -61,7 +65,7 @@ fn every_workload_runs_and_equal_runs_are_equal() {
     println!("{}", serde_json::to_string_pretty(&runs).expect("JSON"));
     for run in &runs {
         let vm = |name: &str| run.result.vms.iter().find(|v| v.name == name).expect(name);
-        let [calls, task, film, hog] = ["calls", "task", "film", "hog"].map(vm);
+        let [calls, task, film, hog, set] = ["calls", "task", "film", "hog", "set"].map(vm);
         let voip = calls.voip.as_ref().expect("calls");
         // Two calls of 50 packets a second, all answered; a packet at either end of the second may fall outside.
         assert!((98..=102).contains(&voip.calls[0].sent), "{voip:?}");
@@ -71,6 +75,13 @@ fn every_workload_runs_and_equal_runs_are_equal() {
         assert!((95..=101).contains(&jobs), "{jobs} jobs");
         let sent = film.tx.expect("film").packets;
         assert!((72..=78).contains(&sent), "{sent} packets");
+        let tasks = set.tasks.iter().map(|t| (t.cost_ns / 1_000_000, t.jobs)).collect::<Vec<_>>();
+        assert!(matches!(tasks[..], [(1, 49..=51), (2, 19..=21)]), "{:?}", set.tasks);
+        for task in &set.tasks {
+            // The more important one may delay the other, and a share of a PCPU is half of one here.
+            let longest = task.response_max_ns;
+            assert!(task.missed == 0 && (task.cost_ns..task.period_ns).contains(&longest), "{:?}", set.tasks);
+        }
         // Two CPUs for a second, less what the others took.
         assert!(hog.work > 1.2 && hog.work < 2.0, "work {}", hog.work);
         assert!(run.lab.kernel.starts_with(linux::KERNELS[0]), "{}", run.lab.kernel);

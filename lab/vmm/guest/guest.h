@@ -28,6 +28,7 @@ typedef unsigned long u64;
 #define GUEST_SAMPLE_TIMER (1UL << 63)
 
 #define GUEST_MAX_VCPUS 64
+#define GUEST_MAX_TASKS 16
 #define GUEST_SLOTS 256u		/* of each ring; a power of two */
 #define GUEST_FRAME 2032u		/* bytes of a slot */
 #define GUEST_TEMPLATE 256u
@@ -43,6 +44,7 @@ enum guest_role {
 	ROLE_SOURCE,
 	ROLE_INTERRUPTS,
 	ROLE_PARALLEL,
+	ROLE_TASKS,
 };
 
 /* Written by the VMM. Times are TSC cycles. */
@@ -105,6 +107,25 @@ struct guest_team {
 	LINE volatile u64 round;	/* barriers passed */
 } LINE;
 
+/* One of a set; the job that is to be done next was released at @release, and has @left iterations to go. */
+struct guest_task {
+	u64 work;			/* iterations of a job; written by the VMM, as is the next one. TSC cycles: */
+	u64 period;
+	volatile u64 release;
+	u64 left;
+	volatile u64 missed;		/* jobs that ended after the next one was due */
+	volatile u64 longest;		/* response of a job that was released since @mark */
+	u64 mark;			/* the set's, when @longest was forgotten last */
+	u64 pad;
+};
+
+/* TASKS: by priority, the most important one first. */
+struct guest_set {
+	u64 tasks;			/* written by the VMM, as is the next one */
+	volatile u64 mark;		/* when the measured time began; 0: with the first job */
+	LINE struct guest_task task[GUEST_MAX_TASKS];
+} LINE;
+
 struct guest_slot {
 	u64 len;
 	u64 tsc;			/* rx: when the VMM sent the interrupt for it */
@@ -123,12 +144,14 @@ struct guest_shared {
 	struct guest_config config;
 	struct guest_vcpu vcpu[GUEST_MAX_VCPUS];
 	struct guest_team team;
+	struct guest_set set;
 	struct guest_ring rx, tx;
 };
 
 _Static_assert(sizeof(struct guest_config) == 384, "src/layout.rs");
 _Static_assert(sizeof(struct guest_vcpu) == 192, "src/layout.rs");
 _Static_assert(sizeof(struct guest_team) == 320, "src/layout.rs");
+_Static_assert(sizeof(struct guest_set) == 64 + 16 * 64, "src/layout.rs");
 _Static_assert(sizeof(struct guest_slot) == 2048, "src/layout.rs");
 _Static_assert(sizeof(struct guest_ring) == 64 + 256 * 2048, "src/layout.rs");
 

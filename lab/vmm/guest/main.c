@@ -6,6 +6,7 @@
  */
 #include "net.h"
 #include "parallel.h"
+#include "tasks.h"
 
 #define CHUNK 1024UL			/* iterations between two looks at anything else: about two microseconds */
 
@@ -264,6 +265,9 @@ __attribute__((section(".text.entry"), noreturn)) void guest_main(void)
 		break;
 	case ROLE_PARALLEL:
 		parallel(v, shared());
+		break;
+	case ROLE_TASKS:
+		tasks(v, shared());
 		break;
 	}
 	idle();

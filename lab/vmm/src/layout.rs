@@ -15,6 +15,7 @@ pub const SAMPLES: usize = 0x40_0000;
 pub const PAGE: usize = 4096;
 pub const STACK: usize = 2 * PAGE;
 pub const MAX_VCPUS: usize = 64;
+pub const MAX_TASKS: usize = 16;
 pub const SLOTS: u64 = 256;
 pub const FRAME: usize = 2032;
 pub const TEMPLATE: usize = 256;
@@ -36,6 +37,7 @@ pub enum Role {
     Source,
     Interrupts,
     Parallel,
+    Tasks,
 }
 
 /// Times are TSC cycles; what the fields mean is said in `guest.h`.
@@ -103,6 +105,37 @@ pub struct Team {
 #[repr(C, align(64))]
 struct Line(AtomicU64);
 
+/// One of a set of tasks; the VMM writes `work` and `period`.
+#[repr(C)]
+pub struct Task {
+    pub work: AtomicU64,
+    pub period: AtomicU64,
+    pub release: AtomicU64,
+    left: AtomicU64,
+    pub missed: AtomicU64,
+    pub longest: AtomicU64,
+    mark: AtomicU64,
+    pad: u64,
+}
+
+#[cfg(test)]
+impl Task {
+    pub fn with(period: u64, release: u64, missed: u64, longest: u64) -> Self {
+        let [period, release, missed, longest] = [period, release, missed, longest].map(AtomicU64::new);
+        let [work, left, mark] = [0; 3].map(AtomicU64::new);
+        Self { work, period, release, left, missed, longest, mark, pad: 0 }
+    }
+}
+
+/// A set of tasks; the VMM writes `tasks` and `mark`.
+#[repr(C, align(64))]
+pub struct Set {
+    pub tasks: AtomicU64,
+    pub mark: AtomicU64,
+    pad: [u64; 6],
+    pub task: [Task; MAX_TASKS],
+}
+
 #[repr(C)]
 pub struct Slot {
     pub len: AtomicU64,
@@ -124,6 +157,7 @@ pub struct Shared {
     pub config: Config,
     pub vcpu: [Vcpu; MAX_VCPUS],
     pub team: Team,
+    pub set: Set,
     pub rx: Ring,
     pub tx: Ring,
 }
@@ -136,6 +170,7 @@ const _: () = {
     assert!(size_of::<Config>() == 384);
     assert!(size_of::<Vcpu>() == 192);
     assert!(size_of::<Team>() == 320);
+    assert!(size_of::<Set>() == 64 + 16 * 64);
     assert!(size_of::<Slot>() == 2048);
     assert!(size_of::<Ring>() == 64 + 256 * 2048);
     assert!(SHARED + size_of::<Shared>() <= SAMPLES);

@@ -14,9 +14,10 @@ use crate::vm::{Thread, Vm};
 /// All counters at one time.
 pub struct Reading {
     at: u64,
-    tsc: u64,
+    pub tsc: u64,
     vcpus: Vec<Vcpu>,
     io: Io,
+    tasks: Vec<Task>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -35,6 +36,30 @@ struct Vcpu {
     ended: u64,
 }
 
+/// Of a set: jobs whose end or deadline has passed, and what became of them; times in TSC cycles.
+#[derive(Clone, Copy, Default)]
+struct Task {
+    jobs: u64,
+    missed: u64,
+    longest: u64,
+}
+
+impl Task {
+    /// At `now`, since the set began at `start`, and measuring at `mark` or with it (0). A job that has not ended counts when its deadline is past.
+    fn at(task: &layout::Task, start: u64, mark: u64, now: u64) -> Self {
+        let get = |a: &AtomicU64| a.load(Relaxed);
+        let (period, release) = (get(&task.period), get(&task.release).max(start));
+        let waits = now.saturating_sub(release);
+        let late = waits / period;
+        let longest = if late > 0 { waits.min(now.saturating_sub(mark)) } else { 0 };
+        Self {
+            jobs: (release - start) / period + late,
+            missed: get(&task.missed) + late,
+            longest: get(&task.longest).max(longest),
+        }
+    }
+}
+
 #[derive(Clone, Copy, Default)]
 struct Io {
     cpu: u64,
@@ -48,7 +73,14 @@ struct Io {
 impl Reading {
     /// Before anything ran.
     pub fn zero(vm: &Vm, start: u64) -> Self {
-        Self { at: start, tsc: vm.tsc.at(start), vcpus: vec![Vcpu::default(); vm.vcpus.len()], io: Io::default() }
+        let tasks = vec![Task::default(); vm.spec.workload.tasks()];
+        Self {
+            at: start,
+            tsc: vm.tsc.at(start),
+            vcpus: vec![Vcpu::default(); vm.vcpus.len()],
+            io: Io::default(),
+            tasks,
+        }
     }
 
     pub fn now(vm: &Vm) -> Self {
@@ -76,9 +108,12 @@ impl Reading {
             tx_dropped: get(&shared.tx.dropped) + get(&c.refused),
             waits: c.waits.lock().expect("no panic under it").len(),
         });
+        let (now, start, mark) = (clock::tsc(), get(&shared.config.start), get(&shared.set.mark));
+        let tasks = shared.set.task[..vm.spec.workload.tasks()].iter();
         Self {
             at: monotonic(),
-            tsc: clock::tsc(),
+            tsc: now,
+            tasks: tasks.map(|task| Task::at(task, start, mark, now)).collect(),
             vcpus: vm.vcpus.iter().zip(&shared.vcpu).map(vcpu).collect(),
             io: io.unwrap_or_default(),
         }
@@ -97,6 +132,8 @@ pub struct Report {
     io: Option<IoReport>,
     #[serde(skip_serializing_if = "Option::is_none")]
     program: Option<ProgramReport>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tasks: Vec<TaskReport>,
 }
 
 #[derive(Serialize)]
@@ -156,6 +193,25 @@ struct ProgramReport {
     time_ns: Option<u64>,
 }
 
+/// One of a set of tasks.
+#[derive(Serialize)]
+struct TaskReport {
+    jobs: u64,
+    missed: u64,
+    /// From release to end, or as long as it has taken.
+    response_max_ns: u64,
+}
+
+impl TaskReport {
+    fn new(tsc: Tsc, (from, to): (&Task, &Task)) -> Self {
+        Self {
+            jobs: to.jobs.saturating_sub(from.jobs),
+            missed: to.missed.saturating_sub(from.missed),
+            response_max_ns: tsc.ns(to.longest),
+        }
+    }
+}
+
 impl Report {
     pub fn new(vm: &Vm, from: &Reading, to: &Reading) -> Self {
         let vcpus = (0..vm.vcpus.len()).map(|i| VcpuReport::new(vm, i, from.vcpus[i], to.vcpus[i])).collect();
@@ -181,6 +237,7 @@ impl Report {
             vcpus,
             io,
             program: matches!(vm.spec.workload, Workload::Parallel(_)).then(|| ProgramReport::new(vm.tsc, from, to)),
+            tasks: from.tasks.iter().zip(&to.tasks).map(|both| TaskReport::new(vm.tsc, both)).collect(),
         }
     }
 }
@@ -237,7 +294,26 @@ mod tests {
 
     fn reading(tsc: u64, ended: [u64; 2], spun: u64) -> Reading {
         let vcpu = |began, ended| Vcpu { began, ended, spun, barriers: spun / 10, ..Vcpu::default() };
-        Reading { at: 0, tsc, vcpus: vec![vcpu(120, ended[0]), vcpu(110, ended[1])], io: Io::default() }
+        let vcpus = vec![vcpu(120, ended[0]), vcpu(110, ended[1])];
+        Reading { at: 0, tsc, vcpus, io: Io::default(), tasks: Vec::new() }
+    }
+
+    #[test]
+    fn a_job_counts_when_it_has_ended_or_its_deadline_is_past() {
+        let set = layout::Task::with(100, 1_300, 2, 90);
+        let task = |now| Task::at(&set, 1_000, 1_250, now);
+        let figures = |t: Task| (t.jobs, t.missed, t.longest);
+        assert_eq!(figures(task(1_299)), (3, 2, 90), "the fourth is not released");
+        assert_eq!(figures(task(1_350)), (3, 2, 90), "and has time left");
+        assert_eq!(figures(task(1_520)), (5, 4, 220));
+        let report = TaskReport::new(TSC, (&task(1_350), &task(1_520)));
+        assert_eq!((report.jobs, report.missed, report.response_max_ns), (2, 2, 220));
+        assert_eq!(figures(Task::at(&layout::Task::with(100, 0, 0, 0), 1_000, 0, 900)), (0, 0, 0), "it has not begun");
+        assert_eq!(
+            figures(Task::at(&layout::Task::with(100, 1_000, 0, 0), 1_000, 1_400, 1_450)),
+            (4, 4, 50),
+            "released before measuring began"
+        );
     }
 
     #[test]

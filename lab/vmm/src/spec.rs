@@ -8,7 +8,7 @@ use std::net::Ipv4Addr;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-use crate::layout::{MAX_VCPUS, Role, SLOTS};
+use crate::layout::{MAX_TASKS, MAX_VCPUS, Role, SLOTS};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -86,6 +86,21 @@ pub enum Workload {
     },
     /// All VCPUs compute, enter critical sections under one spin lock and meet at a barrier.
     Parallel(Program),
+    /// VCPU 0 has periodic tasks under fixed priorities.
+    Tasks {
+        /// The most important one first.
+        tasks: Vec<Task>,
+        #[serde(default)]
+        phase_ns: u64,
+    },
+}
+
+/// A periodic task; `work` is what a job takes, in iterations.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Task {
+    pub period_ns: u64,
+    pub work: u64,
 }
 
 /// A parallel program; `compute`, `held` and `spin` are in iterations.
@@ -163,6 +178,7 @@ fn guest_ip() -> Ipv4Addr {
 }
 
 const PERIOD: RangeInclusive<u64> = 1_000..=10_000_000_000;
+const TASK_PERIOD: RangeInclusive<u64> = 10_000..=100_000_000_000;
 const WORK: RangeInclusive<u64> = 0..=1_000_000_000_000;
 const HOUR_MS: u64 = 3_600_000;
 
@@ -216,6 +232,7 @@ impl Spec {
             Workload::Source { net, .. } => serves(Role::Source, net.others),
             Workload::Interrupts { .. } => Role::Interrupts,
             Workload::Parallel(_) => Role::Parallel,
+            Workload::Tasks { .. } => serves(Role::Tasks, Others::Idle),
         }
     }
 }
@@ -231,6 +248,7 @@ impl Workload {
             Self::Source { .. } => "source",
             Self::Interrupts { .. } => "interrupts",
             Self::Parallel(_) => "parallel",
+            Self::Tasks { .. } => "tasks",
         }
     }
 
@@ -238,6 +256,14 @@ impl Workload {
         match self {
             Self::Echo { net, .. } | Self::Source { net, .. } => Some(net),
             _ => None,
+        }
+    }
+
+    /// How many tasks it has.
+    pub fn tasks(&self) -> usize {
+        match self {
+            Self::Tasks { tasks, .. } => tasks.len(),
+            _ => 0,
         }
     }
 
@@ -286,6 +312,14 @@ impl Workload {
                 within("held", held, WORK)?;
                 within("spin", spin, WORK)
             }
+            Self::Tasks { ref tasks, phase_ns } => {
+                within("number of tasks", tasks.len(), 1..=MAX_TASKS)?;
+                within("phase_ns", phase_ns, 0..=*PERIOD.end())?;
+                tasks.iter().enumerate().try_for_each(|(i, task)| {
+                    within(&format!("tasks[{i}].period_ns"), task.period_ns, TASK_PERIOD)?;
+                    within(&format!("tasks[{i}].work"), task.work, 1..=*WORK.end())
+                })
+            }
         }
     }
 }
@@ -330,6 +364,10 @@ mod tests {
         assert_eq!(error(ports), "ports is 1000, not within 1 to 536");
         let program = r#"{"vcpus":2,"workload":{"kind":"parallel","compute":9,"spread":101}}"#;
         assert_eq!(error(program), "spread is 101, not within 0 to 100");
+        let set = r#"{"vcpus":1,"workload":{"kind":"tasks","tasks":[{"period_ns":50000,"work":1},{"period_ns":50000,"work":0}]}}"#;
+        assert_eq!(error(set), "tasks[1].work is 0, not within 1 to 1000000000000");
+        let none = r#"{"vcpus":1,"workload":{"kind":"tasks","tasks":[]}}"#;
+        assert_eq!(error(none), "number of tasks is 0, not within 1 to 16");
         let name = r#"{"vcpus":1,"workload":{"kind":"hog"},"thread_name":"a-name-beyond-fifteen"}"#;
         assert_eq!(error(name), "thread_name: 'a-name-beyond-fifteen' has 21 bytes, not 1 to 15");
     }
@@ -342,6 +380,7 @@ mod tests {
             (r#"{"vcpus":1,"workload":{"kind":"echo","tap":"t","work":1,"port":1}}"#, "port"),
             (r#"{"vcpus":1,"workload":{"kind":"sleep"}}"#, "sleep"),
             (r#"{"vcpus":1,"workload":{"kind":"parallel","compute":1,"threads":1}}"#, "threads"),
+            (r#"{"vcpus":1,"workload":{"kind":"tasks","tasks":[{"period_ns":5000,"cost":1}]}}"#, "cost"),
             (r#"{"vcpus":1,"workload":{"kind":"echo","tap":"a/b","work":1}}"#, "a/b"),
             (r#"{"vcpus":1,"workload":{"kind":"echo","tap":"t","work":1,"mac":"1:2"}}"#, "1:2"),
         ] {

@@ -124,7 +124,10 @@ impl Vm {
                 _ => Alarm::first(end, None),
             };
             match control.wait(alarm)? {
-                Event::Mark => base = Reading::now(self),
+                Event::Mark => {
+                    base = Reading::now(self);
+                    self.memory.shared().set.mark.store(base.tsc, Relaxed);
+                }
                 Event::End => break,
                 Event::Alarm if end.is_some_and(|end| monotonic() >= end) => break,
                 Event::Alarm => {
@@ -237,6 +240,14 @@ fn configure(spec: &Spec, shared: &Shared, tsc: Tsc, start: u64) -> Result<()> {
             set(&t.spin, spin);
             set(&t.rounds, rounds);
             set(&t.seed, seed);
+        }
+        Workload::Tasks { ref tasks, phase_ns } => {
+            set(&c.start, tsc.at(start + phase_ns));
+            set(&shared.set.tasks, tasks.len() as u64);
+            for (x, task) in shared.set.task.iter().zip(tasks) {
+                set(&x.work, task.work);
+                set(&x.period, tsc.cycles(task.period_ns));
+            }
         }
     }
     Ok(())

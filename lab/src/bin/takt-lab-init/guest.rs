@@ -27,10 +27,12 @@ pub struct Guest<'a> {
 }
 
 impl<'a> Guest<'a> {
-    /// `iterations`: what the workload has of those, by name.
+    /// `iterations`: what the workload has of those, by where they are in it.
     pub fn start(plan: &'a plan::Vm, scheduler: &Scheduler, iterations: BTreeMap<String, u64>) -> Result<Self> {
-        let mut workload = plan.workload.clone();
-        workload.extend(iterations.into_iter().map(|(name, n)| (name, n.into())));
+        let mut workload = Value::Object(plan.workload.clone());
+        for (at, n) in iterations {
+            *workload.pointer_mut(&at).with_context(|| format!("{}: no {at} in its workload", plan.name))? = n.into();
+        }
         let spec = json!({"vcpus": plan.vcpus, "start_ms": plan.start_ms, "workload": workload});
         let file = format!("/tmp/{}.json", plan.name);
         fs::write(&file, spec.to_string()).with_context(|| file.clone())?;

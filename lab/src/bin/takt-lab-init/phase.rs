@@ -59,10 +59,10 @@ pub struct Speed {
 }
 
 impl Speed {
-    /// Iterations that `vm` does per job (`work`) and otherwise, so that each takes as long as it is said to.
+    /// Iterations that `vm` does per job (`/work`) and otherwise, so that each takes as long as it is said to.
     pub fn iterations(&self, vm: &plan::Vm) -> BTreeMap<String, u64> {
         let itself = if vm.clients.is_some() { self.packet_ns } else { 0 };
-        let work = vm.work_ns.map(|ns| ("work".to_owned(), ns.saturating_sub(itself)));
+        let work = vm.work_ns.map(|ns| ("/work".to_owned(), ns.saturating_sub(itself)));
         let others = vm.cpu_ns.iter().map(|(name, &ns)| (name.clone(), ns));
         work.into_iter()
             .chain(others)

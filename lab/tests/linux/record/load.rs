@@ -82,7 +82,7 @@ fn vms() -> Vec<Vm> {
     let periodic = |n: u64| Vm {
         start_ms: (WARMUP + CALM) / MS,
         work_ns: Some(MS / 50),
-        ..vm(&format!("task-{n}"), 1, json!({"kind": "periodic", "period_ns": MS, "phase_ns": n * MS / 6}))
+        ..vm(&format!("task-{n}"), 1, json!({"kind": "periodic", "period_ns": MS, "phase_ns": n * MS / 6, "work": 0}))
     };
     all.extend((0..6).map(periodic));
     all
