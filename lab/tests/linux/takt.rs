@@ -19,6 +19,10 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// i8254 ticks (40 us) after which the next CPU is emulated at the latest, while there is something to schedule.
 const TICK: u16 = 48;
 
+/// A machine in which an instruction takes so many times as long as in those of most tests has more patience, and as long turns by
+/// instructions.
+const SLOW: u16 = 4;
+
 pub struct Takt {
     process: Child,
     /// Until it ends.
@@ -28,20 +32,26 @@ pub struct Takt {
 impl Takt {
     /// Returns when it schedules.
     pub fn run(arguments: &[&str]) -> Result<Self> {
-        Ok(Self { process: Self::begin(arguments)?, _tick: Some(Tick::start(TICK)?) })
+        Ok(Self { process: Self::begin(arguments, PATIENCE)?, _tick: Some(Tick::start(TICK)?) })
+    }
+
+    /// As [`Self::run`], in a machine that is [`SLOW`].
+    pub fn run_slow(arguments: &[&str]) -> Result<Self> {
+        let process = Self::begin(arguments, PATIENCE * u32::from(SLOW))?;
+        Ok(Self { process, _tick: Some(Tick::start(TICK * SLOW)?) })
     }
 
     /// As [`Self::run`], where time is not counted.
     pub fn run_free(arguments: &[&str]) -> Result<Self> {
-        Ok(Self { process: Self::begin(arguments)?, _tick: None })
+        Ok(Self { process: Self::begin(arguments, PATIENCE)?, _tick: None })
     }
 
-    fn begin(arguments: &[&str]) -> Result<Child> {
+    fn begin(arguments: &[&str], patience: Duration) -> Result<Child> {
         let said = File::create(SAID).context(SAID)?;
         let mut takt = Command::new(PROGRAM);
         takt.arg("run").args(arguments).stdout(said.try_clone().context(SAID)?).stderr(said);
         let mut takt = takt.spawn().context(PROGRAM)?;
-        until("takt run", PATIENCE, || {
+        until("takt run", patience, || {
             if let Some(status) = takt.try_wait().context(PROGRAM)? {
                 bail!("takt run {arguments:?}: {status}: {}", said_so_far()?);
             }

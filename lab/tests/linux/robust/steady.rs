@@ -22,7 +22,7 @@ const BUSY: usize = 2;
 /// `settings` are those of a VM under `policy`, as `takt set` takes them; there may be none.
 pub fn steady(policy: &str, settings: &[&str]) -> Result<Value> {
     let shell = Shell::start()?;
-    let host = Takt::run(&["--policy", policy])?;
+    let host = Takt::run_slow(&["--policy", policy])?;
     let (served, plain) = (Guest::hog("served", 1)?, Guest::hog("plain", CPUS)?);
     served.runs(1)?;
     plain.runs(CPUS as usize)?;
