@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use takt_control::overhead::Window;
+use takt_sim::result::PcpuResult;
 
 /// One boot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -36,6 +38,17 @@ pub struct Phase {
     pub vms: Vec<Vm>,
     /// What `takt status --json` said at the end.
     pub status: Option<Value>,
+    /// Of Takt's policies in Xen, where nobody is called.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub took: Option<Took>,
+}
+
+/// What decisions and switches took over the measured time, as the hypervisor counts it (spec §7.4, Table A).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Took {
+    /// Together, as `takt overhead --json` has it.
+    pub all: Window,
+    pub pcpus: Vec<PcpuResult>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

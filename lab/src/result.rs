@@ -8,6 +8,7 @@ use crate::outcome::{self, Call, Clients, Latency, Outcome, Program};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use takt_control::overhead::Window;
 use takt_sim::result::{
     CallResult, Drops, HostResult, ParallelResult, PeriodicResult, RunResult, TaskResult, TxResult, VcpuResult,
     VmResult, VoipResult, WaitStat,
@@ -47,6 +48,10 @@ pub struct Facts {
     pub vms: Vec<outcome::Vm>,
     /// What `takt status --json` said at the end, of the host (`host`) since the policy was loaded. In Xen the same of the pool's state.
     pub status: Option<Value>,
+    /// What `takt overhead --json` says of the measured time; each PCPU's is in the result. Only in Xen, of Takt's policies, where
+    /// nobody is called.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overhead: Option<Window>,
 }
 
 /// The result of each phase of an outcome; phases are those of `seeds`.
@@ -69,6 +74,7 @@ pub fn read(
             dom0_cpu_ns: phase.dom0_cpu_ns,
             vms: phase.vms,
             status: phase.status,
+            overhead: phase.took.map(|took| took.all),
         },
         recording,
     };
@@ -89,6 +95,7 @@ fn result(s: &Scenario, scheduler: &str, seed: u64, phase: &outcome::Phase, rate
         })
         .collect();
     let work: Vec<f64> = vms.iter().filter(|v| v.workload == "hog").map(|v| v.work).collect();
+    let pcpus = phase.took.as_ref().map_or_else(Vec::new, |took| took.pcpus.clone());
     RunResult {
         pools: None,
         scenario: s.name.clone(),
@@ -99,13 +106,15 @@ fn result(s: &Scenario, scheduler: &str, seed: u64, phase: &outcome::Phase, rate
         host: HostResult {
             pcpus: s.machine.pcpus,
             switches: phase.switches,
+            decisions: pcpus.iter().map(|p| p.decisions).sum(),
+            overhead_ns: pcpus.iter().map(|p| p.decision_ns + p.switch_ns).sum(),
             idle_ns: phase.idle_ns,
             jain: takt_sim::jain(&work),
             ring_drops: vms.iter().map(|v| v.drops.rx + v.drops.tx).sum(),
             longest_wait_ns: vms.iter().filter_map(|v| v.wait.get("all")).map(|w| w.max_ns).max().unwrap_or(0),
             ..HostResult::default()
         },
-        pcpus: Vec::new(),
+        pcpus,
         vms,
     }
 }

@@ -46,6 +46,23 @@ impl Hist {
         }
     }
 
+    /// What has come since `before`, an earlier reading of the same. The longest is exact if nothing before was as long, else as exact
+    /// as a percentile. `None` if `before` is none.
+    #[must_use]
+    pub fn since(&self, before: &Hist) -> Option<Self> {
+        let mut new = Self { max: self.max, ..Self::default() };
+        new.count = self.count.checked_sub(before.count)?;
+        new.sum = self.sum.checked_sub(before.sum)?;
+        for (at, n) in new.buckets.iter_mut().enumerate() {
+            *n = self.buckets[at].checked_sub(before.buckets[at])?;
+        }
+        if before.max == self.max {
+            let last = new.buckets.iter().rposition(|&n| n > 0);
+            new.max = last.map_or(0, |at| upper(at).min(self.max));
+        }
+        Some(new)
+    }
+
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -83,6 +100,12 @@ impl Overhead {
         }
         // SAFETY: integers only, as many bytes as they have.
         Some(unsafe { bytes.as_ptr().cast::<Self>().read_unaligned() })
+    }
+
+    /// What has come since `before`, an earlier reading of the same; `None` if it is none.
+    #[must_use]
+    pub fn since(&self, before: &Overhead) -> Option<Self> {
+        Some(Self { decision: self.decision.since(&before.decision)?, switch: self.switch.since(&before.switch)? })
     }
 
     pub fn merge(&mut self, other: &Overhead) {
@@ -146,6 +169,24 @@ mod tests {
         let hist = Hist::default();
         assert_eq!((hist.count(), hist.total(), hist.max()), (0, 0, 0));
         assert_eq!((hist.percentile(50), hist.percentile(100)), (0, 0));
+    }
+
+    #[test]
+    fn what_came_between_two_readings_is_known() {
+        let before = of([10, 2_000]);
+        let with = |times: &[u64]| {
+            let mut after = before.clone();
+            times.iter().for_each(|&ns| after.add(ns));
+            after.since(&before).unwrap()
+        };
+        assert_eq!(with(&[20, 3_000]), of([20, 3_000]));
+        let new = with(&[20, 20, 1_000]);
+        assert_eq!((new.count(), new.total(), new.percentile(50)), (3, 1_040, 20));
+        assert!((1_000..=1_031).contains(&new.max()), "{}", new.max());
+        assert_eq!(with(&[2_000]).max(), 2_000);
+        assert_eq!(with(&[]), Hist::default());
+        assert_eq!(of([10]).since(&before), None);
+        assert_eq!(of([10, 64, 4_000]).since(&before), None, "another one's");
     }
 
     #[test]

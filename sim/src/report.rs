@@ -53,15 +53,7 @@ impl Machine<'_> {
     }
 
     fn pcpu_results(&self) -> Vec<PcpuResult> {
-        let one = |p: &crate::machine::Pcpu| PcpuResult {
-            decisions: p.took.decision.count(),
-            switches: p.took.switch.count(),
-            decision_ns: p.took.decision.total(),
-            switch_ns: p.took.switch.total(),
-            decision: (&p.took.decision).into(),
-            change: (&p.took.switch).into(),
-        };
-        self.pcpus.iter().map(one).collect()
+        self.pcpus.iter().map(|p| PcpuResult::from(&*p.took)).collect()
     }
 
     fn vm_result(&self, id: usize) -> VmResult {

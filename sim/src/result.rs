@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use takt_control::overhead::Times;
+use takt_policy::Overhead;
 
 /// One run of one scenario under one policy with one seed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -219,15 +220,28 @@ pub struct TaskResult {
 pub struct PcpuResult {
     /// Calls of `schedule`.
     pub decisions: u64,
-    /// Context switches between different VCPUs.
+    /// Context switches between different VCPUs; in the Xen lab each time that a VCPU is taken off.
     pub switches: u64,
-    /// What they took, as modelled: `machine.decision` each, and `machine.switch` and `machine.resume` each; ns.
+    /// What they took, as modelled: `machine.decision` each, and `machine.switch` and `machine.resume` each; in the Xen lab as measured; ns.
     pub decision_ns: u64,
     pub switch_ns: u64,
     /// The same as a live host tells it (`takt overhead`).
     pub decision: Times,
     #[serde(rename = "switch")]
     pub change: Times,
+}
+
+impl From<&Overhead> for PcpuResult {
+    fn from(took: &Overhead) -> Self {
+        Self {
+            decisions: took.decision.count(),
+            switches: took.switch.count(),
+            decision_ns: took.decision.total(),
+            switch_ns: took.switch.total(),
+            decision: (&took.decision).into(),
+            change: (&took.switch).into(),
+        }
+    }
 }
 
 /// Latencies of cyclictest's threads: from the expiry of the timer until the thread runs, ns.

@@ -11,6 +11,8 @@
  *   takt-ctl pool ID log FILE			operations recorded, binary
  *   takt-ctl pool ID fuzz COUNT [SEED]		calls of all kinds with odd arguments, about domains 0 to 3 and any pool
  *   takt-ctl pool ID state FILE [saved]		the pool's bytes: now, or when the recording began or ended
+ *   takt-ctl pool ID overhead FROM TO FILE CPU...	what decisions and switches had taken by either time, ns of Xen's clock: the counts of
+ *						each PCPU, binary, at the one and then at the other; prints when that was
  *
  * Prints what it got, or the command and its error; ends with 1 then.
  */
@@ -127,10 +129,10 @@ static int ask_pool(unsigned int pool, int put, struct xen_takt_op *r)
 	return ret;
 }
 
-static int save(const char *file, int flags, size_t len)
+static int save(const char *file, int flags, const uint8_t *bytes, size_t len)
 {
 	int fd = open(file, O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0644);
-	int ret = fd < 0 || write(fd, buffer, len) != (ssize_t)len ? -errno : 0;
+	int ret = fd < 0 || write(fd, bytes, len) != (ssize_t)len ? -errno : 0;
 
 	if (fd >= 0)
 		close(fd);
@@ -150,11 +152,68 @@ static int save_log(unsigned int pool, const char *file)
 		ret = ask_pool(pool, 0, &r);
 		if (ret || !r.arg[1])
 			break;
-		ret = save(file, O_APPEND, r.arg[1] * RECORD);
+		ret = save(file, O_APPEND, buffer, r.arg[1] * RECORD);
 		from += r.arg[1];
 	} while (!ret);
 	if (!ret)
 		printf("%llu operations\n", (unsigned long long)from);
+	return ret;
+}
+
+static int count_overhead(unsigned int pool, int on)
+{
+	struct xen_takt_op r = { .what = XEN_TAKT_OVERHEAD, .arg = { on } };
+
+	return ask_pool(pool, 1, &r);
+}
+
+/* Appends to @to, from *@when on, what each PCPU has counted by then, one after the other; *@when becomes when that was. */
+static int read_overhead(unsigned int pool, char **cpu, uint64_t *when, uint8_t *to, size_t *size)
+{
+	uint64_t due = *when;
+
+	for (; *cpu; cpu++) {
+		struct xen_takt_op r;
+		int ret;
+
+		for (;;) {
+			r = (struct xen_takt_op){ .what = XEN_TAKT_OVERHEAD, .arg = { strtoull(*cpu, NULL, 0), BUFFER } };
+			ret = ask_pool(pool, 0, &r);
+			if (ret || r.arg[2] >= due)
+				break;
+			usleep((due - r.arg[2]) / 1000 + 1);
+		}
+		if (ret)
+			return ret;
+		if (r.arg[1] > BUFFER - *size)
+			return -ENOSPC;
+		memcpy(to + *size, buffer, r.arg[1]);
+		*size += r.arg[1];
+		*when = r.arg[2];
+	}
+	return 0;
+}
+
+/*
+ * Whoever runs here has instructions that those who are measured lack. So what costs something is done before the first of the two times
+ * and after the second; to begin to count takes memory, and would be too much at the first.
+ */
+static int save_overhead(unsigned int pool, uint64_t from, uint64_t to, const char *file, char **cpu)
+{
+	static uint8_t counts[BUFFER];
+	size_t size = 0;
+	int ret = count_overhead(pool, 1);
+
+	if (!ret)
+		ret = read_overhead(pool, cpu, &from, counts, &size);
+	if (!ret)
+		ret = read_overhead(pool, cpu, &to, counts, &size);
+	if (!ret)
+		ret = count_overhead(pool, 0);
+	if (!ret)
+		ret = save(file, O_TRUNC, counts, size);
+	if (!ret)
+		printf("%llu %llu\n", (unsigned long long)from, (unsigned long long)to);
 	return ret;
 }
 
@@ -258,13 +317,15 @@ static int pool_command(unsigned int pool, int argc, char **argv)
 		return save_log(pool, argv[1]);
 	if (!strcmp(argv[0], "fuzz") && argc > 1)
 		return fuzz(pool, number(argv, argc, 1), number(argv, argc, 2));
+	if (!strcmp(argv[0], "overhead") && argc > 4)
+		return save_overhead(pool, number(argv, argc, 1), number(argv, argc, 2), argv[3], argv + 4);
 	if (strcmp(argv[0], "state") || argc < 2)
 		return -EINVAL;
 	r.what = XEN_TAKT_POOL;
 	r.arg[0] = argc > 2;
 	r.arg[1] = BUFFER;
 	ret = ask_pool(pool, 0, &r);
-	return ret ? ret : save(argv[1], O_TRUNC, r.arg[1]);
+	return ret ? ret : save(argv[1], O_TRUNC, buffer, r.arg[1]);
 }
 
 int main(int argc, char **argv)

@@ -11,7 +11,7 @@ use takt_control::{PolicySpec, duration};
 use takt_lab::xen::Scheduler;
 use takt_sim::Scenario;
 
-const EXPERIMENTS: [(&str, &str); 33] = [
+const EXPERIMENTS: [(&str, &str); 34] = [
     ("experiments/DORIS-E1.toml", include_str!("../../../experiments/DORIS-E1.toml")),
     ("experiments/DORIS-E2.toml", include_str!("../../../experiments/DORIS-E2.toml")),
     ("experiments/DORIS-E3.toml", include_str!("../../../experiments/DORIS-E3.toml")),
@@ -36,6 +36,7 @@ const EXPERIMENTS: [(&str, &str); 33] = [
     ("experiments/LAXS-E13.toml", include_str!("../../../experiments/LAXS-E13.toml")),
     ("experiments/RTXEN-E1.toml", include_str!("../../../experiments/RTXEN-E1.toml")),
     ("experiments/RTXEN-E2.toml", include_str!("../../../experiments/RTXEN-E2.toml")),
+    ("experiments/RTXEN-E2-XEN.toml", include_str!("../../../experiments/RTXEN-E2-XEN.toml")),
     ("experiments/RTXEN-E3.toml", include_str!("../../../experiments/RTXEN-E3.toml")),
     ("experiments/RTXEN-E4.toml", include_str!("../../../experiments/RTXEN-E4.toml")),
     ("experiments/RTXEN-E4-XEN.toml", include_str!("../../../experiments/RTXEN-E4-XEN.toml")),

@@ -4,11 +4,15 @@
 
 use super::plan::Phase;
 use super::{calls, heard};
-use crate::outcome::{self, Latency, Outcome, Program, Report, Task, Vcpu};
+use crate::outcome::{self, Latency, Outcome, Program, Report, Task, Took, Vcpu};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
-use takt_policy::Pool;
+use takt_control::overhead::Window;
+use takt_policy::{Overhead, Pool};
 use takt_sim::{Scenario, VmSpec, Workload};
+
+/// Decisions are counted for as long as is measured, give or take so much, ns: Dom0 comes to it when others' turns in the emulator end.
+const LATE: u64 = 50_000_000;
 
 /// Lines, with the next one in sight.
 pub(super) struct Lines<'a>(std::iter::Peekable<std::str::Lines<'a>>);
@@ -92,6 +96,8 @@ fn phase(lines: &mut Lines, s: &Scenario, number: usize, planned: &Phase) -> Res
         false => status(lines.need("pool")?, &vms),
     });
     let status = status.transpose()?;
+    let counted = planned.policy.as_ref().filter(|_| !called);
+    let took = counted.map(|policy| took(lines.need("took")?, policy, s)).transpose()?;
     lines.need("done")?;
     let ran = status.as_ref().and_then(|s| s["policy"].as_str().or(s["host"]["policy"].as_str()));
     ensure!(ran == planned.policy.as_deref(), "{} ran in place of {:?}", ran.unwrap_or(scheduler), planned.policy);
@@ -101,12 +107,38 @@ fn phase(lines: &mut Lines, s: &Scenario, number: usize, planned: &Phase) -> Res
         ops,
         from_ns: 0,
         measured_ns: s.duration,
-        switches: 0,
+        switches: took.as_ref().map_or(0, |took| took.all.change.count),
         idle_ns: (u64::from(s.machine.pcpus) * s.duration).saturating_sub(busy),
         dom0_cpu_ns,
         vms,
         status,
+        took,
     })
+}
+
+/// Two times, and the counts of one PCPU after the other at the first of them, then at the second.
+fn took(text: &str, policy: &str, s: &Scenario) -> Result<Took> {
+    let words: Vec<_> = text.split(' ').collect();
+    let [from, to, counts] = words[..] else { bail!("took: {} words, 3 are due", words.len()) };
+    let window: (u64, u64) = (from.parse().context("took")?, to.parse().context("took")?);
+    let length = window.1.saturating_sub(window.0);
+    ensure!(length.abs_diff(s.duration) <= LATE, "decisions were counted for {length} ns of {}", s.duration);
+    let bytes = bytes(counts).context("took")?;
+    let readings = bytes.chunks(size_of::<Overhead>()).map(Overhead::from_bytes).collect::<Option<Vec<_>>>();
+    let readings = readings.context("took: the counts are of another core")?;
+    let pcpus = s.machine.pcpus as usize;
+    ensure!(readings.len() == 2 * pcpus, "took: {} readings of {pcpus} PCPUs; two of each are due", readings.len());
+    let (before, after) = readings.split_at(pcpus);
+    let each = after.iter().zip(before).map(|(after, before)| after.since(before)).collect::<Option<Vec<_>>>();
+    let each = each.context("took: somebody else has begun to count meanwhile")?;
+    let mut all = Overhead::default();
+    each.iter().for_each(|one| all.merge(one));
+    Ok(Took { all: Window::new(policy, pcpus, window, &all), pcpus: each.iter().map(Into::into).collect() })
+}
+
+fn bytes(hex: &str) -> Result<Vec<u8>> {
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    hex.as_bytes().chunks(2).map(byte).collect::<Option<_>>().context("not in hexadecimal digits")
 }
 
 fn guest(lines: &mut Lines, s: &Scenario, spec: &VmSpec) -> Result<Report> {
@@ -146,10 +178,7 @@ fn vcpu(text: &str, number: u32) -> Result<Vcpu> {
 
 /// Of the pool's bytes what `takt status --json` says of VMs, which have their numbers in the order of their creation.
 fn status(hex: &str, vms: &[outcome::Vm]) -> Result<Value> {
-    ensure!(hex.is_ascii(), "the pool is not in hexadecimal digits");
-    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair)?, 16).context("the pool");
-    let bytes = hex.as_bytes().chunks(2).map(byte).collect::<Result<Vec<_>>>()?;
-    let pool = Pool::from_bytes(&bytes).context("the pool is of another core")?;
+    let pool = Pool::from_bytes(&bytes(hex).context("the pool")?).context("the pool is of another core")?;
     let vm = |(n, vm): (u32, &outcome::Vm)| {
         let stat = pool.vm_stat(n).with_context(|| format!("{} is not in the pool", vm.name))?;
         Ok(json!({
@@ -200,6 +229,22 @@ mod tests {
         Scenario::from_toml(text, "test.toml").unwrap()
     }
 
+    /// Of the two PCPUs, before and after.
+    fn counts() -> String {
+        let mut took = [Overhead::default(), Overhead::default()];
+        took[0].decision.add(2_000);
+        let before = took.clone();
+        took[0].decision.add(50);
+        took[1].decision.add(60);
+        took[1].decision.add(1_000_000);
+        took[1].switch.add(40);
+        // SAFETY: integers only.
+        let bytes = |t: &Overhead| {
+            unsafe { std::slice::from_raw_parts((&raw const *t).cast::<u8>(), size_of::<Overhead>()) }.to_vec()
+        };
+        before.iter().chain(&took).flat_map(bytes).map(|b| format!("{b:02x}")).collect()
+    }
+
     fn hex() -> String {
         let mut pool = Pool::new("doris").unwrap();
         pool.cpu_add(0, 1, 1, 1, 0).unwrap();
@@ -214,8 +259,9 @@ mod tests {
             "release 6.12.1\nxen_version 4.20.4-pre\nrounds_per_ms 20000\nphase 0\nscheduler null\n\
              vm\nup 5\nvcpu 0 500000000 0 100 3 101 900 800 1100 1200 1300\nend\n\
              vm\nup 6\nvcpu 0 1500000000 30000000 0 0 0 0 0 0 0 0\nvcpu 1 1900000000 38000000 0 0 0 0 0 0 0 0\nend\n\
-             pool {}\ndone\n",
-            hex()
+             pool {}\ntook 7000 2000017000 {}\ndone\n",
+            hex(),
+            counts()
         )
     }
 
@@ -236,6 +282,33 @@ mod tests {
         let told = &p.status.as_ref().unwrap()["vms"];
         assert_eq!((&told[0]["rt"], &told[0]["period_us"]), (&json!(true), &json!(20_000.0)));
         assert_eq!((&told[1]["rt"], &told[1]["weight"]), (&json!(false), &json!(256)));
+    }
+
+    #[test]
+    fn what_decisions_and_switches_took_is_read() {
+        let phase = read(&said(), "doris").unwrap().phases.remove(0);
+        let took = phase.took.as_ref().unwrap();
+        assert_eq!((took.all.policy.as_str(), took.all.from_ns, took.all.to_ns), ("doris", 7000, 2_000_017_000));
+        assert_eq!(
+            (took.all.decision.count, took.all.decision.median_ns, took.all.decision.max_ns),
+            (3, 60, 1_000_000)
+        );
+        assert_eq!((took.all.change.count, took.all.change.p99_ns, phase.switches), (1, 40, 1));
+        let each: Vec<_> =
+            took.pcpus.iter().map(|p| (p.decisions, p.decision_ns, p.switches, p.change.max_ns)).collect();
+        assert_eq!(each, [(1, 50, 0, 0), (2, 1_000_060, 1, 40)]);
+
+        let error = |from: &str, to: &str| format!("{:#}", read(&said().replace(from, to), "doris").unwrap_err());
+        let short = "phase 0: decisions were counted for 1000000000 ns of 2000000000";
+        assert_eq!(error("7000 2000017000", "7000 1000007000"), short);
+        let all = counts();
+        let (first, second) = all.split_at(all.len() / 2);
+        assert_eq!(error(&all, first), "phase 0: took: 2 readings of 2 PCPUs; two of each are due");
+        let anew = "phase 0: took: somebody else has begun to count meanwhile";
+        assert_eq!(error(&all, &format!("{second}{first}")), anew);
+        assert_eq!(error(&all, &all[2..]), "phase 0: took: the counts are of another core");
+        assert_eq!(error(&all, &format!("{all}0x")), "phase 0: took: not in hexadecimal digits");
+        assert_eq!(error("took 7000 ", "took "), "phase 0: took: 2 words, 3 are due");
     }
 
     #[test]

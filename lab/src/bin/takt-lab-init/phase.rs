@@ -46,6 +46,7 @@ pub fn run(plan: &plan::Phase, force: &InForce, tick: Option<u16>, speed: Speed)
         dom0_cpu_ns: None,
         vms,
         status,
+        took: None,
     })
 }
 
