@@ -227,14 +227,15 @@ TAKT_INLINE void credit_clip(struct takt_pool *p, u32 vi, s32 limit)
 /* A debt that no VCPU reaches: it is clipped before. */
 #define NEVER_PARK 0x7fffffffu
 
-/* Gives @share to an active @vi and its class anew; BOOST ends here, RT only at deschedule (spec D13b). */
-TAKT_INLINE void credit_earn(struct takt_pool *p, u32 vi, u32 share, u32 park)
+/*
+ * The class of @vi anew, now that it is paid; BOOST ends here, RT only at deschedule (spec D13b). Whom a cap holds back stays so until its
+ * debt is paid.
+ */
+TAKT_INLINE void credit_rank(struct takt_pool *p, u32 vi, u32 park)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 	u32 before = v->pri;
 
-	v->credit += (s32)share;
-	p->ledger.given += share;
 	v->base = credit_class(v);
 	if (v->pri != TAKT_RT)
 		v->pri = v->base;
@@ -244,6 +245,16 @@ TAKT_INLINE void credit_earn(struct takt_pool *p, u32 vi, u32 share, u32 park)
 		takt_park(p, vi);
 	else if (v->credit >= 0)
 		takt_unpark(p, vi);
+}
+
+/* Gives @share to an active @vi. */
+TAKT_INLINE void credit_earn(struct takt_pool *p, u32 vi, u32 share, u32 park)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	v->credit += (s32)share;
+	p->ledger.given += share;
+	credit_rank(p, vi, park);
 	credit_clip(p, vi, credit_per_acct(p));
 	p->balance += v->credit;
 }
@@ -363,6 +374,7 @@ TAKT_FN u32 credit_fill(struct takt_pool *p, u32 mi, u32 left)
 			p->ledger.given += part;
 			p->balance += part;
 			left = takt_fresh(p, left - part);
+			credit_rank(p, vi, NEVER_PARK);
 		}
 		if (credit_waits(v))
 			waits = takt_fresh(p, 1);

@@ -246,6 +246,18 @@ pub fn spare(make: &Maker) {
             b.account(at * MS);
             assert_eq!((b.credit(idle), b.credit(busy)), credits, "{at} ms");
         }
+        // The class is that of all it is paid: its own part leaves it 130 in debt, the rest of the other's lifts it above.
+        let mut b = pool(make, 1);
+        b.vcpu(2, 0, 0);
+        b.vcpu(3, 0, 0);
+        b.set(0, None, "spare", 1);
+        b.run(idle, 0, 0, MS);
+        b.run(busy, 0, MS, 30 * MS);
+        b.account(30 * MS);
+        b.account(60 * MS);
+        b.run(busy, 0, 60 * MS, 89 * MS);
+        b.account(90 * MS);
+        assert_eq!((b.credit(idle), b.credit(busy), b.class(busy)), (300, 10, Class::Under));
     }
     // What one owes below the floor is forgiven, or its VM pays, whichever comes first: 20 ms of 30 ms here.
     for (share, credits) in [(0, (-300, 140, 290)), (1, (-250, 40, 290))] {
