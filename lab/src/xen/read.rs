@@ -11,8 +11,9 @@ use takt_control::overhead::Window;
 use takt_policy::{Overhead, Pool};
 use takt_sim::{Scenario, VmSpec, Workload};
 
-/// Decisions are counted for as long as is measured, give or take so much, ns: Dom0 comes to it when others' turns in the emulator end.
-const LATE: u64 = 50_000_000;
+/// Decisions are counted for as long as is measured, give or take so much, ns: Dom0 reads the counts a little earlier, or when others'
+/// turns in the emulator end, which were seen to last 60 ms.
+const LATE: u64 = 200_000_000;
 
 /// Lines, with the next one in sight.
 pub(super) struct Lines<'a>(std::iter::Peekable<std::str::Lines<'a>>);
