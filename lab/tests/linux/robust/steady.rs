@@ -5,7 +5,7 @@ use super::CPUS;
 use super::guest::Guest;
 use super::load::{Threads, beat, spin};
 use super::shell::Shell;
-use crate::takt::{Takt, state, status, takt};
+use crate::takt::{Takt, state, status, takt, until};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 /// The scenario's first word; policy and settings follow.
 pub const NAME: &str = "steady ";
 const TIME: Duration = Duration::from_secs(600);
+/// Until `takt run` knows a VM that has begun to run.
+const FOUND: Duration = Duration::from_secs(60);
 /// Between two looks.
 const LOOK: Duration = Duration::from_secs(10);
 const HEARTBEATS: usize = 4;
@@ -26,6 +28,12 @@ pub fn steady(policy: &str, settings: &[&str]) -> Result<Value> {
     let (served, plain) = (Guest::hog("served", 1)?, Guest::hog("plain", CPUS)?);
     served.runs(1)?;
     plain.runs(CPUS as usize)?;
+    until("both VMs' names", FOUND, || {
+        let vms = status()?["vms"].take();
+        Ok(["served", "plain"]
+            .iter()
+            .all(|name| vms.as_array().is_some_and(|all| all.iter().any(|vm| vm["name"] == *name))))
+    })?;
     if !settings.is_empty() {
         let out = takt(&[&["set", "served"], settings].concat())?;
         ensure!(out.status.success(), "takt set: {}", String::from_utf8_lossy(&out.stderr));
