@@ -137,7 +137,7 @@ static const char *check_vms(struct takt_pool *p, u32 *who)
 		for (u32 v = m->first; v != TAKT_NIL && nr <= TAKT_NVCPU; v = vcpu_of(p, v)->sibling, nr++) {
 			CHECK(vcpu_of(p, v)->vm == i, "in the list of another VM: VCPU", v);
 			active += !!(vcpu_of(p, v)->flags & TAKT_F_ACTIVE);
-			guests += vcpu_of(p, v)->kind == TAKT_GUEST;
+			guests += vcpu_of(p, v)->kind != TAKT_IO;
 		}
 		CHECK(nr == m->nr, "count of VCPUs is wrong in VM", i);
 		CHECK(guests == m->nr_guest, "count of VCPUs without I/O threads is wrong in VM", i);

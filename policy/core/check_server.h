@@ -44,6 +44,7 @@ static const char *check_server(struct takt_pool *p, u32 i, u32 *who)
 		return 0;
 	}
 	CHECK(server_share(server_of(p, v)), "server without a budget or a period: VCPU", i);
+	CHECK(v->kind != TAKT_IO, "an I/O thread has a server: VCPU", i);
 	CHECK(v->left <= (s64)server_of(p, v)->budget, "more budget than a period has: VCPU", i);
 	CHECK(v->state != TAKT_QUEUED || v->left > 0 || may_go_on, "queued without budget: VCPU", i);
 	CHECK(v->state != TAKT_PARKED || (v->left <= 0 && !may_go_on), "parked with budget: VCPU", i);
@@ -105,11 +106,11 @@ static u64 server_wait_bound(struct takt_pool *p)
 		u32 share = m->used ? server_share(&m->server) : 0;
 		u64 wait;
 
-		if (!share || !m->nr)
+		if (!share || !m->nr_guest)
 			continue;
 		wait = m->server.period * (2 + SERVER_SHORTEST / m->server.budget);
-		servers += m->nr;
-		others += 2 * m->nr * (m->server.budget + turn);
+		servers += m->nr_guest;
+		others += 2 * m->nr_guest * (m->server.budget + turn);
 		periods = wait > periods ? wait : periods;
 		least = share < least ? share : least;
 	}

@@ -207,7 +207,7 @@ TAKT_FN int takt_vcpu_add(struct takt_pool *p, u32 vi, u32 where, u32 kind, u64 
 	v->sibling = m->first;
 	m->first = vi;
 	m->nr++;
-	m->nr_guest += kind == TAKT_GUEST;
+	m->nr_guest += kind != TAKT_IO;
 	p->nr_io += kind == TAKT_IO;
 	p->nr_vcpu++;
 	hook_begin(p, vi);
@@ -252,7 +252,7 @@ TAKT_FN int takt_vcpu_remove(struct takt_pool *p, u32 vi, u64 now)
 	p->ledger.clipped += v->credit;
 	vcpu_unlink(p, vi);
 	vm_of(p, v->vm)->nr--;
-	vm_of(p, v->vm)->nr_guest -= v->kind == TAKT_GUEST;
+	vm_of(p, v->vm)->nr_guest -= v->kind != TAKT_IO;
 	p->nr_io -= v->kind == TAKT_IO;
 	p->nr_vcpu--;
 	vcpu_clear(v);

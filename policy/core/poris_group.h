@@ -41,7 +41,7 @@ TAKT_FN u32 poris_subgroup(struct takt_pool *p, u32 vi)
 	TAKT_LOOP(p, n, TAKT_NVCPU) {
 		if (it == TAKT_NIL)
 			break;
-		before = takt_fresh(p, before + (vcpu_of(p, it)->kind == TAKT_GUEST));
+		before = takt_fresh(p, before + (vcpu_of(p, it)->kind != TAKT_IO));
 		it = vcpu_of(p, it)->sibling;
 	}
 	return sub + before / p->nr_cpu;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Room for servers: no PCPU is promised twice. A server that keeps to a PCPU takes its share of that one; those that run
- * anywhere (vGEDF) share the whole pool (spec §6.2). `floor` percent of each PCPU are promised to nobody.
+ * anywhere (vGEDF) share the whole pool (spec §6.2). `floor` percent of each PCPU are promised to nobody. A budget is a VCPU's: a
+ * VM's I/O threads have none, as Dom0, which does this work in the papers, has none.
  */
 #ifndef TAKT_ROOM_H
 #define TAKT_ROOM_H
@@ -108,16 +109,18 @@ TAKT_FN u32 server_fits(struct takt_pool *p, u32 mi, const struct takt_server *s
 		return 1;
 	server_shares(p, mi);
 	if (!whole)
-		return server_free(p) >= (u64)share * vm_of(p, mi)->nr;
+		return server_free(p) >= (u64)share * vm_of(p, mi)->nr_guest;
 	TAKT_LOOP(p, n, TAKT_NVCPU) {
 		u32 cpu;
 
 		if (vi == TAKT_NIL)
 			break;
-		cpu = takt_fresh(p, server_place(p, vi));
-		if (server_room(p, cpu) < share)
-			return 0;
-		cpu_of(p, cpu)->share += share;
+		if (vcpu_of(p, vi)->kind != TAKT_IO) {
+			cpu = takt_fresh(p, server_place(p, vi));
+			if (server_room(p, cpu) < share)
+				return 0;
+			cpu_of(p, cpu)->share += share;
+		}
 		vi = vcpu_of(p, vi)->sibling;
 	}
 	return 1;

@@ -167,8 +167,9 @@ TAKT_FN void server_end(struct takt_pool *p, u32 vi)
 }
 
 /*
- * @vi, which has no server now, has one from now on, if its VM has and there is room for it: else it runs in what is left.
- * Where servers keep to a PCPU (@whole), its home is the one with most room. @extra: it may use what is left beside its budget.
+ * @vi, which has no server now, has one from now on, if its VM has and there is room for it: else, or as an I/O thread, it runs in
+ * what is left. Where servers keep to a PCPU (@whole), its home is the one with most room. @extra: it may use what is left beside
+ * its budget.
  * Returns whether it has one; the caller starts and reclasses it.
  */
 TAKT_FN u32 server_begin(struct takt_pool *p, u32 vi, u32 whole, u32 extra)
@@ -180,7 +181,7 @@ TAKT_FN u32 server_begin(struct takt_pool *p, u32 vi, u32 whole, u32 extra)
 	v->home = v->cpu;
 	if (holds_cpu(v->state))
 		kick(p, v->cpu);	/* its slice is another server's */
-	if (!share)
+	if (!share || v->kind == TAKT_IO)
 		return 0;
 	server_shares(p, TAKT_NIL);
 	if (whole)

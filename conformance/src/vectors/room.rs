@@ -7,6 +7,8 @@ use crate::core::Maker;
 use takt_policy::{Class, OpCode, State};
 
 const REFUSED: i32 = -28;
+/// A kind of VCPU.
+const IO_THREAD: u64 = 1;
 const PARTITIONED: [&str; 2] = ["rtxen", "sedf"];
 
 /// VMs 1 to 3, whose VCPUs are pairs of (VCPU, VM), all on PCPU 0; periods of 100 ms.
@@ -96,6 +98,26 @@ pub fn partitioned(make: &Maker) {
         b.vcpu(3, 1, 0);
         b.wake(0, 3);
         assert_eq!((b.class(3), b.state(3)), (Class::Over, State::Queued), "{policy}: it runs in what is left");
+    }
+}
+
+/// A VM of a VCPU and two I/O threads takes the room of its VCPU; they run in what is left, as Dom0 does.
+pub fn io_threads(make: &Maker) {
+    for policy in ["rtxen", "sedf", "vgedf"] {
+        let mut b = machine(make, policy, 1, &[(1, 1), (2, 2)]);
+        b.ok(0, OpCode::VcpuAdd, (0, 3, 1), [IO_THREAD, 0, 0]);
+        b.ok(0, OpCode::VcpuAdd, (0, 4, 1), [IO_THREAD, 0, 0]);
+        assert_eq!(b.set(0, Some(1), "budget", 50 * MS).ret, 0, "{policy}");
+        assert_eq!(b.set(0, Some(2), "budget", 46 * MS).ret, REFUSED, "{policy}");
+        assert_eq!(b.set(0, Some(2), "budget", 45 * MS).ret, 0, "{policy}");
+        (1..=4).for_each(|v| _ = b.wake(0, v));
+        assert_eq!([1, 2, 3, 4].map(|v| b.class(v)), [Class::Rt, Class::Rt, Class::Over, Class::Over], "{policy}");
+        // One that comes later has none either.
+        assert_eq!(b.set(0, Some(2), "budget", 0).ret, 0);
+        b.ok(0, OpCode::VcpuAdd, (0, 5, 1), [IO_THREAD, 0, 0]);
+        b.wake(0, 5);
+        assert_eq!(b.class(5), Class::Over, "{policy}");
+        assert_eq!(b.core.check(), Ok(()));
     }
 }
 
