@@ -33,6 +33,7 @@ pub fn run(plan: &plan::Phase, force: &InForce, tick: Option<u16>, speed: Speed)
     let (from, before) = (now()?, Counters::read()?);
     sleep(plan.measure_ns - plan.measure_ns / STATUS);
     let status = force.status();
+    status.as_ref().map_or(Ok(()), |s| force.has_budgets(s))?;
     sleep((from + plan.measure_ns).saturating_sub(now()?));
     let (to, after) = (now()?, Counters::read()?);
     guests.iter_mut().try_for_each(Guest::end)?;

@@ -5,12 +5,13 @@ use anyhow::{Context, Result, bail, ensure};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use serde::Deserialize;
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command};
 use std::time::Duration;
-use takt_control::HostConfig;
+use takt_control::{HostConfig, ServerStatus};
 use takt_lab::{Scheduler, plan};
 
 const TAKT: &str = "/bin/takt";
@@ -74,6 +75,19 @@ impl InForce {
         self.takt.as_ref()?;
         let out = Command::new(TAKT).args(["status", "--json"]).output().ok()?;
         serde_json::from_slice(&out.stdout).ok()
+    }
+
+    /// Whether every VM has the budget that its scenario gives it, by `status`: without, the run would be another experiment's. One
+    /// that has not begun is in no status.
+    pub fn has_budgets(&self, status: &Value) -> Result<()> {
+        for (name, want) in &self.config.vm {
+            let want = ServerStatus::from(&want.server());
+            let vm = status["vms"].as_array().and_then(|vms| vms.iter().find(|vm| vm["name"] == **name));
+            let Some(vm) = vm else { continue };
+            let have = ServerStatus::deserialize(&vm["server"]).with_context(|| format!("takt status: {name}"))?;
+            ensure!(have == want, "VM `{name}`: a budget of {}, in its scenario {}", have.share(), want.share());
+        }
+        Ok(())
     }
 
     /// Returns when the kernel's own scheduler is back.
