@@ -13,7 +13,7 @@ use called::{calls, cpu, runs, spoke, sum, work};
 use takt_lab::LabRun;
 
 /// Those of the table in docs/lab.md.
-const SEEDS: [u64; 3] = [21, 22, 23];
+const SEEDS: [u64; 9] = [31, 32, 33, 34, 35, 36, 37, 38, 39];
 const SCHEDULERS: [&str; 5] = ["pin", "base", "A", "AL", "ALL"];
 /// Both parties of six calls.
 const STREAMS: u32 = 12;
@@ -44,7 +44,7 @@ fn picked(run: &LabRun, class: &str) -> (u64, f64) {
 }
 
 #[test]
-#[ignore = "three quarters of an hour on two idle cores"]
+#[ignore = "an hour and a half on two idle cores"]
 fn s_serves_calls_nearly_as_well_as_pcpus_of_their_own_and_leaves_more_to_others() {
     let Some(all) = runs("a media server in Xen", &[scenarios::scenario("media.toml")], &SCHEDULERS, &SEEDS) else {
         return;
@@ -60,7 +60,7 @@ fn s_serves_calls_nearly_as_well_as_pcpus_of_their_own_and_leaves_more_to_others
         );
     }
     assert!(below(base) > below(pin), "LAXS-E1: {} and {} %", below(base), below(pin));
-    assert!(below(a) < below(base), "LAXS-E6: {} and {} %", below(a), below(base));
+    assert!(below(s) < below(base), "S as a whole: {} and {} %", below(s), below(base));
     let median = |runs: &[LabRun]| {
         let mut all: Vec<f64> = runs.iter().flat_map(|run| &calls(run).calls).map(|c| c.pesq).collect();
         all.sort_by(f64::total_cmp);
@@ -75,4 +75,6 @@ fn s_serves_calls_nearly_as_well_as_pcpus_of_their_own_and_leaves_more_to_others
         sum(s, work) / sum(pin, work)
     );
     assert!(over_pin >= OVER_PIN && over_base >= OVER_BASE, "{over_pin}, {over_base}");
+    // The last, because it is not reached (docs/lab.md).
+    assert!(below(a) < below(base), "LAXS-E6: {} and {} %", below(a), below(base));
 }
