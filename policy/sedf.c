@@ -5,7 +5,7 @@
  * Design: a VCPU may run its budget in each period; of those on a PCPU that have work and budget the one whose period ends
  * first runs, until its budget is used up or an earlier deadline comes. What is left goes in turns of 500 us first to those that
  * forfeited their budget by a short block (Xen's L0, which asks nobody for extratime), then to those with extratime and those
- * without budget (L1). Xen looks at the end of each run whether 500 us fit before the next period begins; here the beginning
+ * without budget (L1), who waits longest first. Xen looks at the end of each run whether 500 us fit before the next period begins; here the beginning
  * period preempts them. There is no balancing of budgets: Xen's lowest-numbered PCPU that is allowed is
  * here the one with most room, where the VCPU stays.
  *
@@ -21,7 +21,7 @@ TAKT_INLINE void sedf_queue(struct takt_pool *p, u32 vi, u64 now)
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
 	server_go_home(p, v);
-	server_queue(p, vi, v->deadline);
+	edf_queue(p, vi, now);
 	server_tickle(p, vi, now);
 }
 

@@ -3,38 +3,46 @@
  * vGEDF, the scheduler of Risa's rt-pool (spec §6.2): global earliest deadline first with a cache-aware pick.
  *
  * Design: servers as SEDF's, but of all VCPUs of the pool that have work and budget those whose periods end first run, on
- * whichever PCPUs. The paper's RunQ is kept in parts, one on the PCPU where each VCPU ran last, in order of
- * deadlines; a decision looks at them all, its own first, which is the same as one queue and finds those that are
- * warm here. One that ran on another PCPU less than `cache_hot` ago is left to that, unless this PCPU would idle (K3); a PCPU
- * that has passed one over looks again when it is cold. The WaitQ is
- * the pool's due queue; the ExtraQ (x = 1) is what is left, where one that takes part in it waits for its next period
- * as well (K2). A wake asks the PCPU that runs the latest deadline, an idle one first (K4), of those that nobody has asked yet: two
- * that wake at once want two PCPUs.
+ * whichever PCPUs; then those of the ExtraQ (x = 1), in turns. RunQ and ExtraQ are kept in parts, one of each on the PCPU where
+ * a VCPU ran last, in their order; a decision looks at them all, its own first, which is the same as one queue and finds those
+ * that are warm here. One that ran on another PCPU less than `cache_hot` ago is left to that, unless this PCPU would idle (K3); a
+ * PCPU that has passed one over looks again when it is cold. The WaitQ is the pool's due queue, where one of the ExtraQ waits for
+ * its next period as well (K2). A wake asks the PCPU that runs the latest deadline, an idle one first, then one that runs what has no
+ * budget (K4), of those that nobody has asked yet: two that wake at once want two PCPUs.
  *
- * Host entities and VMs without budget run in what is left, with a floor (core/server.h). Weights, caps and real-time types
- * are kept and ignored.
+ * Host entities and VMs without budget are in the ExtraQ, with a floor of the PCPU where they ran last (core/server.h). Weights, caps
+ * and real-time types are kept and ignored.
  *
  * Locking: the pool's lock serialises everything; no function here takes one.
  */
 #include "core/edf.h"
 
+/* Place in RunQ, then ExtraQ (edf_queue()); it is the order of keys, class by class. */
+TAKT_INLINE u64 vgedf_place(u32 class, u64 key)
+{
+	return class == TAKT_RT ? key : (u64)class << 62 | (key & (TAKT_LATEST - 1));
+}
+
+/* That of a VCPU which runs or comes: in ExtraQ the last of its class. */
+TAKT_INLINE u64 vgedf_last_place(struct takt_vcpu *v)
+{
+	return vgedf_place(v->pri, v->pri == TAKT_RT ? v->key : TAKT_LATEST - 1);
+}
+
 /*
- * Which PCPU gives way to a deadline: one that idles or runs what has no budget, else the one of the latest deadline. Never
- * one that cannot, or that has been asked and will decide for another.
+ * Which PCPU gives way: one that idles, else the one whose VCPU has the last place. Never one that cannot, or that has been asked
+ * and will decide for another.
  */
 TAKT_INLINE u64 vgedf_gives_way(struct takt_pool *p, u32 cpu)
 {
 	struct takt_cpu *c = cpu_of(p, cpu);
-	u32 class = cur_class(p, cpu);
 
 	if (c->taken || c->forced_idle || c->asked)
 		return 0;
-	if (class != TAKT_RT)
-		return TAKT_NEVER - TAKT_IDLE + class;
-	return vcpu_of(p, cpu_of(p, cpu)->cur)->key;
+	return c->cur == TAKT_NIL ? TAKT_NEVER : vgedf_last_place(vcpu_of(p, c->cur));
 }
 
-/* The PCPU to ask on behalf of @vi, its own first among equals (K4). */
+/* The PCPU to ask on behalf of @vi, its own first among equals (K4). In ExtraQ equals take turns: none gives way to another. */
 TAKT_FN void vgedf_tickle(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
@@ -44,21 +52,21 @@ TAKT_FN void vgedf_tickle(struct takt_pool *p, u32 vi)
 
 	vcpu_allowed(p, v, &to);
 	TAKT_LOOP(p, n, TAKT_NCPU) {
-		u64 key;
+		u64 place;
 
 		if (mask_empty(&to))
 			break;
 		it = takt_fresh(p, mask_next(&to, it));
 		mask_clear(&to, it);
-		key = vgedf_gives_way(p, it);
-		if (key > latest) {
-			latest = key;
+		place = vgedf_gives_way(p, it);
+		if (place > latest) {
+			latest = place;
 			best = it;
 		}
 		latest = takt_fresh_long(p, latest);
 		best = takt_fresh(p, best);
 	}
-	if (v->key < latest) {
+	if (vgedf_last_place(v) < latest) {
 		kick(p, best);
 		cpu_of(p, best)->asked = 1;
 	}
@@ -68,13 +76,9 @@ TAKT_FN void vgedf_tickle(struct takt_pool *p, u32 vi)
 
 TAKT_INLINE void vgedf_queue(struct takt_pool *p, u32 vi, u64 now)
 {
-	struct takt_vcpu *v = vcpu_of(p, vi);
-
-	server_queue(p, vi, v->deadline);
-	if (v->pri == TAKT_RT)
-		vgedf_tickle(p, vi);
-	else
-		server_tickle(p, vi, now);
+	edf_queue(p, vi, now);
+	vgedf_tickle(p, vi);
+	server_tickle_floor(p, vi, now);
 }
 
 /* Whether the queued @v is warm elsewhere than on @cpu (K3). */
@@ -83,24 +87,25 @@ TAKT_INLINE u32 vgedf_hot(struct takt_pool *p, struct takt_vcpu *v, u32 cpu, u64
 	return v->cpu != cpu && now - v->start < p->par.cache_hot;
 }
 
-/* What @cpu has passed over is cold at @when: it looks again. */
-TAKT_INLINE void vgedf_again(struct takt_pool *p, u32 cpu, u64 when)
+/* The deadline that @cpu has passed over is cold at @when: it looks again. In ExtraQ it does so after the turn that it gives. */
+TAKT_INLINE void vgedf_again(struct takt_pool *p, u32 cpu, struct takt_vcpu *v)
 {
 	struct takt_cpu *c = cpu_of(p, cpu);
+	u64 when = v->start + p->par.cache_hot;
 
-	if (when < c->again)
+	if (v->qclass == TAKT_RT && when < c->again)
 		c->again = when;
 }
 
 /*
- * CandidatePick(RunQ): the earliest deadline that may run on @cpu; @cur competes. With @warm those that are warm elsewhere are
- * passed over, until they are cold.
+ * CandidatePick of RunQ, then of ExtraQ: the first that may run on @cpu; @cur competes. With @warm those that are warm elsewhere
+ * are passed over.
  */
 TAKT_FN u32 vgedf_candidate(struct takt_pool *p, u32 cpu, u32 cur, u32 warm, u64 now)
 {
 	struct takt_mask peers = p->online;
 	u32 peer = cpu, best = cur, n, k;
-	u64 key = cur == TAKT_NIL ? TAKT_NEVER : vcpu_of(p, cur)->key;
+	u64 first = cur == TAKT_NIL ? TAKT_NEVER : vgedf_last_place(vcpu_of(p, cur));
 
 	TAKT_LOOP(p, n, TAKT_NCPU) {
 		u32 it;
@@ -111,21 +116,25 @@ TAKT_FN u32 vgedf_candidate(struct takt_pool *p, u32 cpu, u32 cur, u32 warm, u64
 		it = cpu_of(p, peer)->head;
 		TAKT_LOOP(p, k, TAKT_NVCPU) {
 			struct takt_vcpu *v = vcpu_of(p, it);
+			u64 place;
 
-			if (it == TAKT_NIL || v->qclass != TAKT_RT || v->key >= key)
+			if (it == TAKT_NIL)
+				break;
+			place = vgedf_place(v->qclass, v->key);
+			if (place >= first)
 				break;
 			if (vcpu_may_run(p, v, cpu)) {
 				if (!warm || !vgedf_hot(p, v, cpu, now)) {
-					key = v->key;
+					first = place;
 					best = it;
 					break;
 				}
-				vgedf_again(p, cpu, v->start + p->par.cache_hot);
+				vgedf_again(p, cpu, v);
 			}
 			it = v->rq_next;
 		}
 		best = takt_fresh(p, best);
-		key = takt_fresh_long(p, key);
+		first = takt_fresh_long(p, first);
 		peer = takt_fresh(p, mask_next(&peers, peer));
 	}
 	return best;
@@ -133,12 +142,11 @@ TAKT_FN u32 vgedf_candidate(struct takt_pool *p, u32 cpu, u32 cur, u32 warm, u64
 
 TAKT_FN u32 vgedf_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
 {
-	u32 mine = cur != TAKT_NIL && vcpu_of(p, cur)->pri == TAKT_RT ? cur : TAKT_NIL;
-	u32 best, next;
+	u32 next;
 
 	cpu_of(p, cpu)->again = TAKT_NEVER;
-	best = takt_fresh(p, vgedf_candidate(p, cpu, mine, 1, now));
-	next = takt_fresh(p, server_choose(p, cpu, best, cur, now));
+	next = takt_fresh(p, vgedf_candidate(p, cpu, cur, 1, now));
+	next = takt_fresh(p, server_or_floor(p, cpu, next, cur, now));
 	return next != TAKT_NIL ? next : vgedf_candidate(p, cpu, TAKT_NIL, 0, now);
 }
 
@@ -155,7 +163,7 @@ TAKT_INLINE u64 vgedf_slice(struct takt_pool *p, u32 cpu, u32 back, u64 now)
 	return slice;
 }
 
-/* An interval of the floor has begun, or one that was warm elsewhere is cold. */
+/* An interval of the floor has begun, or a deadline that was warm elsewhere is cold. */
 TAKT_INLINE void vgedf_tick(struct takt_pool *p, u32 cpu, u64 now)
 {
 	(void)now;

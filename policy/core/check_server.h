@@ -39,6 +39,8 @@ static const char *check_server(struct takt_pool *p, u32 i, u32 *who)
 	u32 may_go_on = v->flags & (TAKT_F_EXTRA | TAKT_F_PENALTY);
 	u32 prev = v->rq_prev;
 
+	if ((p->policy == TAKT_POLICY_SEDF || p->policy == TAKT_POLICY_VGEDF) && v->state == TAKT_QUEUED && prev != TAKT_NIL)
+		CHECK(vcpu_of(p, prev)->pri < v->pri || vcpu_of(p, prev)->key <= v->key, "RunQ or ExtraQ out of order at VCPU", i);
 	if (!(v->flags & TAKT_F_SERVER)) {
 		CHECK(!(v->flags & (TAKT_F_EXTRA | TAKT_F_PENALTY)) && !v->left, "budget without a server: VCPU", i);
 		return 0;

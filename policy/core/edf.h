@@ -16,11 +16,28 @@ TAKT_INLINE u32 edf_has_work(struct takt_vcpu *v)
 	return v->state != TAKT_BLOCKED && v->state != TAKT_PAUSED;
 }
 
+/*
+ * Into the queue of its PCPU: RunQ by deadline; else ExtraQ, by class (Xen's L0 and L1), then since when it waits there. A budget that it
+ * gets meanwhile does not cost it its place, for it is a member of both (K2); who has run in extra time, or has blocked, goes behind
+ * the others. Else who has the shorter period would go there more often, and get little of what is left.
+ */
+TAKT_INLINE void edf_queue(struct takt_pool *p, u32 vi, u64 now)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	v->pri = server_class(v);
+	if (!v->chunk)
+		v->chunk = now;
+	v->key = v->pri == TAKT_RT ? v->deadline : v->chunk;
+	runq_insert_by_key(p, vi);
+}
+
 /* A period begins now (c), or the rest of the present budget is forfeited (b), or was used up before (a) (spec §1.3). */
 TAKT_FN void edf_wake(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
+	v->chunk = 0;
 	if (!(v->flags & TAKT_F_SERVER) || p->par.mode)
 		return;
 	if (p->now >= v->deadline) {
@@ -41,8 +58,12 @@ TAKT_FN void edf_wake(struct takt_pool *p, u32 vi)
 
 TAKT_INLINE void edf_charge(struct takt_pool *p, u32 vi, s64 ns)
 {
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	if (v->pri != TAKT_RT)
+		v->chunk = 0;
 	if (server_account(p, vi, ns))
-		server_reclass(p, vi, vcpu_of(p, vi)->deadline, p->now);
+		server_reclass(p, vi, v->deadline, p->now);
 }
 
 /* A period ends. With mode=xen nothing begins for one that has no work: its wake will see to that. */

@@ -104,8 +104,8 @@ struct takt_vcpu {
 	u64 ran;			/* charged in the present run, ns */
 	s64 turn;			/* run since it was last put behind its equals (Credit), or booked (sporadic), ns */
 	u64 deadline;			/* Doris §2.3: latest time to be scheduled; servers: when the next budget comes */
-	u64 key;			/* order within its class: deadline or priority (servers); since when it queues (S) */
-	u64 chunk;			/* sporadic server: since when it may use what it has left (spec §5); S: run since LL last looked, ns */
+	u64 key;			/* order within its class: deadline or priority (servers), or chunk (SEDF, vGEDF); since when it queues (S) */
+	u64 chunk;			/* sporadic server: since when it may use what it has left (spec §5); SEDF, vGEDF: since when it waits for extra time, 0 = it does not; S: run since LL last looked, ns */
 	s64 left;			/* budget of the present period, ns (servers) */
 	s32 credit;
 	s32 residue;			/* ns run and not yet worth a credit, ±half a credit */

@@ -237,21 +237,29 @@ TAKT_INLINE u32 server_floor(struct takt_pool *p, struct takt_cpu *c, u64 now)
 	return c->floor_left > 0;
 }
 
+/* The queued @vi, if the floor is for it and budgets are before it: a decision when that is owed. */
+TAKT_INLINE void server_tickle_floor(struct takt_pool *p, u32 vi, u64 now)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+	struct takt_cpu *c = cpu_of(p, v->cpu);
+
+	if (v->pri != TAKT_OVER || cur_class(p, v->cpu) >= TAKT_OVER)
+		return;
+	if (server_floor(p, c, now))
+		kick(p, v->cpu);
+	else if (p->par.floor)
+		arm_cpu(p, v->cpu, c->floor_end);
+}
+
 /* Asks for a decision where the queued @vi may run now. */
 TAKT_FN void server_tickle(struct takt_pool *p, u32 vi, u64 now)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
-	struct takt_cpu *c = cpu_of(p, v->cpu);
-	u32 class = cur_class(p, v->cpu);
 
-	if (v->pri < class || (v->pri == TAKT_RT && v->key < vcpu_of(p, c->cur)->key)) {
+	if (v->pri < cur_class(p, v->cpu) || (v->pri == TAKT_RT && v->key < vcpu_of(p, cpu_of(p, v->cpu)->cur)->key))
 		kick(p, v->cpu);
-	} else if (v->pri == TAKT_OVER && class < TAKT_OVER) {
-		if (server_floor(p, c, now))
-			kick(p, v->cpu);
-		else if (p->par.floor)
-			arm_cpu(p, v->cpu, c->floor_end);
-	}
+	else
+		server_tickle_floor(p, vi, now);
 	if (v->pri > TAKT_RT)
 		kick_idle(p, vi);
 }
@@ -328,13 +336,19 @@ TAKT_FN u32 server_steal(struct takt_pool *p, u32 cpu)
 	return TAKT_NIL;
 }
 
+/* @first, unless the floor is owed to another. */
+TAKT_INLINE u32 server_or_floor(struct takt_pool *p, u32 cpu, u32 first, u32 cur, u64 now)
+{
+	u32 over = server_over(p, cpu, cur);
+
+	return over != TAKT_NIL && over != first && server_floor(p, cpu_of(p, cpu), now) ? over : first;
+}
+
 /* @best of those with budget, or @cur or one from the queue of those without; unless the floor is owed to another. */
 TAKT_INLINE u32 server_choose(struct takt_pool *p, u32 cpu, u32 best, u32 cur, u64 now)
 {
-	u32 first = best != TAKT_NIL ? best : server_left(p, cpu, cur), over = server_over(p, cpu, cur);
+	u32 first = server_or_floor(p, cpu, best != TAKT_NIL ? best : server_left(p, cpu, cur), cur, now);
 
-	if (over != TAKT_NIL && over != first && server_floor(p, cpu_of(p, cpu), now))
-		return over;
 	return first != TAKT_NIL ? first : server_steal(p, cpu);
 }
 

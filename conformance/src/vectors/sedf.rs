@@ -128,7 +128,7 @@ pub fn extra(make: &Maker) {
     assert_eq!((b.class(2), b.state(3)), (Class::Over, State::Parked), "extratime on and off");
     assert_eq!(b.wake(4 * MS, 1).kick, 1);
     assert_eq!(b.watch(0, 4 * MS, 10 * MS, QUANTUM), "1".repeat(12), "L0 before L1");
-    assert_eq!(b.watch(0, 10 * MS, 16 * MS, QUANTUM), "111122339292", "budgets are back at 10 (1) and 11 ms (2, 3)");
+    assert_eq!(b.watch(0, 10 * MS, 16 * MS, QUANTUM), "111122332929", "budgets are back at 10 (1) and 11 ms (2, 3); 2 had its turn before 9");
     // Alone it goes on in slices of a quantum.
     let mut b = pool(make, DEFERRABLE, &[(2, 10, 1)]);
     b.wake(0, 1);
@@ -136,6 +136,26 @@ pub fn extra(make: &Maker) {
     assert_eq!(b.turn_slice(2 * MS, 0), (Some(1), QUANTUM));
     b.set(2 * MS, None, "extra_quantum", 2 * MS);
     assert_eq!(b.turn_slice(2 * MS, 0), (Some(1), 2 * MS));
+}
+
+/// Who waits for extra time keeps its place there while it has a budget (K2), not when it blocks.
+pub fn extra_place(make: &Maker) {
+    let begun = |b: &mut Bench| {
+        b.set(0, None, "extra_quantum", 5 * MS);
+        b.set(0, None, "floor", 0);
+        b.vcpu(9, 0, 0);
+        b.vcpu(8, 0, 0);
+        [1, 9, 8].iter().for_each(|&v| _ = b.wake(10 * MS, v));
+    };
+    let mut b = pool(make, DEFERRABLE, &[(2, 10, 1)]);
+    begun(&mut b);
+    assert_eq!(b.watch(0, 10 * MS, 30 * MS, MS), "11999998881199999111", "1 waits since 12 ms, 9 since 17, 8 since 20");
+    let mut b = pool(make, DEFERRABLE, &[(2, 10, 1)]);
+    begun(&mut b);
+    assert_eq!(b.watch(0, 10 * MS, 21 * MS, MS), "11999998881");
+    assert_eq!(b.stop(21 * MS, 0), Some(9));
+    b.wake(22 * MS, 1);
+    assert_eq!(b.watch(0, 22 * MS, 30 * MS, MS), "18888899", "1 waits since 22 ms");
 }
 
 /// What makes up for a short block does not keep the floor from Dom0, nor uses it up.

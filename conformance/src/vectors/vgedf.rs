@@ -157,3 +157,40 @@ pub fn extra(make: &Maker) {
     assert_eq!([1, 2].map(|v| b.state(v)), [State::Running; 2]);
     assert_eq!(b.watch(0, 0, 30 * MS, MS), "1".repeat(30), "each in its extra time");
 }
+
+/// ExtraQ is one of all PCPUs, whose VCPUs take turns, those first that forfeited a budget.
+pub fn extra_of_all(make: &Maker) {
+    let mut b = pool(make, 2, &[]);
+    b.set(0, None, "cache_hot", 0);
+    let all = [7, 8, 9];
+    [0, 0, 1].into_iter().zip(all).for_each(|(cpu, v)| b.vcpu(v, 0, cpu));
+    all.iter().for_each(|&v| _ = b.wake(T, v));
+    let mut turns = [0; 3];
+    for now in (0..30).map(|n| T + n * 500 * US) {
+        b.serve(now);
+        all.iter().zip(&mut turns).for_each(|(&v, n)| *n += u32::from(b.state(v) == State::Running));
+    }
+    assert_eq!(turns, [20; 3], "two PCPUs for three");
+    // One that is warm elsewhere is left to that PCPU; nobody idles for it.
+    let mut b = pool(make, 2, &[]);
+    [0, 0].into_iter().zip([7, 8]).for_each(|(cpu, v)| b.vcpu(v, 0, cpu));
+    [7, 8].iter().for_each(|&v| _ = b.wake(T, v));
+    assert_eq!(b.turn(T, 0), Some(7));
+    assert_eq!(b.turn(T + 500 * US, 0), Some(8));
+    assert_eq!(b.turn(T + 600 * US, 1), Some(7), "it would idle");
+    b.vcpu(9, 0, 0);
+    b.wake(T + 700 * US, 9);
+    assert_eq!(b.turn(T + 1000 * US, 0), Some(9));
+    assert_eq!(b.turn(T + 1100 * US, 1), Some(7), "8 ran on PCPU 0 until now");
+    assert_eq!(b.turn(T + 2000 * US, 1), Some(8));
+    // Whoever wakes asks the PCPU whose VCPU is the last, wherever it ran.
+    let mut b = pool(make, 2, &[(0, 5, 10), (0, 2, 10)]);
+    b.set(0, None, "mode", 0);
+    b.vcpu(9, 0, 1);
+    start(&mut b, T, 2, 0);
+    b.stop(T + MS, 0);
+    start(&mut b, T + MS, 1, 0);
+    start(&mut b, T + MS, 9, 1);
+    assert_eq!(b.wake(T + 2 * MS, 2).kick, 0b10);
+    assert_eq!((b.class(2), b.turn(T + 2 * MS, 1)), (Class::Under, Some(2)));
+}
