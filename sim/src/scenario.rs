@@ -7,6 +7,7 @@ use crate::constants::Constants;
 use crate::fanout;
 use crate::keys;
 use crate::pool::PoolSpec;
+use crate::rng::{Purpose, Rng};
 use crate::script::Step;
 use crate::server;
 use crate::tasks::{self, TaskSpec};
@@ -392,6 +393,20 @@ impl Scenario {
             Workload::Periodic { period, work } => vec![TaskSpec { cost: *work, period: *period }],
             _ => Vec::new(),
         }
+    }
+
+    /// When a period of VM `id`'s servers begins after its tasks have, the first one, ns; Dom0 is VM 0, the scenario's follow in their order.
+    pub fn server_begins(&self, id: u32, period: u64, seed: u64) -> u64 {
+        match self.servers {
+            Servers::Together => 0,
+            Servers::Apart => Rng::new(seed, Purpose::Servers, id).below(period),
+        }
+    }
+
+    /// How long VMs have been there when sets of tasks begin, and warming up does, ns: until each server is in one of its periods.
+    pub fn lead(&self) -> u64 {
+        let apart = self.vms.iter().filter(|_| self.servers == Servers::Apart);
+        apart.filter(|vm| vm.server.is_some()).map(|vm| vm.server.period).max().unwrap_or(0)
     }
 
     /// Time before the measured window, ns: as given, or until all calls are up, and 1 s.

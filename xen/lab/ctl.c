@@ -10,6 +10,8 @@
  *   takt-ctl pool ID record RECORDS		0 ends
  *   takt-ctl pool ID log FILE			operations recorded, binary
  *   takt-ctl pool ID fuzz COUNT [SEED]		calls of all kinds with odd arguments, about domains 0 to 3 and any pool
+ *   takt-ctl pool ID serve CPU BEGIN {DOM OFFSET PERIOD BUDGET}...	periods of the domains' servers begin OFFSET after BEGIN, ns of Xen's
+ *						clock, and from now on at that distance; CPU is one of the pool
  *   takt-ctl pool ID state FILE [saved]		the pool's bytes: now, or when the recording began or ended
  *   takt-ctl pool ID overhead FROM TO FILE CPU...	what decisions and switches had taken by either time, ns of Xen's clock: the counts of
  *						each PCPU, binary, at the one and then at the other; prints when that was
@@ -95,6 +97,11 @@ static int cpu_time(unsigned int dom, uint64_t *ns)
 	ret = hypercall(__HYPERVISOR_domctl);
 	*ns = d->u.getdomaininfo.cpu_time;
 	return ret;
+}
+
+static uint64_t number(char **argv, int argc, int i)
+{
+	return i < argc ? strtoull(argv[i], NULL, 0) : 0;
 }
 
 static uint64_t now(void)
@@ -241,6 +248,69 @@ static int save_overhead(unsigned int pool, uint64_t from, uint64_t to, const ch
 	return ret;
 }
 
+/* What Xen's clock is ahead of now(), ns, by PCPU @cpu of a pool that counts its overhead. */
+static int64_t xen_ahead(unsigned int pool, uint64_t cpu)
+{
+	struct xen_takt_op r = { .what = XEN_TAKT_OVERHEAD, .arg = { cpu, BUFFER } };
+	uint64_t before = now();
+
+	if (ask_pool(pool, 0, &r))
+		return 0;
+	return (int64_t)(r.arg[2] - before - (now() - before) / 2);
+}
+
+#define SOONEST 200000000ULL		/* so long before the work begins they are done, as Dom0 has more to do, ns */
+#define ASLEEP 2000000ULL		/* Dom0's sleep may end so much too late */
+#define SERVERS 64
+#define BUDGET 104			/* key of a domain's parameter */
+
+struct server {
+	uint64_t at, budget;
+	unsigned int dom;
+};
+
+static int earlier(const void *a, const void *b)
+{
+	const struct server *one = a, *two = b;
+
+	return one->at < two->at ? -1 : one->at > two->at;
+}
+
+/*
+ * The servers of @word, a domain, an offset, a period and a budget each, begin anew, so that a period begins the offset after @begin, which
+ * is a time of Xen's clock. Setting a budget, even to what it is, begins a period.
+ */
+static int serve(unsigned int pool, uint64_t cpu, uint64_t begin, int words, char **word)
+{
+	static struct server all[SERVERS];
+	int ret = words % 4 || words / 4 > SERVERS ? -EINVAL : count_overhead(pool, 1);
+	int64_t ahead = ret ? 0 : xen_ahead(pool, cpu);
+
+	for (int i = 0; !ret && i < words / 4; i++) {
+		uint64_t offset = number(word, words, 4 * i + 1), period = number(word, words, 4 * i + 2);
+
+		if (!period || offset >= period)
+			return -ERANGE;
+		all[i].dom = number(word, words, 4 * i);
+		all[i].budget = number(word, words, 4 * i + 3);
+		all[i].at = begin + offset - (SOONEST + offset + period - 1) / period * period - ahead;
+		while (all[i].at < now() + ASLEEP)
+			all[i].at += period;
+	}
+	qsort(all, words / 4, sizeof(all[0]), earlier);
+	for (int i = 0; !ret && i < words / 4; i++) {
+		struct xen_takt_op r = { .what = XEN_TAKT_PARAM, .arg = { BUDGET, all[i].budget } };
+		uint64_t left = all[i].at - now();
+
+		if ((int64_t)left > (int64_t)ASLEEP)
+			usleep((left - ASLEEP) / 1000);
+		while (now() < all[i].at)
+			;
+		ret = ask_dom(all[i].dom, 1, &r);
+	}
+	return ret ? ret : count_overhead(pool, 0);
+}
+
 static uint64_t rng;
 
 static uint64_t random64(void)
@@ -280,11 +350,6 @@ static int fuzz(unsigned int pool, uint64_t count, uint64_t seed)
 	}
 	printf("%llu of %llu calls accepted\n", (unsigned long long)accepted, (unsigned long long)count);
 	return 0;
-}
-
-static uint64_t number(char **argv, int argc, int i)
-{
-	return i < argc ? strtoull(argv[i], NULL, 0) : 0;
 }
 
 static int show(int ret, const struct xen_takt_op *r, int i)
@@ -341,6 +406,8 @@ static int pool_command(unsigned int pool, int argc, char **argv)
 		return save_log(pool, argv[1]);
 	if (!strcmp(argv[0], "fuzz") && argc > 1)
 		return fuzz(pool, number(argv, argc, 1), number(argv, argc, 2));
+	if (!strcmp(argv[0], "serve") && argc > 3)
+		return serve(pool, number(argv, argc, 1), number(argv, argc, 2), argc - 3, argv + 3);
 	if (!strcmp(argv[0], "overhead") && argc > 4)
 		return save_overhead(pool, number(argv, argc, 1), number(argv, argc, 2), argv[3], argv + 4);
 	if (strcmp(argv[0], "state") || argc < 2)

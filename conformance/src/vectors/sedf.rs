@@ -128,7 +128,11 @@ pub fn extra(make: &Maker) {
     assert_eq!((b.class(2), b.state(3)), (Class::Over, State::Parked), "extratime on and off");
     assert_eq!(b.wake(4 * MS, 1).kick, 1);
     assert_eq!(b.watch(0, 4 * MS, 10 * MS, QUANTUM), "1".repeat(12), "L0 before L1");
-    assert_eq!(b.watch(0, 10 * MS, 16 * MS, QUANTUM), "111122332929", "budgets are back at 10 (1) and 11 ms (2, 3); 2 had its turn before 9");
+    assert_eq!(
+        b.watch(0, 10 * MS, 16 * MS, QUANTUM),
+        "111122332929",
+        "budgets are back at 10 (1) and 11 ms (2, 3); 2 had its turn before 9"
+    );
     // Alone it goes on in slices of a quantum.
     let mut b = pool(make, DEFERRABLE, &[(2, 10, 1)]);
     b.wake(0, 1);

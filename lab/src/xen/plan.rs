@@ -8,9 +8,10 @@ use super::{Scheduler, calls, domain};
 use crate::map::{self, HOG_PHASES, TASKS};
 use anyhow::{Result, bail, ensure};
 use std::fmt::Write;
+use takt_control::Server;
 use takt_sim::parallel::{self, Parallel};
 use takt_sim::tasks::{TaskSpec, by_priority};
-use takt_sim::{Scenario, Workload};
+use takt_sim::{Scenario, VmSpec, Workload};
 
 /// What the emulated machine carries beside Dom0's PCPU.
 const PCPUS: u32 = 15;
@@ -20,6 +21,8 @@ const VCPUS: u32 = 32;
 const JOBS: u64 = 16_384;
 /// Before the cpupool's.
 const DOM0_PCPUS: u32 = 1;
+/// VMs of a machine before the scenario's.
+const DOM0S: u32 = 1;
 /// The calibration's pool.
 const CALIBRATED_BY: &str = "credit";
 
@@ -153,16 +156,21 @@ pub(super) fn guests(s: &Scenario, scheduler: &Scheduler, seed: u64, first: u32)
                 _ => (0, String::new()),
             };
             let lines = domain::configuration(s, spec, nth, scheduler, first);
-            let _ = writeln!(
-                script,
-                "vm {} {work} '{options}' '{lines}'{}",
-                spec.vcpus,
-                domain::parameters(spec, scheduler, group)
-            );
+            let parameters = domain::parameters(spec, scheduler, group) + &begins(s, spec, scheduler, number, seed);
+            let _ = writeln!(script, "vm {} {work} '{options}' '{lines}'{parameters}", spec.vcpus);
             number += 1;
         }
     }
     Ok(script)
+}
+
+/// When the servers of the `nth` VM begin, by the simulator's draw, relative to the work and modulo the period; a word with a blank before it.
+fn begins(s: &Scenario, spec: &VmSpec, scheduler: &Scheduler, nth: u32, seed: u64) -> String {
+    let Server { budget, period, .. } = spec.server;
+    if !spec.server.is_some() || !matches!(scheduler, Scheduler::Takt(_)) {
+        return String::new();
+    }
+    format!(" serve={}:{period}:{budget}", s.server_begins(DOM0S + nth, period, seed))
 }
 
 /// As the guest reads it, times in ns.
@@ -245,10 +253,23 @@ mod tests {
             script[script.find("vm 1 ").unwrap()..].split("\nrun").next().unwrap().to_owned()
         };
         let set = "vm 1 0 'tasks=2 ca=1000000 pa=50000000 cb=5000000 pb=100000000'";
-        assert_eq!(line("rtxen"), format!("{set} '' 101=256 102=0 105=10000000 104=2000000 106=3 107=0"));
+        let server = "105=10000000 104=2000000 106=3 107=0 serve=0:10000000:2000000";
+        assert_eq!(line("rtxen"), format!("{set} '' 101=256 102=0 {server}"));
         assert_eq!(line("xen-rtds"), format!("{set} 'period=10000\nbudget=2000\nextratime=0'"));
         let error = plan_of(&vms("random = 17"), &["credit"], &[1]).unwrap_err().to_string();
         assert_eq!(error, "vm.set.workload.tasks: 17 in the Xen lab; allowed: at most 16");
+    }
+
+    #[test]
+    fn servers_begin_as_in_the_simulator() {
+        let vms = "[[vm]]\nname = \"v\"\ncount = 2\nvcpus = 1\nbudget = \"2ms\"\nperiod = \"10ms\"";
+        let mut apart = scenario(vms);
+        apart.set("servers", "apart").unwrap();
+        let script = plan(&apart, &[Scheduler::parse("rtxen").unwrap()], &[7], false).unwrap().script;
+        let words: Vec<_> = script.split_whitespace().filter(|w| w.starts_with("serve=")).collect();
+        let begins = |id| apart.server_begins(id, 10_000_000, 7);
+        assert_eq!(words, [1, 2].map(|id| format!("serve={}:10000000:2000000", begins(id))));
+        assert_ne!(begins(1), begins(2));
     }
 
     #[test]

@@ -3,7 +3,6 @@
 
 use super::Machine;
 use crate::engine::What;
-use crate::rng::{Purpose, Rng};
 use crate::scenario::Servers;
 use anyhow::{Context, Result, anyhow};
 use takt_control::{Server, duration};
@@ -16,8 +15,9 @@ impl Machine<'_> {
             return self.give(ids);
         }
         for &id in ids {
-            let at = self.now + Rng::new(self.seed, Purpose::Servers, id).below(self.server(id).period);
-            self.queue.push(at, What::Serve, id);
+            let period = self.server(id).period;
+            let begins = self.scenario.server_begins(id, period, self.seed) + self.scenario.lead();
+            self.queue.push(self.now + begins.checked_rem(period).unwrap_or(0), What::Serve, id);
         }
         self.settle_pools()
     }

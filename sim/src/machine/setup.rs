@@ -43,7 +43,7 @@ impl<'a> Machine<'a> {
         };
         let m = &scenario.machine;
         let created = u64::from(scenario.pcpus()) * c.stagger;
-        let from = created + scenario.warmup();
+        let from = created + scenario.lead() + scenario.warmup();
         let until = from + scenario.duration;
         let mut machine = Self {
             scenario,
@@ -226,7 +226,7 @@ impl<'a> Machine<'a> {
                 ));
                 for (prio, task) in (PRIO_TASKS..).zip(tasks.into_iter().rev()) {
                     self.add_thread(first, Body::Periodic(self.tasks.len() as u32), prio, false);
-                    self.tasks.push(Task::new(first, task.period, task.cost, 0));
+                    self.tasks.push(Task::new(first, task.period, task.cost, self.scenario.lead()));
                 }
             }
             &Workload::Lookbusy { percent, interval } => {
