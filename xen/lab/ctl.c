@@ -4,7 +4,7 @@
  *
  *   takt-ctl dom ID get|set KEY [VALUE]	parameter KEY (a number) of a domain
  *   takt-ctl dom ID rt [PERIOD LEASE]		ns; without them: what is
- *   takt-ctl dom ID cpu WAIT LAST		ns that its VCPUs run in LAST ms after WAIT ms, under any scheduler
+ *   takt-ctl dom ID[,ID...] cpu WAIT LAST	ns that the VCPUs of each run in LAST ms after WAIT ms, under any scheduler
  *   takt-ctl pool ID get|set KEY [VALUE]	parameter of a cpupool
  *   takt-ctl pool ID policy [NUMBER]
  *   takt-ctl pool ID record RECORDS		0 ends
@@ -126,19 +126,29 @@ static int cpu_time_at(unsigned int dom, uint64_t *ns, uint64_t *when)
 	return ret;
 }
 
-/* Dom0 sleeps as long as it is let: what is told is the part of LAST. */
-static int show_cpu_time(unsigned int dom, uint64_t wait, uint64_t last)
-{
-	uint64_t before, after, from, to;
-	int ret;
+#define DOMS 16
 
+/*
+ * @ids: one or more, with commas between. Dom0 sleeps as long as it is let: what is told of each is the part of LAST. That of all is of
+ * one and the same time, but for the calls themselves.
+ */
+static int show_cpu_time(const char *ids, uint64_t wait, uint64_t last)
+{
+	uint64_t ns[2][DOMS], when[2][DOMS];
+	unsigned int dom[DOMS], n = 0;
+	int ret = 0;
+
+	for (char *end = (char *)ids; n < DOMS && (n == 0 || *end++ == ','); n++)
+		dom[n] = strtoul(end, &end, 0);
 	usleep(wait * 1000);
-	ret = cpu_time_at(dom, &before, &from);
-	usleep(last * 1000);
-	if (!ret)
-		ret = cpu_time_at(dom, &after, &to);
-	if (!ret)
-		printf("%.0f\n", (double)(after - before) * last * 1e6 / (to - from));
+	for (unsigned int k = 0; k < 2; k++) {
+		if (k)
+			usleep(last * 1000);
+		for (unsigned int i = 0; !ret && i < n; i++)
+			ret = cpu_time_at(dom[i], &ns[k][i], &when[k][i]);
+	}
+	for (unsigned int i = 0; !ret && i < n; i++)
+		printf("%.0f\n", (double)(ns[1][i] - ns[0][i]) * last * 1e6 / (when[1][i] - when[0][i]));
 	return ret;
 }
 
@@ -364,8 +374,6 @@ static int dom_command(unsigned int dom, int argc, char **argv)
 	struct xen_takt_op r = { .what = XEN_TAKT_PARAM, .arg = { number(argv, argc, 1), number(argv, argc, 2) } };
 	int ret;
 
-	if (!strcmp(argv[0], "cpu"))
-		return show_cpu_time(dom, number(argv, argc, 1), number(argv, argc, 2));
 	if (!strcmp(argv[0], "get"))
 		return show(ask_dom(dom, 0, &r), &r, 1);
 	if (!strcmp(argv[0], "set"))
@@ -439,7 +447,9 @@ int main(int argc, char **argv)
 	}
 	page = hypercall_memory(4096);
 	buffer = hypercall_memory(BUFFER);
-	if (!strcmp(argv[1], "dom"))
+	if (!strcmp(argv[1], "dom") && !strcmp(argv[3], "cpu"))
+		ret = show_cpu_time(argv[2], number(argv, argc, 4), number(argv, argc, 5));
+	else if (!strcmp(argv[1], "dom"))
 		ret = dom_command(strtoul(argv[2], NULL, 0), argc - 3, argv + 3);
 	else if (!strcmp(argv[1], "pool"))
 		ret = pool_command(strtoul(argv[2], NULL, 0), argc - 3, argv + 3);
