@@ -23,10 +23,10 @@ TAKT_INLINE u64 vgedf_place(u32 class, u64 key)
 	return class == TAKT_RT ? key : (u64)class << 62 | (key & (TAKT_LATEST - 1));
 }
 
-/* That of a VCPU which runs or comes: in ExtraQ the last of its class. */
+/* That of a VCPU which runs or comes: in ExtraQ the last of its class, but before an idle PCPU's. */
 TAKT_INLINE u64 vgedf_last_place(struct takt_vcpu *v)
 {
-	return vgedf_place(v->pri, v->pri == TAKT_RT ? v->key : TAKT_LATEST - 1);
+	return vgedf_place(v->pri, v->pri == TAKT_RT ? v->key : TAKT_LATEST - 2);
 }
 
 /*

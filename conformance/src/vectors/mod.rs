@@ -118,6 +118,7 @@ pub const VECTORS: &[(&str, Vector)] = &[
     ("the floor within a long slice", sedf::floor_timer),
     ("SEDF servers that change while they run", sedf::changes),
     ("K4: whom a wake asks", vgedf::asks),
+    ("K4: idle PCPUs first", vgedf::asks_idle),
     ("two wakes ask two PCPUs", vgedf::asks_each),
     ("masks and deadlines that change", vgedf::masks),
     ("K3: warm ones are left", vgedf::hot),

@@ -41,6 +41,21 @@ pub fn asks(make: &Maker) {
     assert_eq!(b.turn(20 * MS, 0), Some(4), "then the next");
 }
 
+/// K4: an idle PCPU before the own one, which runs what has no budget; that before one that runs a deadline.
+pub fn asks_idle(make: &Maker) {
+    let mut b = pool(make, 3, &[(0, 10, 100), (2, 10, 20)]);
+    b.vcpu(9, 0, 0);
+    start(&mut b, T, 9, 0);
+    start(&mut b, T, 2, 2);
+    assert_eq!(b.wake(T, 1).kick, 0b010);
+    assert_eq!(b.turn(T, 1), Some(1));
+    let mut b = pool(make, 2, &[(1, 10, 100), (1, 10, 200)]);
+    b.vcpu(9, 0, 0);
+    start(&mut b, T, 9, 0);
+    start(&mut b, T, 2, 1);
+    assert_eq!(b.wake(T, 1).kick, 0b01);
+}
+
 /// Two that wake before anybody has decided ask two PCPUs.
 pub fn asks_each(make: &Maker) {
     let mut b = pool(make, 2, &[(0, 10, 100), (1, 10, 90), (0, 10, 30), (0, 10, 40), (0, 10, 50)]);
