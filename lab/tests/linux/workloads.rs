@@ -78,9 +78,10 @@ fn every_workload_runs_and_equal_runs_are_equal() {
         let tasks = set.tasks.iter().map(|t| (t.cost_ns / 1_000_000, t.jobs)).collect::<Vec<_>>();
         assert!(matches!(tasks[..], [(1, 49..=51), (2, 19..=21)]), "{:?}", set.tasks);
         for task in &set.tasks {
-            // The more important one may delay the other, and a share of a PCPU is half of one here.
-            let longest = task.response_max_ns;
-            assert!(task.missed == 0 && (task.cost_ns..task.period_ns).contains(&longest), "{:?}", set.tasks);
+            // The more important one may delay the other, and a share of a PCPU is half of one here. On an emulated CPU that happens to be
+            // faster than the mean a job takes a little less than it is said to.
+            let (longest, least) = (task.response_max_ns, task.cost_ns / 10 * 9);
+            assert!(task.missed == 0 && (least..task.period_ns).contains(&longest), "{:?}", set.tasks);
         }
         // Two CPUs for a second, less what the others took.
         assert!(hog.work > 1.2 && hog.work < 2.0, "work {}", hog.work);
