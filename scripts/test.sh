@@ -25,7 +25,11 @@ GATES="$GATES RTXEN-E1 RTXEN-E2 RTXEN-E3 RTXEN-E4 RTXEN-E5 RISA-E1 RISA-E2 RISA-
 
 step "the gates of the experiments on two seeds"
 $CARGO build --release --locked --quiet -p takt --features takt/linux,takt/xen -p takt-vmm -p takt-lab
-for id in $GATES; do target/release/takt experiment "$id" --known --seeds 1-2; done
+for id in $GATES; do
+	echo "$id"
+	target/release/takt experiment "$id" --known --seeds 1-2 > target/experiment || { cat target/experiment; exit 1; }
+	grep -E '^(ok|MISSED) +gate' target/experiment
+done
 
 step "Linux and KVM: guests on a real kernel in an emulated machine"
 $CARGO test --release --locked --quiet -p takt-lab --lib --bins --test linux -- --nocapture --test-threads 2
