@@ -10,6 +10,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 const VMM: &str = "/bin/takt-vmm";
+/// A VM that is killed ends within this.
+const KILLED: Duration = Duration::from_secs(60);
 
 pub struct Guest {
     name: String,
@@ -93,8 +95,23 @@ impl Guest {
         serde_json::from_slice(&out.stdout).with_context(|| self.name.clone())
     }
 
+    /// If it does not go, the kernel says on the console where its threads are.
     pub fn kill(mut self) -> Result<()> {
         self.vmm.kill().context(VMM)?;
-        self.vmm.wait().map(drop).context(VMM)
+        let gone = until("end of a VM that was killed", KILLED, || Ok(self.vmm.try_wait().context(VMM)?.is_some()));
+        if gone.is_err() {
+            show_tasks()?;
+        }
+        gone
     }
+}
+
+/// The kernel tells where all tasks are, and what the CPUs do.
+fn show_tasks() -> Result<()> {
+    const TRIGGER: &str = "/proc/sysrq-trigger";
+    // Whatever its importance.
+    for request in ["9", "t", "l"] {
+        std::fs::write(TRIGGER, request).context(TRIGGER)?;
+    }
+    Ok(())
 }
