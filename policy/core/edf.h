@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Servers in order of their deadlines, which are the ends of their periods: what sedf.c and vgedf.c share (spec §1.3, §6.2).
+ * Servers in order of their deadlines, which are the ends of their periods, and ExtraQ, where the others wait for what is left: what
+ * sedf.c and vgedf.c share (spec §1.3, §6.2).
  *
  * mode=deferrable is the view of the literature: a budget is kept while there is no work, and new in each period. mode=xen is what Xen did: a
  * VCPU that blocks has no budget until the next period begins, and one that wakes after its deadline begins a period there and
