@@ -4,7 +4,7 @@
  * they differ in whose budget comes first, and in what becomes of one that is not used.
  *
  * A VCPU with budget left is in class RT, in order of its key. Without, it is parked until the next budget, or runs in what
- * is left, which is for those without a server, too: class OVER, round robin, stolen by PCPUs that would idle. Lest they
+ * is left, which is for those without a server, too: class OVER, in turns, taken by PCPUs that would idle. Lest they
  * starve, `floor` percent of each PCPU come before all others: Dom0 and the host's threads mostly have none. What makes up for a
  * budget that was forfeited (class UNDER) is no part of the floor, and gives way to it as budgets do.
  *

@@ -259,14 +259,14 @@ static int save_overhead(unsigned int pool, uint64_t from, uint64_t to, const ch
 }
 
 /* What Xen's clock is ahead of now(), ns, by PCPU @cpu of a pool that counts its overhead. */
-static int64_t xen_ahead(unsigned int pool, uint64_t cpu)
+static int xen_ahead(unsigned int pool, uint64_t cpu, int64_t *ahead)
 {
 	struct xen_takt_op r = { .what = XEN_TAKT_OVERHEAD, .arg = { cpu, BUFFER } };
 	uint64_t before = now();
+	int ret = ask_pool(pool, 0, &r);
 
-	if (ask_pool(pool, 0, &r))
-		return 0;
-	return (int64_t)(r.arg[2] - before - (now() - before) / 2);
+	*ahead = (int64_t)(r.arg[2] - before - (now() - before) / 2);
+	return ret;
 }
 
 #define SOONEST 200000000ULL		/* so long before the work begins they are done, as Dom0 has more to do, ns */
@@ -293,10 +293,14 @@ static int earlier(const void *a, const void *b)
 static int serve(unsigned int pool, uint64_t cpu, uint64_t begin, int words, char **word)
 {
 	static struct server all[SERVERS];
-	int ret = words % 4 || words / 4 > SERVERS ? -EINVAL : count_overhead(pool, 1);
-	int64_t ahead = ret ? 0 : xen_ahead(pool, cpu);
+	int n = words / 4, ret = words % 4 || n > SERVERS ? -EINVAL : count_overhead(pool, 1);
+	int64_t ahead = 0;
 
-	for (int i = 0; !ret && i < words / 4; i++) {
+	if (ret)
+		return ret;
+	ret = xen_ahead(pool, cpu, &ahead);
+	count_overhead(pool, 0);
+	for (int i = 0; !ret && i < n; i++) {
 		uint64_t offset = number(word, words, 4 * i + 1), period = number(word, words, 4 * i + 2);
 
 		if (!period || offset >= period)
@@ -307,18 +311,18 @@ static int serve(unsigned int pool, uint64_t cpu, uint64_t begin, int words, cha
 		while (all[i].at < now() + ASLEEP)
 			all[i].at += period;
 	}
-	qsort(all, words / 4, sizeof(all[0]), earlier);
-	for (int i = 0; !ret && i < words / 4; i++) {
+	qsort(all, n, sizeof(all[0]), earlier);
+	for (int i = 0; !ret && i < n; i++) {
 		struct xen_takt_op r = { .what = XEN_TAKT_PARAM, .arg = { BUDGET, all[i].budget } };
-		uint64_t left = all[i].at - now();
+		int64_t left = (int64_t)(all[i].at - now() - ASLEEP);
 
-		if ((int64_t)left > (int64_t)ASLEEP)
-			usleep((left - ASLEEP) / 1000);
+		if (left > 0)
+			usleep(left / 1000);
 		while (now() < all[i].at)
 			;
 		ret = ask_dom(all[i].dom, 1, &r);
 	}
-	return ret ? ret : count_overhead(pool, 0);
+	return ret;
 }
 
 static uint64_t rng;
