@@ -104,5 +104,8 @@ extern void scx_bpf_dsq_insert_vtime(struct task_struct *p, __u64 dsq_id, __u64 
 extern bool scx_bpf_dsq_move_to_local(__u64 dsq_id) __ksym;
 extern void scx_bpf_kick_cpu(__s32 cpu, __u64 flags) __ksym;
 extern __s32 scx_bpf_task_cpu(const struct task_struct *p) __ksym;
+extern const struct cpumask *scx_bpf_get_online_cpumask(void) __ksym;
+extern void scx_bpf_put_cpumask(const struct cpumask *cpumask) __ksym;
+extern bool bpf_cpumask_test_cpu(__u32 cpu, const struct cpumask *cpumask) __ksym;
 
 #endif

@@ -155,6 +155,26 @@ static __always_inline void enqueue_host(struct host *h, struct task_struct *p, 
 	h_host_wake(cpu, cpus, !!(flags & VALUE(scx_enq_flags, SCX_ENQ_WAKEUP)), out);
 }
 
+/*
+ * The PCPU that this runs on goes offline and has closed its interrupt controller already: in its last wake-up, that of the
+ * thread which waits for it to go. Kicks, timers and ring buffers are for the kernel's irq_work to do, whose interrupt would
+ * be lost; and as it is asked for with the first work of a list only, nothing that the PCPU defers would be done after it
+ * is back, not even what begins the kernel's grace periods.
+ */
+static __always_inline bool deaf(struct host *h)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+	const struct cpumask *up;
+	bool deaf;
+
+	if (online(h) & ~h->gone & mask_bit(cpu))
+		return false;
+	up = scx_bpf_get_online_cpumask();
+	deaf = !bpf_cpumask_test_cpu(cpu, up);
+	scx_bpf_put_cpumask(up);
+	return deaf;
+}
+
 SEC("struct_ops/takt_enqueue")
 void BPF_PROG(takt_enqueue, struct task_struct *p, u64 flags)
 {
@@ -168,6 +188,12 @@ void BPF_PROG(takt_enqueue, struct task_struct *p, u64 flags)
 		return;
 	}
 	not_waiting(h, t);
+	if (deaf(h)) {
+		/* The kernel wakes the other PCPU by itself, and the policy hears of the thread when this slice is over. */
+		t->waits = WAITS_BESIDE;
+		scx_bpf_dsq_insert(p, VALUE(scx_dsq_id_flags, SCX_DSQ_LOCAL), SHORT_SLICE, flags | VALUE(scx_enq_flags, SCX_ENQ_PREEMPT));
+		return;
+	}
 	v = entity_of(h, p, t, &out);
 	if (TAKT_POOLS > 1) {
 		t->exiled = v != TAKT_NIL && is_exile(h, v);

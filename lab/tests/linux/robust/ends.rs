@@ -90,6 +90,38 @@ fn offline(vm: &Guest, times: u32) -> Result<Vec<u64>> {
     Ok(took)
 }
 
+/// Interrupts for deferred work (`IWI`) that PCPU `cpu` has had.
+fn deferred(cpu: usize) -> Result<u64> {
+    let file = "/proc/interrupts";
+    let text = std::fs::read_to_string(file).context(file)?;
+    let mut lines = text.lines();
+    let column = lines.next().context(file)?.split_whitespace().position(|name| name == format!("CPU{cpu}"));
+    let counts = lines.find_map(|line| line.trim().strip_prefix("IWI:")).context("no IWI")?;
+    Ok(counts.split_whitespace().nth(column.context("column")?).context("count")?.parse()?)
+}
+
+/// PCPUs go and come, one after the other: what they defer when they are back is done, such as Takt's kicks and what begins the
+/// kernel's grace periods, without which no VM's memory is given back.
+pub fn hotplug(times: u32) -> Result<Value> {
+    let takt = Takt::run(&["--policy", "doris"])?;
+    let vm = Guest::hog("hog", CPUS)?;
+    vm.runs(CPUS as usize)?;
+    for round in 0..4 * times {
+        let cpu = 1 + round as usize % (CPUS as usize - 1);
+        let file = format!("/sys/devices/system/cpu/cpu{cpu}/online");
+        std::fs::write(&file, "0").with_context(|| file.clone())?;
+        progress(&vm).context("with a CPU less")?;
+        std::fs::write(&file, "1").with_context(|| file.clone())?;
+        let before = deferred(cpu)?;
+        until("an interrupt for deferred work", Duration::from_secs(5), || Ok(deferred(cpu)? > before))
+            .with_context(|| format!("CPU {cpu}, round {round}"))?;
+    }
+    let counts = status()?["host"]["counts"].clone();
+    vm.kill()?;
+    takt.stop()?;
+    Ok(counts)
+}
+
 /// All VCPUs get CPU time.
 fn progress(vm: &Guest) -> Result<()> {
     let before = vm.cpu_ns()?;

@@ -36,6 +36,7 @@ fn run() -> Result<Value> {
     match scenario.as_str() {
         "loads" => load::loads(times),
         "ends" => ends::ends(times),
+        "hotplug" => ends::hotplug(times),
         "attacks" => attack::attacks(times),
         "packets" => packets::packets(),
         "refusals" => refuse::refusals(),

@@ -133,6 +133,12 @@ fn vms_and_cpus_come_and_go_and_takt_ends_in_any_way() {
     assert!(outcome["stalled"].as_str().expect("text").contains("stall"), "{outcome:#}");
 }
 
+#[test]
+fn a_pcpu_that_comes_back_does_what_it_defers() {
+    let Some(counts) = run("hotplug", COUNTED) else { return };
+    assert!(number(&counts, "offline") >= 4.0, "{counts:#}");
+}
+
 /// Of what the VMs get together, an attacker gets its part (one of three) and at most this much more of it.
 const MORE: f64 = 1.01;
 /// Of the work that a second of their CPU time is worth next to a VM that only computes, what is left to its victims. With what is left
