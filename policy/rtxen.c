@@ -121,6 +121,14 @@ TAKT_INLINE void rtxen_queue(struct takt_pool *p, u32 vi, u64 now)
 	server_tickle(p, vi, now);
 }
 
+/* The sporadic @vi waits for its next piece; at once for one that is overdue, as after a long overrun. */
+TAKT_INLINE void rtxen_due(struct takt_pool *p, u32 vi)
+{
+	u64 next = refill_next(p, vcpu_of(p, vi));
+
+	server_due(p, vi, next > p->now ? next : p->now + 1);
+}
+
 /* A sporadic server without budget has what came back meanwhile, or waits for the next piece. */
 TAKT_FN void rtxen_spent(struct takt_pool *p, u32 vi)
 {
@@ -132,7 +140,7 @@ TAKT_FN void rtxen_spent(struct takt_pool *p, u32 vi)
 	refill_take(p, v, p->now);
 	refill_book(p, v);		/* all that has come back, or a part, may be owed */
 	if (v->left <= 0)
-		server_due(p, vi, refill_next(p, v));
+		rtxen_due(p, vi);
 }
 
 TAKT_INLINE void rtxen_charge(struct takt_pool *p, u32 vi, s64 ns)
@@ -184,7 +192,7 @@ TAKT_FN void rtxen_refill(struct takt_pool *p, u32 vi, u64 now)
 		refill_take(p, v, now);
 		refill_book(p, v);
 		if (v->left <= 0)
-			server_due(p, vi, refill_next(p, v) > now ? refill_next(p, v) : now + 1);
+			rtxen_due(p, vi);
 		else
 			dueq_remove(p, &p->due_head, vi);
 	} else {

@@ -112,22 +112,25 @@ TAKT_INLINE u64 refill_next(struct takt_pool *p, struct takt_vcpu *v)
 	return v->refills == TAKT_NIL ? v->chunk + server_of(p, v)->period : refill_of(p, v->refills)->time;
 }
 
-/* All pieces whose time has come are @v's to use, from now on. */
+/*
+ * All pieces whose time has come are @v's to use, from when the last of them came: who has work, and waits for others, loses nothing by
+ * that (spec §5, SS completion). Work after idleness begins later, as the caller says.
+ */
 TAKT_FN void refill_take(struct takt_pool *p, struct takt_vcpu *v, u64 now)
 {
 	s64 used = refill_used(v);
 	u32 n;
 
 	if (v->refills == TAKT_NIL && used > 0 && refill_next(p, v) <= now) {
+		v->chunk = refill_next(p, v);
 		v->left += used;
 		v->turn -= used;
-		v->chunk = now;
 	}
 	TAKT_LOOP(p, n, REFILLS_MOST) {
 		if (v->refills == TAKT_NIL || refill_of(p, v->refills)->time > now)
 			break;
+		v->chunk = refill_of(p, v->refills)->time;
 		v->left += (s64)refill_pop(p, v);
-		v->chunk = now;
 	}
 }
 

@@ -24,6 +24,16 @@ pub fn pieces(make: &Maker) {
     b.run(1, 0, 2 * MS, 3 * MS);
     b.wake(15 * MS, 1);
     assert_eq!(b.watch(0, 15 * MS, 29 * MS, MS), "1111......1111", "due at 10 and 12, used at 15, back at 25 ms");
+    // Work that waits for others makes a piece no later: due at 10 and 12, used from 14 on, back at 20 and 22.
+    let mut b = pool(make, SPORADIC, &[(4, 10, 2), (4, 40, 1)]);
+    b.run(1, 0, 0, 2 * MS);
+    b.run(1, 0, 2 * MS, 4 * MS);
+    b.wake(5 * MS, 1);
+    assert_eq!(b.watch(0, 5 * MS, 10 * MS, MS), ".....");
+    b.wake(10 * MS, 2);
+    assert_eq!(b.watch(0, 10 * MS, 14 * MS, MS), "2222");
+    b.stop(14 * MS, 0);
+    assert_eq!(b.watch(0, 14 * MS, 26 * MS, MS), "1111..1111..");
     // No work for long: the budget is what it was, the time is that of the work.
     let mut b = pool(make, SPORADIC, &[(4, 10, 1)]);
     b.wake(57 * MS, 1);
