@@ -138,6 +138,8 @@ TAKT_INLINE u64 laxs_slice(struct takt_pool *p, u32 cpu, u32 back, u64 now)
 
 	(void)back;
 	arm_cpu(p, cpu, credit_tick_due(p, cpu, now));
+	if (credit_young(p, v))
+		return credit_runs(p, v);
 	if (v->turn > 0 && laxs_by_laxity(p, v))
 		slice -= (u64)v->turn;
 	return slice;

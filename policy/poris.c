@@ -248,11 +248,15 @@ TAKT_FN u32 poris_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
 
 TAKT_INLINE u64 poris_slice(struct takt_pool *p, u32 cpu, u32 back, u64 now)
 {
+	struct takt_vcpu *v = vcpu_of(p, cpu_of(p, cpu)->cur);
+
 	(void)back;
 	arm_cpu(p, cpu, credit_tick_due(p, cpu, now));
+	if (credit_young(p, v))
+		return credit_runs(p, v);
 	if (p->par.siblings == TAKT_SIBLINGS_CO)
 		return gang_slice(p);
-	return vcpu_of(p, cpu_of(p, cpu)->cur)->round ? p->par.t_round : poris_current_slice(p);
+	return v->round ? p->par.t_round : poris_current_slice(p);
 }
 
 TAKT_INLINE void poris_account(struct takt_pool *p, u64 now)

@@ -100,7 +100,7 @@ fn young(make: &Maker, policy: &str, limit: u64) -> Bench {
 
 pub fn ratelimit(make: &Maker) {
     let now = YOUNG + 300 * US;
-    for policy in ["credit", "doris"] {
+    for policy in ["credit", "doris", "laxs", "poris"] {
         let mut b = young(make, policy, 0);
         assert_eq!(b.turn_slice(now, 0), (Some(2), 30 * MS), "{policy}: no limit");
         let mut b = young(make, policy, MS);
