@@ -166,7 +166,8 @@ impl Model {
                 // `rt=on` is subject to rt_max.
                 .may(p.name == "rt", &[EBUSY])
                 // A budget needs a period that is as long, and room.
-                .may(!pool && ["budget", "period"].contains(&p.name), &[ERANGE, ENOSPC]),
+                .may(!pool && ["budget", "period"].contains(&p.name), &[ERANGE, ENOSPC])
+                .may(pool && p.name == "floor", &[ENOSPC]),
         }
     }
 

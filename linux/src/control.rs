@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use takt_conformance::LogFile;
 use takt_control::overhead::Window;
 use takt_control::partition::Side;
+use takt_control::spec;
 use takt_control::{
     Change, Groups, Host, HostConfig, PolicySpec, Ports, RtMode, Server, Setting, VmConfig, VmState, apply,
 };
@@ -437,8 +438,8 @@ impl Live {
         ensure!(!values.is_empty(), "nothing to set: write key=value (see `takt policies`)");
         let policy = &self.scheduler.policy().name;
         let spec = PolicySpec::parse(&format!("{policy}({})", values.join(",")))?;
-        for (key, value) in spec.params {
-            self.scheduler.adjust(NIL, key, value)?;
+        for (key, value) in spec::refusable_first(spec.params) {
+            self.scheduler.adjust(NIL, key, value).with_context(|| format!("`{}`", values.join(",")))?;
             self.parameter_is(key, value);
         }
         Ok(())

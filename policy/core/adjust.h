@@ -40,7 +40,7 @@ TAKT_INLINE int adjust_server(struct takt_pool *p, u32 mi, u32 key, u64 value)
 {
 	struct takt_vm *m = vm_of(p, mi);
 	struct takt_server s = m->server;
-	u32 vi = m->first, n;
+	u32 vi = m->first, more, n;
 
 	switch (key) {
 	case TAKT_KEY_BUDGET: s.budget = value; break;
@@ -53,11 +53,14 @@ TAKT_INLINE int adjust_server(struct takt_pool *p, u32 mi, u32 key, u64 value)
 	if (!s.priority || s.priority > 65535 || value > 10 * TAKT_SEC || s.extra > 1)
 		return -TAKT_ERANGE;
 	/* Less than it has it may always have, also where PCPUs have gone since. */
-	if (server_share(&s) > server_share(&m->server) && !hook_admits(p, mi, &s))
+	more = takt_fresh(p, server_share(&s) > server_share(&m->server));
+	if (more && !hook_admits(p, mi, &s))
 		return -TAKT_ENOSPC;
 	TAKT_LOOP(p, n, TAKT_NVCPU) {
 		if (vi == TAKT_NIL)
 			break;
+		if (!more && (vcpu_of(p, vi)->flags & TAKT_F_SERVER))
+			vcpu_of(p, vi)->flags |= TAKT_F_SEATED;
 		server_settle(p, vi);
 		hook_end(p, vi);
 		vi = vcpu_of(p, vi)->sibling;
@@ -81,8 +84,10 @@ TAKT_INLINE void restart_servers(struct takt_pool *p)
 	TAKT_LOOP(p, i, TAKT_NVCPU) {
 		u32 vi = takt_fresh(p, i);
 
-		if (vcpu_of(p, vi)->flags & TAKT_F_SERVER)
-			hook_begin(p, vi);
+		if (!(vcpu_of(p, vi)->flags & TAKT_F_SERVER))
+			continue;
+		vcpu_of(p, vi)->flags |= TAKT_F_SEATED;
+		hook_begin(p, vi);
 	}
 }
 
@@ -110,9 +115,14 @@ TAKT_FN int takt_adjust(struct takt_pool *p, u32 mi, u32 key, u64 value, u64 now
 	takt_begin(p, now);
 	if (mi == TAKT_NIL) {
 		u64 latency = p->par.latency;
-		u32 server = p->par.server, mode = p->par.mode, weights = p->par.weights;
+		u32 server = p->par.server, mode = p->par.mode, weights = p->par.weights, floor = p->par.floor;
 		int ret = adjust_pool(p, key, value);
 
+		/* No floor out of what servers are promised. */
+		if (p->par.floor > floor && server_overbooked(p, p->policy != TAKT_POLICY_VGEDF)) {
+			p->par.floor = floor;
+			ret = -TAKT_ENOSPC;
+		}
 		if (p->par.server != server || p->par.mode != mode)
 			restart_servers(p);
 		if (p->par.weights != weights)

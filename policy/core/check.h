@@ -106,6 +106,7 @@ static const char *check_vcpus(struct takt_pool *p, u8 *queued, u8 *due, u8 *hel
 		if (v->state == TAKT_ABSENT)
 			continue;
 		CHECK(v->pri < TAKT_IDLE, "class is wrong: VCPU", i);
+		CHECK(!(v->flags & TAKT_F_SEATED), "still between two servers: VCPU", i);
 		CHECK(v->state != TAKT_PARKED || (v->flags & TAKT_F_CAPPED), "parked without a reason: VCPU", i);
 		CHECK(v->state != TAKT_QUEUED || !(v->flags & TAKT_F_CAPPED), "queued in spite of its cap or budget: VCPU", i);
 		CHECK(v->state != TAKT_QUEUED || !(v->flags & (TAKT_F_WOKEN | TAKT_F_PAUSE | TAKT_F_EVENT)),

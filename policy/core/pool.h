@@ -34,7 +34,7 @@
 #define TAKT_EBUSY 16			/* the state table forbids it in the present state */
 #define TAKT_EEXIST 17			/* the slot is taken */
 #define TAKT_EINVAL 22			/* unknown operation, key or flag */
-#define TAKT_ENOSPC 28			/* no PCPU has room for so much budget */
+#define TAKT_ENOSPC 28			/* no PCPU has room for so much beside what others are promised */
 #define TAKT_ERANGE 34			/* value outside its range */
 #define TAKT_EOPNOTSUPP 95		/* this policy has no such thing */
 
@@ -96,6 +96,7 @@ enum { TAKT_RT_AUTO, TAKT_RT_ON, TAKT_RT_OFF };
 #define TAKT_F_EXTRA 256u		/* without budget it runs in what is left, instead of being parked */
 #define TAKT_F_PENALTY 512u		/* forfeited its budget by a short block: first among those (spec §1.3, L0) */
 #define TAKT_F_LAUNCHED 1024u		/* real-time together with the others of its group, until it is descheduled (Poris) */
+#define TAKT_F_SEATED 2048u		/* within an operation: its server ends to begin anew, and asks for no more than it had */
 
 struct takt_vcpu {
 	struct takt_mask hard, soft;	/* the operator's; never written by a policy */

@@ -16,12 +16,18 @@ TAKT_INLINE struct takt_server *server_of(struct takt_pool *p, struct takt_vcpu 
 	return &vm_of(p, v->vm)->server;
 }
 
-/* Share of a PCPU that such a server takes, in millionths, rounded up; 0: there is none. */
+/*
+ * Share of a PCPU that such a server takes, in millionths; 0: there is none. Rounded down, for three thirds are one PCPU (Risa's
+ * eq. 3, spec §6.1): what that hides, a millionth a VCPU, is less than a switch takes.
+ */
 TAKT_INLINE u32 server_share(const struct takt_server *s)
 {
+	u32 share;
+
 	if (!s->budget || !s->period)
 		return 0;
-	return (u32)((s->budget * SERVER_WHOLE + s->period - 1) / s->period);
+	share = (u32)(s->budget * SERVER_WHOLE / s->period);
+	return share ? share : 1;
 }
 
 /* Most of a PCPU that servers may take. */
@@ -73,6 +79,22 @@ TAKT_FN u64 server_free(struct takt_pool *p)
 	TAKT_LOOP(p, i, TAKT_NCPU)
 		used += cpu_of(p, takt_fresh(p, i))->share;
 	return used < all ? all - used : 0;
+}
+
+/* Whether the servers, of which @whole keep to a PCPU each, are promised more than there is. */
+TAKT_FN u32 server_overbooked(struct takt_pool *p, u32 whole)
+{
+	u64 all = (u64)server_most(p) * p->nr_cpu, used = takt_zero(p);
+	u32 over = takt_zero(p), i;
+
+	server_shares(p, TAKT_NIL);
+	TAKT_LOOP(p, i, TAKT_NCPU) {
+		u32 share = cpu_of(p, takt_fresh(p, i))->share;
+
+		used += share;
+		over = takt_fresh(p, over | (share > server_most(p)));
+	}
+	return whole ? over : used > all;
 }
 
 /* The PCPU with most room among those where @v may run, its own first. */

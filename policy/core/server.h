@@ -167,8 +167,8 @@ TAKT_FN void server_end(struct takt_pool *p, u32 vi)
 }
 
 /*
- * @vi, which has no server now, has one from now on, if its VM has and there is room for it: else, or as an I/O thread, it runs in
- * what is left. Where servers keep to a PCPU (@whole), its home is the one with most room. @extra: it may use what is left beside
+ * @vi, which has no server now, has one from now on, if its VM has and there is room for it, or it had as much before (SEATED): else,
+ * or as an I/O thread, it runs in what is left. Where servers keep to a PCPU (@whole), its home is the one with most room. @extra: it may use what is left beside
  * its budget.
  * Returns whether it has one; the caller starts and reclasses it.
  */
@@ -176,8 +176,9 @@ TAKT_FN u32 server_begin(struct takt_pool *p, u32 vi, u32 whole, u32 extra)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 	struct takt_server *s = server_of(p, v);
-	u32 share = server_share(s);
+	u32 share = server_share(s), seated = v->flags & TAKT_F_SEATED;
 
+	v->flags &= ~TAKT_F_SEATED;
 	v->home = v->cpu;
 	if (holds_cpu(v->state))
 		kick(p, v->cpu);	/* its slice is another server's */
@@ -186,7 +187,7 @@ TAKT_FN u32 server_begin(struct takt_pool *p, u32 vi, u32 whole, u32 extra)
 	server_shares(p, TAKT_NIL);
 	if (whole)
 		v->home = server_place(p, vi);
-	if ((whole ? server_room(p, v->home) : server_free(p)) < share)
+	if (!seated && (whole ? server_room(p, v->home) : server_free(p)) < share)
 		return 0;
 	v->flags |= TAKT_F_SERVER | (extra && s->extra ? TAKT_F_EXTRA : 0);
 	return 1;

@@ -25,7 +25,7 @@ impl fmt::Display for Error {
             2 => "no such PCPU, VM or VCPU",
             16 => "not possible in the present state",
             17 => "exists already",
-            28 => "no PCPU has room for so much budget",
+            28 => "no PCPU has room for so much beside what others are promised",
             22 => "unknown operation, key or flag",
             34 => "value out of range",
             95 => "this policy has no such thing",

@@ -104,6 +104,7 @@ pub const VECTORS: &[(&str, Vector)] = &[
     ("sporadic servers: the pool's pieces", rtxen_sporadic::slab),
     ("servers are refused where there is no room", room::refusals),
     ("room on PCPUs", room::partitioned),
+    ("a server keeps its place", room::kept),
     ("an I/O thread takes no room", room::io_threads),
     ("room in the pool", room::of_the_pool),
     ("what is left, and the floor", room::left),

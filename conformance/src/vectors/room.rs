@@ -33,9 +33,22 @@ pub fn refusals(make: &Maker) {
         assert_eq!(set(1, 101), -34, "{policy}: more than the period (K11)");
         assert_eq!(b.set(0, None, "floor", 0).ret, 0);
         assert_eq!(b.set(0, Some(3), "budget", 6 * MS).ret, 0);
-        assert_eq!(b.set(0, Some(3), "budget", 6 * MS + 1).ret, REFUSED, "{policy}: rounded up");
+        assert_eq!(b.set(0, Some(3), "budget", 6 * MS + 100).ret, REFUSED, "{policy}: a millionth");
+        assert_eq!(b.set(0, None, "floor", 1).ret, REFUSED, "{policy}: all is promised");
+        assert_eq!(b.set(0, Some(1), "budget", 89 * MS).ret, 0);
+        assert_eq!(b.set(0, None, "floor", 1).ret, 0);
+        assert_eq!(b.set(0, None, "floor", 0).ret, 0);
         assert_eq!(b.set(0, Some(1), "period", 10_000 * MS).ret, 0, "{policy}: a smaller share");
         assert_eq!(b.set(0, Some(3), "budget", 90 * MS).ret, 0);
+        // Three thirds are one PCPU (spec §6.1, eq. 3).
+        let mut b = machine(make, policy, 1, &[(1, 1), (2, 2), (3, 3)]);
+        b.set(0, None, "floor", 0);
+        for vm in 1..=3 {
+            assert_eq!(b.set(0, Some(vm), "budget", MS).ret, 0);
+            assert_eq!(b.set(0, Some(vm), "period", 3 * MS).ret, 0, "{policy}");
+            b.wake(0, vm);
+            assert_eq!(b.class(vm), Class::Rt, "{policy}: the third, too");
+        }
         // No arithmetic overflows: 10 s of 10 s is one PCPU.
         let mut b = machine(make, policy, 1, &[(1, 1)]);
         b.set(0, None, "floor", 0);
@@ -98,6 +111,30 @@ pub fn partitioned(make: &Maker) {
         b.vcpu(3, 1, 0);
         b.wake(0, 3);
         assert_eq!((b.class(3), b.state(3)), (Class::Over, State::Queued), "{policy}: it runs in what is left");
+    }
+}
+
+/// A server that ends only to begin anew, with no more than it had, keeps its place, whatever has become of the room meanwhile.
+pub fn kept(make: &Maker) {
+    for policy in ["rtxen", "sedf", "vgedf"] {
+        let mut b = machine(make, policy, 2, &[(1, 1), (2, 2)]);
+        [1, 2].into_iter().for_each(|vm| assert_eq!(b.set(0, Some(vm), "budget", 60 * MS).ret, 0));
+        b.ok(0, OpCode::CpuRemove, (1, 0, 0), [0; 3]);
+        assert_eq!(b.set(0, Some(1), "budget", 61 * MS).ret, REFUSED, "{policy}: no more");
+        assert_eq!(b.set(0, Some(1), "budget", 60 * MS).ret, 0);
+        assert_eq!(b.set(0, Some(2), "budget", 50 * MS).ret, 0);
+        assert_eq!(b.set(0, Some(1), "priority", 2).ret, 0);
+        let (key, other) = if policy == "rtxen" { ("server", 1) } else { ("mode", 1) };
+        assert_eq!(b.set(0, None, key, other).ret, 0);
+        assert_eq!(b.set(0, None, "floor", 6).ret, REFUSED, "{policy}: nor a greater floor");
+        [1, 2].into_iter().for_each(|v| _ = b.wake(0, v));
+        assert_eq!([1, 2].map(|v| b.class(v)), [Class::Rt, Class::Rt], "{policy}");
+        // One that had none is not let in by that.
+        b.vcpu(3, 2, 0);
+        assert_eq!(b.set(0, Some(2), "budget", 40 * MS).ret, 0);
+        b.wake(0, 3);
+        assert_eq!(b.class(3), Class::Over, "{policy}");
+        assert_eq!(b.core.check(), Ok(()));
     }
 }
 

@@ -52,7 +52,7 @@ impl Machine<'_> {
     fn is_served(&self, id: u32) -> Result<()> {
         let vm = &self.vms[id as usize];
         let pool = &self.pools[vm.pool].pool;
-        let keeps = ["rtxen", "sedf"].contains(&pool.policy()) && self.server(id).is_some() && self.now > 0;
+        let keeps = ["rtxen", "sedf", "vgedf"].contains(&pool.policy()) && self.server(id).is_some() && self.now > 0;
         if keeps && !self.is_pinned(id) && (vm.first..vm.first + vm.vcpus).any(|v| pool.deadline(v) == 0) {
             return Err(self.no_room(id));
         }

@@ -368,7 +368,7 @@ impl Xen {
                 }
             })?;
         }
-        self.set_params(pool, &spec.params)
+        self.set_params(pool, &spec::refusable_first(spec.params))
     }
 
     /// Sets parameters by key.

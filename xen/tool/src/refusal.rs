@@ -28,7 +28,7 @@ pub fn refused(e: &Error, what: &str) -> anyhow::Error {
             wire::SYSCTL_VERSION
         ),
         Some(libc::EPERM) => anyhow!("{what}: this domain may not ask, Dom0 may"),
-        Some(libc::ENOSPC) => anyhow!("{what}: no PCPU has room for so much budget"),
+        Some(libc::ENOSPC) => anyhow!("{what}: no PCPU has room for so much beside what others are promised"),
         Some(libc::ESRCH) => anyhow!("{what}: it has gone"),
         Some(libc::EINVAL) => {
             anyhow!("{what}: its scheduler does not know that; it is not Takt, or of another version")
