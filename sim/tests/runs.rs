@@ -333,3 +333,40 @@ fn servers_need_room() {
     assert!(error.contains("b: no PCPU has room for a budget of 10ms in 20ms"), "{error}");
     checked(&s, "credit", 1);
 }
+
+/// S: who is not real-time, behind many that are and never block, waits for its turn as they do (spec §4, L).
+#[test]
+fn under_s_nobody_starves_behind_real_time_vcpus() {
+    let s = scenario(CROWD, &[]);
+    for policy in ["A", "AL", "ALL", "AILL", "laxs(infinite=on)"] {
+        let r = checked(&s, policy, 1);
+        let plain = vm(&r, "plain");
+        // Thirteen on two PCPUs, a slice of 30 ms each: once round all of them at most.
+        let longest = plain.wait["all"].max_ns / 1_000_000;
+        assert!(longest <= 13 * 30, "{policy}: {longest} ms");
+        let share = plain.cpu_time_ns as f64 / r.duration_ns as f64 / (2.0 / 13.0);
+        // With infinite credit (L10) the others are never OVER, and it is for a part of each interval.
+        let least = if ["AILL", "laxs(infinite=on)"].contains(&policy) { 0.6 } else { 0.9 };
+        assert!((least..=1.1).contains(&share), "{policy}: {share} of its share");
+    }
+}
+
+const CROWD: &str = r#"
+title = "Twelve real-time hogs and another one"
+duration = "10s"
+policies = ["ALL"]
+[machine]
+pcpus = 2
+llc = 2
+node = 2
+[[vm]]
+name = "rt"
+count = 12
+vcpus = 1
+rt = "on"
+workload = "hog"
+[[vm]]
+name = "plain"
+vcpus = 1
+workload = "hog"
+"#;
