@@ -105,11 +105,11 @@ fn doris_bears_all_that_a_toolstack_does_and_its_log_is_true() {
     judged(boot, OPERATIONS);
 }
 
-/// Each policy with servers, and each kind of RT-Xen's; budgets and the kind change while guests run.
+/// Each policy with servers, and each kind of RT-Xen's; budgets and the kind change while guests run. And Credit's variants.
 #[test]
 fn servers_keep_to_the_state_table_and_replay() {
     let Some(boot) = SERVERS.get() else { return };
-    recordings(boot, 6);
+    recordings(boot, 9);
 }
 
 /// Those of S and Poris; laxities, latencies and groups change while guests run.
