@@ -67,20 +67,21 @@ impl Group {
     }
 
     /// What it may grow with by the rules of `policy`: n VCPUs or s servers of the pool, q of them in the queue of a PCPU, m PCPUs, r pieces
-    /// of a sporadic server (64 at most), t real-time VMs.
+    /// of a sporadic server (64 at most), t real-time VMs. The due queue, where a server waits for its next budget, has s places to look at: a
+    /// sporadic server comes there when it has nothing left, those of EDF when they wake.
     fn rule(self, policy: &str) -> &'static str {
         match (self, policy) {
-            (Group::Refill, "sporadic") => "O(q+r)",
             (Group::Refill, _) => "O(s)",
             (Group::Account, "credit" | "doris") => "O(n)",
             (Group::Account, _) => "O(t)",
             (Group::Tick, "credit" | "doris") => "O(q)",
             (Group::Decide | Group::Queue | Group::Block, "periodic") => "O(s)",
             (Group::Queue, "sporadic") => "O(q+r)",
-            (Group::Queue, "doris" | "deferrable" | "polling" | "sedf") => "O(q)",
-            (Group::Queue, "vgedf") => "O(q+m)",
+            (Group::Queue, "doris" | "deferrable" | "polling") => "O(q)",
+            (Group::Queue, "sedf") => "O(q+s)",
+            (Group::Queue, "vgedf") => "O(q+s+m)",
             (Group::Decide, "vgedf") => "O(q+m)",
-            (_, "sporadic") => "O(r)",
+            (_, "sporadic") => "O(s+r)",
             _ => "O(1)",
         }
     }
