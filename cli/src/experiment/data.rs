@@ -11,7 +11,7 @@ use takt_control::{PolicySpec, duration};
 use takt_lab::xen::Scheduler;
 use takt_sim::Scenario;
 
-const EXPERIMENTS: [(&str, &str); 34] = [
+const EXPERIMENTS: [(&str, &str); 35] = [
     ("experiments/DORIS-E1.toml", include_str!("../../../experiments/DORIS-E1.toml")),
     ("experiments/DORIS-E2.toml", include_str!("../../../experiments/DORIS-E2.toml")),
     ("experiments/DORIS-E3.toml", include_str!("../../../experiments/DORIS-E3.toml")),
@@ -19,6 +19,7 @@ const EXPERIMENTS: [(&str, &str); 34] = [
     ("experiments/DORIS-E6.toml", include_str!("../../../experiments/DORIS-E6.toml")),
     ("experiments/PORIS-E0.toml", include_str!("../../../experiments/PORIS-E0.toml")),
     ("experiments/PORIS-E1.toml", include_str!("../../../experiments/PORIS-E1.toml")),
+    ("experiments/PORIS-E2.toml", include_str!("../../../experiments/PORIS-E2.toml")),
     ("experiments/PORIS-E5.toml", include_str!("../../../experiments/PORIS-E5.toml")),
     ("experiments/PORIS-E6.toml", include_str!("../../../experiments/PORIS-E6.toml")),
     ("experiments/PORIS-E7.toml", include_str!("../../../experiments/PORIS-E7.toml")),
@@ -48,12 +49,13 @@ const EXPERIMENTS: [(&str, &str); 34] = [
     ("experiments/RISA-E4.toml", include_str!("../../../experiments/RISA-E4.toml")),
 ];
 
-const SCENARIOS: [(&str, &str); 16] = [
+const SCENARIOS: [(&str, &str); 17] = [
     ("laxs", include_str!("../../../scenarios/laxs.toml")),
     ("voip", include_str!("../../../scenarios/voip.toml")),
     ("vod", include_str!("../../../scenarios/vod.toml")),
     ("voip-vod", include_str!("../../../scenarios/voip-vod.toml")),
     ("poris-dispatch", include_str!("../../../scenarios/poris-dispatch.toml")),
+    ("poris-rounds", include_str!("../../../scenarios/poris-rounds.toml")),
     ("poris-voip", include_str!("../../../scenarios/poris-voip.toml")),
     ("poris-parallel", include_str!("../../../scenarios/poris-parallel.toml")),
     ("poris-search", include_str!("../../../scenarios/poris-search.toml")),

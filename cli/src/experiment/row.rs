@@ -60,12 +60,7 @@ impl Row {
         ] {
             put(key, value as f64);
         }
-        if run.vms.iter().any(|vm| vm.periodic.is_some()) {
-            let sum = |f: fn(&PeriodicResult) -> u64| run.vms.iter().filter_map(|vm| vm.periodic.as_ref()).map(f).sum();
-            let (jobs, missed): (u64, u64) = (sum(|p| p.jobs), sum(|p| p.missed));
-            put("jobs", jobs as f64);
-            put("missed", missed as f64);
-        }
+        periodic(&mut put, run);
         tasks(&mut put, run);
         queues::put(&mut put, run);
         if let Some(p) = &run.pools {
@@ -125,6 +120,25 @@ impl Row {
         }
         Self::of(policy, x, run.seed, m, call_pesq)
     }
+}
+
+/// Jobs of periodic tasks; in how many turns a VCPU did one, and the longest that any waited for a turn. Where all are released at once that
+/// is what synchronising them costs (Poris' C_sync, spec §3.4).
+fn periodic(put: &mut impl FnMut(&str, f64) -> Option<f64>, run: &RunResult) {
+    let vms: Vec<_> = run.vms.iter().filter_map(|vm| Some((vm, vm.periodic.as_ref()?))).collect();
+    if vms.is_empty() {
+        return;
+    }
+    let sum = |f: fn(&PeriodicResult) -> u64| vms.iter().map(|(_, p)| f(p)).sum::<u64>();
+    let jobs = sum(|p| p.jobs);
+    put("jobs", jobs as f64);
+    put("missed", sum(|p| p.missed) as f64);
+    let (turns, longest) = vms
+        .iter()
+        .filter_map(|(vm, _)| vm.wait.get("all"))
+        .fold((0, 0), |(turns, longest), w| (turns + w.entries, longest.max(w.max_ns)));
+    put("turns_per_job", turns as f64 / jobs.max(1) as f64);
+    put("turn_wait_max_ms", longest as f64 / 1e6);
 }
 
 /// The first server of films; waits of the real-time VM are its own where there are no calls.
@@ -270,5 +284,26 @@ fn waits(put: &mut impl FnMut(&str, f64) -> Option<f64>, prefix: &str, stat: Opt
         ("run_per_entry_ns", w.run_per_entry_ns),
     ] {
         put(&format!("{prefix}_{key}"), value as f64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::data::Experiment;
+    use crate::simulate;
+    use takt_control::PolicySpec;
+
+    #[test]
+    fn turns_of_jobs_are_counted() {
+        let e = Experiment::find("PORIS-E2").unwrap();
+        for (policy, turns, wait_ms) in [("poris", 5.0, 1.0), ("poris(t_round=5ms)", 1.0, 5.0)] {
+            let mut scenario = e.scenario(None, policy).unwrap();
+            scenario.set("duration", "400ms").unwrap();
+            let run = simulate::one(&scenario, &PolicySpec::parse(policy).unwrap(), 1, &mut |_| ()).unwrap();
+            let row = Row::from_run(&run, policy, X::Number(4));
+            assert_eq!(row.get("jobs"), [80.0], "ten of each VCPU");
+            assert_eq!((row.get("turns_per_job"), row.get("turn_wait_max_ms")), (vec![turns], vec![wait_ms]));
+        }
     }
 }
