@@ -198,6 +198,16 @@ mod tests {
         let shift =
             "of = { shift = \"pesq_mean\", policy = \"a\", at = 5, variant = \"one\", beyond = \"two\" }\nabove = 0";
         assert_eq!(check(shift).evaluate(&all).got, Some(0.4));
+        let mut more = vec![row("a", 90, 3.9, &[]), row("a", 90, 3.7, &[])];
+        (more[0].variant, more[1].variant) = ("one".into(), "two".into());
+        let more = [&rows[..], &more].concat();
+        let shift = |ends: &str| {
+            let of = format!("shift = \"pesq_mean\", policy = \"a\", variant = \"one\", beyond = \"two\", {ends}");
+            check(&format!("of = {{ {of} }}\nabove = 0")).evaluate(&more).got
+        };
+        assert_eq!((shift("at = 5, beyond_at = 90"), shift("at = 90, beyond_at = 5")), (Some(0.7), Some(-0.1)));
+        assert_eq!(shift("at = 5, beyond_at = 7"), None, "nothing there");
+        assert_eq!(shift("at = \"all\", beyond_at = 5"), None, "not as many there");
         rows[0].metrics.insert("other".into(), 4.3);
         let excess = check(
             "of = { excess = \"pesq_mean\", than = \"other\", policy = \"a\", at = 5, variant = \"one\" }\nmin = 0",

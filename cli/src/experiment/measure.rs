@@ -42,8 +42,14 @@ pub enum What {
     Excess { excess: String, than: Names, at: X },
     /// How much less of a metric a policy has than another one, beyond how much less it has under the variant `beyond`.
     Edge { edge: String, over: Names, beyond: String, at: X },
-    /// A metric minus what it is under the variant `beyond`.
-    Shift { shift: String, beyond: String, at: X },
+    /// A metric minus what it is under the variant `beyond`, there at the point `beyond_at` if one is named.
+    Shift {
+        shift: String,
+        beyond: String,
+        at: X,
+        #[serde(default)]
+        beyond_at: Option<X>,
+    },
     /// Part of the calls with PESQ within these two values.
     Share { share: [f64; 2], at: X },
     /// A metric minus that of another policy with the same seed at the same point, mean over all points from `from` on.
@@ -124,9 +130,9 @@ impl Measure {
             | What::Ratio { at, .. }
             | What::Margin { at, .. }
             | What::Edge { at, .. }
-            | What::Shift { at, .. }
             | What::Excess { at, .. }
             | What::Share { at, .. } => covers(at, x),
+            What::Shift { at, beyond_at, .. } => covers(at, x) || beyond_at.as_ref().is_some_and(|at| covers(at, x)),
             What::Growth { from, to, .. } => from == x || to == x,
             What::Paired { from, .. } => number(x).is_some_and(|n| n >= *from),
             What::Capacity { .. } | What::First { .. } | What::Gain { .. } | What::Trend { .. } => true,
@@ -152,7 +158,10 @@ impl Measure {
             let mut values = self.values_of(&here)?;
             if let What::Edge { beyond, .. } | What::Shift { beyond, .. } = &self.what {
                 let there: Vec<&Row> = rows.iter().filter(|r| r.variant == *beyond).collect();
-                let others = self.values_of(&there)?;
+                let others = self.beyond().values_of(&there)?;
+                if others.len() != values.len() {
+                    return None;
+                }
                 values = values.iter().zip(others).map(|(here, there)| here - there).collect();
             }
             if values.is_empty() {
@@ -161,6 +170,15 @@ impl Measure {
             out.extend(values);
         }
         Some(out)
+    }
+
+    /// As it is measured under the variant `beyond`.
+    fn beyond(&self) -> Self {
+        let mut there = self.clone();
+        if let What::Shift { at, beyond_at: Some(other), .. } = &mut there.what {
+            at.clone_from(other);
+        }
+        there
     }
 
     fn values_of(&self, rows: &[&Row]) -> Option<Vec<f64>> {
