@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `docs/scenarios.md` says what the code says.
 
+use takt_control::spec::PRESETS;
 use takt_sim::CONSTANTS;
 use takt_sim::parallel::PROFILES;
 use takt_sim::units::Unit;
@@ -30,4 +31,11 @@ fn every_profile_is_documented() {
     };
     let table: String = PROFILES.iter().map(row).collect();
     assert!(doc.contains(&table), "the table of profiles should read\n{table}");
+}
+
+#[test]
+fn every_preset_is_documented() {
+    let doc = include_str!("../../docs/scenarios.md");
+    let table: String = PRESETS.iter().map(|p| format!("| `{}` | `{}` | {} |\n", p.name, p.means, p.doc)).collect();
+    assert!(doc.contains(&table), "the table of presets should read\n{table}");
 }
