@@ -70,6 +70,9 @@ pub fn pack(vcpus: &[u32], pcpus: u32) -> Result<Vec<u32>> {
     Ok(all)
 }
 
+/// Groups of which something was refused, by name, and why; under the empty name VMs that are to be in none.
+pub type Refused = BTreeMap<String, anyhow::Error>;
+
 /// Keeps the groups of a host: numbers for names, and what the policy has been told.
 #[derive(Clone, Debug, Default)]
 pub struct Groups {
@@ -77,48 +80,93 @@ pub struct Groups {
     told: BTreeMap<u32, u64>,
 }
 
+/// The group's number in what the policy is told of a VM.
+fn number(told: u64) -> u64 {
+    told & 0xffff
+}
+
 impl Groups {
-    /// What the policy is to be told of each VM (`set_group`), 0 for none; nothing is changed.
-    fn plan(&self, members: &[Member], pcpus: u32) -> Result<(BTreeMap<String, u16>, BTreeMap<u32, u64>)> {
+    /// What the policy is to be told of each VM (`set_group`), 0 for none. Who is in a group that is too large stays where it is there.
+    fn plan(&mut self, members: &[Member], pcpus: u32) -> (BTreeMap<u32, u64>, Refused) {
         let names: BTreeSet<&str> = members.iter().map(|m| m.group).filter(|g| !g.is_empty()).collect();
-        let mut numbers: BTreeMap<String, u16> =
-            self.numbers.iter().filter(|(n, _)| names.contains(n.as_str())).map(|(n, &k)| (n.clone(), k)).collect();
-        let mut told: BTreeMap<u32, u64> = members.iter().map(|m| (m.vm, 0)).collect();
-        for group in names {
-            let free = (1..=GROUPS).find(|k| !numbers.values().any(|v| v == k));
-            let number = match (numbers.get(group), free) {
-                (Some(&k), _) | (None, Some(k)) => k,
-                (None, None) => anyhow::bail!("group {group}: there are {GROUPS} groups already"),
-            };
-            numbers.insert(group.to_owned(), number);
-            let of: Vec<&Member> = members.iter().filter(|m| m.group == group).collect();
+        self.numbers.retain(|name, _| names.contains(name.as_str()));
+        let mut want: BTreeMap<u32, u64> = members.iter().map(|m| (m.vm, 0)).collect();
+        let mut refused = Refused::new();
+        for name in names {
+            let of: Vec<&Member> = members.iter().filter(|m| m.group == name).collect();
             let vcpus: Vec<u32> = of.iter().map(|m| m.vcpus).collect();
-            let subgroups = pack(&vcpus, pcpus).map_err(|e| anyhow::anyhow!("group {group}: {e}"))?;
-            told.extend(of.iter().zip(subgroups).map(|(m, sub)| (m.vm, u64::from(number) | u64::from(sub) << 16)));
+            let packed = self.number_of(name).and_then(|number| Ok((number, pack(&vcpus, pcpus)?)));
+            match packed {
+                Ok((number, subgroups)) => {
+                    want.extend(
+                        of.iter().zip(subgroups).map(|(m, sub)| (m.vm, u64::from(number) | u64::from(sub) << 16)),
+                    );
+                }
+                Err(e) => {
+                    let here = self.numbers.get(name).map_or(0, |&n| u64::from(n));
+                    want.extend(of.iter().map(|m| (m.vm, self.at(m.vm))).filter(|(_, told)| number(*told) == here));
+                    refused.insert(name.to_owned(), anyhow::anyhow!("group {name}: {e}"));
+                }
+            }
         }
-        Ok((numbers, told))
+        (want, refused)
+    }
+
+    fn number_of(&mut self, name: &str) -> Result<u16> {
+        if let Some(&number) = self.numbers.get(name) {
+            return Ok(number);
+        }
+        let free = (1..=GROUPS).find(|k| !self.numbers.values().any(|v| v == k));
+        let Some(number) = free else { anyhow::bail!("there are {GROUPS} groups already") };
+        self.numbers.insert(name.to_owned(), number);
+        Ok(number)
+    }
+
+    /// What the policy has been told of a VM.
+    fn at(&self, vm: u32) -> u64 {
+        self.told.get(&vm).copied().unwrap_or(0)
     }
 
     /// Tells the policy, by `set`, whatever differs from what it has been told: first who leaves its group or subgroup, then who enters one.
-    ///
-    /// # Errors
-    /// A group is too large for the machine: nothing has been told. Or what `set` says.
-    pub fn bring(&mut self, members: &[Member], pcpus: u32, mut set: impl FnMut(u32, u64) -> Result<()>) -> Result<()> {
-        let (numbers, want) = self.plan(members, pcpus)?;
-        self.numbers = numbers;
+    /// A group that is too large for the machine, or of which `set` refuses a VM, is afterwards what it was, but for who has left it, and
+    /// who was to come from another is in none; the others do not mind.
+    pub fn bring(&mut self, members: &[Member], pcpus: u32, mut set: impl FnMut(u32, u64) -> Result<()>) -> Refused {
+        let (want, too_large) = self.plan(members, pcpus);
+        let groups: BTreeMap<u32, &str> = members.iter().map(|m| (m.vm, m.group)).collect();
         self.told.retain(|vm, _| want.contains_key(vm));
-        let changed: Vec<(u32, u64)> =
-            want.into_iter().filter(|(vm, group)| self.told.get(vm).copied().unwrap_or(0) != *group).collect();
-        for &(vm, _) in &changed {
-            if self.told.remove(&vm).is_some_and(|told| told != 0) {
-                set(vm, 0)?;
+        let before = self.told.clone();
+        let mut refused = self.go(&want, &groups, &mut set);
+        let was = |vm: u32, to: u64| before.get(&vm).copied().filter(|&told| number(told) == number(to)).unwrap_or(0);
+        let again = want.iter().filter(|(vm, _)| refused.contains_key(groups[vm]));
+        let again = again.map(|(&vm, &to)| (vm, was(vm, to))).collect();
+        // What is refused even so is tried with the rest the next time.
+        self.go(&again, &groups, &mut set);
+        refused.extend(too_large);
+        refused
+    }
+
+    /// Tells what differs from `want`, until something of the same group is refused.
+    fn go(
+        &mut self,
+        want: &BTreeMap<u32, u64>,
+        groups: &BTreeMap<u32, &str>,
+        set: &mut impl FnMut(u32, u64) -> Result<()>,
+    ) -> Refused {
+        let mut refused = Refused::new();
+        let leave = want.iter().filter(|(vm, to)| ![0, **to].contains(&self.at(**vm))).map(|(&vm, _)| (vm, 0));
+        let enter = want.iter().filter(|(_, to)| **to != 0).map(|(&vm, &to)| (vm, to));
+        for (vm, to) in leave.collect::<Vec<_>>().into_iter().chain(enter) {
+            let group = groups[&vm];
+            if self.at(vm) == to || (!group.is_empty() && refused.contains_key(group)) {
+                continue;
+            }
+            if let Err(e) = set(vm, to) {
+                refused.insert(group.to_owned(), e);
+            } else {
+                self.told.insert(vm, to);
             }
         }
-        for (vm, group) in changed.into_iter().filter(|&(_, group)| group != 0) {
-            set(vm, group)?;
-            self.told.insert(vm, group);
-        }
-        Ok(())
+        refused
     }
 
     /// A VM has gone; whoever has its index next is in no group.
@@ -150,25 +198,66 @@ mod tests {
     #[test]
     fn only_what_differs_is_told() {
         let mut groups = Groups::default();
-        let said = |groups: &mut Groups, members: &[Member], pcpus| {
-            let mut all = Vec::new();
-            groups.bring(members, pcpus, |vm, group| {
-                all.push((vm, group & 0xffff, group >> 16));
-                Ok(())
-            })?;
-            Ok::<_, anyhow::Error>(all)
-        };
-        let member = |vm, vcpus, group| Member { vm, vcpus, group };
         let two = [member(1, 2, "b"), member(2, 2, "b"), member(3, 1, "")];
-        assert_eq!(said(&mut groups, &two, 4).unwrap(), [(1, 1, 0), (2, 1, 0)]);
-        assert_eq!(said(&mut groups, &two, 4).unwrap(), []);
+        assert_eq!(said(&mut groups, &two), [(1, 1, 0), (2, 1, 0)]);
+        assert_eq!(said(&mut groups, &two), []);
         let more = [member(1, 2, "b"), member(2, 2, "b"), member(3, 4, "b"), member(4, 1, "a")];
         let want = [(1, 0, 0), (2, 0, 0), (1, 1, 1), (2, 1, 1), (3, 1, 0), (4, 2, 0)];
-        assert_eq!(said(&mut groups, &more, 4).unwrap(), want, "b keeps its number, and is packed anew");
-        let error = said(&mut groups, &[member(1, 99, "b")], 4).unwrap_err().to_string();
-        assert!(error.starts_with("group b: 99 VCPUs on 4 PCPUs"), "{error}");
-        assert_eq!(said(&mut groups, &more, 4).unwrap(), [], "what was refused has changed nothing");
-        assert_eq!(said(&mut groups, &[member(3, 4, "")], 4).unwrap(), [(3, 0, 0)]);
+        assert_eq!(said(&mut groups, &more), want, "b keeps its number, and is packed anew");
+        assert_eq!(said(&mut groups, &[member(3, 4, "")]), [(3, 0, 0)]);
+    }
+
+    fn member(vm: u32, vcpus: u32, group: &str) -> Member<'_> {
+        Member { vm, vcpus, group }
+    }
+
+    /// On four PCPUs: VM, group and subgroup of each call.
+    fn said(groups: &mut Groups, members: &[Member]) -> Vec<(u32, u64, u64)> {
+        let mut all = Vec::new();
+        let refused = groups.bring(members, 4, |vm, group| {
+            all.push((vm, group & 0xffff, group >> 16));
+            Ok(())
+        });
+        assert!(refused.is_empty(), "{refused:?}");
+        all
+    }
+
+    #[test]
+    fn one_that_is_too_large_stays_as_it_is_and_holds_up_nobody() {
+        let mut groups = Groups::default();
+        said(&mut groups, &[member(1, 2, "b"), member(2, 2, "c")]);
+        let mut all = Vec::new();
+        let now = [member(1, 2, "b"), member(2, 2, "b"), member(3, 99, "b"), member(4, 1, "c")];
+        let refused = groups.bring(&now, 4, |vm, group| {
+            all.push((vm, group));
+            Ok(())
+        });
+        let errors: Vec<String> = refused.values().map(ToString::to_string).collect();
+        assert_eq!(errors, ["group b: 103 VCPUs on 4 PCPUs are 26 subgroups, allowed at most 16"]);
+        assert_eq!(all, [(2, 0), (4, 2)], "VM 2 has left c, and b has not taken it");
+        assert_eq!(said(&mut groups, &[member(1, 2, "b"), member(2, 2, "b"), member(4, 1, "c")]), [(2, 1, 0)]);
+    }
+
+    #[test]
+    fn one_that_is_refused_is_what_it_was() {
+        let mut groups = Groups::default();
+        said(&mut groups, &[member(1, 2, "b"), member(2, 2, "b"), member(3, 2, "c")]);
+        // What the policy holds; VM 5 it wants in no group.
+        let mut held = BTreeMap::from([(1, 1), (2, 1), (3, 2)]);
+        let now = [member(1, 2, "b"), member(2, 2, "b"), member(3, 2, "b"), member(4, 1, "c"), member(5, 4, "b")];
+        for _ in 0..2 {
+            let refused = groups.bring(&now, 4, |vm, group| {
+                anyhow::ensure!(vm != 5, "not VM {vm}");
+                held.insert(vm, group);
+                Ok(())
+            });
+            assert_eq!(
+                refused.into_iter().map(|(name, e)| format!("{name}: {e}")).collect::<Vec<_>>(),
+                ["b: not VM 5"]
+            );
+            assert_eq!(held, [(1, 1), (2, 1), (3, 0), (4, 2)].into());
+        }
+        assert_eq!(said(&mut groups, &now[2..4]), [(3, 1, 0)]);
     }
 
     #[test]

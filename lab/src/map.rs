@@ -87,11 +87,11 @@ pub fn groups(s: &Scenario) -> Result<Vec<u64>> {
     let members: Vec<_> =
         (0..).zip(vms).map(|(vm, spec)| Member { vm, vcpus: spec.vcpus, group: &spec.group }).collect();
     let mut all = vec![0; members.len()];
-    Groups::default().bring(&members, s.machine.pcpus, |vm, group| {
+    let refused = Groups::default().bring(&members, s.machine.pcpus, |vm, group| {
         all[vm as usize] = group;
         Ok(())
-    })?;
-    Ok(all)
+    });
+    refused.into_values().next().map_or(Ok(all), Err)
 }
 
 /// The guests of no lab have threads.

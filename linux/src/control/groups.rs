@@ -4,8 +4,8 @@
 use super::{Live, News};
 use crate::shared::Snapshot;
 use crate::status;
-use anyhow::{Result, ensure};
-use takt_control::groups::Member;
+use anyhow::{Result, anyhow};
+use takt_control::groups::{Member, Refused};
 use takt_policy::Kind;
 
 /// The policy that knows any.
@@ -14,18 +14,20 @@ const WITH_GROUPS: &str = "poris";
 impl Live {
     /// What has become of groups since the last look is told to the policy.
     pub(super) fn settle_groups(&mut self, snapshot: &Snapshot, news: &mut Vec<News>) {
-        if let Err(e) = self.bring_groups(snapshot) {
+        for e in self.bring_groups(snapshot).into_values() {
             self.warn(format!("{e:#}"), news);
         }
     }
 
-    fn bring_groups(&mut self, snapshot: &Snapshot) -> Result<()> {
+    /// Returns what was refused, of whichever group.
+    fn bring_groups(&mut self, snapshot: &Snapshot) -> Refused {
         let policy = &self.scheduler.policy().name;
-        let grouped = self.vms.values().find(|vm| !vm.group.is_empty());
         if policy != WITH_GROUPS {
-            let whom = grouped.map_or("", |vm| vm.name.as_str());
-            ensure!(grouped.is_none(), "`group` of `{whom}` is of no use, policy `{policy}` knows no groups");
-            return Ok(());
+            let no_use = |vm: &super::Vm| {
+                let error = anyhow!("`group` of `{}` is of no use, policy `{policy}` knows no groups", vm.name);
+                (vm.group.clone(), error)
+            };
+            return self.vms.values().filter(|vm| !vm.group.is_empty()).map(no_use).collect();
         }
         let (members, _) = status::members(snapshot);
         let vcpus = |vm: u32| members.iter().filter(|m| m.vm == vm && m.kind == Kind::Guest as u64).count() as u32;
@@ -38,14 +40,16 @@ impl Live {
     /// VM `index` is in `group` from now on; empty: in none.
     ///
     /// # Errors
-    /// The policy knows no groups, or that one is too large; nothing has changed then.
+    /// The policy knows no groups, or that one is too large, or the policy refuses it; nothing has changed then.
     pub(super) fn enter_group(&mut self, index: u32, group: &str) -> Result<()> {
+        let snapshot = self.scheduler.peek()?;
         let Some(vm) = self.vms.get_mut(&index) else { return Ok(()) };
         let before = std::mem::replace(&mut vm.group, group.to_owned());
-        let snapshot = self.scheduler.peek()?;
-        let done = self.bring_groups(&snapshot);
+        let done = self.bring_groups(&snapshot).remove(group).map_or(Ok(()), Err);
         if let (Err(_), Some(vm)) = (&done, self.vms.get_mut(&index)) {
             vm.group = before;
+            // It has left what it was in. What does not go is done, and told, at the next look.
+            self.bring_groups(&snapshot);
         }
         done
     }

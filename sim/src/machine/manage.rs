@@ -151,13 +151,13 @@ impl Machine<'_> {
         let members: Vec<_> =
             names.iter().map(|(vm, vcpus, group)| groups::Member { vm: *vm, vcpus: *vcpus, group }).collect();
         let mut manager = std::mem::take(&mut self.groups[n]);
-        let done = manager.bring(&members, pcpus, |vm, group| {
+        let refused = manager.bring(&members, pcpus, |vm, group| {
             self.pools[n].pool.set_group(self.now, vm, group)?;
             self.apply(n, Ok(()), 0, "set_group", vm);
             Ok(())
         });
         self.groups[n] = manager;
-        done
+        refused.into_values().next().map_or(Ok(()), Err)
     }
 
     /// The manager, if there is one, has a say in what a VM gets.

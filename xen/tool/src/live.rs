@@ -160,7 +160,7 @@ impl<E: Eyes> Live<E> {
         news.extend(self.eyes.scan(&guests).into_iter().map(News::Warning));
         self.configure(&mut news);
         news.extend(self.manage());
-        if let Err(e) = self.bring_groups() {
+        for e in self.bring_groups() {
             news.extend(self.warn(format!("{e:#}")));
         }
         for vm in self.vms.values_mut() {

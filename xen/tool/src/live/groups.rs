@@ -3,23 +3,27 @@
 
 use super::{Eyes, Live};
 use crate::host::{Domain, TaktPool};
-use anyhow::{Result, ensure};
-use takt_control::groups::Member;
+use anyhow::{Error, Result, anyhow};
+use takt_control::groups::{Member, Refused};
 
 /// The policy that knows any.
 const WITH_GROUPS: &str = "poris";
 
 impl<E: Eyes> Live<E> {
-    /// What has become of groups since the last look is told to the hypervisor.
-    pub(super) fn bring_groups(&mut self) -> Result<()> {
+    /// What has become of groups since the last look is told to the hypervisor. Returns what was refused, of whichever group and cpupool.
+    pub(super) fn bring_groups(&mut self) -> Vec<Error> {
         let mut pools: Vec<TaktPool> = self.vms.values().map(|vm| vm.domain.pool).collect();
         pools.sort_by_key(|p| p.id);
         pools.dedup_by_key(|p| p.id);
         self.groups.retain(|id, _| pools.iter().any(|p| p.id == *id));
-        pools.iter().try_for_each(|pool| self.bring_groups_of(pool))
+        let all = pools.iter().flat_map(|pool| match self.bring_groups_of(pool) {
+            Ok(refused) => refused.into_values().collect(),
+            Err(e) => vec![e],
+        });
+        all.collect()
     }
 
-    fn bring_groups_of(&mut self, pool: &TaktPool) -> Result<()> {
+    fn bring_groups_of(&mut self, pool: &TaktPool) -> Result<Refused> {
         let inside: Vec<(&Domain, &str)> = self
             .vms
             .values()
@@ -27,32 +31,35 @@ impl<E: Eyes> Live<E> {
             .map(|vm| (&vm.domain, vm.group.as_str()))
             .collect();
         if pool.policy.name != WITH_GROUPS {
-            let grouped = inside.iter().find(|(_, group)| !group.is_empty());
-            let (whom, policy) = (grouped.map_or("", |(d, _)| d.name.as_str()), pool.policy.name);
-            ensure!(grouped.is_none(), "`group` of `{whom}` is of no use, policy `{policy}` knows no groups");
-            return Ok(());
+            let no_use = |(d, group): &(&Domain, &str)| {
+                let (whom, policy) = (&d.name, pool.policy.name);
+                let error = anyhow!("`group` of `{whom}` is of no use, policy `{policy}` knows no groups");
+                ((*group).to_owned(), error)
+            };
+            return Ok(inside.iter().filter(|(_, group)| !group.is_empty()).map(no_use).collect());
         }
         let members: Vec<Member> =
             inside.iter().map(|&(d, group)| Member { vm: d.id.into(), vcpus: d.info.max_vcpu_id + 1, group }).collect();
         let pcpus = self.host.pcpus(pool)?;
-        self.groups.entry(pool.id).or_default().bring(&members, pcpus, |id, group| {
-            match inside.iter().find(|(d, _)| u32::from(d.id) == id) {
-                Some((domain, _)) => self.host.set_group(domain, group),
-                None => Ok(()),
-            }
-        })
+        let groups = self.groups.entry(pool.id).or_default();
+        Ok(groups.bring(&members, pcpus, |id, group| match inside.iter().find(|(d, _)| u32::from(d.id) == id) {
+            Some((domain, _)) => self.host.set_group(domain, group),
+            None => Ok(()),
+        }))
     }
 
     /// Domain `id` is in `group` from now on; empty: in none.
     ///
     /// # Errors
-    /// Its policy knows no groups, or that one is too large; nothing has changed then.
+    /// Its policy knows no groups, or that one is too large, or the policy refuses it; nothing has changed then.
     pub(super) fn enter_group(&mut self, id: u16, group: &str) -> Result<()> {
         let Some(vm) = self.vms.get_mut(&id) else { return Ok(()) };
-        let before = std::mem::replace(&mut vm.group, group.to_owned());
-        let done = self.bring_groups();
+        let (before, pool) = (std::mem::replace(&mut vm.group, group.to_owned()), vm.domain.pool);
+        let done = self.bring_groups_of(&pool).and_then(|mut refused| refused.remove(group).map_or(Ok(()), Err));
         if let (Err(_), Some(vm)) = (&done, self.vms.get_mut(&id)) {
             vm.group = before;
+            // It has left what it was in. What does not go is done, and told, at the next look.
+            let _ = self.bring_groups_of(&pool);
         }
         done
     }

@@ -146,6 +146,27 @@ fn groups_are_packed_and_told() {
     assert_eq!(live.look().unwrap(), [], "and it is in none");
 }
 
+/// What the policy refuses of one group is no other's, and leaves it what it was.
+#[test]
+fn a_group_that_is_refused_holds_up_nobody() {
+    let fake = Fake::under("poris");
+    let mut live = live(&fake, "[vm.voip]\ngroup = \"a\"");
+    live.look().unwrap();
+    let parse = |text: &str| Setting::parse(&text.split(' ').map(str::to_owned).collect::<Vec<_>>()).unwrap();
+    let groups = || [1, 2].map(|vm| fake.state().pool.vm_stat(vm).unwrap().group);
+    // Somebody else has put it into one.
+    fake.state().pool.set_group(2000, 2, 9).unwrap();
+    let error = format!("{:#}", live.set("7", &parse("group=b weight=300")).unwrap_err());
+    assert!(error.starts_with("domain `7`: domain `domain-7` (7): its group"), "{error}");
+    assert_eq!((live.seen()[&7].1.group.as_str(), fake.state().pool.vm_stat(2).unwrap().weight), ("", 256));
+    let error = live.set("7", &parse("group=a")).unwrap_err();
+    assert_eq!(groups(), [1, 9], "{error:#}");
+    live.set("voip", &parse("group=")).unwrap();
+    live.set("voip", &parse("group=c")).unwrap();
+    assert_eq!(groups(), [1, 9]);
+    assert!(live.look().unwrap().iter().all(|news| !matches!(news, News::Warning(_))));
+}
+
 fn managed(fakes: &std::sync::Arc<Fakes>, config: &str) -> Live<Told> {
     let pools = RtPool::open(fakes.host(), "vgedf", &[]).unwrap();
     let manager = Manager::new(pools, Settings::default());
