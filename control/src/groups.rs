@@ -127,6 +127,16 @@ impl Groups {
         self.told.get(&vm).copied().unwrap_or(0)
     }
 
+    /// Whether nothing is known of a VM yet: its policy may have it in a group since before ([`Groups::found`]).
+    pub fn is_new(&self, vm: u32) -> bool {
+        !self.told.contains_key(&vm)
+    }
+
+    /// The policy has had a VM in this group and subgroup since before.
+    pub fn found(&mut self, vm: u32, group: u64) {
+        self.told.insert(vm, group);
+    }
+
     /// Tells the policy, by `set`, whatever differs from what it has been told: first who leaves its group or subgroup, then who enters one.
     /// A group that is too large for the machine, or of which `set` refuses a VM, is afterwards what it was, but for who has left it, and
     /// who was to come from another is in none; the others do not mind.
@@ -258,6 +268,17 @@ mod tests {
             assert_eq!(held, [(1, 1), (2, 1), (3, 0), (4, 2)].into());
         }
         assert_eq!(said(&mut groups, &now[2..4]), [(3, 1, 0)]);
+    }
+
+    /// Whoever comes new to a policy that goes on (Xen) finds there what another one has told it.
+    #[test]
+    fn what_is_found_is_left_first() {
+        let mut groups = Groups::default();
+        assert!(groups.is_new(1));
+        [(1, 1), (2, 1 | 1 << 16), (3, 1)].into_iter().for_each(|(vm, group)| groups.found(vm, group));
+        let now = [member(1, 2, "b"), member(2, 2, "b"), member(3, 1, "")];
+        assert_eq!(said(&mut groups, &now), [(2, 0, 0), (3, 0, 0), (2, 1, 0)]);
+        assert!(!groups.is_new(1));
     }
 
     #[test]

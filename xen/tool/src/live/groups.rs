@@ -42,6 +42,13 @@ impl<E: Eyes> Live<E> {
             inside.iter().map(|&(d, group)| Member { vm: d.id.into(), vcpus: d.info.max_vcpu_id + 1, group }).collect();
         let pcpus = self.host.pcpus(pool)?;
         let groups = self.groups.entry(pool.id).or_default();
+        // The hypervisor has kept what a `takt run` before this one has told it, and a VM leaves its group before it enters another (P10).
+        for (domain, _) in &inside {
+            if groups.is_new(domain.id.into()) {
+                // One that does not tell goes just now.
+                self.host.group(domain).into_iter().for_each(|group| groups.found(domain.id.into(), group));
+            }
+        }
         Ok(groups.bring(&members, pcpus, |id, group| match inside.iter().find(|(d, _)| u32::from(d.id) == id) {
             Some((domain, _)) => self.host.set_group(domain, group),
             None => Ok(()),

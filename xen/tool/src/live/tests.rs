@@ -146,6 +146,25 @@ fn groups_are_packed_and_told() {
     assert_eq!(live.look().unwrap(), [], "and it is in none");
 }
 
+/// The hypervisor keeps groups when `takt run` ends; the next one goes on with them, and with what its configuration says.
+#[test]
+fn groups_outlast_who_told_them() {
+    let fake = Fake::under("poris");
+    let groups = || [1, 2].map(|vm| fake.state().pool.vm_stat(vm).unwrap().group);
+    let look = |config: &str| {
+        let host = fake.host(&[("/local/domain/7/name", "mail")]);
+        let news = Live::new(host, Told::default(), toml::from_str(config).unwrap()).look().unwrap();
+        assert!(news.iter().all(|news| matches!(news, News::Domain { .. })), "{news:?}");
+    };
+    let config = "[vm.voip]\ngroup = \"web\"\n[vm.mail]\ngroup = \"web\"";
+    look(config);
+    assert_eq!(groups(), [1, 1 | 1 << 16]);
+    look("[vm.voip]\ngroup = \"b\"\nweight = 300");
+    assert_eq!((groups(), fake.state().pool.vm_stat(1).unwrap().weight), ([1, 0], 300));
+    look(config);
+    assert_eq!(groups(), [1, 1 | 1 << 16]);
+}
+
 /// What the policy refuses of one group is no other's, and leaves it what it was.
 #[test]
 fn a_group_that_is_refused_holds_up_nobody() {
