@@ -2,7 +2,7 @@
 //! The configuration of VMs: what an operator may say about each. Every key has a default that asks for nothing.
 
 use crate::server::{self, Server};
-use crate::{groups, spec};
+use crate::{duration, groups, spec};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use std::collections::BTreeMap;
@@ -40,10 +40,15 @@ pub struct VmConfig {
     pub priority: u32,
     /// Without budget it runs in what others leave.
     pub extra: bool,
-    /// Longest predicted wait of its VCPUs (S), and longest wait that the slice shall allow (Poris); 0 = the pool's. ns.
-    #[serde(with = "server::time")]
+    /// Longest predicted wait of its VCPUs (S), and longest wait that the slice shall allow (Poris); 0 = the pool's, which a file says by
+    /// leaving it out. ns.
+    #[serde(serialize_with = "server::time::serialize", deserialize_with = "laxity", skip_serializing_if = "is_unset")]
     pub laxity: u64,
-    #[serde(with = "server::time")]
+    #[serde(
+        serialize_with = "server::time::serialize",
+        deserialize_with = "latency",
+        skip_serializing_if = "is_unset"
+    )]
     pub latency: u64,
     /// VMs of one application, which run at once (Poris); empty = none.
     pub group: String,
@@ -204,6 +209,28 @@ fn cap<'de, D: Deserializer<'de>>(d: D) -> std::result::Result<u32, D::Error> {
     ranged(d, "cap", CAPS)
 }
 
+fn laxity<'de, D: Deserializer<'de>>(d: D) -> std::result::Result<u64, D::Error> {
+    wait(d, "laxity")
+}
+
+fn latency<'de, D: Deserializer<'de>>(d: D) -> std::result::Result<u64, D::Error> {
+    wait(d, "latency")
+}
+
+/// As `takt set` takes it.
+fn wait<'de, D: Deserializer<'de>>(d: D, key: &str) -> std::result::Result<u64, D::Error> {
+    let (value, info) = (server::time::deserialize(d)?, server::param(key));
+    if !(info.min..=info.max).contains(&value) {
+        let (value, allowed) = (duration::format(value), spec::range(&info));
+        return Err(D::Error::custom(format!("{key} is {value}, allowed {allowed}")));
+    }
+    Ok(value)
+}
+
+fn is_unset(ns: &u64) -> bool {
+    *ns == 0
+}
+
 /// A number within `range`; serde's own message would name the type instead of the range.
 fn ranged<'de, D: Deserializer<'de>>(
     d: D,
@@ -235,8 +262,10 @@ mod tests {
                 .unwrap();
         assert_eq!(c.ports.ranges(), [(554, 554), (16384, 16391)]);
         assert!(c.ports.contains(16385) && !c.ports.contains(555));
-        let text = toml::to_string(&c).unwrap();
-        assert_eq!(toml::from_str::<VmConfig>(&text).unwrap(), c);
+        for c in [VmConfig { laxity: 20_000, latency: 5_000_000, ..c.clone() }, c] {
+            let text = toml::to_string(&c).unwrap();
+            assert_eq!(toml::from_str::<VmConfig>(&text).unwrap(), c);
+        }
     }
 
     #[test]
@@ -248,6 +277,9 @@ mod tests {
             ("ports = [70000]", "port 70000 is not allowed, allowed 0..=65535"),
             ("ports = [\"9-3\"]", "end before they begin"),
             ("budget = \"2\"", "write a number with ns, us"),
+            ("laxity = \"0\"", "laxity is 0, allowed 1us..=10s"),
+            ("latency = \"0ms\"", "latency is 0, allowed 1ms..=1s"),
+            ("latency = \"2s\"", "latency is 2s, allowed 1ms..=1s"),
             ("wieght = 3", "unknown field `wieght`"),
             ("rt = \"maybe\"", "maybe"),
         ] {
