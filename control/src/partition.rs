@@ -10,7 +10,7 @@
 pub mod need;
 
 use crate::{Server, duration};
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, anyhow, bail};
 pub use need::{Rule, Share};
 
 /// One of the two pools.
@@ -152,19 +152,26 @@ impl Partition {
     /// first.
     ///
     /// # Errors
-    /// It is not admitted: nothing has changed then. Or the host refuses an operation.
+    /// It is not admitted, or the host refuses it: the VM has what it had then, and PCPUs that have come for it go again. What others lack
+    /// the next [`Partition::settle`] finds.
     pub fn set(&mut self, host: &mut dyn PartitionHost, now: u64, vm: u32, want: &Server) -> Result<()> {
         let mut members = host.members()?;
         let Some(member) = members.iter_mut().find(|m| m.id == vm) else { bail!("no VM {vm}") };
         self.admit(host, Some(vm), member.vcpus, want)?;
-        member.server = *want;
+        let had = std::mem::replace(&mut member.server, *want);
         let leaves = member.share().is_none() && member.side == Side::Rt;
         if leaves && outside(&host.pcpus()?) == Side::Rest {
             host.move_vm(now, vm, Side::Rest)?;
         }
-        self.grow(host, now, &members)?;
-        let done = host.set_server(now, vm, want);
-        self.settle(host, now)?;
+        let grown = self.grow(host, now, &members);
+        let done = grown.and_then(|()| host.set_server(now, vm, want)).and_then(|()| {
+            let placed = self.admitted(host).and_then(|(members, _)| self.place(host, now, &members, Some(vm)));
+            if placed.is_err() {
+                host.set_server(now, vm, &had)?;
+            }
+            placed.map(drop)
+        });
+        let _ = self.settle(host, now);
         done
     }
 
@@ -172,19 +179,21 @@ impl Partition {
     /// are not admitted; they stay outside.
     ///
     /// # Errors
-    /// The host refuses an operation.
+    /// The host refuses an operation; the others are done, and the delay before PCPUs go that are too many begins all the same.
     pub fn settle(&mut self, host: &mut dyn PartitionHost, now: u64) -> Result<Vec<u32>> {
         self.due = None;
         let (members, refused) = self.admitted(host)?;
-        self.grow(host, now, &members)?;
-        let short = self.place(host, now, &members)?;
-        if short {
-            self.grow(host, now, &members)?;
-        }
+        let done = self.follow(host, now, &members);
         if self.size(&members, host)? < size(&host.pcpus()?) {
             self.due = Some(now.saturating_add(self.settings.delay));
         }
-        Ok(refused)
+        done.map(|()| refused)
+    }
+
+    fn follow(&self, host: &mut dyn PartitionHost, now: u64, members: &[Member]) -> Result<()> {
+        self.grow(host, now, members)?;
+        let short = self.place(host, now, members, None)?;
+        if short { self.grow(host, now, members) } else { Ok(()) }
     }
 
     /// The rt-pool shrinks, if the delay is over and it is too large still.
@@ -202,7 +211,7 @@ impl Partition {
         for cpu in self.leaving(&pcpus).into_iter().take(surplus as usize) {
             host.move_pcpu(now, cpu, Side::Rest)?;
         }
-        self.place(host, now, &members).map(drop)
+        self.place(host, now, &members, None).map(drop)
     }
 
     /// PCPUs that the rt-pool shall have.
@@ -259,20 +268,26 @@ impl Partition {
         Ok(())
     }
 
-    /// Real-time VMs move in, others out; where nothing is outside, or will be, all of them in. Returns whether it will.
-    fn place(&self, host: &mut dyn PartitionHost, now: u64, members: &[Member]) -> Result<bool> {
+    /// Real-time VMs move in, others out, or `only` that VM; where nothing is outside, or will be, all of them in. Returns whether it will.
+    /// One that is refused holds up no other.
+    fn place(&self, host: &mut dyn PartitionHost, now: u64, members: &[Member], only: Option<u32>) -> Result<bool> {
         let pcpus = host.pcpus()?;
         let all = self.size(members, host)? as usize == pcpus.len();
         let others = if all { Side::Rt } else { outside(&pcpus) };
-        for m in members {
+        let mut done = Ok(all);
+        for m in members.iter().filter(|m| only.is_none_or(|vm| m.id == vm)) {
             let side = if m.share().is_some() { Side::Rt } else { others };
             let here = host.members()?.iter().find(|now| now.id == m.id).map(|now| now.side);
             if here.is_some_and(|here| here != side) {
-                ensure!(side == Side::Rest || size(&pcpus) > 0, "the rt-pool has no PCPU for VM {}", m.id);
-                host.move_vm(now, m.id, side)?;
+                let moved = if side == Side::Rest || size(&pcpus) > 0 {
+                    host.move_vm(now, m.id, side)
+                } else {
+                    Err(anyhow!("the rt-pool has no PCPU for VM {}", m.id))
+                };
+                done = done.and_then(|all| moved.map(|()| all));
             }
         }
-        Ok(all)
+        done
     }
 
     /// PCPUs of the rt-pool in the order in which they leave.

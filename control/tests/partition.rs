@@ -17,6 +17,8 @@ struct Memory {
     rule: Rule,
     /// Steps at which the host refuses.
     broken: bool,
+    /// VMs that the rt-pool has no room for.
+    shut: Vec<u32>,
     take_all: bool,
 }
 
@@ -77,6 +79,7 @@ impl PartitionHost for Memory {
     fn move_vm(&mut self, _: u64, vm: u32, to: Side) -> Result<()> {
         let m = self.vms.iter_mut().find(|m| m.id == vm).unwrap();
         ensure!(m.side != to, "VM {vm} is there already");
+        ensure!(to == Side::Rest || !self.shut.contains(&vm), "no room for VM {vm}");
         m.side = to;
         self.done.push(format!("vm {vm} {to:?}"));
         self.judge()
@@ -200,6 +203,28 @@ fn a_host_that_refuses_leaves_no_surplus_for_long() {
     assert_eq!((h.rt().len(), p.due(), h.vms[0].side), (2, Some(15 * SECOND), Side::Rest));
     p.timer(&mut h, 15 * SECOND).unwrap();
     assert!(h.rt().is_empty());
+}
+
+#[test]
+fn one_that_its_pool_refuses_has_what_it_had() {
+    let mut h = Memory { shut: vec![2], ..Memory::new(4) };
+    let mut p = Partition::new(Settings::default());
+    h.create(1, 1, server(6, 10), None);
+    h.create(2, 1, Server::default(), None);
+    p.settle(&mut h, 0).unwrap();
+    let before = h.vms.clone();
+    assert_eq!(p.set(&mut h, 1, 2, &server(6, 10)).unwrap_err().to_string(), "no room for VM 2");
+    assert_eq!((&h.vms, h.rt().len(), p.due()), (&before, 2, Some(1 + 15 * SECOND)));
+    assert!(p.settle(&mut h, 2).unwrap().is_empty(), "nothing is left to do");
+    p.timer(&mut h, 2 + 15 * SECOND).unwrap();
+    assert_eq!(h.rt().len(), 1);
+    // One that has come with them holds up no other.
+    h.create(3, 1, server(2, 10), None);
+    h.vms[1].server = server(6, 10);
+    assert_eq!(p.settle(&mut h, 20 * SECOND).unwrap_err().to_string(), "no room for VM 2");
+    assert_eq!((h.vms[1].side, h.vms[2].side, h.rt().len()), (Side::Rest, Side::Rt, 2));
+    // Nor is it in the way of what another one is set to.
+    p.set(&mut h, 21 * SECOND, 1, &server(2, 10)).unwrap();
 }
 
 #[test]

@@ -94,6 +94,8 @@ impl Live {
     pub(super) fn give_server(&mut self, vm: u32, want: &Server) -> Result<()> {
         let Some(pools) = &mut self.pools else { return Ok(()) };
         let now = pools.now();
+        // What others lack the next look finds.
+        pools.shape = Shape::default();
         pools.manager.set(&mut self.scheduler, now, vm, want)
     }
 

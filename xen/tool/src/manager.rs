@@ -99,7 +99,7 @@ impl Manager {
     /// Gives a domain parameters, or takes them away.
     ///
     /// # Errors
-    /// It is not admitted: nothing has changed then. Or the host refuses an operation.
+    /// It is not admitted, or the host refuses it: nothing has changed then.
     pub fn set(&mut self, now: u64, domain: &Domain, setting: &ServerSetting) -> Result<()> {
         let whose = || format!("domain `{}` ({})", domain.name, domain.id);
         let have = self.pools.host().server(domain)?;
@@ -110,7 +110,9 @@ impl Manager {
         }
         self.seen = None;
         self.partition.set(&mut self.pools, now, domain.id.into(), &want).with_context(whose)?;
-        self.settle(now).map(drop)
+        // What others lack the next look finds, and says.
+        let _ = self.settle(now);
+        Ok(())
     }
 
     /// Both pools, as `takt status` shows them.
