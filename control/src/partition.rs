@@ -199,19 +199,20 @@ impl Partition {
     /// The rt-pool shrinks, if the delay is over and it is too large still.
     ///
     /// # Errors
-    /// The host refuses an operation.
+    /// The host refuses an operation: it is due still.
     pub fn timer(&mut self, host: &mut dyn PartitionHost, now: u64) -> Result<()> {
         if self.due.is_none_or(|due| now < due) {
             return Ok(());
         }
-        self.due = None;
         let (members, _) = self.admitted(host)?;
         let pcpus = host.pcpus()?;
         let surplus = size(&pcpus).saturating_sub(self.size(&members, host)?);
         for cpu in self.leaving(&pcpus).into_iter().take(surplus as usize) {
             host.move_pcpu(now, cpu, Side::Rest)?;
         }
-        self.place(host, now, &members, None).map(drop)
+        self.place(host, now, &members, None)?;
+        self.due = None;
+        Ok(())
     }
 
     /// PCPUs that the rt-pool shall have.

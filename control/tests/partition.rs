@@ -17,8 +17,9 @@ struct Memory {
     rule: Rule,
     /// Steps at which the host refuses.
     broken: bool,
-    /// VMs that the rt-pool has no room for.
+    /// VMs that the rt-pool has no room for, and PCPUs that do not leave it.
     shut: Vec<u32>,
+    held: Vec<u32>,
     take_all: bool,
 }
 
@@ -72,6 +73,7 @@ impl PartitionHost for Memory {
     fn move_pcpu(&mut self, _: u64, cpu: u32, to: Side) -> Result<()> {
         let p = self.pcpus.iter_mut().find(|p| p.id == cpu).unwrap();
         ensure!(p.side != to, "PCPU {cpu} is there already");
+        ensure!(to == Side::Rt || !self.held.contains(&cpu), "PCPU {cpu} is held");
         p.side = to;
         self.done.push(format!("cpu {cpu} {to:?}"));
         self.judge()
@@ -225,6 +227,20 @@ fn one_that_its_pool_refuses_has_what_it_had() {
     assert_eq!((h.vms[1].side, h.vms[2].side, h.rt().len()), (Side::Rest, Side::Rt, 2));
     // Nor is it in the way of what another one is set to.
     p.set(&mut h, 21 * SECOND, 1, &server(2, 10)).unwrap();
+}
+
+#[test]
+fn a_shrink_that_is_refused_is_due_still() {
+    let mut h = Memory { held: vec![1], ..Memory::new(4) };
+    let mut p = Partition::new(Settings::default());
+    h.create(1, 2, server(6, 10), None);
+    p.settle(&mut h, 0).unwrap();
+    p.set(&mut h, 0, 1, &server(2, 10)).unwrap();
+    assert_eq!(p.timer(&mut h, 15 * SECOND).unwrap_err().to_string(), "PCPU 1 is held");
+    assert_eq!(p.due(), Some(15 * SECOND));
+    h.held.clear();
+    p.timer(&mut h, 15 * SECOND + 1).unwrap();
+    assert_eq!((h.rt(), p.due()), (vec![0], None));
 }
 
 #[test]
