@@ -55,14 +55,20 @@ impl Pools {
     /// One line with what is allowed.
     pub fn set(&mut self, key: &str, text: &str) -> Result<bool> {
         match (&mut self.size, key) {
-            (_, "rt") => {
-                let Some(known) = takt_policy::policies().into_iter().find(|p| p.name == text) else {
-                    let names: Vec<_> = takt_policy::policies().iter().map(|p| p.name).collect();
-                    bail!("`rt={text}` is not allowed, allowed {}", names.join("|"));
-                };
-                self.rt = known.name.into();
+            // Who lives in a pool that is managed has a server.
+            (size, "rt") => {
+                let managed = matches!(size, Size::Managed(_));
+                let names = takt_policy::policies().into_iter().map(|p| p.name);
+                let names: Vec<_> = names.filter(|name| !managed || Rule::of(name).is_some()).collect();
+                if !names.contains(&text) {
+                    let servers = if managed { " (policies with budgets)" } else { "" };
+                    bail!("`rt={text}` is not allowed, allowed {}{servers}", names.join("|"));
+                }
+                self.rt = text.into();
             }
-            (Size::Managed(s), "need") => s.rule = word(key, text, &[("paper", Rule::Paper), ("gfb", Rule::Gfb)])?,
+            (Size::Managed(s), "need") => {
+                s.rule = word(key, text, &[("paper", Rule::Paper), ("gfb", Rule::Gfb), ("whole", Rule::Whole)])?;
+            }
             (Size::Managed(s), "delay") => match duration::parse(text) {
                 Ok(ns @ ..=3_600_000_000_000) => s.delay = ns,
                 _ => bail!("`delay={text}` is not allowed, allowed 0..=1h"),
@@ -80,9 +86,13 @@ impl Pools {
         Ok(true)
     }
 
-    /// Takes note of the pool's parameters that concern it: a floor is room that the rt-pool does not have.
-    pub fn know(&mut self, params: &[(u32, u64)]) {
+    /// Takes note of what else was given: without `need` the rt-pool's policy says how many PCPUs it needs (spec §6.1), and a floor is room
+    /// that the rt-pool does not have.
+    pub fn know(&mut self, keys: &[&str], params: &[(u32, u64)]) {
         if let Size::Managed(settings) = &mut self.size {
+            if !keys.contains(&"need") {
+                settings.rule = Rule::of(&self.rt).unwrap_or_default();
+            }
             let floor = params.iter().find(|(key, _)| *key == floor_key()).map_or(0, |&(_, value)| value as u32);
             settings.floor = floor;
         }
@@ -127,6 +137,12 @@ mod tests {
             Settings { rule: Rule::Gfb, delay: 5_000_000_000, shrink: Shrink::Literal, take_all: false, floor: 5 };
         assert_eq!((risa.name.as_str(), risa.params.len()), ("credit", 4 + 2), "those of the preset and two");
         assert_eq!(risa.pools.unwrap(), Pools { rt: "vgedf".into(), size: Size::Managed(want) });
+        let rule = |text: &str| match parse(text).pools.unwrap().size {
+            Size::Managed(settings) => settings.rule,
+            Size::Fixed { .. } => panic!("{text}"),
+        };
+        assert_eq!(["risa", "risa(rt=sedf)", "risa(rt=rtxen)"].map(rule), [Rule::Paper, Rule::Whole, Rule::Whole]);
+        assert_eq!(["risa(need=paper,rt=sedf)", "risa(need=whole)"].map(rule), [Rule::Paper, Rule::Whole]);
         let sp = parse("sp(pcpus=3,first=6,rt=vgedf)").pools.unwrap();
         assert_eq!(sp, Pools { rt: "vgedf".into(), size: Size::Fixed { pcpus: 3, first: 6 } });
         assert_eq!(PolicySpec { label: NON_RT.into(), ..parse("baseline") }, parse(NON_RT));
@@ -138,8 +154,10 @@ mod tests {
     #[test]
     fn errors_name_the_key_and_what_is_allowed() {
         for (text, want) in [
-            ("risa(rt=fifo)", "`rt=fifo` is not allowed, allowed credit|"),
-            ("risa(need=all)", "allowed paper|gfb"),
+            ("risa(rt=fifo)", "`rt=fifo` is not allowed, allowed "),
+            ("risa(rt=credit)", "`rt=credit` is not allowed, allowed rtxen|sedf|vgedf (policies with budgets)"),
+            ("sp(rt=fifo)", "`rt=fifo` is not allowed, allowed credit|"),
+            ("risa(need=all)", "allowed paper|gfb|whole"),
             ("risa(delay=2h)", "allowed 0..=1h"),
             ("risa(pcpus=2)", "unknown key `pcpus`, known are rt, need, delay"),
             ("risa(rt_pool_may_take_all=1)", "allowed off|on"),

@@ -144,7 +144,7 @@ impl PolicySpec {
             }
         }
         if let Some(pools) = &mut pools {
-            pools.know(&params);
+            pools.know(&keys, &params);
         }
         let kept = preset.into_iter().filter(|(key, _)| !params.iter().any(|(given, _)| given == key));
         Ok(Self { name, pin, pools, params: kept.chain(params.iter().copied()).collect(), label })

@@ -243,6 +243,18 @@ fn a_shrink_that_is_refused_is_due_still() {
     assert_eq!((h.rt(), p.due()), (vec![0], None));
 }
 
+/// Spec §6.1: servers that keep to a PCPU each need more of them.
+#[test]
+fn each_scheduler_has_its_own_need() {
+    for (rule, want) in [(Rule::Paper, 2), (Rule::Whole, 3)] {
+        let mut h = Memory { rule, ..Memory::new(4) };
+        let mut p = Partition::new(Settings { rule, ..Settings::default() });
+        (1..=3).for_each(|vm| h.create(vm, 1, Server::default(), None));
+        (1..=3).for_each(|vm| p.set(&mut h, 0, vm, &server(6, 10)).unwrap());
+        assert_eq!(h.rt().len(), want);
+    }
+}
+
 #[test]
 fn all_pcpus_may_go_if_that_is_wanted() {
     let mut h = Memory { take_all: true, ..Memory::new(2) };
@@ -269,7 +281,7 @@ fn random_changes_keep_the_pool_large_enough() {
     };
     let (mut refused, mut shrunk) = (0, 0);
     for round in 0..400u64 {
-        let (take_all, rule) = (round % 3 == 0, if round % 2 == 0 { Rule::Paper } else { Rule::Gfb });
+        let (take_all, rule) = (round % 3 == 0, [Rule::Paper, Rule::Gfb, Rule::Whole][round as usize / 3 % 3]);
         let shrink = if round % 5 == 0 { Shrink::Literal } else { Shrink::Far };
         let settings = Settings { take_all, rule, shrink, ..Settings::default() };
         let mut h = Memory { take_all, rule, ..Memory::new(1 + random(10) as u32) };

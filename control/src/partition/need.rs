@@ -11,7 +11,7 @@ pub struct Share {
     pub vcpus: u32,
 }
 
-/// The rule of a real-time scheduler. Another scheduler with other needs adds its own.
+/// The rule of a real-time scheduler (spec §6.1). Another scheduler with other needs adds its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rule {
     /// The sum of all shares, rounded up (spec §6.1): necessary, and for global EDF not sufficient (K6).
@@ -19,17 +19,35 @@ pub enum Rule {
     Paper,
     /// The least m with U ≤ m − (m−1)·u_max, which is sufficient for global EDF.
     Gfb,
+    /// The least m on which servers that keep to a PCPU each have room, the largest first, each where most is left, as the policy places
+    /// those that come. Where it has placed small ones before, one that comes later may find less.
+    Whole,
 }
 
+/// A PCPU in the millionths in which a policy counts shares (policy/core/room.h).
+const PCPU: u64 = 1_000_000;
+
 impl Rule {
+    /// That of a policy; `None` if it has no servers.
+    pub fn of(policy: &str) -> Option<Self> {
+        match policy {
+            "vgedf" => Some(Rule::Paper),
+            "sedf" | "rtxen" => Some(Rule::Whole),
+            _ => None,
+        }
+    }
+
     /// PCPUs of which these VMs may use `room` percent; `None` if more than a host can have would not be enough.
     pub fn pcpus(self, shares: &[Share], room: u32) -> Option<u32> {
+        if self == Rule::Whole {
+            return whole(shares, PCPU / 100 * u64::from(room));
+        }
         let sum = Sum::of(shares);
         let room = u64::from(room);
         let (s, p) = match self {
             Rule::Paper => (0, 1),
             // The greatest s/p: a/b > c/d if a·d > c·b.
-            Rule::Gfb => shares.iter().map(|x| (x.budget, x.period)).fold((0, 1), |a, b| {
+            Rule::Gfb | Rule::Whole => shares.iter().map(|x| (x.budget, x.period)).fold((0, 1), |a, b| {
                 if u128::from(b.0) * u128::from(a.1) > u128::from(a.0) * u128::from(b.1) { b } else { a }
             }),
         };
@@ -40,6 +58,24 @@ impl Rule {
             wanted <= sum.under.times(room).times(m * p - m.saturating_sub(1) * s)
         })
     }
+}
+
+/// [`Rule::Whole`], with so much room on each PCPU.
+fn whole(shares: &[Share], room: u64) -> Option<u32> {
+    let share = |s: &Share| (u128::from(s.budget) * u128::from(PCPU) / u128::from(s.period)).max(1) as u64;
+    let mut servers: Vec<u64> = shares.iter().flat_map(|s| vec![share(s); s.vcpus as usize]).collect();
+    servers.sort_unstable_by_key(|&share| std::cmp::Reverse(share));
+    let fits = |pcpus: u32| {
+        let mut left = vec![room; pcpus as usize];
+        servers.iter().all(|&share| match left.iter_mut().max() {
+            Some(most) if *most >= share => {
+                *most -= share;
+                true
+            }
+            _ => false,
+        })
+    };
+    (0..=takt_policy::NCPU).find(|&pcpus| fits(pcpus))
 }
 
 /// Σ budget·vcpus/period as one fraction.
@@ -172,6 +208,25 @@ mod tests {
         assert_eq!(gfb(&[(10, 6, 3)]), Some(3));
         // One that needs a PCPU of its own leaves no room that could be counted on.
         assert_eq!((gfb(&[(10, 10, 1)]), gfb(&[(10, 10, 1), (10, 1, 1)])), (Some(1), None));
+    }
+
+    #[test]
+    fn servers_that_keep_to_a_pcpu_are_not_split() {
+        let whole = |list: &[(u64, u64, u32)], room| Rule::Whole.pcpus(&shares(list), room);
+        assert_eq!((whole(&[], 100), whole(&[(10, 6, 1), (10, 2, 1)], 100)), (Some(0), Some(1)));
+        // Σ = 1.8, and no two of them go on one.
+        assert_eq!((paper(&[(10, 6, 3)]), whole(&[(10, 6, 3)], 100)), (Some(2), Some(3)));
+        assert_eq!(whole(&[(10, 4, 1), (10, 6, 1), (20, 8, 1), (5, 3, 1)], 100), Some(2), "in any order");
+        assert_eq!((whole(&[(10, 5, 2)], 100), whole(&[(10, 5, 2)], 95)), (Some(1), Some(2)));
+        assert_eq!(
+            (whole(&[(10, 10, 64)], 100), whole(&[(10, 10, 65)], 100), whole(&[(10, 10, 1)], 95)),
+            (Some(64), None, None)
+        );
+        for (policy, rule) in [("vgedf", Some(Rule::Paper)), ("sedf", Some(Rule::Whole)), ("rtxen", Some(Rule::Whole))]
+        {
+            assert_eq!(Rule::of(policy), rule);
+        }
+        assert_eq!(Rule::of("credit"), None);
     }
 
     #[test]

@@ -18,6 +18,20 @@ impl Host {
     fn new(pcpus: u32) -> Self {
         let fakes = Fakes::new(pcpus);
         let manager = Self::manager(&fakes);
+        Self::with(fakes, manager)
+    }
+
+    /// As `takt run -p` is told.
+    fn under(policy: &str, pcpus: u32) -> Self {
+        let policy = takt_control::PolicySpec::parse(policy).unwrap().pools.unwrap();
+        let takt_control::pools::Size::Managed(settings) = policy.size else { panic!("{policy:?}") };
+        let fakes = Fakes::new(pcpus);
+        let floor = takt_control::pools::Pools::defaults();
+        let manager = Manager::new(RtPool::open(fakes.host(), &policy.rt, &[floor]).unwrap(), settings);
+        Self::with(fakes, manager)
+    }
+
+    fn with(fakes: Arc<Fakes>, manager: Manager) -> Self {
         let mut host = Self { fakes, manager };
         assert_eq!(host.look(0), ["takt-rt: 0 PCPUs"; 0]);
         host
@@ -116,6 +130,31 @@ fn what_does_not_fit_is_refused_and_changes_nothing() {
     assert!(!host.server(&host.find("web").unwrap()).unwrap().is_some());
     // Taking a budget away from who has none is no error.
     h.set(2, "Domain-0", 0, 0).unwrap();
+}
+
+/// Servers that keep to a PCPU each have one with room (spec §6.1), or the domain has what it had.
+#[test]
+fn a_pool_of_servers_that_keep_to_a_pcpu() {
+    for rt in ["sedf", "rtxen"] {
+        let mut h = Host::under(&format!("risa(rt={rt})"), 4);
+        let mut few = Host::under(&format!("risa(rt={rt},need=paper)"), 4);
+        for (id, name) in [(1, "one"), (2, "two"), (3, "three")] {
+            h.fakes.create(id, name, 1);
+            few.fakes.create(id, name, 1);
+            h.set(0, name, 6, 10).unwrap();
+        }
+        assert_eq!((h.size(), [1, 2, 3].map(|id| h.fakes.home(id))), (3, [1, 1, 1]));
+        few.set(0, "one", 6, 10).unwrap();
+        few.set(0, "two", 2, 10).unwrap();
+        assert_eq!(few.size(), 1);
+        few.set(0, "two", 6, 10).unwrap();
+        assert!(line(few.set(SECOND, "three", 6, 10)).ends_with("no PCPU has room for so much budget"));
+        let host = few.fakes.host();
+        assert_eq!((few.fakes.home(3), host.server(&host.find("three").unwrap()).unwrap().is_some()), (0, false));
+        let due = few.manager.due();
+        few.look(2 * SECOND);
+        assert_eq!((few.size(), few.manager.due()), (2, due), "and nobody tries again");
+    }
 }
 
 #[test]
