@@ -234,13 +234,22 @@ impl Xen {
     /// # Errors
     /// One line; nothing has changed then.
     pub fn apply(&self, domain: &Domain, setting: &Setting) -> Result<()> {
-        // What may be refused though its value is allowed comes first.
-        if !setting.server.is_empty() {
-            let have = self.server(domain)?;
-            let want = setting.server.on(&have);
-            want.validate().with_context(|| whom(domain))?;
-            self.set_server(domain, &have, &want)?;
+        // What may be refused though its value is allowed comes first, and is taken back when the next is.
+        if setting.server.is_empty() {
+            return self.apply_rest(domain, setting);
         }
+        let have = self.server(domain)?;
+        let want = setting.server.on(&have);
+        want.validate().with_context(|| whom(domain))?;
+        self.set_server(domain, &have, &want)?;
+        let done = self.apply_rest(domain, setting);
+        if done.is_err() {
+            self.set_server(domain, &want, &have)?;
+        }
+        done
+    }
+
+    fn apply_rest(&self, domain: &Domain, setting: &Setting) -> Result<()> {
         let rest = [
             ("rt", setting.rt.map(|m| m as u64)),
             ("weight", setting.weight.map(u64::from)),

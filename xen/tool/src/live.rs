@@ -265,23 +265,38 @@ impl<E: Eyes> Live<E> {
     /// # Errors
     /// One line; nothing has changed then.
     pub fn set(&mut self, name: &str, setting: &Setting) -> Result<()> {
-        let mut domain = self.host.find(name)?;
-        let whose = || format!("domain `{name}`");
-        // What may be refused comes first.
+        let domain = self.host.find(name)?;
+        // What may be refused comes first, and is taken back when the next is.
         if let Some(dev) = &setting.dev {
-            self.eyes.watch(domain.id, dev).with_context(whose)?;
+            self.eyes.watch(domain.id, dev).with_context(|| format!("domain `{name}`"))?;
         }
-        let (now, mut rest) = (self.now(), setting.clone());
-        if let Some(manager) = self.manager.as_mut().filter(|_| !setting.server.is_empty()) {
-            manager.set(now, &domain, &std::mem::take(&mut rest.server))?;
-            // It may have moved.
-            domain = self.host.find(name)?;
+        if self.manager.is_none() || setting.server.is_empty() {
+            return self.set_rest(&domain, setting);
         }
+        let (have, mut rest) = (self.host.server(&domain)?, setting.clone());
+        self.serve(&domain, &std::mem::take(&mut rest.server))?;
+        // It may have moved.
+        let domain = self.host.find(name)?;
+        let done = self.set_rest(&domain, &rest);
+        if done.is_err() {
+            self.serve(&domain, &ServerSetting::all(&have))?;
+        }
+        done
+    }
+
+    /// A domain is to have these parameters, as the partition manager finds room.
+    fn serve(&mut self, domain: &Domain, want: &ServerSetting) -> Result<()> {
+        let now = self.now();
+        self.manager.as_mut().map_or(Ok(()), |manager| manager.set(now, domain, want))
+    }
+
+    fn set_rest(&mut self, domain: &Domain, setting: &Setting) -> Result<()> {
+        let whose = || format!("domain `{}`", domain.name);
         let group = self.vms.get(&domain.id).map(|vm| vm.group.clone()).unwrap_or_default();
         if let Some(group) = &setting.group {
             self.enter_group(domain.id, group).with_context(whose)?;
         }
-        if let Err(e) = self.host.apply(&domain, &rest) {
+        if let Err(e) = self.host.apply(domain, setting) {
             if setting.group.is_some() {
                 self.enter_group(domain.id, &group)?;
             }
