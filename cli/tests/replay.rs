@@ -123,12 +123,14 @@ fn what_is_no_recording_is_refused_in_one_line() {
 fn the_live_host_is_refused_in_one_line_where_there_is_none() {
     let dir = workdir();
     std::fs::write(dir.path().join("bad.toml"), "[vm.web]\nweight = 0\n").unwrap();
+    std::fs::write(dir.path().join("worse.toml"), "[vm.web]\ngroup = \"a b\"\n").unwrap();
     let built = cfg!(feature = "linux");
     let none = ["--socket", "no.sock"];
     for (args, want) in [
         (&["run", "--policy", "fifo"][..], "unknown policy `fifo`, known are"),
         (&["run", "--policy", "pin"], "for the simulator"),
         (&["run", "--config", "bad.toml"], "weight is 0, allowed 1..=65535"),
+        (&["run", "--config", "worse.toml"], "worse.toml: VM `web`: `group=a b` is not allowed"),
         (&["run", "--config", "missing.toml"], "missing.toml"),
         (&["status", none[0], none[1]], "no Takt runs here"),
         (&["set", "web", "weight=0", none[0], none[1]], "`weight=0` is not allowed, allowed 1..=65535"),
@@ -154,5 +156,5 @@ fn the_live_host_is_refused_in_one_line_where_there_is_none() {
         assert_eq!((out.status.code(), out.stdout.len()), (Some(2), 0), "{args:?}");
     }
     let left: Vec<_> = common::files(dir.path());
-    assert_eq!(left, ["bad.toml", "host.toml"], "nothing is written");
+    assert_eq!(left, ["bad.toml", "host.toml", "worse.toml"], "nothing is written");
 }
