@@ -2,8 +2,10 @@
 //! A live or simulated host as control sees it, and bringing it to a configuration.
 
 use crate::config::{HostConfig, Ports, RtMode, VmConfig};
+use crate::duration;
 use crate::server::Server;
 use anyhow::{Context, Result, bail};
+use std::fmt;
 
 /// A VM as its host holds it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,6 +90,27 @@ impl Change {
     }
 }
 
+/// As `takt set` takes it.
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Change::Rt(RtMode::Auto) => f.write_str("rt=auto"),
+            Change::Rt(RtMode::On) => f.write_str("rt=on"),
+            Change::Rt(RtMode::Off) => f.write_str("rt=off"),
+            Change::Ports(_) => f.write_str("ports"),
+            Change::Weight(weight) => write!(f, "weight={weight}"),
+            Change::Cap(cap) => write!(f, "cap={cap}"),
+            Change::Server(_, want) => {
+                let [budget, period] = [want.budget, want.period].map(duration::format);
+                write!(f, "budget={budget} period={period} priority={}", want.priority)
+            }
+            Change::Laxity(ns) => write!(f, "laxity={}", duration::format(*ns)),
+            Change::Latency(ns) => write!(f, "latency={}", duration::format(*ns)),
+            Change::Group(group) => write!(f, "group={group}"),
+        }
+    }
+}
+
 /// What [`apply`] did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Applied {
@@ -114,7 +137,7 @@ pub fn apply(config: &HostConfig, host: &mut dyn Host, now: u64) -> Result<Appli
             continue;
         };
         for change in differences(&vm.config, want) {
-            host.set(now, vm.id, &change).with_context(|| format!("VM `{name}`: {change:?}"))?;
+            host.set(now, vm.id, &change).with_context(|| format!("VM `{name}`: {change}"))?;
             done.changes.push((vm.id, change));
         }
     }

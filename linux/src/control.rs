@@ -427,7 +427,7 @@ impl Live {
     }
 
     fn change(&mut self, vm: &VmState, change: &Change) -> Result<()> {
-        Host::set(self, 0, vm.id, change).with_context(|| format!("VM `{}`: {change:?}", vm.name))
+        Host::set(self, 0, vm.id, change).with_context(|| format!("VM `{}`: {change}", vm.name))
     }
 
     /// Sets parameters of the policy, written `key=value`.
@@ -536,7 +536,7 @@ impl Host for Live {
         if let Change::Group(group) = change {
             return self.enter_group(vm, group);
         }
-        let Change::Ports(ports) = change else { bail!("{change:?} is no parameter of the policy") };
+        let Change::Ports(ports) = change else { bail!("{change} is no parameter of the policy") };
         let list: Vec<u16> = ports.ranges().iter().flat_map(|&(a, b)| a..=b).collect();
         self.net.ports(vm, &list)?;
         if let Some(vm) = self.vms.get_mut(&vm) {
