@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! In the machine: what Takt must refuse, in one line, with status 2, and without changing anything.
 
+use super::CPUS;
 use super::guest::Guest;
 use crate::takt::{PROGRAM, Takt, state, status, takt, until};
 use anyhow::{Context, Result, ensure};
@@ -64,6 +65,8 @@ pub fn refusals() -> Result<Value> {
     let (window, switches) = overhead_in_a_recording()?;
     vm.end()?;
     running.stop()?;
+    lines.extend(budgets()?);
+    lines.extend(gangs()?);
 
     let whole = takt(&["replay", RECORD])?;
     ensure!(whole.status.success(), "takt replay: {}", String::from_utf8_lossy(&whole.stderr));
@@ -89,6 +92,75 @@ pub fn refusals() -> Result<Value> {
         }
     }
     Ok(json!({"lines": lines, "window": window, "decisions": decisions, "switches": switches}))
+}
+
+/// Under servers, while one computes: budgets, sums of shares, floors and kinds.
+fn budgets() -> Result<Vec<String>> {
+    let running = Takt::run(&["--policy", "rtxen"])?;
+    let vms = [Guest::hog("hog", CPUS)?, Guest::hog("other", 1)?];
+    vms[0].runs(CPUS as usize)?;
+    vms[1].runs(1)?;
+    until("the VMs' names", Duration::from_secs(5), || Ok(settings()?.to_string().contains("other")))?;
+    allowed(&["set", "hog", "budget=6ms", "period=10ms", "priority=2"])?;
+    let before = settings()?;
+    let lines = vec![
+        refused(&["set", "hog", "budget=11ms"], &["hog", "budget", "10ms"])?,
+        refused(&["set", "hog", "period=0"], &["period"])?,
+        refused(&["set", "hog", "priority=0"], &["priority", "65535"])?,
+        refused(&["set", "other", "budget=4ms", "period=10ms"], &["other", "no PCPU has room"])?,
+        refused(&["set", "nobody", "budget=1ms", "period=10ms"], &["nobody", "hog"])?,
+        refused(&["set", "--pool", "floor=50"], &["floor=50", "no PCPU has room"])?,
+        refused(&["set", "--pool", "quantum=2ms", "floor=50"], &["no PCPU has room"])?,
+        refused(&["set", "--pool", "server=fast"], &["server", "polling"])?,
+    ];
+    ensure!(settings()? == before, "a refused command has changed something: {before} before, {} now", settings()?);
+    // Another kind, while they compute, with the same budgets.
+    allowed(&["set", "--pool", "server=sporadic"])?;
+    let [vms_before, vms_now] = [&before, &settings()?].map(|all| all[3].clone());
+    ensure!(vms_now == vms_before, "another kind of server, other budgets: {vms_before} before, {vms_now} now");
+    vms.into_iter().try_for_each(|vm| goes_on(&vm).and_then(|()| vm.end().map(drop)))?;
+    running.stop()?;
+    Ok(lines)
+}
+
+/// Under Poris, while a group of two VMs runs: groups, latencies and laxities.
+fn gangs() -> Result<Vec<String>> {
+    let running = Takt::run(&["--policy", "poris"])?;
+    let vms = [Guest::hog("hog", 2)?, Guest::hog("other", 2)?];
+    vms.iter().try_for_each(|vm| vm.runs(2))?;
+    until("the VMs' names", Duration::from_secs(5), || Ok(settings()?.to_string().contains("other")))?;
+    for name in ["hog", "other"] {
+        allowed(&["set", name, "rt=on", "latency=5ms", "group=g"])?;
+    }
+    let before = settings()?;
+    let lines = vec![
+        refused(&["set", "hog", "laxity=0"], &["laxity", "1us..=10s"])?,
+        refused(&["set", "hog", "laxity=11s"], &["laxity", "1us..=10s"])?,
+        refused(&["set", "hog", "latency=0"], &["latency", "1ms..=1s"])?,
+        refused(&["set", "hog", "group=h", "latency=2s"], &["latency", "1ms..=1s"])?,
+        refused(&["set", "nobody", "group=g"], &["nobody", "hog"])?,
+    ];
+    ensure!(settings()? == before, "a refused command has changed something: {before} before, {} now", settings()?);
+    // While both run at once: another latency, and another group.
+    allowed(&["set", "hog", "latency=3ms"])?;
+    allowed(&["set", "other", "group=h"])?;
+    let now = settings()?[3].to_string();
+    ensure!(now.contains("3000") && now.contains("\"h\""), "what was set is not so: {now}");
+    vms.into_iter().try_for_each(|vm| goes_on(&vm).and_then(|()| vm.end().map(drop)))?;
+    running.stop()?;
+    Ok(lines)
+}
+
+fn allowed(arguments: &[&str]) -> Result<()> {
+    let out = takt(arguments)?;
+    ensure!(out.status.success(), "takt {arguments:?}: {}", String::from_utf8_lossy(&out.stderr));
+    Ok(())
+}
+
+/// It gets CPU time.
+fn goes_on(vm: &Guest) -> Result<()> {
+    let before = vm.all_cpu_ns()?;
+    until("CPU time", Duration::from_secs(5), || Ok(vm.all_cpu_ns()? > before))
 }
 
 /// Records, and counts for a part of that time what decisions and switches take; with the number of switches by status meanwhile.
@@ -126,7 +198,7 @@ fn line(arguments: &[&str], out: &Output, names: &[&str]) -> Result<String> {
 fn settings() -> Result<Value> {
     let status = status()?;
     let vms = status["vms"].as_array().context("vms")?;
-    let vms: Vec<_> =
-        vms.iter().map(|v| json!([v["name"], v["rt_mode"], v["weight"], v["cap"], v["ports"], v["devices"]])).collect();
+    let known = ["name", "rt_mode", "weight", "cap", "ports", "devices", "server", "laxity_us", "latency_us", "group"];
+    let vms: Vec<_> = vms.iter().map(|v| known.map(|key| v[key].clone())).collect();
     Ok(json!([status["host"]["policy"], status["host"]["parameters"], status["host"]["recording"], vms]))
 }
