@@ -114,7 +114,6 @@ fn with_budgets(policies: &[&str], name: &str) {
 }
 
 #[test]
-#[ignore = "five minutes"]
 fn servers_are_what_their_recordings_say() {
     with_budgets(&["rtxen(server=sporadic)", "vgedf"], "servers");
 }
@@ -128,7 +127,6 @@ fn other_servers_are_what_their_recordings_say() {
 
 /// S and Poris, with real-time VMs that compute; under Poris two of them form a group.
 #[test]
-#[ignore = "two minutes"]
 fn laxity_and_groups_are_what_their_recordings_say() {
     const POLICIES: [&str; 2] = ["laxs(boost=queued)", "poris"];
     let series = linux::KERNELS[0];
