@@ -148,7 +148,10 @@ fn a_pool_of_servers_that_keep_to_a_pcpu() {
         few.set(0, "two", 2, 10).unwrap();
         assert_eq!(few.size(), 1);
         few.set(0, "two", 6, 10).unwrap();
-        assert!(line(few.set(SECOND, "three", 6, 10)).ends_with("no PCPU has room for so much beside what others are promised"));
+        assert!(
+            line(few.set(SECOND, "three", 6, 10))
+                .ends_with("no PCPU has room for so much beside what others are promised")
+        );
         let host = few.fakes.host();
         assert_eq!((few.fakes.home(3), host.server(&host.find("three").unwrap()).unwrap().is_some()), (0, false));
         let due = few.manager.due();
