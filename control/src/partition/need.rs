@@ -39,15 +39,13 @@ impl Rule {
 
     /// PCPUs of which these VMs may use `room` percent; `None` if more than a host can have would not be enough.
     pub fn pcpus(self, shares: &[Share], room: u32) -> Option<u32> {
-        if self == Rule::Whole {
-            return whole(shares, PCPU / 100 * u64::from(room));
-        }
         let sum = Sum::of(shares);
         let room = u64::from(room);
         let (s, p) = match self {
+            Rule::Whole => return whole(shares, PCPU / 100 * room),
             Rule::Paper => (0, 1),
             // The greatest s/p: a/b > c/d if a·d > c·b.
-            Rule::Gfb | Rule::Whole => shares.iter().map(|x| (x.budget, x.period)).fold((0, 1), |a, b| {
+            Rule::Gfb => shares.iter().map(|x| (x.budget, x.period)).fold((0, 1), |a, b| {
                 if u128::from(b.0) * u128::from(a.1) > u128::from(a.0) * u128::from(b.1) { b } else { a }
             }),
         };
