@@ -167,6 +167,7 @@ impl Model {
                 .may(p.name == "rt", &[EBUSY])
                 // A budget needs a period that is as long, and room.
                 .may(!pool && ["budget", "period"].contains(&p.name), &[ERANGE, ENOSPC])
+                // A floor does not come out of what servers are promised.
                 .may(pool && p.name == "floor", &[ENOSPC]),
         }
     }

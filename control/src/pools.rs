@@ -104,7 +104,7 @@ impl Pools {
     }
 }
 
-fn floor_key() -> u32 {
+pub(crate) fn floor_key() -> u32 {
     takt_policy::params().iter().find(|p| !p.per_vm && p.name == "floor").map_or(0, |p| p.key)
 }
 

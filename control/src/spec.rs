@@ -205,8 +205,7 @@ fn param(key: &str, text: &str, table: &[ParamInfo], own: &[&'static str]) -> Re
 /// Parameters of a pool in an order in which nothing has changed when one is refused: `floor` alone may find no room.
 #[must_use]
 pub fn refusable_first(mut params: Vec<(u32, u64)>) -> Vec<(u32, u64)> {
-    let floor = takt_policy::params().iter().find(|p| !p.per_vm && p.name == "floor").map_or(0, |p| p.key);
-    params.sort_by_key(|&(key, _)| key != floor);
+    params.sort_by_key(|&(key, _)| key != pools::floor_key());
     params
 }
 
