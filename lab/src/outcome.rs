@@ -58,6 +58,9 @@ pub struct Vm {
     pub report: Report,
     /// Its clients'.
     pub clients: Option<Clients>,
+    /// Those of an application's front.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests: Option<Requests>,
     /// The kernel's account of its threads.
     pub threads: Vec<Thread>,
 }
@@ -150,6 +153,18 @@ pub struct Call {
     pub lost: u64,
     /// As the E-model has it.
     pub burst_ratio: f64,
+}
+
+/// What an application's clients saw of it; as `FanoutResult` counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Requests {
+    pub sent: u64,
+    /// Answered after the deadline.
+    pub missed: u64,
+    /// Parts that the answered ones had in all.
+    pub parts: u64,
+    /// From leaving a client to being back there, of those answered.
+    pub response: Latency,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

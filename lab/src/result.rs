@@ -4,14 +4,14 @@
 //! What no counter on a real host tells (time lost to caches, kicks of a policy, waits by class) is 0 or absent here.
 
 use crate::map;
-use crate::outcome::{self, Call, Clients, Latency, Outcome, Program};
+use crate::outcome::{self, Call, Clients, Latency, Outcome, Program, Requests};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use takt_control::overhead::Window;
 use takt_sim::result::{
-    CallResult, Drops, HostResult, ParallelResult, PeriodicResult, RunResult, TaskResult, TxResult, VcpuResult,
-    VmResult, VoipResult, WaitStat,
+    CallResult, Drops, FanoutResult, HostResult, ParallelResult, PeriodicResult, RunResult, TaskResult, TxResult,
+    VcpuResult, VmResult, VoipResult, WaitStat,
 };
 use takt_sim::tasks::{TaskSpec, by_priority};
 use takt_sim::{Scenario, VmSpec, Workload, emodel, quantile};
@@ -168,7 +168,7 @@ fn vm_result(s: &Scenario, spec: &VmSpec, vm: &outcome::Vm, first: u32, rate: f6
         }),
         tasks: Vec::new(),
         parallel: report.program.map(|p| parallel(spec, p, sum(|v| v.jobs), rate)),
-        fanout: None,
+        fanout: vm.requests.as_ref().map(fanout),
         tx: report.io.as_ref().map(|io| TxResult { packets: io.packets_out, ..TxResult::default() }),
         drops: report.io.as_ref().map_or_else(Drops::default, |io| Drops { nic: 0, rx: io.lost_in, tx: io.lost_out }),
     }
@@ -185,6 +185,20 @@ fn parallel(spec: &VmSpec, p: Program, iterations: u64, rate: f64) -> ParallelRe
         barriers: p.barriers,
         sleeps: p.sleeps,
         spun_ns: (p.spun as f64 * 1e9 / rate) as u64,
+    }
+}
+
+fn fanout(r: &Requests) -> FanoutResult {
+    let l = &r.response;
+    FanoutResult {
+        requests: r.sent,
+        answered: l.count,
+        mean_ns: l.mean_ns,
+        p50_ns: l.p50_ns,
+        p99_ns: l.p99_ns,
+        max_ns: l.max_ns,
+        missed: r.missed,
+        parts: r.parts,
     }
 }
 

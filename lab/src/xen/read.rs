@@ -90,7 +90,7 @@ fn phase(lines: &mut Lines, s: &Scenario, number: usize, planned: &Phase) -> Res
             }
             _ => (guest(lines, s, spec).with_context(|| name.clone())?, None),
         };
-        vms.push(outcome::Vm { name, report, clients, threads: Vec::new() });
+        vms.push(outcome::Vm { name, report, clients, requests: None, threads: Vec::new() });
     }
     let status = planned.policy.as_ref().map(|_| match called {
         true => told(lines.need("status")?, number, s),

@@ -116,7 +116,7 @@ impl<'a> Guest<'a> {
         };
         let report = said(self.vmm, &name)?;
         sched::ungroup(&self.group)?;
-        Ok(outcome::Vm { name, report, clients, threads: self.threads })
+        Ok(outcome::Vm { name, report, clients, requests: None, threads: self.threads })
     }
 
     fn alive(&mut self) -> Result<()> {
