@@ -13,7 +13,8 @@
  *
  * Who has run a whole slice goes behind its equals whatever its laxity is: of two that only compute, bound to one PCPU, the second
  * would never run, since credit is shared out over all PCPUs. An OVER one queues as others do (L2), so that credit limits it; with
- * infinite=on accounting leaves no real-time VCPU OVER (L10).
+ * infinite=on accounting leaves no real-time VCPU OVER (L10). What the spec leaves open has a parameter each, for the other way:
+ * over (L2), across (L3), running (L4), first_run (L5), peer (L6), history (L9); docs/scenarios.md has them all.
  *
  * Real-time are the VCPUs of VMs that are (monitor or rt=on, L1), whose laxity is their own or the pool's. Host entities and I/O
  * threads are scheduled as Credit does; VMs without parameters have the pool's laxity.
@@ -29,7 +30,7 @@
 /* Whether @v, which waits or would, has its place by laxity. */
 TAKT_INLINE u32 laxs_by_laxity(struct takt_pool *p, struct takt_vcpu *v)
 {
-	return p->par.queueing && v->pri < TAKT_OVER && v->turn + (s64)p->par.min_ts < (s64)p->par.slice && laxs_is_rt(p, v);
+	return p->par.queueing && (v->pri < TAKT_OVER || p->par.over) && v->turn + (s64)p->par.min_ts < (s64)p->par.slice && laxs_is_rt(p, v);
 }
 
 TAKT_INLINE u64 laxs_laxity(struct takt_pool *p, struct takt_vcpu *v)
@@ -39,12 +40,25 @@ TAKT_INLINE u64 laxs_laxity(struct takt_pool *p, struct takt_vcpu *v)
 	return own ? own : p->par.laxity;
 }
 
-TAKT_INLINE void laxs_insert(struct takt_pool *p, u32 vi)
+/* What @cpu's VCPU is expected to run yet, if that counts (L4). */
+TAKT_INLINE u64 laxs_running(struct takt_pool *p, u32 cpu, u64 now)
+{
+	u32 cur = cpu_of(p, cpu)->cur;
+	struct takt_vcpu *v = vcpu_of(p, cur);
+	u64 ran;
+
+	if (!p->par.running || cur == TAKT_NIL)
+		return 0;
+	ran = v->state == TAKT_RUNNING ? v->ran + (now - v->start) : 0;
+	return v->expected > ran ? v->expected - ran : 0;
+}
+
+TAKT_INLINE void laxs_insert(struct takt_pool *p, u32 vi, u64 now)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
 	if (laxs_by_laxity(p, v)) {
-		runq_insert_within(p, vi, laxs_laxity(p, v));
+		runq_insert_within(p, vi, laxs_running(p, v->cpu, now), laxs_laxity(p, v));
 	} else {
 		v->turn = 0;
 		runq_insert(p, vi);
@@ -57,7 +71,9 @@ TAKT_INLINE void laxs_insert(struct takt_pool *p, u32 vi)
  */
 TAKT_INLINE u32 laxs_goes_on(struct takt_pool *p, struct takt_vcpu *cur, struct takt_vcpu *head)
 {
-	return cur->pri < head->qclass || (laxs_by_laxity(p, cur) && head->expected > laxs_laxity(p, cur));
+	if (cur->pri < head->qclass)
+		return 1;
+	return laxs_by_laxity(p, cur) && head->expected > laxs_laxity(p, cur) && (p->par.across || head->qclass == cur->pri);
 }
 
 /* ---- hooks ---- */
@@ -74,7 +90,7 @@ TAKT_FN void laxs_queue(struct takt_pool *p, u32 vi, u64 now)
 	if ((v->flags & TAKT_F_EVENT) && p->par.boost && v->pri == TAKT_UNDER && laxs_is_rt(p, v) && event_promotes(p, v, 1))
 		v->pri = TAKT_BOOST;
 	v->key = now;
-	laxs_insert(p, vi);
+	laxs_insert(p, vi, now);
 	credit_tickle(p, vi);
 }
 

@@ -13,6 +13,7 @@ pub trait Core {
     fn op(&mut self, op: Op) -> Res;
     fn state(&self, v: u32) -> State;
     fn class(&self, v: u32) -> Class;
+    fn entered(&self, v: u32) -> Class;
     fn credit(&self, v: u32) -> i32;
     fn vcpu_cpu(&self, v: u32) -> u32;
     fn deadline(&self, v: u32) -> u64;
@@ -35,6 +36,9 @@ impl Core for Pool {
     }
     fn class(&self, v: u32) -> Class {
         Pool::class(self, v)
+    }
+    fn entered(&self, v: u32) -> Class {
+        Pool::entered(self, v)
     }
     fn credit(&self, v: u32) -> i32 {
         Pool::credit(self, v)
@@ -96,7 +100,7 @@ struct Library {
     init: unsafe extern "C" fn(Raw, u32) -> c_int,
     op: unsafe extern "C" fn(Raw, *const Op, *mut Res) -> c_int,
     check: unsafe extern "C" fn(Raw, *mut c_char, usize) -> c_int,
-    by_index: [unsafe extern "C" fn(Raw, u32) -> u32; 3],
+    by_index: [unsafe extern "C" fn(Raw, u32) -> u32; 4],
     credit: unsafe extern "C" fn(Raw, u32) -> i32,
     times: [unsafe extern "C" fn(Raw, u32) -> u64; 2],
     vm_stat: unsafe extern "C" fn(Raw, u32, *mut VmStat) -> c_int,
@@ -121,6 +125,7 @@ impl Library {
                     *l.get(b"takt_pool_state").with_context(name)?,
                     *l.get(b"takt_pool_class").with_context(name)?,
                     *l.get(b"takt_pool_vcpu_cpu").with_context(name)?,
+                    *l.get(b"takt_pool_entered").with_context(name)?,
                 ],
                 credit: *l.get(b"takt_pool_credit").with_context(name)?,
                 times: [
@@ -176,6 +181,9 @@ impl Core for Loaded {
     }
     fn class(&self, v: u32) -> Class {
         Class::ALL[unsafe { (self.library.by_index[1])(self.raw(), v) } as usize % Class::ALL.len()]
+    }
+    fn entered(&self, v: u32) -> Class {
+        Class::ALL[unsafe { (self.library.by_index[3])(self.raw(), v) } as usize % Class::ALL.len()]
     }
     fn credit(&self, v: u32) -> i32 {
         unsafe { (self.library.credit)(self.raw(), v) }

@@ -78,18 +78,27 @@ fn budget(vm: u16, seed: u64) -> [(u16, u32, u64); 3] {
 
 /// Parameters of Credit and its kin (spec §1.2, §3, §4) by which a seed differs from the defaults.
 fn variant(seed: u64) -> &'static [(&'static str, u64)] {
-    match seed / 8 % 10 {
+    match seed / 8 % 11 {
         0 => &[],
         1 => &[("weights", 1), ("ratelimit", MS), ("tickle", 1), ("overflow", 1)],
         2 => &[("charge", 1), ("tickle", 1)],
         3 => &[("balance", 1)],
         // S and Poris.
-        4 => &[("queueing", 1), ("steal", 1), ("boost", 1), ("parallel", 0)],
-        5 => &[("queueing", 0), ("steal", 2), ("boost", 1), ("parallel", 1)],
+        4 => &[("queueing", 1), ("steal", 1), ("boost", 1), ("across", 0), ("running", 1), ("parallel", 0)],
+        5 => &[("queueing", 0), ("steal", 2), ("boost", 1), ("history", 1), ("parallel", 1)],
         6 => &[("queueing", 1), ("steal", 0), ("infinite", 1), ("promote", 0), ("dynamic", 0)],
         8 => &[("parallel", 1), ("promote", 0), ("dynamic", 0), ("siblings", 1)],
+        10 => &[("over", 1), ("running", 1), ("peer", 1)],
         9 => &[("parallel", 1), ("promote", 0), ("dynamic", 0), ("siblings", 2)],
-        _ => &[("laxity", 10 * MS), ("steal_age", 0), ("ll_interval", 100 * MS), ("t_round", 300 * US)],
+        _ => &[
+            ("laxity", 10 * MS),
+            ("first_run", MS),
+            ("peer", 1),
+            ("steal", 1),
+            ("steal_age", 0),
+            ("ll_interval", 100 * MS),
+            ("t_round", 300 * US),
+        ],
     }
 }
 

@@ -215,6 +215,7 @@ TAKT_FN int takt_set_group(struct takt_pool *p, u32 mi, u64 group, u64 now)
 	}
 	m->group = id;
 	m->subgroup = sub;
+	p->spread++;
 	/* Their PCPUs are chosen anew, as each queues. */
 	vi = m->first;
 	TAKT_LOOP(p, n, TAKT_NVCPU) {

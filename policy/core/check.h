@@ -197,8 +197,8 @@ static u64 wait_weights(struct takt_pool *p, struct takt_vm *m)
  * server_wait_bound(). Credit and those derived from it: until the debt of the poorest VCPU is paid back (it is at most one accounting interval deep when
  * accounting comes by, and one more before), then everybody's slice twice. There is none with activate=tick, where an
  * inactive VCPU in debt earns nothing; with charge=sampled, where who runs between ticks preempts for nothing; and with
- * balance=on, where siblings that run keep one that waits in debt (spec §1.2); nor with promote_over=on, where debt is no limit, nor in
- * co-scheduling, whose turns do not ask for it.
+ * balance=on, where siblings that run keep one that waits in debt (spec §1.2); nor with promote_over=on or over=laxity, where debt is no
+ * limit, nor in co-scheduling, whose turns do not ask for it.
  */
 static u64 wait_bound(struct takt_pool *p)
 {
@@ -208,6 +208,8 @@ static u64 wait_bound(struct takt_pool *p)
 		return (p->nr_vcpu + 1) * p->par.slice;
 	if (p->policy >= TAKT_POLICY_RTXEN && p->policy <= TAKT_POLICY_VGEDF)
 		return server_wait_bound(p);
+	if (p->policy == TAKT_POLICY_LAXS && p->par.over)
+		return TAKT_NEVER;
 	if (!p->par.activate || p->par.charge || p->par.balance || (p->policy == TAKT_POLICY_PORIS && (p->par.promote_over || p->par.siblings == TAKT_SIBLINGS_CO)))
 		return TAKT_NEVER;
 	for (u32 i = 0; i < TAKT_NVM; i++)

@@ -30,6 +30,7 @@ TAKT_FN int takt_epoch(struct takt_pool *p, u64 now)
 	now = takt_begin(p, now);
 	p->act_head = p->rt_head = p->due_head = TAKT_NIL;
 	p->nr_rt = 0;
+	p->spread = 0;
 	refill_reset(p);
 	TAKT_LOOP(p, i, TAKT_NVM) {
 		u32 mi = takt_fresh(p, i);
@@ -55,7 +56,7 @@ TAKT_FN int takt_epoch(struct takt_pool *p, u64 now)
 			continue;
 		if (!cpu_online(p, v->cpu))
 			v->cpu = mask_next(&p->online, v->cpu);
-		vcpu_clear(v);
+		vcpu_clear(p, v);
 		v->sibling = vm_of(p, v->vm)->first;
 		vm_of(p, v->vm)->first = vi;
 	}

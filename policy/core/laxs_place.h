@@ -95,7 +95,7 @@ TAKT_FN u32 laxs_mover(struct takt_pool *p, u32 src, u32 dst)
 	return best;
 }
 
-/* LL_tick: one VCPU moves, if that evens out what the bound ones ran since it was here last (L9). */
+/* LL_tick: one VCPU moves, if that evens out what the bound ones ran since it was here last, or, with history=half, before as well (L9). */
 TAKT_FN void laxs_balance(struct takt_pool *p, u64 now)
 {
 	u32 src, dst, vi, i;
@@ -107,8 +107,11 @@ TAKT_FN void laxs_balance(struct takt_pool *p, u64 now)
 	vi = takt_fresh(p, laxs_mover(p, src, dst));
 	if (vi != TAKT_NIL)
 		rebind(p, vi, dst, now);
-	TAKT_LOOP(p, i, TAKT_NVCPU)
-		vcpu_of(p, takt_fresh(p, i))->chunk = 0;
+	TAKT_LOOP(p, i, TAKT_NVCPU) {
+		struct takt_vcpu *v = vcpu_of(p, takt_fresh(p, i));
+
+		v->chunk = p->par.history ? (u64)laxs_ran(v) * TAKT_US / 2 : 0;
+	}
 }
 
 /* ---- L: whose VCPU a PCPU takes ---- */
@@ -138,7 +141,8 @@ TAKT_FN u32 laxs_first(struct takt_pool *p, u32 peer, u32 cpu)
 
 /*
  * Whom @cpu takes from another rather than run @next, which queues since @since: who ranks above it, or, where neither is real-time, has
- * waited by steal_age longer. Of several the one that ranks highest, then the one that has waited longest (L6).
+ * waited by steal_age longer. Of several the one that ranks highest, then the one that has waited longest, or, with peer=next, the first
+ * in cyclic order (L6).
  */
 TAKT_FN u32 laxs_steal(struct takt_pool *p, u32 cpu, u32 next, u64 since)
 {
@@ -170,6 +174,8 @@ TAKT_FN u32 laxs_steal(struct takt_pool *p, u32 cpu, u32 next, u64 since)
 		rank = takt_fresh(p, rank);
 		before = takt_fresh_long(p, before);
 		best = takt_fresh(p, best);
+		if (best != TAKT_NIL && p->par.peer)
+			break;
 	}
 	return best;
 }

@@ -101,6 +101,11 @@ u32 takt_pool_class(struct takt_pool *p, u32 v)
 	return vcpu_of(p, v)->pri;
 }
 
+u32 takt_pool_entered(struct takt_pool *p, u32 v)
+{
+	return vcpu_of(p, v)->entered;
+}
+
 s32 takt_pool_credit(struct takt_pool *p, u32 v)
 {
 	return vcpu_of(p, v)->credit;

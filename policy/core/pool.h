@@ -119,11 +119,13 @@ struct takt_vcpu {
 	u16 refills;			/* sporadic server: its first replenishment */
 	u16 bound;			/* the policy's placement: the one PCPU for it (S's LL, Poris' spread); TAKT_NIL: none */
 	u16 round;			/* Poris: turns of T_round that its launch gives it yet */
+	u16 spread;			/* Poris: the pool's, when its PCPU was chosen or looked at */
 	u8 nr_refills;
 	u8 state, kind;
 	u8 pri;				/* real class: preemption and stealing compare it */
 	u8 qclass;			/* class of its place in the queue: max of own and of the entry behind (spec L3) */
 	u8 base;			/* class given at the last accounting (spec D15) */
+	u8 entered;			/* class in which it entered its queue: for figures only (spec §4, metrics) */
 };
 
 /* What each VCPU of a VM may run: @budget in each @period; none if one of them is 0. */
@@ -230,7 +232,9 @@ struct takt_params {
 	u32 promote_over;		/* spec P5 */
 	u32 siblings;			/* enum takt_siblings */
 	u32 crowd;			/* spec D14: 1: RT behind RT moves to a PCPU without, 0: it waits */
-	u32 pad;
+	u32 over, across, running;	/* spec L2, L3, L4 */
+	u64 first_run;			/* spec L5 */
+	u32 peer, history;		/* spec L6, L9 */
 };
 
 /* S: whose VCPUs a PCPU takes (spec §4): as in Credit; by L; by L but real-time ones never, which LL binds. */
@@ -277,7 +281,8 @@ struct takt_pool {
 	u16 refill_free;
 	u16 nr_io;			/* VCPUs that are I/O threads */
 	u16 turn;
-	u16 pad[2];
+	u16 spread;			/* Poris: grows with whatever may give a VCPU a PCPU of its own */
+	u16 pad;
 	struct takt_cpu cpu[TAKT_NCPU];
 	struct takt_vm vm[TAKT_NVM];
 	struct takt_vcpu vcpu[TAKT_NVCPU];

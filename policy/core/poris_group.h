@@ -28,7 +28,7 @@ TAKT_INLINE u32 poris_together(struct takt_pool *p, u32 own, u32 mi)
 	return mi == own || (group && vm_of(p, mi)->group == group);
 }
 
-/* The subgroup of @vi: its VM's, or a later one if it is not among the first VCPUs for which there are PCPUs (P8). */
+/* The subgroup of @vi: its VM's, or a later one if it is not among the first VCPUs for which there are PCPUs (P8); after the last the first. */
 TAKT_FN u32 poris_subgroup(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
@@ -44,7 +44,7 @@ TAKT_FN u32 poris_subgroup(struct takt_pool *p, u32 vi)
 		before = takt_fresh(p, before + (vcpu_of(p, it)->kind != TAKT_IO));
 		it = vcpu_of(p, it)->sibling;
 	}
-	return sub + before / p->nr_cpu;
+	return (sub + before / p->nr_cpu) % TAKT_NSUBGROUP;
 }
 
 /* How many subgroups start with @own's VCPUs. */
@@ -87,16 +87,23 @@ TAKT_INLINE void poris_used(struct takt_pool *p, u32 mi, u32 sub, struct takt_ma
 	}
 }
 
-/* A VCPU that is spread gets a PCPU of its own among those of its subgroup (P7), where it queues from now on. */
+/*
+ * A VCPU that is spread gets a PCPU of its own among those of its subgroup (P7), where it queues from now on. One that had to share one
+ * looks again where that may have changed: a PCPU has come, masks are wider, a VCPU has gone.
+ */
 TAKT_INLINE void poris_bind(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 	struct takt_mask used;
-	u32 mi = p->rt_head, sub, n;
+	u32 mi = p->rt_head, own = TAKT_NIL, sub, n;
 
+	takt_opaque(own);
 	if (!poris_spreads(p, v)) {
 		v->bound = TAKT_NIL;
-	} else if (!is_bound(p, v)) {
+	} else if (v->spread != p->spread || !is_bound(p, v)) {
+		if (is_bound(p, v))
+			own = v->bound;
+		v->spread = p->spread;
 		v->bound = TAKT_NIL;
 		mask_zero(&used);
 		sub = takt_fresh(p, poris_subgroup(p, vi));
@@ -111,7 +118,10 @@ TAKT_INLINE void poris_bind(struct takt_pool *p, u32 vi)
 				poris_used(p, mi, sub, &used);
 			mi = vm_of(p, mi)->rt_next;
 		}
-		bind(p, vi, &used);
+		if (own != TAKT_NIL && !mask_test(&used, own))
+			v->bound = own;
+		else
+			bind(p, vi, &used);
 	}
 	if (v->bound != TAKT_NIL)
 		v->cpu = v->bound;

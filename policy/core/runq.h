@@ -110,22 +110,22 @@ TAKT_FN void runq_insert_by_key(struct takt_pool *p, u32 vi)
 }
 
 /*
- * In its own class, but behind no more entries than took @most ns in all when each last ran: where @vi waits no longer than that
- * (S's laxity, spec §4 A). What enters the middle has the class of its place (L3).
+ * In its own class, but behind no more entries than took @most ns in all when each last ran, after @before ns: where @vi waits no longer
+ * than that (S's laxity, spec §4 A). What enters the middle has the class of its place; with across=off that is its own (L3).
  */
-TAKT_INLINE void runq_insert_within(struct takt_pool *p, u32 vi, u64 most)
+TAKT_INLINE void runq_insert_within(struct takt_pool *p, u32 vi, u64 before, u64 most)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 	struct takt_cpu *c = cpu_of(p, v->cpu);
 	u32 prev = TAKT_NIL, it = c->head, n;
-	u64 sum = takt_zero(p);
+	u64 sum = takt_fresh_long(p, before);
 
 	TAKT_LOOP(p, n, TAKT_NVCPU) {
 		struct takt_vcpu *w = vcpu_of(p, it);
 
 		if (it == TAKT_NIL || w->qclass > v->pri)
 			break;
-		if (sum + w->expected > most) {
+		if (sum + w->expected > most && (p->par.across || w->qclass == v->pri)) {
 			v->qclass = w->qclass;
 			runq_link(p, c, v, vi, prev);
 			return;

@@ -123,6 +123,7 @@ TAKT_FN void enqueue(struct takt_pool *p, u32 vi, u64 now)
 	}
 	v->state = TAKT_QUEUED;
 	hook_queue(p, vi, now);
+	v->entered = v->pri;
 	v->flags &= ~TAKT_F_EVENT;	/* served, whether the policy promotes or not */
 }
 

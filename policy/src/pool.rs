@@ -384,6 +384,10 @@ impl Pool {
     pub fn class(&self, v: u32) -> Class {
         Class::ALL[unsafe { ffi::takt_pool_class(self.raw.as_ptr(), v) } as usize]
     }
+    /// In which the VCPU entered its queue last: what its figures count by (spec §4, metrics).
+    pub fn entered(&self, v: u32) -> Class {
+        Class::ALL[unsafe { ffi::takt_pool_entered(self.raw.as_ptr(), v) } as usize]
+    }
     pub fn credit(&self, v: u32) -> i32 {
         unsafe { ffi::takt_pool_credit(self.raw.as_ptr(), v) }
     }

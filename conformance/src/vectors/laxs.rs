@@ -147,3 +147,19 @@ pub fn infinite(make: &Maker) {
         assert_eq!((b.class(5), b.class(6)), (want, Class::Over), "infinite={value}");
     }
 }
+
+/// By which class the figures count a wait (spec §4, metrics): that of the entry, whatever an event or a tick makes of it later.
+pub fn entered(make: &Maker) {
+    let mut b = pool(make);
+    b.set(0, None, "boost", 1);
+    queue_after(&mut b, 5, 10 * MS, 50 * US, Class::Under);
+    b.wake(15 * MS, 1);
+    assert_eq!(b.turn(15 * MS, 0), Some(1));
+    assert_eq!((b.core.entered(5), b.core.entered(1)), (Class::Under, Class::Boost));
+    b.timer(20 * MS, 0);
+    b.event(21 * MS, 5, IO);
+    assert_eq!((b.class(5), b.core.entered(5)), (Class::Boost, Class::Under));
+    assert_eq!((b.class(1), b.core.entered(1)), (Class::Under, Class::Boost));
+    assert_eq!(b.turn(21 * MS, 0), Some(5));
+    assert_eq!(b.core.entered(1), Class::Under, "put back");
+}

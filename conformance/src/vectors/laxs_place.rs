@@ -131,7 +131,7 @@ pub fn bound(make: &Maker) {
 }
 
 /// Two of VM 1 and one of VM 2, bound to PCPUs 0, 1 and 0 of two.
-fn three(make: &Maker) -> Bench {
+pub fn three(make: &Maker) -> Bench {
     let mut b = Bench::new(make, "laxs", 2, 3);
     (1..=3).for_each(|v| b.vcpu(v, 1 + v / 3, 0));
     b.rt(0, 1, 0);

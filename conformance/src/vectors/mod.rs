@@ -10,6 +10,7 @@ mod doris;
 mod doris_slice;
 mod extremes;
 mod laxs;
+mod laxs_open;
 mod laxs_place;
 mod places;
 mod poris;
@@ -130,6 +131,13 @@ pub const VECTORS: &[(&str, Vector)] = &[
     ("A: a VM's own laxity", laxs::laxity),
     ("B: the queued are boosted", laxs::boost),
     ("L10: infinite credit", laxs::infinite),
+    ("the class by which waits are counted", laxs::entered),
+    ("L2: laxity without credit", laxs_open::over),
+    ("L3: laxity across classes", laxs_open::across),
+    ("L4: who runs counts", laxs_open::running),
+    ("L5: who has never run", laxs_open::first_run),
+    ("L6: the next PCPU's", laxs_open::peer),
+    ("L9: a longer history", laxs_open::history),
     ("L: whose VCPU is taken", laxs_place::stealing),
     ("L6: which of several", laxs_place::which),
     ("LL: bound by count", laxs_place::bound),
@@ -145,6 +153,7 @@ pub const VECTORS: &[(&str, Vector)] = &[
     ("rounds end with the slice", poris_groups::after_rounds),
     ("each of a group on a PCPU of its own", poris_groups::spread),
     ("P8: a VM larger than the machine", poris_groups::split),
+    ("who shared a PCPU looks again", poris_groups::again),
     ("P10: groups that are refused", poris_groups::refusals),
     ("co-scheduling: VMs take turns", poris_gangs::turns),
     ("co-scheduling: what a turn leaves", poris_gangs::left),

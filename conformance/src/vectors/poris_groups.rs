@@ -101,6 +101,46 @@ pub fn spread(make: &Maker) {
     assert_eq!(b.core.vcpu_cpu(3), 2);
 }
 
+/// Four VCPUs in pairs, until there is room: PCPUs that come, and masks.
+pub fn again(make: &Maker) {
+    let at = |b: &Bench| [1, 2, 3, 4].map(|v| b.core.vcpu_cpu(v));
+    let mut b = Bench::new(make, "poris", 2, 1);
+    (1..=4).for_each(|v| b.vcpu(v, 1, 0));
+    b.rt(0, 1, 0);
+    (1..=4).for_each(|v| _ = b.wake(0, v));
+    assert_eq!(at(&b), [0, 1, 0, 1]);
+    let run = |b: &mut Bench, ms: u64| {
+        for cpu in [0, 1].repeat(2) {
+            b.stop(ms * MS, cpu);
+        }
+        (1..=4).for_each(|v| _ = b.wake(ms * MS + 1, v));
+    };
+    (0..2).for_each(|cpu| _ = b.turn(0, cpu));
+    run(&mut b, 1);
+    assert_eq!(at(&b), [0, 1, 0, 1], "there is no better one");
+    for cpu in [2, 3] {
+        b.ok(2 * MS, OpCode::CpuAdd, (cpu, 0, 0), [0; 3]);
+    }
+    assert_eq!(at(&b), [0, 1, 0, 1], "a queue is not looked at");
+    (0..2).for_each(|cpu| _ = b.turn(2 * MS, cpu));
+    run(&mut b, 3);
+    assert_eq!(at(&b), [2, 3, 0, 1], "each on one of its own; those that are alone stay");
+    // Both may run on PCPU 0 only, then one of them on PCPU 1 as well.
+    let mut b = Bench::new(make, "poris", 2, 1);
+    (1..=2).for_each(|v| b.vcpu(v, 1, 0));
+    (1..=2).for_each(|v| b.pin(0, v, 1));
+    b.rt(0, 1, 0);
+    (1..=2).for_each(|v| _ = b.wake(0, v));
+    b.pin(0, 2, 3);
+    assert_eq!([1, 2].map(|v| b.core.vcpu_cpu(v)), [0, 0]);
+    b.turn(0, 0);
+    b.stop(MS, 0);
+    b.stop(MS, 0);
+    (1..=2).for_each(|v| _ = b.wake(2 * MS, v));
+    assert_eq!([1, 2].map(|v| b.core.vcpu_cpu(v)), [0, 1]);
+    assert_eq!(b.core.check(), Ok(()));
+}
+
 /// Six VCPUs on four PCPUs: four at once, then two, by rounds.
 pub fn split(make: &Maker) {
     let mut b = Bench::new(make, "poris", 4, 1);
