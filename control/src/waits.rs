@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! How long VCPUs wait and run, by the class in which they were picked (the metrics of spec §4), as every host counts them.
+//! How long VCPUs wait and run, by the class in which they entered their queue (the metrics of spec §4), as every host counts them.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use takt_policy::Class;
 /// The classes that a VCPU may wait in: RT, BOOST, UNDER, OVER.
 pub const CLASSES: usize = 4;
 
-/// Waits of a VCPU in one class: entries, sum and maximum (ns), time run since it was picked (ns).
+/// Waits of a VCPU in one class: entries, sum and maximum (ns), time run after them (ns).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Wait {
@@ -18,7 +18,7 @@ pub struct Wait {
     pub ran: u64,
 }
 
-/// By class when it was picked: `rt`, `boost`, `under`, `over`. Classes that it never ran in are left out.
+/// By class when it entered its queue: `rt`, `boost`, `under`, `over`. Classes that it never waited in are left out.
 pub type Waits = BTreeMap<String, WaitStatus>;
 
 /// As `takt status` says it, µs.

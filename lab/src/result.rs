@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! From an outcome to a result in the simulator's form.
 //!
-//! What no counter on a real host tells (time lost to caches, kicks of a policy, waits by class) is 0 or absent here.
+//! What no counter on a real host tells (time lost to caches, kicks of a policy, quantiles of the waits by class) is 0 or absent here.
 
 use crate::map;
 use crate::outcome::{self, Call, Clients, Latency, Outcome, Program, Requests};
@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use takt_control::overhead::Window;
+use takt_control::{WaitStatus, Waits};
 use takt_sim::result::{
     CallResult, Drops, FanoutResult, HostResult, ParallelResult, PeriodicResult, RunResult, TaskResult, TxResult,
     VcpuResult, VmResult, VoipResult, WaitStat,
@@ -137,10 +138,10 @@ fn vm_result(s: &Scenario, spec: &VmSpec, vm: &outcome::Vm, first: u32, rate: f6
     let serves = matches!(spec.workload, Workload::Voip { .. } | Workload::Stream { .. } | Workload::Periodic { .. });
     let work: u64 = report.vcpus.iter().map(|v| v.work).sum();
     let sum = |f: fn(&outcome::Vcpu) -> u64| report.vcpus.iter().map(f).sum::<u64>();
-    let vcpus = report.vcpus.iter().zip(first..).map(|(v, n)| VcpuResult {
+    let vcpus = report.vcpus.iter().enumerate().zip(first..).map(|((nth, v), n)| VcpuResult {
         vcpu: n,
         cpu_time_ns: v.cpu_ns,
-        wait: wait(&v.latency),
+        wait: wait(&v.latency, told.vcpus.get(nth).map(|v| &v.waits)),
         prediction: None,
     });
     let busiest = report.vcpus.iter().map(|v| &v.latency).max_by_key(|l| l.count);
@@ -156,7 +157,7 @@ fn vm_result(s: &Scenario, spec: &VmSpec, vm: &outcome::Vm, first: u32, rate: f6
         period_ns: (told.period_us.unwrap_or(0.0) * 1e3) as u64,
         promotions: told.promotions,
         refusals: told.refusals,
-        wait: busiest.map(wait).unwrap_or_default(),
+        wait: busiest.map(|l| wait(l, Some(&told.waits))).unwrap_or_default(),
         vcpus: vcpus.collect(),
         voip: vm.clients.as_ref().map(|c| voip(s, c)),
         vod: None,
@@ -209,6 +210,16 @@ struct Told {
     period_us: Option<f64>,
     promotions: u64,
     refusals: u64,
+    #[serde(default)]
+    waits: Waits,
+    #[serde(default)]
+    vcpus: Vec<ToldVcpu>,
+}
+
+#[derive(Deserialize)]
+struct ToldVcpu {
+    #[serde(default)]
+    waits: Waits,
 }
 
 fn told(phase: &outcome::Phase, name: &str) -> Told {
@@ -217,9 +228,21 @@ fn told(phase: &outcome::Phase, name: &str) -> Told {
     vm.and_then(|vm| Told::deserialize(vm).ok()).unwrap_or_default()
 }
 
-/// From event to handler; the same under "all" as the simulator's time in queues.
-fn wait(l: &Latency) -> BTreeMap<String, WaitStat> {
-    wait_stat(l).map(|stat| ("all".to_owned(), stat)).into_iter().collect()
+/// From event to handler under "all", beside the simulator's time in queues; by class what the host has counted since the VM is there.
+fn wait(l: &Latency, by_class: Option<&Waits>) -> BTreeMap<String, WaitStat> {
+    let all = wait_stat(l).map(|stat| ("all".to_owned(), stat));
+    all.into_iter().chain(by_class.into_iter().flatten().map(|(class, w)| (class.clone(), of_class(w)))).collect()
+}
+
+fn of_class(w: &WaitStatus) -> WaitStat {
+    let ns = |us: f64| (us * 1e3).round() as u64;
+    WaitStat {
+        entries: w.count,
+        mean_ns: ns(w.mean_us),
+        max_ns: ns(w.max_us),
+        run_per_entry_ns: ns(w.run_us),
+        ..WaitStat::default()
+    }
 }
 
 fn wait_stat(l: &Latency) -> Option<WaitStat> {
@@ -281,5 +304,22 @@ mod tests {
         assert_eq!((p.threads, p.iterations, p.barriers, p.sleeps, p.time_ns), (4, 40, 10, 2, None));
         assert_eq!((p.iteration_ns, p.spun_ns), (200_000_000, 250_000));
         assert_eq!(parallel(&s.vms[0], program, 0, 1e9).iteration_ns, 0);
+    }
+
+    #[test]
+    fn waits_by_class_come_from_the_status() {
+        let told: Told = serde_json::from_str(
+            r#"{"rt": true, "period_us": 1, "promotions": 2, "refusals": 0, "name": "v", "vcpus": [{"tid": 7,
+                "waits": {"boost": {"count": 3, "mean_us": 1.5, "max_us": 4.25, "run_us": 10}}}],
+                "waits": {"boost": {"count": 5, "mean_us": 2, "max_us": 6, "run_us": 8}}}"#,
+        )
+        .unwrap();
+        let none = Latency::default();
+        let vm = wait(&none, Some(&told.waits));
+        assert_eq!(vm.keys().collect::<Vec<_>>(), ["boost"]);
+        let WaitStat { entries, mean_ns, max_ns, run_per_entry_ns, .. } =
+            wait(&none, Some(&told.vcpus[0].waits))["boost"];
+        assert_eq!((entries, mean_ns, max_ns, run_per_entry_ns), (3, 1_500, 4_250, 10_000));
+        assert!(wait(&none, None).is_empty());
     }
 }

@@ -60,7 +60,7 @@ struct host_wait {
 };
 
 struct host_vcpu {
-	struct host_wait wait[TAKT_IDLE];	/* by class when it started */
+	struct host_wait wait[TAKT_IDLE];	/* by class when it entered its queue */
 	u64 queued_at;
 	u64 ops;			/* operations on it, and decisions for it */
 	u64 refused;
@@ -73,7 +73,7 @@ struct host_vcpu {
 	u32 source;			/* of the last event: why it wakes */
 	u16 misses;			/* refusals in a row */
 	u16 woken_by;			/* source of its last wake, until it runs */
-	u16 class;			/* when it started */
+	u16 class;			/* in which it entered its queue last before it started */
 	u16 side;			/* its pool */
 };
 

@@ -53,7 +53,7 @@ pub struct VmResult {
     pub promotions: u64,
     /// Promotions refused for want of credit.
     pub refusals: u64,
-    /// Waits in run queues by class at enqueue ("rt", "boost", "under", "over"), and "all".
+    /// Waits in run queues by class at enqueue ("rt", "boost", "under", "over"), and "all". In the labs "all" is from an event to its handler.
     pub wait: BTreeMap<String, WaitStat>,
     pub vcpus: Vec<VcpuResult>,
     /// Only for VoIP servers.
@@ -111,7 +111,7 @@ pub struct WaitStat {
     /// Entries into a queue.
     pub entries: u64,
     pub mean_ns: u64,
-    /// Quantiles are exact to 1.6%.
+    /// Quantiles are exact to 1.6%; 0 by class in the labs, where none is counted.
     pub p50_ns: u64,
     pub p99_ns: u64,
     pub max_ns: u64,

@@ -35,8 +35,8 @@ struct takt_unit {
 	uint8_t source;			/* of the last event: why it wakes */
 	bool stops;			/* taken off because it is not runnable */
 	bool outside;			/* runs on a PCPU without the policy knowing, since an epoch */
-	uint8_t class;			/* in which it was picked, */
-	s_time_t picked;		/* and when */
+	uint8_t class;			/* in which it entered its queue, */
+	s_time_t picked;		/* and when it was picked */
 	struct takt_wait wait[TAKT_IDLE];
 };
 
@@ -118,7 +118,7 @@ static inline void takt_act(struct takt_host *h)
 }
 
 /*
- * How long units wait and run, by the class in which they are picked (the metrics of spec §4): from when a unit became runnable, or was
+ * How long units wait and run, by the class in which they entered their queue (the metrics of spec §4): from when a unit became runnable, or was
  * taken off its PCPU, by Xen's account. One that is picked again without a switch has not waited.
  */
 
@@ -129,7 +129,7 @@ static inline void takt_waited(struct takt_host *h, struct takt_unit *tu, s_time
 	uint64_t ns = now > since ? now - since : 0;
 	struct takt_wait *w;
 
-	tu->class = h->pool.vcpu[tu->v].pri % TAKT_IDLE;
+	tu->class = h->pool.vcpu[tu->v].entered % TAKT_IDLE;
 	tu->picked = now;
 	w = &tu->wait[tu->class];
 	w->count++;

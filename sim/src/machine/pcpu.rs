@@ -225,7 +225,7 @@ impl Machine<'_> {
         let n = self.pcpus[cpu as usize].pool;
         let res = self.pools[n].pool.started(self.now, v);
         self.apply(n, res, cpu, "started", v);
-        self.observe.started(self.now, cpu, v);
+        self.observe.started(self.now, cpu, v, &self.pools[n].pool);
         self.warm_up(v, cpu);
         self.vcpus[v as usize].state = Host::Running;
         let p = &mut self.pcpus[cpu as usize];

@@ -9,7 +9,7 @@ pub const CLASSES: [Class; 4] = [Class::Rt, Class::Boost, Class::Under, Class::O
 /// A VCPU runnable for longer without running is a stall, ns.
 const STALL: u64 = 1_000_000_000;
 
-/// Waits of one VCPU by class at enqueue.
+/// Waits of one VCPU by the class in which it entered its queue, as the core tells it.
 #[derive(Clone, Debug, Default)]
 pub struct VcpuMetrics {
     pub cpu_time: u64,
@@ -20,8 +20,8 @@ pub struct VcpuMetrics {
     pub held: [u64; CLASSES.len()],
     /// How far its predicted waits were from the actual ones.
     pub error: Signed,
-    /// Queued since, and in which class.
-    queued: Option<(u64, u8)>,
+    /// Queued since.
+    queued: Option<u64>,
     /// Class of the entry that it runs on.
     running: u8,
     /// The wait that was predicted for the present entry, ns.
@@ -59,7 +59,7 @@ impl Metrics {
     /// Forgets all figures but who is queued; such an entry counts from here on.
     pub fn reset(&mut self, now: u64) {
         for m in &mut self.vcpus {
-            let queued = m.queued.map(|(_, class)| (now, class));
+            let queued = m.queued.map(|_| now);
             let (running, present, expected) = (m.running, m.present, m.expected);
             *m = VcpuMetrics { queued, running, present, expected, ..Default::default() };
         }
@@ -69,9 +69,8 @@ impl Metrics {
     }
 
     #[inline]
-    pub fn enqueued(&mut self, now: u64, v: u32, class: Class) {
-        let class = (class as usize).min(CLASSES.len() - 1);
-        self.vcpus[v as usize].queued = Some((now, class as u8));
+    pub fn enqueued(&mut self, now: u64, v: u32) {
+        self.vcpus[v as usize].queued = Some(now);
     }
 
     /// The VCPU is no more.
@@ -79,14 +78,14 @@ impl Metrics {
         self.vcpus[v as usize].queued = None;
     }
 
-    /// Returns how long the VCPU waited.
+    /// Returns how long the VCPU waited, having entered its queue in class `entered`.
     #[inline]
-    pub fn started(&mut self, now: u64, v: u32) -> u64 {
+    pub fn started(&mut self, now: u64, v: u32, entered: Class) -> u64 {
         let m = &mut self.vcpus[v as usize];
-        let Some((since, class)) = m.queued.take() else { return 0 };
-        let wait = now - since;
-        m.waits[usize::from(class)].add(wait);
-        m.running = class;
+        let Some(since) = m.queued.take() else { return 0 };
+        let (wait, class) = (now - since, (entered as usize).min(CLASSES.len() - 1));
+        m.waits[class].add(wait);
+        m.running = class as u8;
         if let Some(predicted) = m.predicted.take() {
             m.error.add(predicted, wait);
         }
@@ -133,7 +132,7 @@ impl Metrics {
     /// The run is over: whoever is still queued counts as stalled if it has waited that long.
     pub fn finish(&mut self, now: u64) {
         for m in &self.vcpus {
-            if let Some((since, _)) = m.queued {
+            if let Some(since) = m.queued {
                 self.stalls += u64::from(now - since > STALL);
                 self.longest = self.longest.max(now - since);
             }
@@ -146,13 +145,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_count_in_the_class_at_enqueue() {
+    fn waits_count_in_the_class_of_the_entry() {
         let mut m = Metrics::new(2, 1);
-        m.enqueued(100, 0, Class::Boost);
-        assert_eq!(m.started(250, 0), 150);
+        m.enqueued(100, 0);
+        assert_eq!(m.started(250, 0, Class::Boost), 150);
         m.ran(0, 40, Class::Under);
-        m.enqueued(300, 0, Class::Over);
-        assert_eq!(m.started(400, 0), 100);
+        m.enqueued(300, 0);
+        assert_eq!(m.started(400, 0, Class::Over), 100);
         let v = &m.vcpus[0];
         assert_eq!((v.waits[1].n, v.waits[1].max, v.run[1]), (1, 150, 40));
         assert_eq!((v.waits[3].n, v.waits[3].max, v.cpu_time), (1, 100, 40));
@@ -166,12 +165,12 @@ mod tests {
             m.ran(v, time, Class::Under);
             m.stopped(v);
         }
-        m.enqueued(0, 2, Class::Under);
+        m.enqueued(0, 2);
         m.predict(2, [0, 1].into_iter());
-        m.started(60, 2);
-        m.enqueued(100, 2, Class::Under);
+        m.started(60, 2, Class::Under);
+        m.enqueued(100, 2);
         m.predict(2, [0].into_iter());
-        m.started(170, 2);
+        m.started(170, 2, Class::Under);
         let error = &m.vcpus[2].error;
         assert_eq!([0, 99].map(|p| error.percentile(p)), [-40, 20]);
     }
@@ -179,9 +178,9 @@ mod tests {
     #[test]
     fn a_vcpu_queued_for_over_a_second_is_a_stall() {
         let mut m = Metrics::new(2, 1);
-        m.enqueued(0, 0, Class::Under);
-        m.started(STALL, 0);
-        m.enqueued(0, 1, Class::Under);
+        m.enqueued(0, 0);
+        m.started(STALL, 0, Class::Under);
+        m.enqueued(0, 1);
         assert_eq!(m.stalls, 0);
         m.finish(STALL + 1);
         assert_eq!((m.stalls, m.longest), (1, STALL + 1));

@@ -64,13 +64,12 @@ impl Observe {
 
     #[inline]
     pub fn enqueued(&mut self, now: u64, v: u32, pool: &Pool) {
-        let class = pool.class(v);
-        self.metrics.enqueued(now, v, class);
+        self.metrics.enqueued(now, v);
         if self.predicts {
             self.predict(v, pool);
         }
         if let Some(t) = &mut self.tracer {
-            t.enqueued(now, v, class);
+            t.enqueued(now, v, pool.class(v));
         }
     }
 
@@ -87,8 +86,8 @@ impl Observe {
     }
 
     #[inline]
-    pub fn started(&mut self, now: u64, cpu: u32, v: u32) {
-        let wait = self.metrics.started(now, v);
+    pub fn started(&mut self, now: u64, cpu: u32, v: u32, pool: &Pool) {
+        let wait = self.metrics.started(now, v, pool.entered(v));
         if let Some(t) = &mut self.tracer {
             t.started(now, cpu, v, wait);
         }
