@@ -59,6 +59,12 @@ static COST: Shared =
     Shared::new(RELEASE, "cost", "sched=takt takt_policy=credit", "lab.case=cost lab.secs=48 lab.published=1");
 static COST_STOCK: Shared = Shared::new(RELEASE, "cost-stock", "sched=credit", "lab.case=cost lab.secs=48");
 static GANGS: Shared = Shared::new(DEBUG, "gangs", "sched=takt takt_policy=credit", "lab.case=gangs");
+static PARTS: Shared = Shared::new(
+    DEBUG,
+    "parts",
+    "sched=takt takt_policy=credit",
+    "lab.case=gangs lab.kinds=6:A,6:AL,6:ABLL,6:AILL,6:open,7:rs,7:par-only,7:poris_s,7:co,7:balance",
+);
 static SERVERS: Shared = Shared::new(DEBUG, "servers", "sched=takt takt_policy=credit", "lab.case=servers");
 static PLAIN: Shared = Shared::new(DEBUG, "boot", "sched=takt takt_policy=doris", "lab.case=boot");
 static TOOL: Shared = Shared::with_tool(DEBUG, "tool", "sched=takt takt_policy=doris", "lab.case=tool");
@@ -117,6 +123,14 @@ fn servers_keep_to_the_state_table_and_replay() {
 fn laxity_and_groups_keep_to_the_state_table_and_replay() {
     let Some(boot) = GANGS.get() else { return };
     recordings(boot, 2);
+}
+
+/// Their parts, and Poris' baselines.
+#[test]
+#[ignore = "ten minutes"]
+fn other_parts_of_s_and_poris_keep_to_the_state_table_and_replay() {
+    let Some(boot) = PARTS.get() else { return };
+    recordings(boot, 10);
 }
 
 /// The recordings of `kinds` pools, one after the other.

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use takt_control::{RtMode, VmConfig};
+use takt_control::{PolicySpec, RtMode, VmConfig};
 use takt_lab::Scheduler;
 use takt_lab::plan::{Phase, Plan, Vm};
 
@@ -48,7 +48,7 @@ pub fn with_budgets(policies: &[&str]) -> Plan {
 pub fn with_groups(policies: &[&str]) -> Plan {
     let mut plan = short(policies);
     for (policy, phase) in policies.iter().zip(&mut plan.phases) {
-        let group = if policy.starts_with("poris") { "g" } else { "" };
+        let group = if knows_groups(policy) { "g" } else { "" };
         for vm in phase.vms.iter_mut().filter(|vm| ["hogs", RT].contains(&vm.name.as_str())) {
             let (laxity, latency) = (MS, 10 * MS);
             vm.config = VmConfig { rt: RtMode::On, laxity, latency, group: group.into(), ..VmConfig::default() };
@@ -56,6 +56,11 @@ pub fn with_groups(policies: &[&str]) -> Plan {
         phase.vms.iter_mut().filter(|vm| vm.name.starts_with("task")).for_each(|vm| vm.start_ms = 0);
     }
     plan
+}
+
+/// Whether VMs can be put into groups under `policy`, also one that stands for another.
+pub fn knows_groups(policy: &str) -> bool {
+    PolicySpec::parse(policy).expect("policy").name == "poris"
 }
 
 fn recorded(trace: bool, phases: Vec<Phase>) -> Plan {
