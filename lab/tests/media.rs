@@ -29,8 +29,8 @@ fn below(runs: &[LabRun]) -> f64 {
     100.0 * all.iter().filter(|&&pesq| pesq < TOLL).count() as f64 / all.len() as f64
 }
 
-/// Of a class of Media-S' VCPUs together: how often they were picked in it, and for how long they ran then, us.
-fn picked(run: &LabRun, class: &str) -> (u64, f64) {
+/// Of a class of Media-S' VCPUs together: how often they entered a queue in it, and for how long they ran then, us.
+fn entered(run: &LabRun, class: &str) -> (u64, f64) {
     let status = run.lab.status.as_ref().expect("status");
     let vm = status["vms"].as_array().expect("VMs").iter().find(|v| v["name"] == "media-s").expect("media-s");
     let of = |v: &serde_json::Value| {
@@ -52,7 +52,7 @@ fn s_serves_calls_nearly_as_well_as_pcpus_of_their_own_and_leaves_more_to_others
     let [pin, base, a, al, s] = [0, 1, 2, 3, 4].map(|n: usize| &all[n][0]);
     for (name, runs) in SCHEDULERS.iter().zip([pin, base, a, al, s]) {
         runs.iter().for_each(|run| spoke(run, STREAMS));
-        let under: Vec<_> = runs.iter().map(|run| picked(run, "under")).collect();
+        let under: Vec<_> = runs.iter().map(|run| entered(run, "under")).collect();
         println!(
             "{name}: {:.0} % of the streams below {TOLL}, jobs {:.2} CPU-s; UC and UT {under:.0?}",
             below(runs),
