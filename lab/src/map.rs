@@ -33,6 +33,10 @@ pub const HOG_PHASES: u64 = 10;
 /// The lab cannot do what the scenario asks for; names the key.
 pub fn plan(scenario: &Scenario, schedulers: &[Scheduler], seeds: &[u64]) -> Result<Plan> {
     check(scenario)?;
+    if schedulers.iter().any(Scheduler::pins) {
+        ensure!(!scenario.dom0.dedicated, "dom0.dedicated: true under pin in the lab; allowed: false");
+        takt_sim::pinned(scenario)?;
+    }
     let phases =
         schedulers.iter().flat_map(|scheduler| seeds.iter().map(move |&seed| phase(scenario, scheduler, seed)));
     let phases = phases.collect();
@@ -110,8 +114,22 @@ fn phase(s: &Scenario, scheduler: &Scheduler, seed: u64) -> Phase {
     // Periodic tasks of a scenario begin together.
     let together = rng.u64(..);
     let vms = s.vms.iter().flat_map(|spec| spec.names().map(move |name| (spec, name)));
-    let vms = vms.enumerate().map(|(n, (spec, name))| vm(s, spec, name, n, seed, together, &mut rng)).collect();
+    let vms = vms.enumerate().map(|(n, (spec, name))| vm(s, spec, name, n, seed, together, &mut rng));
+    let mut vms: Vec<Vm> = vms.collect();
+    if scheduler.pins() {
+        pin(s, &mut vms);
+    }
     Phase { scheduler: scheduler.clone(), warmup_ns: warmup(s), measure_ns: s.duration, vms }
+}
+
+/// Each VM has the PCPUs that its VCPUs have together under the simulator's `pin`; they find out who runs where, and their I/O threads go along.
+fn pin(s: &Scenario, vms: &mut [Vm]) {
+    let masks = takt_sim::pinned(s).unwrap_or_default();
+    let mut masks = masks.iter().skip(s.dom0_vcpus() as usize);
+    for vm in vms {
+        let all = masks.by_ref().take(vm.vcpus as usize).fold(0, |all, mask| all | mask);
+        vm.affinity = (0..s.machine.pcpus).filter(|cpu| all >> cpu & 1 == 1).collect();
+    }
 }
 
 fn vm(s: &Scenario, spec: &VmSpec, name: String, n: usize, seed: u64, together: u64, rng: &mut fastrand::Rng) -> Vm {
@@ -257,6 +275,19 @@ mod tests {
         assert_eq!(vms[5].cpu_ns, [("/tasks/0/work".into(), 1_000_000), ("/tasks/1/work".into(), 2_000_000)].into());
         let clients = vms[0].clients.as_ref().unwrap().join(" ");
         assert!(clients.starts_with("--dev tap0 --streams 3 --period-ns 20000000 "), "{clients}");
+    }
+
+    #[test]
+    fn pinned_vms_have_the_simulators_pcpus() {
+        let vms = "[dom0]\ndedicated = false\n[[vm]]\nname = \"v\"\ncount = 2\nvcpus = 1\ndedicated = true\n[[vm]]\nname = \"hog\"\n\
+                   vcpus = 4\nworkload = \"hog\"";
+        let schedulers = ["pin", "credit"].map(|s| Scheduler::parse(s).unwrap());
+        let phases = plan(&scenario(vms), &schedulers, &[1]).unwrap().phases;
+        let of = |n: usize| phases[n].vms.iter().map(|vm| vm.affinity.clone()).collect::<Vec<_>>();
+        assert_eq!(of(0), [vec![0], vec![1], vec![2, 3]]);
+        assert!(of(1).iter().all(Vec::is_empty));
+        let error = plan(&scenario(&vms.replace("false", "true")), &schedulers, &[1]).unwrap_err().to_string();
+        assert_eq!(error, "dom0.dedicated: true under pin in the lab; allowed: false");
     }
 
     #[test]

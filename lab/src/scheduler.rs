@@ -18,9 +18,16 @@ pub enum Scheduler {
     Eevdf { weight: u64 },
     /// The kernel's own, with all threads of VMs that serve clients in SCHED_FIFO.
     Fifo,
-    /// `takt run --policy` with this.
-    Takt { policy: String },
+    /// `takt run --policy` with this; `pin`: besides, VMs have the PCPUs that the simulator's `pin` gives them.
+    Takt {
+        policy: String,
+        #[serde(default)]
+        pin: bool,
+    },
 }
+
+/// What `pin` runs.
+const PINNED: &str = "credit";
 
 impl Scheduler {
     /// Reads `eevdf`, `eevdf(weight=10)`, `fifo`, or a policy of Takt's.
@@ -42,13 +49,20 @@ impl Scheduler {
             };
         }
         match PolicySpec::parse(&label) {
-            Ok(policy) if policy.pin => bail!("policy `{label}`: the lab has no pinning"),
-            Ok(policy) => Ok(Self::Takt { policy: policy.label }),
+            Ok(policy) if policy.pin => Ok(Self::Takt { policy: policy.label.replacen("pin", PINNED, 1), pin: true }),
+            Ok(policy) => Ok(Self::Takt { policy: policy.label, pin: false }),
             Err(e) if e.to_string().contains("unknown policy") => {
                 bail!("{e}; in the lab also eevdf, eevdf(weight=N), fifo")
             }
             Err(e) => Err(e),
         }
+    }
+}
+
+impl Scheduler {
+    /// Whether VMs have PCPUs of their own.
+    pub fn pins(&self) -> bool {
+        matches!(self, Self::Takt { pin: true, .. })
     }
 }
 
@@ -58,7 +72,8 @@ impl fmt::Display for Scheduler {
             Self::Eevdf { weight: 1 } => f.write_str("eevdf"),
             Self::Eevdf { weight } => write!(f, "eevdf(weight={weight})"),
             Self::Fifo => f.write_str("fifo"),
-            Self::Takt { policy } => f.write_str(policy),
+            Self::Takt { policy, pin: true } => write!(f, "pin{}", policy.trim_start_matches(PINNED)),
+            Self::Takt { policy, pin: false } => f.write_str(policy),
         }
     }
 }
@@ -69,10 +84,12 @@ mod tests {
 
     #[test]
     fn names_are_read_back() {
-        for name in ["eevdf", "eevdf(weight=10)", "fifo", "credit", "doris(dom0=off)"] {
+        for name in ["eevdf", "eevdf(weight=10)", "fifo", "credit", "doris(dom0=off)", "pin", "pin(slice=5ms)"] {
             assert_eq!(Scheduler::parse(name).unwrap().to_string(), name);
         }
         assert_eq!(Scheduler::parse(" eevdf( weight = 10 )").unwrap(), Scheduler::Eevdf { weight: 10 });
+        let pin = Scheduler::Takt { policy: "credit(slice=5ms)".into(), pin: true };
+        assert_eq!(Scheduler::parse("pin(slice=5ms)").unwrap(), pin);
     }
 
     #[test]
@@ -81,7 +98,6 @@ mod tests {
         assert!(error("eevdf(weight=101)").contains("allowed: weight=1..=100"));
         assert!(error("eevdf(nice=1)").contains("allowed: weight=1..=100"));
         assert!(error("cfs").contains("in the lab also eevdf"));
-        assert!(error("pin").contains("no pinning"));
         assert!(error("doris(x=1)").contains("unknown key"));
     }
 }

@@ -46,7 +46,7 @@ impl InForce {
     /// Returns when the kernel says so.
     pub fn start(phase: &plan::Phase, record: Option<&str>) -> Result<Self> {
         let (scheduler, config) = (phase.scheduler.clone(), config(phase));
-        let Scheduler::Takt { policy } = &scheduler else {
+        let Scheduler::Takt { policy, .. } = &scheduler else {
             return Ok(Self { scheduler, config, takt: None, ops: "none".into() });
         };
         fs::write(CONFIG, toml::to_string(&config).context(CONFIG)?).context(CONFIG)?;

@@ -68,7 +68,12 @@ fn recorded(trace: bool, phases: Vec<Phase>) -> Plan {
 }
 
 fn phase(policy: &str, measure_ns: u64) -> Phase {
-    Phase { scheduler: Scheduler::Takt { policy: policy.into() }, warmup_ns: WARMUP, measure_ns, vms: vms() }
+    Phase {
+        scheduler: Scheduler::Takt { policy: policy.into(), pin: false },
+        warmup_ns: WARMUP,
+        measure_ns,
+        vms: vms(),
+    }
 }
 
 fn vms() -> Vec<Vm> {
