@@ -139,6 +139,16 @@ pub fn again(make: &Maker) {
     (1..=2).for_each(|v| _ = b.wake(2 * MS, v));
     assert_eq!([1, 2].map(|v| b.core.vcpu_cpu(v)), [0, 1]);
     assert_eq!(b.core.check(), Ok(()));
+    // Who shares its PCPU with those of other groups only stays, though another has nobody.
+    let mut b = Bench::new(make, "poris", 4, 2);
+    [1, 2, 3].into_iter().for_each(|v| b.vcpu(v, 1 + v / 3, 0));
+    (1..=2).for_each(|vm| b.rt(0, vm, 0));
+    (1..=2).for_each(|v| _ = b.wake(0, v));
+    b.pin(0, 3, 1);
+    b.wake(0, 3);
+    assert_eq!(b.order(0, 0), [1, 3]);
+    b.wake(MS, 1);
+    assert_eq!([1, 3].map(|v| b.core.vcpu_cpu(v)), [0, 0]);
 }
 
 /// Six VCPUs on four PCPUs: four at once, then two, by rounds.
