@@ -35,7 +35,7 @@ pub use pool::PoolSpec;
 pub use report::jain;
 pub use result::{RunResult, quantile};
 pub use scenario::Scenario;
-pub use script::{Act, Step};
+pub use script::{Act, Settings, Step};
 pub use tasks::TaskSpec;
 pub use vm::{VmSpec, Workload};
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What an operator does while a scenario runs: creates VMs, changes what they may run, destroys them.
+//! What an operator does while a scenario runs: creates VMs, changes their parameters, destroys them.
 
 use crate::keys;
 use crate::server;
 use crate::vm::VmSpec;
 use anyhow::{Context, Result, bail};
-use takt_control::Server;
+use takt_control::{Change, Server, groups};
 use toml::Table;
 
 /// One `[[at]]` table.
@@ -23,11 +23,46 @@ pub struct Step {
 pub enum Act {
     Create,
     Destroy,
-    /// Other parameters of real time than it has.
-    Set(Server),
+    Set(Settings),
 }
 
-const KEYS: &str = "time, and create, destroy, or vm with budget, period, priority, extra";
+/// Parameters of real time that a VM gets instead of those it has; `None` leaves them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    pub server: Option<Server>,
+    /// ns (S, Poris)
+    pub laxity: Option<u64>,
+    pub latency: Option<u64>,
+    /// Empty: it leaves its group.
+    pub group: Option<String>,
+}
+
+impl Settings {
+    /// Sets one key; false if there is none of that name.
+    fn set(&mut self, key: &str, value: &str) -> Result<bool> {
+        match key {
+            "laxity" => self.laxity = Some(server::wait(key, value)?),
+            "latency" => self.latency = Some(server::wait(key, value)?),
+            "group" => self.group = Some(groups::name(value)?),
+            _ => {
+                let mut server = self.server.unwrap_or_default();
+                if !server::set(&mut server, key, value)? {
+                    return Ok(false);
+                }
+                self.server = Some(server);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Those that a host sets one by one.
+    pub(crate) fn changes(&self) -> impl Iterator<Item = Change> {
+        let group = self.group.clone().map(Change::Group);
+        [self.laxity.map(Change::Laxity), self.latency.map(Change::Latency), group].into_iter().flatten()
+    }
+}
+
+const KEYS: &str = "time, and create, destroy, or vm with budget, period, priority, extra, laxity, latency, group";
 
 impl Step {
     /// Reads the `n`-th `[[at]]` table.
@@ -35,7 +70,7 @@ impl Step {
         let prefix = format!("at.{n}");
         let mut time = None;
         let mut act: Option<(String, Option<Act>)> = None;
-        let mut set = None;
+        let mut set: Option<Settings> = None;
         for (key, value) in table {
             let path = format!("{prefix}.{key}");
             let text = keys::text(&path, &value)?;
@@ -49,7 +84,7 @@ impl Step {
                 "destroy" => whom(Some(Act::Destroy))?,
                 "vm" => whom(None)?,
                 _ => {
-                    if !server::set(set.get_or_insert_default(), &key, &text).context(path.clone())? {
+                    if !set.get_or_insert_default().set(&key, &text).context(path.clone())? {
                         bail!("{path}: unknown key; allowed: {KEYS}");
                     }
                 }
@@ -58,10 +93,10 @@ impl Step {
         let (Some(time), Some((vm, act))) = (time, act) else { bail!("{prefix}: not complete; allowed: {KEYS}") };
         let act = match (act, set) {
             (Some(act), None) => act,
-            (None, Some(server)) => Act::Set(server),
-            _ => bail!("{prefix}: budget and period without vm, or vm without them; allowed: {KEYS}"),
+            (None, Some(settings)) => Act::Set(settings),
+            _ => bail!("{prefix}: parameters without vm, or vm without them; allowed: {KEYS}"),
         };
-        if let Act::Set(server) = &act {
+        if let Act::Set(Settings { server: Some(server), .. }) = &act {
             server::validate(server, &prefix)?;
         }
         Ok(Self { time, vm, act })

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Keys of what a VM may run: budget, period, priority, extra time, as the server policies take them (spec §1.3, §5, §6).
+//! Keys of what a VM may run: budget, period, priority, extra time, as the server policies take them (spec §1.3, §5, §6); and of how long
+//! it may wait (spec §3, §4).
 
 use crate::keys;
 use anyhow::{Result, bail};
@@ -22,6 +23,15 @@ pub fn set(server: &mut Server, key: &str, value: &str) -> Result<bool> {
         _ => return Ok(false),
     }
     Ok(true)
+}
+
+/// A VM's `laxity` or `latency`, ns.
+///
+/// # Errors
+/// One line with what is allowed.
+pub fn wait(key: &str, value: &str) -> Result<u64> {
+    let info = takt_control::server::param(key);
+    keys::time(value, info.min, info.max)
 }
 
 /// What no single key can tell; `vm` is the section.

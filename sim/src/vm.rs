@@ -275,8 +275,8 @@ impl VmSpec {
             "ports" => self.ports = if value.is_empty() { Ports::default() } else { value.parse()? },
             "on" => self.on = keys::count(value, 1, MAX_MACHINES)?,
             "affinity" => self.affinity = keys::cpus(value)?,
-            "laxity" => self.laxity = keys::time(value, 1_000, 10_000_000_000)?,
-            "latency" => self.latency = keys::time(value, 1_000_000, 1_000_000_000)?,
+            "laxity" => self.laxity = server::wait(key, value)?,
+            "latency" => self.latency = server::wait(key, value)?,
             "group" => self.group = groups::name(value)?,
             "dedicated" => {
                 self.dedicated = match value {

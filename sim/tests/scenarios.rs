@@ -147,10 +147,25 @@ fn one_line_names_file_key_and_range() {
         ),
         (format!("{VM}extra = \"maybe\""), "bad.toml: vm.a.extra: unknown 'maybe'; allowed: on, off"),
         (format!("{VM}{AT}"), "bad.toml: at.0: not complete; allowed: time, and create, destroy, or vm with budget"),
-        (format!("{VM}{AT}vm = \"a\""), "bad.toml: at.0: budget and period without vm, or vm without them"),
+        (format!("{VM}{AT}vm = \"a\""), "bad.toml: at.0: parameters without vm, or vm without them"),
         (format!("{VM}{AT}create = \"a\"\ndestroy = \"a\""), "bad.toml: at.0: two things at once"),
         (format!("{VM}{AT}create = \"b\""), "bad.toml: at.0: no VM 'b'; allowed: a"),
         (format!("{VM}{AT}create = \"a\"\nweight = 3"), "bad.toml: at.0.weight: unknown key; allowed: time"),
+        (format!("{VM}{AT}create = \"a\"\nlatency = \"9ms\""), "bad.toml: at.0: parameters without vm"),
+        (
+            format!("{VM}{AT}vm = \"a\"\nlatency = \"100us\""),
+            "bad.toml: at.0.latency: 100us is out of range; allowed: 1ms .. 1s",
+        ),
+        (format!("{VM}{AT}vm = \"a\"\nlatency = \"2s\""), "bad.toml: at.0.latency: 2s is out of range"),
+        (
+            format!("{VM}{AT}vm = \"a\"\nlaxity = \"0us\""),
+            "bad.toml: at.0.laxity: 0us is out of range; allowed: 1us .. 10s",
+        ),
+        (format!("{VM}laxity = 0"), "bad.toml: vm.a.laxity: 0 is out of range; allowed: 1us .. 10s"),
+        (
+            format!("{VM}{AT}vm = \"a\"\ngroup = \"a b\""),
+            "bad.toml: at.0.group: `group=a b` is not allowed, allowed at most 64 letters",
+        ),
         (format!("{VM}{AT}create = \"a\"\n{AT}create = \"a\""), "bad.toml: at.1: VM 'a' is there already, or gone"),
         (
             format!("{VM}{AT}destroy = \"a\"\n{}create = \"a\"", AT.replace("1s", "0s")),

@@ -4,11 +4,11 @@
 use super::Machine;
 use super::pools::{MAIN, RT};
 use crate::engine::What;
-use crate::script::Act;
+use crate::script::{Act, Settings};
 use anyhow::{Context, Result};
 use takt_control::partition::{Member, Pcpu, Side};
 use takt_control::pools::{Pools, Size};
-use takt_control::{HostConfig, Partition, PartitionHost, Server, apply, groups};
+use takt_control::{Host, HostConfig, Partition, PartitionHost, Server, apply, groups};
 
 /// Between two samples of the pools, ns.
 pub(crate) const SAMPLE: u64 = 1_000_000_000;
@@ -221,12 +221,24 @@ impl Machine<'_> {
         match &step.act {
             Act::Create => self.create(&ids),
             Act::Destroy => ids.into_iter().for_each(|id| self.destroy(id)),
-            Act::Set(server) => {
-                for id in ids {
-                    let done = self.reconfigure(id, server);
-                    self.must(done);
-                }
+            Act::Set(settings) => {
+                let done = self.change(&ids, settings).with_context(|| format!("at.{n}"));
+                self.must(done);
             }
+        }
+    }
+
+    /// These VMs get other parameters. Groups are packed when all that come together have been named, as when VMs are created.
+    fn change(&mut self, ids: &[u32], want: &Settings) -> Result<()> {
+        for &id in ids {
+            if let Some(server) = &want.server {
+                self.reconfigure(id, server)?;
+            }
+            want.changes().try_for_each(|change| self.set(self.now, id, &change))?;
+        }
+        match want.group {
+            Some(_) => (0..self.pools.len()).try_for_each(|n| self.settle_groups(n)),
+            None => Ok(()),
         }
     }
 
