@@ -219,7 +219,7 @@ fn no_line_is_said_that_a_stock_boot_lacks() {
 #[test]
 fn an_operator_sees_a_guest_become_real_time_and_tunes_and_records_it() {
     let Some(boot) = TOOL.get() else { return };
-    boot.sound(39);
+    boot.sound(56);
 }
 
 /// What the hypervisor counts of itself is what it does: the decisions and switches of a recording that was under way.

@@ -13,6 +13,7 @@
  *   takt-ctl pool ID serve CPU BEGIN {DOM OFFSET PERIOD BUDGET}...	periods of the domains' servers begin OFFSET after BEGIN, ns of Xen's
  *						clock, and from now on at that distance; CPU is one of the pool
  *   takt-ctl pool ID state FILE [saved]		the pool's bytes: now, or when the recording began or ended
+ *   takt-ctl pool ID waits FILE			how its VCPUs have waited and run by class, binary
  *   takt-ctl pool ID overhead FROM TO FILE CPU...	what decisions and switches had taken by either time, ns of Xen's clock: the counts of
  *						each PCPU, binary, at the one and then at the other; prints when that was
  *
@@ -397,6 +398,27 @@ static int dom_command(unsigned int dom, int argc, char **argv)
 	return ret;
 }
 
+/* How the pool's VCPUs have waited, into @file: of each its index, and count, sum, longest and time run of each class. */
+static int save_waits(unsigned int pool, const char *file)
+{
+	int ret = save(file, O_TRUNC, buffer, 0);
+
+	for (uint64_t v = 0; !ret; v++) {
+		struct xen_takt_op r = { .what = XEN_TAKT_WAITS, .arg = { v, BUFFER } };
+
+		ret = ask_pool(pool, 0, &r);
+		if (ret == -ERANGE)
+			return 0;
+		if (!ret)
+			ret = save(file, O_APPEND, (const uint8_t *)&v, sizeof(v));
+		if (!ret)
+			ret = save(file, O_APPEND, buffer, r.arg[1]);
+		if (ret == -ENOENT)
+			ret = 0;
+	}
+	return ret;
+}
+
 static int pool_command(unsigned int pool, int argc, char **argv)
 {
 	struct xen_takt_op r = { .what = XEN_TAKT_PARAM, .arg = { number(argv, argc, 1), number(argv, argc, 2) } };
@@ -422,6 +444,8 @@ static int pool_command(unsigned int pool, int argc, char **argv)
 		return serve(pool, number(argv, argc, 1), number(argv, argc, 2), argc - 3, argv + 3);
 	if (!strcmp(argv[0], "overhead") && argc > 4)
 		return save_overhead(pool, number(argv, argc, 1), number(argv, argc, 2), argv[3], argv + 4);
+	if (!strcmp(argv[0], "waits") && argc > 1)
+		return save_waits(pool, argv[1]);
 	if (strcmp(argv[0], "state") || argc < 2)
 		return -EINVAL;
 	r.what = XEN_TAKT_POOL;

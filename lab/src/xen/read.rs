@@ -7,8 +7,11 @@ use super::{calls, heard};
 use crate::outcome::{self, Latency, Outcome, Program, Report, Task, Took, Vcpu};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use takt_control::overhead::Window;
-use takt_policy::{Overhead, Pool};
+use takt_control::waits::CLASSES;
+use takt_control::{Wait, waits};
+use takt_policy::{OpCode, Overhead, Pool};
 use takt_sim::{Scenario, VmSpec, Workload};
 
 /// Decisions are counted for as long as is measured, give or take so much, ns: Dom0 reads the counts a little earlier, or when others'
@@ -94,7 +97,7 @@ fn phase(lines: &mut Lines, s: &Scenario, number: usize, planned: &Phase) -> Res
     }
     let status = planned.policy.as_ref().map(|_| match called {
         true => told(lines.need("status")?, number, s),
-        false => status(lines.need("pool")?, &vms),
+        false => status(lines.need("pool")?, lines.need("waits")?, &vms),
     });
     let status = status.transpose()?;
     let counted = planned.policy.as_ref().filter(|_| !called);
@@ -177,18 +180,43 @@ fn vcpu(text: &str, number: u32) -> Result<Vcpu> {
     Ok(Vcpu { cpu_ns, work, jobs, misses, latency: Latency { count, mean_ns, p50_ns, p90_ns, p99_ns, max_ns } })
 }
 
-/// Of the pool's bytes what `takt status --json` says of VMs, which have their numbers in the order of their creation.
-fn status(hex: &str, vms: &[outcome::Vm]) -> Result<Value> {
-    let pool = Pool::from_bytes(&bytes(hex).context("the pool")?).context("the pool is of another core")?;
+/// Of the pool's bytes, and of the waits of its VCPUs, what `takt status --json` says of VMs, which have their numbers in the order of their
+/// creation.
+fn status(pool: &str, waited: &str, vms: &[outcome::Vm]) -> Result<Value> {
+    let pool = Pool::from_bytes(&bytes(pool).context("the pool")?).context("the pool is of another core")?;
+    let waited = of_vcpus(&bytes(waited).context("waits")?)?;
+    let added = pool.describe().into_iter().filter(|op| op.op == OpCode::VcpuAdd as u16);
+    let owned: Vec<(u32, u32)> = added.map(|op| (op.vm.into(), op.vcpu.into())).collect();
     let vm = |(n, vm): (u32, &outcome::Vm)| {
         let stat = pool.vm_stat(n).with_context(|| format!("{} is not in the pool", vm.name))?;
+        let vcpu = |&(_, v): &(u32, u32)| {
+            let own = waited.get(&v).with_context(|| format!("{}: no waits of VCPU {v}", vm.name))?;
+            Ok(json!({"vcpu": v, "waits": waits(std::iter::once(*own))}))
+        };
+        let own = || owned.iter().filter(|(owner, _)| *owner == n);
+        let vcpus = own().map(vcpu).collect::<Result<Vec<_>>>()?;
+        let together = waits(own().filter_map(|(_, v)| waited.get(v)).copied());
         Ok(json!({
             "name": vm.name, "rt": stat.rt != 0, "period_us": stat.period as f64 / 1e3,
             "promotions": stat.promotions, "refusals": stat.refusals, "weight": stat.weight, "cap": stat.cap,
+            "vcpus": vcpus, "waits": together,
         }))
     };
     let vms = (0..).zip(vms).map(vm).collect::<Result<Vec<_>>>()?;
     Ok(json!({"policy": pool.policy(), "operations": pool.operations(), "vms": vms}))
+}
+
+/// Of each VCPU, by its index, the waits of its classes.
+fn of_vcpus(bytes: &[u8]) -> Result<BTreeMap<u32, [Wait; CLASSES]>> {
+    const WORDS: usize = 1 + 4 * CLASSES;
+    ensure!(bytes.len() % (8 * WORDS) == 0, "waits: {} bytes; {} of each VCPU are due", bytes.len(), 8 * WORDS);
+    let one = |record: &[u8]| {
+        let word = |n: usize| u64::from_ne_bytes(std::array::from_fn(|i| record[8 * n + i]));
+        let wait = |class: usize| [1, 2, 3, 4].map(|n| word(4 * class + n));
+        let waits = std::array::from_fn(wait).map(|[count, sum, max, ran]| Wait { count, sum, max, ran });
+        Ok((u32::try_from(word(0)).context("waits: a VCPU's index")?, waits))
+    };
+    bytes.chunks(8 * WORDS).map(one).collect()
 }
 
 /// What `takt status --json` said, its domains by the names of the scenario.
@@ -251,8 +279,17 @@ mod tests {
         pool.cpu_add(0, 1, 1, 1, 0).unwrap();
         pool.vm_add(0, 0, Kind::Guest, 512).unwrap();
         pool.vm_add(0, 1, Kind::Guest, 256).unwrap();
+        [(0, 0), (1, 1), (2, 1)].into_iter().for_each(|(v, vm)| pool.vcpu_add(0, v, vm, 1, Kind::Guest).unwrap());
         pool.set_rt(0, 0, true, 20_000_000, u64::MAX).unwrap();
         pool.bytes().iter().map(|b| format!("{b:02x}")).collect()
+    }
+
+    /// VCPU v has entered RT v times and OVER once.
+    fn waited() -> String {
+        let words = |v: u64| {
+            [[v; 1].to_vec(), vec![v, 2_000 * v, 3_000, 5_000 * v], vec![0; 8], vec![1, 400, 400, 700]].concat()
+        };
+        (0..3).flat_map(words).flat_map(u64::to_ne_bytes).map(|b| format!("{b:02x}")).collect()
     }
 
     fn said() -> String {
@@ -260,8 +297,9 @@ mod tests {
             "release 6.12.1\nxen_version 4.20.4-pre\nrounds_per_ms 20000\nphase 0\nscheduler null\n\
              vm\nup 5\nvcpu 0 500000000 0 100 3 101 900 800 1100 1200 1300\nend\n\
              vm\nup 6\nvcpu 0 1500000000 30000000 0 0 0 0 0 0 0 0\nvcpu 1 1900000000 38000000 0 0 0 0 0 0 0 0\nend\n\
-             pool {}\ntook 7000 2000017000 {}\ndone\n",
+             pool {}\nwaits {}\ntook 7000 2000017000 {}\ndone\n",
             hex(),
+            waited(),
             counts()
         )
     }
@@ -283,6 +321,27 @@ mod tests {
         let told = &p.status.as_ref().unwrap()["vms"];
         assert_eq!((&told[0]["rt"], &told[0]["period_us"]), (&json!(true), &json!(20_000.0)));
         assert_eq!((&told[1]["rt"], &told[1]["weight"]), (&json!(false), &json!(256)));
+    }
+
+    #[test]
+    fn waits_are_their_vms() {
+        let phase = read(&said(), "doris").unwrap().phases.remove(0);
+        let told = &phase.status.as_ref().unwrap()["vms"];
+        let counts =
+            |v: &Value| [&v["waits"]["rt"]["count"], &v["waits"]["over"]["count"]].map(|n| n.as_u64().unwrap_or(0));
+        assert_eq!((counts(&told[0]["vcpus"][0]), counts(&told[0])), ([0, 1], [0, 1]));
+        assert_eq!(
+            (counts(&told[1]["vcpus"][0]), counts(&told[1]["vcpus"][1]), counts(&told[1])),
+            ([1, 1], [2, 1], [3, 2])
+        );
+        assert_eq!(
+            told[1]["vcpus"][1]["waits"]["rt"],
+            json!({"count": 2, "mean_us": 2.0, "max_us": 3.0, "run_us": 5.0})
+        );
+        let all = waited();
+        let error = |to: &str| format!("{:#}", read(&said().replace(&all, to), "doris").unwrap_err());
+        assert_eq!(error(&all[2..]), "phase 0: waits: 407 bytes; 136 of each VCPU are due");
+        assert_eq!(error(&all[..136 * 4]), "phase 0: hog: no waits of VCPU 2");
     }
 
     #[test]
