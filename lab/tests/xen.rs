@@ -63,7 +63,7 @@ static PARTS: Shared = Shared::new(
     DEBUG,
     "parts",
     "sched=takt takt_policy=credit",
-    "lab.case=gangs lab.kinds=6:A,6:AL,6:ABLL,6:AILL,6:open,7:rs,7:par-only,7:poris_s,7:co,7:balance",
+    "lab.case=gangs lab.kinds=6:A+6:AL+6:ABLL+6:AILL+6:open+7:rs+7:par-only+7:poris_s+7:co+7:balance",
 );
 static SERVERS: Shared = Shared::new(DEBUG, "servers", "sched=takt takt_policy=credit", "lab.case=servers");
 static PLAIN: Shared = Shared::new(DEBUG, "boot", "sched=takt takt_policy=doris", "lab.case=boot");
