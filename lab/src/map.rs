@@ -22,6 +22,8 @@ const WARMUP: u64 = 1_000_000_000;
 const PCPUS: u32 = 16;
 const VMS: usize = 64;
 const CALLS: u32 = 200;
+/// Slots of a guest's ring, in either lab: nobody sends a message again that found no room.
+const MESSAGES: u64 = 256;
 /// Of a set, in either lab; in Xen's one letter names each on a guest's command line.
 pub const TASKS: usize = 16;
 /// Hogs begin within this, ms.
@@ -68,15 +70,22 @@ fn check(s: &Scenario) -> Result<()> {
 /// What no lab has, but for those of its workloads that are named.
 ///
 /// # Errors
-/// The scenario has pools, a script, a workload of the simulator's, or a group that is too large for its machine.
+/// The scenario has several machines, pools, a script, a workload of the simulator's, an application that is too large, or a group that is
+/// too large for its machine.
 pub fn possible(s: &Scenario, but: &[&str]) -> Result<()> {
+    ensure!(s.machine.machines == 1, "machine.machines: {} in the lab; allowed: 1", s.machine.machines);
     ensure!(s.pools.is_empty() && s.script.is_empty(), "pool and at: for the simulator; allowed in the lab: neither");
     for vm in &s.vms {
-        use Workload::{Cyclictest, Fanout, Lookbusy, Media, Signalling, Vod};
-        let its_own = matches!(vm.workload, Media(_) | Signalling { .. } | Vod(_) | Fanout(_));
+        use Workload::{Cyclictest, Lookbusy, Media, Signalling, Vod};
+        let its_own = matches!(vm.workload, Media(_) | Signalling { .. } | Vod(_));
         let (name, kind) = (&vm.name, vm.workload.name());
         if (its_own || matches!(vm.workload, Lookbusy { .. } | Cyclictest { .. })) && !but.contains(&kind) {
-            bail!("vm.{name}.workload: {kind} in the lab; allowed: hog, voip, stream, periodic, tasks, parallel, idle");
+            let all = "hog, voip, stream, periodic, tasks, parallel, fanout, idle";
+            bail!("vm.{name}.workload: {kind} in the lab; allowed: {all}");
+        }
+        let messages = messages(s, vm);
+        if messages > MESSAGES {
+            bail!("vm.{name}.clients: up to {messages} messages at once in the lab; allowed: at most {MESSAGES}");
         }
     }
     groups(s).map(drop)
@@ -98,14 +107,22 @@ pub fn groups(s: &Scenario) -> Result<Vec<u64>> {
     refused.into_values().next().map_or(Ok(all), Err)
 }
 
+/// Messages that an application can have under way: one for each client and each VM.
+fn messages(s: &Scenario, vm: &VmSpec) -> u64 {
+    let Some(own) = vm.fanout() else { return 0 };
+    let all = s.vms.iter().filter(|v| v.fanout().is_some_and(|f| f.app == own.app));
+    u64::from(own.clients) * all.map(|v| u64::from(v.count)).sum::<u64>()
+}
+
 /// The guests of no lab have threads.
 ///
 /// # Errors
-/// The VM has another number of busy loops, or of a program's threads, than VCPUs.
+/// The VM has another number of busy loops, of a program's threads, or of an application's parts, than VCPUs.
 pub fn threads(vm: &VmSpec) -> Result<()> {
     let (threads, vcpus) = (vm.threads(), vm.vcpus);
+    let (key, allowed) = vm.fanout().map_or(("threads", "one"), |_| ("parts", "0, or one"));
     let one = threads == 0 || threads == vcpus;
-    ensure!(one, "vm.{}.threads: {threads} on {vcpus} VCPUs in the lab; allowed: one per VCPU", vm.name);
+    ensure!(one, "vm.{}.{key}: {threads} on {vcpus} VCPUs in the lab; allowed: {allowed} per VCPU", vm.name);
     Ok(())
 }
 
@@ -342,5 +359,19 @@ mod tests {
         assert_eq!(error(set), "vm.s.workload.tasks: 17 in the lab; allowed: at most 16");
         let calls = "[[vm]]\nname = \"v\"\nvcpus = 1\nworkload = { type = \"voip\", calls = 900 }";
         assert_eq!(error(calls), "vm.v.calls: 900 in the lab; allowed: 0 .. 200");
+        let app = |front: &str, rest: &str| {
+            let front = format!("[[vm]]\nname = \"f\"\nvcpus = 2\nworkload = {{ type = \"fanout\", {front} }}");
+            error(&format!("{front}\n[[vm]]\nname = \"l\"\ncount = 9\nvcpus = 2\nworkload = \"fanout\"\n{rest}"))
+        };
+        assert_eq!(
+            app("clients = 1, parts = 3", ""),
+            "vm.f.parts: 3 on 2 VCPUs in the lab; allowed: 0, or one per VCPU"
+        );
+        let rings = "[net]\nnic_ring = 1000\nvif_ring = 1000";
+        let many = "vm.f.clients: up to 260 messages at once in the lab; allowed: at most 256";
+        assert_eq!(app("clients = 26", rings), many);
+        let machines = "[[vm]]\nname = \"h\"\nvcpus = 1\non = 2\n[machine]\npcpus = 4\nmachines = 2";
+        let machines = Scenario::from_toml(machines, "test.toml").unwrap();
+        assert_eq!(possible(&machines, &[]).unwrap_err().to_string(), "machine.machines: 2 in the lab; allowed: 1");
     }
 }
