@@ -15,6 +15,8 @@
 #define APIC_TSC_DEADLINE (2UL << 17)
 #define APIC_SOFTWARE_ENABLE 0x100
 
+#define TURN 4096UL			/* iterations between two looks at what is more important: about eight microseconds */
+
 #define INLINE static inline __attribute__((always_inline))
 
 /* Ordered: what stands before is done, what stands behind has not begun. */

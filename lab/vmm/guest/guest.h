@@ -3,7 +3,7 @@
  * The memory that guest and VMM share. src/layout.rs has the same structures; the assertions below and there keep
  * the two together.
  *
- * Everything but a team's lock and barrier has one writer. Counters only grow: a measured interval is the difference of two readings, so that
+ * Everything but what a team or a site shares has one writer. Counters only grow: a measured interval is the difference of two readings, so that
  * nobody has to stop the guest to begin one.
  */
 #ifndef TAKT_VMM_GUEST_H
@@ -29,6 +29,7 @@ typedef unsigned long u64;
 
 #define GUEST_MAX_VCPUS 64
 #define GUEST_MAX_TASKS 16
+#define GUEST_MAX_CLIENTS 256u		/* of an application; a power of two */
 #define GUEST_SLOTS 256u		/* of each ring; a power of two */
 #define GUEST_FRAME 2032u		/* bytes of a slot */
 #define GUEST_TEMPLATE 256u
@@ -45,6 +46,7 @@ enum guest_role {
 	ROLE_INTERRUPTS,
 	ROLE_PARALLEL,
 	ROLE_TASKS,
+	ROLE_FANOUT,
 };
 
 /* Written by the VMM. Times are TSC cycles. */
@@ -82,9 +84,9 @@ struct guest_vcpu {
 	volatile u64 sampled;
 	volatile u64 armed;		/* when the timer is due */
 	volatile u64 due;		/* the timer has come */
-	volatile u64 seen;		/* ECHO: packets whose arrival was measured */
+	volatile u64 seen;		/* ECHO, FANOUT: packets whose arrival was measured */
 	volatile u64 handling;		/* inside of a handler */
-	volatile u64 spun;		/* PARALLEL: iterations for nothing, while it waited */
+	volatile u64 spun;		/* PARALLEL, FANOUT: iterations for nothing, while it waited */
 	volatile u64 barriers;		/* passed, and it came last */
 	volatile u64 sleeps;
 	volatile u64 asleep;
@@ -126,6 +128,40 @@ struct guest_set {
 	LINE struct guest_task task[GUEST_MAX_TASKS];
 } LINE;
 
+/* One between two VMs of an application, or a client and its front: all that the packet has. */
+struct guest_message {
+	u64 to;				/* place among the sockets that the VMM was told */
+	u64 sent;			/* when; the VMM fills it in */
+	u64 client;
+	u64 request;			/* it asks, or answers */
+	u64 parts;			/* of an answer: how many were computed for it */
+};
+
+/* What a VM has open of a client's request. */
+struct guest_request {
+	volatile u64 left;		/* of its own parts */
+	volatile u64 open;		/* the front: VMs that have not answered */
+	volatile u64 parts;		/* the front: those that have been computed in all */
+	u64 stages;			/* the front: those that have not begun */
+};
+
+/* FANOUT: a VM of an application. What is above the lock is written by the VMM, times in iterations. */
+struct guest_site {
+	u64 threads;
+	u64 peers;			/* the front: others that compute, 1 to @peers of those it can send to */
+	u64 stages;			/* of a request; 0: it is not the front, which is 0 of those it can send to */
+	u64 split;			/* the front's work on a request */
+	u64 message;			/* that on any other message */
+	u64 work;			/* mean of a part; 0: it computes none */
+	u64 width;			/* each is at random within this of the mean */
+	u64 background;			/* computes instead of halting */
+	u64 seed;
+	LINE volatile u64 locked;
+	LINE volatile u64 requests;	/* of which each VCPU got a part */
+	LINE u64 queue[GUEST_MAX_CLIENTS];	/* whose those were, the last ones */
+	LINE struct guest_request request[GUEST_MAX_CLIENTS];
+} LINE;
+
 struct guest_slot {
 	u64 len;
 	u64 tsc;			/* rx: when the VMM sent the interrupt for it */
@@ -145,6 +181,7 @@ struct guest_shared {
 	struct guest_vcpu vcpu[GUEST_MAX_VCPUS];
 	struct guest_team team;
 	struct guest_set set;
+	struct guest_site site;
 	struct guest_ring rx, tx;
 };
 
@@ -152,6 +189,8 @@ _Static_assert(sizeof(struct guest_config) == 384, "src/layout.rs");
 _Static_assert(sizeof(struct guest_vcpu) == 192, "src/layout.rs");
 _Static_assert(sizeof(struct guest_team) == 320, "src/layout.rs");
 _Static_assert(sizeof(struct guest_set) == 64 + 16 * 64, "src/layout.rs");
+_Static_assert(sizeof(struct guest_site) == 10496, "src/layout.rs");
+_Static_assert(sizeof(struct guest_message) == 40, "src/layout.rs");
 _Static_assert(sizeof(struct guest_slot) == 2048, "src/layout.rs");
 _Static_assert(sizeof(struct guest_ring) == 64 + 256 * 2048, "src/layout.rs");
 

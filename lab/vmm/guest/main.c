@@ -4,6 +4,7 @@
  *
  * A VCPU begins in guest_main with a stack, its structure behind GS, identity-mapped memory and a TSC that equals the host's.
  */
+#include "fanout.h"
 #include "net.h"
 #include "parallel.h"
 #include "tasks.h"
@@ -77,7 +78,7 @@ __attribute__((interrupt)) static void on_msi(struct frame *f)
 	if (enter(v))
 		return;
 	v->msis++;
-	if (v->role == ROLE_ECHO) {
+	if (v->role == ROLE_ECHO || v->role == ROLE_FANOUT) {
 		for (; v->seen != rx->head; v->seen++)
 			sample(v, rx->slot[v->seen % GUEST_SLOTS].tsc, now, GUEST_SAMPLE_MSI);
 	} else {
@@ -268,6 +269,9 @@ __attribute__((section(".text.entry"), noreturn)) void guest_main(void)
 		break;
 	case ROLE_TASKS:
 		tasks(v, shared());
+		break;
+	case ROLE_FANOUT:
+		fanout(v, shared());
 		break;
 	}
 	idle();

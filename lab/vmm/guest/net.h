@@ -46,10 +46,15 @@ INLINE struct guest_slot *tx_slot(struct guest_ring *tx)
 	return &tx->slot[tx->head % GUEST_SLOTS];
 }
 
-INLINE void tx_send(struct guest_ring *tx)
+INLINE void tx_put(struct guest_ring *tx)
 {
 	__asm__ volatile("" : : : "memory");
 	tx->head++;
+}
+
+INLINE void tx_send(struct guest_ring *tx)
+{
+	tx_put(tx);
 	out(GUEST_PORT_TX, 0);
 }
 

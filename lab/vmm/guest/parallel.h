@@ -58,6 +58,11 @@ static void meet(struct guest_vcpu *v, struct guest_shared *s)
 		sleep(v, t, round);
 }
 
+INLINE u64 random_state(u64 seed, u64 index)
+{
+	return (seed + index) * 0x9e3779b97f4a7c15UL | 1;
+}
+
 INLINE u64 random(u64 *state)
 {
 	*state ^= *state << 13;
@@ -69,7 +74,7 @@ INLINE u64 random(u64 *state)
 static void parallel(struct guest_vcpu *v, struct guest_shared *s)
 {
 	struct guest_team *t = &s->team;
-	u64 state = (t->seed + (u64)(v - s->vcpu)) * 0x9e3779b97f4a7c15UL | 1;
+	u64 state = random_state(t->seed, v - s->vcpu);
 
 	v->began = rdtsc();
 	for (u64 n = 0; !t->rounds || n < t->rounds; n++) {

@@ -8,8 +8,6 @@
 
 #include "cpu.h"
 
-#define TURN 4096UL			/* iterations between two looks at who has a job: about eight microseconds */
-
 INLINE struct guest_task *first_with_a_job(struct guest_set *s, u64 now)
 {
 	for (u64 i = 0; i < s->tasks; i++)

@@ -7,13 +7,14 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::time::{TimeSpec, TimeValLike};
 use std::collections::VecDeque;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use crate::clock::monotonic;
 
 pub enum Event {
     Mark,
     End,
+    /// It is time, or there is input.
     Alarm,
     Command(String),
 }
@@ -51,6 +52,11 @@ impl Control {
 
     /// The next event; at once if one is there, at the alarm at the latest.
     pub fn wait(&mut self, alarm: Alarm) -> Result<Event> {
+        self.wait_with(None, alarm)
+    }
+
+    /// Or when there is input; of those who expect no commands.
+    pub fn wait_with(&mut self, input: Option<BorrowedFd>, alarm: Alarm) -> Result<Event> {
         loop {
             if let Some(signal) = self.signals.read_signal().context("signalfd")? {
                 let mark = signal.ssi_signo == Signal::SIGUSR1 as u32;
@@ -60,7 +66,8 @@ impl Control {
                 return Ok(Event::Command(line));
             }
             let mut fds = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
-            fds.extend(self.commands.as_ref().map(|s| PollFd::new(s.as_fd(), PollFlags::POLLIN)));
+            let input = self.commands.as_ref().map(AsFd::as_fd).or(input);
+            fds.extend(input.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
             match ppoll(&mut fds, alarm.left(), None) {
                 Ok(0) => return Ok(Event::Alarm),
                 Ok(_) => {}
@@ -68,6 +75,9 @@ impl Control {
                 Err(e) => return Err(e).context("poll"),
             }
             if fds.get(1).is_some_and(|f| f.any().unwrap_or(false)) {
+                if self.commands.is_none() {
+                    return Ok(Event::Alarm);
+                }
                 self.read()?;
             }
         }

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The I/O thread of a VM: packets from its tap into the rx ring, and from the tx ring into the tap. And MSIs.
+//! The I/O thread of a VM: packets from its wire into the rx ring, and from the tx ring to the wire. And MSIs.
 
 use anyhow::{Context, Result};
 use kvm_bindings::kvm_msi;
 use kvm_ioctls::VmFd;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use std::fs::File;
-use std::io::{ErrorKind, Read, Write};
-use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -17,7 +14,8 @@ use vmm_sys_util::eventfd::EventFd;
 use crate::clock::{monotonic, sleep_until, tsc};
 use crate::layout::{FRAME, Ring, SLOTS, Shared};
 use crate::machine::msi;
-use crate::packet::{Incoming, Mac, classify};
+use crate::packet::Incoming;
+use crate::wire::Wire;
 
 /// The ways of MSIs into the VM. It holds the VM: without its descriptor KVM closes them.
 pub struct Msis {
@@ -67,22 +65,18 @@ impl Msis {
 pub struct Counters {
     pub packets_in: AtomicU64,
     pub packets_out: AtomicU64,
-    /// The tap would not take it.
+    /// The wire would not take it.
     pub refused: AtomicU64,
     /// TSC cycles from a sender's sending to this thread's reading, for packets that say when they were sent.
     pub waits: Mutex<Vec<u64>>,
 }
 
 pub struct Io {
-    pub tap: File,
+    pub wire: Wire,
     pub tx: EventFd,
     pub msis: Arc<Msis>,
     pub shared: &'static Shared,
     pub counters: Arc<Counters>,
-    pub mac: Mac,
-    pub ip: Ipv4Addr,
-    /// Nobody reads the rx ring of a VM that only sends.
-    pub receives: bool,
 }
 
 impl Io {
@@ -91,7 +85,7 @@ impl Io {
         loop {
             // SAFETY: the eventfd is owned by self, which outlives the call.
             let tx = unsafe { BorrowedFd::borrow_raw(self.tx.as_raw_fd()) };
-            let mut fds = [PollFd::new(self.tap.as_fd(), PollFlags::POLLIN), PollFd::new(tx, PollFlags::POLLIN)];
+            let mut fds = [PollFd::new(self.wire.as_fd(), PollFlags::POLLIN), PollFd::new(tx, PollFlags::POLLIN)];
             match poll(&mut fds, PollTimeout::NONE) {
                 Ok(_) | Err(nix::errno::Errno::EINTR) => {}
                 Err(e) => return Err(e).context("poll"),
@@ -108,15 +102,10 @@ impl Io {
 
     fn receive(&mut self) -> Result<()> {
         let mut frame = [0; FRAME];
-        loop {
-            let n = match self.tap.read(&mut frame) {
-                Ok(n) => n,
-                Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
-                Err(e) => return Err(e).context("the tap cannot be read"),
-            };
+        while let Some(n) = self.wire.read(&mut frame)? {
             let now = tsc();
-            match classify(&frame[..n], self.mac, self.ip) {
-                Incoming::Udp(sent) if self.receives => {
+            match self.wire.judge(&frame[..n]) {
+                Incoming::Guest(sent) => {
                     self.counters.packets_in.fetch_add(1, Relaxed);
                     if let Some(sent) = sent {
                         self.counters.waits.lock().expect("no panic under it").push(now.saturating_sub(sent));
@@ -125,10 +114,11 @@ impl Io {
                         self.msis.send(0)?;
                     }
                 }
-                Incoming::Arp(answer) => self.put(&answer)?,
-                _ => {}
+                Incoming::Question(answer) => self.put(&answer)?,
+                Incoming::Other => {}
             }
         }
+        Ok(())
     }
 
     fn transmit(&mut self) -> Result<()> {
@@ -142,14 +132,10 @@ impl Io {
     }
 
     fn put(&mut self, frame: &[u8]) -> Result<()> {
-        match self.tap.write(frame) {
-            Ok(_) => Ok(()),
-            Err(e) if e.kind() == ErrorKind::WouldBlock => {
-                self.counters.refused.fetch_add(1, Relaxed);
-                Ok(())
-            }
-            Err(e) => Err(e).context("the tap cannot be written"),
+        if !self.wire.write(frame)? {
+            self.counters.refused.fetch_add(1, Relaxed);
         }
+        Ok(())
     }
 }
 

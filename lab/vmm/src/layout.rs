@@ -16,6 +16,7 @@ pub const PAGE: usize = 4096;
 pub const STACK: usize = 2 * PAGE;
 pub const MAX_VCPUS: usize = 64;
 pub const MAX_TASKS: usize = 16;
+pub const MAX_CLIENTS: usize = 256;
 pub const SLOTS: u64 = 256;
 pub const FRAME: usize = 2032;
 pub const TEMPLATE: usize = 256;
@@ -38,6 +39,7 @@ pub enum Role {
     Interrupts,
     Parallel,
     Tasks,
+    Fanout,
 }
 
 /// Times are TSC cycles; what the fields mean is said in `guest.h`.
@@ -136,6 +138,23 @@ pub struct Set {
     pub task: [Task; MAX_TASKS],
 }
 
+/// The part of an application's VM that the VMM writes, and what its VCPUs share.
+#[repr(C, align(64))]
+pub struct Site {
+    pub threads: AtomicU64,
+    pub peers: AtomicU64,
+    pub stages: AtomicU64,
+    pub split: AtomicU64,
+    pub message: AtomicU64,
+    pub work: AtomicU64,
+    pub width: AtomicU64,
+    pub background: AtomicU64,
+    pub seed: AtomicU64,
+    shared: [Line; 2],
+    queue: [AtomicU64; MAX_CLIENTS],
+    requests: [[AtomicU64; 4]; MAX_CLIENTS],
+}
+
 #[repr(C)]
 pub struct Slot {
     pub len: AtomicU64,
@@ -158,6 +177,7 @@ pub struct Shared {
     pub vcpu: [Vcpu; MAX_VCPUS],
     pub team: Team,
     pub set: Set,
+    pub site: Site,
     pub rx: Ring,
     pub tx: Ring,
 }
@@ -171,6 +191,7 @@ const _: () = {
     assert!(size_of::<Vcpu>() == 192);
     assert!(size_of::<Team>() == 320);
     assert!(size_of::<Set>() == 64 + 16 * 64);
+    assert!(size_of::<Site>() == 10496);
     assert!(size_of::<Slot>() == 2048);
     assert!(size_of::<Ring>() == 64 + 256 * 2048);
     assert!(SHARED + size_of::<Shared>() <= SAMPLES);

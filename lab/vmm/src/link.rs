@@ -10,7 +10,7 @@ use nix::sys::socket::{
 use nix::sys::time::{TimeSpec, TimeValLike};
 use std::io::IoSliceMut;
 use std::net::{Ipv4Addr, SocketAddrV4};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use crate::clock::realtime_offset;
 use crate::packet::{self, End, GUEST_IP, GUEST_MAC, GUEST_PORT, Mark, PEER_IP, PEER_MAC};
@@ -50,7 +50,7 @@ impl Link {
             (None, Some(to)) => Self::Udp(udp(to).with_context(|| format!("--to {to}"))?),
             (None, None) => unreachable!("clap requires one"),
         };
-        setsockopt(link.socket(), sockopt::ReceiveTimestampns, &true).context("SO_TIMESTAMPNS")?;
+        time(link.socket())?;
         setsockopt(link.socket(), sockopt::RcvBuf, &(4 << 20)).context("SO_RCVBUF")?;
         Ok(link)
     }
@@ -78,26 +78,41 @@ impl Link {
     /// The next packet that has come and when (CLOCK_MONOTONIC), if it is marked.
     pub fn receive(&self) -> Result<Option<(Option<Mark>, u64)>> {
         let mut bytes = [0; 2048];
-        let mut iov = [IoSliceMut::new(&mut bytes)];
-        let mut cmsg = nix::cmsg_space!(TimeSpec);
-        let got = match recvmsg::<()>(self.socket().as_raw_fd(), &mut iov, Some(&mut cmsg), MsgFlags::MSG_DONTWAIT) {
-            Ok(got) => got,
-            Err(Errno::EAGAIN) => return Ok(None),
-            Err(Errno::ECONNREFUSED) => return Ok(Some((None, 0))),
-            Err(e) => return Err(e).context("answers cannot be received"),
+        let (n, at) = match receive(self.socket(), &mut bytes) {
+            Ok(Some(got)) => got,
+            Ok(None) => return Ok(None),
+            Err(e) if e.downcast_ref() == Some(&Errno::ECONNREFUSED) => return Ok(Some((None, 0))),
+            Err(e) => return Err(e),
         };
-        let stamp = got.cmsgs().context("a packet's time")?.find_map(|c| match c {
-            ControlMessageOwned::ScmTimestampns(at) => Some(at.num_nanoseconds() as u64),
-            _ => None,
-        });
-        let at = stamp.context("the kernel does not time packets")?.saturating_sub(realtime_offset());
-        let n = got.bytes;
         let mark = match self {
             Self::Raw { .. } => packet::udp_payload(&bytes[..n]).and_then(Mark::read),
             Self::Udp(_) => Mark::read(&bytes[..n]),
         };
         Ok(Some((mark, at)))
     }
+}
+
+/// Has the kernel time what comes in.
+pub fn time(socket: &impl AsFd) -> Result<()> {
+    setsockopt(socket, sockopt::ReceiveTimestampns, &true).context("SO_TIMESTAMPNS")
+}
+
+/// The length of the next packet that has come, and when (CLOCK_MONOTONIC).
+pub fn receive(socket: &impl AsFd, bytes: &mut [u8]) -> Result<Option<(usize, u64)>> {
+    let mut iov = [IoSliceMut::new(bytes)];
+    let mut cmsg = nix::cmsg_space!(TimeSpec);
+    let fd = socket.as_fd().as_raw_fd();
+    let got = match recvmsg::<()>(fd, &mut iov, Some(&mut cmsg), MsgFlags::MSG_DONTWAIT) {
+        Ok(got) => got,
+        Err(Errno::EAGAIN) => return Ok(None),
+        Err(e) => return Err(e).context("answers cannot be received"),
+    };
+    let stamp = got.cmsgs().context("a packet's time")?.find_map(|c| match c {
+        ControlMessageOwned::ScmTimestampns(at) => Some(at.num_nanoseconds() as u64),
+        _ => None,
+    });
+    let at = stamp.context("the kernel does not time packets")?.saturating_sub(realtime_offset());
+    Ok(Some((got.bytes, at)))
 }
 
 /// A socket that sees the IP packets which come in by `dev`.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `takt-vmm`: a micro VMM of the lab. One process is one VM; `takt-vmm send` is the world that talks to it.
+//! `takt-vmm`: a micro VMM of the lab. One process is one VM; `takt-vmm send` and `takt-vmm ask` are the world that talks to it.
 
 #[cfg(not(target_arch = "x86_64"))]
 compile_error!("the guest is x86-64 code");
 
+mod ask;
 mod clock;
 mod control;
 mod io;
@@ -17,6 +18,7 @@ mod spec;
 mod stats;
 mod tap;
 mod vm;
+mod wire;
 
 use anyhow::{Context, Result, ensure};
 use clap::{Parser, Subcommand};
@@ -48,12 +50,15 @@ struct Args {
 enum Command {
     /// Sends RTP to a VM and receives its answers.
     Send(send::Args),
+    /// Is the clients of an application, whose front is a VM.
+    Ask(ask::Args),
 }
 
 fn main() -> ExitCode {
     let args = Args::parse();
     let outcome = match (args.command, args.name, args.spec) {
         (Some(Command::Send(send)), ..) => send::run(&send),
+        (Some(Command::Ask(ask)), ..) => ask::run(&ask),
         (None, Some(name), Some(spec)) => run(name, &spec),
         _ => unreachable!("clap requires both"),
     };

@@ -28,13 +28,13 @@ pub struct End {
     pub port: u16,
 }
 
-/// What a frame is to a VM.
+/// What a packet is to a VM.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Incoming {
     /// For the guest; when its sender sent it (TSC), if that says so.
-    Udp(Option<u64>),
+    Guest(Option<u64>),
     /// A question for the guest's address, and the answer to it.
-    Arp(Vec<u8>),
+    Question(Vec<u8>),
     Other,
 }
 
@@ -62,7 +62,7 @@ pub fn classify(frame: &[u8], mac: Mac, ip: Ipv4Addr) -> Incoming {
     match (packet.net, packet.transport) {
         (Some(NetSlice::Ipv4(v4)), Some(TransportSlice::Udp(udp))) => {
             if frame[..6] == mac && v4.header().destination_addr() == ip {
-                Incoming::Udp(Mark::read(udp.payload()).map(|m| m.tsc))
+                Incoming::Guest(Mark::read(udp.payload()).map(|m| m.tsc))
             } else {
                 Incoming::Other
             }
@@ -79,7 +79,7 @@ pub fn classify(frame: &[u8], mac: Mac, ip: Ipv4Addr) -> Incoming {
                 target_mac: ask.sender_mac,
                 target_ipv4: ask.sender_ipv4,
             };
-            Incoming::Arp(build(|out| PacketBuilder::ethernet2(mac, ask.sender_mac).arp(answer.into()).write(out)))
+            Incoming::Question(build(|out| PacketBuilder::ethernet2(mac, ask.sender_mac).arp(answer.into()).write(out)))
         }
         _ => Incoming::Other,
     }
@@ -161,11 +161,11 @@ mod tests {
         let mut media = rtp(8, 7, 1120, 99);
         assert_eq!(media[..12], [0x80, 8, 0, 7, 0, 0, 4, 0x60, 0, 0, 0, 99]);
         let mark = Mark { tsc: 5, index: 6, run: 7 };
-        assert_eq!(classify(&frame(PEER, GUEST, &media), GUEST_MAC, GUEST_IP), Incoming::Udp(None));
+        assert_eq!(classify(&frame(PEER, GUEST, &media), GUEST_MAC, GUEST_IP), Incoming::Guest(None));
         mark.write(&mut media);
         let sent = frame(PEER, GUEST, &media);
         assert_eq!(sent.len(), 214);
-        assert_eq!(classify(&sent, GUEST_MAC, GUEST_IP), Incoming::Udp(Some(5)));
+        assert_eq!(classify(&sent, GUEST_MAC, GUEST_IP), Incoming::Guest(Some(5)));
         assert_eq!(udp_payload(&sent).and_then(Mark::read), Some(mark));
     }
 
@@ -191,7 +191,9 @@ mod tests {
         let frame = |ask: ArpEthIpv4Packet| {
             build(|out| PacketBuilder::ethernet2(PEER_MAC, [0xff; 6]).arp(ask.to_arp_packet()).write(out))
         };
-        let Incoming::Arp(answer) = classify(&frame(ask.clone()), GUEST_MAC, GUEST_IP) else { panic!("no answer") };
+        let Incoming::Question(answer) = classify(&frame(ask.clone()), GUEST_MAC, GUEST_IP) else {
+            panic!("no answer")
+        };
         assert_eq!((&answer[..6], &answer[6..12]), (&PEER_MAC[..], &GUEST_MAC[..]));
         assert_eq!(&answer[20..32], &[0, 2, 2, 0x54, 0x4b, 0, 0, 1, 10, 77, 0, 2]);
         let other = ArpEthIpv4Packet { target_ipv4: [10, 77, 0, 3], ..ask };

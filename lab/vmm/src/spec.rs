@@ -8,7 +8,8 @@ use std::net::Ipv4Addr;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-use crate::layout::{MAX_TASKS, MAX_VCPUS, Role, SLOTS};
+use crate::layout::{MAX_CLIENTS, MAX_TASKS, MAX_VCPUS, Role, SLOTS};
+use crate::wire::address;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -93,6 +94,34 @@ pub enum Workload {
         #[serde(default)]
         phase_ns: u64,
     },
+    /// A VM of an application that answers each request from several VMs: VCPU 0 takes messages, all compute parts.
+    Fanout(Site),
+}
+
+/// A VM's place in its application; `split`, `message` and `work` are in iterations.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Site {
+    /// Its name where messages go, and whose it sends to: whom it answers, then those that it has compute.
+    pub socket: String,
+    pub peers: Vec<String>,
+    /// Of the front: rounds of parts in a request; 0 = it is another.
+    #[serde(default)]
+    pub stages: u64,
+    #[serde(default)]
+    pub split: u64,
+    #[serde(default)]
+    pub message: u64,
+    /// Mean of a part; 0 = it computes none.
+    #[serde(default)]
+    pub work: u64,
+    /// Percent.
+    #[serde(default)]
+    pub spread: u64,
+    #[serde(default)]
+    pub background: bool,
+    #[serde(default)]
+    pub seed: u64,
 }
 
 /// A periodic task; `work` is what a job takes, in iterations.
@@ -233,6 +262,7 @@ impl Spec {
             Workload::Interrupts { .. } => Role::Interrupts,
             Workload::Parallel(_) => Role::Parallel,
             Workload::Tasks { .. } => serves(Role::Tasks, Others::Idle),
+            Workload::Fanout(_) => Role::Fanout,
         }
     }
 }
@@ -249,6 +279,7 @@ impl Workload {
             Self::Interrupts { .. } => "interrupts",
             Self::Parallel(_) => "parallel",
             Self::Tasks { .. } => "tasks",
+            Self::Fanout(_) => "fanout",
         }
     }
 
@@ -312,6 +343,7 @@ impl Workload {
                 within("held", held, WORK)?;
                 within("spin", spin, WORK)
             }
+            Self::Fanout(ref site) => site.check(),
             Self::Tasks { ref tasks, phase_ns } => {
                 within("number of tasks", tasks.len(), 1..=MAX_TASKS)?;
                 within("phase_ns", phase_ns, 0..=*PERIOD.end())?;
@@ -321,6 +353,23 @@ impl Workload {
                 })
             }
         }
+    }
+}
+
+impl Site {
+    fn check(&self) -> Result<()> {
+        let names = [&self.socket].into_iter().chain(&self.peers);
+        names.map(|name| address(name)).collect::<Result<Vec<_>>>().context("sockets")?;
+        within("number of peers", self.peers.len(), 1..=MAX_CLIENTS)?;
+        within("stages", self.stages, 0..=1_000)?;
+        within("split", self.split, WORK)?;
+        within("message", self.message, WORK)?;
+        within("work", self.work, WORK)?;
+        within("spread", self.spread, 0..=100)?;
+        let others = self.peers.len() - 1;
+        ensure!(self.stages == 0 || self.work > 0 || others > 0, "work is 0, and no peer computes");
+        ensure!(self.stages > 0 || others == 0, "peers are {}, not 1: it is no front", self.peers.len());
+        Ok(())
     }
 }
 
@@ -366,6 +415,11 @@ mod tests {
         assert_eq!(error(program), "spread is 101, not within 0 to 100");
         let set = r#"{"vcpus":1,"workload":{"kind":"tasks","tasks":[{"period_ns":50000,"work":1},{"period_ns":50000,"work":0}]}}"#;
         assert_eq!(error(set), "tasks[1].work is 0, not within 1 to 1000000000000");
+        let site = |rest: &str| {
+            error(&format!(r#"{{"vcpus":2,"workload":{{"kind":"fanout","socket":"a","peers":["b"]{rest}}}}}"#))
+        };
+        assert_eq!(site(r#","work":5,"spread":101"#), "spread is 101, not within 0 to 100");
+        assert_eq!(site(r#","stages":1"#), "work is 0, and no peer computes");
         let none = r#"{"vcpus":1,"workload":{"kind":"tasks","tasks":[]}}"#;
         assert_eq!(error(none), "number of tasks is 0, not within 1 to 16");
         let name = r#"{"vcpus":1,"workload":{"kind":"hog"},"thread_name":"a-name-beyond-fifteen"}"#;
@@ -382,6 +436,8 @@ mod tests {
             (r#"{"vcpus":1,"workload":{"kind":"parallel","compute":1,"threads":1}}"#, "threads"),
             (r#"{"vcpus":1,"workload":{"kind":"tasks","tasks":[{"period_ns":5000,"cost":1}]}}"#, "cost"),
             (r#"{"vcpus":1,"workload":{"kind":"echo","tap":"a/b","work":1}}"#, "a/b"),
+            (r#"{"vcpus":1,"workload":{"kind":"fanout","socket":"a b","peers":["c"],"work":1}}"#, "a b"),
+            (r#"{"vcpus":1,"workload":{"kind":"fanout","socket":"a","peers":["c"],"parts":1}}"#, "parts"),
             (r#"{"vcpus":1,"workload":{"kind":"echo","tap":"t","work":1,"mac":"1:2"}}"#, "1:2"),
         ] {
             assert!(error(text).contains(culprit), "{text}: {}", error(text));

@@ -17,8 +17,8 @@ use crate::layout::{PORT_PANIC, Shared};
 use crate::machine::{Machine, Memory};
 use crate::packet::{End, GUEST_PORT, PEER_IP, PEER_MAC, parse_mac, template};
 use crate::report::{Reading, Report};
-use crate::spec::{Net, Program, Spec, Workload};
-use crate::tap;
+use crate::spec::{Net, Program, Site, Spec, Workload};
+use crate::wire::Wire;
 
 /// How often the boundaries of a dodging guest are adjusted to CLOCK_MONOTONIC, whose rate is not quite the TSC's.
 const ADJUST_NS: u64 = 1_000_000_000;
@@ -72,28 +72,20 @@ fn cpu_clock<T>(handle: &JoinHandle<T>) -> Result<ClockId> {
 impl Vm {
     /// Makes the VM and starts its threads; the VCPUs begin `start_ms` later.
     pub fn start(name: String, spec: Spec) -> Result<Self> {
-        let tap = spec.workload.net().map(|net| tap::open(&net.tap)).transpose()?;
+        let wire = Wire::open(&spec.workload)?;
         let machine = Machine::new(spec.vcpus, if spec.workload.samples() { spec.samples } else { 1 })?;
         let Machine { vcpus, msis, tx, memory, tsc, tsc_error_ns, vm } = machine;
         let start = monotonic() + spec.start_ms * MS;
         configure(&spec, memory.shared(), tsc, start)?;
         let msis = Arc::new(Msis::new(memory.shared(), msis, vm));
-        let io = match (tap, spec.workload.net(), &spec.workload) {
-            (Some(tap), Some(net), _) => {
+        let io = match (wire, &spec.workload) {
+            (Some(wire), _) => {
                 let counters = Arc::<Counters>::default();
-                let io = Io {
-                    tap,
-                    tx,
-                    msis: msis.clone(),
-                    shared: memory.shared(),
-                    counters: counters.clone(),
-                    mac: parse_mac(&net.mac)?,
-                    ip: net.ip,
-                    receives: matches!(spec.workload, Workload::Echo { .. }),
-                };
+                let (msis, shared) = (msis.clone(), memory.shared());
+                let io = Io { wire, tx, msis, shared, counters: counters.clone() };
                 Some((Thread::start(spec.io_thread_name.clone(), move || io.run())?, counters))
             }
-            (_, _, &Workload::Interrupts { msi_ns: Some(period), .. }) => {
+            (None, &Workload::Interrupts { msi_ns: Some(period), .. }) => {
                 let msis = msis.clone();
                 let thread = Thread::start(spec.io_thread_name.clone(), move || msis.repeat(start, period))?;
                 Some((thread, Arc::default()))
@@ -239,6 +231,18 @@ fn configure(spec: &Spec, shared: &Shared, tsc: Tsc, start: u64) -> Result<()> {
             set(&t.barrier, barrier.into());
             set(&t.spin, spin);
             set(&t.rounds, rounds);
+            set(&t.seed, seed);
+        }
+        Workload::Fanout(Site { ref peers, stages, split, message, work, spread, background, seed, .. }) => {
+            let t = &shared.site;
+            set(&t.threads, spec.vcpus as u64);
+            set(&t.peers, peers.len() as u64 - 1);
+            set(&t.stages, stages);
+            set(&t.split, split);
+            set(&t.message, message);
+            set(&t.work, work);
+            set(&t.width, work * spread / 100);
+            set(&t.background, background.into());
             set(&t.seed, seed);
         }
         Workload::Tasks { ref tasks, phase_ns } => {
