@@ -7,6 +7,7 @@
 //! `map` makes a [`plan`] of a scenario, [`linux`] boots a machine with it, `takt-lab-init` in that machine carries it out, and
 //! `result` reads the [`outcome`].
 
+mod apps;
 pub mod hosts;
 pub mod linux;
 mod map;

@@ -4,6 +4,7 @@
 //! PCPUs become the machine's CPUs. Dom0 is the host's kernel and the VMM's I/O threads: what the scenario says of Dom0 and of the
 //! model's costs has no counterpart, they are what they are.
 
+use crate::apps::App;
 use crate::plan::{Phase, Plan, Vm};
 use crate::scheduler::Scheduler;
 use anyhow::{Result, bail, ensure};
@@ -22,8 +23,6 @@ const WARMUP: u64 = 1_000_000_000;
 const PCPUS: u32 = 16;
 const VMS: usize = 64;
 const CALLS: u32 = 200;
-/// Slots of a guest's ring, in either lab: nobody sends a message again that found no room.
-const MESSAGES: u64 = 256;
 /// Of a set, in either lab; in Xen's one letter names each on a guest's command line.
 pub const TASKS: usize = 16;
 /// Hogs begin within this, ms.
@@ -83,10 +82,7 @@ pub fn possible(s: &Scenario, but: &[&str]) -> Result<()> {
             let all = "hog, voip, stream, periodic, tasks, parallel, fanout, idle";
             bail!("vm.{name}.workload: {kind} in the lab; allowed: {all}");
         }
-        let messages = messages(s, vm);
-        if messages > MESSAGES {
-            bail!("vm.{name}.clients: up to {messages} messages at once in the lab; allowed: at most {MESSAGES}");
-        }
+        App::of(s, vm).map_or(Ok(()), |app| app.check())?;
     }
     groups(s).map(drop)
 }
@@ -105,13 +101,6 @@ pub fn groups(s: &Scenario) -> Result<Vec<u64>> {
         Ok(())
     });
     refused.into_values().next().map_or(Ok(all), Err)
-}
-
-/// Messages that an application can have under way: one for each client and each VM.
-fn messages(s: &Scenario, vm: &VmSpec) -> u64 {
-    let Some(own) = vm.fanout() else { return 0 };
-    let all = s.vms.iter().filter(|v| v.fanout().is_some_and(|f| f.app == own.app));
-    u64::from(own.clients) * all.map(|v| u64::from(v.count)).sum::<u64>()
 }
 
 /// The guests of no lab have threads.
@@ -163,6 +152,7 @@ fn vm(s: &Scenario, spec: &VmSpec, name: String, n: usize, seed: u64, together: 
         work_ns: None,
         cpu_ns: BTreeMap::new(),
         clients: None,
+        requests: None,
     };
     match spec.workload {
         Hog { .. } => {
@@ -205,6 +195,14 @@ fn vm(s: &Scenario, spec: &VmSpec, name: String, n: usize, seed: u64, together: 
             let times = [("/compute", plan.compute), ("/held", plan.held), ("/spin", program.spin())];
             vm.cpu_ns = times.map(|(name, ns)| (name.to_owned(), ns)).into();
         }
+        Workload::Fanout(ref site) => {
+            let Some(app) = App::of(s, spec) else { return vm };
+            let (guest, times) = app.guest(&vm.name, site, rng.u32(..));
+            (vm.workload, vm.cpu_ns) = (object(guest), times);
+            vm.requests = app.clients(&vm.name, rng.u32(..));
+            // Its busy loop would keep everybody else from running under `fifo`.
+            vm.serves &= !site.background;
+        }
         Workload::Tasks { .. } => {
             let set = by_priority(s.tasks(spec, n as u32, seed));
             let periods: Vec<_> = set.iter().map(|t| json!({"period_ns": t.period, "work": 0})).collect();
@@ -213,7 +211,6 @@ fn vm(s: &Scenario, spec: &VmSpec, name: String, n: usize, seed: u64, together: 
         }
         Workload::Lookbusy { .. }
         | Workload::Cyclictest { .. }
-        | Workload::Fanout(_)
         | Workload::Media(_)
         | Workload::Signalling { .. }
         | Workload::Vod(_)

@@ -7,6 +7,9 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use takt_control::VmConfig;
 
+/// Slots of a guest's ring, in either lab: nobody sends a message again that found no room.
+pub const MESSAGES: u64 = 256;
+
 /// Where the machine has it.
 pub const FILE: &str = "/plan.json";
 /// The outcome's name in the outbox.
@@ -73,4 +76,7 @@ pub struct Vm {
     pub cpu_ns: BTreeMap<String, u64>,
     /// Arguments of `takt-vmm send`, if the VM has clients.
     pub clients: Option<Vec<String>>,
+    /// Arguments of `takt-vmm ask`, if the VM is an application's front.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests: Option<Vec<String>>,
 }

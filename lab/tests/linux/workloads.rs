@@ -30,6 +30,14 @@ const SCENARIO: &str = r#"
     name = "set"
     vcpus = 1
     workload = { type = "tasks", tasks = "2ms/50ms, 1ms/20ms" }
+    [[vm]]
+    name = "front"
+    vcpus = 2
+    workload = { type = "fanout", clients = 2, think = "40ms", stages = 2, split = "200us", work = "500us" }
+    [[vm]]
+    name = "leaf"
+    vcpus = 1
+    workload = { type = "fanout", work = "500us", background = true }
 "#;
 
 /// A server that others do not leave alone: where every share is taken, one has to wait for its own.
@@ -65,7 +73,8 @@ fn every_workload_runs_and_equal_runs_are_equal() {
     println!("{}", serde_json::to_string_pretty(&runs).expect("JSON"));
     for run in &runs {
         let vm = |name: &str| run.result.vms.iter().find(|v| v.name == name).expect(name);
-        let [calls, task, film, hog, set] = ["calls", "task", "film", "hog", "set"].map(vm);
+        let [calls, task, film, hog, set, front, leaf] =
+            ["calls", "task", "film", "hog", "set", "front", "leaf"].map(vm);
         let voip = calls.voip.as_ref().expect("calls");
         // Two calls of 50 packets a second, all answered; a packet at either end of the second may fall outside.
         assert!((98..=102).contains(&voip.calls[0].sent), "{voip:?}");
@@ -83,8 +92,19 @@ fn every_workload_runs_and_equal_runs_are_equal() {
             let (longest, least) = (task.response_max_ns, task.cost_ns / 10 * 9);
             assert!(task.missed == 0 && (least..task.period_ns).contains(&longest), "{:?}", set.tasks);
         }
+        let requests = front.fanout.expect("clients");
+        // Two clients, who think for 40 ms in the mean and wait.
+        assert!((10..=60).contains(&requests.answered), "{requests:?}");
+        assert!((0..=2).contains(&(requests.requests - requests.answered)), "{requests:?}");
+        assert_eq!(requests.parts, requests.answered * 2 * 3, "of three VCPUs in two stages");
+        // The parts and messages of both stages, one after the other.
+        assert!(requests.mean_ns > 2 * 500_000 + 200_000 && requests.mean_ns < 40_000_000, "{requests:?}");
+        assert!(leaf.fanout.is_none() && leaf.cpu_time_ns > 200_000_000, "{leaf:?}");
+        for part in [front, leaf] {
+            assert_eq!((part.drops.rx, part.drops.tx), (0, 0));
+        }
         // Two CPUs for a second, less what the others took.
-        assert!(hog.work > 1.2 && hog.work < 2.0, "work {}", hog.work);
+        assert!(hog.work > 0.7 && hog.work < 2.0, "work {}", hog.work);
         assert!(run.lab.kernel.starts_with(linux::KERNELS[0]), "{}", run.lab.kernel);
         assert_eq!(run.lab.scheduler, "none");
     }

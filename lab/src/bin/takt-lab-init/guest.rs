@@ -13,6 +13,8 @@ use std::process::{Child, Command, Stdio};
 use takt_lab::{Scheduler, outcome, plan};
 
 const VMM: &str = "/bin/takt-vmm";
+/// Each line ends with a name.
+const SOCKETS: &str = "/proc/net/unix";
 /// Bit 0 of an interface's flags: it is up.
 const UP: u64 = 1;
 
@@ -61,12 +63,31 @@ impl<'a> Guest<'a> {
             self.started()?;
             sched::real_time(self.vmm.id(), sched::GUESTS)?;
         }
-        if let Some(arguments) = &self.plan.clients {
-            let clients = Command::new(VMM).arg("send").args(arguments).stdout(Stdio::piped()).spawn().context(VMM)?;
+        self.has_peers()?;
+        let send = self.plan.clients.as_ref().map(|arguments| ("send", arguments));
+        let ask = || self.plan.requests.as_ref().map(|arguments| ("ask", arguments));
+        if let Some((command, arguments)) = send.or_else(ask) {
+            let clients = Command::new(VMM).arg(command).args(arguments).stdout(Stdio::piped()).spawn().context(VMM)?;
             sched::real_time(clients.id(), sched::CLIENTS)?;
             self.clients = Some(clients);
         }
         Ok(())
+    }
+
+    /// Returns when messages reach an application's front and those that it asks. The first peer is whom it answers.
+    fn has_peers(&mut self) -> Result<()> {
+        if self.plan.requests.is_none() {
+            return Ok(());
+        }
+        let workload = &self.plan.workload;
+        let peers = workload.get("peers").and_then(Value::as_array).into_iter().flatten().skip(1);
+        let names = workload.get("socket").into_iter().chain(peers).filter_map(Value::as_str);
+        let names: Vec<_> = names.map(|name| format!(" @{name}")).collect();
+        sched::wait("sockets of an application", || {
+            self.alive()?;
+            let sockets = fs::read_to_string(SOCKETS).context(SOCKETS)?;
+            Ok(names.iter().all(|name| sockets.lines().any(|l| l.ends_with(name))))
+        })
     }
 
     /// Returns when the VMM has all its threads, which is after it has seen to its signals.
@@ -106,17 +127,18 @@ impl<'a> Guest<'a> {
     /// What VMM and clients say of themselves.
     pub fn finish(self) -> Result<outcome::Vm> {
         let name = self.plan.name.clone();
-        let clients = match self.clients {
-            None => None,
-            Some(clients) => {
-                let said = said(clients, &format!("clients of {name}"))?;
-                signal(&self.vmm, Signal::SIGTERM)?;
-                Some(said)
+        let (mut clients, mut requests) = (None, None);
+        if let Some(child) = self.clients {
+            let who = format!("clients of {name}");
+            match self.plan.requests {
+                None => clients = Some(said(child, &who)?),
+                Some(_) => requests = Some(said(child, &who)?),
             }
-        };
+            signal(&self.vmm, Signal::SIGTERM)?;
+        }
         let report = said(self.vmm, &name)?;
         sched::ungroup(&self.group)?;
-        Ok(outcome::Vm { name, report, clients, requests: None, threads: self.threads })
+        Ok(outcome::Vm { name, report, clients, requests, threads: self.threads })
     }
 
     fn alive(&mut self) -> Result<()> {

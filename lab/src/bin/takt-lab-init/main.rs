@@ -11,8 +11,11 @@ mod trace;
 use anyhow::{Context, Result};
 use sched::InForce;
 use takt_lab::outcome::Outcome;
-use takt_lab::plan::{ERROR, FILE, OUTCOME, Plan, recording};
+use takt_lab::plan::{ERROR, FILE, MESSAGES, OUTCOME, Plan, recording};
 use takt_qemu::outbox;
+
+/// Messages that a socket holds; ten, if nobody says more.
+const QUEUE: &str = "/proc/sys/net/unix/max_dgram_qlen";
 
 fn main() {
     let files = match run() {
@@ -34,6 +37,7 @@ fn run() -> Result<outbox::Files> {
     let plan = std::fs::read(FILE).context(FILE)?;
     let plan: Plan = serde_json::from_slice(&plan).context(FILE)?;
     system::load_modules()?;
+    std::fs::write(QUEUE, MESSAGES.to_string()).context(QUEUE)?;
     // Phases begin and end when they are due, whatever the VMs do.
     sched::real_time(std::process::id(), sched::CONDUCTOR)?;
     std::thread::sleep(std::time::Duration::from_nanos(plan.settle_ns));

@@ -110,5 +110,6 @@ fn vm(name: &str, vcpus: u32, workload: Value) -> Vm {
         work_ns: None,
         cpu_ns: BTreeMap::new(),
         clients: None,
+        requests: None,
     }
 }
