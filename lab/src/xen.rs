@@ -8,6 +8,7 @@
 
 mod calls;
 mod domain;
+mod fanout;
 mod heard;
 mod plan;
 mod read;

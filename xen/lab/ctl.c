@@ -5,6 +5,7 @@
  *   takt-ctl dom ID get|set KEY [VALUE]	parameter KEY (a number) of a domain
  *   takt-ctl dom ID rt [PERIOD LEASE]		ns; without them: what is
  *   takt-ctl dom ID[,ID...] cpu WAIT LAST	ns that the VCPUs of each run in LAST ms after WAIT ms, under any scheduler
+ *   takt-ctl dom ID listen PORT COUNT DOM...	COUNT event channels for each DOM to bind, whose ends in domain ID are PORT and the following
  *   takt-ctl pool ID get|set KEY [VALUE]	parameter of a cpupool
  *   takt-ctl pool ID policy [NUMBER]
  *   takt-ctl pool ID record RECORDS		0 ends
@@ -32,6 +33,7 @@
 #include <unistd.h>
 #include <xen/xen.h>
 #include <xen/domctl.h>
+#include <xen/event_channel.h>
 #include <xen/sysctl.h>
 
 #define BUFFER (1u << 20)
@@ -62,11 +64,16 @@ static void *hypercall_memory(size_t len)
 	return p;
 }
 
-static int hypercall(unsigned int nr)
+static int hypercall_with(unsigned int nr, uint64_t first, uint64_t second)
 {
-	struct privcmd_hypercall call = { .op = nr, .arg = { (uintptr_t)page } };
+	struct privcmd_hypercall call = { .op = nr, .arg = { first, second } };
 
 	return ioctl(privcmd, IOCTL_PRIVCMD_HYPERCALL, &call) < 0 ? -errno : 0;
+}
+
+static int hypercall(unsigned int nr)
+{
+	return hypercall_with(nr, (uintptr_t)page, 0);
 }
 
 static int ask_dom(unsigned int dom, int put, struct xen_takt_op *r)
@@ -326,6 +333,21 @@ static int serve(unsigned int pool, uint64_t cpu, uint64_t begin, int words, cha
 	return ret;
 }
 
+/* Whoever is to bind them has been told which they are: any other is an error. */
+static int listen_for(unsigned int dom, uint64_t port, uint64_t count, int others, char **other)
+{
+	struct evtchn_alloc_unbound *alloc = page;
+	int ret = 0;
+
+	for (uint64_t i = 0; !ret && i < others * count; i++) {
+		*alloc = (struct evtchn_alloc_unbound){ .dom = dom, .remote_dom = strtoul(other[i / count], NULL, 0) };
+		ret = hypercall_with(__HYPERVISOR_event_channel_op, EVTCHNOP_alloc_unbound, (uintptr_t)page);
+		if (!ret && alloc->port != port + i)
+			ret = -EADDRINUSE;
+	}
+	return ret;
+}
+
 static uint64_t rng;
 
 static uint64_t random64(void)
@@ -388,6 +410,8 @@ static int dom_command(unsigned int dom, int argc, char **argv)
 		r.arg[0] = number(argv, argc, 1);
 		return ask_dom(dom, 1, &r);
 	}
+	if (!strcmp(argv[0], "listen") && argc > 3)
+		return listen_for(dom, number(argv, argc, 1), number(argv, argc, 2), argc - 3, argv + 3);
 	if (strcmp(argv[0], "rt"))
 		return -EINVAL;
 	r.what = XEN_TAKT_RT;

@@ -68,7 +68,7 @@ guest() {
 		-o "root/$name" "$@" "$here/pv.c"
 }
 guest tiny "$here/tiny.c"
-guest worker "$here/worker.c" "$here/parallel.c"
+guest worker "$here/worker.c" "$here/parallel.c" "$here/fanout.c" "$here/clients.c"
 # shellcheck disable=SC2086
 gcc $flags -static -I include -o bin/takt-ctl "$here/ctl.c"
 gcc $flags -static -o bin/emit "$here/emit.c"

@@ -113,17 +113,9 @@ static int meet(struct worker *w)
 	return program.round != round || sleep(w, round);
 }
 
-static uint64_t random(uint64_t *state)
-{
-	*state ^= *state << 13;
-	*state ^= *state >> 7;
-	*state ^= *state << 17;
-	return *state;
-}
-
 static int iteration(struct worker *w, uint64_t *state)
 {
-	int64_t rounds = program.compute - program.width + random(state) % (2 * program.width + 1);
+	int64_t rounds = program.compute - program.width + pv_random(state) % (2 * program.width + 1);
 
 	for (int64_t i = 0; i < program.locks; i++)
 		if (!compute(w, rounds / program.locks) || !critical_section(w))

@@ -72,6 +72,14 @@ __attribute__((noinline)) void pv_work(uint64_t rounds)
 	compute_rounds(rounds);
 }
 
+uint64_t pv_random(uint64_t *state)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 7;
+	*state ^= *state << 17;
+	return *state;
+}
+
 /* The number after word @key and "=" on the command line. */
 int64_t pv_option(const char *line, const char *key, int64_t missing)
 {

@@ -40,6 +40,7 @@ void pv_main(start_info_t *si);
 
 int64_t pv_now(unsigned int vcpu);
 void pv_work(uint64_t rounds);
+uint64_t pv_random(uint64_t *state);
 int64_t pv_option(const char *line, const char *key, int64_t missing);
 int pv_number(char *buf, int64_t value);
 void pv_sort(int64_t *v, int n);

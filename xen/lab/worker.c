@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * A VM of a scenario as a PV guest without an operating system: each of its VCPUs computes, or works for a while each period, or
- * idles, or is a thread of a parallel program, or its only VCPU has a set of periodic tasks by fixed priorities; it measures itself over
- * a time that all guests of a machine share. VCPU 0 prints the figures to the guest's console.
+ * idles, or is a thread of a parallel program, or takes part in an application, or its only VCPU has a set of periodic tasks by fixed
+ * priorities, or plays an application's clients; it measures itself over a time that all guests of a machine share. VCPU 0 prints the
+ * figures to the guest's console.
  *
  * Its command line, times in ns of Xen's clock: begin=T from=T until=T (when the work begins, what is measured), or last=N (from
  * now on); then hog=1, or period=N rounds=N (of a job), or tasks=N per_ms=N (rounds) and of each task, the most important one first,
  * ca=N pa=N, cb=N pb=N, ... (cost of a job, period), or compute=N spread=PERCENT locks=N held=N barrier=0|1 spin=N iterations=N (0:
- * without end) seed=N per_ms=N of a parallel program, or nothing; and phase=N (after the beginning), vcpus=N.
+ * without end) seed=N per_ms=N of a parallel program, or fanout=1 clients=N per_ms=N message=N part=N (a VCPU's; 0: none) spread=PERCENT
+ * seed=N background=0|1 and others=N split=N stages=N of an application's front, or ask=N (clients) think=N deadline=N seed=N, or nothing;
+ * and phase=N (after the beginning), vcpus=N. Event channels of an application: front=N (domain, 0: itself) port=N (its first one that is
+ * meant).
  */
 #include "worker.h"
 #include <xen/io/console.h>
@@ -36,6 +40,35 @@ static evtchn_port_t console_port;
 long event_op(int cmd, void *arg)
 {
 	return hypercall(__HYPERVISOR_event_channel_op, cmd, (long)arg, 0, 0);
+}
+
+/* Whether there was an event; it is there no more. */
+int event_taken(evtchn_port_t port)
+{
+	volatile unsigned long *pending = &shared()->evtchn_pending[port / 64];
+	unsigned long bit = 1UL << port % 64;
+
+	return *pending & bit && __atomic_fetch_and(pending, ~bit, __ATOMIC_SEQ_CST) & bit;
+}
+
+/*
+ * The @n channels that the command line means, whose ends at the front dom0 has made; the front has them already. To bind one looks like an
+ * event. Returns 0 if one is not there, or not before the work begins.
+ */
+int channels_bind(const char *line, evtchn_port_t *ports, unsigned int n)
+{
+	evtchn_port_t first = pv_option(line, "port", 0);
+	domid_t front = pv_option(line, "front", 0);
+
+	for (unsigned int i = 0; i < n; i++) {
+		struct evtchn_bind_interdomain bind = { .remote_dom = front, .remote_port = first + i, .local_port = first + i };
+
+		if (front && event_op(EVTCHNOP_bind_interdomain, &bind))
+			return 0;
+		ports[i] = bind.local_port;
+		event_taken(ports[i]);
+	}
+	return !n || pv_now(0) < task.begin;
 }
 
 /* ---- sleeping ---- */
@@ -101,10 +134,11 @@ static void hog(struct worker *w)
 	}
 }
 
-static void job_begins(struct worker *w, int64_t lateness)
+/* How late a job began, or how long a client waited. */
+void sample(struct worker *w, int64_t value)
 {
-	late[w->id][w->started++ % SAMPLES] = lateness;
-	w->late_sum += lateness;
+	late[w->id][w->started++ % SAMPLES] = value;
+	w->late_sum += value;
 }
 
 /* A job is due when the next one is released; one that comes late delays those after it. */
@@ -117,7 +151,7 @@ static void periodic(struct worker *w)
 		t = look(w);
 		if (t >= task.until)
 			break;
-		job_begins(w, t - release);
+		sample(w, t - release);
 		pv_work(task.rounds);
 		t = look(w);
 		if (t >= task.until)
@@ -190,10 +224,10 @@ static void set_of_tasks(struct worker *w)
 			job_ends(x, task.until);
 }
 
-static void program(struct worker *w)
+static void program(struct worker *w, void (*run)(struct worker *w))
 {
 	sleep_until(w, task.begin + task.phase);
-	parallel(w);
+	run(w);
 }
 
 static void run(struct worker *w)
@@ -202,7 +236,11 @@ static void run(struct worker *w)
 	if (task.tasks)
 		set_of_tasks(w);
 	else if (parallel_given())
-		program(w);
+		program(w, parallel);
+	else if (fanout_given())
+		program(w, fanout);
+	else if (clients_given())
+		program(w, ask);
 	else if (task.hog)
 		hog(w);
 	else if (task.period)
@@ -355,10 +393,17 @@ void pv_main(start_info_t *si)
 	for (i = 0; i < task.tasks; i++)
 		read_task(line, i);
 	parallel_read(line);
+	fanout_read(line);
+	clients_read(line);
 	for (i = 0; i < task.vcpus; i++)
 		workers[i].id = i;
 	console_begin(si);
 	print_numbers("up", &now, 1);
+	if (!fanout_bind(line) || !clients_bind(line)) {
+		print("unbound\n", 8);
+		console_wait(0);
+		return;
+	}
 	for (i = 1; i < task.vcpus; i++)
 		start_other(i, si);
 	run(&workers[0]);

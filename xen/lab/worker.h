@@ -7,6 +7,7 @@
 
 #define VCPUS XEN_LEGACY_MAX_VCPUS
 #define CHUNK 5120			/* rounds between two looks at the clock */
+#define CHANNELS 127			/* that a VCPU can wait for, beside one of its own (SCHEDOP_poll) */
 
 struct worker {
 	unsigned int id;
@@ -30,12 +31,25 @@ extern struct assignment task;
 extern struct worker workers[VCPUS];
 
 long event_op(int cmd, void *arg);
+int event_taken(evtchn_port_t port);
+int channels_bind(const char *line, evtchn_port_t *ports, unsigned int n);
 int64_t look(struct worker *w);
+void sample(struct worker *w, int64_t value);
 
 /* A parallel program (parallel.c): from the command line; whether there is one; a VCPU's part of it; what all did together. */
 void parallel_read(const char *line);
 int parallel_given(void);
 void parallel(struct worker *w);
 void parallel_figures(int64_t figures[5]);
+
+/* A VM of an application (fanout.c), and its clients (clients.c): from the command line; whether it is one; its channels, 0 if they are not there. */
+void fanout_read(const char *line);
+int fanout_given(void);
+int fanout_bind(const char *line);
+void fanout(struct worker *w);
+void clients_read(const char *line);
+int clients_given(void);
+int clients_bind(const char *line);
+void ask(struct worker *w);
 
 #endif

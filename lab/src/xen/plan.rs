@@ -4,7 +4,7 @@
 //! PCPUs become those of a cpupool; Dom0 has one of its own beside it. VMs are guests without an operating system, and without a
 //! network; scenarios with calls have a plan of their own (`calls`).
 
-use super::{Scheduler, calls, domain};
+use super::{Scheduler, calls, domain, fanout};
 use crate::map::{self, HOG_PHASES, TASKS};
 use anyhow::{Result, bail, ensure};
 use std::fmt::Write;
@@ -59,7 +59,7 @@ pub fn plan(s: &Scenario, schedulers: &[Scheduler], seeds: &[u64], trace: bool) 
     let mut script = format!("machine {}\n", s.machine.pcpus);
     pool(&mut script, &Scheduler::parse(CALIBRATED_BY)?);
     script += "calibrate\n";
-    let (mut phases, vms) = (Vec::new(), s.vms.iter().map(|v| v.count).sum::<u32>());
+    let (mut phases, vms) = (Vec::new(), s.vms.iter().map(|v| v.count).sum::<u32>() + fanout::worlds(s));
     for scheduler in order {
         pool(&mut script, &schedulers[scheduler]);
         let policy = match &schedulers[scheduler] {
@@ -86,6 +86,7 @@ pub(super) fn check(s: &Scenario, schedulers: &[Scheduler]) -> Result<()> {
     ensure!(s.machine.pcpus <= PCPUS, "machine.pcpus: {} in the Xen lab; allowed: 1 .. {PCPUS}", s.machine.pcpus);
     let vms: u32 = s.vms.iter().map(|v| v.count).sum();
     ensure!(vms <= VMS, "vm: {vms} VMs in the Xen lab; allowed: at most {VMS}");
+    fanout::check(s)?;
     for vm in &s.vms {
         let key = format!("vm.{}", vm.name);
         ensure!(vm.vcpus <= VCPUS, "{key}.vcpus: {} in the Xen lab; allowed: 1 .. {VCPUS}", vm.vcpus);
@@ -111,7 +112,7 @@ pub(super) fn check(s: &Scenario, schedulers: &[Scheduler]) -> Result<()> {
             }
             Workload::Stream { .. } => {
                 bail!(
-                    "{key}.workload: stream in the Xen lab; allowed: hog, voip, media, signalling, periodic, tasks, parallel, idle"
+                    "{key}.workload: stream in the Xen lab; allowed: hog, voip, media, signalling, periodic, tasks, parallel, fanout, idle"
                 )
             }
         }
@@ -152,6 +153,7 @@ pub(super) fn guests(s: &Scenario, scheduler: &Scheduler, seed: u64, first: u32)
                 Workload::Tasks { .. } => (0, set_of_tasks(&s.tasks(spec, number, seed))),
                 Workload::Hog { .. } => (0, format!("hog=1 phase={}", rng.u64(0..HOG_PHASES) * 1_000_000)),
                 Workload::Parallel(program) => (0, parallel(program, rng.u32(..))),
+                Workload::Fanout(own) => (0, fanout::options(s, number, own, rng.u32(..))),
                 &Workload::Periodic { period, work } => (work, format!("period={period} phase={}", together % period)),
                 _ => (0, String::new()),
             };
@@ -161,7 +163,7 @@ pub(super) fn guests(s: &Scenario, scheduler: &Scheduler, seed: u64, first: u32)
             number += 1;
         }
     }
-    Ok(script)
+    Ok(script + &fanout::clients(s, &mut rng))
 }
 
 /// When the servers of the `nth` VM begin, by the simulator's draw, relative to the work and modulo the period; a word with a blank before it.
@@ -295,6 +297,21 @@ mod tests {
     }
 
     #[test]
+    fn the_clients_of_an_application_come_after_its_vms() {
+        let vms = "[[vm]]\nname = \"front\"\nvcpus = 1\nworkload = { type = \"fanout\", clients = 3 }\n\
+                   [[vm]]\nname = \"leaf\"\ncount = 2\nvcpus = 1\nworkload = \"fanout\"";
+        let script = plan_of(vms, &["credit"], &[1]).unwrap().script;
+        let lines: Vec<_> = script.lines().skip_while(|l| !l.starts_with("phase ")).collect();
+        let [phase, front, leaf, other, clients, "run"] = lines[..] else { panic!("{script}") };
+        assert_eq!(phase, "phase 0 4 1000000000 2000000000");
+        assert!(front.starts_with("vm 1 0 'fanout=1 background=0 seed="), "{front}");
+        assert!(leaf.contains(" port=6 front='$((first + 0))'' '' 101=256"), "{leaf}");
+        let seed = |line: &str| line.split("seed=").nth(1).and_then(|l| l.split(' ').next().map(str::to_owned));
+        assert_ne!(seed(leaf), seed(other));
+        assert!(clients.starts_with("clients 0 3 3 'think=") && clients.ends_with("' 1 2"), "{clients}");
+    }
+
+    #[test]
     fn one_phase_is_traced() {
         let schedulers = ["xen-rtds", "credit"].map(|s| Scheduler::parse(s).unwrap());
         let script = plan(&scenario(VMS), &schedulers, &[1, 2], true).unwrap().script;
@@ -314,7 +331,7 @@ mod tests {
         let error = |vms: &str| plan_of(vms, &["xen-rtds"], &[1]).unwrap_err().to_string();
         assert_eq!(
             error("[[vm]]\nname = \"v\"\nvcpus = 1\nworkload = \"stream\""),
-            "vm.v.workload: stream in the Xen lab; allowed: hog, voip, media, signalling, periodic, tasks, parallel, idle"
+            "vm.v.workload: stream in the Xen lab; allowed: hog, voip, media, signalling, periodic, tasks, parallel, fanout, idle"
         );
         assert_eq!(
             error("[[vm]]\nname = \"v\"\nvcpus = 1\nworkload = \"signalling\""),

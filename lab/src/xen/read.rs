@@ -3,7 +3,7 @@
 //! pool. Whatever is missing is an error: a guest that said nothing did not do nothing.
 
 use super::plan::Phase;
-use super::{calls, heard};
+use super::{calls, fanout, heard};
 use crate::outcome::{self, Latency, Outcome, Program, Report, Task, Took, Vcpu};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
@@ -95,6 +95,7 @@ fn phase(lines: &mut Lines, s: &Scenario, number: usize, planned: &Phase) -> Res
         };
         vms.push(outcome::Vm { name, report, clients, requests: None, threads: Vec::new() });
     }
+    fanout::read(lines, s, &mut vms)?;
     let status = planned.policy.as_ref().map(|_| match called {
         true => told(lines.need("status")?, number, s),
         false => status(lines.need("pool")?, lines.need("waits")?, &vms),
@@ -172,7 +173,7 @@ fn program(text: &str) -> Result<Program> {
     Ok(Program { barriers, sleeps, spun, ran_ns, time_ns: (time_ns > 0).then_some(time_ns) })
 }
 
-fn vcpu(text: &str, number: u32) -> Result<Vcpu> {
+pub(super) fn vcpu(text: &str, number: u32) -> Result<Vcpu> {
     let [id, cpu_ns, work, jobs, misses, count, mean_ns, p50_ns, p90_ns, p99_ns, max_ns] = numbers(text)?[..] else {
         bail!("`vcpu {text}`: 11 numbers are due");
     };
