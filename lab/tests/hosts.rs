@@ -8,7 +8,9 @@ mod hypervisor;
 
 use takt_control::PolicySpec;
 use takt_lab::hosts::{Comparison, Difference, LINUX, XEN};
+use takt_lab::outcome::Vm;
 use takt_lab::{linux, xen};
+use takt_sim::Scenario;
 
 const SEEDS: [u64; 5] = [1, 2, 3, 4, 5];
 /// Jobs due in a run.
@@ -27,12 +29,33 @@ fn explained(d: &Difference) -> bool {
     }
 }
 
+/// An application that hardly disturbs them: each VCPU computes a part of each stage, the front's among them.
+const APP: &str = r#"
+    [machine]
+    pcpus = 2
+    [[vm]]
+    name = "front"
+    vcpus = 2
+    rt = "on"
+    workload = { type = "fanout", clients = 2, think = "40ms", stages = 2, work = "200us" }
+    [[vm]]
+    name = "leaf"
+    vcpus = 1
+    rt = "on"
+    workload = { type = "fanout", work = "200us" }
+"#;
+/// Two stages on three VCPUs.
+const PARTS: u64 = 6;
+/// Of 200 that could be answered if answering took no time.
+const REQUESTS: u64 = 100;
+
 #[test]
 fn a_scenario_runs_in_the_hypervisor() {
     let Some(lab) = hypervisor::lab("a scenario in Xen") else { return };
+    let mut scenario = common::scenario("periodic.toml");
+    scenario.vms.extend(Scenario::from_toml(APP, "application").expect("scenario").vms);
     let schedulers = ["credit", "xen-credit2"].map(|s| xen::Scheduler::parse(s).expect("scheduler"));
-    let (runs, _) =
-        lab.run(&common::scenario("periodic.toml"), &schedulers, &[1], false).unwrap_or_else(|e| panic!("{e:#}"));
+    let (runs, _) = lab.run(&scenario, &schedulers, &[1], false).unwrap_or_else(|e| panic!("{e:#}"));
     assert_eq!(runs.len(), schedulers.len());
     for (run, ours) in runs.iter().zip([true, false]) {
         let jobs: u64 = run.result.vms.iter().filter_map(|v| v.periodic.as_ref()).map(|p| p.jobs).sum();
@@ -42,6 +65,15 @@ fn a_scenario_runs_in_the_hypervisor() {
         let least = if ours { 0.9 * JOBS } else { 1.0 };
         assert!((least..1.1 * JOBS).contains(&(jobs as f64)), "{}: {jobs} jobs", run.result.policy);
         assert!(work > 0.0, "{}: no work", run.result.policy);
+        let app = run.result.vms.iter().find_map(|v| v.fanout).expect("an application");
+        println!("{}: {app:?}", run.result.policy);
+        let least = if ours { REQUESTS } else { 1 };
+        assert!(app.answered >= least && app.requests <= app.answered + 2, "{}: {app:?}", run.result.policy);
+        let computed = |v: &Vm| v.report.vcpus.iter().map(|vcpu| vcpu.jobs).sum::<u64>();
+        let computed: u64 = run.lab.vms.iter().filter(|v| ["front", "leaf"].contains(&&*v.name)).map(computed).sum();
+        // Of the requests at both ends of the measured time some parts were computed in it.
+        let due = PARTS * app.answered..=PARTS * (app.answered + 4);
+        assert!(due.contains(&computed) && app.parts == *due.start(), "{}: {computed} parts", run.result.policy);
     }
 }
 
