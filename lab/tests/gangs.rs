@@ -126,7 +126,7 @@ fn in_xen_poris_is_ahead_as_in_the_simulator() {
     poris_is_ahead(&compared);
 }
 
-/// Not that Poris is ahead of Credit: there is no Dom0 that messages wait for, and the turns of groups cost more than they gain.
+/// Not that Poris is ahead of Credit: an answer waits for the slowest part, emulated CPUs are not equally fast, and Poris leaves a VCPU where it is.
 #[test]
 #[ignore = "ten minutes"]
 fn on_linux_an_application_answers_sooner_than_under_the_kernels_own_scheduler() {
