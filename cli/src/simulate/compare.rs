@@ -23,7 +23,7 @@ pub struct Comparison<'a> {
 const SHARE: &str = "work_over_credit";
 
 /// Columns of the table: metric, head, what to divide by, decimals.
-const COLUMNS: [(&str, &str, f64, usize); 25] = [
+const COLUMNS: [(&str, &str, f64, usize); 28] = [
     ("pesq_mean", "PESQ", 1.0, 2),
     ("mos_mean", "MOS", 1.0, 2),
     ("late_lost_pct", "late+lost%", 1.0, 2),
@@ -43,6 +43,9 @@ const COLUMNS: [(&str, &str, f64, usize); 25] = [
     ("iterations", "iterations", 1.0, 0),
     ("iteration_us", "iteration ms", 1e3, 2),
     ("spun_pct", "spun %", 1.0, 1),
+    ("answered", "requests", 1.0, 0),
+    ("response_p50_ms", "response p50 ms", 1.0, 2),
+    ("response_p99_ms", "p99 ms", 1.0, 2),
     ("work", "batch CPU-s", 1.0, 2),
     (SHARE, "% of credit", 0.01, 1),
     ("jain", "Jain", 1.0, 3),

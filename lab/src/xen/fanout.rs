@@ -4,8 +4,8 @@
 
 use super::calls;
 use super::read::{Lines, vcpu};
-use crate::map;
 use crate::outcome::{Requests, Vm};
+use crate::{apps, map};
 use anyhow::{Context, Result, ensure};
 use std::fmt::Write;
 use takt_sim::fanout::Fanout;
@@ -41,12 +41,14 @@ fn vms(s: &Scenario) -> impl Iterator<Item = (u32, &VmSpec)> {
 }
 
 fn apps(s: &Scenario) -> Vec<App<'_>> {
-    let computing = |spec: &Fanout| {
-        let all = vms(s).filter(|(_, vm)| vm.threads() > 0 && vm.fanout().is_some_and(|f| f.app == spec.app));
-        all.map(|(n, _)| n).take(if spec.reach == 0 { usize::MAX } else { spec.reach as usize }).collect()
-    };
-    let fronts = vms(s).filter_map(|(n, vm)| Some((n, vm.fanout().filter(|f| f.clients > 0)?)));
-    fronts.map(|(front, spec)| App { front, spec, computing: computing(spec) }).collect()
+    let names: Vec<_> = s.vms.iter().flat_map(VmSpec::names).collect();
+    let fronts = vms(s).filter_map(|(n, vm)| Some((n, vm, vm.fanout().filter(|f| f.clients > 0)?)));
+    let with_numbers = fronts.filter_map(|(front, vm, spec)| {
+        let computing = apps::App::of(s, vm)?.computing;
+        let numbers = (0..).zip(&names).filter(|(_, name)| computing.contains(name));
+        Some(App { front, spec, computing: numbers.map(|(n, _)| n).collect() })
+    });
+    with_numbers.collect()
 }
 
 /// What the lab cannot do with them.
