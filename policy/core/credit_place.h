@@ -14,7 +14,7 @@ TAKT_FN u32 credit_pick_cpu(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 	struct takt_mask idle = p->idle, to, soft;
-	u32 best = v->cpu, it = v->cpu, n, score;
+	u32 best = v->cpu, it = v->cpu, n, score, shared, llc;
 
 	vcpu_allowed(p, v, &to);
 	if (!mask_test(&to, best)) {
@@ -33,9 +33,9 @@ TAKT_FN u32 credit_pick_cpu(struct takt_pool *p, u32 vi)
 		return best;
 	if (!cpu_of(p, best)->nr_queued)
 		mask_set(&idle, best);
-	score = 128 * mask_weight_and(&idle, &cpu_of(p, best)->core_mask) +
-		mask_weight_and(&idle, &cpu_of(p, best)->llc_mask);
-	score = takt_fresh(p, score);
+	llc = cpu_of(p, best)->llc;
+	shared = takt_fresh(p, mask_weight_and(&idle, &cpu_of(p, best)->llc_mask));
+	score = takt_fresh(p, 128 * mask_weight_and(&idle, &cpu_of(p, best)->core_mask) + shared);
 	best = takt_fresh(p, best);
 	TAKT_LOOP(p, n, TAKT_NCPU) {
 		u32 s;
@@ -44,8 +44,9 @@ TAKT_FN u32 credit_pick_cpu(struct takt_pool *p, u32 vi)
 			break;
 		it = takt_fresh(p, mask_next(&to, it));
 		mask_clear(&to, it);
-		s = 128 * mask_weight_and(&idle, &cpu_of(p, it)->core_mask) +
-		    mask_weight_and(&idle, &cpu_of(p, it)->llc_mask);
+		/* Who shares the cache has as many idle ones there. */
+		s = cpu_of(p, it)->llc == llc ? shared : mask_weight_and(&idle, &cpu_of(p, it)->llc_mask);
+		s += 128 * mask_weight_and(&idle, &cpu_of(p, it)->core_mask);
 		if (s > score) {
 			score = s;
 			best = it;

@@ -7,8 +7,16 @@ use takt_policy::{OpCode, State};
 
 /// Two cores of two threads each, VMs 1 to 3 with one VCPU each of the same number, at home on PCPUs 0 to 2.
 fn pool(make: &Maker, policy: &str) -> Bench {
+    on(make, policy, |c| [c / 2, 0])
+}
+
+/// The same on PCPUs of other cores and caches.
+fn on(make: &Maker, policy: &str, topology: fn(u64) -> [u64; 2]) -> Bench {
     let mut b = Bench::new(make, policy, 0, 3);
-    (0..4).for_each(|c| _ = b.ok(0, OpCode::CpuAdd, (c, 0, 0), [u64::from(c / 2), 0, 0]));
+    for c in 0..4 {
+        let [core, llc] = topology(c.into());
+        b.ok(0, OpCode::CpuAdd, (c, 0, 0), [core, llc, 0]);
+    }
     (1..=3).for_each(|v| b.vcpu(v, v, v - 1));
     b
 }
@@ -45,6 +53,9 @@ pub fn migration(make: &Maker) {
         b.wake(0, 3);
         b.turn(0, 2);
         assert_eq!(after_tick(&mut b), None, "{policy}: the other core is not idler");
+        let mut b = on(make, policy, |c| [c, c / 2]);
+        assert_eq!(after_tick(&mut b), Some(2), "{policy}: of equal cores to one whose cache is idler");
+        assert_eq!(after_tick(&mut on(make, policy, |c| [c, 0])), None, "{policy}: all are equal");
     }
 }
 
