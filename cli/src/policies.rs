@@ -47,9 +47,7 @@ fn made() -> [(&'static str, String); 4] {
         (BASELINE, format!("{NON_RT}, all VMs in one pool (simulator)")),
         (
             RISA,
-            format!(
-                "{NON_RT}, and vgedf for a pool of real-time VMs that the partition manager sizes (simulator, Xen)"
-            ),
+            format!("{NON_RT}, and vgedf for a pool of real-time VMs that the partition manager sizes (in all hosts)"),
         ),
         (STATIC, format!("{NON_RT}, and sedf for a static pool of real-time VMs (simulator)")),
     ]
