@@ -28,8 +28,8 @@ const TICK: u16 = 96;
 const SHARES: u32 = 2;
 /// An instruction takes 2^n ns, whichever CPU's turn it is.
 const SHIFT: u8 = 0;
-/// Real time that a boot may take, and each virtual second.
-const BOOT: Duration = Duration::from_secs(300);
+/// Real time that a boot may take, of which the verifier needs 100 s for a large program, and each virtual second: for machines that hang.
+const BOOT: Duration = Duration::from_secs(600);
 const SECOND: Duration = Duration::from_secs(30);
 
 /// A kernel and its modules.
