@@ -31,6 +31,13 @@ pub struct WaitStatus {
     pub run_us: f64,
 }
 
+/// As the hypervisor hands them out: of each class its four numbers.
+pub fn from_bytes(bytes: &[u8; size_of::<[Wait; CLASSES]>()]) -> [Wait; CLASSES] {
+    let number = |n: usize| u64::from_ne_bytes(std::array::from_fn(|i| bytes[8 * n + i]));
+    let wait = |c: usize| [0, 1, 2, 3].map(|n| number(4 * c + n));
+    std::array::from_fn(wait).map(|[count, sum, max, ran]| Wait { count, sum, max, ran })
+}
+
 /// Sums up by class.
 pub fn waits(all: impl Iterator<Item = [Wait; CLASSES]>) -> Waits {
     let mut sum = [Wait::default(); CLASSES];

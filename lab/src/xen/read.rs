@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use takt_control::overhead::Window;
-use takt_control::waits::CLASSES;
+use takt_control::waits::{CLASSES, from_bytes};
 use takt_control::{Wait, waits};
 use takt_policy::{OpCode, Overhead, Pool};
 use takt_sim::{Scenario, VmSpec, Workload};
@@ -208,16 +208,17 @@ fn status(pool: &str, waited: &str, vms: &[outcome::Vm]) -> Result<Value> {
 }
 
 /// Of each VCPU, by its index, the waits of its classes.
-fn of_vcpus(bytes: &[u8]) -> Result<BTreeMap<u32, [Wait; CLASSES]>> {
-    const WORDS: usize = 1 + 4 * CLASSES;
-    ensure!(bytes.len() % (8 * WORDS) == 0, "waits: {} bytes; {} of each VCPU are due", bytes.len(), 8 * WORDS);
-    let one = |record: &[u8]| {
-        let word = |n: usize| u64::from_ne_bytes(std::array::from_fn(|i| record[8 * n + i]));
-        let wait = |class: usize| [1, 2, 3, 4].map(|n| word(4 * class + n));
-        let waits = std::array::from_fn(wait).map(|[count, sum, max, ran]| Wait { count, sum, max, ran });
-        Ok((u32::try_from(word(0)).context("waits: a VCPU's index")?, waits))
-    };
-    bytes.chunks(8 * WORDS).map(one).collect()
+fn of_vcpus(mut bytes: &[u8]) -> Result<BTreeMap<u32, [Wait; CLASSES]>> {
+    const EACH: usize = 8 + size_of::<[Wait; CLASSES]>();
+    ensure!(bytes.len() % EACH == 0, "waits: {} bytes; {EACH} of each VCPU are due", bytes.len());
+    let mut all = BTreeMap::new();
+    while let Some((index, rest)) = bytes.split_first_chunk() {
+        let (waits, rest) = rest.split_first_chunk().context("waits")?;
+        let index = u64::from_ne_bytes(*index).try_into().context("waits: a VCPU's index")?;
+        all.insert(index, from_bytes(waits));
+        bytes = rest;
+    }
+    Ok(all)
 }
 
 /// What `takt status --json` said, its domains by the names of the scenario.

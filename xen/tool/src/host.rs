@@ -8,7 +8,7 @@ use crate::xenstore::Store;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use std::io::Error;
 use std::sync::Arc;
-use takt_control::waits::CLASSES;
+use takt_control::waits::{self, CLASSES};
 use takt_control::{RtMode, Server, Setting, Wait, spec};
 use takt_policy::{NEVER, ParamInfo, PolicyInfo, Pool};
 
@@ -345,9 +345,7 @@ impl Xen {
         let answer = self.ask_pool(pool, Act::Get, wire::WAITS, arg, &mut bytes);
         let [_, size, _] = answer.map_err(|e| refused(&e, &format!("cpupool {}: VCPU {vcpu}", pool.id)))?;
         ensure!(size == bytes.len() as u64, "cpupool {}: the hypervisor counts waits in another way", pool.id);
-        let number = |n: usize| u64::from_ne_bytes(std::array::from_fn(|i| bytes[8 * n + i]));
-        let wait = |c: usize| [0, 1, 2, 3].map(|n| number(4 * c + n));
-        Ok(std::array::from_fn(wait).map(|[count, sum, max, ran]| Wait { count, sum, max, ran }))
+        Ok(waits::from_bytes(&bytes))
     }
 
     /// Sets parameters of a cpupool's policy, written `key=value`; `policy=NAME` changes it in a cpupool without domains.
