@@ -111,6 +111,7 @@ static const char *check_vcpus(struct takt_pool *p, u8 *queued, u8 *due, u8 *hel
 		CHECK(v->state != TAKT_QUEUED || !(v->flags & TAKT_F_CAPPED), "queued in spite of its cap or budget: VCPU", i);
 		CHECK(v->state != TAKT_QUEUED || !(v->flags & (TAKT_F_WOKEN | TAKT_F_PAUSE | TAKT_F_EVENT)),
 		      "queued and still remembers: VCPU", i);
+		CHECK(v->state == TAKT_PUT_PENDING || !(v->flags & TAKT_F_STOPPED), "has stopped, but is not descheduled: VCPU", i);
 		CHECK(v->residue <= (s32)CREDIT_NS / 2 && v->residue >= -(s32)CREDIT_NS / 2,
 		      "rounding residue is more than half a credit: VCPU", i);
 		CHECK(v->bound == TAKT_NIL || v->bound < TAKT_NCPU, "bound to no PCPU: VCPU", i);

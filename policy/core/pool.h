@@ -96,6 +96,7 @@ enum { TAKT_RT_AUTO, TAKT_RT_ON, TAKT_RT_OFF };
 #define TAKT_F_EXTRA 256u		/* without budget it runs in what is left, instead of being parked */
 #define TAKT_F_PENALTY 512u		/* forfeited its budget by a short block: first among those (spec §1.3, L0) */
 #define TAKT_F_LAUNCHED 1024u		/* real-time together with the others of its group, until it is descheduled (Poris) */
+#define TAKT_F_STOPPED 4096u		/* put-pending because it has no more work, not because it was preempted */
 #define TAKT_F_SEATED 2048u		/* within an operation: its server ends to begin anew, and asks for no more than it had */
 
 struct takt_vcpu {

@@ -14,6 +14,8 @@
  * Flags: WOKEN is set by wake and pause, cleared by the put, unpause or block that obeys it, or when the VCPU runs
  * on. PAUSE is set by pause, cleared by unpause and the put or refused that obeys it. EVENT is set by event, cleared
  * when the policy has queued the VCPU, or it has started. CAPPED is set and cleared by accounting, or as a budget goes and comes.
+ * STOPPED is set by the schedule or put that takes the VCPU off because it has no more work, cleared by the put: a wake that
+ * comes between is a wake like any other, with its boost. A VCPU that was preempted gets none.
  */
 #ifndef TAKT_STATES_H
 #define TAKT_STATES_H
@@ -394,8 +396,11 @@ TAKT_FN int takt_schedule(struct takt_pool *p, u32 cpu, u32 flags, u64 now)
 		v->flags &= ~TAKT_F_WOKEN;
 		back = TAKT_NIL;
 	} else {
-		if (cur != TAKT_NIL)
+		if (cur != TAKT_NIL) {
 			v->state = TAKT_PUT_PENDING;
+			if (flags & TAKT_CUR_STOPS)
+				v->flags |= TAKT_F_STOPPED;
+		}
 		c->cur = next;
 		if (next != TAKT_NIL) {
 			dequeue(p, next, TAKT_PICKED);
@@ -428,25 +433,28 @@ TAKT_FN int takt_started(struct takt_pool *p, u32 vi, u64 now)
 	return 0;
 }
 
-/* Off the PCPU for good: queued if runnable or woken meanwhile, unless paused. */
+/*
+ * Off the PCPU for good: queued if runnable or woken meanwhile, unless paused. Only a VCPU that stopped has woken: one that was
+ * preempted was runnable all the time, and a boost for an event meanwhile would be a way round its class (spec §1.2).
+ */
 TAKT_FN void settle(struct takt_pool *p, u32 vi, u32 runnable, u64 now)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
-	u32 woken = v->flags & TAKT_F_WOKEN;
+	u32 woken = v->flags & TAKT_F_WOKEN, stopped = v->flags & TAKT_F_STOPPED;
 
 	if (v->flags & TAKT_F_PAUSE) {
-		v->flags &= ~TAKT_F_PAUSE;
+		v->flags &= ~(TAKT_F_PAUSE | TAKT_F_STOPPED);
 		if (runnable)
 			v->flags |= TAKT_F_WOKEN;
 		v->state = TAKT_PAUSED;
 		return;
 	}
-	v->flags &= ~TAKT_F_WOKEN;
+	v->flags &= ~(TAKT_F_WOKEN | TAKT_F_STOPPED);
 	v->state = TAKT_BLOCKED;
-	if (runnable)
-		enqueue(p, vi, now);
-	else if (woken)
+	if (woken && stopped)
 		wake_up(p, vi, now);
+	else if (runnable || woken)
+		enqueue(p, vi, now);
 }
 
 TAKT_FN int takt_refused(struct takt_pool *p, u32 vi, u64 now)
@@ -480,6 +488,8 @@ TAKT_FN int takt_put(struct takt_pool *p, u32 vi, u32 runnable, u64 ran, u64 now
 		charge_cur(p, v->cpu, now);
 		hook_deschedule(p, vi);
 		take_off(p, vi);
+		if (!runnable)
+			v->flags |= TAKT_F_STOPPED;
 	}
 	charge_correct(p, vi, ran);
 	hook_put(p, vi, runnable || (v->flags & TAKT_F_WOKEN), now);

@@ -6,6 +6,7 @@ mod bench;
 mod conserve;
 mod credit;
 mod credit_variants;
+mod descheduling;
 mod doris;
 mod doris_slice;
 mod extremes;
@@ -70,6 +71,11 @@ pub const VECTORS: &[(&str, Vector)] = &[
     ("charging by runs or by ticks", credit_variants::charge),
     ("credit evened out within a VM", credit_variants::balance),
     ("a cap is divided among VCPUs", credit_variants::capped),
+    ("a wake of what stopped, before its put, is a wake", descheduling::stopped),
+    ("a wake of what was preempted, before its put, is none", descheduling::preempted),
+    ("a wake of what its host takes off", descheduling::off),
+    ("a wake of what stopped and is paused", descheduling::paused),
+    ("a wake before the put, under SEDF", descheduling::budgets),
     ("the end of time", extremes::end_of_time),
     ("an epoch leaves nothing of the past", extremes::epoch),
     ("deadline = insertion + period", doris::deadlines),
