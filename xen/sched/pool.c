@@ -3,6 +3,7 @@
 #include <xen/err.h>
 #include <xen/lib.h>
 #include <xen/numa.h>
+#include <xen/rcupdate.h>
 #include <xen/softirq.h>
 #include <xen/vmap.h>
 #include "hooks.h"
@@ -25,6 +26,8 @@ void cf_check takt_deinit(struct scheduler *ops)
 {
 	struct takt_host *h = takt_host(ops);
 
+	/* takt_evtchn_pending() may still look at the cpupool, its scheduler and @h, on behalf of a domain that has left; Xen frees all three. */
+	rcu_barrier();
 	vfree(h->log.rec);
 	vfree(h->log.saved);
 	vfree(h->meter);
