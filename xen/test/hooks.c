@@ -335,6 +335,42 @@ static void between(void)
 	end(c);
 }
 
+/* A wake while descheduling boosts what stopped by itself, and nothing that was preempted. */
+static void boosts(void)
+{
+	struct cpupool *c = pool_of("credit", 1);
+	struct domain *d = hog(c, 1);
+	struct vcpu *v = d->vcpu[0];
+	const struct takt_vcpu *e = takt_vcpu(host_of(c), takt_unit(v->sched_unit));
+
+	CHECK(state_of(v) == TAKT_RUNNING);
+	fake_clock += 11000000;		/* its boost ends with a tick */
+	timers_run();
+	settle();
+	CHECK(state_of(v) == TAKT_RUNNING && e->pri == TAKT_UNDER);
+	schedule(0, true);		/* a tasklet, not its own doing */
+	event_send(v, ECS_INTERDOMAIN, 0, NULL);
+	vcpu_wake(v);
+	context_saved(0);
+	CHECK(state_of(v) == TAKT_QUEUED && e->pri == TAKT_UNDER);
+	settle();
+	CHECK(state_of(v) == TAKT_RUNNING);
+	schedule(0, true);		/* nor that it is paused meanwhile, and goes on */
+	vcpu_pause_flag(v);
+	vcpu_sleep(v);
+	vcpu_unpause(v);
+	context_saved(0);
+	CHECK(state_of(v) == TAKT_QUEUED && e->pri == TAKT_UNDER);
+	settle();
+	CHECK(state_of(v) == TAKT_RUNNING);
+	vcpu_block(v);
+	schedule(0, false);
+	vcpu_unblock(v);
+	context_saved(0);
+	CHECK(state_of(v) == TAKT_QUEUED && e->pri == TAKT_BOOST);
+	end(c);
+}
+
 /* What a removal waits for. */
 static void finishes_switch(void)
 {
@@ -498,6 +534,7 @@ void test_hooks(void)
 	strangers();
 	teardown_under_reader();
 	between();
+	boosts();
 	removal_waits();
 	slots();
 	places();
