@@ -117,6 +117,10 @@ pub struct Analyze {
     /// Scenario file (TOML) whose VMs have budget and period, and tasks; or are real-time (rt = "on"), with latency and group
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
+    /// Policy that is asked whether it has room, e.g. rtxen or 'sedf(floor=0)'; repeat for more [default: those of the scenario that keep
+    /// budgets, else rtxen, sedf, vgedf]
+    #[arg(long = "policy", short, value_name = "P")]
+    pub policies: Vec<String>,
     /// Seed of the sets of tasks that are drawn at random
     #[arg(long, default_value_t = 1, value_name = "SEED")]
     pub seed: u64,

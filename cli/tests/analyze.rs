@@ -81,3 +81,88 @@ fn rt_xens_experiments_name_their_variants() {
     assert_eq!(rows.len(), 8);
     assert!(rows.iter().all(|r| r["x"] == 30 && r["accepted"].is_f64() && r["variant"].is_string()));
 }
+
+/// What `takt sim` refuses for want of room, `takt analyze` refuses, of the same VM; and a server has a PCPU if rtxen has room without floor.
+#[test]
+fn admission_is_that_of_a_run() {
+    let dir = workdir();
+    let mut rng = fastrand::Rng::with_seed(1);
+    let servers = ["1ms/3ms", "5ms/10ms", "333us/1ms", "2ms/10ms", "9500us/10ms", "10ms/10ms", "1us/10s", "950us/2ms"];
+    let (mut admitted, mut refused) = ([0; 3], [0; 3]);
+    for case in 0..40 {
+        let pcpus = rng.choice([1, 2, 4]).unwrap();
+        let apart = rng.choice(["apart", "together"]).unwrap();
+        let mut text =
+            format!("duration = \"1ms\"\nservers = \"{apart}\"\n[machine]\npcpus = {pcpus}\n[dom0]\nvcpus = 1\n");
+        for n in 0..rng.u32(1..5) {
+            let (budget, period) = rng.choice(servers).unwrap().split_once('/').unwrap();
+            let (count, vcpus) = (rng.u32(1..3), rng.u32(1..4));
+            text += &format!("[[vm]]\nname = \"v{n}\"\ncount = {count}\nvcpus = {vcpus}\n");
+            text += &format!("budget = \"{budget}\"\nperiod = \"{period}\"\n");
+            if rng.u32(0..4) == 0 {
+                text += &format!("affinity = {}\n", rng.u32(0..pcpus));
+            }
+        }
+        std::fs::write(dir.path().join("s.toml"), &text).unwrap();
+        for (at, name) in ["rtxen", "sedf", "vgedf"].into_iter().enumerate() {
+            let floor = rng.choice(["", "(floor=0)", "(floor=5)", "(floor=37)"]).unwrap();
+            let policy = format!("{name}{floor}");
+            let analysis = takt(dir.path(), &["analyze", "s.toml", "--json", "-p", &policy]);
+            let json: serde_json::Value = serde_json::from_slice(&analysis.stdout).expect("JSON");
+            let run = takt(dir.path(), &["sim", "s.toml", "-p", &policy]);
+            let error = String::from_utf8_lossy(&run.stderr);
+            let admission = &json["admission"];
+            assert_eq!(admission.as_array().map(Vec::len), Some(1));
+            assert_eq!(admission[0]["policy"], policy);
+            match admission[0]["refusal"].as_str() {
+                None => {
+                    admitted[at] += 1;
+                    assert!(run.status.success(), "case {case}, {policy}: {error}\n{text}");
+                }
+                Some(why) => {
+                    refused[at] += 1;
+                    assert_eq!(analysis.status.code(), Some(1), "case {case}, {policy}");
+                    assert!(
+                        run.status.code() == Some(2) && error.contains(why),
+                        "case {case}, {policy}: {error}\n{text}"
+                    );
+                    assert!(why.contains("floor="), "{why}");
+                }
+            }
+            if policy == "rtxen(floor=0)" || policy == "sedf(floor=0)" {
+                let placed = json["vcpus"].as_array().unwrap().iter().all(|v| v["pcpu"].is_u64());
+                assert_eq!(placed, admission[0]["refusal"].is_null(), "case {case}, {policy}\n{text}");
+            }
+        }
+    }
+    assert!(admitted.iter().chain(&refused).all(|&n| n >= 5), "{admitted:?} {refused:?}");
+}
+
+#[test]
+fn the_floor_of_each_policy_counts() {
+    let dir = workdir();
+    let vm = "[[vm]]\nname = \"a\"\ncount = 4\nvcpus = 1\nbudget = \"5ms\"\nperiod = \"10ms\"\n";
+    let policies = "policies = [\"credit\", \"rtxen\", \"rtxen(floor=0)\"]\n";
+    std::fs::write(dir.path().join("f.toml"), format!("{policies}[machine]\npcpus = 2\n{vm}")).unwrap();
+    let out = takt(dir.path(), &["analyze", "f.toml"]);
+    let text = String::from_utf8(out.stdout).unwrap();
+    assert_eq!(out.status.code(), Some(1));
+    let why = "no PCPU has room for a budget of 5ms in 10ms (floor=5 keeps 5 % of each PCPU for VCPUs without budget)";
+    assert!(text.contains(&format!("\nrtxen: a-3: {why}\n")), "{text}");
+    assert!(text.contains("\nrtxen(floor=0): has room for every budget\n") && !text.contains("\ncredit"), "{text}");
+    // Whoever names a policy that keeps no budgets is told of those that do.
+    let text = String::from_utf8(takt(dir.path(), &["analyze", "f.toml", "-p", "credit"]).stdout).unwrap();
+    assert!(["rtxen", "sedf", "vgedf"].iter().all(|p| text.contains(&format!("\n{p}: a-"))), "{text}");
+}
+
+#[test]
+fn a_scenario_without_budgets_is_an_error() {
+    let dir = workdir();
+    for extra in [&[][..], &["--json"]] {
+        let out = takt(dir.path(), &[&["analyze", "host.toml"], extra].concat());
+        assert_eq!((out.status.code(), out.stdout.len()), (Some(2), 0));
+        let error = String::from_utf8_lossy(&out.stderr);
+        let want = "takt: host.toml: nothing to analyze: no VM has budget and period, and none has rt = \"on\"";
+        assert_eq!(error.trim(), want);
+    }
+}

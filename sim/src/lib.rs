@@ -77,6 +77,12 @@ pub fn check(scenario: &Scenario, policy: &PolicySpec) -> Result<()> {
     machine::Machine::new(scenario, policy, 0, &Options::default()).map(drop)
 }
 
+/// Whether each VM that is there from the beginning has room for its budget, as [`run`] would find; steps of the script are not looked at.
+/// Nothing: no pool has a policy that keeps budgets.
+pub fn admits(scenario: &Scenario, policy: &PolicySpec, seed: u64) -> Option<Result<()>> {
+    machine::server::has_servers(scenario, policy).then(|| machine::server::admit(scenario, policy, seed))
+}
+
 /// PCPUs, a bit each, of each VCPU under `pin`: Dom0's first, then those of the VMs in their order.
 ///
 /// # Errors

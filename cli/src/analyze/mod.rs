@@ -6,10 +6,14 @@ mod place;
 mod show;
 
 use crate::{args, output, simulate};
-use anyhow::Result;
+use anyhow::{Context, Result, ensure};
 use serde::Serialize;
+use takt_control::PolicySpec;
 use takt_control::analysis::{self, Kind, Response, Share};
 use takt_sim::{Scenario, tasks};
+
+/// The policies that keep budgets: those that are asked for room if neither the command line nor the scenario names one.
+const POLICIES: [&str; 3] = ["rtxen", "sedf", "vgedf"];
 
 /// The kinds of servers that can be analysed, in the order of tables.
 pub const KINDS: [Kind; 2] = [Kind::Deferrable, Kind::Periodic];
@@ -35,6 +39,16 @@ pub struct Analysis {
     pub without_budget: Vec<String>,
     /// Machines with VMs that are real-time by `rt = "on"`, under Poris.
     pub poris: Vec<latency::Poris>,
+    /// Whether each policy has room for all budgets.
+    pub admission: Vec<Admission>,
+}
+
+/// What a policy that keeps budgets says of those of a scenario, before anything runs.
+#[derive(Debug, Serialize)]
+pub struct Admission {
+    pub policy: String,
+    /// The first VM without room, and what floor the policy keeps.
+    pub refusal: Option<String>,
 }
 
 /// One value for each kind of server.
@@ -137,7 +151,21 @@ pub fn analyse(s: &Scenario, seed: u64) -> Analysis {
         without_budget: without.map(|(_, (name, _))| name).collect(),
         vcpus,
         poris: Vec::new(),
+        admission: Vec::new(),
     }
+}
+
+/// Asks each of `policies` that keeps budgets for room, as a run would; if none does, all that do are asked with their defaults.
+fn admission(s: &Scenario, policies: &[PolicySpec], seed: u64) -> Result<Vec<Admission>> {
+    let ask = |policy: &PolicySpec| {
+        let answer = takt_sim::admits(s, policy, seed)?;
+        Some(Admission { policy: policy.label.clone(), refusal: answer.err().map(|e| e.root_cause().to_string()) })
+    };
+    let named: Vec<_> = policies.iter().filter_map(ask).collect();
+    if !named.is_empty() {
+        return Ok(named);
+    }
+    Ok(PolicySpec::list(POLICIES.into_iter())?.iter().filter_map(ask).collect())
 }
 
 fn vcpu(placed: &[place::Placed], at: usize, tasks: &[takt_sim::TaskSpec]) -> Vcpu {
@@ -171,13 +199,18 @@ fn pools(placed: &[place::Placed]) -> Vec<Pool> {
     let shares: Vec<Share> =
         placed.iter().map(|p| Share { budget: p.server.budget, period: p.server.period, vcpus: 1 }).collect();
     let sizes = analysis::sizes(&shares);
-    let share = shares.iter().map(|s| s.budget as f64 / s.period as f64).sum();
+    // From 0, not from the -0 that an empty sum of floats is.
+    let share = shares.iter().fold(0.0, |sum, s| sum + s.budget as f64 / s.period as f64);
     vec![Pool { name: "servers".into(), vcpus: shares.len() as u64, share, pcpus: sizes.sum, pcpus_gfb: sizes.gfb }]
 }
 
 impl Analysis {
-    /// Whether every VM fits under one kind of server at least, and every real-time VM's latency holds under Poris.
+    /// Whether every VM fits under one kind of server at least and has room under each policy, and every real-time VM's latency holds
+    /// under Poris.
     pub fn holds(&self) -> bool {
+        if self.admission.iter().any(|a| a.refusal.is_some()) {
+            return false;
+        }
         let latencies = self.poris.iter().flat_map(|p| &p.vms).all(|vm| vm.holds);
         latencies && self.vcpus.iter().all(|v| v.fits.deferrable || v.fits.periodic)
     }
@@ -189,8 +222,20 @@ impl Analysis {
 /// Bad input.
 pub fn run(args: &args::Analyze) -> Result<bool> {
     let settings = simulate::settings(&args.set.set)?;
+    let given = PolicySpec::list(args.policies.iter().map(String::as_str)).context("--policy")?;
     let scenarios = simulate::scenarios(std::slice::from_ref(&args.file), None, &settings)?;
-    let analysis = Analysis { poris: latency::all(&scenarios[0])?, ..analyse(&scenarios[0], args.seed) };
+    let s = &scenarios[0];
+    let poris = latency::all(s)?;
+    let mut analysis = Analysis { poris, ..analyse(s, args.seed) };
+    let file = args.file.display();
+    ensure!(
+        !analysis.vcpus.is_empty() || !analysis.poris.is_empty(),
+        "{file}: nothing to analyze: no VM has budget and period, and none has rt = \"on\""
+    );
+    if !analysis.vcpus.is_empty() {
+        let policies = simulate::policies(&given, s)?;
+        analysis.admission = admission(s, &policies, args.seed)?;
+    }
     if args.json {
         output::print_json(&analysis)?;
     } else {

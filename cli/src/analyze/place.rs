@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Which PCPU a server keeps to: where there is most room, as the policies choose (`policy/core/server.h`).
+//! Which PCPU a server keeps to: where there is most room, as the policies choose (`policy/core/room.h`). The floor makes every PCPU
+//! smaller by as much, so it changes no choice; whether it leaves room for all is for `takt_sim::admits` to say.
 
 use takt_control::{Server, analysis};
 use takt_sim::Scenario;
@@ -43,7 +44,8 @@ pub fn all(s: &Scenario) -> Vec<Placed> {
 }
 
 fn place(room: &mut [u64], server: Server, affinity: &[u32], own: u32) -> Option<u32> {
-    let share = (u128::from(server.budget) * u128::from(WHOLE)).div_ceil(server.period.into()) as u64;
+    // Rounded down, as the core does: three thirds are one PCPU.
+    let share = (u128::from(server.budget) * u128::from(WHOLE) / u128::from(server.period)).max(1) as u64;
     let count = room.len() as u32;
     // Its own PCPU first, then those that follow: the first of the roomiest is taken.
     let order = (0..count).map(|n| (own + n) % count).filter(|c| affinity.is_empty() || affinity.contains(c));
@@ -72,5 +74,7 @@ mod tests {
         assert_eq!(placed(&(three.clone() + &vm("d", 5, ""))), [Some(1), Some(0), Some(0), None]);
         assert_eq!(placed(&(vm("a", 6, "affinity = 1") + &vm("b", 6, "affinity = 1"))), [Some(1), None]);
         assert_eq!(placed(&vm("a", 10, "count = 2")), [Some(1), Some(0)]);
+        let thirds = "[[vm]]\nname = \"a\"\ncount = 6\nvcpus = 1\nbudget = \"1ms\"\nperiod = \"3ms\"\n";
+        assert!(placed(thirds).iter().all(Option::is_some));
     }
 }

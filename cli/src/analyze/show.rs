@@ -83,6 +83,10 @@ fn servers(a: &Analysis) -> String {
             if names.is_empty() { "every VM fits".into() } else { format!("{} do not fit", names.join(", ")) };
         out += &format!("{} servers: {verdict}\n", name(kind));
     }
+    for admission in &a.admission {
+        let verdict = admission.refusal.as_deref().unwrap_or("has room for every budget");
+        out += &format!("{}: {verdict}\n", admission.policy);
+    }
     if !a.without_budget.is_empty() {
         out += &format!("without budget, so nothing is known of their tasks: {}\n", a.without_budget.join(", "));
     }

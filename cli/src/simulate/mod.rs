@@ -176,7 +176,7 @@ pub fn duration(text: &str) -> Result<u64> {
 }
 
 /// Those of the command line, else those of the scenario, else a default.
-fn policies(given: &[PolicySpec], scenario: &Scenario) -> Result<Vec<PolicySpec>> {
+pub(crate) fn policies(given: &[PolicySpec], scenario: &Scenario) -> Result<Vec<PolicySpec>> {
     if !given.is_empty() {
         return Ok(given.to_vec());
     }

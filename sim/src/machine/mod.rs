@@ -11,7 +11,7 @@ mod pcpu;
 pub(crate) mod pin;
 mod pools;
 mod port;
-mod server;
+pub(crate) mod server;
 mod setup;
 
 use crate::constants::Constants;

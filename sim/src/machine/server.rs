@@ -4,8 +4,33 @@
 use super::Machine;
 use crate::engine::What;
 use crate::scenario::Servers;
+use crate::{Options, Scenario};
 use anyhow::{Context, Result, anyhow};
-use takt_control::{Server, duration};
+use takt_control::{PolicySpec, Server, duration};
+
+/// The policies that keep budgets.
+const SERVERS: [&str; 3] = ["rtxen", "sedf", "vgedf"];
+
+/// Whether a run has a pool whose policy keeps budgets.
+pub(crate) fn has_servers(scenario: &Scenario, policy: &PolicySpec) -> bool {
+    let rt = policy.pools.as_ref().map(|p| p.rt.as_str());
+    let apart = scenario.pools.iter().map(|p| p.policy.name.as_str());
+    [policy.name.as_str()].into_iter().chain(rt).chain(apart).any(|name| SERVERS.contains(&name))
+}
+
+/// Runs the machine until each VM that is there from the beginning has its server.
+///
+/// # Errors
+/// A VM has no room for its budget, or the policy does not fit the scenario.
+pub(crate) fn admit(scenario: &Scenario, policy: &PolicySpec, seed: u64) -> Result<()> {
+    let mut options = Options::default();
+    let mut machine = Machine::new(scenario, policy, seed, &options)?;
+    let created = u64::from(scenario.pcpus()) * machine.c.stagger;
+    let all = scenario.vms.iter().map(|vm| vm.server.period).chain([scenario.dom0.server.period]);
+    let last = if scenario.servers == Servers::Apart { all.max().unwrap_or(0) } else { 0 };
+    machine.until = created + last + 1;
+    machine.run(&mut options)
+}
 
 impl Machine<'_> {
     /// These VMs, which have been created, get their servers: now, or each in its own time (spec R6). After the masks are set: a
@@ -52,7 +77,7 @@ impl Machine<'_> {
     fn is_served(&self, id: u32) -> Result<()> {
         let vm = &self.vms[id as usize];
         let pool = &self.pools[vm.pool].pool;
-        let keeps = ["rtxen", "sedf", "vgedf"].contains(&pool.policy()) && self.server(id).is_some() && self.now > 0;
+        let keeps = SERVERS.contains(&pool.policy()) && self.server(id).is_some() && self.now > 0;
         if keeps && !self.is_pinned(id) && (vm.first..vm.first + vm.vcpus).any(|v| pool.deadline(v) == 0) {
             return Err(self.no_room(id));
         }
@@ -60,8 +85,19 @@ impl Machine<'_> {
     }
 
     fn no_room(&self, id: u32) -> anyhow::Error {
-        let (server, name) = (self.server(id), &self.vms[id as usize].name);
+        let (server, vm) = (self.server(id), &self.vms[id as usize]);
+        let (name, params) = (&vm.name, &self.pools[vm.pool].policy.params);
         let (budget, period) = (duration::format(server.budget), duration::format(server.period));
-        anyhow!("{name}: no PCPU has room for a budget of {budget} in {period}; see takt analyze")
+        let kept = match floor(params) {
+            0 => "floor=0".into(),
+            floor => format!("floor={floor} keeps {floor} % of each PCPU for VCPUs without budget"),
+        };
+        anyhow!("{name}: no PCPU has room for a budget of {budget} in {period} ({kept})")
     }
+}
+
+/// Percent of each PCPU that a pool with these parameters promises to no server.
+fn floor(params: &[(u32, u64)]) -> u64 {
+    let info = takt_policy::params().into_iter().find(|p| p.name == "floor" && !p.per_vm);
+    info.map_or(0, |p| params.iter().rev().find(|(key, _)| *key == p.key).map_or(p.default, |(_, value)| *value))
 }
