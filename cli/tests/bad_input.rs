@@ -176,3 +176,34 @@ fn a_reader_that_goes_away_is_no_panic() {
     let out = child.wait_with_output().unwrap();
     assert!(out.status.success() && out.stderr.is_empty(), "{}", String::from_utf8_lossy(&out.stderr));
 }
+
+/// A step of the script, or a call, that the run is too short for: one line each, and the run goes on.
+#[test]
+fn what_comes_after_the_end_is_told() {
+    let dir = workdir();
+    let text = "duration = \"20ms\"\nwarmup = \"1s\"\npolicies = [\"laxs\"]\n[machine]\npcpus = 2\n[voip]\nramp = 10\n\
+        [[vm]]\nname = \"a\"\nvcpus = 1\nworkload = \"hog\"\n[[vm]]\nname = \"calls\"\nvcpus = 1\n\
+        workload = { type = \"voip\", calls = 12 }\n\
+        [[at]]\ntime = \"10ms\"\nvm = \"a\"\nlaxity = \"2ms\"\n[[at]]\ntime = \"20ms\"\nvm = \"a\"\nlaxity = \"1ms\"\n\
+        [[at]]\ntime = \"30ms\"\ndestroy = \"a\"\n";
+    std::fs::write(dir.path().join("at.toml"), text).unwrap();
+    let lines = |args: &[&str]| {
+        let out = takt(dir.path(), &[&["sim", "at.toml", "--json"], args].concat());
+        assert_eq!(out.status.code(), Some(0));
+        let err = String::from_utf8(out.stderr).unwrap();
+        err.lines().filter(|l| l.contains("warning")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let want = [
+        "takt: warning: at.toml: at.1: a change of a at 20ms never happens: the run measures 20ms",
+        "takt: warning: at.toml: at.2: destroy a at 30ms never happens: the run measures 20ms",
+        "takt: warning: at.toml: vm.calls.calls: 2 of 12 never begin: the last is due after 1200ms (voip.ramp), the run with warmup ends \
+         after 1020ms",
+    ];
+    assert_eq!(lines(&[]), want);
+    assert_eq!(lines(&["--duration", "1s"]), [""; 0]);
+    // The experiments' scripts, when they are cut short.
+    let out = takt(dir.path(), &["experiment", "RISA-E1", "--known", "--seeds", "1", "--duration", "1s", "--json"]);
+    let err = String::from_utf8(out.stderr).unwrap();
+    let told: Vec<_> = err.lines().filter(|l| l.starts_with("takt: warning: scenarios/risa-pools.toml: at.")).collect();
+    assert!(!told.is_empty() && told.iter().all(|l| l.ends_with("never happens: the run measures 1s")), "{err}");
+}

@@ -8,7 +8,7 @@ use crate::fanout;
 use crate::keys;
 use crate::pool::PoolSpec;
 use crate::rng::{Purpose, Rng};
-use crate::script::Step;
+use crate::script::{self, Step};
 use crate::server;
 use crate::tasks::{self, TaskSpec};
 use crate::units::Unit;
@@ -407,6 +407,11 @@ impl Scenario {
     pub fn lead(&self) -> u64 {
         let apart = self.vms.iter().filter(|_| self.servers == Servers::Apart);
         apart.filter(|vm| vm.server.is_some()).map(|vm| vm.server.period).max().unwrap_or(0)
+    }
+
+    /// What the scenario asks for after the end of its run, and so never gets: a line for each, which names the key.
+    pub fn too_late(&self) -> Vec<String> {
+        script::too_late(self)
     }
 
     /// Time before the measured window, ns: as given, or until all calls are up, and 1 s.

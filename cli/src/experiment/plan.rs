@@ -118,6 +118,14 @@ pub fn run(experiments: &[Experiment], options: &Options) -> Result<Vec<Outcome>
             simulate::check(&job.scenario, &job.policy)?;
         }
     }
+    let mut warned: Vec<&Scenario> = Vec::new();
+    for job in &unique {
+        let known = |s: &&Scenario| s.name == job.scenario.name && s.too_late() == job.scenario.too_late();
+        if !warned.iter().any(known) {
+            simulate::warn(&format!("scenarios/{}.toml", job.scenario.name), &job.scenario);
+            warned.push(&job.scenario);
+        }
+    }
     let rows = simulate_all("experiments", &unique)?;
     experiments
         .iter()

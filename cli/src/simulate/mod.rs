@@ -6,6 +6,7 @@ pub(crate) mod compare;
 use crate::{args, jobs, output, watch};
 use anyhow::{Context, Result, bail};
 use compare::Comparison;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use takt_conformance::LogFile;
 use takt_control::{PolicySpec, duration as time};
@@ -34,6 +35,9 @@ pub fn run(args: &args::Sim) -> Result<bool> {
     let given = PolicySpec::list(args.policies.iter().map(String::as_str)).context("--policy")?;
     let settings = settings(&args.set.set)?;
     let scenarios = scenarios(&args.files, args.duration.as_deref(), &settings)?;
+    for (file, scenario) in args.files.iter().zip(&scenarios) {
+        warn(&file.display(), scenario);
+    }
     let mut jobs = Vec::new();
     for scenario in &scenarios {
         for policy in policies(&given, scenario)? {
@@ -86,6 +90,13 @@ pub fn run(args: &args::Sim) -> Result<bool> {
         output::print(&comparisons.iter().map(Comparison::text).collect::<Vec<_>>().join("\n"))?;
     }
     Ok(true)
+}
+
+/// A line for all that a scenario asks for after the end of its run.
+pub fn warn(file: &dyn Display, scenario: &Scenario) {
+    for line in scenario.too_late() {
+        output::complain(&format!("warning: {file}: {line}"));
+    }
 }
 
 /// Refuses before the first run what only one of many would refuse.

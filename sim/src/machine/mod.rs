@@ -34,6 +34,7 @@ use manage::History;
 pub(crate) use manage::SAMPLE;
 pub(crate) use pcpu::Pcpu;
 pub(crate) use pools::Part;
+pub(crate) use setup::SETTLE;
 use takt_control::{Groups, Partition, PolicySpec, VmConfig};
 use takt_monitor::Monitor;
 use takt_policy::{Log, Overhead};

@@ -30,7 +30,7 @@ pub(super) const PRIO_BATCH: u8 = 10;
 /// Workloads begin within this time, as VMs do not boot in step; ns.
 const START_SPREAD: u64 = 30_000_000;
 /// Between the creation of VMs and the first call, ns.
-pub(super) const SETTLE: u64 = 100_000_000;
+pub(crate) const SETTLE: u64 = 100_000_000;
 
 impl<'a> Machine<'a> {
     /// Builds everything but what happens at its own time.
