@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # make demo   the VoIP host under three schedulers, with a report
 # make test   all tests        make bench   all benchmarks
+# make test-long   the tests of several minutes each; ONLY=hosts selects
+# make docs   the output in README.md as the program prints it now
 
 CARGO ?= cargo
 OUT ?= out
 TAKT = target/release/takt
 
-.PHONY: all demo test test-linux test-xen bench lint clean setup setup-test setup-linux takt takt-linux takt-xen
+.PHONY: all demo test test-linux test-xen test-long docs bench lint clean setup setup-test setup-linux takt takt-linux takt-xen
 
 # With the live host (takt run), which needs a BPF compiler to build.
 all: takt-linux
@@ -52,6 +54,13 @@ test-linux: setup-test
 test-xen: setup-test
 	@$(CARGO) build --release --locked -p takt --features takt/linux,takt/xen -p takt-lab
 	@$(CARGO) test --release --locked -p takt-lab --no-fail-fast --test xen -- --nocapture --test-threads 2
+
+# What make test leaves out: each test needs minutes, all of them hours. ONLY=hosts selects by name; ends with a table.
+test-long: setup-test
+	@CARGO='$(CARGO)' ONLY='$(ONLY)' scripts/test-long.sh
+
+docs: setup-test
+	@CARGO='$(CARGO)' scripts/docs.sh
 
 lint:
 	@scripts/lint.sh

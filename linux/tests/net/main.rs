@@ -246,7 +246,10 @@ fn a_macvtap_is_watched_where_packets_leave() {
     };
     ip("link add below type veth peer name other").expect("veth");
     ip("link set below up").expect("veth");
-    ip("link add link below name macvtap0 type macvtap").expect("macvtap");
+    if let Err(e) = ip("link add link below name macvtap0 type macvtap") {
+        skip("a_macvtap_is_watched_where_packets_leave", format!("no macvtap: {e:?}"));
+        return;
+    }
     // SAFETY: a constant string.
     let ifindex = unsafe { libc::if_nametoindex(c"macvtap0".as_ptr()) };
     let tap = Tap::open_at(&format!("/dev/tap{ifindex}")).expect("macvtap");
