@@ -7,12 +7,14 @@ mod common;
 mod hypervisor;
 
 use takt_control::PolicySpec;
-use takt_lab::hosts::{Comparison, Difference, LINUX, XEN};
+use takt_lab::hosts::{Comparison, Difference, LINUX, XEN, chance};
 use takt_lab::outcome::Vm;
 use takt_lab::{linux, xen};
 use takt_sim::Scenario;
 
-const SEEDS: [u64; 5] = [1, 2, 3, 4, 5];
+const SEEDS: [u64; 15] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
+/// That the runs are in order by chance must be less likely than this.
+const CHANCE: f64 = 0.05;
 /// Jobs due in a run.
 const JOBS: f64 = 200.0 + 133.0 + 80.0;
 
@@ -23,6 +25,8 @@ fn explained(d: &Difference) -> bool {
         "wait p50 us" => d.here - d.simulated < 1_000.0,
         // Jobs take up to a tenth longer for the same reason, and so need a credit that lapses more often.
         "wait p99 us" => d.here < 3.0 * d.simulated + 3_000.0,
+        // Of three VMs one is unlucky.
+        "worst VM's p99 us" => d.here < 6.0 * d.simulated + 3_000.0,
         "missed" => d.here - d.simulated < 0.03 * JOBS,
         // Work is work everywhere.
         _ => false,
@@ -78,7 +82,7 @@ fn a_scenario_runs_in_the_hypervisor() {
 }
 
 #[test]
-#[ignore = "ten minutes on two idle cores"]
+#[ignore = "half an hour on two idle cores"]
 fn three_hosts_agree_on_the_order_of_policies() {
     const TEST: &str = "one scenario on three hosts";
     let Some(lab) = common::lab(TEST, linux::KERNELS[0], false) else { return };
@@ -88,7 +92,11 @@ fn three_hosts_agree_on_the_order_of_policies() {
     let c = Comparison::run(&scenario, &policies, &SEEDS, &lab, &hypervisor).unwrap_or_else(|e| panic!("{e:#}"));
     c.rows.iter().for_each(|row| println!("{row:?}"));
     for host in [LINUX, XEN] {
-        assert_eq!(c.agreement(host, |f| f.wait_p99_us), 1.0, "{host}: another order");
+        // Of most VMs a run has one or two waits beyond the 99th percentile, by chance none: the one that waits longest tells of the policy.
+        assert_eq!(c.agreement(host, |f| f.worst_p99_us), 1.0, "{host}: another order");
+        let runs = c.runs_in_order(host);
+        println!("{host}: {} of {} runs in order", runs.0, runs.1);
+        assert!(chance(runs) < CHANCE, "{host}: {} of {} runs in order", runs.0, runs.1);
     }
     for d in c.differences() {
         println!("{d:?}");
