@@ -78,9 +78,7 @@ mod shared {
     pub fn read_config(path: &Path) -> Result<HostConfig> {
         let name = || path.display().to_string();
         let text = std::fs::read_to_string(path).with_context(name)?;
-        let config: HostConfig = toml::from_str(&text).with_context(name)?;
-        config.vm.iter().try_for_each(|(vm, config)| config.validate(vm)).with_context(name)?;
-        Ok(config)
+        HostConfig::from_toml(&text).with_context(name)
     }
 
     pub fn say(line: &str) -> Result<()> {

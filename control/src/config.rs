@@ -3,7 +3,7 @@
 
 use crate::server::{self, Server};
 use crate::{duration, groups, spec};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -114,6 +114,22 @@ impl VmConfig {
 #[serde(deny_unknown_fields, default)]
 pub struct HostConfig {
     pub vm: BTreeMap<String, VmConfig>,
+}
+
+impl HostConfig {
+    /// Reads the text of a `--config` file.
+    ///
+    /// # Errors
+    /// One line: where, what is wrong, and what is allowed.
+    pub fn from_toml(text: &str) -> Result<Self> {
+        let config: Self = toml::from_str(text).map_err(|e| {
+            let before = e.span().map_or(0, |s| s.start.min(text.len()));
+            let line = text.as_bytes()[..before].iter().filter(|b| **b == b'\n').count() + 1;
+            anyhow!("line {line}: {}", crate::printable(e.message()))
+        })?;
+        config.vm.iter().try_for_each(|(vm, config)| config.validate(vm)).map_err(|e| crate::one_line(&e))?;
+        Ok(config)
+    }
 }
 
 /// A set of UDP or TCP ports as ascending disjoint ranges; written `[554, "16384-32767"]`.
@@ -265,6 +281,23 @@ mod tests {
         for c in [VmConfig { laxity: 20_000, latency: 5_000_000, ..c.clone() }, c] {
             let text = toml::to_string(&c).unwrap();
             assert_eq!(toml::from_str::<VmConfig>(&text).unwrap(), c);
+        }
+    }
+
+    #[test]
+    fn errors_of_a_file_are_one_line_that_says_where() {
+        for (text, want) in [
+            ("[vm.a]\nweight = 0\n", "line 2: weight is 0, allowed 1..=65535"),
+            ("[vm.a]\n\nwieght = 1\n", "line 3: unknown field `wieght`"),
+            ("[vm.a\n", "line 1: "),
+            (
+                "[vm.\"a\\nb\"]\nbudget = \"3ms\"\nperiod = \"2ms\"",
+                "VM `a b`: budget is 3ms, allowed at most the period of 2ms",
+            ),
+            ("[vm.a]\nrt = \"x\\ny\"", "line 2: unknown variant `x y`"),
+        ] {
+            let error = format!("{:#}", HostConfig::from_toml(text).expect_err(text));
+            assert!(error.starts_with(want) && !error.contains('\n'), "{text}: {error}");
         }
     }
 

@@ -27,3 +27,15 @@ pub use server::{Server, ServerSetting, ServerStatus};
 pub use setting::Setting;
 pub use spec::PolicySpec;
 pub use waits::{Wait, WaitStatus, Waits, waits};
+
+/// Text from a file or a client for a message of one line: names and values may hold line breaks and escape sequences.
+#[must_use]
+pub fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+/// The error with all its causes as one line.
+#[must_use]
+pub fn one_line(e: &anyhow::Error) -> anyhow::Error {
+    anyhow::anyhow!(printable(&format!("{e:#}")))
+}

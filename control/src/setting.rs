@@ -34,6 +34,10 @@ impl Setting {
     /// # Errors
     /// One line that names the key and what is allowed.
     pub fn parse(pairs: &[String]) -> Result<Self> {
+        Self::read(pairs).map_err(|e| crate::one_line(&e))
+    }
+
+    fn read(pairs: &[String]) -> Result<Self> {
         ensure!(!pairs.is_empty(), "nothing to set: write key=value, known keys are {KEYS}");
         let mut all = Self::default();
         let mut seen: Vec<&str> = Vec::new();

@@ -141,9 +141,9 @@ fn serve_one(stream: &UnixStream, hand: &dyn Fn(Asked) -> bool) {
     let _ = stream.set_read_timeout(Some(PATIENCE)).and_then(|()| stream.set_write_timeout(Some(PATIENCE)));
     let mut input = BufReader::new(stream);
     loop {
-        let request = match read_line(&mut input) {
+        let request = match next_request(&mut input) {
             Ok(None) => return,
-            Ok(Some(line)) => serde_json::from_slice(&line).map_err(|e| anyhow!("malformed request: {e}")),
+            Ok(Some(request)) => request,
             Err(e) => return tell(stream, &Answer::Error(format!("{e:#}"))),
         };
         let answer = match request.and_then(|request| ask_owner(stream, request, hand)) {
@@ -167,6 +167,18 @@ fn allowed(stream: &UnixStream) -> Result<()> {
     let own = unsafe { libc::geteuid() };
     ensure!(failed == 0 && (peer.uid == 0 || peer.uid == own), "root only");
     Ok(())
+}
+
+/// The next request of a client: `None` where the input ends. The inner error is of this request alone.
+///
+/// # Errors
+/// The input ends within a request, or a request is too long: nothing after it can be understood.
+pub fn next_request(input: &mut impl BufRead) -> Result<Option<Result<Request>>> {
+    let line = read_line(input)?;
+    Ok(line.map(|line| {
+        // A text in it may have line breaks, which an answer may not.
+        serde_json::from_slice(&line).map_err(|e| anyhow!("malformed request: {}", crate::printable(&e.to_string())))
+    }))
 }
 
 /// A line without its end; `None` where the input ends.

@@ -102,6 +102,10 @@ impl PolicySpec {
     /// # Errors
     /// One line that names the policy or the key, and what is allowed.
     pub fn parse(text: &str) -> Result<Self> {
+        Self::read(text).map_err(|e| crate::one_line(&e))
+    }
+
+    fn read(text: &str) -> Result<Self> {
         let label: String = text.chars().filter(|c| !c.is_whitespace()).collect();
         let (head, list) = match label.split_once('(') {
             None => (label.as_str(), ""),
@@ -137,10 +141,10 @@ impl PolicySpec {
                 bail!("policy `{label}`: `{pair}` sets a key a second time");
             }
             keys.push(key);
-            let own = pools.as_mut().map_or(Ok(false), |p| p.set(key, text)).with_context(context).map_err(one_line)?;
+            let own = pools.as_mut().map_or(Ok(false), |p| p.set(key, text)).with_context(context)?;
             if !own {
                 let own = pools.as_ref().map_or_else(Vec::new, Pools::keys);
-                params.push(param(key, text, &table, &own).with_context(context).map_err(one_line)?);
+                params.push(param(key, text, &table, &own).with_context(context)?);
             }
         }
         if let Some(pools) = &mut pools {
@@ -251,11 +255,6 @@ pub fn show(info: &ParamInfo, value: u64) -> String {
 /// Words that stand for 0, 1, …; the core gives them in place of a unit.
 fn words(info: &ParamInfo) -> Option<Vec<&'static str>> {
     info.unit.contains('|').then(|| info.unit.split('|').collect())
-}
-
-/// A chain of contexts as one message.
-fn one_line(e: anyhow::Error) -> anyhow::Error {
-    anyhow::anyhow!("{e:#}")
 }
 
 #[cfg(test)]
