@@ -162,7 +162,7 @@ impl Scenario {
     /// # Errors
     /// One line: file, key, what is wrong and what is allowed.
     pub fn from_toml(text: &str, file: &str) -> Result<Self> {
-        Self::read(text, file).map_err(|e| anyhow!("{file}: {e:#}"))
+        Self::read(text, file).map_err(|e| anyhow!("{file}: {}", takt_control::printable(&format!("{e:#}"))))
     }
 
     fn read(text: &str, file: &str) -> Result<Self> {
