@@ -69,11 +69,13 @@ impl Xen {
                 Err(e) if e.raw_os_error() == Some(libc::ENOENT) => break,
                 other => other.map_err(|e| refused(&e, "the cpupools"))?,
             };
-            next = pool.id + 1;
+            ensure!(pool.id >= next, "the hypervisor lists cpupool {} again", pool.id);
             match self.policy(pool.id, pool.scheduler)? {
                 Some(policy) => takt.push(TaktPool { id: pool.id, scheduler: pool.scheduler, policy }),
                 None => others.push(format!("cpupool {} is under {}", pool.id, scheduler_name(pool.scheduler))),
             }
+            let Some(after) = pool.id.checked_add(1) else { break };
+            next = after;
         }
         ensure!(
             !takt.is_empty(),

@@ -188,10 +188,8 @@ impl Hypervisor for Privcmd {
     }
 
     fn domains(&self) -> Result<Vec<DomainInfo>, Error> {
-        let mut all: Vec<DomainInfo> = Vec::new();
         let mut data = vec![0; DOMAINS * size_of::<DomainInfo>()];
-        loop {
-            let first_domain = all.last().map_or(0, |d| d.domain + 1);
+        all_domains(|first_domain| {
             let answer = self.call(wire::HYPERCALL_SYSCTL, &mut data, |buffer| DomainsSysctl {
                 cmd: wire::SYSCTL_GETDOMAININFOLIST,
                 interface_version: wire::SYSCTL_VERSION,
@@ -204,11 +202,8 @@ impl Hypervisor for Privcmd {
                 rest: [0; 13],
             })?;
             let n = (answer.num_domains as usize).min(DOMAINS);
-            all.extend(wire::read_all::<DomainInfo>(&data[..n * size_of::<DomainInfo>()]));
-            if n < DOMAINS {
-                return Ok(all);
-            }
-        }
+            Ok(wire::read_all::<DomainInfo>(&data[..n * size_of::<DomainInfo>()]))
+        })
     }
 
     fn domain(&self, domid: u16, scheduler: u32, act: Act, op: &mut TaktOp) -> Result<(), Error> {
@@ -239,6 +234,25 @@ impl Hypervisor for Privcmd {
         })?;
         *op = answer.takt;
         Ok(())
+    }
+}
+
+/// All domains, from `some`, which gives at most [`DOMAINS`] of them, from a number on. The end is the first answer that is not full,
+/// or that does not lead to a greater number.
+///
+/// # Errors
+/// Those of `some`.
+pub fn all_domains(mut some: impl FnMut(u16) -> Result<Vec<DomainInfo>, Error>) -> Result<Vec<DomainInfo>, Error> {
+    let (mut all, mut first): (Vec<DomainInfo>, u16) = (Vec::new(), 0);
+    loop {
+        let found = some(first)?;
+        let full = found.len() == DOMAINS;
+        all.extend(found);
+        let next = all.last().and_then(|d| d.domain.checked_add(1));
+        match next.filter(|next| full && *next > first) {
+            Some(next) => first = next,
+            None => return Ok(all),
+        }
     }
 }
 

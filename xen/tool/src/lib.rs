@@ -21,8 +21,9 @@ pub mod status;
 pub mod wire;
 pub mod xenstore;
 
+pub use backends::Backends;
 pub use host::{Domain, TaktPool, Type, Xen};
-pub use hypercall::{Cpupool, Hypervisor, PoolOp, Privcmd};
+pub use hypercall::{Cpupool, Hypervisor, PoolOp, Privcmd, all_domains};
 pub use live::{Eyes, LOOK, Live, News, Told};
 pub use manager::{Manager, MemberStatus, PartStatus, PartitionStatus, count};
 pub use monitor::{Monitor, Report};

@@ -65,7 +65,9 @@ impl<'a> Recorder<'a> {
             })?;
             let n = (n as usize).min(SOME);
             self.records.extend(wire::read_all::<Record>(&bytes[..n * size_of::<Record>()]));
-            if n == 0 || self.operations() >= *until.get_or_insert(head) {
+            // No more than the ring holds, whatever the head is said to be.
+            let until = *until.get_or_insert(head.min(arg[0].saturating_add(RING)));
+            if n == 0 || self.operations() >= until {
                 return Ok(());
             }
         }

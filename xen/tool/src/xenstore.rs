@@ -41,6 +41,12 @@ const IS_DOMAIN_INTRODUCED: u32 = 17;
 const DIRECTORY_PART: u32 = 20;
 /// Most bytes of a payload.
 const PAYLOAD: u32 = 4096;
+/// Most bytes of a directory that comes in parts: no domain has so many devices.
+const DIRECTORY_BYTES: usize = 1 << 20;
+/// How often a directory that changes while it is read is read again.
+const ATTEMPTS: u32 = 16;
+/// Most messages about changes that may come before an answer.
+const EVENTS: u32 = 1 << 16;
 
 /// What is asked of xenstore.
 pub trait Store: Send + Sync {
@@ -150,11 +156,14 @@ impl<S: Read + Write + AsFd> Line<S> {
         if self.since.elapsed() >= KEPT {
             self.forget();
         }
-        while self.known.is_some() && self.is_told()? {
+        for _ in 0..EVENTS {
+            if self.known.is_none() || !self.is_told()? {
+                return Ok(());
+            }
             let (kind, _) = self.message()?;
             ensure!(kind == WATCH_EVENT, "an answer of kind {kind} to no request");
         }
-        Ok(())
+        bail!("{EVENTS} changes told and no end")
     }
 
     /// Whether there is a message.
@@ -178,7 +187,7 @@ impl<S: Read + Write + AsFd> Line<S> {
         let header = [kind, 0, 0, body.len() as u32];
         let message: Vec<u8> = header.iter().flat_map(|n| n.to_ne_bytes()).chain(body).collect();
         self.stream.write_all(&message)?;
-        loop {
+        for _ in 0..EVENTS {
             let (answer, body) = self.message()?;
             match answer {
                 WATCH_EVENT => {}
@@ -188,6 +197,7 @@ impl<S: Read + Write + AsFd> Line<S> {
                 n => bail!("an answer of kind {n} to a request of kind {kind}"),
             }
         }
+        bail!("{EVENTS} changes told and no answer")
     }
 }
 
@@ -251,7 +261,7 @@ impl<S: Read + Write + AsFd> Xenstore<S> {
 
     /// A directory that does not fit into one answer, part by part.
     fn parts(&self, path: &str) -> Result<Option<Vec<u8>>> {
-        'again: loop {
+        'again: for _ in 0..ATTEMPTS {
             let (mut all, mut generation) = (Vec::new(), None);
             loop {
                 let Some(part) = self.ask(DIRECTORY_PART, &[path, &all.len().to_string()])? else { return Ok(None) };
@@ -260,12 +270,14 @@ impl<S: Read + Write + AsFd> Xenstore<S> {
                     continue 'again;
                 }
                 all.extend(&part[end + 1..]);
+                ensure!(all.len() <= DIRECTORY_BYTES, "a directory of more than {DIRECTORY_BYTES} bytes");
                 // The last part ends by an empty name.
                 if all.is_empty() || all.ends_with(&[0, 0]) || part.len() == end + 1 {
                     return Ok(Some(all));
                 }
             }
         }
+        bail!("the directory changes whenever it is read")
     }
 }
 
@@ -300,8 +312,10 @@ impl<S: Read + Write + AsFd + Send> Store for Xenstore<S> {
     }
 }
 
+/// What the daemon says as text; names go into messages of one line.
 fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).trim_end_matches('\0').to_owned()
+    let text = String::from_utf8_lossy(bytes);
+    text.trim_end_matches('\0').chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
 #[cfg(test)]
@@ -444,6 +458,33 @@ mod tests {
             part("8", b"8\0three\0\0"),
         ]);
         assert_eq!(store.list("/d").unwrap(), ["one", "two", "three"]);
+        served.join().unwrap();
+    }
+
+    #[test]
+    fn a_directory_without_an_end_is_refused() {
+        let part = |from: usize, generation: u32, body: &[u8]| {
+            let answer = [format!("{generation}\0").as_bytes(), body].concat();
+            (message(DIRECTORY_PART, format!("/d\0{from}\0").as_bytes()), message(DIRECTORY_PART, &answer))
+        };
+        let large = (message(DIRECTORY, b"/d\0"), message(ERROR, b"E2BIG\0"));
+        let name = [&[b'a'; 4000][..], &[0]].concat();
+        let parts = DIRECTORY_BYTES / name.len() + 1;
+        let script = std::iter::once(large.clone()).chain((0..parts).map(|i| part(i * name.len(), 1, &name)));
+        let (store, served) = daemon(script.collect());
+        assert!(format!("{:#}", store.list("/d").unwrap_err()).contains("more than 1048576 bytes"));
+        served.join().unwrap();
+
+        let changing = (0..ATTEMPTS).flat_map(|i| [part(0, 2 * i, b"a\0"), part(2, 2 * i + 1, b"a\0")]);
+        let (store, served) = daemon(std::iter::once(large).chain(changing).collect());
+        assert!(format!("{:#}", store.list("/d").unwrap_err()).contains("changes whenever it is read"));
+        served.join().unwrap();
+    }
+
+    #[test]
+    fn a_name_of_several_lines_is_one_line() {
+        let (store, served) = daemon(vec![(message(READ, b"/a\0"), message(READ, b"web\nb\x1b[2J\0"))]);
+        assert_eq!(store.read("/a").unwrap().as_deref(), Some("web\u{fffd}b\u{fffd}[2J"));
         served.join().unwrap();
     }
 
