@@ -273,6 +273,12 @@ impl Monitor {
         self.head().rt != 0
     }
 
+    /// By which rule it became real-time last; kept after a demotion. `None` if it never was.
+    #[must_use]
+    pub fn rule(&self) -> Option<&'static str> {
+        Some(rule_name(self.head().rule)).filter(|name| !name.is_empty())
+    }
+
     /// The present period; `None` before the second real-time packet (spec D2).
     #[must_use]
     pub fn period(&self) -> Option<u64> {

@@ -2,17 +2,11 @@
 //! Type and period of one VM: the vectors of spec §2.2 and what §2.5 leaves open.
 
 mod common;
-use common::{Flow, MS, flow, rtp};
-use takt_monitor::{Config, Link, Monitor, Outcome, Packet, PeriodSource, REPORT_NS};
+use common::{Flow, MS, flow, rtp, send};
+use takt_monitor::{Config, Monitor, PeriodSource, REPORT_NS};
 
 fn voip() -> Flow {
     flow("10.0.0.1", "10.0.0.2", 5004, 7000)
-}
-
-fn send(m: &mut Monitor, data: &[u8], now: u64) -> Outcome {
-    let mut p = Packet::new();
-    p.load(Link::Ethernet, data, data.len());
-    m.packet(&mut p, now)
 }
 
 /// A monitor whose port 5004 the user named, so that every packet of `voip()` is real-time.

@@ -5,7 +5,7 @@
 use std::io::Write;
 use std::net::IpAddr;
 use std::path::PathBuf;
-use takt_monitor::{Report, Sender};
+use takt_monitor::{Config, Link, Monitor, Outcome, Packet, Report, Sender};
 
 pub const MS: u64 = 1_000_000;
 
@@ -112,6 +112,25 @@ pub fn rtp(pt: u8, seq: u16, ssrc: u32) -> Vec<u8> {
     p.extend(ssrc.to_be_bytes());
     p.extend([0xd5; 160]);
     p
+}
+
+/// A monitor with its defaults.
+pub fn monitor() -> Monitor {
+    Monitor::new(&Config::default()).expect("configuration")
+}
+
+/// The VM sends an Ethernet frame at `now`.
+pub fn send(m: &mut Monitor, data: &[u8], now: u64) -> Outcome {
+    let mut p = Packet::new();
+    p.load(Link::Ethernet, data, data.len());
+    m.packet(&mut p, now)
+}
+
+/// The same of which only the first bytes were captured.
+pub fn send_cut(m: &mut Monitor, data: &[u8], captured: usize, now: u64) -> Outcome {
+    let mut p = Packet::new();
+    p.load(Link::Ethernet, &data[..captured], data.len());
+    m.packet(&mut p, now)
 }
 
 /// A capture: time in ns, bytes, length on the wire.
