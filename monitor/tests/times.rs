@@ -111,7 +111,7 @@ fn a_lease_is_renewed_at_half_of_it() {
         for from in 0..3 {
             for (wait, want) in [(lease / 2 - 1, false), (lease / 2, true), (lease / 2 + 1, true)] {
                 let mut m = named(&config);
-                let mut keep = |m: &mut Monitor, now: u64| assert_eq!(send(m, &data(), now).lease, lease);
+                let keep = |m: &mut Monitor, now: u64| assert_eq!(send(m, &data(), now).lease, lease);
                 keep(&mut m, 0);
                 let mut since = 0;
                 if from > 0 {
