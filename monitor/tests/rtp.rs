@@ -73,6 +73,8 @@ fn a_payload_follows_the_header_with_its_sources_and_extension() {
         for extension in [None, Some(0), Some(1), Some(3)] {
             assert_eq!(with(csrc, extension, 0), None, "{csrc} {extension:?}");
             assert_eq!(with(csrc, extension, 1), Some(3), "{csrc} {extension:?}");
+            // A longer payload is not taken for an extension that the flag does not announce.
+            assert_eq!(with(csrc, extension, 8), Some(3), "{csrc} {extension:?}");
         }
     }
     // The first byte of the extension's length counts, too: 256 words are more than there is.

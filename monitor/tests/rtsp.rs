@@ -29,6 +29,11 @@ fn the_port_counts_for_tcp_as_source_and_with_a_payload() {
     for port in [553, 555, 554 + 256, 8554] {
         assert!(!found(port, true, b"$$$$$$$$"), "{port}");
     }
+    // A payload that was not captured at all is as good as none.
+    let data = flow("10.0.0.1", "10.0.0.2", 554, 40_000).tcp(b"$$$$$$$$");
+    for (captured, want) in [(data.len() - 9, false), (data.len() - 8, false), (data.len() - 7, true)] {
+        assert_eq!(send_cut(&mut monitor(), &data, captured, 0).rt_packet, want, "{captured} bytes");
+    }
     let mut m = monitor();
     assert!(!send(&mut m, &flow("10.0.0.1", "10.0.0.2", 40_000, 554).tcp(b"$$$$$$$$"), 0).rt_packet, "as destination");
 }
