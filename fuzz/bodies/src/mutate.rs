@@ -5,7 +5,7 @@
 pub struct Rng(pub u64);
 
 impl Rng {
-    pub fn next(&mut self) -> u64 {
+    pub fn word(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -15,7 +15,7 @@ impl Rng {
 
     /// Below `n`; 0 if `n` is.
     pub fn below(&mut self, n: usize) -> usize {
-        if n == 0 { 0 } else { (self.next() % n as u64) as usize }
+        if n == 0 { 0 } else { (self.word() % n as u64) as usize }
     }
 }
 
@@ -50,7 +50,7 @@ pub fn input(rng: &mut Rng, seeds: &[Vec<u8>], largest: usize) -> Vec<u8> {
         let at = rng.below(data.len() + 1);
         let end = at + rng.below((data.len() - at + 1).min(64));
         match rng.below(8) {
-            0 if at < data.len() => data[at] = rng.next() as u8,
+            0 if at < data.len() => data[at] = rng.word() as u8,
             1 if at < data.len() => data[at] ^= 1 << rng.below(8),
             // A word of a binary format, in either order of bytes.
             2 => {
