@@ -8,7 +8,7 @@ mod found;
 pub use takt_monitor::device::{Times, Way};
 
 use anyhow::{Context, Result, bail, ensure};
-use found::Found;
+use found::{Found, Machine};
 use libbpf_rs::{MapCore, MapFlags, Object};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -197,8 +197,9 @@ impl Net {
         if !self.vms.get_mut(&vm.index).is_some_and(Watched::is_due) {
             return Ok(Vec::new());
         }
-        let excluded = !found::in_cgroups(vm.tgid, &self.cgroups);
-        let found = if excluded { Found::default() } else { Found::of(vm.tgid).context("/proc")? };
+        let machine = Machine::live();
+        let excluded = !found::in_cgroups(&machine, vm.tgid, &self.cgroups);
+        let found = if excluded { Found::default() } else { Found::of(&machine, vm.tgid).context("/proc")? };
         let mut places = BTreeSet::new();
         if !found.taps.is_empty() || !found.macvtaps.is_empty() {
             let there = device::netns(Some(vm.tgid))?.0;

@@ -17,7 +17,8 @@ use std::ptr;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Handle {
     Name(String),
-    Index(u32),
+    /// By its number; it must have that name, too.
+    Numbered(u32, String),
 }
 
 /// Which way a VM's packets pass its device.
@@ -163,14 +164,16 @@ fn resolve(handle: &Handle) -> Result<(String, u32)> {
             ensure!(ifindex != 0, "{name}: no such network device");
             Ok((name.clone(), ifindex))
         }
-        Handle::Index(ifindex) => {
+        Handle::Numbered(ifindex, expected) => {
             let mut name = [0; libc::IF_NAMESIZE];
             // SAFETY: the buffer has the size that the function demands.
             let known = unsafe { libc::if_indextoname(*ifindex, name.as_mut_ptr()) };
-            ensure!(!known.is_null(), "/dev/tap{ifindex}: no such network device");
+            ensure!(!known.is_null(), "{expected}: no network device has its number {ifindex} where the VMM is");
             // SAFETY: the function has ended the string by 0.
             let name = unsafe { CStr::from_ptr(name.as_ptr()) };
-            Ok((name.to_string_lossy().into_owned(), *ifindex))
+            let name = name.to_string_lossy().into_owned();
+            ensure!(name == *expected, "{expected}: number {ifindex} is another network device where the VMM is");
+            Ok((name, *ifindex))
         }
     }
 }

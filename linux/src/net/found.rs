@@ -4,8 +4,56 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
 use takt_monitor::device::Handle;
+
+/// Major and minor number of a character device.
+type Number = (u32, u32);
+
+/// `/dev/net/tun`, the same on every Linux.
+const TUN: Number = (10, 200);
+
+/// Where files are looked for.
+pub struct Machine<'a> {
+    /// `/`, or a tree of a test's.
+    pub root: &'a Path,
+    /// The number of the character device that a path leads to; `None` if it is none.
+    pub device: fn(&Path) -> Option<Number>,
+}
+
+impl Machine<'static> {
+    /// The one that this runs on.
+    pub fn live() -> Self {
+        Self { root: Path::new("/"), device: character_device }
+    }
+}
+
+impl Machine<'_> {
+    /// The name of the driver that has the major number of a character device, by `/proc/devices`.
+    fn driver(&self, number: Number) -> Option<String> {
+        let text = fs::read_to_string(self.root.join("proc/devices")).ok()?;
+        let characters = text.lines().skip_while(|l| *l != "Character devices:").skip(1).take_while(|l| !l.is_empty());
+        let mut all = characters.filter_map(|l| l.trim().split_once(' '));
+        all.find(|(major, _)| major.parse() == Ok(number.0)).map(|(_, name)| name.to_owned())
+    }
+
+    /// The interface of a macvtap. The kernel's link for the number of its device says it, in whatever namespace it is:
+    /// `…/net/NAME/tapINDEX`.
+    fn macvtap(&self, number: Number) -> Option<Handle> {
+        let link = self.root.join(format!("sys/dev/char/{}:{}", number.0, number.1));
+        let target = fs::read_link(link).ok()?;
+        let mut parts = target.iter().rev().map(|p| p.to_str());
+        let index = parts.next()??.strip_prefix("tap")?.parse().ok()?;
+        let name = parts.next()??.to_owned();
+        (parts.next()?? == "net").then_some(Handle::Numbered(index, name))
+    }
+}
+
+fn character_device(path: &Path) -> Option<Number> {
+    let meta = fs::metadata(path).ok().filter(|m| m.file_type().is_char_device())?;
+    Some((libc::major(meta.rdev()), libc::minor(meta.rdev())))
+}
 
 /// What a process holds.
 #[derive(Debug, Default)]
@@ -18,32 +66,42 @@ pub struct Found {
 
 impl Found {
     /// Of process `tgid`; an empty one if it is gone.
-    pub fn of(tgid: u32) -> io::Result<Self> {
-        let proc = PathBuf::from(format!("/proc/{tgid}"));
+    pub fn of(machine: &Machine, tgid: u32) -> io::Result<Self> {
+        let proc = machine.root.join(format!("proc/{tgid}"));
         let mut found = Self::default();
-        match found.descriptors(&proc).and_then(|()| found.command_line(&proc)) {
+        match found.descriptors(machine, &proc).and_then(|()| found.command_line(&proc)) {
             Err(e) if gone(&e) => Ok(Self::default()),
             other => other.map(|()| found),
         }
     }
 
-    fn descriptors(&mut self, proc: &Path) -> io::Result<()> {
+    /// A descriptor is what the number of its device says: its path is whatever the process has made of it, by a mount of
+    /// its own or a file of that name.
+    fn descriptors(&mut self, machine: &Machine, proc: &Path) -> io::Result<()> {
         for entry in fs::read_dir(proc.join("fd"))? {
             let entry = entry?;
-            let target = match fs::read_link(entry.path()) {
-                Err(e) if gone(&e) => continue, // closed meanwhile
-                other => other?,
-            };
-            let target = target.to_string_lossy();
-            if target == "/dev/net/tun" {
+            let Some(number) = (machine.device)(&entry.path()) else { continue };
+            let driver = machine.driver(number);
+            if number == TUN {
                 let info = fs::read_to_string(proc.join("fdinfo").join(entry.file_name())).unwrap_or_default();
                 self.taps.extend(interface(&info).map(|name| Handle::Name(name.into())));
-            } else if let Some(index) = target.strip_prefix("/dev/tap").and_then(|n| n.parse().ok()) {
-                self.macvtaps.insert(Handle::Index(index)); // numbered by interface index
-            } else if target.starts_with("/dev/vhost-vdpa") {
-                self.unseen.insert("vdpa");
-            } else if target.strip_prefix("/dev/vfio/").is_some_and(passes_a_network_card) {
-                self.unseen.insert("vfio");
+                continue;
+            }
+            match driver.as_deref() {
+                Some("macvtap") => self.macvtaps.extend(machine.macvtap(number)),
+                Some("vhost-vdpa") => drop(self.unseen.insert("vdpa")),
+                Some("vfio" | "vfio-dev") => {
+                    let target = match fs::read_link(entry.path()) {
+                        Err(e) if gone(&e) => continue, // closed meanwhile
+                        other => other?,
+                    };
+                    let target = target.to_string_lossy();
+                    let node = target.rsplit_once("/dev/vfio/").map(|(_, node)| node);
+                    if node.is_some_and(|node| passes_a_network_card(machine.root, node)) {
+                        self.unseen.insert("vfio");
+                    }
+                }
+                _ => {}
             }
         }
         Ok(())
@@ -69,12 +127,12 @@ fn interface(fdinfo: &str) -> Option<&str> {
 }
 
 /// Whether `node` below `/dev/vfio` stands for a network device: `N` is an IOMMU group, `devices/vfioN` a device.
-fn passes_a_network_card(node: &str) -> bool {
+fn passes_a_network_card(root: &Path, node: &str) -> bool {
     let class = |path: &Path| fs::read_to_string(path.join("class")).is_ok_and(|c| c.starts_with("0x02"));
     if let Some(device) = node.strip_prefix("devices/") {
-        return class(&Path::new("/sys/class/vfio-dev").join(device).join("device"));
+        return class(&root.join("sys/class/vfio-dev").join(device).join("device"));
     }
-    let group = Path::new("/sys/kernel/iommu_groups").join(node).join("devices");
+    let group = root.join("sys/kernel/iommu_groups").join(node).join("devices");
     fs::read_dir(group).is_ok_and(|devices| devices.flatten().any(|d| class(&d.path())))
 }
 
@@ -90,11 +148,11 @@ fn has_vhost_user(line: &str) -> bool {
 }
 
 /// Whether process `tgid` is in one of the cgroups, or there are none to choose from.
-pub fn in_cgroups(tgid: u32, cgroups: &[String]) -> bool {
+pub fn in_cgroups(machine: &Machine, tgid: u32, cgroups: &[String]) -> bool {
     if cgroups.is_empty() {
         return true;
     }
-    let text = fs::read_to_string(format!("/proc/{tgid}/cgroup")).unwrap_or_default();
+    let text = fs::read_to_string(machine.root.join(format!("proc/{tgid}/cgroup"))).unwrap_or_default();
     let own = text.lines().find_map(|l| l.strip_prefix("0::")).unwrap_or_default();
     cgroups.iter().any(|c| is_below(own, c))
 }
@@ -105,31 +163,4 @@ fn is_below(own: &str, cgroup: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn fdinfo_names_the_interface_once_there_is_one() {
-        assert_eq!(interface("pos:\t0\nflags:\t0104002\nmnt_id:\t28\niff:\ttap0\n"), Some("tap0"));
-        assert_eq!(interface("pos:\t0\niff:\t\n"), None);
-        assert_eq!(interface("pos:\t0\n"), None);
-    }
-
-    #[test]
-    fn vhost_user_is_a_network_device_only_as_one() {
-        let line = |arguments: &[&str]| has_vhost_user(&arguments.join("\0"));
-        assert!(line(&["qemu", "-netdev", "vhost-user,id=n0,chardev=c0"]));
-        assert!(line(&["qemu", "-netdev", r#"{"type": "vhost-user", "id": "n0"}"#]));
-        assert!(line(&["cloud-hypervisor", "--net", "vhost_user=true,socket=/s"]));
-        assert!(!line(&["cloud-hypervisor", "--disk", "vhost_user=true,socket=/s"]));
-        assert!(!line(&["qemu", "-device", "vhost-user-fs-pci,chardev=c0", "-netdev", "tap,id=n0"]));
-    }
-
-    #[test]
-    fn cgroups_are_compared_by_whole_names() {
-        assert!(is_below("/machine.slice/vm1.scope", "/machine.slice"));
-        assert!(is_below("/machine.slice", "machine.slice/"));
-        assert!(!is_below("/machine.slice2/vm1.scope", "/machine.slice"));
-        assert!(is_below("/anything", "/"));
-    }
-}
+mod tests;
