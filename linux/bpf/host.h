@@ -186,6 +186,15 @@ static __always_inline struct host *the_host(void)
 	return bpf_map_lookup_elem(&hosts, &zero);
 }
 
+/* Takes @key out of @map if it still leads to @value: a key that is used again is another's. */
+static __always_inline void forget(void *map, const void *key, u32 value)
+{
+	u32 *now = bpf_map_lookup_elem(map, key);
+
+	if (now && *now == value)
+		bpf_map_delete_elem(map, key);
+}
+
 /* That of the first pool; those of the others follow. */
 static __always_inline struct log *the_log(void)
 {

@@ -235,12 +235,21 @@ int BPF_PROG(takt_kvm_notify, struct kvm_vcpu *vcpu)
 
 /* ---- VMs that ran before ---- */
 
+#define ANON_INODES 0x09041934		/* s_magic of the file system that no process can make files in */
+#define VCPU_NAME "kvm-vcpu:"
+#define VCPU_NAME_MAX 24
+
 struct qstr {
 	const unsigned char *name;
 } CORE;
 
+struct super_block {
+	unsigned long s_magic;
+} CORE;
+
 struct dentry {
 	struct qstr d_name;
+	struct super_block *d_sb;
 } CORE;
 
 struct path {
@@ -264,6 +273,42 @@ struct bpf_iter__task_file {
 extern struct task_struct *bpf_task_from_pid(s32 pid) __ksym;
 extern void bpf_task_release(struct task_struct *p) __ksym;
 
+/* The number behind "kvm-vcpu:", or -1 where @name is not that and a decimal number. */
+static __always_inline s32 vcpu_number(const char *name)
+{
+	u32 i = sizeof(VCPU_NAME) - 1;
+	s32 n = 0;
+
+	if (bpf_strncmp(name, sizeof(VCPU_NAME) - 1, VCPU_NAME) || !name[i])
+		return -1;
+	for (; i < VCPU_NAME_MAX && name[i]; i++) {
+		if (name[i] < '0' || name[i] > '9' || n > 0xffff)
+			return -1;
+		n = n * 10 + (name[i] - '0');
+	}
+	return n;
+}
+
+/*
+ * The VCPU that @file stands for, or NULL. Only KVM makes a file of that name among the kernel's anonymous inodes; anywhere
+ * else a process may have called its own file so, and what that holds is no VCPU.
+ */
+static __always_inline struct kvm_vcpu *vcpu_of_file(struct file *file)
+{
+	struct dentry *d = BPF_CORE_READ(file, f_path.dentry);
+	struct kvm_vcpu *vcpu = BPF_CORE_READ(file, private_data);
+	char name[VCPU_NAME_MAX] = {};
+	s32 n;
+
+	if (BPF_CORE_READ(d, d_sb, s_magic) != ANON_INODES)
+		return NULL;
+	bpf_probe_read_kernel_str(name, sizeof(name), BPF_CORE_READ(d, d_name.name));
+	n = vcpu_number(name);
+	if (n < 0 || !vcpu || BPF_CORE_READ(vcpu, vcpu_id) != n)
+		return NULL;
+	return vcpu;
+}
+
 SEC("iter/task_file")
 int takt_kvm_running(struct bpf_iter__task_file *ctx)
 {
@@ -273,15 +318,13 @@ int takt_kvm_running(struct bpf_iter__task_file *ctx)
 	struct task_struct *p;
 	struct task_ctx *t;
 	struct out out = {};
-	char name[12] = {};
 	s32 pid;
 
 	if (!file || !ctx->task)
 		return 0;
-	bpf_probe_read_kernel_str(name, sizeof(name), BPF_CORE_READ(file, f_path.dentry, d_name.name));
-	if (bpf_strncmp(name, 9, "kvm-vcpu:"))
+	vcpu = vcpu_of_file(file);
+	if (!vcpu)
 		return 0;
-	vcpu = BPF_CORE_READ(file, private_data);
 	pid = BPF_CORE_READ(vcpu, pid, numbers[0].nr);
 	p = bpf_task_from_pid(pid);
 	if (!p)

@@ -152,11 +152,16 @@ int net_start(void *unused)
 {
 	u32 key = 0;
 	struct timer_slot *t = bpf_map_lookup_elem(&net_timers, &key);
+	int err;
 
 	if (!t)
 		return -2;			/* ENOENT */
-	bpf_timer_init(&t->timer, &net_timers, 1 /* CLOCK_MONOTONIC */);
-	bpf_timer_set_callback(&t->timer, every_vm);
+	err = bpf_timer_init(&t->timer, &net_timers, 1 /* CLOCK_MONOTONIC */);
+	if (err)
+		return err;
+	err = bpf_timer_set_callback(&t->timer, every_vm);
+	if (err)
+		return err;
 	return bpf_timer_start(&t->timer, TAKT_REPORT_NS, 0);
 }
 

@@ -445,12 +445,12 @@ void BPF_PROG(takt_exit_task, struct task_struct *p, struct scx_exit_task_args *
 		return;
 	key = host_vcpu(h, t->v)->kvm_vcpu;
 	if (key)
-		bpf_map_delete_elem(&vcpus, &key);
+		forget(&vcpus, &key, t->v);
 	h_block(t->v, &out);
 	gone = h_vcpu_remove(t->v, &out);
 	t->v = TAKT_NIL;
 	if (gone != TAKT_NIL) {
-		bpf_map_delete_elem(&tgids, &tgid);
+		forget(&tgids, &tgid, gone);
 		notify(h, NOTICE_VM_GONE, gone, tgid);
 	}
 	act(h, &out);
@@ -500,6 +500,14 @@ int BPF_PROG(takt_switch, bool preempt, struct task_struct *prev, struct task_st
 
 /* ---- beginning and end ---- */
 
+/* Why the scheduler ended, for user space. */
+struct {
+	s64 code;
+	s32 kind;
+	s32 timer;			/* error number of a timer that could not be made */
+	char reason[128], msg[1024], dump[32768];
+} ended;
+
 SEC("struct_ops.s/takt_init")
 s32 BPF_PROG(takt_init)
 {
@@ -529,25 +537,24 @@ s32 BPF_PROG(takt_init)
 		t = bpf_map_lookup_elem(&timers, &k);
 		if (!t)
 			continue;
-		bpf_timer_init(&t->timer, &timers, 1 /* CLOCK_MONOTONIC */);
+		err = bpf_timer_init(&t->timer, &timers, 1 /* CLOCK_MONOTONIC */);
 		t->at = TAKT_NEVER;
-		if (k < TAKT_NCPU)
-			bpf_timer_set_callback(&t->timer, cpu_timer);
+		if (err)
+			;
+		else if (k < TAKT_NCPU)
+			err = bpf_timer_set_callback(&t->timer, cpu_timer);
 		else if (k == TIMER_KICK)
-			bpf_timer_set_callback(&t->timer, kick_timer);
+			err = bpf_timer_set_callback(&t->timer, kick_timer);
 		else
-			bpf_timer_set_callback(&t->timer, pool_timer);
+			err = bpf_timer_set_callback(&t->timer, pool_timer);
+		if (err) {
+			ended.timer = err;
+			return err;
+		}
 	}
 	arm_pool_timer(h, REST);
 	return 0;
 }
-
-/* Why the scheduler ended, for user space. */
-struct {
-	s64 code;
-	s32 kind, pad;
-	char reason[128], msg[1024], dump[32768];
-} ended;
 
 SEC("struct_ops/takt_exit")
 void BPF_PROG(takt_exit, struct scx_exit_info *e)

@@ -161,9 +161,10 @@ impl Scheduler {
         }
         let mut ops = self.object.maps_mut().find(|m| m.name() == "takt_ops").context("no map takt_ops")?;
         let attached = ops.attach_struct_ops();
-        links.push(attached.map_err(|e| match self.ended() {
-            Some(end) => anyhow!("the kernel refuses the scheduler: {} {}", end.reason, end.message),
-            None => anyhow!(e).context("the kernel refuses the scheduler"),
+        links.push(attached.map_err(|e| match (self.timer_error(), self.ended()) {
+            (Some(why), _) => anyhow!("the kernel refuses the scheduler a timer: {why}"),
+            (None, Some(end)) => anyhow!("the kernel refuses the scheduler: {} {}", end.reason, end.message),
+            (None, None) => anyhow!(e).context("the kernel refuses the scheduler"),
         })?);
         self.links.extend(links);
         Ok(())
@@ -375,9 +376,18 @@ impl Scheduler {
 
     /// Why the kernel took the scheduler out, if it did.
     pub fn ended(&self) -> Option<Ended> {
+        Ended::parse(&self.end()?)
+    }
+
+    /// `struct ended` of `sched.bpf.c`.
+    fn end(&self) -> Option<Vec<u8>> {
         let bss = self.object.maps().find(|m| m.name().to_string_lossy().ends_with(".bss"))?;
-        let bytes = bss.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok().flatten()?;
-        Ended::parse(&bytes)
+        bss.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok().flatten()
+    }
+
+    /// Why the scheduler has no timers.
+    fn timer_error(&self) -> Option<std::io::Error> {
+        timer_error(&self.end()?)
     }
 
     /// VMs that come and go, as they do. Poll the buffer with [`libbpf_rs::RingBuffer::poll`].
@@ -421,6 +431,12 @@ impl Ended {
     }
 }
 
+/// The error of a timer that could not be made, of `struct ended`.
+fn timer_error(b: &[u8]) -> Option<std::io::Error> {
+    let error = i32::from_ne_bytes(b.get(12..16)?.try_into().ok()?);
+    (error != 0).then(|| std::io::Error::from_raw_os_error(-error))
+}
+
 /// Writes the timeout into `takt_ops` (`struct sched_ext_ops` of `bpf/kernel.h`: its first member).
 fn set_timeout(open: &mut OpenObject, timeout_ms: u32) -> Result<()> {
     let at = 0..size_of::<u32>();
@@ -429,4 +445,33 @@ fn set_timeout(open: &mut OpenObject, timeout_ms: u32) -> Result<()> {
     ensure!(*value == TIMEOUT_MS.to_ne_bytes(), "the BPF objects are of another build");
     value.copy_from_slice(&timeout_ms.to_ne_bytes());
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `struct ended` with the end's kind and the timers' error.
+    fn end(kind: i32, timer: i32) -> Vec<u8> {
+        let mut bytes = [&7i64.to_ne_bytes()[..], &kind.to_ne_bytes(), &timer.to_ne_bytes()].concat();
+        bytes.extend(b"reason\0");
+        bytes.resize(33936, 0);
+        bytes[144..148].copy_from_slice(b"why\0");
+        bytes
+    }
+
+    #[test]
+    fn a_timer_that_cannot_be_made_is_told_by_its_error() {
+        assert!(timer_error(&end(0, 0)).is_none());
+        assert_eq!(timer_error(&end(1, -16)).unwrap().raw_os_error(), Some(16));
+        assert!(timer_error(&[0; 15]).is_none());
+    }
+
+    #[test]
+    fn an_end_is_one_that_has_a_kind() {
+        assert_eq!(Ended::parse(&end(0, -16)), None);
+        let ended = Ended::parse(&end(64, 0)).unwrap();
+        assert_eq!((ended.kind, ended.code), (64, 7));
+        assert_eq!((ended.reason.as_str(), ended.message.as_str()), ("reason", "why"));
+    }
 }
