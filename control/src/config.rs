@@ -52,7 +52,35 @@ pub struct VmConfig {
     pub latency: u64,
     /// VMs of one application, which run at once (Poris); empty = none.
     pub group: String,
+    /// Whose VM of that name is meant, for a VMM may give itself any name: its process is in this cgroup (version 2) or below it,
+    /// and has this user's number. All that is said must hold.
+    #[serde(deserialize_with = "cgroup", skip_serializing_if = "Option::is_none")]
+    pub cgroup: Option<String>,
+    #[serde(deserialize_with = "uid", skip_serializing_if = "Option::is_none")]
+    pub uid: Option<u32>,
 }
+
+/// Checks the path of a cgroup.
+fn cgroup_path(text: &str) -> Result<()> {
+    let odd = |part: &str| part == ".." || part == ".";
+    if text.is_empty() || text.chars().any(char::is_control) || text.split('/').any(odd) {
+        bail!("cgroup is `{text}`, allowed a path below the root of cgroups, e.g. machine.slice");
+    }
+    Ok(())
+}
+
+fn cgroup<'de, D: Deserializer<'de>>(d: D) -> std::result::Result<Option<String>, D::Error> {
+    let text = String::deserialize(d)?;
+    cgroup_path(&text).map_err(D::Error::custom)?;
+    Ok(Some(text))
+}
+
+fn uid<'de, D: Deserializer<'de>>(d: D) -> std::result::Result<Option<u32>, D::Error> {
+    ranged(d, "uid", UIDS).map(Some)
+}
+
+/// All ones stand for no user.
+const UIDS: std::ops::RangeInclusive<i64> = 0..=u32::MAX as i64 - 1;
 
 pub const WEIGHTS: std::ops::RangeInclusive<i64> = 1..=65_535;
 pub const CAPS: std::ops::RangeInclusive<i64> = 0..=6_400;
@@ -72,6 +100,8 @@ impl Default for VmConfig {
             laxity: 0,
             latency: 0,
             group: String::new(),
+            cgroup: None,
+            uid: None,
         }
     }
 }
@@ -93,8 +123,24 @@ impl VmConfig {
                 bail!("VM `{vm}`: {key} is {}, allowed {}", spec::show(&info, value), spec::range(&info));
             }
         }
+        self.cgroup.as_deref().map_or(Ok(()), cgroup_path).with_context(|| format!("VM `{vm}`"))?;
         groups::name(&self.group).with_context(|| format!("VM `{vm}`"))?;
         self.server().validate().with_context(|| format!("VM `{vm}`"))
+    }
+
+    /// Whether it says of whose VM it is.
+    pub fn has_owner(&self) -> bool {
+        self.cgroup.is_some() || self.uid.is_some()
+    }
+
+    /// Whether a process in `cgroup` (as `/proc` writes it) of user `uid` is meant; `None`: it cannot be told.
+    pub fn admits(&self, cgroup: Option<&str>, uid: Option<u32>) -> bool {
+        let below = |own: &str, of: &str| {
+            let (own, of) = (own.trim_matches('/'), of.trim_matches('/'));
+            of.is_empty() || own.strip_prefix(of).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        self.cgroup.as_ref().is_none_or(|want| cgroup.is_some_and(|own| below(own, want)))
+            && self.uid.is_none_or(|want| uid == Some(want))
     }
 
     /// What its VCPUs may run.
@@ -302,6 +348,33 @@ mod tests {
     }
 
     #[test]
+    fn whose_vm_is_meant_is_said_by_cgroup_and_user() {
+        let c = |text: &str| toml::from_str::<VmConfig>(text).unwrap();
+        let anybody = c("weight = 1");
+        assert!(!anybody.has_owner() && anybody.admits(None, None) && anybody.admits(Some("/x"), Some(7)));
+        let user = c("uid = 107");
+        assert!(user.has_owner() && user.admits(None, Some(107)));
+        assert!(!user.admits(None, Some(108)) && !user.admits(None, None));
+        assert!(c("uid = 4294967294").admits(None, Some(4_294_967_294)) && c("uid = 0").admits(None, Some(0)));
+        for text in ["cgroup = \"machine.slice/a\"", "cgroup = \"/machine.slice/a/\""] {
+            let cgroup = c(text);
+            assert!(cgroup.has_owner() && cgroup.admits(Some("/machine.slice/a"), None));
+            assert!(cgroup.admits(Some("/machine.slice/a/vcpu0"), Some(3)));
+            for other in
+                [Some("/machine.slice"), Some("/machine.slice/ab"), Some("/x/machine.slice/a"), Some("/"), None]
+            {
+                assert!(!cgroup.admits(other, Some(0)), "{other:?}");
+            }
+        }
+        let both = c("cgroup = \"a\"\nuid = 1");
+        assert!(both.admits(Some("/a"), Some(1)));
+        assert!(!both.admits(Some("/a"), Some(2)) && !both.admits(Some("/b"), Some(1)));
+        assert_eq!(toml::from_str::<VmConfig>(&toml::to_string(&both).unwrap()).unwrap(), both);
+        let bad = VmConfig { cgroup: Some(String::new()), ..VmConfig::default() };
+        assert!(bad.validate("web").is_err());
+    }
+
+    #[test]
     fn errors_name_key_and_range() {
         for (text, want) in [
             ("weight = -5", "weight is -5, allowed 1..=65535"),
@@ -315,6 +388,10 @@ mod tests {
             ("latency = \"2s\"", "latency is 2s, allowed 1ms..=1s"),
             ("wieght = 3", "unknown field `wieght`"),
             ("rt = \"maybe\"", "maybe"),
+            ("uid = -1", "uid is -1, allowed 0..=4294967294"),
+            ("uid = 4294967295", "uid is 4294967295, allowed 0..=4294967294"),
+            ("cgroup = \"\"", "cgroup is ``, allowed a path"),
+            ("cgroup = \"a/../b\"", "cgroup is `a/../b`, allowed a path"),
         ] {
             let error = toml::from_str::<VmConfig>(text).expect_err(text).to_string();
             assert!(error.contains(want), "{text}: {error}");
