@@ -259,6 +259,15 @@ pub struct Run {
     /// Longest wait of a thread before the kernel takes the scheduler out, ms [default: 30000]
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(1_000..=30_000))]
     pub timeout_ms: Option<u32>,
+    /// Most VMs of one cgroup, or of one user's where there is none; the threads of further ones are host threads [default: 128]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=255))]
+    pub tenant_vms: Option<u32>,
+    /// Most VCPU and I/O threads of one cgroup's or user's VMs, likewise [default: 480]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=960))]
+    pub tenant_threads: Option<u32>,
+    /// Run although threads have core scheduling cookies: with SMT one may hang the machine
+    #[arg(long)]
+    pub accept_core_scheduling: bool,
     /// Print how much of its limit the kernel's verifier needed for each program
     #[arg(long)]
     pub verifier: bool,

@@ -79,17 +79,14 @@ fn fail(message: &str) -> ExitCode {
 /// `message` without line breaks, without characters that would drive a terminal, and with long words cut.
 fn one_line(message: &str) -> String {
     let word = |w: &str| {
-        let mut shown: String = w.chars().take(WORD).flat_map(show).collect();
+        let mut shown: String = w.chars().take(WORD).collect();
+        shown = output::shown(&shown);
         if w.chars().nth(WORD).is_some() {
             shown.push('…');
         }
         shown
     };
     message.split_whitespace().map(word).collect::<Vec<_>>().join(" ")
-}
-
-fn show(c: char) -> Vec<char> {
-    if c.is_control() { c.escape_default().collect() } else { vec![c] }
 }
 
 /// The first paragraph of clap's message without its label; the usage text that follows is left to `--help`.

@@ -64,7 +64,6 @@ mod without {
 
 #[cfg(any(feature = "linux", feature = "xen"))]
 mod shared {
-    use crate::output;
     use anyhow::{Context, Result};
     use std::path::Path;
     use std::time::Duration;
@@ -72,26 +71,17 @@ mod shared {
 
     /// Between two looks of `takt status --watch`.
     pub const AGAIN: Duration = Duration::from_secs(1);
-    /// Clears a terminal and begins at its top.
-    pub const CLEAR: &str = "\x1b[H\x1b[2J";
 
     pub fn read_config(path: &Path) -> Result<HostConfig> {
         let name = || path.display().to_string();
         let text = std::fs::read_to_string(path).with_context(name)?;
         HostConfig::from_toml(&text).with_context(name)
     }
-
-    pub fn say(line: &str) -> Result<()> {
-        output::print(&format!("takt: {line}\n"))
-    }
-
-    pub fn warn(line: &str) -> Result<()> {
-        output::complain(line);
-        Ok(())
-    }
 }
 #[cfg(any(feature = "linux", feature = "xen"))]
-use shared::{AGAIN, CLEAR, read_config, say, warn};
+use crate::output::{complain as warn, say};
+#[cfg(any(feature = "linux", feature = "xen"))]
+use shared::{AGAIN, read_config};
 
 #[cfg(feature = "linux")]
 fn no_cpupool(args: &args::Cpupool) -> Result<()> {

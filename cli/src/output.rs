@@ -41,14 +41,18 @@ impl Pending {
         if path.is_dir() {
             bail!("{}: cannot be written: is a directory", path.display());
         }
+        no_strange_link(path).with_context(context)?;
         let is_link = path.is_symlink();
+        let mut before = None;
         let path = match path.metadata() {
             // A file that exists and is read-only is not to be replaced behind its owner's back.
             Ok(at) => {
                 let file = OpenOptions::new().append(true).open(path).with_context(context)?;
+                let at = file.metadata().unwrap_or(at);
                 if !at.is_file() {
                     return Ok(Self { file: Target::Device(file), path: path.to_owned() });
                 }
+                before = Some(at);
                 path.canonicalize().with_context(context)?
             }
             Err(e) if is_link => return Err(e).with_context(context),
@@ -63,10 +67,14 @@ impl Pending {
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(mode));
         let file = builder.tempfile_in(dir).map_err(bare).with_context(context)?;
+        #[cfg(unix)]
+        if let Some(before) = before {
+            own::take_over(file.as_file(), &before, dir, mode).with_context(context)?;
+        }
         Ok(Self { file: Target::Whole(file), path })
     }
 
-    /// Writes `bytes` and gives the file its name.
+    /// Writes `bytes` and gives the file its name. Whatever has that name is replaced; a link is not followed any more.
     ///
     /// # Errors
     /// One line that names the file.
@@ -80,6 +88,53 @@ impl Pending {
             }
         }
         .with_context(|| format!("{}: cannot be written", path.display()))
+    }
+}
+
+/// Refuses a path that leads through a link which somebody else may have put there.
+fn no_strange_link(path: &Path) -> Result<()> {
+    #[cfg(unix)]
+    for at in path.ancestors().filter(|at| at.is_symlink()) {
+        let dir = at.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let (dir, link) = (dir.metadata()?, at.symlink_metadata()?);
+        let strange = own::others_may_write(&dir, &link);
+        anyhow::ensure!(!strange, "{} is a link in a directory that others may write", at.display());
+    }
+    Ok(())
+}
+
+/// Who owns a file, and who may write beside it.
+#[cfg(unix)]
+mod own {
+    use anyhow::{Result, ensure};
+    use std::fs::{File, Metadata, Permissions};
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
+    use std::path::Path;
+
+    const ROOT: u32 = 0;
+
+    /// Whether directory `dir` is one where others than root and this user could have put `file`.
+    pub fn others_may_write(dir: &Metadata, file: &Metadata) -> bool {
+        let own = |uid: u32| uid == ROOT || Some(uid) == user();
+        !own(dir.uid()) || !own(file.uid()) || dir.mode() & 0o022 != 0
+    }
+
+    /// The user that this runs as.
+    fn user() -> Option<u32> {
+        std::fs::metadata("/proc/self").ok().map(|m| m.uid())
+    }
+
+    /// Gives the new `file` in `dir` owner and mode of the one that it replaces. What is private stays so: it is not given to
+    /// somebody who could have put a file there to get it.
+    pub fn take_over(file: &File, before: &Metadata, dir: &Path, mode: u32) -> Result<()> {
+        let (new, private) = (file.metadata()?, mode & 0o077 == 0);
+        if (new.uid(), new.gid()) != (before.uid(), before.gid()) {
+            let strange = private && before.uid() != new.uid() && others_may_write(&dir.metadata()?, before);
+            ensure!(!strange, "the file there is another user's");
+            fchown(file, Some(before.uid()), Some(before.gid()))?;
+        }
+        let keep = if private { 0o700 } else { 0o7777 };
+        Ok(file.set_permissions(Permissions::from_mode(before.mode() & keep))?)
     }
 }
 
@@ -110,11 +165,24 @@ pub fn open<const N: usize>(paths: [Option<&PathBuf>; N], inputs: &[PathBuf]) ->
     Ok(files)
 }
 
-/// Prints to stdout in one piece. A reader that has gone is no error.
+/// Prints to stdout in one piece; what would drive a terminal is shown instead. A reader that has gone is no error.
 ///
 /// # Errors
 /// stdout cannot be written for any other reason.
 pub fn print(text: &str) -> Result<()> {
+    print_raw(&lines(text))
+}
+
+/// Clears a terminal and begins at its top.
+///
+/// # Errors
+/// Those of [`print`].
+#[cfg(any(feature = "linux", feature = "xen"))]
+pub fn clear() -> Result<()> {
+    print_raw("\x1b[H\x1b[2J")
+}
+
+fn print_raw(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(e).context("stdout: cannot be written"),
@@ -127,10 +195,63 @@ pub fn print(text: &str) -> Result<()> {
 /// # Errors
 /// Those of [`print`].
 pub fn print_json(value: &impl serde::Serialize) -> Result<()> {
-    print(&(serde_json::to_string_pretty(value)? + "\n"))
+    print_raw(&(json(&serde_json::to_string_pretty(value)?) + "\n"))
+}
+
+/// One line of what a program that runs for long has to say. Where stdout has no room or no reader nobody hears it, and
+/// the program goes on.
+#[cfg(any(feature = "linux", feature = "xen"))]
+pub fn say(line: &str) {
+    say_to(&mut std::io::stdout().lock(), line);
+}
+
+#[cfg(any(feature = "linux", feature = "xen", test))]
+fn say_to(out: &mut dyn Write, line: &str) {
+    let line = format!("takt: {}\n", shown(line));
+    let _ = out.write_all(line.as_bytes()).and_then(|()| out.flush());
 }
 
 /// One line on stderr; nothing can be done when stderr has gone.
 pub fn complain(line: &str) {
-    let _ = writeln!(std::io::stderr(), "takt: {line}");
+    let _ = writeln!(std::io::stderr(), "takt: {}", shown(line));
 }
+
+/// Names of VMs, interfaces, threads and cgroups are others' to choose: what of them drives a terminal, breaks a line or
+/// turns its direction is shown as an escape.
+pub fn shown(text: &str) -> String {
+    text.chars().fold(String::with_capacity(text.len()), |mut all, c| {
+        if drives(c) {
+            all.extend(c.escape_default())
+        } else {
+            all.push(c)
+        }
+        all
+    })
+}
+
+/// [`shown`] of each line of a text.
+fn lines(text: &str) -> String {
+    text.split('\n').map(shown).collect::<Vec<_>>().join("\n")
+}
+
+/// The same for JSON that is well formed: within its strings only, where it has an escape of its own. serde leaves those above
+/// the first 32 as they are.
+fn json(text: &str) -> String {
+    text.chars().fold(String::with_capacity(text.len()), |mut all, c| {
+        if drives(c) && c != '\n' {
+            all += &format!("\\u{:04x}", u32::from(c))
+        } else {
+            all.push(c)
+        }
+        all
+    })
+}
+
+/// Control characters, separators of lines, and what turns the direction of text.
+fn drives(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+#[cfg(test)]
+mod tests;

@@ -8,7 +8,7 @@ pub fn render(title: &str, head: &[&str], rows: &[Vec<String>], numbers_from: us
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_header(head.to_vec());
     for row in rows {
-        table.add_row(row);
+        table.add_row(row.iter().map(|cell| crate::output::shown(cell)));
     }
     for (n, column) in table.column_iter_mut().enumerate() {
         column.set_padding((if n == 0 { 0 } else { 1 }, 1));

@@ -269,15 +269,47 @@ static __always_inline u32 find_vm(struct host *h, u64 kvm, u32 tgid)
 	return free;
 }
 
-/* The VM of @kvm and @tgid, added if it is new; TAKT_NIL if the table is full. */
-__attribute__((noinline)) u32 h_vm_add(u64 kvm, u32 tgid, struct out *out)
+/* VCPUs and I/O threads of VM @vm. */
+static __always_inline u32 members(struct host *h, u32 vm)
+{
+	return vm_of(h->pool, vm)->nr + (TAKT_POOLS > 1 ? vm_of(pool_on(h, RT), vm)->nr : 0);
+}
+
+/* Counts what @tenant has. Lock held. In memory, as guest_weight() sums up. */
+static __always_inline void count_tenant(struct host *h, u64 tenant)
+{
+	volatile u32 *vms = &h->has_vms, *threads = &h->has_threads;
+	struct takt_pool *p = h->pool;
+	u32 i;
+
+	*vms = *threads = 0;
+	TAKT_LOOP(p, i, TAKT_NVM) {
+		u32 vm = takt_fresh(p, i);
+
+		if (vm == HOST_VM || !vm_of(p, vm)->used || host_vm(h, vm)->tenant != tenant)
+			continue;
+		*vms += 1;
+		*threads += members(h, vm);
+	}
+}
+
+/*
+ * The VM of @kvm and @tgid, added if it is new; TAKT_NIL if the table is full, or @tenant has as many as one may have.
+ */
+__attribute__((noinline)) u32 h_vm_add(u64 kvm, u32 tgid, u64 tenant, struct out *out)
 {
 	ENTER(TAKT_NIL);
 	u32 vm = find_vm(h, kvm, tgid);
+	bool is_new = vm != TAKT_NIL && !vm_of(h->pool, vm)->used;
 
+	if (is_new)
+		count_tenant(h, tenant);
 	if (vm == TAKT_NIL) {
 		h->count.overflow++;
-	} else if (!vm_of(h->pool, vm)->used) {
+	} else if (is_new && h->has_vms >= h->tenant_vms) {
+		h->count.quota++;
+		vm = TAKT_NIL;
+	} else if (is_new) {
 		struct host_vm *hm = host_vm(h, vm);
 
 		h->cfg_gen++;
@@ -289,6 +321,7 @@ __attribute__((noinline)) u32 h_vm_add(u64 kvm, u32 tgid, struct out *out)
 			   .arg = { TAKT_GUEST, HOST_WEIGHT });
 		hm->side = REST;
 		hm->kvm = kvm;
+		hm->tenant = tenant;
 		hm->tgid = tgid;
 		hm->gen++;
 		hm->rt_at = hm->gone_at = 0;
@@ -313,12 +346,6 @@ static __always_inline u32 free_vcpu(struct host *h)
 		}
 	}
 	return found;
-}
-
-/* VCPUs and I/O threads of VM @vm. */
-static __always_inline u32 members(struct host *h, u32 vm)
-{
-	return vm_of(h->pool, vm)->nr + (TAKT_POOLS > 1 ? vm_of(pool_on(h, RT), vm)->nr : 0);
 }
 
 /* @side, unless it has lost its last PCPU just now. */
@@ -373,11 +400,20 @@ static __always_inline void convert(struct host *h, struct log *l, struct out *o
 		DO(pool_of(h, v), WAKE, takt_wake(p, v, TAKT_SRC_OTHER, now), .vcpu = v, .arg = { TAKT_SRC_OTHER });
 }
 
-/* Adds the thread @n, which has no index yet. Lock held. Returns its index, TAKT_NIL if there is no room or no such VM. */
+/*
+ * Adds the thread @n, which has no index yet. Lock held. Returns its index, TAKT_NIL if there is no room, no such VM, or its
+ * tenant has as many as one may have.
+ */
 static __always_inline u32 adopt(struct host *h, struct log *l, struct out *out, struct newcomer *n, u64 now)
 {
-	u32 v = free_vcpu(h);
+	u32 v;
 
+	count_tenant(h, host_vm(h, n->vm)->tenant);
+	if (h->has_threads >= h->tenant_threads) {
+		h->count.quota++;
+		return TAKT_NIL;
+	}
+	v = free_vcpu(h);
 	if (v != TAKT_NIL && !add_vcpu(h, l, out, v, n, now))
 		return v;
 	h->count.overflow++;
@@ -417,23 +453,41 @@ __attribute__((noinline)) u32 h_adopt_io(struct newcomer *n, u32 *at, struct out
 	return v;
 }
 
+/* VM @vm goes if it has no thread. Lock held. Returns it if it went, else TAKT_NIL. */
+static __always_inline u32 drop_empty(struct host *h, struct log *l, struct out *out, u32 vm, u64 now)
+{
+	if (vm == HOST_VM || !vm_of(h->pool, vm)->used || members(h, vm))
+		return TAKT_NIL;
+	DO(h->pool, VM_REMOVE, takt_vm_remove(p, vm, now), .vm = vm);
+	if (TAKT_POOLS > 1)
+		DO(pool_on(h, RT), VM_REMOVE, takt_vm_remove(p, vm, now), .vm = vm);
+	host_vm(h, vm)->kvm = 0;
+	h->vm_gen++;
+	keep_floor(h, l, out, guest_weight(h), now);
+	return vm;
+}
+
+/* The VM of a thread for which there was no room: without any other it would keep its slot for ever. */
+__attribute__((noinline)) u32 h_vm_drop(u32 vm, struct out *out)
+{
+	ENTER(TAKT_NIL);
+	u32 gone;
+
+	h->cfg_gen++;
+	gone = drop_empty(h, l, out, vm, now);
+	LEAVE();
+	return gone;
+}
+
 /* The thread of the blocked VCPU @v is gone; with the last one goes its VM. Returns the VM if it went, else TAKT_NIL. */
 __attribute__((noinline)) u32 h_vcpu_remove(u32 v, struct out *out)
 {
 	ENTER(TAKT_NIL);
-	u32 vm = vcpu_of(pool_of(h, v), v)->vm, gone = TAKT_NIL;
+	u32 vm = vcpu_of(pool_of(h, v), v)->vm, gone;
 
 	h->cfg_gen++;
 	DO_VCPU(VCPU_REMOVE, takt_vcpu_remove, v);
-	if (vm != HOST_VM && vm_of(h->pool, vm)->used && !members(h, vm)) {
-		DO(h->pool, VM_REMOVE, takt_vm_remove(p, vm, now), .vm = vm);
-		if (TAKT_POOLS > 1)
-			DO(pool_on(h, RT), VM_REMOVE, takt_vm_remove(p, vm, now), .vm = vm);
-		host_vm(h, vm)->kvm = 0;
-		h->vm_gen++;
-		keep_floor(h, l, out, guest_weight(h), now);
-		gone = vm;
-	}
+	gone = drop_empty(h, l, out, vm, now);
 	LEAVE();
 	return gone;
 }

@@ -80,6 +80,7 @@ struct host_vcpu {
 struct host_vm {
 	u64 kvm;			/* address of the kernel's struct kvm */
 	u64 rt_at, gone_at;		/* when it last became real-time, ceased to be */
+	u64 tenant;			/* whose quota it counts to (tenant.h) */
 	u32 tgid;
 	u32 gen;			/* a slot that is used again is another VM */
 	u32 rule;			/* by which the monitor found it real-time */
@@ -87,7 +88,7 @@ struct host_vm {
 };
 
 struct host_counts {
-	u64 switches, kicks, refused, strays, beside, overflow, offline;
+	u64 switches, kicks, refused, strays, beside, overflow, offline, quota;
 };
 
 struct host {
@@ -98,6 +99,8 @@ struct host {
 	u32 threads;			/* runnable host threads in DSQ_HOST */
 	u32 strays;			/* some VCPU's thread is queued without the policy knowing */
 	u32 measuring, pad;		/* what decisions and switches take is counted */
+	u32 tenant_vms, tenant_threads;	/* most that one tenant may have */
+	u32 has_vms, has_threads;	/* of the tenant that is being looked at */
 	u64 vtime;			/* of the host's threads */
 	u64 kicks_due;			/* for TIMER_KICK */
 	u64 host_idle;			/* PCPUs whose host entity is blocked */

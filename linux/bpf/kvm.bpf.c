@@ -13,6 +13,7 @@
  * Locking: host.h. The programs run in the context of KVM's own code, none of which holds a run queue's lock.
  */
 #include "serve.h"
+#include "tenant.h"
 
 struct pid_link {
 	int nr;
@@ -78,7 +79,7 @@ static __always_inline void becomes_vcpu(struct host *h, struct task_struct *p, 
 	u64 key = (u64)vcpu;
 
 	t->kvm = (u64)BPF_CORE_READ(vcpu, kvm);
-	vm = h_vm_add(t->kvm, tgid, out);
+	vm = h_vm_add(t->kvm, tgid, tenant_of(p), out);
 	if (vm != TAKT_NIL) {
 		n.vm = vm;
 		n.kvm_vcpu = key;
@@ -92,6 +93,8 @@ static __always_inline void becomes_vcpu(struct host *h, struct task_struct *p, 
 			bpf_map_update_elem(&tgids, &tgid, &vm, BPF_ANY);
 			if (gen != h->vm_gen)
 				notify(h, NOTICE_VM, vm, tgid);
+		} else {
+			h_vm_drop(vm, out);
 		}
 	}
 }

@@ -5,15 +5,19 @@ mod cgroups;
 mod groups;
 mod manage;
 mod names;
+mod owners;
+mod shares;
 
+use crate::core_sched;
 use crate::net::{self, Net};
 use crate::record::Recorder;
 use crate::scheduler::{Notice, Scheduler};
-use crate::shared::{HOST_VM, Snapshot};
+use crate::shared::{HOST_VM, Quota, Snapshot};
 use crate::status::{self, DeviceStatus, HostStatus, Known, Status};
 use crate::{Ended, Environment};
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 use takt_conformance::LogFile;
@@ -23,7 +27,7 @@ use takt_control::spec;
 use takt_control::{
     Change, Groups, Host, HostConfig, PolicySpec, Ports, RtMode, Server, Setting, VmConfig, VmState, apply,
 };
-use takt_policy::{Kind, NEVER, NIL, NVM};
+use takt_policy::{NEVER, NIL, NVM};
 
 /// How often [`Live::look`] is to be called.
 pub const LOOK: Duration = Duration::from_millis(200);
@@ -84,6 +88,18 @@ struct Vm {
     group: String,
 }
 
+/// What an operator says when Takt starts.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// VMs outside of them (if there are any) are not inspected.
+    pub cgroups: Vec<String>,
+    /// Longest wait of a thread before the kernel takes the scheduler out.
+    pub timeout_ms: u32,
+    pub quota: Quota,
+    /// Threads with a core scheduling cookie are no reason not to begin, or to leave.
+    pub accept_core_scheduling: bool,
+}
+
 /// A host that Takt schedules; dropping it gives it back to the kernel.
 pub struct Live {
     recorder: Option<Recorder>,
@@ -102,17 +118,25 @@ pub struct Live {
     started: Instant,
     looks: u32,
     warned: BTreeSet<String>,
+    accept_core_scheduling: bool,
 }
 
 impl Live {
-    /// Loads the scheduler and the monitor. VMs outside of `cgroups` (if there are any) are not inspected.
+    /// Loads the scheduler and the monitor.
     ///
     /// # Errors
-    /// What the machine lacks; nothing has changed then.
-    pub fn start(policy: &PolicySpec, config: HostConfig, cgroups: Vec<String>, timeout_ms: u32) -> Result<Self> {
+    /// What the machine lacks, or what is dangerous on it; nothing has changed then.
+    pub fn start(policy: &PolicySpec, config: HostConfig, options: Options) -> Result<Self> {
+        let Options { cgroups, timeout_ms, quota, accept_core_scheduling } = options;
         let environment = Environment::check()?;
-        let mut scheduler = Scheduler::load(&environment, policy, timeout_ms)?;
+        let safe = || match accept_core_scheduling {
+            true => Ok(()),
+            false => core_sched::check("/".as_ref(), &core_sched::Kernel),
+        };
+        safe()?;
+        let mut scheduler = Scheduler::load(&environment, policy, timeout_ms, quota)?;
         let net = Net::attach(scheduler.monitor()?, cgroups)?;
+        safe()?; // to load takes its time
         scheduler.attach()?;
         let (ring, notices) = scheduler.notices()?;
         let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
@@ -132,6 +156,7 @@ impl Live {
             started: Instant::now(),
             looks: 0,
             warned: BTreeSet::new(),
+            accept_core_scheduling,
         };
         live.kvm = live.scheduler.watch_kvm()?;
         Ok(live)
@@ -140,6 +165,17 @@ impl Live {
     /// Why the kernel has taken the scheduler out, if it has.
     pub fn ended(&self) -> Option<Ended> {
         self.scheduler.ended()
+    }
+
+    /// Why the host must not be scheduled by this any longer: a thread has a core scheduling cookie now, or whether one has
+    /// cannot be told.
+    pub fn must_leave(&self) -> Option<String> {
+        core_sched::must_leave(self.accept_core_scheduling, "/".as_ref(), &core_sched::Kernel)
+    }
+
+    /// Gives the host back to the kernel at once.
+    pub fn leave(&mut self) {
+        self.scheduler.detach();
     }
 
     /// The verifier's work on every loaded program.
@@ -205,15 +241,23 @@ impl Live {
 
     fn meet(&mut self, index: u32, generation: u32, tgid: u32, news: &mut Vec<News>) {
         self.forget(index, news);
-        let mut name = names::name_of(tgid);
+        let root = Path::new("/");
+        let called = names::name_of(root, tgid);
+        let mut name = owners::name(&self.config, root, &called, tgid);
+        if name != called {
+            self.warn(
+                format!("process {tgid} calls its VM {called}, whose cgroup or uid in the configuration it has not"),
+                news,
+            );
+        }
         match self.vms.values_mut().find(|v| v.name == name) {
-            Some(other) if names::lives(other.tgid) => name = names::other(&name, tgid),
+            Some(other) if names::lives(root, other.tgid) => name = names::other(&name, tgid),
             // The VM has been started again, its configuration is to apply again.
             Some(before) => before.name = names::other(&name, before.tgid),
             None => {}
         }
         news.push(News::Vm { name: name.clone(), tgid });
-        let follows = !self.config.vm.contains_key(&name);
+        let follows = owners::config_of(&self.config, Path::new("/"), &name, tgid).is_none();
         let (ports, share) = (Ports::default(), cgroups::DEFAULT);
         self.vms.insert(
             index,
@@ -256,8 +300,8 @@ impl Live {
         for index in fresh {
             let Some(vm) = self.vms.get_mut(&index) else { continue };
             vm.fresh = false;
-            let name = vm.name.clone();
-            let Some(want) = self.config.vm.get(&name).cloned() else { continue };
+            let (name, tgid) = (vm.name.clone(), vm.tgid);
+            let Some(want) = owners::config_of(&self.config, Path::new("/"), &name, tgid).cloned() else { continue };
             let config = HostConfig { vm: BTreeMap::from([(name, want)]) };
             if let Err(e) = apply(&config, self, 0) {
                 self.warn(format!("{e:#}"), news);
@@ -290,27 +334,6 @@ impl Live {
         let of = |m: &status::Member| cgroups::of_thread(self.vms.get(&m.vm)?.tgid, snapshot.vcpu(m.vcpu).pid);
         let vms: Vec<_> = members.iter().filter_map(of).filter(|c| !c.is_empty()).collect();
         Ok(cgroups::unheeded(cgroups::ROOT.as_ref(), &vms))
-    }
-
-    fn follow_cgroups(&mut self, snapshot: &Snapshot, news: &mut Vec<News>) {
-        let (members, _) = status::members(snapshot);
-        for (&index, vm) in self.vms.iter_mut().filter(|(_, v)| v.follows) {
-            let mine = members.iter().filter(|m| m.vm == index && m.kind == Kind::Guest as u64);
-            let threads: Vec<_> = mine.filter_map(|m| cgroups::of_thread(vm.tgid, snapshot.vcpu(m.vcpu).pid)).collect();
-            let share = cgroups::share(cgroups::ROOT.as_ref(), &threads);
-            if threads.is_empty() || share == vm.share {
-                continue;
-            }
-            let set = |change: Change| match change.adjust() {
-                Some((key, value)) => self.scheduler.adjust(index, key, value),
-                None => Ok(()),
-            };
-            // A VM that has gone meanwhile needs no share.
-            if set(Change::Weight(share.weight)).and_then(|()| set(Change::Cap(share.cap))).is_ok() {
-                vm.share = share;
-                news.push(News::Share { name: vm.name.clone(), weight: share.weight, cap: share.cap });
-            }
-        }
     }
 
     fn known(&self, index: u32) -> Known {

@@ -5,6 +5,7 @@
 //! own scheduler is back.
 
 mod control;
+pub mod core_sched;
 mod environment;
 pub mod net;
 mod object;
@@ -14,9 +15,9 @@ mod scheduler;
 mod shared;
 pub mod status;
 
-pub use control::{LOOK, Live, News};
+pub use control::{LOOK, Live, News, Options};
 pub use environment::{Environment, scheduler_name};
 pub use record::{LONGEST, Recorder};
 pub use scheduler::{Ended, Epoch, Notice, Scheduler, TIMEOUT_MS, policies};
-pub use shared::{Counts, FIRST_GUEST, HOST_VM, HostCpu, HostVcpu, HostVm, Snapshot};
+pub use shared::{Counts, FIRST_GUEST, HOST_VM, HostCpu, HostVcpu, HostVm, Quota, Snapshot};
 pub use takt_monitor::object::{Verified, verified};

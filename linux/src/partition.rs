@@ -74,27 +74,100 @@ impl Shape {
 }
 
 impl Scheduler {
-    /// After PCPUs have gone offline: whoever is left in a pool that has none goes to the other, and a pool for VMs without parameters
-    /// there must be. Then those that were the last ones of their pool leave it. The manager finds the rest.
+    /// [`rescue`] of this scheduler's pools.
     ///
     /// # Errors
-    /// The kernel refuses a move.
+    /// The kernel refuses a move of a VM or PCPU that is there.
     pub fn rescue(&self, snapshot: &Snapshot) -> Result<()> {
-        let (pcpus, members) = (pcpus(snapshot), members(snapshot));
-        let on = |side| pcpus.iter().filter(move |p| p.side == side).map(|p| p.id);
-        let rest_is_empty = on(Side::Rest).next().is_none();
-        if on(Side::Rt).count() == usize::from(rest_is_empty) {
-            // The rt-pool has no PCPU, or the only one there is.
-            members.iter().filter(|m| m.side == Side::Rt).try_for_each(|m| self.move_vm_to(m.id, Side::Rest))?;
+        rescue(snapshot, |vm, to| self.move_vm_to(vm, to), |cpu, to| self.move_cpu(cpu, to))
+    }
+}
+
+/// After PCPUs have gone offline: whoever is left in a pool that has none goes to the other, and a pool for VMs without parameters
+/// there must be. Then those that were the last ones of their pool leave it. The manager finds the rest. VMs may go meanwhile, and
+/// one that cannot be moved holds up no other.
+fn rescue(
+    snapshot: &Snapshot,
+    move_vm: impl Fn(u32, Side) -> Result<()>,
+    move_cpu: impl Fn(u32, Side) -> Result<()>,
+) -> Result<()> {
+    let mut done = Ok(());
+    let mut note = |moved: Result<()>| {
+        if let Err(e) = moved.or_else(unless_gone) {
+            done = std::mem::replace(&mut done, Ok(())).and(Err(e));
         }
-        if let Some(cpu) = on(Side::Rt).max().filter(|_| rest_is_empty) {
-            self.move_cpu(cpu, Side::Rest)?;
+    };
+    let (pcpus, members) = (pcpus(snapshot), members(snapshot));
+    let on = |side| pcpus.iter().filter(move |p| p.side == side).map(|p| p.id);
+    let rest_is_empty = on(Side::Rest).next().is_none();
+    if on(Side::Rt).count() == usize::from(rest_is_empty) {
+        // The rt-pool has no PCPU, or the only one there is.
+        members.iter().filter(|m| m.side == Side::Rt).for_each(|m| note(move_vm(m.id, Side::Rest)));
+    }
+    if let Some(cpu) = on(Side::Rt).max().filter(|_| rest_is_empty) {
+        note(move_cpu(cpu, Side::Rest));
+    }
+    let gone = (0..takt_policy::NCPU).filter(|&cpu| snapshot.is_gone(cpu));
+    gone.for_each(|cpu| drop(move_cpu(cpu, Side::Rest))); // one that still may not goes another time
+    let (all, _) = status::members(snapshot);
+    let lost = |m: &status::Member| m.vm != HOST_VM && snapshot.vcpu(m.vcpu).side() != snapshot.vm(m.vm).side();
+    let guests = all.iter().filter(|m| m.kind == Kind::Guest as u64);
+    guests.filter(|m| lost(m)).for_each(|m| note(move_vm(m.vm, snapshot.vm(m.vm).side())));
+    done
+}
+
+/// What is not there any more needs no move.
+fn unless_gone(e: anyhow::Error) -> Result<()> {
+    match e.downcast_ref::<takt_policy::Error>() {
+        Some(takt_policy::Error(error)) if *error == -libc::ENOENT => Ok(()),
+        _ => Err(e),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+    use takt_policy::{Error, Pool};
+
+    /// The rt-pool has no PCPU; VMs 1 to 3 have a VCPU each that is not where its VM is said to be (in the first pool).
+    fn stranded() -> Snapshot {
+        let mut rest = Pool::new("credit").unwrap();
+        rest.cpu_add(1, 0, 0, 0, 0).unwrap();
+        let mut rt = Pool::new("vgedf").unwrap();
+        rt.cpu_add(1, 1, 1, 0, 0).unwrap();
+        for vm in 1..4 {
+            rest.vm_add(1, vm, Kind::Guest, 256).unwrap();
+            rt.vm_add(1, vm, Kind::Guest, 256).unwrap();
+            rest.vcpu_add(1, 64 + vm, vm, 0, Kind::Guest).unwrap();
         }
-        let gone = (0..takt_policy::NCPU).filter(|&cpu| snapshot.is_gone(cpu));
-        gone.for_each(|cpu| drop(self.move_cpu(cpu, Side::Rest))); // one that still may not goes another time
-        let (all, _) = status::members(snapshot);
-        let lost = |m: &status::Member| m.vm != HOST_VM && snapshot.vcpu(m.vcpu).side() != snapshot.vm(m.vm).side();
-        let guests = all.iter().filter(|m| m.kind == Kind::Guest as u64);
-        guests.filter(|m| lost(m)).try_for_each(|m| self.move_vm_to(m.vm, snapshot.vm(m.vm).side()))
+        let mut bytes = Snapshot::initial(&[rest, rt], crate::Quota::default());
+        (1..4).for_each(|vm| Snapshot::set_side(&mut bytes, 2, vm, Side::Rt));
+        Snapshot::new(bytes).unwrap()
+    }
+
+    fn attempts(error: impl Fn(u32) -> Option<i32>) -> (Vec<u32>, Result<()>) {
+        let asked = RefCell::new(Vec::new());
+        let move_vm = |vm, _| {
+            asked.borrow_mut().push(vm);
+            error(vm).map_or(Ok(()), |e| Err(anyhow::Error::new(Error(e)).context(format!("VM {vm}"))))
+        };
+        let done = rescue(&stranded(), move_vm, |_, _| Ok(()));
+        (asked.into_inner(), done)
+    }
+
+    #[test]
+    fn a_vm_that_goes_meanwhile_is_none_to_rescue() {
+        let (asked, done) = attempts(|vm| (vm == 1).then_some(-libc::ENOENT));
+        assert!(done.is_ok(), "{done:?}");
+        assert!([1, 2, 3].iter().all(|vm| asked.contains(vm)), "{asked:?}");
+    }
+
+    #[test]
+    fn one_that_cannot_be_moved_holds_up_no_other_and_is_told() {
+        let (asked, done) = attempts(|vm| (vm < 3).then_some(-libc::EBUSY));
+        assert!(format!("{:#}", done.unwrap_err()).starts_with("VM 1"));
+        assert!([1, 2, 3].iter().all(|vm| asked.contains(vm)), "{asked:?}");
+        assert!(attempts(|_| None).1.is_ok());
     }
 }

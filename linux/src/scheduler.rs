@@ -3,7 +3,7 @@
 
 use crate::environment::Environment;
 use crate::object;
-use crate::shared::Snapshot;
+use crate::shared::{Quota, Snapshot};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use libbpf_rs::{Link, Map, MapCore, MapFlags, Object, OpenObject};
 use std::sync::mpsc;
@@ -123,7 +123,7 @@ impl Scheduler {
     ///
     /// # Errors
     /// An unknown policy, or what the kernel refuses; nothing has changed then.
-    pub fn load(environment: &Environment, policy: &PolicySpec, timeout_ms: u32) -> Result<Self> {
+    pub fn load(environment: &Environment, policy: &PolicySpec, timeout_ms: u32, quota: Quota) -> Result<Self> {
         ensure!(!policy.pin, "policy `pin` is for the simulator: on Linux, pin VCPUs with taskset or cpusets");
         let names = [Some(policy.name.as_str()), policy.pools.as_ref().map(|p: &Pools| p.rt.as_str())];
         let pool = |name| Pool::new(name).with_context(|| format!("unknown policy `{name}`"));
@@ -133,7 +133,7 @@ impl Scheduler {
         set_timeout(&mut open, timeout_ms)?;
         let object = object::load(open)?;
         let hosts = map(&object, "hosts")?;
-        let initial = Snapshot::initial(&pools);
+        let initial = Snapshot::initial(&pools, quota);
         ensure!(hosts.value_size() as usize == initial.len(), "the BPF objects are of another build");
         hosts.update(&0u32.to_ne_bytes(), &initial, MapFlags::ANY)?;
         let mut scheduler =
@@ -168,6 +168,11 @@ impl Scheduler {
         })?);
         self.links.extend(links);
         Ok(())
+    }
+
+    /// Gives the machine back to the kernel's own scheduler; what has happened can still be read.
+    pub fn detach(&mut self) {
+        self.links.clear();
     }
 
     /// Begins to watch KVM, if it is loaded and not watched yet; VMs that run already are found. Whether it is watched.

@@ -48,6 +48,7 @@ pub struct HostVm {
     /// When it last became real-time, and ceased to be, ns of the monotonic clock; 0 = never.
     pub rt_at: u64,
     pub gone_at: u64,
+    tenant: u64,
     /// Process of its VMM.
     pub tgid: u32,
     /// A slot that is used again is another VM.
@@ -85,6 +86,29 @@ pub struct Counts {
     /// Threads that found no room in the pool's tables: they stay host threads.
     pub overflow: u64,
     pub offline: u64,
+    /// VMs and threads beyond their tenant's quota: likewise.
+    #[serde(default)]
+    pub quota: u64,
+}
+
+/// Most VMs, and most VCPU and I/O threads, that one tenant may have in the pool's tables: a cgroup with all below it that
+/// its user may have made, or a user where there is no cgroup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quota {
+    pub vms: u32,
+    pub threads: u32,
+}
+
+impl Quota {
+    /// All that there are.
+    pub const MOST: Self = Self { vms: NVM - 1, threads: NVCPU - FIRST_GUEST };
+}
+
+impl Default for Quota {
+    /// Half of the tables.
+    fn default() -> Self {
+        Self { vms: NVM / 2, threads: Self::MOST.threads / 2 }
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -98,6 +122,9 @@ struct Head {
     strays: u32,
     measuring: u32,
     pad: u32,
+    tenant_vms: u32,
+    tenant_threads: u32,
+    has: [u32; 2],
     vtime: u64,
     kicks_due: u64,
     host_idle: u64,
@@ -161,8 +188,11 @@ impl Snapshot {
     }
 
     /// Bytes of the state before and after the pools.
-    pub fn initial(pools: &[Pool]) -> Vec<u8> {
+    pub fn initial(pools: &[Pool], quota: Quota) -> Vec<u8> {
         let mut bytes = vec![0; layout(pools.len()).end];
+        let limits = [quota.vms, quota.threads].map(u32::to_ne_bytes).concat();
+        let at = std::mem::offset_of!(Head, tenant_vms);
+        bytes[at..at + limits.len()].copy_from_slice(&limits);
         for (n, pool) in pools.iter().enumerate() {
             let at = size_of::<Head>() + n * takt_policy::pool_size();
             bytes[at..at + takt_policy::pool_size()].copy_from_slice(pool.bytes());
@@ -174,6 +204,9 @@ impl Snapshot {
         layout(1 + usize::from(self.rt.is_some()))
     }
 
+    pub fn quota(&self) -> Quota {
+        Quota { vms: self.head.tenant_vms, threads: self.head.tenant_threads }
+    }
     pub fn counts(&self) -> Counts {
         self.head.count
     }
@@ -187,6 +220,12 @@ impl Snapshot {
     /// The pools there are, that of [`Side::Rest`] first.
     pub fn pools(&self) -> impl Iterator<Item = (Side, &Pool)> {
         [(Side::Rest, Some(&self.pool)), (Side::Rt, self.rt.as_ref())].into_iter().filter_map(|(s, p)| Some((s, p?)))
+    }
+    /// Says in the bytes of a state with `pools` pools where VM `vm` is.
+    #[cfg(test)]
+    pub(crate) fn set_side(bytes: &mut [u8], pools: usize, vm: u32, side: Side) {
+        let at = layout(pools).vm + vm as usize * size_of::<HostVm>() + std::mem::offset_of!(HostVm, side);
+        bytes[at..at + 4].copy_from_slice(&u32::from(side == Side::Rt).to_ne_bytes());
     }
     /// The pool on that side.
     pub fn on(&self, side: Side) -> &Pool {

@@ -315,7 +315,7 @@ mod tests {
         if rt {
             pool.set_rt(1, 3, true, 20_000_000, 50_000).unwrap();
         }
-        Snapshot::new(Snapshot::initial(&[pool])).unwrap()
+        Snapshot::new(Snapshot::initial(&[pool], crate::Quota { vms: 3, threads: 7 })).unwrap()
     }
 
     fn known(vm: u32) -> Known {
@@ -331,6 +331,8 @@ mod tests {
         assert_eq!((vm.name.as_str(), vm.rt, vm.rule.as_deref()), ("vm3", true, Some("by hand")));
         assert_eq!((vm.period_us, vm.lease_us, vm.weight), (Some(20_000.0), Some(50.0), 512));
         assert_eq!((vm.vcpus.len(), vm.io.len(), vm.vcpus[0].state.as_str()), (1, 1, "blocked"));
+        assert_eq!(s.quota(), crate::Quota { vms: 3, threads: 7 });
+        assert_eq!((s.counts(), s.recording()), (Counts::default(), false));
         let (entities, waits) = entities(&s);
         assert_eq!((entities.len(), waits.len()), (2, 0));
         assert_eq!(pcpus(&s), [0, 1]);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What is asked of a running Takt: `takt status`, `set`, `record`, `overhead`.
 
+use super::AGAIN;
 use super::done::{Done, span};
 use super::overhead as window;
 use super::show;
-use super::{AGAIN, CLEAR};
 use crate::{args, output};
 use anyhow::{Context, Result, ensure};
 use std::net::Shutdown;
@@ -25,8 +25,10 @@ pub fn status(args: &args::Status) -> Result<bool> {
         if args.json {
             output::print_json(&status)?;
         } else {
-            let clear = if args.watch { CLEAR } else { "" };
-            output::print(&(clear.to_owned() + &show::text(&status)))?;
+            if args.watch {
+                output::clear()?;
+            }
+            output::print(&show::text(&status))?;
         }
         if !args.watch {
             return Ok(true);

@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 use takt_control::socket::{Asked, Request, Socket};
 use takt_control::{HostConfig, PolicySpec, Setting};
-use takt_linux::{Ended, LOOK, Live, News, TIMEOUT_MS};
+use takt_linux::{Ended, LOOK, Live, News, Options, Quota, TIMEOUT_MS};
 
 /// How often records are fetched: the kernel's ring of them holds more than a host makes in this time.
 const FETCH: Duration = Duration::from_millis(50);
@@ -21,7 +21,17 @@ enum Event {
     Asked(Asked),
 }
 
-/// Runs the command; false if the kernel has taken the scheduler out.
+/// Why it ends.
+enum End {
+    /// Somebody has told it to.
+    Told,
+    /// The kernel has taken the scheduler out.
+    TakenOut(Ended),
+    /// The host must not be scheduled by it any longer.
+    Leaves(String),
+}
+
+/// Runs the command; false if the scheduler is taken out, or leaves by itself.
 ///
 /// # Errors
 /// Bad input, or what the machine lacks; nothing has changed then.
@@ -36,7 +46,10 @@ pub fn run(args: &args::Run) -> Result<bool> {
     let stop = send.clone();
     ctrlc::set_handler(move || drop(stop.send(Event::Stop))).context("signals")?;
 
-    let mut live = Live::start(&policy, config, args.cgroups.clone(), args.timeout_ms.unwrap_or(TIMEOUT_MS))?;
+    let mut live = Live::start(&policy, config, options(args))?;
+    if args.accept_core_scheduling {
+        warn("threads with a core scheduling cookie are not looked for: on a host with SMT one may hang the machine");
+    }
     let recording = match (record, &args.record) {
         (Some(files), Some(path)) => Some(Recording::begin_in(&mut live, files, path, None, None)?),
         _ => None,
@@ -52,33 +65,50 @@ pub fn run(args: &args::Run) -> Result<bool> {
         "{policy} schedules this host: Linux {}, {pcpus} PCPUs, {vms} VMs found{}",
         status.host.kernel,
         if status.host.kvm { "" } else { "; KVM is not loaded yet" },
-    ))?;
-    news.iter().try_for_each(tell)?;
+    ));
+    news.iter().for_each(tell);
     let unheeded = live.unheeded_cgroups()?;
     if !unheeded.is_empty() {
-        warn(&format!("cpu.weight and cpu.max of ordinary threads are not followed: {}", unheeded.join(", ")))?;
+        warn(&format!("cpu.weight and cpu.max of ordinary threads are not followed: {}", unheeded.join(", ")));
     }
-    let ended = Serving { live: &mut live, recording, events }.until_the_end()?;
+    let ended = Serving { live: &mut live, recording, events, trouble: None }.until_the_end();
     let counts = live.status().map(|s| s.host);
     drop(live);
     drop(socket);
     match ended {
-        Some(end) => {
-            for line in end.dump.lines() {
-                warn(line)?;
-            }
-            let why = [end.reason, end.message].into_iter().filter(|t| !t.is_empty()).collect::<Vec<_>>().join(": ");
-            say(&format!("the kernel has taken the scheduler out: {why}; the kernel's default scheduler is back"))?;
+        End::Leaves(why) => {
+            warn(&format!(
+                "{why}: the scheduler has left, for that may hang the machine; the kernel's default scheduler is back"
+            ));
             Ok(false)
         }
-        None => {
+        End::TakenOut(end) => {
+            end.dump.lines().for_each(warn);
+            let why = [end.reason, end.message].into_iter().filter(|t| !t.is_empty()).collect::<Vec<_>>().join(": ");
+            say(&format!("the kernel has taken the scheduler out: {why}; the kernel's default scheduler is back"));
+            Ok(false)
+        }
+        End::Told => {
             let (host, c) = counts.map(|h| (h.uptime_s, h.counts)).unwrap_or_default();
             say(&format!(
                 "unloaded after {host:.1} s: {} switches, {} kicks, {} picks refused; the kernel's default scheduler is back",
                 c.switches, c.kicks, c.refused
-            ))?;
+            ));
             Ok(true)
         }
+    }
+}
+
+fn options(args: &args::Run) -> Options {
+    let default = Quota::default();
+    Options {
+        cgroups: args.cgroups.clone(),
+        timeout_ms: args.timeout_ms.unwrap_or(TIMEOUT_MS),
+        quota: Quota {
+            vms: args.tenant_vms.unwrap_or(default.vms),
+            threads: args.tenant_threads.unwrap_or(default.threads),
+        },
+        accept_core_scheduling: args.accept_core_scheduling,
     }
 }
 
@@ -86,11 +116,14 @@ struct Serving<'a> {
     live: &'a mut Live,
     recording: Option<Recording>,
     events: Receiver<Event>,
+    /// What the last look failed with.
+    trouble: Option<String>,
 }
 
 impl Serving<'_> {
-    /// Looks at the host and answers until told to stop (`None`) or taken out.
-    fn until_the_end(mut self) -> Result<Option<Ended>> {
+    /// Looks at the host and answers until told to stop, taken out, or in danger. Nothing else ends it: VMs and PCPUs
+    /// may go while it looks, and the host is scheduled all the same.
+    fn until_the_end(mut self) -> End {
         let mut look = Instant::now() + LOOK;
         loop {
             let mut next = look;
@@ -99,47 +132,71 @@ impl Serving<'_> {
             }
             match self.events.recv_timeout(next.saturating_duration_since(Instant::now())) {
                 Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => {
-                    self.end_recording()?;
-                    return Ok(None);
+                    self.end_recording();
+                    return End::Told;
                 }
                 Ok(Event::Asked(asked)) => self.answer(asked),
                 Err(RecvTimeoutError::Timeout) => {}
             }
             if let Some(ended) = self.live.ended() {
                 // What was recorded up to here may be just what is wanted.
-                self.end_recording()?;
-                return Ok(Some(ended));
+                self.end_recording();
+                return End::TakenOut(ended);
             }
-            self.fetch()?;
+            self.fetch();
             if Instant::now() >= look {
                 look = Instant::now() + LOOK;
-                self.live.look()?.iter().try_for_each(tell)?;
+                if let Some(why) = self.live.must_leave() {
+                    self.live.leave();
+                    self.end_recording();
+                    return End::Leaves(why);
+                }
+                let news = self.live.look();
+                self.tell_all(news);
             }
         }
     }
 
-    fn fetch(&mut self) -> Result<()> {
+    /// Says what a look has found, or why it has failed, unless the one before has failed for the same reason.
+    fn tell_all(&mut self, news: Result<Vec<News>>) {
+        match news {
+            Ok(news) => {
+                self.trouble = None;
+                news.iter().for_each(tell);
+            }
+            Err(e) => {
+                let why = format!("{e:#}");
+                if self.trouble.as_ref() != Some(&why) {
+                    warn(&why);
+                }
+                self.trouble = Some(why);
+            }
+        }
+    }
+
+    fn fetch(&mut self) {
         let fetched = self.live.fetch();
         match (fetched, self.recording.take()) {
             (Ok(operations), Some(recording)) if !recording.is_over(operations.unwrap_or(0)) => {
                 self.recording = Some(recording);
             }
-            (Ok(_), Some(recording)) => {
-                recording.end(self.live)?.into_iter().try_for_each(|line| say(&line))?;
+            (Ok(_), recording) => {
+                self.recording = recording;
+                self.end_recording();
             }
             (Err(e), Some(recording)) => {
-                // The host is scheduled all the same.
-                recording.lost(e).or_else(|e| warn(&format!("{e:#}")))?;
+                if let Err(e) = recording.lost(e) {
+                    warn(&format!("{e:#}"));
+                }
             }
-            (fetched, None) => drop(fetched?),
+            (Err(e), None) => warn(&format!("{e:#}")),
         }
-        Ok(())
     }
 
-    fn end_recording(&mut self) -> Result<()> {
-        let Some(recording) = self.recording.take() else { return Ok(()) };
+    fn end_recording(&mut self) {
+        let Some(recording) = self.recording.take() else { return };
         match recording.end(self.live) {
-            Ok(line) => line.into_iter().try_for_each(|line| say(&line)),
+            Ok(line) => line.iter().for_each(|line| say(line)),
             Err(e) => warn(&format!("{e:#}")),
         }
     }
@@ -169,7 +226,7 @@ impl Serving<'_> {
     }
 }
 
-fn tell(news: &News) -> Result<()> {
+fn tell(news: &News) {
     match news {
         News::Vm { name, tgid } => say(&format!("VM {name}: found, process {tgid}")),
         News::Gone { name } => say(&format!("VM {name}: gone")),

@@ -26,6 +26,10 @@ fn host(h: &HostStatus, vms: usize) -> String {
     let notes = [
         (!h.kvm, "KVM is not loaded".to_owned()),
         (h.recording, "a recording is under way".to_owned()),
+        (
+            c.quota > 0,
+            format!("a cgroup's or user's quota has refused VMs or threads {} times: they are host threads", c.quota),
+        ),
         (c.overflow > 0, format!("{} threads found no room in the tables: they are host threads", c.overflow)),
     ];
     let notes: String = notes.into_iter().filter(|(is, _)| *is).map(|(_, n)| format!("{n}\n")).collect();

@@ -13,6 +13,16 @@ pub struct Share {
     pub cap: u32,
 }
 
+impl Share {
+    /// Within what the policy takes; an infinite `cap` is none.
+    pub fn new(weight: f64, cap: f64) -> Self {
+        Self {
+            weight: weight.round().clamp(1.0, 65_535.0) as u32,
+            cap: if cap.is_finite() { (cap - 1e-9).ceil().clamp(1.0, 6_400.0) as u32 } else { 0 },
+        }
+    }
+}
+
 /// Nobody has said anything.
 pub const DEFAULT: Share = Share { weight: 256, cap: 0 };
 
@@ -35,10 +45,12 @@ pub fn share(root: &Path, threads: &[String]) -> Share {
     let own: Option<Vec<f64>> = threads.iter().map(|t| lowest(&below(root, t, common, usize::MAX))).collect();
     let caps = [lowest(&prefix), own.map(|all| all.iter().sum())];
     let cap = caps.into_iter().flatten().fold(f64::INFINITY, f64::min);
-    Share {
-        weight: (256.0 * weight).round().clamp(1.0, 65_535.0) as u32,
-        cap: if cap.is_finite() { cap.ceil().clamp(1.0, 6_400.0) as u32 } else { 0 },
-    }
+    Share::new(256.0 * weight, cap)
+}
+
+/// The limit of one cgroup in percent of a PCPU.
+pub fn limit_of(root: &Path, cgroup: &str) -> Option<f64> {
+    lowest(&[root.join(cgroup)])
 }
 
 /// Cgroups below `root` that set a weight or a limit which nobody follows: those of ordinary threads. `vms` are the

@@ -6,7 +6,7 @@ use crate::partition::Shape;
 use crate::scheduler::Scheduler;
 use crate::shared::Snapshot;
 use crate::status;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use std::time::Instant;
 use takt_control::partition::{Partition, Settings, Side};
 use takt_control::pools::Size;
@@ -61,7 +61,7 @@ impl Live {
     /// Sees to it that the pools are what the VMs ask for.
     pub(super) fn settle_pools(&mut self, snapshot: &Snapshot, news: &mut Vec<News>) -> Result<()> {
         let Some(pools) = &mut self.pools else { return Ok(()) };
-        self.scheduler.rescue(snapshot).context("pools")?;
+        let stuck = self.scheduler.rescue(snapshot).err();
         let rescued = self.scheduler.peek()?;
         let done = pools.settle(&mut self.scheduler, &rescued);
         let now = self.scheduler.peek()?;
@@ -78,6 +78,9 @@ impl Live {
             }
         }
         // VMs and PCPUs may go at any time; what could not be done is done at the next look, or has become unnecessary.
+        if let Some(e) = stuck {
+            self.warn(format!("pools: {e:#}"), news);
+        }
         match done {
             Ok(refused) => {
                 let name = |id: &u32| self.vms.get(id).map(|vm| vm.name.clone());

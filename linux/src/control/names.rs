@@ -1,13 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a VM is called: as its VMM was told on its command line.
+//! What a VM is called: as its VMM was told on its command line; and whose it is.
+
+use std::path::Path;
 
 /// Most characters of a name.
 const LONGEST: usize = 64;
 
-/// The name of the VM that process `tgid` runs.
-pub fn name_of(tgid: u32) -> String {
-    let comm = String::from_utf8_lossy(&read(tgid, "comm")).trim().to_owned();
-    name(&read(tgid, "cmdline"), &comm, tgid)
+/// The name of the VM that process `tgid` runs; `root` is `/`, or a tree of a test's.
+pub fn name_of(root: &Path, tgid: u32) -> String {
+    let comm = String::from_utf8_lossy(&read(root, tgid, "comm")).trim().to_owned();
+    name(&read(root, tgid, "cmdline"), &comm, tgid)
+}
+
+/// The cgroup (version 2) that it is in, as `/proc` writes it.
+pub fn cgroup(root: &Path, tgid: u32) -> Option<String> {
+    let text = String::from_utf8_lossy(&read(root, tgid, "cgroup")).into_owned();
+    text.lines().find_map(|l| l.strip_prefix("0::")).map(str::to_owned)
+}
+
+/// The number of the user whose process it is (the real one).
+pub fn uid(root: &Path, tgid: u32) -> Option<u32> {
+    let text = String::from_utf8_lossy(&read(root, tgid, "status")).into_owned();
+    let numbers = text.lines().find_map(|l| l.strip_prefix("Uid:"))?;
+    numbers.split_whitespace().next()?.parse().ok()
 }
 
 /// The same where another VM has that name already.
@@ -16,12 +31,12 @@ pub fn other(name: &str, tgid: u32) -> String {
 }
 
 /// Whether process `tgid` has not exited: the kernel takes its VM's threads out some time after that.
-pub fn lives(tgid: u32) -> bool {
-    !read(tgid, "cmdline").is_empty()
+pub fn lives(root: &Path, tgid: u32) -> bool {
+    !read(root, tgid, "cmdline").is_empty()
 }
 
-fn read(tgid: u32, file: &str) -> Vec<u8> {
-    std::fs::read(format!("/proc/{tgid}/{file}")).unwrap_or_default()
+fn read(root: &Path, tgid: u32, file: &str) -> Vec<u8> {
+    std::fs::read(root.join(format!("proc/{tgid}/{file}"))).unwrap_or_default()
 }
 
 /// By command line (arguments that end by 0): QEMU and libvirt `-name`, Firecracker and its jailer `--id`, Cloud
@@ -103,17 +118,17 @@ mod tests {
 
     #[test]
     fn a_process_lives_until_it_exits() {
-        assert!(lives(std::process::id()));
+        assert!(lives(Path::new("/"), std::process::id()));
         let mut process = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         // Between two programs a process has no command line for a moment: it has begun when it answers.
         process.stdin.as_mut().unwrap().write_all(b"!").unwrap();
         process.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
-        assert!(lives(process.id()));
+        assert!(lives(Path::new("/"), process.id()));
         drop(process.stdin.take());
-        while lives(process.id()) {
+        while lives(Path::new("/"), process.id()) {
             std::thread::yield_now(); // until it is a zombie
         }
         process.wait().unwrap();
-        assert!(!lives(process.id()));
+        assert!(!lives(Path::new("/"), process.id()));
     }
 }

@@ -58,7 +58,7 @@ impl Bench {
         pool.vcpu_add(1, 100, VM, 0, Entity::Guest).expect("VCPU");
         let net = Net::attach(object, cgroups.iter().map(ToString::to_string).collect()).expect("monitor");
         let bench = Self { hosts, net };
-        bench.set_host(Snapshot::initial(std::slice::from_ref(&pool)), 1);
+        bench.set_host(Snapshot::initial(std::slice::from_ref(&pool), takt_linux::Quota::default()), 1);
         Some(bench)
     }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `takt status`, `set`, `record` and `overhead`: what the hypervisor knows is asked of it, the rest of a running `takt run`.
 
+use super::super::AGAIN;
 use super::super::done::{Done, span};
 use super::super::overhead as window;
-use super::super::{AGAIN, CLEAR};
 use super::show;
 use crate::args;
 use crate::output::{self, Pending};
@@ -33,8 +33,10 @@ pub fn status(args: &args::Status) -> Result<bool> {
         if args.json {
             output::print_json(&status)?;
         } else {
-            let clear = if args.watch { CLEAR } else { "" };
-            output::print(&(clear.to_owned() + &show::text(&status)))?;
+            if args.watch {
+                output::clear()?;
+            }
+            output::print(&show::text(&status))?;
         }
         if !args.watch {
             return Ok(true);

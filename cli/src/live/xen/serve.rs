@@ -3,7 +3,7 @@
 
 use super::super::{read_config, say, warn};
 use crate::args;
-use anyhow::{Context, Error, Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -17,8 +17,6 @@ enum Event {
     Asked(Asked),
     /// A domain has come, or goes.
     Domains,
-    /// Nobody reads what is said.
-    Failed(Error),
 }
 
 /// Reports are handed on by the thread that the kernel wakes for them: they come every 30 ms, and to wake another one for each would be
@@ -38,6 +36,9 @@ pub fn run(args: &args::Run) -> Result<bool> {
         ("--record", args.record.is_some(), ": use `takt record`, which needs no `takt run` here"),
         ("--cgroup", !args.cgroups.is_empty(), ""),
         ("--timeout-ms", args.timeout_ms.is_some(), ""),
+        ("--tenant-vms", args.tenant_vms.is_some(), ""),
+        ("--tenant-threads", args.tenant_threads.is_some(), ""),
+        ("--accept-core-scheduling", args.accept_core_scheduling, ""),
         ("--verifier", args.verifier, ""),
     ];
     if let Some((option, _, instead)) = linux.iter().find(|(_, given, _)| *given) {
@@ -45,6 +46,9 @@ pub fn run(args: &args::Run) -> Result<bool> {
     }
     let policy = args.policy.as_deref().map(PolicySpec::parse).transpose()?;
     let config = args.config.as_deref().map_or(Ok(HostConfig::default()), read_config)?;
+    if let Some((name, _)) = config.vm.iter().find(|(_, vm)| vm.has_owner()) {
+        bail!("VM `{name}`: cgroup and uid are for a Linux host, this is Xen's Dom0, where names are the toolstack's");
+    }
     let host = takt_xen::open()?;
     let risa = policy.as_ref().map(managed).transpose()?.flatten();
     let main = if risa.is_some() { host.pool(Some(0))? } else { host.pools()?[0] };
@@ -76,30 +80,24 @@ pub fn run(args: &args::Run) -> Result<bool> {
     drop(socket);
     done?;
     closed?;
-    say("ended: types that were reported lapse within a second")?;
+    say("ended: types that were reported lapse within a second");
     Ok(true)
 }
 
 /// Looks for the first time, and says what it is about.
 fn begin(live: &Shared, host: &Xen, socket: &Socket, send: Sender<Event>) -> Result<()> {
     let news = lock(live).look()?;
-    let (reported, failed) = (live.clone(), send.clone());
+    let reported = live.clone();
     let hand = move |report: Report| {
-        let news = lock(&reported).report(&report);
-        match news.iter().try_for_each(tell) {
-            Ok(()) => true,
-            Err(e) => {
-                // If nobody listens, it ends already.
-                let _ = failed.send(Event::Failed(e));
-                false
-            }
-        }
+        lock(&reported).report(&report).iter().for_each(tell);
+        true
     };
     lock(live).eyes().reports(hand)?;
     socket.serve(move |asked| send.send(Event::Asked(asked)).is_ok())?;
     let names: Vec<_> = host.pools()?.iter().map(|p| format!("cpupool {} by {}", p.id, p.policy.name)).collect();
-    say(&format!("the hypervisor schedules {}; watching what its domains send", names.join(", ")))?;
-    news.iter().try_for_each(tell)
+    say(&format!("the hypervisor schedules {}; watching what its domains send", names.join(", ")));
+    news.iter().for_each(tell);
+    Ok(())
 }
 
 /// The rt-pool that a policy has the manager make, and how large.
@@ -141,7 +139,6 @@ fn serve(live: &Shared, events: &Receiver<Event>) -> Result<()> {
         let next = lock(live).due().map_or(look, |due| look.min(due));
         match events.recv_timeout(next.saturating_duration_since(Instant::now())) {
             Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
-            Ok(Event::Failed(e)) => return Err(e),
             Ok(Event::Asked(asked)) => answer(&mut lock(live), asked),
             Ok(Event::Domains) => look = Instant::now(),
             Err(RecvTimeoutError::Timeout) => look = next,
@@ -149,7 +146,7 @@ fn serve(live: &Shared, events: &Receiver<Event>) -> Result<()> {
         if Instant::now() >= look {
             look = Instant::now() + LOOK;
             let news = lock(live).look()?;
-            news.iter().try_for_each(tell)?;
+            news.iter().for_each(tell);
         }
     }
 }
@@ -167,7 +164,7 @@ fn answer(live: &mut Live<Monitor>, asked: Asked) {
     asked.answer(answer);
 }
 
-fn tell(news: &News) -> Result<()> {
+fn tell(news: &News) {
     match news {
         News::Domain { name, id } => say(&format!("domain {name}: found, number {id}")),
         News::Gone { name } => say(&format!("domain {name}: gone")),

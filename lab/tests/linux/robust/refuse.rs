@@ -8,6 +8,7 @@ use anyhow::{Context, Result, ensure};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
+use std::fs::File;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Output};
 use std::time::Duration;
@@ -18,6 +19,8 @@ use takt_policy::{OpCode, Record};
 const NOBODY: u32 = 65534;
 const RECORD: &str = "/tmp/a.log";
 const BAD: &str = "/tmp/bad";
+/// As KVM calls the file of a VCPU.
+const NO_VCPU: &str = "/tmp/kvm-vcpu:0";
 
 pub fn refusals() -> Result<Value> {
     let mut lines = vec![
@@ -29,6 +32,9 @@ pub fn refusals() -> Result<Value> {
         refused(&["run", "--policy", "risa(rt=rtxen)"], &["rt=rtxen", "vgedf"])?,
         refused(&["run", "--policy", "risa(rt_pool_may_take_all=on)"], &["rt_pool_may_take_all"])?,
         refused(&["run", "--timeout-ms", "31000"], &["timeout-ms", "31000", "30000"])?,
+        refused(&["run", "--tenant-vms", "0"], &["tenant-vms", "0", "1", "255"])?,
+        refused(&["run", "--tenant-vms", "256"], &["tenant-vms", "256"])?,
+        refused(&["run", "--tenant-threads", "961"], &["tenant-threads", "961", "960"])?,
         refused(&["run", "--config", BAD], &[BAD, "No such file"])?,
         refused(&["run", "--record", "/no/such/file"], &["/no/such/file"])?,
         refused(&["status"], &["/run/takt.sock"])?,
@@ -38,12 +44,18 @@ pub fn refusals() -> Result<Value> {
     lines.push(line(&["run"], &unprivileged, &["needs root"])?);
     std::fs::write(BAD, "[vm.hog]\nweight = 0\n")?;
     lines.push(refused(&["run", "--config", BAD], &[BAD, "weight", "65535"])?);
+    std::fs::write(BAD, "[vm.hog]\nuid = -1\n")?;
+    lines.push(refused(&["run", "--config", BAD], &[BAD, "uid", "4294967294"])?);
     ensure!(state()? == "disabled", "sched_ext is {}", state()?);
 
-    let running = Takt::run(&["--policy", "credit"])?;
+    let no_vcpu = File::create(NO_VCPU).context(NO_VCPU)?;
+    let running = Takt::run(&["--policy", "credit", "--tenant-vms", "1"])?;
+    ensure!(vms()?.is_empty(), "a file called as KVM calls a VCPU is a VM: {:?}", vms()?);
+    drop(no_vcpu);
     let vm = Guest::hog("hog", 1)?;
     vm.runs(1)?;
     until("the VM's name", Duration::from_secs(5), || Ok(status()?["vms"][0]["name"] == "hog"))?;
+    beyond_the_quota()?;
     let before = settings()?;
     lines.extend([
         refused(&["run"], &["another scheduler", "takt"])?,
@@ -92,6 +104,23 @@ pub fn refusals() -> Result<Value> {
         }
     }
     Ok(json!({"lines": lines, "window": window, "decisions": decisions, "switches": switches}))
+}
+
+fn vms() -> Result<Vec<Value>> {
+    status()?["vms"].as_array().cloned().context("vms")
+}
+
+/// A second VM where one tenant may have one: it runs as the host's threads do, and does not stay.
+fn beyond_the_quota() -> Result<()> {
+    let refused = || status()?["host"]["counts"]["quota"].as_u64().context("quota");
+    ensure!(refused()? == 0, "one VM is within a quota of one");
+    let more = Guest::hog("more", 1)?;
+    more.runs(1)?;
+    ensure!(refused()? > 0 && vms()?.len() == 1, "{} VMs, {} refused", vms()?.len(), refused()?);
+    let said = takt(&["status"])?;
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    ensure!(said.contains("quota has refused"), "takt status: {said}");
+    more.kill()
 }
 
 /// Under servers, while one computes: budgets, sums of shares, floors and kinds.
