@@ -24,7 +24,7 @@ fn main() {
         let name = rt.map_or(policy.to_owned(), |rt| format!("{policy}-{rt}"));
         let file = |object: &str| out.join(format!("{object}-{name}.bpf.o"));
         let only = format!("-DTAKT_ONLY={policy}");
-        let second = rt.map(|rt| format!("-DTAKT_RT={rt}"));
+        let second = rt.map(|rt| format!("-DTAKT_RT_POOL={rt}"));
         let flags = ["-Ibpf", "-I../policy/core", "-I../monitor/core", "-I../monitor/bpf", &only];
         let flags: Vec<&str> = flags.into_iter().chain(second.as_deref()).collect();
         for object in OBJECTS {

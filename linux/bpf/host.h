@@ -14,10 +14,10 @@
 #include "takt.h"
 
 /*
- * With Risa (spec §6.1) there are two pools: TAKT_ONLY's, and TAKT_RT's for the VCPUs of real-time VMs (pools.h). With one pool
+ * With Risa (spec §6.1) there are two pools: TAKT_ONLY's, and TAKT_RT_POOL's for the VCPUs of real-time VMs (pools.h). With one pool
  * nothing of this is left in the code.
  */
-#ifdef TAKT_RT
+#ifdef TAKT_RT_POOL
 #define TAKT_POOLS 2u
 #else
 #define TAKT_POOLS 1u
@@ -241,8 +241,8 @@ static __always_inline struct takt_pool *pool_of(struct host *h, u32 v)
 
 static __always_inline u32 side_of(struct takt_pool *p)
 {
-#ifdef TAKT_RT
-	return p->policy == TAKT_ID(TAKT_RT) ? RT : REST;
+#ifdef TAKT_RT_POOL
+	return p->policy == TAKT_ID(TAKT_RT_POOL) ? RT : REST;
 #else
 	return REST;
 #endif

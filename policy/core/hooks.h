@@ -56,17 +56,21 @@
 	X(TAKT_POLICY_LAXS, laxs, "S of Lee et al.: real-time VMs queue, are boosted, stolen and balanced by the wait they bear")	\
 	X(TAKT_POLICY_PORIS, poris, "Poris: promotion on events, short slices, and the VCPUs of a VM or group of VMs start together")
 
+/* Whether @policy keeps budgets: its bound on waiting is that of its servers (core/check_server.h). */
+#define TAKT_KEEPS_BUDGETS(policy)								\
+	((policy) == TAKT_POLICY_RTXEN || (policy) == TAKT_POLICY_SEDF || (policy) == TAKT_POLICY_VGEDF)
+
 #define TAKT_NAMED_(policy, hook) policy##_##hook
 #define TAKT_NAMED(policy, hook) TAKT_NAMED_(policy, hook)
-#if defined(TAKT_RT)			/* for two, those of Risa's pools (spec §6.1) */
+#if defined(TAKT_RT_POOL)			/* for two, those of Risa's pools (spec §6.1) */
 #define TAKT_NUMBER(id, name, text) takt_id_##name = id,
 enum { TAKT_POLICIES(TAKT_NUMBER) };
 #define TAKT_ID(policy) ((u32)TAKT_NAMED(takt_id, policy))
 #define TAKT_HOOK(type, hook, params, args)							\
 TAKT_INLINE type hook_##hook params								\
 {												\
-	if (p->policy == TAKT_ID(TAKT_RT))							\
-		return TAKT_NAMED(TAKT_RT, hook) args;						\
+	if (p->policy == TAKT_ID(TAKT_RT_POOL))							\
+		return TAKT_NAMED(TAKT_RT_POOL, hook) args;						\
 	return TAKT_NAMED(TAKT_ONLY, hook) args;						\
 }
 #elif defined(TAKT_ONLY)		/* a build for one policy, named by it: nothing to choose */
