@@ -8,6 +8,7 @@
 
 #include "takt.h"
 #include "check_server.h"
+#include "check_slots.h"
 
 /* Walks the run queue of @cpu; counts in @seen how often each VCPU is queued. */
 static const char *check_runq(struct takt_pool *p, u32 cpu, u8 *seen, u32 *who)
@@ -179,6 +180,10 @@ static const char *check_pool(struct takt_pool *p, u32 *who)
 		bad = check_vcpus(p, queued, due, held, who);
 	if (!bad)
 		bad = check_vms(p, who);
+	if (!bad)
+		bad = check_vm_lists(p, who);
+	if (!bad)
+		bad = check_unused(p, who);
 	if (bad)
 		return bad;
 	CHECK(total_credit(p) == p->ledger.given - p->ledger.burned - p->ledger.clipped,
@@ -207,7 +212,7 @@ static u64 wait_bound(struct takt_pool *p)
 
 	if (p->policy == TAKT_POLICY_RR)
 		return (p->nr_vcpu + 1) * p->par.slice;
-	if (p->policy >= TAKT_POLICY_RTXEN && p->policy <= TAKT_POLICY_VGEDF)
+	if (TAKT_KEEPS_BUDGETS(p->policy))
 		return server_wait_bound(p);
 	if (p->policy == TAKT_POLICY_LAXS && p->par.over)
 		return TAKT_NEVER;
