@@ -17,11 +17,13 @@ mod places;
 mod poris;
 mod poris_gangs;
 mod poris_groups;
+mod ranges;
 mod room;
 mod rtxen;
 mod rtxen_periodic;
 mod rtxen_sporadic;
 mod sedf;
+mod tenants;
 mod vgedf;
 
 use crate::core::Maker;
@@ -76,6 +78,15 @@ pub const VECTORS: &[(&str, Vector)] = &[
     ("a wake of what its host takes off", descheduling::off),
     ("a wake of what stopped and is paused", descheduling::paused),
     ("a wake before the put, under SEDF", descheduling::budgets),
+    ("ranges of the pool's parameters", ranges::of_the_pool),
+    ("ranges of a VM's parameters", ranges::of_a_vm),
+    ("how many VMs may be real-time", ranges::real_time),
+    ("ranges of operations", ranges::of_operations),
+    ("ranges of what hosts report", ranges::of_reports),
+    ("ranges of groups", ranges::of_groups),
+    ("nothing of a VM is left to the next one", tenants::nothing_is_left),
+    ("real-time types end in any order", tenants::types_end),
+    ("a PCPU that comes back is a new one", tenants::pcpus),
     ("the end of time", extremes::end_of_time),
     ("an epoch leaves nothing of the past", extremes::epoch),
     ("deadline = insertion + period", doris::deadlines),
