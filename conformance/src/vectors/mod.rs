@@ -10,6 +10,7 @@ mod descheduling;
 mod doris;
 mod doris_slice;
 mod extremes;
+mod launched;
 mod laxs;
 mod laxs_open;
 mod laxs_place;
@@ -78,6 +79,9 @@ pub const VECTORS: &[(&str, Vector)] = &[
     ("a wake of what its host takes off", descheduling::off),
     ("a wake of what stopped and is paused", descheduling::paused),
     ("a wake before the put, under SEDF", descheduling::budgets),
+    ("who is launched with a VCPU", launched::with_whom),
+    ("who may be exchanged", launched::exchanged),
+    ("Dom0's events are not limited", launched::of_dom0),
     ("ranges of the pool's parameters", ranges::of_the_pool),
     ("ranges of a VM's parameters", ranges::of_a_vm),
     ("how many VMs may be real-time", ranges::real_time),
