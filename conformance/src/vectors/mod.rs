@@ -82,6 +82,8 @@ pub const VECTORS: &[(&str, Vector)] = &[
     ("who is launched with a VCPU", launched::with_whom),
     ("who may be exchanged", launched::exchanged),
     ("Dom0's events are not limited", launched::of_dom0),
+    ("a VCPU that its host moves before it queues", places::moved_on_the_way),
+    ("a short block forfeits, and forgives nothing", sedf::forfeits),
     ("ranges of the pool's parameters", ranges::of_the_pool),
     ("ranges of a VM's parameters", ranges::of_a_vm),
     ("how many VMs may be real-time", ranges::real_time),

@@ -3,7 +3,7 @@
 
 use super::bench::{Bench, MS};
 use crate::core::Maker;
-use takt_policy::{OpCode, State};
+use takt_policy::{NEVER, OpCode, State};
 
 /// Two cores of two threads each, VMs 1 to 3 with one VCPU each of the same number, at home on PCPUs 0 to 2.
 fn pool(make: &Maker, policy: &str) -> Bench {
@@ -56,6 +56,27 @@ pub fn migration(make: &Maker) {
         let mut b = on(make, policy, |c| [c, c / 2]);
         assert_eq!(after_tick(&mut b), Some(2), "{policy}: of equal cores to one whose cache is idler");
         assert_eq!(after_tick(&mut on(make, policy, |c| [c, 0])), None, "{policy}: all are equal");
+    }
+}
+
+/// A tick found a better PCPU, and its host moves the VCPU before it queues: the host's word is the last one.
+pub fn moved_on_the_way(make: &Maker) {
+    for policy in ["credit", "doris"] {
+        let mut b = pool(make, policy);
+        for v in [1, 2] {
+            b.wake(0, v);
+            assert_eq!(b.turn(0, v - 1), Some(v.into()));
+        }
+        b.timer(10 * MS, 0);
+        assert_eq!(b.timer(20 * MS, 0).kick, 0b0001, "{policy}: PCPU 0 has to give it up");
+        b.ok(20 * MS, OpCode::Schedule, (0, 0, 0), [0; 3]);
+        b.pin(20 * MS, 3, 0b0001);
+        b.wake(20 * MS, 3);
+        let next = b.ok(20 * MS, OpCode::Schedule, (0, 0, 0), [0; 3]).next;
+        assert_eq!(next, 3, "{policy}: the other core is idler still");
+        b.ok(20 * MS, OpCode::Move, (1, 1, 0), [0; 3]);
+        b.ok(20 * MS, OpCode::Put, (0, 1, 0), [1, NEVER, 0]);
+        assert_eq!((b.state(1), b.core.vcpu_cpu(1)), (State::Queued, 1), "{policy}");
     }
 }
 

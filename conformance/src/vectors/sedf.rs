@@ -3,7 +3,7 @@
 
 use super::bench::{Bench, MS, US};
 use crate::core::Maker;
-use takt_policy::{Class, OpCode, State};
+use takt_policy::{CUR_STOPS, Class, OpCode, State};
 
 pub const XEN: u64 = 0;
 pub const DEFERRABLE: u64 = 1;
@@ -203,5 +203,23 @@ pub fn changes(make: &Maker) {
         // Before it has started.
         assert_eq!(b.ok(14 * MS, OpCode::Schedule, (0, 0, 0), [0; 3]).next, 1);
         assert_eq!(b.set(14 * MS, Some(1), "budget", 0).kick, 1, "mode {mode}: picked for a budget that is gone");
+    }
+}
+
+/// A short block forfeits what is left of a budget, and forgives nothing that was run beyond it (spec §1.3, b).
+pub fn forfeits(make: &Maker) {
+    for (ran, next) in [(4 * MS, 10 * MS), (12 * MS, 8 * MS)] {
+        let mut b = Bench::new(make, "sedf", 1, 1);
+        b.vcpu(1, 1, 0);
+        assert_eq!(b.set(0, Some(1), "extra", 0).ret, 0);
+        b.server(0, 1, 10 * MS, 20 * MS, 1);
+        b.wake(0, 1);
+        assert_eq!(b.turn_slice(0, 0), (Some(1), 10 * MS));
+        b.ok(12 * MS, OpCode::Schedule, (0, 0, 0), [CUR_STOPS, 0, 0]);
+        b.ok(12 * MS, OpCode::Put, (0, 1, 0), [0, ran, 0]);
+        b.ok(15 * MS, OpCode::Wake, (0, 1, 0), [0; 3]);
+        b.account(20 * MS);
+        let res = b.ok(20 * MS, OpCode::Schedule, (0, 0, 0), [0; 3]);
+        assert_eq!((res.next, res.slice), (1, next), "it ran {ran} ns of 10 ms");
     }
 }
