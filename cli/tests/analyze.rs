@@ -150,7 +150,7 @@ fn the_floor_of_each_policy_counts() {
     let why = "no PCPU has room for a budget of 5ms in 10ms (floor=5 keeps 5 % of each PCPU for VCPUs without budget)";
     assert!(text.contains(&format!("\nrtxen: a-3: {why}\n")), "{text}");
     assert!(text.contains("\nrtxen(floor=0): has room for every budget\n") && !text.contains("\ncredit"), "{text}");
-    // Whoever names a policy that keeps no budgets is told of those that do.
+    // Where no named policy keeps budgets, those that do are asked instead.
     let text = String::from_utf8(takt(dir.path(), &["analyze", "f.toml", "-p", "credit"]).stdout).unwrap();
     assert!(["rtxen", "sedf", "vgedf"].iter().all(|p| text.contains(&format!("\n{p}: a-"))), "{text}");
 }

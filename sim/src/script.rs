@@ -135,7 +135,7 @@ impl Step {
         self.vm == name || self.vm == spec.name
     }
 
-    /// What it does, to whom, for messages.
+    /// The change and the VM or pool that it concerns, for messages.
     fn describe(&self) -> String {
         match self.act {
             Act::Create => format!("create {}", self.vm),

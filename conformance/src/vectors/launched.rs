@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Poris: who is launched with a VCPU, and who may be exchanged (spec §3.4); and whose events count in `event_max`.
+//! Poris: which VCPUs are launched together, and which may be exchanged (spec §3.4). Which events count in `event_max`.
 
 use super::bench::{Bench, IO, MS};
+use super::poris::siblings;
 use crate::core::Maker;
 use takt_policy::{Class, OpCode};
 
@@ -62,23 +63,9 @@ pub fn with_whom(make: &Maker) {
     assert_eq!(classes(&b), [true, false, false, false, false]);
 }
 
-/// VCPU 1 runs on PCPU 0 and is OVER, its sibling 2 is queued behind VCPU 3 on PCPU 1; `forbid` comes before PCPU 0 decides.
+/// What PCPU 0 runs next, where `forbid` comes before it decides.
 fn exchange(make: &Maker, forbid: impl Fn(&mut Bench)) -> u32 {
-    let mut b = Bench::new(make, "poris", 2, 3);
-    b.set(0, None, "parallel", 1);
-    (1..=2).for_each(|v| b.vcpu(v, 1, v - 1));
-    b.vcpu(3, 2, 1);
-    b.rt(0, 1, 0);
-    b.idle(0, 1);
-    b.wake(0, 1);
-    b.turn(0, 0);
-    b.turn(399 * MS, 0);
-    b.account(400 * MS);
-    b.turn(400 * MS, 0);
-    assert_eq!(b.class(1), Class::Over);
-    b.wake(401 * MS, 3);
-    b.turn(401 * MS, 1);
-    b.wake(401 * MS, 2);
+    let mut b = siblings(make, true);
     assert_eq!([1, 2, 3].map(|v| b.core.vcpu_cpu(v)), [0, 1, 1]);
     forbid(&mut b);
     assert_eq!(b.core.vcpu_cpu(2), 1, "where it is it may stay");

@@ -204,26 +204,29 @@ pub fn who_starts(make: &Maker) {
     }
 }
 
-/// VCPU 1 is next on PCPU 0 and OVER, its sibling 2 waits on PCPU 1 as UNDER: they swap.
+/// VCPU 1 is next on PCPU 0 and OVER, its sibling 2 waits on PCPU 1, behind VCPU 3, as UNDER; with `bound` each on its PCPU.
+pub fn siblings(make: &Maker, bound: bool) -> Bench {
+    let mut b = Bench::new(make, "poris", 2, 3);
+    b.set(0, None, "parallel", bound.into());
+    (1..=2).for_each(|v| b.vcpu(v, 1, v - 1));
+    b.vcpu(3, 2, 1);
+    b.rt(0, 1, 0);
+    b.idle(0, 1);
+    b.wake(0, 1);
+    b.turn(0, 0);
+    b.turn(399 * MS, 0);
+    b.account(400 * MS);
+    b.turn(400 * MS, 0);
+    assert_eq!(b.class(1), Class::Over);
+    b.wake(401 * MS, 3);
+    b.turn(401 * MS, 1);
+    b.wake(401 * MS, 2);
+    b
+}
+
+/// The siblings swap their PCPUs.
 pub fn exchange(make: &Maker) {
-    let setup = |bound: bool| {
-        let mut b = Bench::new(make, "poris", 2, 3);
-        b.set(0, None, "parallel", if bound { 1 } else { 0 });
-        (1..=2).for_each(|v| b.vcpu(v, 1, v - 1));
-        b.vcpu(3, 2, 1);
-        b.rt(0, 1, 0);
-        b.idle(0, 1);
-        b.wake(0, 1);
-        b.turn(0, 0);
-        b.turn(399 * MS, 0);
-        b.account(400 * MS);
-        b.turn(400 * MS, 0);
-        assert_eq!(b.class(1), Class::Over);
-        b.wake(401 * MS, 3);
-        b.turn(401 * MS, 1);
-        b.wake(401 * MS, 2);
-        b
-    };
+    let setup = |bound: bool| siblings(make, bound);
     let mut b = setup(true);
     assert_eq!([1, 2, 3].map(|v| b.core.vcpu_cpu(v)), [0, 1, 1]);
     let res = b.ok(402 * MS, OpCode::Schedule, (0, 0, 0), [0; 3]);

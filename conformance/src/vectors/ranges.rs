@@ -36,7 +36,7 @@ fn taken(b: &mut Bench, code: OpCode, at: (u16, u16, u16), arg: [u64; 3]) {
 }
 
 pub fn of_the_pool(make: &Maker) {
-    for policy in ["credit", "doris", "poris", "laxs", "sedf"] {
+    for policy in takt_policy::policies().into_iter().map(|p| p.name) {
         for p in params().into_iter().filter(|p| !p.per_vm) {
             let (key, at) = (u64::from(p.key), (0, 0, NIL as u16));
             let mut b = pool(make, policy);
@@ -94,13 +94,16 @@ pub fn of_a_vm(make: &Maker) {
         taken(&mut b, OpCode::Adjust, (0, 0, 1), [period.into(), MS, 0]);
         refused(&mut b, OpCode::Adjust, (0, 0, 1), [budget.into(), MS + 1, 0], ERANGE);
         taken(&mut b, OpCode::Adjust, (0, 0, 1), [budget.into(), MS, 0]);
-        let weight = (101, OpCode::VmAdd);
         for (value, want) in [(0, ERANGE), (65_536, ERANGE), (65_535, 0)] {
-            assert_eq!(b.op(0, weight.1, (0, 0, 7), [0, value, 0]).ret, want, "vm_add with weight {value}");
+            assert_eq!(b.op(0, OpCode::VmAdd, (0, 0, 7), [0, value, 0]).ret, want, "vm_add with weight {value}");
         }
         refused(&mut b, OpCode::VmAdd, (0, 0, 8), [1, 256, 0], ERANGE);
         refused(&mut b, OpCode::VmAdd, (0, 0, 8), [3, 256, 0], ERANGE);
         refused(&mut b, OpCode::VmAdd, (0, 0, 256), [0, 256, 0], ENOENT);
+        taken(&mut b, OpCode::VmAdd, (0, 0, 255), [0, 256, 0]);
+        taken(&mut b, OpCode::VcpuAdd, (0, 1_023, 255), [0, 0, 0]);
+        taken(&mut b, OpCode::CpuAdd, (63, 0, 0), [63, 0, 0]);
+        taken(&mut b, OpCode::Wake, (0, 1_023, 0), [3, 0, 0]);
     }
 }
 

@@ -110,11 +110,11 @@ fn limit(text: &str) -> Option<f64> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     /// A tree of cgroups: directory, `cpu.weight`, `cpu.max`.
-    fn tree(all: &[(&str, &str, &str)]) -> tempfile::TempDir {
+    pub fn tree(all: &[(&str, &str, &str)]) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         for (dir, weight, max) in all {
             let dir = root.path().join(dir);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! VMs that share cgroups: a cgroup's weight and limit are one, whoever many VMs are in it.
+//! VMs that share cgroups: a cgroup has one weight and one limit, however many VMs are in it.
 
 use super::cgroups::{self, Share};
 use super::{Live, News};
@@ -89,18 +89,13 @@ impl Live {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::control::cgroups::tests::tree;
 
     const MAX: &str = "max 100000";
 
     /// Cgroups (directory, `cpu.weight`, `cpu.max`), and of each VM the cgroups of its VCPU threads: weight and cap.
     fn of(all: &[(&str, &str, &str)], vms: &[&[&str]]) -> Vec<(u32, u32)> {
-        let root = tempfile::tempdir().unwrap();
-        for (dir, weight, max) in all {
-            let dir = root.path().join(dir);
-            std::fs::create_dir_all(&dir).unwrap();
-            std::fs::write(dir.join("cpu.weight"), weight).unwrap();
-            std::fs::write(dir.join("cpu.max"), max).unwrap();
-        }
+        let root = tree(all);
         let vms: Vec<Vec<String>> = vms.iter().map(|v| v.iter().map(ToString::to_string).collect()).collect();
         shares(root.path(), &vms).iter().map(|s| (s.weight, s.cap)).collect()
     }
