@@ -277,7 +277,6 @@ static __always_inline void book(struct host *h, struct takt_pool *p, struct log
 	out->kick |= p->out.kick.w[0];
 	out->armed |= p->out.armed.w[0];
 	out->pool_armed |= p->out.pool_armed << side;
-	p->scratch = p->scratch_long = 0;			/* no state: the native pool never uses them */
 	if (op->op == TAKT_OP_SCHEDULE ? p->out.next < TAKT_NVCPU : op->op >= TAKT_OP_WAKE && op->op <= TAKT_OP_PUT)
 		host_vcpu(h, op->op == TAKT_OP_SCHEDULE ? p->out.next : op->vcpu)->ops++;
 	if (TAKT_POOLS == 1 ? !h->recording : !(h->recording & (1u << side)))

@@ -81,6 +81,12 @@ int takt_pool_check(struct takt_pool *p, char *msg, size_t len)
 	return -1;
 }
 
+/* The bytes are those of a pool elsewhere: the scratches are no state, and a host in BPF leaves a loop's counter there. */
+void takt_pool_copied(struct takt_pool *p)
+{
+	p->scratch = p->scratch_long = 0;
+}
+
 u32 takt_pool_policy(struct takt_pool *p)
 {
 	return p->policy;

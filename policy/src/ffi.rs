@@ -59,6 +59,7 @@ unsafe extern "C" {
     pub fn takt_pool_apply(p: *mut RawPool, op: *const Op) -> c_int;
     pub fn takt_pool_op(p: *mut RawPool, op: *const Op, res: *mut Res) -> c_int;
     pub fn takt_pool_check(p: *const RawPool, msg: *mut c_char, len: usize) -> c_int;
+    pub fn takt_pool_copied(p: *mut RawPool);
     pub fn takt_pool_policy(p: *const RawPool) -> u32;
     pub fn takt_pool_describe(p: *const RawPool, ops: *mut Op, max: u32) -> u32;
     pub fn takt_pool_cpu_timer(p: *const RawPool, cpu: u32) -> u64;

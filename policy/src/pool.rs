@@ -172,6 +172,7 @@ impl Pool {
     }
 
     /// A pool with the bytes of another one (see [`Pool::bytes`]), wherever that was; `None` if they are not a pool's.
+    /// What the verifier makes a host in BPF write down, and is no state, is left out.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let pool = Self::new(crate::policies().first()?.name)?;
         let names = crate::policies().len() as u32;
@@ -179,6 +180,7 @@ impl Pool {
             return None;
         }
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), pool.raw.as_ptr().cast(), bytes.len()) };
+        unsafe { ffi::takt_pool_copied(pool.raw.as_ptr()) };
         (unsafe { ffi::takt_pool_policy(pool.raw.as_ptr()) } < names).then_some(pool)
     }
 

@@ -61,3 +61,18 @@ fn indices_beyond_the_arrays_reach_nobody() {
     }
     assert_eq!(p.bytes()[p.bytes().len() / 2..], before);
 }
+
+/// A host in BPF leaves loop counters in three words that are no state; a recording of it must replay nevertheless.
+#[test]
+fn a_copy_keeps_all_of_a_pool_but_its_scratches() {
+    let p = pool("credit");
+    let changed: Vec<u8> = p.bytes().iter().map(|b| b ^ 1).collect();
+    let mut lost = 0;
+    for at in (0..changed.len()).step_by(4) {
+        let mut bytes = p.bytes().to_vec();
+        bytes[at..at + 4].copy_from_slice(&changed[at..at + 4]);
+        // Another policy's number may be none.
+        lost += Pool::from_bytes(&bytes).map_or(0, |copy| usize::from(copy.bytes() == p.bytes()));
+    }
+    assert_eq!(lost, 3);
+}
