@@ -27,7 +27,7 @@ enum side { REST, RT };
 #define HOST_VM 0u			/* the host's ordinary threads */
 #define FIRST_GUEST TAKT_NCPU		/* VCPU n below it is the host entity of PCPU n */
 #define HOST_SLICE (4 * TAKT_MS)	/* of one thread among those of a host entity */
-#define HOST_AHEAD (8 * HOST_SLICE)	/* how far a thread may be ahead of those it waits for */
+#define HOST_AHEAD (8 * HOST_SLICE)	/* how far a thread may be ahead of those it waits for, at least */
 #define GUARD_SLICE (100 * TAKT_MS)	/* the kernel's own, should a timer of ours be lost */
 #define SHORT_SLICE TAKT_MS		/* of what runs beside the pool */
 #define HOST_WEIGHT 256u
@@ -36,12 +36,14 @@ enum side { REST, RT };
 /* Queues of the kernel (DSQ): one a VCPU, one for the host's threads, one a PCPU for those that may run nowhere else. */
 #define DSQ_HOST 0x800u
 #define DSQ_PINNED 0x900u
+#define DSQ_PARKED 0xa00u		/* host threads that cpu.max throttles, by the time of their release (cgroup.h) */
 #define DSQ_VCPU 0x1000u
 
 #define LOG_LEN (1u << 17)
 #define TIMER_KICK TAKT_NCPU		/* index of a timer; those below are the PCPUs' */
 #define TIMER_POOL (TAKT_NCPU + 1)	/* the first pool's */
-#define NTIMER (TIMER_POOL + TAKT_POOLS)
+#define TIMER_PARKED (TIMER_POOL + TAKT_POOLS)	/* releases what cpu.max throttles */
+#define NTIMER (TIMER_PARKED + 1)
 
 struct host_cpu {
 	u64 slice_end;			/* when the runner's slice is over; TAKT_NEVER: nobody runs */
@@ -132,7 +134,7 @@ struct logs {
 
 struct timer_slot {
 	struct bpf_timer timer;
-	u64 at;				/* when it fires; TAKT_NEVER: not started. A PCPU's only */
+	u64 at;				/* when it fires; TAKT_NEVER: not started. A PCPU's, and that of parked threads */
 };
 
 /* What happened to a VM, for user space. */
@@ -153,8 +155,11 @@ struct task_ctx {
 	u64 kvm;			/* of the VCPU that it runs; 0: it has not been seen to run one */
 	u32 in_ipi;			/* what it does just now is to send an IPI */
 	u32 exiled;			/* runs as a host thread, though it is a VCPU (pools.h) */
+	u32 cg;				/* its cgroup's index (cgroup.h) */
+	u32 load;			/* its weight as a runnable host thread; 0: it is none */
+	u64 parked;			/* throttled since then without having run; 0: it is not */
 };
-enum waits { WAITS_NOT, WAITS_SHARED, WAITS_PINNED, WAITS_BESIDE };
+enum waits { WAITS_NOT, WAITS_SHARED, WAITS_PINNED, WAITS_BESIDE, WAITS_PARKED };
 
 #define SHARED_MAP(kind, name, n, k, v, fl) \
 struct { \

@@ -25,6 +25,7 @@ struct cpumask {
 
 struct sched_ext_entity {
 	__u64 slice;
+	__u64 dsq_vtime;
 	__u32 flags;
 	__u32 weight;
 } CORE;
@@ -44,6 +45,32 @@ struct task_struct {
 	struct sched_ext_entity scx;
 } CORE;
 
+struct cgroup;
+
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+	struct cgroup_subsys_state *parent;
+} CORE;
+
+struct kuid {
+	__u32 val;
+} CORE;
+
+struct kernfs_iattrs {
+	struct kuid ia_uid;
+} CORE;
+
+struct kernfs_node {
+	__u64 id;
+	struct kernfs_iattrs *iattr;
+} CORE;
+
+struct cgroup {
+	struct cgroup_subsys_state self;
+	int level;
+	struct kernfs_node *kn;
+} CORE;
+
 enum scx_exit_kind { SCX_EXIT_NONE };
 
 struct scx_exit_info {
@@ -56,14 +83,35 @@ struct scx_exit_info {
 
 struct scx_init_task_args {
 	bool fork;
+	struct cgroup *cgroup;
 } CORE;
+
+struct scx_cgroup_init_args {
+	__u32 weight;
+	__u64 bw_period_us, bw_quota_us, bw_burst_us;
+	bool sched_idle;
+} CORE;
+
+/* The kernel's state of a walk through a queue. */
+struct bpf_iter_scx_dsq {
+	__u64 __opaque[6];
+} __attribute__((aligned(8)));
 
 struct scx_exit_task_args;
 
-/* Members are found by name: those of the kernel that are not listed stay zero. User space sets the first one. */
+/*
+ * Members are found by name: those of the kernel that are not listed stay zero. User space sets the first one, and unsets those of
+ * cgroups that the kernel does not have (src/ops.rs: order and offsets).
+ */
 struct sched_ext_ops {
 	__u32 timeout_ms;
 	__u64 flags;
+	__s32 (*cgroup_init)(struct cgroup *, struct scx_cgroup_init_args *);
+	void (*cgroup_exit)(struct cgroup *);
+	void (*cgroup_move)(struct task_struct *, struct cgroup *, struct cgroup *);
+	void (*cgroup_set_weight)(struct cgroup *, __u32);
+	void (*cgroup_set_bandwidth)(struct cgroup *, __u64, __u64, __u64);
+	void (*cgroup_set_idle)(struct cgroup *, bool);
 	__s32 (*select_cpu)(struct task_struct *, __s32, __u64);
 	void (*enqueue)(struct task_struct *, __u64);
 	void (*dispatch)(__s32, struct task_struct *);
@@ -102,10 +150,19 @@ extern void scx_bpf_dsq_insert(struct task_struct *p, __u64 dsq_id, __u64 slice,
 extern void scx_bpf_dsq_insert_vtime(struct task_struct *p, __u64 dsq_id, __u64 slice, __u64 vtime,
 				     __u64 enq_flags) __ksym;
 extern bool scx_bpf_dsq_move_to_local(__u64 dsq_id) __ksym;
+extern __s32 scx_bpf_dsq_nr_queued(__u64 dsq_id) __ksym;
+extern int bpf_iter_scx_dsq_new(struct bpf_iter_scx_dsq *it, __u64 dsq_id, __u64 flags) __ksym;
+extern struct task_struct *bpf_iter_scx_dsq_next(struct bpf_iter_scx_dsq *it) __ksym;
+extern void bpf_iter_scx_dsq_destroy(struct bpf_iter_scx_dsq *it) __ksym;
+extern void scx_bpf_dsq_move_set_vtime(struct bpf_iter_scx_dsq *it__iter, __u64 vtime) __ksym;
+extern bool scx_bpf_dsq_move_vtime(struct bpf_iter_scx_dsq *it__iter, struct task_struct *p, __u64 dsq_id,
+				   __u64 enq_flags) __ksym;
 extern void scx_bpf_kick_cpu(__s32 cpu, __u64 flags) __ksym;
 extern __s32 scx_bpf_task_cpu(const struct task_struct *p) __ksym;
 extern const struct cpumask *scx_bpf_get_online_cpumask(void) __ksym;
 extern void scx_bpf_put_cpumask(const struct cpumask *cpumask) __ksym;
+extern void bpf_rcu_read_lock(void) __ksym;
+extern void bpf_rcu_read_unlock(void) __ksym;
 extern bool bpf_cpumask_test_cpu(__u32 cpu, const struct cpumask *cpumask) __ksym;
 
 #endif

@@ -14,6 +14,7 @@
  * Locking: host.h. Threads are looked up by their storage, never by number. Callbacks come with the lock of the
  * thread's run queue held, so that two of them never meet for the same thread.
  */
+#include "cgroup_ops.h"
 #include "entity.h"
 #include "overhead.h"
 #include "record.h"
@@ -80,39 +81,22 @@ static __always_inline u32 runs_as(struct task_ctx *t)
 	return TAKT_POOLS > 1 && t->exiled ? TAKT_NIL : t->v;
 }
 
-/* The host thread @p ran until now: those that wait go before it. */
-static __always_inline void charge(struct task_struct *p, struct task_ctx *t)
-{
-	u64 now = bpf_ktime_get_ns();
-
-	t->vtime += (now - t->charged) * 100 / (p->scx.weight ? p->scx.weight : 1);
-	t->charged = now;
-}
-
-/* It begins to run, or goes on: who comes or wakes is placed by it. */
-static __always_inline void lead(struct host *h, struct task_ctx *t)
-{
-	if ((s64)(t->vtime - h->vtime) > 0)
-		h->vtime = t->vtime;
-}
-
 /* Without a decision or after one, the host thread that runs is the next one, too. */
 static __always_inline void host_goes_on(struct host *h, struct task_struct *p, struct task_ctx *t)
 {
-	if (t) {
-		charge(p, t);
+	if (t)
 		lead(h, t);
-	}
 	p->scx.slice = HOST_SLICE;
 }
 
 static __always_inline void not_waiting(struct host *h, struct task_ctx *t)
 {
-	if (t->waits == WAITS_SHARED)
+	u32 waits = __sync_lock_test_and_set(&t->waits, WAITS_NOT);
+
+	if (waits == WAITS_SHARED)
 		__sync_fetch_and_add(&h->threads, -1);
-	if (t->waits == WAITS_PINNED)
+	if (waits == WAITS_PINNED)
 		__sync_fetch_and_add(&host_cpu(h, t->cpu)->pinned, -1);
-	t->waits = WAITS_NOT;
 }
 
 SEC("struct_ops/takt_select_cpu")
@@ -135,12 +119,14 @@ static __always_inline void enqueue_host(struct host *h, struct task_struct *p, 
 					 struct out *out)
 {
 	u32 cpu = scx_bpf_task_cpu(p);
-	u64 cpus = cpus_of(p), now_v = *(volatile u64 *)&h->vtime;
+	u64 cpus = cpus_of(p), until = throttled(p, t);
 
-	if (t->vtime + HOST_SLICE < now_v)
-		t->vtime = now_v - HOST_SLICE;	/* who slept goes first, but not for ever */
-	if (t->vtime > now_v + HOST_AHEAD)
-		t->vtime = now_v + HOST_AHEAD;	/* who ran much waits, but not for ever */
+	competes(t, until ? 0 : weight_of(p));
+	place(h, t);
+	if (until) {
+		park(p, t, until, flags);
+		return;
+	}
 	if (one_cpu(cpus)) {
 		t->waits = WAITS_PINNED;
 		t->cpu = cpu;
@@ -195,6 +181,8 @@ void BPF_PROG(takt_enqueue, struct task_struct *p, u64 flags)
 		return;
 	}
 	v = entity_of(h, p, t, &out);
+	if (v != TAKT_NIL)
+		competes(t, 0);
 	if (TAKT_POOLS > 1) {
 		t->exiled = v != TAKT_NIL && is_exile(h, v);
 		if (t->exiled) {
@@ -249,6 +237,10 @@ void BPF_PROG(takt_dispatch, s32 cpu, struct task_struct *prev)
 		if (t && !host_cpu(h, cpu)->outside) {
 			v = runs_as(t);
 			host = v == TAKT_NIL;
+		}
+		if (t && host) {
+			charge(prev, t);
+			host = !throttled(prev, t);	/* else it goes to be parked */
 		}
 	}
 	if (TAKT_POOLS > 1 && (h->bounce & mask_bit(cpu)) && fetch_exiles(h, cpu, &out)) {
@@ -329,8 +321,8 @@ void BPF_PROG(takt_running, struct task_struct *p)
 			out.kick |= mask_bit(cpu);
 		}
 	}
-	if (runs_as(t) == TAKT_NIL)
-		lead(h, t);
+	if (runs_as(t) == TAKT_NIL && host_begins(h, p, t, beside))
+		out.kick |= mask_bit(cpu);
 	act(h, &out);
 	if (*(volatile u32 *)&h->measuring)
 		h_changed(p->pid);
@@ -369,6 +361,7 @@ void BPF_PROG(takt_quiescent, struct task_struct *p, u64 flags)
 	if (!h || !t)
 		return;
 	not_waiting(h, t);
+	competes(t, 0);
 	if (t->v == TAKT_NIL || !(flags & VALUE(scx_deq_flags, SCX_DEQ_SLEEP)))
 		return;
 	h_block(t->v, &out);
@@ -428,6 +421,8 @@ s32 BPF_PROG(takt_init_task, struct task_struct *p, struct scx_init_task_args *a
 	if (!t || !h)
 		return -12;			/* ENOMEM */
 	t->v = TAKT_NIL;
+	if (bpf_core_field_exists(args->cgroup))
+		t->cg = cg_find(args->cgroup);
 	t->vtime = args->fork ? vtime_of_child(h) : h->vtime;
 	return 0;
 }
@@ -441,7 +436,10 @@ void BPF_PROG(takt_exit_task, struct task_struct *p, struct scx_exit_task_args *
 	u32 gone, tgid = p->tgid;
 	u64 key;
 
-	if (!h || !t || t->v == TAKT_NIL)
+	if (!h || !t)
+		return;
+	competes(t, 0);
+	if (t->v == TAKT_NIL)
 		return;
 	key = host_vcpu(h, t->v)->kvm_vcpu;
 	if (key)
@@ -518,6 +516,8 @@ s32 BPF_PROG(takt_init)
 	if (!h)
 		return -2;
 	err = scx_bpf_create_dsq(DSQ_HOST, -1);
+	if (!err)
+		err = scx_bpf_create_dsq(DSQ_PARKED, -1);
 	if (err)
 		return err;
 	TAKT_LOOP(h->pool, key, TAKT_NCPU) {
@@ -545,6 +545,8 @@ s32 BPF_PROG(takt_init)
 			err = bpf_timer_set_callback(&t->timer, cpu_timer);
 		else if (k == TIMER_KICK)
 			err = bpf_timer_set_callback(&t->timer, kick_timer);
+		else if (k == TIMER_PARKED)
+			err = bpf_timer_set_callback(&t->timer, parked_timer);
 		else
 			err = bpf_timer_set_callback(&t->timer, pool_timer);
 		if (err) {
@@ -579,6 +581,12 @@ struct sched_ext_ops takt_ops = {
 	.set_cpumask = (void *)takt_set_cpumask,
 	.init_task = (void *)takt_init_task,
 	.exit_task = (void *)takt_exit_task,
+	.cgroup_init = (void *)takt_cgroup_init,
+	.cgroup_exit = (void *)takt_cgroup_exit,
+	.cgroup_move = (void *)takt_cgroup_move,
+	.cgroup_set_weight = (void *)takt_cgroup_set_weight,
+	.cgroup_set_bandwidth = (void *)takt_cgroup_set_bandwidth,
+	.cgroup_set_idle = (void *)takt_cgroup_set_idle,
 	.cpu_online = (void *)takt_cpu_online,
 	.cpu_offline = (void *)takt_cpu_offline,
 	.init = (void *)takt_init,

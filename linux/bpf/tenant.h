@@ -14,31 +14,6 @@
 #define TENANT_LEVELS 64
 #define TENANT_USER (1ULL << 63)	/* | user: no number of a cgroup is as large */
 
-struct kuid {
-	__u32 val;
-} CORE;
-
-struct kernfs_iattrs {
-	struct kuid ia_uid;
-} CORE;
-
-struct kernfs_node {
-	__u64 id;
-	struct kernfs_iattrs *iattr;
-} CORE;
-
-struct cgroup;
-
-struct cgroup_subsys_state {
-	struct cgroup *cgroup;
-	struct cgroup_subsys_state *parent;
-} CORE;
-
-struct cgroup {
-	struct cgroup_subsys_state self;
-	struct kernfs_node *kn;
-} CORE;
-
 struct css_set {
 	struct cgroup *dfl_cgrp;
 } CORE;

@@ -3,7 +3,7 @@
 #ifndef TAKT_LINUX_TIMERS_H
 #define TAKT_LINUX_TIMERS_H
 
-#include "serve.h"
+#include "cgroup.h"
 
 static int cpu_timer(void *map, u32 *key, struct timer_slot *t)
 {
@@ -28,6 +28,7 @@ static int pool_timer(void *map, u32 *key, struct timer_slot *t)
 	if (!h)
 		return 0;
 	h_pool_timer(side, &out);
+	check_parked();
 	if (h->strays)
 		tell_queued(h, &out);
 	out.pool_armed |= 1u << side;

@@ -324,16 +324,20 @@ impl Live {
         }
     }
 
-    /// Cgroups of ordinary threads whose `cpu.weight` or `cpu.max` has no effect while this scheduler runs.
+    /// What has no effect while this scheduler runs, because the kernel does not tell of it (`cpu.max`), and the cgroups of ordinary
+    /// threads that set it.
     ///
     /// # Errors
     /// The scheduler cannot be read.
-    pub fn unheeded_cgroups(&self) -> Result<Vec<String>> {
+    pub fn unheeded_cgroups(&self) -> Result<Option<(&'static str, Vec<String>)>> {
+        let kernel = self.scheduler.cgroups();
+        let Some(what) = kernel.unheeded() else { return Ok(None) };
         let snapshot = self.scheduler.snapshot()?;
         let (members, _) = status::members(&snapshot);
         let of = |m: &status::Member| cgroups::of_thread(self.vms.get(&m.vm)?.tgid, snapshot.vcpu(m.vcpu).pid);
         let vms: Vec<_> = members.iter().filter_map(of).filter(|c| !c.is_empty()).collect();
-        Ok(cgroups::unheeded(cgroups::ROOT.as_ref(), &vms))
+        let found = cgroups::unheeded(cgroups::ROOT.as_ref(), &vms, !kernel.weight);
+        Ok((!found.is_empty()).then_some((what, found)))
     }
 
     fn known(&self, index: u32) -> Known {

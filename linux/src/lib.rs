@@ -9,6 +9,7 @@ pub mod core_sched;
 mod environment;
 pub mod net;
 mod object;
+mod ops;
 mod partition;
 mod record;
 mod scheduler;

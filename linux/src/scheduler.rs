@@ -3,9 +3,10 @@
 
 use crate::environment::Environment;
 use crate::object;
+use crate::ops::{self, Cgroups};
 use crate::shared::{Quota, Snapshot};
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use libbpf_rs::{Link, Map, MapCore, MapFlags, Object, OpenObject};
+use libbpf_rs::{Link, Map, MapCore, MapFlags, Object};
 use std::sync::mpsc;
 use takt_control::partition::Side;
 use takt_control::pools::Size;
@@ -115,6 +116,7 @@ pub struct Scheduler {
     watches: bool,
     links: Vec<Link>,
     policy: PolicySpec,
+    cgroups: Cgroups,
 }
 
 impl Scheduler {
@@ -130,14 +132,14 @@ impl Scheduler {
         let pools = names.into_iter().flatten().map(pool).collect::<Result<Vec<_>>>()?;
         let objects = objects(policy)?;
         let mut open = object::open(objects.sched, None)?;
-        set_timeout(&mut open, timeout_ms)?;
+        let cgroups = ops::settle(&mut open, timeout_ms)?;
         let object = object::load(open)?;
         let hosts = map(&object, "hosts")?;
         let initial = Snapshot::initial(&pools, quota);
         ensure!(hosts.value_size() as usize == initial.len(), "the BPF objects are of another build");
         hosts.update(&0u32.to_ne_bytes(), &initial, MapFlags::ANY)?;
         let mut scheduler =
-            Self { object, objects, kvm: None, watches: false, links: Vec::new(), policy: policy.clone() };
+            Self { object, objects, kvm: None, watches: false, links: Vec::new(), policy: policy.clone(), cgroups };
         for pcpu in &environment.online {
             let arg = [pcpu.core.into(), pcpu.llc.into(), pcpu.node.into(), 0];
             scheduler.call("takt_setup", Request { arg, cpu: pcpu.n, ..Request::default() })?;
@@ -224,6 +226,11 @@ impl Scheduler {
         let mut iter = libbpf_rs::Iter::new(&link)?;
         std::io::copy(&mut iter, &mut std::io::sink()).context("looking for running VMs")?;
         Ok(())
+    }
+
+    /// What the kernel tells it of cgroups.
+    pub fn cgroups(&self) -> Cgroups {
+        self.cgroups
     }
 
     pub fn policy(&self) -> &PolicySpec {
@@ -440,16 +447,6 @@ impl Ended {
 fn timer_error(b: &[u8]) -> Option<std::io::Error> {
     let error = i32::from_ne_bytes(b.get(12..16)?.try_into().ok()?);
     (error != 0).then(|| std::io::Error::from_raw_os_error(-error))
-}
-
-/// Writes the timeout into `takt_ops` (`struct sched_ext_ops` of `bpf/kernel.h`: its first member).
-fn set_timeout(open: &mut OpenObject, timeout_ms: u32) -> Result<()> {
-    let at = 0..size_of::<u32>();
-    let mut ops = open.maps_mut().find(|m| m.name() == "takt_ops").context("no map takt_ops")?;
-    let value = ops.initial_value_mut().and_then(|v| v.get_mut(at)).context("map takt_ops has no value")?;
-    ensure!(*value == TIMEOUT_MS.to_ne_bytes(), "the BPF objects are of another build");
-    value.copy_from_slice(&timeout_ms.to_ne_bytes());
-    Ok(())
 }
 
 #[cfg(test)]

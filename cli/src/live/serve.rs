@@ -67,9 +67,11 @@ pub fn run(args: &args::Run) -> Result<bool> {
         if status.host.kvm { "" } else { "; KVM is not loaded yet" },
     ));
     news.iter().for_each(tell);
-    let unheeded = live.unheeded_cgroups()?;
-    if !unheeded.is_empty() {
-        warn(&format!("cpu.weight and cpu.max of ordinary threads are not followed: {}", unheeded.join(", ")));
+    if let Some((what, unheeded)) = live.unheeded_cgroups()? {
+        warn(&format!(
+            "this kernel does not tell of {what} of ordinary threads, not followed: {}",
+            unheeded.join(", ")
+        ));
     }
     let ended = Serving { live: &mut live, recording, events, trouble: None }.until_the_end();
     let counts = live.status().map(|s| s.host);

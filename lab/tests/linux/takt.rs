@@ -17,7 +17,7 @@ const STATE: &str = "/sys/kernel/sched_ext/state";
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// i8254 ticks (40 us) after which the next CPU is emulated at the latest, while there is something to schedule.
-const TICK: u16 = 48;
+pub const TICK: u16 = 48;
 
 /// A machine in which an instruction takes so many times as long as in those of most tests has more patience, and as long turns by
 /// instructions.

@@ -54,14 +54,15 @@ pub fn limit_of(root: &Path, cgroup: &str) -> Option<f64> {
 }
 
 /// Cgroups below `root` that set a weight or a limit which nobody follows: those of ordinary threads. `vms` are the
-/// cgroups of VMs' threads; what is above or below one of them is followed.
-pub fn unheeded(root: &Path, vms: &[String]) -> Vec<String> {
+/// cgroups of VMs' threads; what is above or below one of them is followed. `weights`: those are not followed either, only limits
+/// otherwise.
+pub fn unheeded(root: &Path, vms: &[String], weights: bool) -> Vec<String> {
     let mut found = Vec::new();
     let mut todo = vec![String::new()];
     while let Some(at) = todo.pop() {
         let dir = root.join(&at);
         let vm = |v: &String| is_below(v, &at) || is_below(&at, v);
-        let set = weight(&dir).is_some_and(|w| w != 100.0) || lowest(std::slice::from_ref(&dir)).is_some();
+        let set = weights && weight(&dir).is_some_and(|w| w != 100.0) || lowest(std::slice::from_ref(&dir)).is_some();
         if set && !at.is_empty() && !vms.iter().any(vm) {
             found.push(at.clone());
         }
@@ -142,8 +143,9 @@ pub(super) mod tests {
             ("system", "100", max),
             ("system/backup", "100", "20000 100000"),
         ]);
-        assert_eq!(unheeded(root.path(), &["machine/vm1".into()]), ["machine/other", "system/backup"]);
-        assert_eq!(unheeded(&root.path().join("gone"), &[]), Vec::<String>::new());
+        assert_eq!(unheeded(root.path(), &["machine/vm1".into()], true), ["machine/other", "system/backup"]);
+        assert_eq!(unheeded(root.path(), &["machine/vm1".into()], false), ["system/backup"]);
+        assert_eq!(unheeded(&root.path().join("gone"), &[], true), Vec::<String>::new());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Init of the emulated machine: goes through a scenario and leaves what it saw in the outbox.
 
-use super::{attack, ends, load, packets, refuse, risa, steady};
+use super::{attack, cgroups, ends, load, packets, refuse, risa, steady};
 use crate::system;
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
@@ -38,6 +38,7 @@ fn run() -> Result<Value> {
         "ends" => ends::ends(times),
         "hotplug" => ends::hotplug(times),
         "attacks" => attack::attacks(times),
+        "cgroups" => cgroups::compare(),
         "packets" => packets::packets(),
         "refusals" => refuse::refusals(),
         "risa" => risa::pools(),

@@ -4,6 +4,7 @@
 //! wherever the tests run. `TAKT_LONG=1` makes loads last ten times as long.
 
 mod attack;
+mod cgroups;
 mod ends;
 mod guest;
 mod inside;
@@ -137,6 +138,34 @@ fn vms_and_cpus_come_and_go_and_takt_ends_in_any_way() {
 fn a_pcpu_that_comes_back_does_what_it_defers() {
     let Some(counts) = run("hotplug", COUNTED) else { return };
     assert!(number(&counts, "offline") >= 4.0, "{counts:#}");
+}
+
+/// What a limited cgroup gets under Takt, of what the kernel's own scheduler gives it.
+const AS_THE_KERNEL: RangeInclusive<f64> = 0.9..=1.1;
+/// What one cgroup gets of another's, of what their weights say.
+const AS_WEIGHED: RangeInclusive<f64> = 0.9..=1.1;
+/// What VMs get beside processes in cgroups, of what they get beside as many without.
+const UNCHANGED: RangeInclusive<f64> = 0.98..=1.02;
+
+#[test]
+fn cgroups_of_ordinary_processes_keep_their_limits_and_weights() {
+    let Some(outcome) = run("cgroups", COUNTED) else { return };
+    let [kernel, takt, flat, beside] = ["kernel", "takt", "flat", "beside"].map(|phase| &outcome[phase]);
+    for limited in ["limited", "above/one", "above/other"] {
+        let of = number(takt, limited) / number(kernel, limited);
+        assert!(AS_THE_KERNEL.contains(&of), "{limited}: {of}: {outcome:#}");
+    }
+    // Not of what the kernel's scheduler gives them: on three PCPUs it gives the nested cgroup half as much again as its weight says.
+    for (one, other, weighs) in
+        [("light", "heavy", 0.1), ("nest/less", "nest/more", 1.0 / 3.0), ("nest/more", "heavy", 0.75)]
+    {
+        for phase in [takt, beside] {
+            let of = number(phase, one) / number(phase, other) / weighs;
+            assert!(AS_WEIGHED.contains(&of), "{one} to {other}: {of}: {outcome:#}");
+        }
+    }
+    let vm = number(beside, "vm") / number(flat, "vm");
+    assert!(UNCHANGED.contains(&vm), "the VM: {vm}: {outcome:#}");
 }
 
 /// Of what the VMs get together, an attacker gets its part (one of three) and at most this much more of it.
