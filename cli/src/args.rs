@@ -268,6 +268,9 @@ pub struct Run {
     /// Run although threads have core scheduling cookies: with SMT one may hang the machine
     #[arg(long)]
     pub accept_core_scheduling: bool,
+    /// Run although cgroups of ordinary threads set what this kernel tells no scheduler but its own: it has no effect meanwhile
+    #[arg(long)]
+    pub accept_unheeded_cgroups: bool,
     /// Print how much of its limit the kernel's verifier needed for each program
     #[arg(long)]
     pub verifier: bool,

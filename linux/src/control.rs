@@ -7,6 +7,7 @@ mod manage;
 mod names;
 mod owners;
 mod shares;
+mod unheeded;
 
 use crate::core_sched;
 use crate::net::{self, Net};
@@ -98,6 +99,8 @@ pub struct Options {
     pub quota: Quota,
     /// Threads with a core scheduling cookie are no reason not to begin, or to leave.
     pub accept_core_scheduling: bool,
+    /// Settings of cgroups that the kernel does not tell of are no reason not to begin.
+    pub accept_unheeded_cgroups: bool,
 }
 
 /// A host that Takt schedules; dropping it gives it back to the kernel.
@@ -127,7 +130,7 @@ impl Live {
     /// # Errors
     /// What the machine lacks, or what is dangerous on it; nothing has changed then.
     pub fn start(policy: &PolicySpec, config: HostConfig, options: Options) -> Result<Self> {
-        let Options { cgroups, timeout_ms, quota, accept_core_scheduling } = options;
+        let Options { cgroups, timeout_ms, quota, accept_core_scheduling, accept_unheeded_cgroups } = options;
         let environment = Environment::check()?;
         let safe = || match accept_core_scheduling {
             true => Ok(()),
@@ -135,6 +138,9 @@ impl Live {
         };
         safe()?;
         let mut scheduler = Scheduler::load(&environment, policy, timeout_ms, quota)?;
+        if !accept_unheeded_cgroups {
+            unheeded::check("/".as_ref(), scheduler.cgroups())?;
+        }
         let net = Net::attach(scheduler.monitor()?, cgroups)?;
         safe()?; // to load takes its time
         scheduler.attach()?;
@@ -322,22 +328,6 @@ impl Live {
                 None => News::NotRealTime { name },
             });
         }
-    }
-
-    /// What has no effect while this scheduler runs, because the kernel does not tell of it (`cpu.max`), and the cgroups of ordinary
-    /// threads that set it.
-    ///
-    /// # Errors
-    /// The scheduler cannot be read.
-    pub fn unheeded_cgroups(&self) -> Result<Option<(&'static str, Vec<String>)>> {
-        let kernel = self.scheduler.cgroups();
-        let Some(what) = kernel.unheeded() else { return Ok(None) };
-        let snapshot = self.scheduler.snapshot()?;
-        let (members, _) = status::members(&snapshot);
-        let of = |m: &status::Member| cgroups::of_thread(self.vms.get(&m.vm)?.tgid, snapshot.vcpu(m.vcpu).pid);
-        let vms: Vec<_> = members.iter().filter_map(of).filter(|c| !c.is_empty()).collect();
-        let found = cgroups::unheeded(cgroups::ROOT.as_ref(), &vms, !kernel.weight);
-        Ok((!found.is_empty()).then_some((what, found)))
     }
 
     fn known(&self, index: u32) -> Known {

@@ -67,12 +67,6 @@ pub fn run(args: &args::Run) -> Result<bool> {
         if status.host.kvm { "" } else { "; KVM is not loaded yet" },
     ));
     news.iter().for_each(tell);
-    if let Some((what, unheeded)) = live.unheeded_cgroups()? {
-        warn(&format!(
-            "this kernel does not tell of {what} of ordinary threads, not followed: {}",
-            unheeded.join(", ")
-        ));
-    }
     let ended = Serving { live: &mut live, recording, events, trouble: None }.until_the_end();
     let counts = live.status().map(|s| s.host);
     drop(live);
@@ -111,6 +105,7 @@ fn options(args: &args::Run) -> Options {
             threads: args.tenant_threads.unwrap_or(default.threads),
         },
         accept_core_scheduling: args.accept_core_scheduling,
+        accept_unheeded_cgroups: args.accept_unheeded_cgroups,
     }
 }
 

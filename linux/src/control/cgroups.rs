@@ -28,7 +28,12 @@ pub const DEFAULT: Share = Share { weight: 256, cap: 0 };
 
 /// The cgroup of a thread below [`ROOT`], without the leading slash.
 pub fn of_thread(tgid: u32, tid: u32) -> Option<String> {
-    let text = std::fs::read_to_string(format!("/proc/{tgid}/task/{tid}/cgroup")).ok()?;
+    of(format!("/proc/{tgid}/task/{tid}/cgroup").as_ref())
+}
+
+/// The cgroup that a thread's file of the kernel's names.
+pub fn of(file: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(file).ok()?;
     let path = text.lines().find_map(|l| l.strip_prefix("0::"))?;
     Some(path.trim_start_matches('/').to_owned())
 }
@@ -53,34 +58,6 @@ pub fn limit_of(root: &Path, cgroup: &str) -> Option<f64> {
     lowest(&[root.join(cgroup)])
 }
 
-/// Cgroups below `root` that set a weight or a limit which nobody follows: those of ordinary threads. `vms` are the
-/// cgroups of VMs' threads; what is above or below one of them is followed. `weights`: those are not followed either, only limits
-/// otherwise.
-pub fn unheeded(root: &Path, vms: &[String], weights: bool) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut todo = vec![String::new()];
-    while let Some(at) = todo.pop() {
-        let dir = root.join(&at);
-        let vm = |v: &String| is_below(v, &at) || is_below(&at, v);
-        let set = weights && weight(&dir).is_some_and(|w| w != 100.0) || lowest(std::slice::from_ref(&dir)).is_some();
-        if set && !at.is_empty() && !vms.iter().any(vm) {
-            found.push(at.clone());
-        }
-        let below = std::fs::read_dir(&dir).into_iter().flatten().flatten();
-        let below = below.filter(|e| e.file_type().is_ok_and(|t| t.is_dir()));
-        todo.extend(
-            below.map(|e| at.clone() + if at.is_empty() { "" } else { "/" } + &e.file_name().to_string_lossy()),
-        );
-    }
-    found.sort();
-    found
-}
-
-/// Whether cgroup `a` is `b`, or below it.
-fn is_below(a: &str, b: &str) -> bool {
-    a.strip_prefix(b).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-}
-
 /// The directories of levels `from..to` of a cgroup.
 fn below(root: &Path, cgroup: &str, from: usize, to: usize) -> Vec<PathBuf> {
     let mut at = root.to_owned();
@@ -94,12 +71,12 @@ fn below(root: &Path, cgroup: &str, from: usize, to: usize) -> Vec<PathBuf> {
     all
 }
 
-fn weight(dir: &Path) -> Option<f64> {
+pub fn weight(dir: &Path) -> Option<f64> {
     std::fs::read_to_string(dir.join("cpu.weight")).ok()?.trim().parse().ok()
 }
 
 /// The lowest `cpu.max` in percent of a PCPU.
-fn lowest(dirs: &[PathBuf]) -> Option<f64> {
+pub fn lowest(dirs: &[PathBuf]) -> Option<f64> {
     dirs.iter().filter_map(|d| limit(&std::fs::read_to_string(d.join("cpu.max")).ok()?)).min_by(f64::total_cmp)
 }
 
@@ -117,35 +94,23 @@ pub(super) mod tests {
     /// A tree of cgroups: directory, `cpu.weight`, `cpu.max`.
     pub fn tree(all: &[(&str, &str, &str)]) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
+        fill(root.path(), all);
+        root
+    }
+
+    pub fn fill(root: &Path, all: &[(&str, &str, &str)]) {
         for (dir, weight, max) in all {
-            let dir = root.path().join(dir);
+            let dir = root.join(dir);
             std::fs::create_dir_all(&dir).unwrap();
             std::fs::write(dir.join("cpu.weight"), weight).unwrap();
             std::fs::write(dir.join("cpu.max"), max).unwrap();
         }
-        root
     }
 
     fn of(all: &[(&str, &str, &str)], threads: &[&str]) -> (u32, u32) {
         let threads: Vec<String> = threads.iter().map(ToString::to_string).collect();
         let share = share(tree(all).path(), &threads);
         (share.weight, share.cap)
-    }
-
-    #[test]
-    fn limits_of_ordinary_threads_are_named() {
-        let max = "max 100000";
-        let root = tree(&[
-            ("machine", "300", max),
-            ("machine/vm1", "200", "50000 100000"),
-            ("machine/vm1/vcpu0", "50", max),
-            ("machine/other", "200", max),
-            ("system", "100", max),
-            ("system/backup", "100", "20000 100000"),
-        ]);
-        assert_eq!(unheeded(root.path(), &["machine/vm1".into()], true), ["machine/other", "system/backup"]);
-        assert_eq!(unheeded(root.path(), &["machine/vm1".into()], false), ["system/backup"]);
-        assert_eq!(unheeded(&root.path().join("gone"), &[], true), Vec::<String>::new());
     }
 
     #[test]

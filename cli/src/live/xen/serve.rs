@@ -39,6 +39,7 @@ pub fn run(args: &args::Run) -> Result<bool> {
         ("--tenant-vms", args.tenant_vms.is_some(), ""),
         ("--tenant-threads", args.tenant_threads.is_some(), ""),
         ("--accept-core-scheduling", args.accept_core_scheduling, ""),
+        ("--accept-unheeded-cgroups", args.accept_unheeded_cgroups, ""),
         ("--verifier", args.verifier, ""),
     ];
     if let Some((option, _, instead)) = linux.iter().find(|(_, given, _)| *given) {

@@ -4,8 +4,9 @@
 use super::CPUS;
 use super::guest::Guest;
 use crate::system::{Tick, read};
-use crate::takt::{TICK, Takt, status};
-use anyhow::{Context, Result};
+use crate::takt::{TICK, Takt, state, status, until};
+use anyhow::{Context, Result, ensure};
+use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::waitpid;
 use nix::unistd::{ForkResult, Pid, fork};
@@ -31,6 +32,13 @@ const TREE: [(&str, &str, &str, bool); 9] = [
     ("above/one", "100", "max", true),
     ("above/other", "100", "max", true),
 ];
+/// Cgroups that a user makes, more than Takt's table has room for, and moves of a process between two of them.
+const MANY: u32 = 5000;
+const MOVES: u32 = 2000;
+/// Less than a slice in each second, for more processes than can run within the watchdog's time.
+const TINY: &str = "1000 1000000";
+const TINY_PROCESSES: u32 = 12;
+const TINY_TIME: Duration = Duration::from_secs(40);
 
 fn set(cgroup: &str, file: &str, value: &str) -> Result<()> {
     let path = PathBuf::from(ROOT).join(cgroup).join(file);
@@ -39,6 +47,11 @@ fn set(cgroup: &str, file: &str, value: &str) -> Result<()> {
 
 fn make(cgroup: &str) -> Result<()> {
     std::fs::create_dir(PathBuf::from(ROOT).join(cgroup)).with_context(|| cgroup.to_owned())
+}
+
+fn remove(cgroup: &str) -> Result<()> {
+    let path = PathBuf::from(ROOT).join(cgroup);
+    until("end of a cgroup", Duration::from_secs(30), || Ok(std::fs::remove_dir(&path).is_ok()))
 }
 
 /// CPU time of all that is or was in it, s.
@@ -80,6 +93,19 @@ impl Processes {
         Ok(all)
     }
 
+    /// Each on a PCPU of its own.
+    fn spread(&self) -> Result<()> {
+        self.0
+            .iter()
+            .enumerate()
+            .try_for_each(|(cpu, pid)| {
+                let mut mask = CpuSet::new();
+                mask.set(cpu)?;
+                sched_setaffinity(*pid, &mask)
+            })
+            .context("affinity of a process")
+    }
+
     fn enter(&self, cgroup: &str) -> Result<()> {
         self.0.iter().try_for_each(|pid| set(cgroup, "cgroup.procs", &pid.to_string()))
     }
@@ -92,11 +118,26 @@ impl Processes {
     }
 }
 
-/// The leaves' CPU time in CPUs, and the VM's, while all of them compute; `flat`: all processes are in the root instead.
-fn compete(vm: &Guest, flat: bool) -> Result<Value> {
+/// Where the processes are.
+#[derive(Clone, Copy, PartialEq)]
+enum Placed {
+    /// In the leaves.
+    Leaves,
+    /// In the leaves, one of each on each PCPU: the kernel's own scheduler weighs by PCPU, and what it gives cgroups that sit on
+    /// some of the PCPUs only is not what their weights say.
+    Spread,
+    /// In the root.
+    Root,
+}
+
+/// The leaves' CPU time in CPUs, and the VM's, while all of them compute.
+fn compete(vm: &Guest, placed: Placed) -> Result<Value> {
     let leaves = TREE.iter().filter(|t| t.3).map(|t| t.0);
-    let all = leaves.clone().map(|l| Processes::start(PROCESSES, if flat { "" } else { l }));
+    let all = leaves.clone().map(|l| Processes::start(PROCESSES, if placed == Placed::Root { "" } else { l }));
     let all = all.collect::<Result<Vec<_>>>()?;
+    if placed == Placed::Spread {
+        all.iter().try_for_each(Processes::spread)?;
+    }
     std::thread::sleep(WARMUP);
     let look = || Ok::<_, anyhow::Error>((leaves.clone().map(usage).collect::<Result<Vec<_>>>()?, vm.all_cpu_ns()?));
     let (start, before) = (Instant::now(), look()?);
@@ -119,16 +160,59 @@ pub fn compare() -> Result<Value> {
     vm.runs(1)?;
     let kernel = {
         let _tick = Tick::start(TICK)?;
-        compete(&vm, false)?
+        compete(&vm, Placed::Spread)?
     };
     let takt = Takt::run(&["--policy", "doris"])?;
-    let under_takt = compete(&vm, false)?;
+    let under_takt = compete(&vm, Placed::Leaves)?;
     vm.end()?;
     let vm = Guest::hog("large", CPUS)?;
     vm.runs(CPUS as usize)?;
-    let (flat, beside) = (compete(&vm, true)?, compete(&vm, false)?);
+    let (flat, beside) = (compete(&vm, Placed::Root)?, compete(&vm, Placed::Leaves)?);
     vm.end()?;
     let counts = status()?["host"]["counts"].clone();
     let said = takt.stop()?;
     Ok(json!({"kernel": kernel, "takt": under_takt, "flat": flat, "beside": beside, "counts": counts, "said": said}))
+}
+
+/// A user with a cgroup of its own makes thousands below it and moves processes between them, next to one that does not; then one whose
+/// quota is less than a slice has more threads than that serves.
+pub fn abuse() -> Result<Value> {
+    set("", "cgroup.subtree_control", "+cpu")?;
+    for user in ["honest", "abuser"] {
+        make(user)?;
+    }
+    set("abuser", "cgroup.subtree_control", "+cpu")?;
+    let takt = Takt::run(&["--policy", "doris"])?;
+    for n in 0..MANY {
+        make(&format!("abuser/{n}"))?;
+    }
+    let last = MANY - 1;
+    let honest = Processes::start(PROCESSES, "honest")?;
+    // Some of a cgroup in the table, some of one that found no room.
+    let (first, rest) =
+        (Processes::start(PROCESSES, "abuser/0")?, Processes::start(PROCESSES, &format!("abuser/{last}"))?);
+    std::thread::sleep(WARMUP);
+    let look = || Ok::<_, anyhow::Error>([usage("honest")?, usage("abuser")?]);
+    let before = look()?;
+    for n in 0..MOVES {
+        first.enter(&format!("abuser/{}", n % MANY))?;
+    }
+    std::thread::sleep(MEASURED);
+    let after = look()?;
+    [first, rest, honest].into_iter().try_for_each(Processes::end)?;
+    for n in 0..MANY {
+        remove(&format!("abuser/{n}"))?;
+    }
+    let [own, others] = [1, 0].map(|n| after[n] - before[n]);
+
+    make("tiny")?;
+    set("tiny", "cpu.max", TINY)?;
+    let tiny = Processes::start(TINY_PROCESSES, "tiny")?;
+    std::thread::sleep(TINY_TIME);
+    let (used, now) = (usage("tiny")?, state()?);
+    ensure!(now == "enabled", "sched_ext is {now}");
+    // Takt ends while they are parked.
+    let said = takt.stop()?;
+    tiny.end()?;
+    Ok(json!({"abuser": own / (own + others), "tiny": used / TINY_TIME.as_secs_f64(), "said": said}))
 }

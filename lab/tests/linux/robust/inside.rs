@@ -3,6 +3,7 @@
 
 use super::{attack, cgroups, ends, load, packets, refuse, risa, steady};
 use crate::system;
+use crate::takt::Takt;
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -39,9 +40,19 @@ fn run() -> Result<Value> {
         "hotplug" => ends::hotplug(times),
         "attacks" => attack::attacks(times),
         "cgroups" => cgroups::compare(),
+        "cgroups abused" => cgroups::abuse(),
+        "policies" => policies(),
         "packets" => packets::packets(),
         "refusals" => refuse::refusals(),
         "risa" => risa::pools(),
         _ => bail!("no scenario {scenario}"),
     }
+}
+
+/// Each policy with programs of its own schedules the machine for a moment.
+fn policies() -> Result<Value> {
+    let names: Vec<_> = takt_policy::policies().iter().map(|p| p.name).chain(["risa"]).collect();
+    let begins = |name: &&str| Takt::run_free(&["--policy", name])?.stop().with_context(|| (*name).to_owned());
+    let said = names.iter().map(begins).collect::<Result<Vec<_>>>()?;
+    Ok(json!({"policies": names, "said": said}))
 }

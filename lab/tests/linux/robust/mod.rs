@@ -48,7 +48,12 @@ fn run(scenario: &str, timing: Timing) -> Option<Value> {
 
 /// The same on so many PCPUs.
 fn run_on(cpus: u32, scenario: &str, timing: Timing) -> Option<Value> {
-    let parts = || Ok::<_, anyhow::Error>((linux::qemu()?, Kernel::get(linux::KERNELS[0])?, programs()?));
+    run_in(linux::KERNELS[0], cpus, scenario, timing)
+}
+
+/// The same in a kernel of that series.
+fn run_in(series: &str, cpus: u32, scenario: &str, timing: Timing) -> Option<Value> {
+    let parts = || Ok::<_, anyhow::Error>((linux::qemu()?, Kernel::get(series)?, programs()?));
     let ((), kernel, programs) = match parts() {
         Ok(parts) => parts,
         Err(e) => {
@@ -140,7 +145,7 @@ fn a_pcpu_that_comes_back_does_what_it_defers() {
     assert!(number(&counts, "offline") >= 4.0, "{counts:#}");
 }
 
-/// What a limited cgroup gets under Takt, of what the kernel's own scheduler gives it.
+/// What a cgroup gets under Takt, or gets of what another one gets, of the same under the kernel's own scheduler.
 const AS_THE_KERNEL: RangeInclusive<f64> = 0.9..=1.1;
 /// What one cgroup gets of another's, of what their weights say.
 const AS_WEIGHED: RangeInclusive<f64> = 0.9..=1.1;
@@ -155,17 +160,27 @@ fn cgroups_of_ordinary_processes_keep_their_limits_and_weights() {
         let of = number(takt, limited) / number(kernel, limited);
         assert!(AS_THE_KERNEL.contains(&of), "{limited}: {of}: {outcome:#}");
     }
-    // Not of what the kernel's scheduler gives them: on three PCPUs it gives the nested cgroup half as much again as its weight says.
     for (one, other, weighs) in
         [("light", "heavy", 0.1), ("nest/less", "nest/more", 1.0 / 3.0), ("nest/more", "heavy", 0.75)]
     {
-        for phase in [takt, beside] {
-            let of = number(phase, one) / number(phase, other) / weighs;
-            assert!(AS_WEIGHED.contains(&of), "{one} to {other}: {of}: {outcome:#}");
+        let [kernel, takt, beside] = [kernel, takt, beside].map(|phase| number(phase, one) / number(phase, other));
+        assert!(AS_THE_KERNEL.contains(&(takt / kernel)), "{one} to {other}: {takt}, {kernel}: {outcome:#}");
+        for of in [takt, beside] {
+            assert!(AS_WEIGHED.contains(&(of / weighs)), "{one} to {other}: {of}: {outcome:#}");
         }
     }
     let vm = number(beside, "vm") / number(flat, "vm");
     assert!(UNCHANGED.contains(&vm), "the VM: {vm}: {outcome:#}");
+}
+
+/// A user's part of two whose cgroups weigh as much.
+const HALF: RangeInclusive<f64> = 0.47..=0.53;
+
+#[test]
+fn nobody_gains_by_many_cgroups_and_no_quota_is_too_small_to_run() {
+    let Some(outcome) = run("cgroups abused", COUNTED) else { return };
+    assert!(HALF.contains(&number(&outcome, "abuser")), "{outcome:#}");
+    assert!(number(&outcome, "tiny") > 0.0, "{outcome:#}");
 }
 
 /// Of what the VMs get together, an attacker gets its part (one of three) and at most this much more of it.
@@ -233,6 +248,16 @@ fn bad_input_is_refused_and_changes_nothing() {
     let (counted, seen) = (window.change.count, number(&outcome, "switches") as u64);
     assert!(0 < counted && counted <= seen, "{counted} switches of {seen}");
     overhead::fits(&window.change, &window);
+}
+
+/// The kernel's verifier takes every policy's programs, and the scheduler begins and ends.
+#[test]
+#[ignore = "ten minutes, most of them the verifier's"]
+fn every_policy_loads_on_every_kernel() {
+    for series in linux::KERNELS {
+        let Some(seen) = run_in(series, CPUS, "policies", Timing::Free) else { return };
+        assert_eq!(seen["policies"].as_array().map(Vec::len), Some(takt_policy::policies().len() + 1), "{seen:#}");
+    }
 }
 
 /// After what delay the rt-pool gives PCPUs back, ms, and how much later it may be: a look, a decision, and asking.
