@@ -123,8 +123,8 @@ impl Processes {
 enum Placed {
     /// In the leaves.
     Leaves,
-    /// In the leaves, one of each on each PCPU: the kernel's own scheduler weighs by PCPU, and what it gives cgroups that sit on
-    /// some of the PCPUs only is not what their weights say.
+    /// In the leaves, one of each on each PCPU: the kernel's own scheduler weighs by PCPU, and gives a cgroup that sits on some of
+    /// them less.
     Spread,
     /// In the root.
     Root,

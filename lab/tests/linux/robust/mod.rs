@@ -160,11 +160,17 @@ fn cgroups_of_ordinary_processes_keep_their_limits_and_weights() {
         let of = number(takt, limited) / number(kernel, limited);
         assert!(AS_THE_KERNEL.contains(&of), "{limited}: {of}: {outcome:#}");
     }
-    for (one, other, weighs) in
-        [("light", "heavy", 0.1), ("nest/less", "nest/more", 1.0 / 3.0), ("nest/more", "heavy", 0.75)]
-    {
+    // A nested cgroup gets half as much again from the kernel's own scheduler as its weight says: that is not what is wanted.
+    for (one, other, weighs, as_the_kernel) in [
+        ("light", "heavy", 0.1, true),
+        ("nest/less", "nest/more", 1.0 / 3.0, true),
+        ("nest/more", "heavy", 0.75, false),
+    ] {
         let [kernel, takt, beside] = [kernel, takt, beside].map(|phase| number(phase, one) / number(phase, other));
-        assert!(AS_THE_KERNEL.contains(&(takt / kernel)), "{one} to {other}: {takt}, {kernel}: {outcome:#}");
+        println!(
+            "{one} to {other}: {kernel:.3} under the kernel's own scheduler, {takt:.3} and {beside:.3} under Takt"
+        );
+        assert!(!as_the_kernel || AS_THE_KERNEL.contains(&(takt / kernel)), "{one} to {other}: {outcome:#}");
         for of in [takt, beside] {
             assert!(AS_WEIGHED.contains(&(of / weighs)), "{one} to {other}: {of}: {outcome:#}");
         }
