@@ -180,7 +180,7 @@ __attribute__((noinline)) u64 h_use(u32 i, u64 ran)
 static __always_inline u64 throttled(struct task_struct *p, struct task_ctx *t)
 {
 	struct cgroups *c = the_cgroups();
-	u64 now, until;
+	u64 now, until, since;
 
 	if (!c || t->cg == CG_ROOT || !*(volatile u32 *)&c->limited || (p->flags & PF_EXITING))
 		return 0;
@@ -188,8 +188,9 @@ static __always_inline u64 throttled(struct task_struct *p, struct task_ctx *t)
 	if (!until)
 		return 0;
 	now = bpf_ktime_get_ns();
-	if (t->parked && until > t->parked + PARK_MAX)
-		until = t->parked + PARK_MAX;
+	since = t->parked ? t->parked : now;
+	if (until > since + PARK_MAX)
+		until = since + PARK_MAX;
 	return until > now ? until : 0;
 }
 
@@ -321,16 +322,19 @@ static int parked_timer(void *map, u32 *key, struct timer_slot *s)
 			queue = DSQ_PINNED + cpu;
 			cpus = mask_bit(cpu);
 		}
-		/* A thread which leaves the queue just now tells so after this (takt_quiescent), or has told so before. */
-		if (__sync_val_compare_and_swap(&t->waits, WAITS_PARKED, waits) != WAITS_PARKED)
-			continue;
-		if (waits == WAITS_PINNED)
-			__sync_fetch_and_add(&host_cpu(h, cpu)->pinned, 1);
-		else
-			__sync_fetch_and_add(&h->threads, 1);
 		place(h, t);
 		scx_bpf_dsq_move_set_vtime(&it, t->vtime);
-		scx_bpf_dsq_move_vtime(&it, p, queue, 0);
+		if (!scx_bpf_dsq_move_vtime(&it, p, queue, 0)) {
+			next = now + PARK_AGAIN;	/* it has left, or was parked again since the walk began */
+			continue;
+		}
+		/* Counted unless it runs already; the entity that found nothing meanwhile is woken. */
+		if (__sync_val_compare_and_swap(&t->waits, WAITS_PARKED, waits) == WAITS_PARKED) {
+			if (waits == WAITS_PINNED)
+				__sync_fetch_and_add(&host_cpu(h, cpu)->pinned, 1);
+			else
+				__sync_fetch_and_add(&h->threads, 1);
+		}
 		h_host_wake(cpu, cpus, 1, &out);
 	}
 	bpf_iter_scx_dsq_destroy(&it);
