@@ -13,6 +13,8 @@ use std::path::Path;
 /// The reader's buffer, and the largest block that it may grow to (libpcap's largest packet is 256 KiB).
 const BUFFER: usize = 1 << 16;
 const LARGEST: usize = 1 << 20;
+/// Of a pcapng block: its type, and its length at both ends.
+const SMALLEST: u32 = 12;
 
 /// One captured packet.
 pub struct Record<'a> {
@@ -51,6 +53,7 @@ pub fn read_from(source: impl Read + Send, mut each: impl FnMut(&Record) -> Resu
     let mut capacity = BUFFER;
     let mut at = 0;
     loop {
+        ensure!(state.has_room(reader.data()), "block {}: malformed", at + 1);
         match reader.next() {
             Ok((size, block)) => {
                 at += 1;
@@ -75,6 +78,8 @@ pub fn read_from(source: impl Read + Send, mut each: impl FnMut(&Record) -> Resu
 #[derive(Default)]
 struct State {
     legacy: Option<(Link, u64)>,
+    /// Order of bytes of the pcapng section.
+    big_endian: Option<bool>,
     interfaces: Vec<Interface>,
 }
 
@@ -86,6 +91,15 @@ struct Interface {
 }
 
 impl State {
+    /// Whether the block that `data` begins with is as long as its own type and lengths. (pcap-parser 0.17 panics at a shorter one of
+    /// some types.)
+    fn has_room(&self, data: &[u8]) -> bool {
+        let (Some(big_endian), Some(&length)) = (self.big_endian, data.get(4..).and_then(|d| d.first_chunk())) else {
+            return true;
+        };
+        (if big_endian { u32::from_be_bytes(length) } else { u32::from_le_bytes(length) }) >= SMALLEST
+    }
+
     fn block(&mut self, block: &PcapBlockOwned, each: &mut impl FnMut(&Record) -> Result<()>) -> Result<()> {
         match block {
             PcapBlockOwned::LegacyHeader(h) => {
@@ -101,7 +115,10 @@ impl State {
                     len: b.origlen as usize,
                 })?;
             }
-            PcapBlockOwned::NG(Block::SectionHeader(_)) => self.interfaces.clear(),
+            PcapBlockOwned::NG(Block::SectionHeader(h)) => {
+                self.big_endian = Some(h.big_endian());
+                self.interfaces.clear();
+            }
             PcapBlockOwned::NG(Block::InterfaceDescription(i)) => self.interfaces.push(Interface {
                 link: i.linktype.0,
                 resolution: i.ts_resolution().filter(|r| *r > 0).context("impossible time resolution")?,

@@ -90,6 +90,26 @@ fn files_that_are_no_captures_are_refused() {
     assert_refused(file(&huge).path(), "block 2");
 }
 
+/// Type and both lengths of a pcapng block are 12 bytes, in either order of bytes.
+#[test]
+fn blocks_shorter_than_their_own_head_are_refused() {
+    let little = call().pcapng(1)[..28].to_vec();
+    let mut big = little.clone();
+    for word in [4..8, 8..12, 24..28] {
+        big[word].reverse();
+    }
+    big[12..16].copy_from_slice(&[0, 1, 0, 0]);
+    for kind in [1u32, 2, 3, 4, 5, 6, 9, 10, 11, 0xbad, 0x4000_0bad, 0x8000_0001, 0x7fff_ffff] {
+        for length in 0..12u32 {
+            let (mut le, mut be) = (little.clone(), big.clone());
+            le.extend([kind.to_le_bytes(), length.to_le_bytes(), [0; 4], [0; 4]].concat());
+            be.extend([kind.to_be_bytes(), length.to_be_bytes(), [0; 4], [0; 4]].concat());
+            [le, be].iter().for_each(|bytes| assert_refused(file(bytes).path(), "block 2: malformed"));
+        }
+    }
+    assert_eq!(Report::from_reader(&big[..]).expect("no packets").packets, 0);
+}
+
 #[test]
 fn every_cut_is_an_error_unless_it_falls_between_records() {
     for (whole, first, record) in [(call().pcap(1), 24, 230), (call().pcapng(1), 28 + 20, 248)] {
