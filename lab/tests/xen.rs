@@ -65,6 +65,9 @@ static PARTS: Shared = Shared::new(
     "sched=takt takt_policy=credit",
     "lab.case=gangs lab.kinds=6:A+6:AL+6:ABLL+6:AILL+6:open+7:rs+7:par-only+7:poris_s+7:co+7:balance",
 );
+static POOLS: Shared = Shared::new(DEBUG, "pools", "sched=takt takt_policy=doris", "lab.case=pools");
+static POOLS_LONG: Shared =
+    Shared::long(DEBUG, "pools-long", "sched=takt takt_policy=doris", "lab.case=pools lab.rounds=100");
 static SERVERS: Shared = Shared::new(DEBUG, "servers", "sched=takt takt_policy=credit", "lab.case=servers");
 static PLAIN: Shared = Shared::new(DEBUG, "boot", "sched=takt takt_policy=doris", "lab.case=boot");
 static TOOL: Shared = Shared::with_tool(DEBUG, "tool", "sched=takt takt_policy=doris", "lab.case=tool");
@@ -109,6 +112,20 @@ fn doris_bears_all_that_a_toolstack_does_and_its_log_is_true() {
     let Some(boot) = DORIS.get() else { return };
     boot.sound(50);
     judged(boot, OPERATIONS);
+}
+
+/// A guest's events are on their way while its cpupool goes; each round is a check, and four are beside them.
+#[test]
+fn cpupools_go_under_events() {
+    let Some(boot) = POOLS.get() else { return };
+    boot.sound(10 + 4);
+}
+
+#[test]
+#[ignore = "half an hour"]
+fn a_hundred_cpupools_go_under_events() {
+    let Some(boot) = POOLS_LONG.get() else { return };
+    boot.sound(100 + 4);
 }
 
 /// Each policy with servers, and each kind of RT-Xen's; budgets and the kind change while guests run. And Credit's variants.

@@ -8,8 +8,9 @@ use takt_bpf_build::skip;
 
 /// Machines at a time.
 const SLOTS: usize = 2;
-/// Real time that one may take, s: more than twice what it takes where the machine does nothing else.
+/// Real time that one may take, s: more than twice what it takes where the machine does nothing else; and one of a long test.
 const PATIENCE: u32 = 900;
+const LONG_PATIENCE: u32 = 3600;
 /// Runs of one boot, by different randomness of the machine. Only a failure of the emulator itself, which boot.sh tells from one of what
 /// it emulates, leads to another; the hypervisor gets no second chance.
 const MACHINES: usize = 3;
@@ -26,6 +27,7 @@ pub struct Shared {
     case: &'static str,
     /// Whether dom0 has `takt`, the program.
     tool: bool,
+    patience: u32,
     boot: OnceLock<Boot>,
 }
 
@@ -40,12 +42,17 @@ pub struct Boot {
 impl Shared {
     /// `variant` is what scripts/xen.sh builds.
     pub const fn new(variant: &'static str, name: &'static str, xen: &'static str, case: &'static str) -> Self {
-        Self { variant, name, xen, case, tool: false, boot: OnceLock::new() }
+        Self { variant, name, xen, case, tool: false, patience: PATIENCE, boot: OnceLock::new() }
     }
 
     /// The same with `takt` in dom0.
     pub const fn with_tool(variant: &'static str, name: &'static str, xen: &'static str, case: &'static str) -> Self {
-        Self { variant, name, xen, case, tool: true, boot: OnceLock::new() }
+        Self { variant, name, xen, case, tool: true, patience: PATIENCE, boot: OnceLock::new() }
+    }
+
+    /// The same for a long test.
+    pub const fn long(variant: &'static str, name: &'static str, xen: &'static str, case: &'static str) -> Self {
+        Self { variant, name, xen, case, tool: false, patience: LONG_PATIENCE, boot: OnceLock::new() }
     }
 
     /// Nothing where this machine cannot have one.
@@ -88,7 +95,7 @@ impl Shared {
         let out = Command::new(root().join("xen/lab/boot.sh"))
             .arg(&log)
             .args([self.xen, self.case])
-            .env("SECONDS_MAX", PATIENCE.to_string())
+            .env("SECONDS_MAX", self.patience.to_string())
             .env("VARIANT", self.variant)
             .env("TAKT", takt)
             .env("TAKT_QEMU_SEED", seed.to_string())
