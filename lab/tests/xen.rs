@@ -8,6 +8,8 @@
 mod boot;
 #[path = "xen/cost.rs"]
 mod cost;
+#[path = "common/descheduling.rs"]
+mod descheduling;
 #[path = "common/overhead.rs"]
 mod overhead;
 #[path = "xen/stock.rs"]
@@ -28,6 +30,8 @@ const AGREED: f64 = 0.999;
 const HANDOVER: u64 = 1_000_000;
 /// Random calls, of all kinds.
 const CALLS: u64 = 100_000;
+/// Packets that must have met a VCPU while it was being descheduled.
+const MET: u64 = 3;
 /// I/O events and promotions that a guest with a network device must have had.
 const PROMOTIONS: usize = 50;
 /// How far the two schedulers' numbers of switches may be apart: from build to build 0.935 to 1.075 were seen.
@@ -175,6 +179,9 @@ fn packets_promote_a_guest_and_the_domain_that_serves_it() {
     let events =
         log.records.iter().filter(|r| r.op.op == OpCode::Event as u16 && r.op.arg[0] == Source::Io as u64).count();
     assert!(events >= PROMOTIONS, "{events} I/O events");
+    let met = descheduling::follow(&log);
+    println!("wakes of VCPUs that were being descheduled: {met:?}");
+    assert!(met.boosted >= MET, "{met:?}");
     for domain in ["d0", "d1"] {
         let promotions = boot.console.lines().filter_map(|l| {
             let words: Vec<_> = l.strip_prefix(&format!("(XEN) \t{domain}: "))?.split(' ').collect();
