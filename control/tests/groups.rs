@@ -109,3 +109,19 @@ fn a_group_that_does_not_fit_is_named_and_stays() {
     let (told, refused) = said(&mut groups, &now, 0);
     assert_eq!((told, refused.len()), (vec![], 2));
 }
+
+/// A VM that cannot leave holds up no other that leaves, for it is in no group that could be left as it was.
+#[test]
+fn a_vm_that_cannot_leave_holds_up_nobody() {
+    let mut groups = Groups::default();
+    assert_eq!(said(&mut groups, &[member(1, 1, "b"), member(2, 1, "b")], 4).0, [(1, 1, 0), (2, 1, 0)]);
+    let mut told = Vec::new();
+    let refused = groups.bring(&[member(1, 1, ""), member(2, 1, "")], 4, |vm, group| {
+        anyhow::ensure!(vm != 1, "busy");
+        told.push((vm, group));
+        Ok(())
+    });
+    assert_eq!(told, [(2, 0)]);
+    assert_eq!(refused.keys().collect::<Vec<_>>(), [""]);
+    assert_eq!(said(&mut groups, &[member(1, 1, ""), member(2, 1, "")], 4).0, [(1, 0, 0)], "it is tried again");
+}
