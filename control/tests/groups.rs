@@ -65,6 +65,12 @@ fn there_are_255_groups_and_a_number_is_used_again() {
     let (told, refused) = said(&mut groups, &all, 4);
     assert_eq!(refused, ["group g255: there are 255 groups already"]);
     assert_eq!(told, (0..255).map(|n| (n as u32, n + 1, 0)).collect::<Vec<_>>());
+    // Who would enter the group that has no number leaves the one that it was in, which goes on.
+    let also = [member(300, 1, "g000"), member(301, 1, "g001")];
+    said(&mut groups, &[&all[..255], &also[..]].concat(), 4);
+    let now = [&all[..255], &[member(300, 1, "g255"), member(301, 1, "g001")]].concat();
+    let (told, refused) = said(&mut groups, &now, 4);
+    assert_eq!((told, refused.len()), (vec![(300, 0, 0)], 1));
     // One that has gone leaves its number to the next.
     let rest: Vec<Member> = all.iter().filter(|m| m.vm != 6).copied().collect();
     assert_eq!(said(&mut groups, &rest, 4), (vec![(255, 7, 0)], vec![]));
