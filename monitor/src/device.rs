@@ -207,3 +207,39 @@ fn link_layer(socket: &UdpSocket, name: &str) -> Result<u32> {
         other => anyhow::bail!("{name}: link layer {other} is not known (Ethernet {}, none {})", 1, 0xfffe),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_sixteen_bytes() {
+        let key = Key { netns: 0x0102_0304_0506_0708, ifindex: 0x1112_1314, pad: 0 };
+        let words = [key.netns.to_ne_bytes().to_vec(), key.ifindex.to_ne_bytes().to_vec(), vec![0; 4]].concat();
+        assert_eq!((key.bytes(), size_of::<Key>(), size_of::<Times>()), (words, 16, 64));
+    }
+
+    /// The loopback device has number 1 in every namespace.
+    #[test]
+    fn a_device_is_found_by_name_or_by_number_and_name() {
+        let lo = || Ok(("lo".to_owned(), 1));
+        let of = |handle| resolve(&handle).map_err(|e| e.to_string());
+        assert_eq!(of(Handle::Name("lo".into())), lo());
+        assert_eq!(of(Handle::Numbered(1, "lo".into())), lo());
+        assert_eq!(of(Handle::Name("no-such".into())).unwrap_err(), "no-such: no such network device");
+        assert_eq!(of(Handle::Name("a\0b".into())).unwrap_err(), "\"a\\0b\" is no device name");
+        let other = "mv0: number 1 is another network device where the VMM is";
+        assert_eq!(of(Handle::Numbered(1, "mv0".into())).unwrap_err(), other);
+        let none = "mv0: no network device has its number 2147483647 where the VMM is";
+        assert_eq!(of(Handle::Numbered(i32::MAX as u32, "mv0".into())).unwrap_err(), none);
+    }
+
+    #[test]
+    fn a_namespace_is_that_of_the_process() {
+        let here = netns(None).unwrap().0;
+        assert_eq!(netns(Some(std::process::id())).unwrap().0, here);
+        assert!(netns(Some(u32::MAX)).is_err(), "no such process");
+        assert_eq!(Netns(1, 2), Netns(1, 2));
+        assert!(Netns(1, 2) != Netns(1, 3) && Netns(1, 2) != Netns(2, 2));
+    }
+}
