@@ -223,6 +223,16 @@ fn the_first_ones_are_admitted() {
     assert_eq!(p.settle(&mut h, 0).unwrap(), [2]);
 }
 
+/// What is in the pool has been admitted, and stays, though PCPUs have gone since.
+#[test]
+fn one_that_is_inside_is_not_refused() {
+    let mut h = Fake { pcpus: pcpus(&[(0, Rt), (0, Rest)]), ..Fake::default() };
+    h.vms = [1, 2].map(|id| vm(id, 1, server(10, 10), Rt, None)).into();
+    h.vms.push(vm(3, 1, server(1, 10), Rest, None));
+    assert_eq!(Partition::new(Settings::default()).settle(&mut h, 0).unwrap(), [3]);
+    assert!(h.done.is_empty(), "{:?}", h.done);
+}
+
 #[test]
 fn a_vm_leaves_before_it_loses_its_server_and_comes_after() {
     let mut h =
