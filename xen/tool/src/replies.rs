@@ -464,3 +464,52 @@ fn each_refusal_has_its_words() {
     let want = ["scheduler number 4", "credit", "credit2", "arinc653", "rtds", "null", "scheduler number 10"];
     assert_eq!(names, want);
 }
+
+/// Answers to a recorder: the pool as it is, the one that is saved unless that fails, and of the log so many records and this head.
+fn recording(saved: bool, log: fn([u64; 3]) -> [u64; 3]) -> (Arc<Scripted>, Xen) {
+    Scripted::new(move |a, buffer| match (a.what, a.arg[0]) {
+        (wire::POOL, 1) if !saved => fail(libc::EPERM),
+        (wire::POOL, _) => {
+            buffer.copy_from_slice(Pool::new("doris").unwrap().bytes());
+            Ok([0, a.arg[1], 0])
+        }
+        (wire::LOG, _) => Ok(log(a.arg)),
+        _ => Ok(a.arg),
+    })
+    .host()
+}
+
+fn told(scripted: &Scripted, what: u32) -> Vec<[u64; 3]> {
+    scripted.asked.lock().unwrap().iter().filter(|a| a.what == what).map(|a| a.arg).collect()
+}
+
+#[test]
+fn a_recording_that_cannot_begin_is_ended() {
+    let (scripted, host) = recording(false, |_| [0; 3]);
+    let error = crate::Recorder::start(&host, takt_pool()).err().unwrap().to_string();
+    assert!(error.contains("this domain may not ask"), "{error}");
+    assert_eq!(told(&scripted, wire::RECORD), [[1 << 17, 0, 0], [0; 3]]);
+    let (scripted, host) = recording(true, |_| [0; 3]);
+    drop(crate::Recorder::start(&host, takt_pool()).unwrap());
+    assert_eq!(told(&scripted, wire::RECORD), [[1 << 17, 0, 0], [0; 3]], "dropped, it ends, too");
+}
+
+/// Records, head: a hypervisor that gives less than it says, or more than it was asked for, ends no later than the ring is long.
+#[test]
+fn what_is_fetched_has_bounds() {
+    let fetch = |log: fn([u64; 3]) -> [u64; 3]| {
+        let (scripted, host) = recording(true, log);
+        let mut recorder = crate::Recorder::start(&host, takt_pool()).unwrap();
+        recorder.fetch().unwrap();
+        (recorder.operations(), told(&scripted, wire::LOG).len())
+    };
+    assert_eq!(fetch(|_| [0, 0, 0]), (0, 1));
+    assert_eq!(fetch(|_| [0, 0, 99]), (0, 1), "none, though the head says that there are some");
+    assert_eq!(fetch(|a| [0, 3, 6 + a[0]]), (6, 2), "what comes meanwhile is for the next time");
+    assert_eq!(fetch(|_| [0, u64::MAX, 5]), (1024, 1));
+    assert_eq!(fetch(|_| [0, 1024, u64::MAX]), (1 << 17, 128));
+    let (scripted, host) = recording(true, |a| [0, 2, a[0] + 2]);
+    let mut recorder = crate::Recorder::start(&host, takt_pool()).unwrap();
+    (0..3).for_each(|_| recorder.fetch().unwrap());
+    assert_eq!(told(&scripted, wire::LOG), [[0, 1024, 0], [2, 1024, 0], [4, 1024, 0]], "from where it was");
+}
