@@ -201,7 +201,12 @@ fn link_layer(socket: &UdpSocket, name: &str) -> Result<u32> {
     let failed = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFHWADDR, &raw mut request) };
     ensure!(failed == 0, "{name}: {}", Error::last_os_error());
     // SAFETY: the call has filled this member.
-    match unsafe { request.ifr_ifru.ifru_hwaddr.sa_family } {
+    known_link(name, unsafe { request.ifr_ifru.ifru_hwaddr.sa_family })
+}
+
+/// Of a device with that kind of address (`ARPHRD_…`).
+fn known_link(name: &str, address: u16) -> Result<u32> {
+    match address {
         libc::ARPHRD_ETHER => Ok(LINK_ETHER),
         libc::ARPHRD_NONE => Ok(LINK_RAW),
         other => anyhow::bail!("{name}: link layer {other} is not known (Ethernet {}, none {})", 1, 0xfffe),
@@ -232,6 +237,15 @@ mod tests {
         assert_eq!(of(Handle::Numbered(1, "mv0".into())).unwrap_err(), other);
         let none = "mv0: no network device has its number 2147483647 where the VMM is";
         assert_eq!(of(Handle::Numbered(i32::MAX as u32, "mv0".into())).unwrap_err(), none);
+    }
+
+    #[test]
+    fn link_layers_are_those_that_the_monitor_knows() {
+        assert_eq!((known_link("x", 1).unwrap(), known_link("x", 0xfffe).unwrap()), (0, 1));
+        for other in [0, 2, 772, 0xfffd, 0xffff] {
+            let want = format!("x: link layer {other} is not known (Ethernet 1, none 65534)");
+            assert_eq!(known_link("x", other).unwrap_err().to_string(), want);
+        }
     }
 
     #[test]

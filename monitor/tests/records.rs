@@ -3,8 +3,11 @@
 
 use takt_monitor::{Link, capture};
 
-/// Time, link, bytes and length on the wire of each packet, or why there is none.
-fn records(bytes: &[u8]) -> Result<Vec<(u64, Link, Vec<u8>, usize)>, String> {
+/// Time, link, bytes and length on the wire.
+type Packet = (u64, Link, Vec<u8>, usize);
+
+/// All packets, or why there are none.
+fn records(bytes: &[u8]) -> Result<Vec<Packet>, String> {
     let mut all = Vec::new();
     let done = capture::read_from(bytes, |r| {
         all.push((r.time, r.link, r.data.to_vec(), r.len));
