@@ -408,3 +408,25 @@ fn messages_are_one_line_without_escapes() {
     let error = anyhow::anyhow!("in\nner").context("out\ter");
     assert_eq!(one_line(&error).to_string(), "out er: in ner");
 }
+
+/// The host keeps the parameters by name: after a refusal each is what it was.
+#[test]
+fn each_parameter_of_a_server_is_taken_back() {
+    let have = Server { budget: 2, period: 10, priority: 3, extra: false };
+    let want = Server { budget: 8, period: 20, priority: 4, extra: true };
+    let of = |s: &Server| {
+        let values = [s.budget, s.period, s.priority.into(), s.extra.into()];
+        ["budget", "period", "priority", "extra"].into_iter().zip(values).collect::<BTreeMap<_, _>>()
+    };
+    for refused in ["budget", "period", "priority", "extra"] {
+        let mut at = of(&have);
+        let done = have.bring(&want, |key, value| {
+            let name = params().iter().find(|p| p.key == key).unwrap().name;
+            anyhow::ensure!(name != refused || value == of(&have)[name], "no {name}");
+            at.insert(name, value);
+            Ok(())
+        });
+        assert_eq!(done.unwrap_err().to_string(), format!("no {refused}"));
+        assert_eq!(at, of(&have), "{refused} was refused");
+    }
+}
