@@ -165,8 +165,12 @@ fn allowed(stream: &UnixStream) -> Result<()> {
     };
     // SAFETY: no arguments, cannot fail.
     let own = unsafe { libc::geteuid() };
-    ensure!(failed == 0 && (peer.uid == 0 || peer.uid == own), "root only");
+    ensure!(failed == 0 && may_ask(peer.uid, own), "root only");
     Ok(())
+}
+
+fn may_ask(peer: u32, own: u32) -> bool {
+    peer == 0 || peer == own
 }
 
 /// The next request of a client: `None` where the input ends. The inner error is of this request alone.
@@ -271,5 +275,89 @@ impl Client {
     /// No descriptor is left.
     pub fn stream(&self) -> Result<UnixStream> {
         self.stream.try_clone().context("control socket")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status() -> Vec<u8> {
+        b"{\"do\":\"status\"}\n".to_vec()
+    }
+
+    /// A client's end of a connection that is served here with `hand`; what the client has written before.
+    fn serve(written: &[u8], hand: &dyn Fn(&UnixStream, Asked) -> bool) -> String {
+        let (mut client, server) = UnixStream::pair().unwrap();
+        client.write_all(written).unwrap();
+        client.shutdown(std::net::Shutdown::Write).unwrap();
+        serve_one(&server, &|asked| hand(&server, asked));
+        drop(server);
+        let mut said = String::new();
+        client.read_to_string(&mut said).unwrap();
+        said
+    }
+
+    #[test]
+    fn a_client_has_ten_seconds_each_way() {
+        let said = serve(&status(), &|stream, asked| {
+            let ten = Some(Duration::from_secs(10));
+            let limits = (stream.read_timeout().unwrap(), stream.write_timeout().unwrap());
+            asked.answer(if limits == (ten, ten) { Ok(Value::Null) } else { Err(anyhow!("{limits:?}")) });
+            true
+        });
+        assert_eq!(said, "{\"ok\":null}\n");
+        let (_silent, server) = UnixStream::pair().unwrap();
+        server.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+        let error = next_request(&mut BufReader::new(&server)).unwrap_err();
+        assert_eq!(error.to_string(), "no request in time");
+    }
+
+    #[test]
+    fn an_owner_that_ends_says_so() {
+        assert_eq!(serve(&status(), &|_, _| false), "{\"error\":\"Takt is ending\"}\n", "it takes no request");
+        assert_eq!(serve(&status(), &|_, _| true), "{\"error\":\"Takt is ending\"}\n", "it has dropped one");
+    }
+
+    #[test]
+    fn a_request_has_at_most_64_kib() {
+        // So many bytes, without the end of the line.
+        let request = |bytes: usize| format!("{{\"do\":\"set\",\"values\":[\"{}\"]}}\n", "x".repeat(bytes - 26));
+        assert_eq!(request(100).len(), 101);
+        let read = |text: &str| next_request(&mut text.as_bytes());
+        assert!(read(&request(65_536)).unwrap().unwrap().is_ok());
+        for long in [request(65_537), request(65_537).trim_end().into(), request(200_000)] {
+            assert_eq!(read(&long).unwrap_err().to_string(), "a request has at most 65536 bytes");
+        }
+        let cut = request(65_536);
+        let error = read(cut.trim_end()).unwrap_err().to_string();
+        assert_eq!(error, "malformed request: it does not end by a line break");
+        assert!(read("").unwrap().is_none() && read("\n").unwrap().unwrap().is_err());
+        let two = request(65_536) + "{\"do\":\"status\"}\n";
+        let mut input = two.as_bytes();
+        next_request(&mut input).unwrap().unwrap().unwrap();
+        assert_eq!(next_request(&mut input).unwrap().unwrap().unwrap(), Request::Status {}, "the next one is whole");
+    }
+
+    #[test]
+    fn a_peer_is_root_or_who_serves() {
+        for (peer, own, want) in [(0, 0, true), (0, 7, true), (7, 7, true), (7, 0, false), (8, 7, false)] {
+            assert_eq!(may_ask(peer, own), want, "{peer} of {own}");
+        }
+        let (one, _other) = UnixStream::pair().unwrap();
+        assert!(allowed(&one).is_ok(), "this process");
+    }
+
+    #[test]
+    fn a_client_that_has_closed_its_half_has_enough() {
+        let (client, server) = UnixStream::pair().unwrap();
+        assert!(!ended(&server), "it is silent");
+        (&client).write_all(b"x").unwrap();
+        assert!(!ended(&server), "it says something");
+        let mut byte = [0];
+        (&server).read_exact(&mut byte).unwrap();
+        client.shutdown(std::net::Shutdown::Write).unwrap();
+        assert!(ended(&server));
+        assert_eq!(byte, *b"x", "to look takes nothing away");
     }
 }

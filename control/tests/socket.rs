@@ -129,3 +129,63 @@ fn one_takt_only_and_no_other_file_is_replaced() {
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     Socket::bind(&path).unwrap();
 }
+
+/// Each request as it is written, with its values in their places; what may be left out is nothing.
+#[test]
+fn requests_have_one_form() {
+    let words = |list: &[&str]| list.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>();
+    let set = |vm: Option<&str>, values: &[&str]| Request::Set { vm: vm.map(Into::into), values: words(values) };
+    let record = |duration_ms, operations| Request::Record { file: "/x".into(), duration_ms, operations };
+    for (text, want) in [
+        (r#"{"do":"status"}"#, Request::Status {}),
+        (r#"{"do":"set","vm":"a","values":["cap=1","weight=2"]}"#, set(Some("a"), &["cap=1", "weight=2"])),
+        (r#"{"do":"set","values":[]}"#, set(None, &[])),
+        (r#"{"do":"record","file":"/x","duration_ms":5,"operations":6}"#, record(Some(5), Some(6))),
+        (r#"{"do":"record","file":"/x"}"#, record(None, None)),
+        (r#"{"do":"overhead","on":true}"#, Request::Overhead { on: true }),
+        (r#"{"do":"overhead","on":false}"#, Request::Overhead { on: false }),
+    ] {
+        assert_eq!(serde_json::from_str::<Request>(text).unwrap(), want, "{text}");
+        let again = serde_json::to_string(&want).unwrap();
+        assert_eq!(serde_json::from_str::<Request>(&again).unwrap(), want, "{again}");
+    }
+    for text in
+        [r#"{"do":"overhead"}"#, r#"{"do":"record"}"#, r#"{"do":"set","vm":1,"values":[]}"#, r#"{"do":"Status"}"#]
+    {
+        assert!(serde_json::from_str::<Request>(text).is_err(), "{text}");
+    }
+}
+
+/// Sixteen clients are served at a time; one that leaves makes room.
+#[test]
+fn sixteen_clients_and_no_more() {
+    let (_dir, path, _socket) = serve(fake);
+    let client = || Client::connect(&path).unwrap();
+    let mut all: Vec<Client> = (0..16).map(|_| client()).collect();
+    all.iter().for_each(|c| drop(c.ask(&Request::Status {}).unwrap()));
+    let mut text = String::new();
+    UnixStream::connect(&path).unwrap().read_to_string(&mut text).unwrap();
+    assert_eq!(text, "{\"error\":\"16 clients are served already\"}\n");
+    assert_eq!(all[15].ask(&Request::Status {}).unwrap(), json!({"vms": ["web"]}), "those go on");
+    all.pop();
+    // It is noticed by a thread of the server's.
+    while client().ask(&Request::Status {}).is_err() {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_server_that_ends_without_an_answer_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("takt.sock");
+    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    let client = Client::connect(&path).unwrap();
+    let serving = std::thread::spawn(move || {
+        let (stream, _) = listener.accept().unwrap();
+        let mut line = String::new();
+        BufReader::new(&stream).read_line(&mut line).unwrap();
+        line
+    });
+    assert_eq!(client.ask(&Request::Status {}).unwrap_err().to_string(), "Takt has ended");
+    assert_eq!(serving.join().unwrap(), "{\"do\":\"status\"}\n");
+}

@@ -2,10 +2,11 @@
 //! What the machine must have before anything is changed on it.
 
 use anyhow::{Context, Result, bail, ensure};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use takt_policy::NCPU;
 
 const STATE: &str = "/sys/kernel/sched_ext/state";
+const NAME: &str = "/sys/kernel/sched_ext/root/ops";
 
 /// A machine that can run the scheduler.
 #[derive(Clone, Debug)]
@@ -34,43 +35,55 @@ impl Environment {
     pub fn check() -> Result<Self> {
         // SAFETY: no arguments, cannot fail.
         ensure!(unsafe { libc::geteuid() } == 0, "takt run needs root: it replaces the kernel's scheduler");
-        let state = std::fs::read_to_string(STATE).ok();
+        Self::of(Path::new("/"))
+    }
+
+    /// The machine whose file systems begin at `root`: `/`, or a tree of a test's.
+    fn of(root: &Path) -> Result<Self> {
+        let state = read(root, STATE);
         let Some(state) = state else {
             bail!(
                 "this kernel has no sched_ext (no {STATE}): Linux 6.16 or later with CONFIG_SCHED_CLASS_EXT is needed"
             )
         };
         ensure!(
-            Path::new("/sys/kernel/btf/vmlinux").exists(),
+            below(root, "/sys/kernel/btf/vmlinux").exists(),
             "this kernel has no BTF (/sys/kernel/btf/vmlinux): CONFIG_DEBUG_INFO_BTF is needed"
         );
         let state = state.trim();
         if state != "disabled" {
             bail!(
                 "another scheduler is loaded: {} ({STATE} is `{state}`)",
-                scheduler_name().unwrap_or("of unknown name".into())
+                read(root, NAME).map_or("of unknown name".into(), |name| name.trim().to_owned())
             );
         }
-        let possible = list("/sys/devices/system/cpu/possible")?;
+        let possible = list(root, "/sys/devices/system/cpu/possible")?;
         let most = possible.iter().max().map_or(0, |n| n + 1);
         ensure!(
             most <= NCPU,
             "this host may have {most} CPUs, a pool holds {NCPU}: boot with nr_cpus={NCPU} or run Takt on a smaller host"
         );
-        let online = list("/sys/devices/system/cpu/online")?.into_iter().map(pcpu).collect();
-        Ok(Self { online, possible, kvm: Path::new("/sys/kernel/btf/kvm").exists() })
+        let online = list(root, "/sys/devices/system/cpu/online")?.into_iter().map(|n| pcpu(root, n)).collect();
+        Ok(Self { online, possible, kvm: below(root, "/sys/kernel/btf/kvm").exists() })
     }
 }
 
 /// The loaded scheduler's name as the kernel gives it, if one is loaded.
 pub fn scheduler_name() -> Option<String> {
-    let name = std::fs::read_to_string("/sys/kernel/sched_ext/root/ops").ok()?;
-    Some(name.trim().to_owned())
+    Some(read(Path::new("/"), NAME)?.trim().to_owned())
+}
+
+fn below(root: &Path, path: &str) -> PathBuf {
+    root.join(path.trim_start_matches('/'))
+}
+
+fn read(root: &Path, path: &str) -> Option<String> {
+    std::fs::read_to_string(below(root, path)).ok()
 }
 
 /// A list as sysfs writes it: `0-3,8`.
-fn list(path: &str) -> Result<Vec<u32>> {
-    let text = std::fs::read_to_string(path).with_context(|| path.to_owned())?;
+fn list(root: &Path, path: &str) -> Result<Vec<u32>> {
+    let text = std::fs::read_to_string(below(root, path)).with_context(|| path.to_owned())?;
     parse_list(text.trim()).with_context(|| format!("{path}: `{}`", text.trim()))
 }
 
@@ -84,28 +97,116 @@ fn parse_list(text: &str) -> Option<Vec<u32>> {
 }
 
 /// Who shares a core, a last-level cache and a node with PCPU `n`: the lowest PCPU of each set names it.
-fn pcpu(n: u32) -> Pcpu {
+fn pcpu(root: &Path, n: u32) -> Pcpu {
     let base = format!("/sys/devices/system/cpu/cpu{n}");
-    let first = |path: String| list(&path).ok().and_then(|l| l.into_iter().min()).and_then(|x| u16::try_from(x).ok());
+    let first =
+        |path: String| list(root, &path).ok().and_then(|l| l.into_iter().min()).and_then(|x| u16::try_from(x).ok());
     let core = first(format!("{base}/topology/core_cpus_list")).unwrap_or(n as u16);
     let caches = (0..8).filter_map(|i| {
-        let level = std::fs::read_to_string(format!("{base}/cache/index{i}/level")).ok()?.trim().parse::<u32>().ok()?;
+        let level = read(root, &format!("{base}/cache/index{i}/level"))?.trim().parse::<u32>().ok()?;
         Some((level, first(format!("{base}/cache/index{i}/shared_cpu_list"))?))
     });
     let llc = caches.max_by_key(|(level, _)| *level).map(|(_, first)| first);
     let package = first(format!("{base}/topology/package_cpus_list"));
-    let node = (0..64).find(|i| Path::new(&format!("{base}/node{i}")).exists()).unwrap_or(0);
+    let node = (0..64).find(|i| below(root, &format!("{base}/node{i}")).exists()).unwrap_or(0);
     Pcpu { n, core, llc: llc.or(package).unwrap_or(0), node }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::parse_list;
+    use super::*;
 
     #[test]
     fn lists() {
-        assert_eq!(parse_list("0-2,5"), Some(vec![0, 1, 2, 5]));
-        assert_eq!(parse_list(""), Some(vec![]));
-        assert_eq!(parse_list("x"), None);
+        for (text, want) in [
+            ("0-2,5", Some(vec![0, 1, 2, 5])),
+            ("", Some(vec![])),
+            ("7", Some(vec![7])),
+            ("3-3", Some(vec![3])),
+            ("2-1", Some(vec![])),
+            ("x", None),
+            ("1-x", None),
+            ("-1", None),
+            ("1-2-3", None),
+        ] {
+            assert_eq!(parse_list(text), want, "{text}");
+        }
+    }
+
+    /// A machine with sched_ext, and with files that come instead of or in addition to the usual ones; an empty one is not there.
+    fn machine(more: &[(&str, &str)]) -> Result<Environment, String> {
+        let root = tempfile::tempdir().unwrap();
+        let usual = [
+            ("sys/kernel/sched_ext/state", "disabled\n"),
+            ("sys/kernel/btf/vmlinux", "BTF"),
+            ("sys/devices/system/cpu/possible", "0-3\n"),
+            ("sys/devices/system/cpu/online", "0,2-3\n"),
+        ];
+        let usual = usual.iter().filter(|(path, _)| more.iter().all(|(other, _)| other != path));
+        for (path, text) in usual.chain(more).filter(|(_, text)| !text.is_empty()) {
+            let path = root.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        Environment::of(root.path()).map_err(|e| format!("{e:#}"))
+    }
+
+    #[test]
+    fn a_machine_that_can_run_it() {
+        let e = machine(&[]).unwrap();
+        assert_eq!((e.possible, e.kvm), (vec![0, 1, 2, 3], false));
+        // What is not told: each its own core, one cache, one node.
+        let alone = |n| Pcpu { n, core: n as u16, llc: 0, node: 0 };
+        assert_eq!(e.online, [alone(0), alone(2), alone(3)]);
+        assert!(machine(&[("sys/kernel/btf/kvm", "BTF")]).unwrap().kvm);
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        for (path, text, want) in [
+            ("sys/kernel/sched_ext/state", "", "this kernel has no sched_ext (no /sys/kernel/sched_ext/state)"),
+            ("sys/kernel/btf/vmlinux", "", "this kernel has no BTF (/sys/kernel/btf/vmlinux)"),
+            ("sys/kernel/sched_ext/state", "enabled\n", "another scheduler is loaded: of unknown name"),
+            ("sys/devices/system/cpu/possible", "", "/sys/devices/system/cpu/possible"),
+            ("sys/devices/system/cpu/online", "?\n", "/sys/devices/system/cpu/online: `?`"),
+            ("sys/devices/system/cpu/possible", "0-64\n", "this host may have 65 CPUs, a pool holds 64"),
+        ] {
+            let error = machine(&[(path, text)]).map(|_| ()).unwrap_err();
+            assert!(error.starts_with(want), "{path}: {error}");
+        }
+        let named = machine(&[("sys/kernel/sched_ext/state", "enabling"), ("sys/kernel/sched_ext/root/ops", "lavd\n")]);
+        let error = named.map(|_| ()).unwrap_err();
+        assert_eq!(error, "another scheduler is loaded: lavd (/sys/kernel/sched_ext/state is `enabling`)");
+        assert!(machine(&[("sys/devices/system/cpu/possible", "0-63\n")]).is_ok());
+        assert!(machine(&[("sys/devices/system/cpu/possible", "64\n")]).is_err());
+    }
+
+    /// The lowest PCPU names a core, the cache of the highest level, or the package where no cache is told; the node is a directory.
+    #[test]
+    fn who_shares_what() {
+        let cpu = "sys/devices/system/cpu/cpu3";
+        let with = |files: &[(&str, &str)]| {
+            let files: Vec<_> = files.iter().map(|(path, text)| (format!("{cpu}/{path}"), *text)).collect();
+            let files: Vec<_> = files.iter().map(|(path, text)| (path.as_str(), *text)).collect();
+            *machine(&files).unwrap().online.last().unwrap()
+        };
+        let base = Pcpu { n: 3, core: 3, llc: 0, node: 0 };
+        assert_eq!(with(&[("topology/core_cpus_list", "3,1\n")]), Pcpu { core: 1, ..base });
+        assert_eq!(with(&[("topology/package_cpus_list", "2-3\n")]), Pcpu { llc: 2, ..base });
+        assert_eq!(with(&[("node5/cpulist", "3")]), Pcpu { node: 5, ..base });
+        assert_eq!(with(&[("node0/cpulist", "3"), ("node63/cpulist", "3")]), base);
+        let caches = [
+            ("cache/index0/level", "1"),
+            ("cache/index0/shared_cpu_list", "3"),
+            ("cache/index2/level", "3\n"),
+            ("cache/index2/shared_cpu_list", "1-3\n"),
+            ("cache/index7/level", "2"),
+            ("cache/index7/shared_cpu_list", "2-3"),
+            ("topology/package_cpus_list", "0-3"),
+        ];
+        assert_eq!(with(&caches), Pcpu { llc: 1, ..base });
+        assert_eq!(with(&caches[..2]), Pcpu { llc: 3, ..base });
+        assert_eq!(with(&caches[4..]), Pcpu { llc: 2, ..base });
+        assert_eq!(with(&caches[6..]), base);
     }
 }

@@ -315,3 +315,6 @@ fn way_of(handle: &Handle) -> Way {
         matches!(handle, Handle::Name(n) if std::fs::exists(format!("/sys/class/net/{n}/macvtap")).is_ok_and(|e| e));
     if macvtap { Way::Out } else { Way::In }
 }
+
+#[cfg(test)]
+mod tests;

@@ -69,6 +69,17 @@ mod tests {
 
     #[test]
     fn a_function_that_is_missing_is_named_and_nothing_else_explained() {
+        for line in [
+            "libbpf: failed to find BTF ID for ksym 'x'",
+            "libbpf: extern (func ksym) 'scx_bpf_x': not found in kernel",
+        ] {
+            let said = explain(&format!("libbpf: before\n  {line}\nlibbpf: after\n")).unwrap();
+            assert!(said.starts_with("this kernel lacks a function") && said.ends_with(line), "{said}");
+        }
+        for other in ["'scx_bpf_x': found", "'bpf_x': not found", "extern (func ksym) 'x'", "'x' incompatible", ""] {
+            assert_eq!(explain(other), None, "{other}");
+        }
+        assert!(explain("the kernel function prototype mismatches").unwrap().contains("use another kernel"));
         let missing = "libbpf: extern (func ksym) 'scx_bpf_dsq_insert': not found in kernel or module BTFs\n";
         assert!(explain(missing).unwrap().contains("lacks a function"), "{missing}");
         assert_eq!(explain("libbpf: prog 'takt_dispatch': BPF program load failed: -EACCES\n"), None);

@@ -139,3 +139,6 @@ impl Ring {
         Ok(records)
     }
 }
+
+#[cfg(test)]
+mod tests;

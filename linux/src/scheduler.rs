@@ -411,9 +411,8 @@ impl Scheduler {
         let mut builder = libbpf_rs::RingBufferBuilder::new();
         let handle = libbpf_rs::MapHandle::try_from(&map(&self.object, "notices")?)?;
         builder.add(&handle, move |bytes| {
-            let word = |i: usize| u32::from_ne_bytes(bytes[4 * i..4 * i + 4].try_into().unwrap_or_default());
-            if bytes.len() >= 16 {
-                let _ = send.send(Notice { gone: word(0) == 1, vm: word(1), tgid: word(2), generation: word(3) });
+            if let Some(notice) = Notice::parse(bytes) {
+                let _ = send.send(notice); // who does not listen any more misses nothing
             }
             0
         })?;
@@ -426,6 +425,14 @@ impl Scheduler {
     /// There is none of that name.
     pub fn map(&self, name: &str) -> Result<Map<'_>> {
         map(&self.object, name)
+    }
+}
+
+impl Notice {
+    /// From `struct notice` of `bpf/host.h`.
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let word = |i: usize| bytes.get(4 * i..4 * i + 4)?.try_into().ok().map(u32::from_ne_bytes);
+        Some(Self { gone: word(0)? == 1, vm: word(1)?, tgid: word(2)?, generation: word(3)? })
     }
 }
 
@@ -475,5 +482,63 @@ mod tests {
         let ended = Ended::parse(&end(64, 0)).unwrap();
         assert_eq!((ended.kind, ended.code), (64, 7));
         assert_eq!((ended.reason.as_str(), ended.message.as_str()), ("reason", "why"));
+    }
+    #[test]
+    fn an_end_has_four_parts() {
+        let mut bytes = end(64, 0);
+        bytes[143] = b'!'; // the last byte of a reason, which has a 0 before it
+        bytes[1168..1172].copy_from_slice(b"dump");
+        let ended = Ended::parse(&bytes).unwrap();
+        let texts = (ended.reason.as_str(), ended.message.as_str(), ended.dump.as_str());
+        assert_eq!(texts, ("reason", "why", "dump"));
+        bytes[16..144].fill(b'r');
+        bytes[144..1168].fill(b'm');
+        bytes[1168..].fill(b'd');
+        let ended = Ended::parse(&bytes).unwrap();
+        let lengths = [ended.reason.len(), ended.message.len(), ended.dump.len()];
+        assert_eq!(lengths, [128, 1024, 32768], "without an end each has its own room");
+        assert!(ended.reason.chars().all(|c| c == 'r') && ended.message.chars().all(|c| c == 'm'));
+        assert_eq!(Ended::parse(&bytes[..33935]), None);
+    }
+
+    #[test]
+    fn a_notice_has_four_words() {
+        let words = |list: &[u32]| list.iter().flat_map(|n| n.to_ne_bytes()).collect::<Vec<_>>();
+        let notice = |gone| Some(Notice { gone, vm: 7, tgid: 8, generation: 9 });
+        for (what, gone) in [(0, false), (1, true), (2, false)] {
+            assert_eq!(Notice::parse(&words(&[what, 7, 8, 9])), notice(gone));
+        }
+        assert_eq!(Notice::parse(&words(&[1, 7, 8, 9, 10])), notice(true));
+        assert_eq!(Notice::parse(&words(&[1, 7, 8, 9])[..15]), None);
+    }
+
+    #[test]
+    fn each_policy_has_its_objects() {
+        assert_eq!(policies(), ["credit", "doris", "laxs", "poris", "rr", "rtxen", "sedf", "vgedf"]);
+        let of = |text: &str| {
+            objects(&PolicySpec::parse(text).unwrap()).map(|o| (o.policy, o.rt)).map_err(|e| e.to_string())
+        };
+        for (text, want) in [
+            ("credit", ("credit", None)),
+            ("credit-4.2", ("credit", None)),
+            ("doris(slice=5ms)", ("doris", None)),
+            ("risa", ("credit", Some("vgedf"))),
+            ("risa(delay=1s)", ("credit", Some("vgedf"))),
+        ] {
+            assert_eq!(of(text), Ok(want), "{text}");
+        }
+        for (text, want) in [
+            ("sp", "policy `sp` is for the simulator: on Linux pools are risa's"),
+            ("risa(rt=sedf)", "policy `risa(rt=sedf)`: `rt=sedf` is not allowed on Linux, allowed vgedf"),
+            (
+                "risa(rt_pool_may_take_all=on)",
+                "policy `risa(rt_pool_may_take_all=on)`: rt_pool_may_take_all is for the simulator",
+            ),
+        ] {
+            assert!(of(text).unwrap_err().starts_with(want), "{text}: {:?}", of(text));
+        }
+        let all: std::collections::BTreeSet<_> = OBJECTS.iter().map(|o| (o.policy, o.rt)).collect();
+        assert_eq!(all.len(), OBJECTS.len());
+        assert!(OBJECTS.iter().all(|o| [o.sched, o.kvm, o.net].iter().all(|b| b.starts_with(b"\x7fELF"))));
     }
 }

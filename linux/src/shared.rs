@@ -224,8 +224,33 @@ impl Snapshot {
     /// Says in the bytes of a state with `pools` pools where VM `vm` is.
     #[cfg(test)]
     pub(crate) fn set_side(bytes: &mut [u8], pools: usize, vm: u32, side: Side) {
-        let at = layout(pools).vm + vm as usize * size_of::<HostVm>() + std::mem::offset_of!(HostVm, side);
-        bytes[at..at + 4].copy_from_slice(&u32::from(side == Side::Rt).to_ne_bytes());
+        Self::set_vm(bytes, pools, vm, |v| v.side = u32::from(side == Side::Rt));
+    }
+    /// Changes what the bytes of a state with `pools` pools say of VCPU `n`.
+    #[cfg(test)]
+    pub(crate) fn set_vcpu(bytes: &mut [u8], pools: usize, n: u32, change: impl Fn(&mut HostVcpu)) {
+        edit(bytes, layout(pools).vcpu + n as usize * size_of::<HostVcpu>(), change);
+    }
+    /// Says there which pool VCPU `n` is in.
+    #[cfg(test)]
+    pub(crate) fn set_vcpu_side(bytes: &mut [u8], pools: usize, n: u32, side: Side) {
+        Self::set_vcpu(bytes, pools, n, |v| v.side = u16::from(side == Side::Rt));
+    }
+    /// The same of VM `n`.
+    #[cfg(test)]
+    pub(crate) fn set_vm(bytes: &mut [u8], pools: usize, n: u32, change: impl Fn(&mut HostVm)) {
+        edit(bytes, layout(pools).vm + n as usize * size_of::<HostVm>(), change);
+    }
+    /// The same of PCPU `n`.
+    #[cfg(test)]
+    pub(crate) fn set_cpu(bytes: &mut [u8], pools: usize, n: u32, change: impl Fn(&mut HostCpu)) {
+        edit(bytes, layout(pools).cpu + n as usize * size_of::<HostCpu>(), change);
+    }
+    /// PCPUs that are offline and the last of their pool nevertheless.
+    #[cfg(test)]
+    pub(crate) fn set_gone(bytes: &mut [u8], gone: u64) {
+        let at = std::mem::offset_of!(Head, gone);
+        bytes[at..at + 8].copy_from_slice(&gone.to_ne_bytes());
     }
     /// The pool on that side.
     pub fn on(&self, side: Side) -> &Pool {
@@ -275,3 +300,14 @@ fn read<T: Plain>(bytes: &[u8], at: usize) -> T {
     // SAFETY: within the buffer (asserted), and any bytes are a T.
     unsafe { bytes.as_ptr().add(at).cast::<T>().read_unaligned() }
 }
+
+#[cfg(test)]
+fn edit<T: Plain>(bytes: &mut [u8], at: usize, change: impl Fn(&mut T)) {
+    let mut value: T = read(bytes, at);
+    change(&mut value);
+    // SAFETY: as in `read`, which has looked at the bounds.
+    unsafe { bytes.as_mut_ptr().add(at).cast::<T>().write_unaligned(value) };
+}
+
+#[cfg(test)]
+mod tests;

@@ -291,6 +291,9 @@ fn us(ns: u64) -> f64 {
 }
 
 #[cfg(test)]
+mod fields;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use takt_policy::Pool;

@@ -121,7 +121,7 @@ impl State {
             }
             PcapBlockOwned::NG(Block::InterfaceDescription(i)) => self.interfaces.push(Interface {
                 link: i.linktype.0,
-                resolution: i.ts_resolution().filter(|r| *r > 0).context("impossible time resolution")?,
+                resolution: resolution(i.if_tsresol).context("impossible time resolution")?,
                 offset: i.ts_offset(),
             }),
             PcapBlockOwned::NG(Block::EnhancedPacket(b)) => {
@@ -146,6 +146,12 @@ impl State {
         }
         Ok(())
     }
+}
+
+/// Units per second of `if_tsresol`: a power of ten, or of two with the highest bit. (pcap-parser 0.17 refuses all powers of two.)
+fn resolution(exponent: u8) -> Option<u64> {
+    let power = u32::from(exponent & 0x7f);
+    if exponent & 0x80 == 0 { 10u64.checked_pow(power) } else { 1u64.checked_shl(power) }
 }
 
 /// The link types of <https://www.tcpdump.org/linktypes.html> that carry IP the way the parser knows.

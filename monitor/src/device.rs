@@ -201,9 +201,59 @@ fn link_layer(socket: &UdpSocket, name: &str) -> Result<u32> {
     let failed = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFHWADDR, &raw mut request) };
     ensure!(failed == 0, "{name}: {}", Error::last_os_error());
     // SAFETY: the call has filled this member.
-    match unsafe { request.ifr_ifru.ifru_hwaddr.sa_family } {
+    known_link(name, unsafe { request.ifr_ifru.ifru_hwaddr.sa_family })
+}
+
+/// Of a device with that kind of address (`ARPHRD_…`).
+fn known_link(name: &str, address: u16) -> Result<u32> {
+    match address {
         libc::ARPHRD_ETHER => Ok(LINK_ETHER),
         libc::ARPHRD_NONE => Ok(LINK_RAW),
         other => anyhow::bail!("{name}: link layer {other} is not known (Ethernet {}, none {})", 1, 0xfffe),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_sixteen_bytes() {
+        let key = Key { netns: 0x0102_0304_0506_0708, ifindex: 0x1112_1314, pad: 0 };
+        let words = [key.netns.to_ne_bytes().to_vec(), key.ifindex.to_ne_bytes().to_vec(), vec![0; 4]].concat();
+        assert_eq!((key.bytes(), size_of::<Key>(), size_of::<Times>()), (words, 16, 64));
+    }
+
+    /// The loopback device has number 1 in every namespace.
+    #[test]
+    fn a_device_is_found_by_name_or_by_number_and_name() {
+        let lo = || Ok(("lo".to_owned(), 1));
+        let of = |handle| resolve(&handle).map_err(|e| e.to_string());
+        assert_eq!(of(Handle::Name("lo".into())), lo());
+        assert_eq!(of(Handle::Numbered(1, "lo".into())), lo());
+        assert_eq!(of(Handle::Name("no-such".into())).unwrap_err(), "no-such: no such network device");
+        assert_eq!(of(Handle::Name("a\0b".into())).unwrap_err(), "\"a\\0b\" is no device name");
+        let other = "mv0: number 1 is another network device where the VMM is";
+        assert_eq!(of(Handle::Numbered(1, "mv0".into())).unwrap_err(), other);
+        let none = "mv0: no network device has its number 2147483647 where the VMM is";
+        assert_eq!(of(Handle::Numbered(i32::MAX as u32, "mv0".into())).unwrap_err(), none);
+    }
+
+    #[test]
+    fn link_layers_are_those_that_the_monitor_knows() {
+        assert_eq!((known_link("x", 1).unwrap(), known_link("x", 0xfffe).unwrap()), (0, 1));
+        for other in [0, 2, 772, 0xfffd, 0xffff] {
+            let want = format!("x: link layer {other} is not known (Ethernet 1, none 65534)");
+            assert_eq!(known_link("x", other).unwrap_err().to_string(), want);
+        }
+    }
+
+    #[test]
+    fn a_namespace_is_that_of_the_process() {
+        let here = netns(None).unwrap().0;
+        assert_eq!(netns(Some(std::process::id())).unwrap().0, here);
+        assert!(netns(Some(u32::MAX)).is_err(), "no such process");
+        assert_eq!(Netns(1, 2), Netns(1, 2));
+        assert!(Netns(1, 2) != Netns(1, 3) && Netns(1, 2) != Netns(2, 2));
     }
 }

@@ -99,3 +99,36 @@ pub fn verified(object: &Object) -> Result<Vec<Verified>> {
     };
     object.progs().filter(ProgramImpl::autoload).map(one).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The end of the verifier's log before its summary, at most so many lines, without empty ones.
+    #[test]
+    fn the_last_lines_are_those_before_the_summary() {
+        let lines = |n: std::ops::Range<u32>| n.map(|n| n.to_string()).collect::<Vec<_>>();
+        for (text, want) in [
+            (String::new(), String::new()),
+            ("a\n\n  \nb\n".into(), "a; b".into()),
+            ("a\nprocessed 7 insns\nb\n".into(), "a".into()),
+            ("processed 7 insns\nb\n".into(), String::new()),
+            ("a processed 7\nb".into(), "a processed 7; b".into()),
+            (lines(0..40).join("\n"), lines(0..40).join("; ")),
+            (lines(0..41).join("\n"), lines(1..41).join("; ")),
+            (lines(0..50).join("\n") + "\nprocessed 7 insns", lines(10..50).join("; ")),
+        ] {
+            assert_eq!(last_lines(&text), want);
+        }
+    }
+
+    #[test]
+    fn warnings_are_kept_until_the_next_object() {
+        complain(PrintLevel::Warn, "one\n".into());
+        complain(PrintLevel::Info, "not this\n".into());
+        complain(PrintLevel::Warn, "two\n".into());
+        assert!(complaints().ends_with("one\ntwo\n"), "{}", complaints());
+        assert!(open(b"no object").is_err());
+        assert!(!complaints().contains("two"));
+    }
+}

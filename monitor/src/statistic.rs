@@ -69,4 +69,33 @@ mod tests {
     fn nothing_has_no_period() {
         assert_eq!(PeriodStatistic::default().value(), None);
     }
+    fn value(packets: &[(u64, u64)]) -> Option<u64> {
+        let mut s = PeriodStatistic::default();
+        packets.iter().for_each(|&(now, p)| s.add(now, p));
+        s.value()
+    }
+
+    /// Packets (time, p) and the period.
+    #[test]
+    fn a_window_is_a_second_and_weighs_as_many_packets_as_it_has() {
+        const S: u64 = WINDOW_NS;
+        for (packets, want) in [
+            (&[(0, 10)][..], 10),
+            (&[(0, 10), (S - 1, 21)], 15),
+            (&[(0, 10), (S, 20)], 10),
+            (&[(5, 10), (S + 4, 20)], 15),
+            (&[(5, 10), (S + 5, 20)], 10),
+            // Time that goes back is in the same window.
+            (&[(5, 10), (0, 20)], 15),
+            // Three packets of 30 outweigh two windows of one.
+            (&[(0, 10), (S, 20), (2 * S, 30), (2 * S, 30), (2 * S, 30)], 30),
+            (&[(0, 10), (S, 20), (2 * S, 30), (2 * S, 30)], 20),
+            (&[(0, 30), (S, 20), (2 * S, 10)], 20),
+            (&[(0, 20), (0, 20), (S, 10)], 20),
+            (&[(0, 10), (0, 10), (S, 20), (S, 20)], 10),
+            (&[(0, u64::MAX), (1, u64::MAX)], u64::MAX),
+        ] {
+            assert_eq!(value(packets), Some(want), "{packets:?}");
+        }
+    }
 }

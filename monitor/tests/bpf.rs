@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Flow, MS, Rng, flow, rtp};
+use common::{Flow, MS, Rng, bytes, flow, rtp};
 use std::net::UdpSocket;
 use std::path::Path;
 use takt_bpf_build::skip;
@@ -28,40 +28,40 @@ fn load(test: &str) -> Option<BpfMonitor> {
 
 /// A mixed bag: streams, lookalikes, text, fragments, cuts and noise.
 fn packet(rng: &mut Rng, turn: u64) -> (Link, Vec<u8>) {
-    let v6 = rng.below(4) == 0;
+    let v6 = rng.u64(..4) == 0;
     let mut f: Flow = if v6 { flow("fd00::1", "fd00::2", 0, 9) } else { flow("10.0.0.1", "10.0.0.2", 0, 9) };
-    f.sport = 5000 + rng.below(6) as u16;
-    if rng.below(4) == 0 {
-        f.vlan = vec![0x8100; 1 + rng.below(2) as usize];
+    f.sport = 5000 + rng.u64(..6) as u16;
+    if rng.u64(..4) == 0 {
+        f.vlan = vec![0x8100; 1 + rng.u64(..2) as usize];
     }
-    f.options = if rng.below(6) == 0 { 8 } else { 0 };
-    let n = rng.below(300) as usize;
-    let mut data = match rng.below(10) {
-        0..=3 => f.udp(&rtp(96 + rng.below(4) as u8, (turn + rng.below(8)) as u16, f.sport.into())),
-        4 => f.udp(&[&[0x80, 0][..], &rng.bytes(n)].concat()),
+    f.options = if rng.u64(..6) == 0 { 8 } else { 0 };
+    let n = rng.u64(..300) as usize;
+    let mut data = match rng.u64(..10) {
+        0..=3 => f.udp(&rtp(96 + rng.u64(..4) as u8, (turn + rng.u64(..8)) as u16, f.sport.into())),
+        4 => f.udp(&[&[0x80, 0][..], &bytes(rng, n)].concat()),
         5 => f.tcp(
             [&b"GET / HTTP/1.1\r\n"[..], b"PLAY rtsp://a RTSP/1.0\r\n", b"RTSP/1.0 200 OK", b"\x16\x03\x01"]
-                [rng.below(4) as usize],
+                [rng.u64(..4) as usize],
         ),
-        6 if !v6 => f.frame(17, &rng.bytes(n), rng.next() as u16 & 0x3fff),
+        6 if !v6 => f.frame(17, &bytes(rng, n), rng.u64(..) as u16 & 0x3fff),
         6 => f.frame(
-            [0, 43, 44, 51, 60][rng.below(5) as usize],
-            &[&[60, 0, 0, 0, 0, 0, 0, 0, 17, 0], &rng.bytes(n)[..]].concat(),
+            [0, 43, 44, 51, 60][rng.u64(..5) as usize],
+            &[&[60, 0, 0, 0, 0, 0, 0, 0, 17, 0], &bytes(rng, n)[..]].concat(),
             0,
         ),
-        7 => rng.bytes(15 + n),
-        8 => f.udp(&rng.bytes(n)),
+        7 => bytes(rng, 15 + n),
+        8 => f.udp(&bytes(rng, n)),
         _ => {
-            let mut cut = f.udp(&rng.bytes(n));
-            cut.truncate(15 + rng.below(cut.len() as u64 - 14) as usize);
+            let mut cut = f.udp(&bytes(rng, n));
+            cut.truncate(15 + rng.u64(..cut.len() as u64 - 14) as usize);
             cut
         }
     };
-    for _ in 0..rng.below(3).saturating_sub(1) {
-        let at = rng.below(data.len() as u64) as usize;
-        data[at] ^= 1 << rng.below(8);
+    for _ in 0..rng.u64(..3).saturating_sub(1) {
+        let at = rng.u64(..data.len() as u64) as usize;
+        data[at] ^= 1 << rng.u64(..8);
     }
-    match rng.below(8) {
+    match rng.u64(..8) {
         0 if f.vlan.is_empty() && data.len() >= 34 => (Link::Raw, data[14..].to_vec()),
         1 => (Link::Sll, [&[0, 0], &data[..]].concat()),
         _ => (Link::Ethernet, data),
@@ -95,15 +95,15 @@ fn kernel_and_native_agree_byte_by_byte() {
     let (mut packets, mut promotions, mut demotions) = (0, 0, 0);
     for (vm, config) in configs.iter().enumerate() {
         let vm = vm as u32;
-        let mut rng = Rng(vm.into());
+        let mut rng = Rng::with_seed(vm.into());
         let mut native = Monitor::new(config).expect("configuration");
         native.add_port(5005);
         bpf.set_state(vm, &native).expect("state");
         let mut work = Packet::new();
         let (mut now, mut timer) = (1, REPORT_NS);
         for turn in 0..20_000 {
-            now += [0, MS / 10, 5 * MS, 20 * MS][rng.below(4) as usize];
-            if rng.below(400) == 0 {
+            now += [0, MS / 10, 5 * MS, 20 * MS][rng.u64(..4) as usize];
+            if rng.u64(..400) == 0 {
                 now += 1500 * MS;
             }
             let (link, data) = packet(&mut rng, turn / 4);

@@ -2,7 +2,7 @@
 //! Synthetic captures: what is real-time, what is not, and with which period.
 
 mod common;
-use common::{Capture, Flow, MS, Rng, assert_rtp, flow, rtp};
+use common::{Capture, Flow, MS, Rng, assert_rtp, bytes, flow, rtp};
 
 fn v4(port: u16) -> Flow {
     flow("10.0.0.1", "10.0.0.2", port, 40_000)
@@ -10,13 +10,13 @@ fn v4(port: u16) -> Flow {
 
 #[test]
 fn rtp_is_found_whatever_its_ports_type_and_gap() {
-    let mut rng = Rng(1);
+    let mut rng = Rng::with_seed(1);
     for gap in [10, 20, 30, 60] {
         for _ in 0..20 {
             let mut c = Capture::default();
-            let (sport, dport) = (rng.below(65_535) as u16 + 1, rng.below(65_535) as u16 + 1);
-            let pt = [0, 3, 8, 9, 18, 35, 96, 101, 127][rng.below(9) as usize];
-            c.stream(&flow("10.0.0.1", "10.0.0.2", sport, dport), pt, rng.next() as u32, 5, gap * MS, 250);
+            let (sport, dport) = (rng.u64(..65_535) as u16 + 1, rng.u64(..65_535) as u16 + 1);
+            let pt = [0, 3, 8, 9, 18, 35, 96, 101, 127][rng.u64(..9) as usize];
+            c.stream(&flow("10.0.0.1", "10.0.0.2", sport, dport), pt, rng.u64(..) as u32, 5, gap * MS, 250);
             let s = c.sender();
             assert_rtp(&s, gap as f64 * 1000.0);
             assert_eq!((s.verdict_after, s.streams, s.packets, s.rt_at_end), (Some(3), 1, 250, true));
@@ -41,14 +41,14 @@ fn rtp_is_found_over_ipv6_and_vlan() {
 fn reordering_loss_and_duplicates_are_tolerated() {
     let mut worst = 0;
     for seed in 0..50 {
-        let mut rng = Rng(seed);
+        let mut rng = Rng::with_seed(seed);
         let mut c = Capture::default();
         c.stream(&v4(5004), 96, 77, 0, 20 * MS, 300);
-        c.0.retain(|_| rng.below(100) >= 5);
+        c.0.retain(|_| rng.u64(..100) >= 5);
         for p in &mut c.0 {
-            p.0 += rng.below(50) * MS; // up to two packets overtake one
+            p.0 += rng.u64(..50) * MS; // up to two packets overtake one
         }
-        let doubled: Vec<_> = c.0.iter().filter(|_| rng.below(20) == 0).cloned().collect();
+        let doubled: Vec<_> = c.0.iter().filter(|_| rng.u64(..20) == 0).cloned().collect();
         c.0.extend(doubled);
         let s = c.sorted().sender();
         assert_rtp(&s, 20_000.0);
@@ -61,12 +61,19 @@ fn reordering_loss_and_duplicates_are_tolerated() {
 fn many_calls_show_as_one_aggregate_period() {
     for n in [2u16, 10, 30, 90] {
         for in_phase in [false, true] {
-            let mut rng = Rng(n.into());
+            let mut rng = Rng::with_seed(n.into());
             let mut c = Capture::default();
             for call in 0..n {
-                let phase = if in_phase { rng.below(300_000) } else { rng.below(20 * MS) };
+                let phase = if in_phase { rng.u64(..300_000) } else { rng.u64(..20 * MS) };
                 let start = u64::from(call) * 100 * MS / 10 + phase;
-                c.stream(&v4(20_000 + 2 * call), 0, rng.next() as u32, start / MS / 20 * 20 * MS + phase, 20 * MS, 500);
+                c.stream(
+                    &v4(20_000 + 2 * call),
+                    0,
+                    rng.u64(..) as u32,
+                    start / MS / 20 * 20 * MS + phase,
+                    20 * MS,
+                    500,
+                );
             }
             let s = c.sorted().sender();
             assert_rtp(&s, 20_000.0 / f64::from(n));
@@ -79,10 +86,10 @@ fn many_calls_show_as_one_aggregate_period() {
 #[test]
 fn ninety_calls_in_lockstep_are_all_learned() {
     for seed in 0..20 {
-        let mut rng = Rng(seed);
+        let mut rng = Rng::with_seed(seed);
         let mut c = Capture::default();
         for call in 0..90u16 {
-            c.stream(&v4(20_000 + 2 * call), 0, rng.next() as u32, u64::from(call) * 1000, 20 * MS, 30);
+            c.stream(&v4(20_000 + 2 * call), 0, rng.u64(..) as u32, u64::from(call) * 1000, 20 * MS, 30);
         }
         let s = c.sorted().sender();
         assert_eq!((s.streams, s.verdict_after), (90, Some(3)), "seed {seed}");
@@ -100,12 +107,12 @@ fn streams_of_one_pair_of_ports_do_not_disturb_each_other() {
 
 #[test]
 fn rtp_is_found_among_a_flood_of_lookalikes() {
-    let mut rng = Rng(3);
+    let mut rng = Rng::with_seed(3);
     let mut c = Capture::default();
     c.stream(&v4(5004), 0, 1, 0, 20 * MS, 100);
     for i in 0..2000 {
-        let payload = [&[0x80, 0][..], &rng.bytes(100)].concat();
-        c.add(i * MS, v4(rng.next() as u16 | 1).udp(&payload));
+        let payload = [&[0x80, 0][..], &bytes(&mut rng, 100)].concat();
+        c.add(i * MS, v4(rng.u64(..) as u16 | 1).udp(&payload));
     }
     let s = c.sorted().sender();
     assert_rtp(&s, 20_000.0);
@@ -113,11 +120,11 @@ fn rtp_is_found_among_a_flood_of_lookalikes() {
 
 #[test]
 fn noise_that_was_there_first_gives_way() {
-    let mut rng = Rng(8);
+    let mut rng = Rng::with_seed(8);
     let mut c = Capture::default();
     for i in 0..4000 {
-        let payload = [&[0x80, 0][..], &rng.bytes(100)].concat();
-        c.add(i * MS / 10, v4(rng.next() as u16 | 1).udp(&payload)); // every place is taken
+        let payload = [&[0x80, 0][..], &bytes(&mut rng, 100)].concat();
+        c.add(i * MS / 10, v4(rng.u64(..) as u16 | 1).udp(&payload)); // every place is taken
     }
     c.stream(&v4(5004), 0, 1, 400 * MS, 20 * MS, 20);
     let s = c.sender();
@@ -205,7 +212,7 @@ fn assert_not_rt(name: &str, f: &Flow, tcp: bool, gap: u64, mut payload: impl Fn
 
 #[test]
 fn other_protocols_are_not_real_time() {
-    let mut rng = Rng(11);
+    let mut rng = Rng::with_seed(11);
     let name = |id: u16, flags: u16| {
         let mut q = id.to_be_bytes().to_vec();
         q.extend(flags.to_be_bytes());
@@ -216,7 +223,7 @@ fn other_protocols_are_not_real_time() {
     let gap = 20 * MS;
     let dns = flow("10.0.0.1", "10.0.0.2", 40_000, 53);
     let answer = flow("10.0.0.1", "10.0.0.2", 53, 40_000);
-    assert_not_rt("DNS, random identifiers", &dns, false, gap, |_| name(rng.next() as u16, 0x0100));
+    assert_not_rt("DNS, random identifiers", &dns, false, gap, |_| name(rng.u64(..) as u16, 0x0100));
     assert_not_rt("DNS, one identifier", &dns, false, gap, |_| name(0x8000, 0x0100));
     assert_not_rt("DNS, counted identifiers", &dns, false, gap, |i| name(0x8000 + i as u16, 0x0100));
     assert_not_rt("DNS answers", &answer, false, gap, |i| name(0x8000 + i as u16 % 64, 0x8180));
@@ -233,15 +240,9 @@ fn other_protocols_are_not_real_time() {
     ];
     assert_not_rt("HTTP", &web, true, gap, |i| pages[i as usize % pages.len()].to_vec());
     let ssh = flow("10.0.0.1", "10.0.0.2", 22, 40_000);
-    assert_not_rt(
-        "SSH",
-        &ssh,
-        true,
-        gap,
-        |i| {
-            if i == 0 { b"SSH-2.0-OpenSSH_9.2p1\r\n".to_vec() } else { rng.bytes(64) }
-        },
-    );
+    assert_not_rt("SSH", &ssh, true, gap, |i| {
+        if i == 0 { b"SSH-2.0-OpenSSH_9.2p1\r\n".to_vec() } else { bytes(&mut rng, 64) }
+    });
     let rtcp = v4(5005);
     assert_not_rt("RTCP", &rtcp, false, gap, |i| {
         [&[0x80, 200 + (i % 5) as u8][..], &(i as u16).to_be_bytes(), &[0; 4], &[0, 0, 0, 9], &[0; 16]].concat()
@@ -254,21 +255,21 @@ fn other_protocols_are_not_real_time() {
     assert_not_rt("RTP over TCP's ports", &v4(5004), true, gap, |i| rtp(0, i as u16, 9));
     assert_not_rt("SIP", &v4(5060), false, gap, |_| b"INVITE sip:a@b SIP/2.0\r\nVia: x\r\n\r\n".to_vec());
     assert_not_rt("ESP in UDP", &v4(4500), false, gap, |i| {
-        [&[0x80, 0, 0x12, 0x34][..], &(i as u32).to_be_bytes(), &rng.bytes(80)].concat()
+        [&[0x80, 0, 0x12, 0x34][..], &(i as u32).to_be_bytes(), &bytes(&mut rng, 80)].concat()
     });
-    assert_not_rt("QUIC", &v4(443), false, gap, |_| [&[0xc3, 0, 0, 0, 1, 8][..], &rng.bytes(100)].concat());
+    assert_not_rt("QUIC", &v4(443), false, gap, |_| [&[0xc3, 0, 0, 0, 1, 8][..], &bytes(&mut rng, 100)].concat());
     assert_not_rt("a bare RTP header", &v4(5004), false, gap, |i| rtp(0, i as u16, 9)[..12].to_vec());
 }
 
 #[test]
 fn random_udp_that_begins_like_rtp_is_not_real_time() {
-    let mut rng = Rng(5);
+    let mut rng = Rng::with_seed(5);
     for gap in [20 * MS, MS / 10] {
         let mut c = Capture::default();
         for i in 0..5000 {
-            let n = 20 + rng.below(1200) as usize;
-            let payload = [&[0x80][..], &rng.bytes(n)].concat();
-            let (a, b) = (rng.next() as u16, rng.next() as u16);
+            let n = 20 + rng.u64(..1200) as usize;
+            let payload = [&[0x80][..], &bytes(&mut rng, n)].concat();
+            let (a, b) = (rng.u64(..) as u16, rng.u64(..) as u16);
             c.add(i * gap, flow("10.0.0.1", "10.0.0.2", a, b).udp(&payload));
         }
         assert!(!c.sender().rt);
@@ -279,7 +280,9 @@ fn random_udp_that_begins_like_rtp_is_not_real_time() {
             ("a constant SSRC", &[0x80, 0], 6, &[1, 2, 3, 4]),
         ];
         for (name, head, random, ssrc) in heads {
-            assert_not_rt(name, &v4(5004), false, gap, |_| [head, &rng.bytes(random), ssrc, &rng.bytes(160)].concat());
+            assert_not_rt(name, &v4(5004), false, gap, |_| {
+                [head, &bytes(&mut rng, random), ssrc, &bytes(&mut rng, 160)].concat()
+            });
         }
     }
 }

@@ -2,7 +2,7 @@
 //! Capture files: formats, link types, and files that are none. One line names the file and the reason; nothing partial.
 
 mod common;
-use common::{Capture, MS, Rng, assert_rtp, file, flow};
+use common::{Capture, MS, Rng, assert_rtp, bytes, file, flow};
 use proptest::prelude::*;
 use std::path::Path;
 use takt_monitor::{Config, Report, inspect, inspect_with};
@@ -75,11 +75,11 @@ fn files_that_are_no_captures_are_refused() {
     assert_refused(tempfile::tempdir().expect("directory").path(), "directory");
     assert_refused(file(b"").path(), "empty");
     assert_refused(file(b"hello, world, this is text\n").path(), "not a pcap or pcapng");
-    assert_refused(file(&Rng(4).bytes(10_000)).path(), "not a pcap or pcapng");
+    assert_refused(file(&bytes(&mut Rng::with_seed(4), 10_000)).path(), "not a pcap or pcapng");
     assert_refused(file(&call().pcap(147)).path(), "link type 147");
     assert_refused(file(&call().pcapng(147)).path(), "link type 147");
     let mut noise = call().pcap(1)[..24].to_vec();
-    noise.extend(Rng(5).bytes(5000));
+    noise.extend(bytes(&mut Rng::with_seed(5), 5000));
     assert_refused(file(&noise).path(), "block 2");
     let mut late = call().pcapng(1);
     late[28 + 20 + 12..28 + 20 + 20].fill(0xff);
@@ -134,10 +134,10 @@ proptest! {
         let mut c = call();
         c.0.truncate(20);
         let mut bytes = if ng { c.pcapng(1) } else { c.pcap(1) };
-        let mut rng = Rng(seed);
-        for _ in 0..rng.below(10) {
-            let at = rng.below(bytes.len() as u64) as usize;
-            bytes[at] = if rng.below(2) == 0 { rng.next() as u8 } else { [0, 0xff][rng.below(2) as usize] };
+        let mut rng = Rng::with_seed(seed);
+        for _ in 0..rng.u64(..10) {
+            let at = rng.u64(..bytes.len() as u64) as usize;
+            bytes[at] = if rng.u64(..2) == 0 { rng.u64(..) as u8 } else { [0, 0xff][rng.u64(..2) as usize] };
         }
         bytes.truncate(cut.max(1));
         if let Ok(report) = Report::from_reader(&bytes[..]) {

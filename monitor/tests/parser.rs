@@ -2,7 +2,7 @@
 //! Vectors of the packet parser.
 
 mod common;
-use common::{Rng, flow};
+use common::{Rng, bytes, flow};
 use proptest::prelude::*;
 use takt_monitor::{Config, Link, Monitor, Packet, Parsed};
 
@@ -149,16 +149,16 @@ proptest! {
         seed: u64, link in 0usize..5, start in 0usize..5, n in 0usize..400, more in 0usize..2000,
     ) {
         let link = [Link::Ethernet, Link::Raw, Link::Null, Link::Sll, Link::Sll2][link];
-        let mut rng = Rng(seed);
+        let mut rng = Rng::with_seed(seed);
         let mut m = Monitor::new(&Config::default()).expect("configuration");
         let mut p = Packet::new();
         for i in 0..20 {
             let f = flow(V4.0, V4.1, 1000, 2000);
             let base = [vec![], f.udp(b""), f.tcp(b""), with_extensions(&[0, 60]), f.udp(&[0x80, 0])][start].clone();
-            let mut data = [base, rng.bytes(n)].concat();
-            for _ in 0..rng.below(4) {
-                let at = rng.below(data.len().max(1) as u64) as usize;
-                if let Some(b) = data.get_mut(at) { *b = rng.next() as u8; }
+            let mut data = [base, bytes(&mut rng, n)].concat();
+            for _ in 0..rng.u64(..4) {
+                let at = rng.u64(..data.len().max(1) as u64) as usize;
+                if let Some(b) = data.get_mut(at) { *b = rng.u64(..) as u8; }
             }
             let parsed = p.load(link, &data, data.len() + more);
             prop_assert!(parsed == Parsed::Ports || p.ports() == (0, 0));

@@ -233,17 +233,17 @@ fn monitors_of_several_vms_share_nothing() {
 
 /// Fills the table with candidates of one packet each that have all been challenged or not.
 fn flood(m: &mut Monitor, n: usize, now: u64, seed: u64) {
-    let mut rng = Rng(seed);
+    let mut rng = Rng::with_seed(seed);
     for _ in 0..n {
-        send(m, &udp(10_000 + rng.below(50_000) as u16, &rtp(0, rng.next() as u16, rng.next() as u32)), now);
+        send(m, &udp(10_000 + rng.u64(..50_000) as u16, &rtp(0, rng.u64(..) as u16, rng.u64(..) as u32)), now);
     }
 }
 
 /// Candidates of two packets each, which nobody displaces while they are fresh.
 fn strong(m: &mut Monitor, n: usize, now: u64) {
-    let mut rng = Rng(5);
+    let mut rng = Rng::with_seed(5);
     for _ in 0..n {
-        let (port, ssrc) = (10_000 + rng.below(50_000) as u16, rng.next() as u32);
+        let (port, ssrc) = (10_000 + rng.u64(..50_000) as u16, rng.u64(..) as u32);
         for seq in 0..2 {
             send(m, &udp(port, &rtp(0, seq, ssrc)), now);
         }
@@ -252,11 +252,11 @@ fn strong(m: &mut Monitor, n: usize, now: u64) {
 
 /// How many of `n` new streams get their verdict within so many packets, one stream after another.
 fn learned_within(packets: u16, m: &mut Monitor, n: u16, now: u64) -> usize {
-    let mut rng = Rng(99);
+    let mut rng = Rng::with_seed(99);
     let stream = |port: u16, ssrc: u32, m: &mut Monitor| {
         (0..packets).any(|seq| send(m, &udp(port, &rtp(0, seq, ssrc)), now).rt_packet)
     };
-    (0..n).filter(|i| stream(2000 + i, rng.next() as u32, m)).count()
+    (0..n).filter(|i| stream(2000 + i, rng.u64(..) as u32, m)).count()
 }
 
 fn learned(m: &mut Monitor, n: u16, now: u64) -> usize {
@@ -316,10 +316,10 @@ fn traffic_keeps_a_candidate_fresh() {
 fn the_next_tenant_of_a_place_inherits_nothing() {
     // Every place is used again and again by streams of two packets: no third packet proves another's stream.
     let mut m = monitor();
-    let mut rng = Rng(4);
+    let mut rng = Rng::with_seed(4);
     for round in 0..20 {
         for _ in 0..4 * SLOTS {
-            let (port, seq, ssrc) = (10_000 + rng.below(50_000) as u16, rng.next() as u16, rng.next() as u32);
+            let (port, seq, ssrc) = (10_000 + rng.u64(..50_000) as u16, rng.u64(..) as u16, rng.u64(..) as u32);
             for i in 0..2 {
                 let o = send(&mut m, &udp(port, &rtp(0, seq.wrapping_add(i), ssrc)), round * (SECOND + 1));
                 assert!(!o.rt_packet);
@@ -328,8 +328,8 @@ fn the_next_tenant_of_a_place_inherits_nothing() {
     }
     // Nor does it inherit the challenge: a table of stale candidates decides as an empty one does.
     let mut empty = monitor();
-    let mut rng = Rng(77);
-    let streams: Vec<(u16, u32)> = (0..600).map(|_| (10_000 + rng.below(50_000) as u16, rng.next() as u32)).collect();
+    let mut rng = Rng::with_seed(77);
+    let streams: Vec<(u16, u32)> = (0..600).map(|_| (10_000 + rng.u64(..50_000) as u16, rng.u64(..) as u32)).collect();
     for seq in 0..4 {
         for (port, ssrc) in &streams {
             let packet = udp(*port, &rtp(0, seq, *ssrc));

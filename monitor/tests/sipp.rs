@@ -46,26 +46,26 @@ fn rewritten_captures_are_real_time() {
         return;
     };
     let shipped = rtp_packets(&read_capture(&path));
-    let mut rng = Rng(42);
+    let mut rng = Rng::with_seed(42);
     for (gap, v6, vlan, reorder, loss) in
         (0..48).map(|i| ([10, 20, 30, 60][i % 4], i & 4 != 0, i & 8 != 0, i & 16 != 0, i % 3 == 0))
     {
         let mut f = if v6 { flow("fd00::1", "fd00::2", 1, 1) } else { flow("10.9.0.1", "10.9.0.2", 1, 1) };
-        f.sport = 1024 + rng.below(60_000) as u16;
-        f.dport = 1024 + rng.below(60_000) as u16;
+        f.sport = 1024 + rng.u64(..60_000) as u16;
+        f.dport = 1024 + rng.u64(..60_000) as u16;
         if vlan {
             f.vlan = vec![0x8100];
         }
-        let pt = 96 + rng.below(32) as u8;
+        let pt = 96 + rng.u64(..32) as u8;
         let payloads: Vec<_> = shipped.iter().map(|p| [&p[..1], &[(p[1] & 0x80) | pt], &p[2..]].concat()).collect();
         let mut c = rebuild(&payloads, &f, gap * MS);
         if reorder {
             for p in &mut c.0 {
-                p.0 += rng.below(2 * gap) * MS;
+                p.0 += rng.u64(..2 * gap) * MS;
             }
         }
         if loss {
-            c.0.retain(|_| rng.below(20) != 0);
+            c.0.retain(|_| rng.u64(..20) != 0);
         }
         assert_rtp(&c.sorted().sender(), gap as f64 * 1000.0);
     }

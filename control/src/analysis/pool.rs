@@ -78,6 +78,13 @@ mod tests {
         assert_eq!(of(&[(1, 10_000_000_000, 1), (1, 1, 1)]).sum, 2);
     }
 
+    /// A budget of several periods takes several PCPUs.
+    #[test]
+    fn what_no_pcpu_could_give_is_still_counted() {
+        assert_eq!(of(&[(30, 10, 1)]), Sizes { sum: 3, gfb: None });
+        assert_eq!(of(&[(21, 10, 2), (1, 10, 1)]).sum, 5);
+    }
+
     #[test]
     fn gfb_by_hand() {
         // U = 1.2, u_max = 0.6: m - (m - 1) 0.6 = 1.4 at 2.

@@ -148,6 +148,17 @@ mod tests {
         assert!(!guaranteed(even[4], &even[..4], Kind::Deferrable) && !guaranteed(server(3, 2), &[], Kind::Periodic));
     }
 
+    /// A job is followed for 100 of its deadlines, the last one with them.
+    #[test]
+    fn nobody_looks_beyond_a_hundred_deadlines() {
+        let of = |cost, server| responses(&[Task { cost, period: 1 }], server, &[], Kind::Periodic)[0];
+        // 34 budgets of 1 with gaps of 2 between them are 100, and 2 before the first; 51 with gaps of 1 are 101.
+        assert_eq!(of(34, server(1, 3)), Response::Bounded(102));
+        assert_eq!((of(35, server(1, 3)), of(51, server(1, 2))), (Response::Unbounded, Response::Unbounded));
+        assert_eq!(of(50, server(1, 2)), Response::Bounded(100));
+        assert!(Response::Bounded(5).fits(5) && !Response::Bounded(6).fits(5) && !Response::Unbounded.fits(u64::MAX));
+    }
+
     #[test]
     fn what_never_ends_is_said_so() {
         let task = |cost| Task { cost, period: 100 };

@@ -1,23 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Inputs made of valid ones, as a seed says: bytes replaced, words set to what breaks arithmetic, pieces cut, repeated and swapped.
 
-/// splitmix64
-pub struct Rng(pub u64);
-
-impl Rng {
-    pub fn word(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// Below `n`; 0 if `n` is.
-    pub fn below(&mut self, n: usize) -> usize {
-        if n == 0 { 0 } else { (self.word() % n as u64) as usize }
-    }
-}
+pub use fastrand::Rng;
 
 /// Values at the ends of ranges.
 const WORDS: [u64; 12] =
@@ -42,22 +26,27 @@ const TOKENS: [&str; 16] = [
     "€",
 ];
 
+/// Below `n`; 0 if `n` is.
+fn below(rng: &mut Rng, n: usize) -> usize {
+    if n == 0 { 0 } else { rng.usize(..n) }
+}
+
 /// One of `seeds`, damaged a few times, and of at most `largest` bytes.
 #[must_use]
 pub fn input(rng: &mut Rng, seeds: &[Vec<u8>], largest: usize) -> Vec<u8> {
-    let mut data = seeds.get(rng.below(seeds.len())).cloned().unwrap_or_default();
-    for _ in 0..rng.below(6) {
-        let at = rng.below(data.len() + 1);
-        let end = at + rng.below((data.len() - at + 1).min(64));
-        match rng.below(8) {
-            0 if at < data.len() => data[at] = rng.word() as u8,
-            1 if at < data.len() => data[at] ^= 1 << rng.below(8),
+    let mut data = seeds.get(below(rng, seeds.len())).cloned().unwrap_or_default();
+    for _ in 0..below(rng, 6) {
+        let at = below(rng, data.len() + 1);
+        let end = at + below(rng, (data.len() - at + 1).min(64));
+        match below(rng, 8) {
+            0 if at < data.len() => data[at] = rng.u8(..),
+            1 if at < data.len() => data[at] ^= 1 << below(rng, 8),
             // A word of a binary format, in either order of bytes.
             2 => {
-                let word = WORDS[rng.below(WORDS.len())];
-                let bytes = if rng.below(2) == 0 { word.to_le_bytes() } else { word.to_be_bytes() };
-                let (at, width) = (at & !1, 1 << rng.below(4));
-                let from = if rng.below(2) == 0 { 0 } else { 8 - width };
+                let word = WORDS[below(rng, WORDS.len())];
+                let bytes = if below(rng, 2) == 0 { word.to_le_bytes() } else { word.to_be_bytes() };
+                let (at, width) = (at & !1, 1 << below(rng, 4));
+                let from = if below(rng, 2) == 0 { 0 } else { 8 - width };
                 for (to, byte) in data.iter_mut().skip(at).zip(&bytes[from..from + width]) {
                     *to = *byte;
                 }
@@ -65,19 +54,19 @@ pub fn input(rng: &mut Rng, seeds: &[Vec<u8>], largest: usize) -> Vec<u8> {
             3 => drop(data.drain(at..end)),
             4 => {
                 let piece = data[at..end].to_vec();
-                data.splice(at..at, piece.repeat(1 + rng.below(4)));
+                data.splice(at..at, piece.repeat(1 + below(rng, 4)));
             }
             5 => {
-                let token = TOKENS[rng.below(TOKENS.len())];
-                data.splice(at..end.min(at + rng.below(8)), token.bytes());
+                let token = TOKENS[below(rng, TOKENS.len())];
+                data.splice(at..end.min(at + below(rng, 8)), token.bytes());
             }
             6 => {
-                let other = &seeds[rng.below(seeds.len())];
-                let from = rng.below(other.len() + 1);
-                let to = from + rng.below((other.len() - from + 1).min(256));
+                let other = &seeds[below(rng, seeds.len())];
+                let from = below(rng, other.len() + 1);
+                let to = from + below(rng, (other.len() - from + 1).min(256));
                 data.splice(at..end, other[from..to].iter().copied());
             }
-            _ if rng.below(4) == 0 => data.truncate(at),
+            _ if below(rng, 4) == 0 => data.truncate(at),
             _ => {}
         }
     }

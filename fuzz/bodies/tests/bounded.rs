@@ -69,7 +69,7 @@ fn run(name: &str, inputs: u64) {
         most = most.max(check(t, seed, &format_args!("seed {n}")));
     }
     for n in 0..inputs {
-        let data = input(&mut Rng(n), &seeds, LARGEST);
+        let data = input(&mut Rng::with_seed(n), &seeds, LARGEST);
         most = most.max(check(t, &data, &format_args!("input {n}")));
     }
     println!("{name}: {inputs} inputs, at most {most} bytes");

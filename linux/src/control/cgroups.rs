@@ -130,4 +130,105 @@ pub(super) mod tests {
         assert_eq!(of(&libvirt, &["m/v0", "m/v1"]), (512, 100));
         assert_eq!(of(&[libvirt[0], libvirt[1], ("m/v1", "100", max)], &["m/v0", "m/v1"]), (512, 0));
     }
+    #[test]
+    fn a_share_is_within_what_the_policy_takes() {
+        let of = |weight, cap| {
+            let share = Share::new(weight, cap);
+            (share.weight, share.cap)
+        };
+        for (weight, want) in [(0.0, 1), (0.4, 1), (1.4, 1), (1.5, 2), (256.0, 256), (65_535.4, 65_535), (1e9, 65_535)]
+        {
+            assert_eq!(of(weight, f64::INFINITY), (want, 0), "{weight}");
+        }
+        // A limit is rounded up, for 0 is none, and what a division leaves behind the comma is not one percent more.
+        for (cap, want) in [
+            (0.0, 1),
+            (0.2, 1),
+            (1.0, 1),
+            (1.000_000_000_1, 1),
+            (1.01, 2),
+            (99.5, 100),
+            (6_400.0, 6_400),
+            (6_400.5, 6_400),
+            (1e9, 6_400),
+        ] {
+            assert_eq!(of(256.0, cap), (256, want), "{cap}");
+        }
+        assert_eq!((DEFAULT.weight, DEFAULT.cap, ROOT), (256, 0, "/sys/fs/cgroup"));
+    }
+
+    #[test]
+    fn a_limit_is_a_quota_in_a_period() {
+        for (text, want) in [
+            ("max 100000", None),
+            ("max", None),
+            ("", None),
+            ("50000", None),
+            ("50000 0", None),
+            ("50000 -1", None),
+            ("50000 x", None),
+            ("50000 100000\n", Some(50.0)),
+            ("100000 50000", Some(200.0)),
+            ("1000 1000000", Some(0.1)),
+        ] {
+            assert_eq!(limit(text), want, "{text}");
+        }
+        let root = tree(&[("a", "100", "60000 100000"), ("a/b", "70", "30000 100000"), ("c", "x", "max 100000")]);
+        let dir = |d: &str| root.path().join(d);
+        assert_eq!((limit_of(root.path(), "a"), limit_of(root.path(), "c")), (Some(60.0), None));
+        assert_eq!(lowest(&[dir("a"), dir("a/b"), dir("c"), dir("gone")]), Some(30.0));
+        assert_eq!((lowest(&[]), lowest(&[dir("gone")])), (None, None));
+        assert_eq!([weight(&dir("a/b")), weight(&dir("c")), weight(&dir("gone"))], [Some(70.0), None, None]);
+    }
+
+    #[test]
+    fn a_cgroup_is_cut_into_its_levels() {
+        let root = Path::new("/r");
+        let levels =
+            |from, to| below(root, "/a/b//c", from, to).iter().map(|p| p.display().to_string()).collect::<Vec<_>>();
+        assert_eq!(levels(0, usize::MAX), ["/r/a", "/r/a/b", "/r/a/b/c"]);
+        assert_eq!(levels(1, 2), ["/r/a/b"]);
+        assert_eq!(levels(2, 2), Vec::<String>::new());
+        assert!(below(root, "/", 0, 9).is_empty());
+    }
+
+    #[test]
+    fn a_thread_is_in_the_cgroup_of_version_2() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("cgroup");
+        for (text, want) in [
+            ("1:cpu:/x\n0::/a/b\n", Some("a/b")),
+            ("0::/\n", Some("")),
+            ("0::/a\n0::/b\n", Some("a")),
+            ("1:cpu:/x\n", None),
+            ("10::/x\n", None),
+        ] {
+            std::fs::write(&file, text).unwrap();
+            assert_eq!(super::of(&file).as_deref(), want, "{text}");
+        }
+        assert_eq!(super::of(&dir.path().join("gone")), None);
+        let own = std::process::id();
+        assert_eq!(of_thread(own, own), super::of(Path::new("/proc/thread-self/cgroup")));
+        assert_eq!(of_thread(u32::MAX, 1), None);
+    }
+
+    /// Weights multiply along the levels that all threads have in common; limits of single threads add up if each has one.
+    #[test]
+    fn levels_in_common_and_beyond() {
+        let max = "max 100000";
+        let tree = [
+            ("a", "50", "400000 100000"),
+            ("a/b", "200", "300000 100000"),
+            ("a/b/v0", "400", "60000 100000"),
+            ("a/b/v1", "25", "50000 100000"),
+            ("a/b/v1/x", "100", "20000 100000"),
+            ("a/b/v2", "100", max),
+        ];
+        assert_eq!(of(&tree, &["a/b/v0", "a/b/v1"]), (256, 110));
+        assert_eq!(of(&tree, &["a/b/v0", "a/b/v1/x"]), (256, 80), "the lowest of a thread's own");
+        assert_eq!(of(&tree, &["a/b/v0", "a/b/v2"]), (256, 300), "one has none");
+        assert_eq!(of(&tree, &["a/b/v0"]), (1024, 60), "of one thread all is in common");
+        assert_eq!(of(&tree, &["a/b/v0", "a"]), (128, 400), "a is what both have in common");
+        assert_eq!(of(&tree, &["a/b/v0", "c"]), (256, 0));
+    }
 }

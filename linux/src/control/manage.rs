@@ -117,3 +117,18 @@ impl Live {
         Some(pools.manager.due()?.saturating_sub(pools.now()) as f64 / 1e9)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pool_of_the_hosts_keeps_its_floor() {
+        let settings = |text: &str| Pools::new(&PolicySpec::parse(text).unwrap()).map(|p| p.settings);
+        let of = |text: &str| settings(text).map(|s| (s.floor, s.delay));
+        assert_eq!(of("risa"), Some((5, 15_000_000_000)), "the policy's own");
+        assert_eq!(of("risa(floor=7)"), Some((7, 15_000_000_000)));
+        assert_eq!(of("risa(delay=2s,floor=0,slice=5ms)"), Some((0, 2_000_000_000)));
+        assert_eq!((of("sp"), of("credit"), of("vgedf(floor=7)")), (None, None, None));
+    }
+}

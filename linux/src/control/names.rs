@@ -116,6 +116,73 @@ mod tests {
         assert_eq!(name(b"", "", 7), "vm-7");
     }
 
+    /// Process 7 below a root, with these files.
+    fn process(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path().join("proc/7");
+        std::fs::create_dir_all(&dir).unwrap();
+        files.iter().for_each(|(name, text)| std::fs::write(dir.join(name), text).unwrap());
+        root
+    }
+
+    #[test]
+    fn a_name_is_of_that_process_and_of_one_line() {
+        let root = process(&[("cmdline", "qemu\0-name\0web\0"), ("comm", "qemu-kvm\n")]);
+        assert_eq!((name_of(root.path(), 7), name_of(root.path(), 8)), ("web".into(), "vm-8".into()));
+        let root = process(&[("cmdline", "vmm\0"), ("comm", "a b\u{1b}[1m\n")]);
+        assert_eq!(name_of(root.path(), 7), "a_b_[1m-7");
+        for (given, want) in [
+            ("x".repeat(64), Some("x".repeat(64))),
+            ("x".repeat(65), Some("x".repeat(64))),
+            ("ä".repeat(65), Some("ä".repeat(64))),
+            (" a\tb\n".into(), Some("a_b".into())),
+            ("a\u{a0}b\u{2028}c".into(), Some("a_b_c".into())),
+            (" \n".into(), None),
+            (String::new(), None),
+        ] {
+            assert_eq!(clean(&given), want, "{given:?}");
+        }
+        assert_eq!(other("web", 7), "web-7");
+    }
+
+    #[test]
+    fn the_first_name_that_is_one_counts() {
+        for (arguments, want) in [
+            (&["qemu", "-id", "100", "--id", "7"][..], "100"),
+            (&["qemu", "-id", "100", "-name", ""], "comm-7"),
+            (&["qemu", "-name", "a", "-name", "b"], "a"),
+            (&["qemu", "-name", "process=x,guest=b"], "b"),
+            (&["qemu", "-name", "a,guest=b"], "b"),
+            (&["qemu", "-name", "guest=a=b"], "a=b"),
+            (&["ch", "--api-socket", "/run/a.b.sock"], "a.b"),
+            (&["ch", "--api-socket", "path=fd=3"], "comm-7"),
+            (&["fc", "--id", "", "--api-socket", "/run/x.sock"], "comm-7"),
+            (&["fc", "--api-socket", "/run/x.sock", "--id", "y"], "y"),
+            (&["fc", "--api-socket", "/"], "comm-7"),
+        ] {
+            let line: String = arguments.iter().map(|a| format!("{a}\0")).collect();
+            assert_eq!(name(line.as_bytes(), "comm", 7), want, "{arguments:?}");
+        }
+    }
+
+    #[test]
+    fn owners_are_read_where_the_kernel_writes_them() {
+        let owner = |files: &[(&str, &str)]| {
+            let root = process(files);
+            (cgroup(root.path(), 7), uid(root.path(), 7))
+        };
+        let both =
+            [("cgroup", "2:cpu:/a\n0::/b/c\n0::/d\n"), ("status", "Name:\tx\nUid:\t5\t6\t7\t8\nGid:\t9\t9\t9\t9\n")];
+        assert_eq!(owner(&both), (Some("/b/c".into()), Some(5)), "the real user's");
+        assert_eq!(owner(&[]), (None, None));
+        for status in ["Uid:\n", "Uid:\tx\n", "xUid:\t5\n", "Uid:\t-1\n", "Gid:\t5\n"] {
+            assert_eq!(owner(&[("status", status)]).1, None, "{status}");
+        }
+        for text in ["0:/a\n", "1::/a\n", "10::/a\n", " 0::/a\n"] {
+            assert_eq!(owner(&[("cgroup", text)]).0, None, "{text}");
+        }
+    }
+
     #[test]
     fn a_process_lives_until_it_exits() {
         assert!(lives(Path::new("/"), std::process::id()));

@@ -9,25 +9,11 @@ use takt_monitor::{Config, Link, Monitor, Outcome, Packet, Report, Sender};
 
 pub const MS: u64 = 1_000_000;
 
-/// splitmix64: the tests' only source of randomness, seeded.
-pub struct Rng(pub u64);
+/// The tests' only source of randomness, seeded.
+pub use fastrand::Rng;
 
-impl Rng {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    pub fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
-    }
-
-    pub fn bytes(&mut self, n: usize) -> Vec<u8> {
-        (0..n).map(|_| self.next() as u8).collect()
-    }
+pub fn bytes(rng: &mut Rng, n: usize) -> Vec<u8> {
+    std::iter::repeat_with(|| rng.u8(..)).take(n).collect()
 }
 
 /// How packets travel: addresses, ports and VLAN tags.

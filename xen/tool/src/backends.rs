@@ -106,4 +106,32 @@ mod tests {
         ];
         assert_eq!(backends(&claims), (vec![], vec![]));
     }
+    #[test]
+    fn each_vif_may_have_an_emulated_twin() {
+        let named = ("/local/domain/0/backend/vif/3/0/vif-name", "web0");
+        let found = Backends::of(&*Fake::new().host(&[named]).store(), 3).unwrap();
+        let both = [("web0".to_owned(), Kind::Vif), ("web0-emu".to_owned(), Kind::Emulated)];
+        assert_eq!(found, Backends { here: both.into(), elsewhere: BTreeSet::new() });
+        assert_eq!(Backends::of(&*Fake::new().host(&[named]).store(), 4).unwrap(), Backends::default(), "another's");
+    }
+
+    /// Each part of a backend's path must be what it is.
+    #[test]
+    fn a_path_that_is_odd_in_one_word_names_no_device() {
+        for path in [
+            "/local/domain/0/backend/vif/3/0/x",
+            "/local/domain/0/backend/vif/3",
+            "local/domain/0/backend/vif/3/0",
+            "/locale/domain/0/backend/vif/3/0",
+            "/local/domains/0/backend/vif/3/0",
+            "/local/domain/0/frontend/vif/3/0",
+            "/local/domain/0/backend/vbd/3/0",
+            "/local/domain/0/backend/vif/33/0",
+            "/local/domain/0/backend/vif/x/0",
+        ] {
+            assert_eq!(backends(&[("/libxl/3/device/vif/0/backend", path)]), (vec![], vec![]), "{path}");
+        }
+        let elsewhere = backends(&[("/libxl/3/device/vif/7/backend", "/local/domain/00/backend/vif/3/7")]).1;
+        assert_eq!(elsewhere, ["vif 7 is served by domain 00"]);
+    }
 }

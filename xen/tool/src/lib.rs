@@ -16,6 +16,8 @@ mod overhead;
 mod place;
 mod record;
 mod refusal;
+#[cfg(test)]
+mod replies;
 mod rtpool;
 pub mod status;
 pub mod wire;

@@ -8,6 +8,7 @@ use crate::wire;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::path::Path;
 use takt_control::{Ports, RtMode, Server, ServerStatus, Waits, spec, waits};
 use takt_policy::{NEVER, NIL, OpCode, Pool, State};
 
@@ -120,7 +121,7 @@ pub fn status(host: &Xen, pool: &TaktPool, known: Option<Known>) -> Result<Statu
     let host = HostStatus {
         policy: snapshot.policy().to_owned(),
         parameters: parameters(&snapshot),
-        xen: version(),
+        xen: version(Path::new("/")),
         cpupool: pool.id,
         pcpus: pcpus(&snapshot),
         real_time_vms: vms.iter().filter(|v| v.rt).count(),
@@ -215,8 +216,9 @@ fn parameters(pool: &Pool) -> BTreeMap<String, String> {
 }
 
 /// The hypervisor's version as the kernel knows it, such as `4.20.3`.
-fn version() -> String {
-    let part = |name: &str| std::fs::read_to_string(format!("/sys/hypervisor/version/{name}")).unwrap_or_default();
+fn version(root: &Path) -> String {
+    let dir = root.join("sys/hypervisor/version");
+    let part = |name: &str| std::fs::read_to_string(dir.join(name)).unwrap_or_default();
     let [major, minor, extra] = ["major", "minor", "extra"].map(|n| part(n).trim().to_owned());
     if major.is_empty() { "of unknown version".into() } else { format!("{major}.{minor}{extra}") }
 }
@@ -269,6 +271,18 @@ mod tests {
         host.set(&voip, "rt", 1).unwrap();
         let s = status(&host, &host.pool(None).unwrap(), Some(&known)).unwrap();
         assert_eq!(s.vms[1].rule.as_deref(), Some("by hand"));
+    }
+
+    #[test]
+    fn a_version_has_three_parts() {
+        let root = tempfile::tempdir().unwrap();
+        assert_eq!(version(root.path()), "of unknown version");
+        let dir = root.path().join("sys/hypervisor/version");
+        std::fs::create_dir_all(&dir).unwrap();
+        for (name, text) in [("major", "4\n"), ("minor", "20\n"), ("extra", ".3-pre\n")] {
+            std::fs::write(dir.join(name), text).unwrap();
+        }
+        assert_eq!(version(root.path()), "4.20.3-pre");
     }
 
     /// The hypervisor's defaults stand in C, where it makes a pool.

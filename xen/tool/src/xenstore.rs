@@ -496,4 +496,71 @@ mod tests {
         assert!(format!("{:#}", store.read("/a").unwrap_err()).contains("allowed 0..=4096"));
         served.join().unwrap();
     }
+    #[test]
+    fn a_message_has_at_most_4096_bytes_each_way() {
+        let path = format!("/{}", "p".repeat(4094));
+        let request = message(READ, format!("{path}\0").as_bytes());
+        let (store, served) = daemon(vec![(request, message(READ, &[b'v'; 4096]))]);
+        assert_eq!(store.read(&path).unwrap().map(|v| v.len()), Some(4096));
+        let error = format!("{:#}", store.read(&format!("{path}p")).unwrap_err());
+        assert!(error.ends_with("a path of xenstore is too long"), "{error}");
+        served.join().unwrap();
+    }
+
+    #[test]
+    fn numbers_are_those_of_the_protocol() {
+        let kinds = [DIRECTORY, READ, WATCH, WRITE, RM, WATCH_EVENT, ERROR, IS_DOMAIN_INTRODUCED, DIRECTORY_PART];
+        assert_eq!(kinds, [1, 2, 4, 11, 13, 15, 16, 17, 20]);
+        assert_eq!((PAYLOAD, DIRECTORY_BYTES, PATIENCE.as_secs(), KEPT.as_secs()), (4096, 1 << 20, 5, 10));
+    }
+
+    #[test]
+    fn what_comes_unasked_is_told_from_an_answer() {
+        let watch = |path: &str| (message(WATCH, format!("{path}\0{path}\0").as_bytes()), message(WATCH, b"OK\0"));
+        let stray = [message(READ, b"1"), message(READ, b"stray")].concat();
+        let (store, served) = daemon(vec![watch(WATCHED[0]), watch(WATCHED[1]), (message(READ, b"/a\0"), stray)]);
+        let store = store.watching();
+        assert_eq!(store.read("/a").unwrap().as_deref(), Some("1"));
+        served.join().unwrap();
+        assert_eq!(format!("{:#}", store.read("/a").unwrap_err()), "xenstore: /a: an answer of kind 2 to no request");
+    }
+
+    #[test]
+    fn a_daemon_that_does_not_tell_is_asked_each_time() {
+        let watch = format!("{0}\0{0}\0", WATCHED[0]);
+        let (store, served) = daemon(vec![
+            (message(WATCH, watch.as_bytes()), message(ERROR, b"EINVAL\0")),
+            (message(READ, b"/libxl/1\0"), message(READ, b"a")),
+            (message(READ, b"/libxl/1\0"), message(READ, b"b")),
+        ]);
+        let store = store.watching();
+        let read = || store.read("/libxl/1").unwrap();
+        assert_eq!((read().as_deref(), read().as_deref()), (Some("a"), Some("b")));
+        served.join().unwrap();
+    }
+
+    #[test]
+    fn the_last_part_of_a_directory_may_be_empty() {
+        for (parts, want) in
+            [(&[&b"7\0"[..]][..], &[][..]), (&[&b"7\0one\0"[..], b"7\0"], &["one"]), (&[&b"7\0one\0\0"[..]], &["one"])]
+        {
+            let mut script = vec![(message(DIRECTORY, b"/d\0"), message(ERROR, b"E2BIG\0"))];
+            let mut at = 0;
+            for part in parts {
+                let request = message(DIRECTORY_PART, format!("/d\0{at}\0").as_bytes());
+                script.push((request, message(DIRECTORY_PART, part)));
+                at += part.len() - 2;
+            }
+            let (store, served) = daemon(script);
+            assert_eq!(store.list("/d").unwrap(), want);
+            served.join().unwrap();
+        }
+        let gone = vec![
+            (message(DIRECTORY, b"/d\0"), message(ERROR, b"E2BIG\0")),
+            (message(DIRECTORY_PART, b"/d\x000\0"), message(ERROR, b"ENOENT\0")),
+        ];
+        let (store, served) = daemon(gone);
+        assert!(store.list("/d").unwrap().is_empty(), "it has gone meanwhile");
+        served.join().unwrap();
+    }
 }

@@ -158,3 +158,137 @@ fn cgroups_are_compared_by_whole_names() {
     assert!(!is_below("/machine.slice2/vm1.scope", "/machine.slice"));
     assert!(is_below("/anything", "/"));
 }
+
+/// Every driver that Takt knows, each with the number that `/proc/devices` gives it; the path says nothing.
+#[test]
+fn each_driver_is_known_by_its_major_number_alone() {
+    let unseen = |number: &str, path: &str, class: &str| {
+        let tree = Tree::new();
+        tree.file(
+            "proc/devices",
+            "Character devices:\n 10 misc\n 24 vfio-dev\n242 vhost-vdpa\n243 vfio\n\nBlock devices:\n",
+        );
+        tree.file("sys/kernel/iommu_groups/12/devices/0000:01:00.0/class", class);
+        tree.file("sys/class/vfio-dev/vfio3/device/class", class);
+        tree.open(3, path, &format!("char {number}"));
+        tree.found().unseen.into_iter().collect::<Vec<_>>().join(" ")
+    };
+    for (number, path, class, want) in [
+        ("242:0", "dev/vhost-vdpa-0", "0x010000", "vdpa"),
+        ("242:9", "dev/whatever", "0x010000", "vdpa"),
+        ("24:0", "dev/vhost-vdpa-0", "0x020000", ""),
+        ("243:1", "dev/vfio/12", "0x020000", "vfio"),
+        ("243:1", "dev/vfio/12", "0x028000\n", "vfio"),
+        ("243:1", "dev/vfio/12", "0x010802", ""),
+        ("243:1", "dev/vfio/13", "0x020000", ""),
+        ("243:1", "dev/other/12", "0x020000", ""),
+        ("24:3", "dev/vfio/devices/vfio3", "0x020000", "vfio"),
+        ("24:3", "dev/vfio/devices/vfio3", "0x030000", ""),
+        ("24:3", "dev/vfio/devices/vfio4", "0x020000", ""),
+        ("10:3", "dev/vfio/12", "0x020000", ""),
+    ] {
+        assert_eq!(unseen(number, path, class), want, "{number} at {path}, class {class}");
+    }
+}
+
+#[test]
+fn one_card_in_a_group_is_enough() {
+    let tree = Tree::new();
+    tree.file("sys/kernel/iommu_groups/12/devices/0000:01:00.0/class", "0x060400\n");
+    tree.open(4, "dev/vfio/12", "char 243:1");
+    assert!(tree.found().unseen.is_empty());
+    tree.file("sys/kernel/iommu_groups/12/devices/0000:01:00.1/class", "0x020000\n");
+    assert_eq!(tree.found().unseen, ["vfio"].into());
+}
+
+#[test]
+fn all_devices_of_a_process_are_found() {
+    let tree = Tree::new();
+    tree.link("sys/dev/char/241:2", "../../devices/virtual/net/mv1/tap9");
+    for (fd, name) in [(3, "tap0"), (4, "tap1"), (5, "")] {
+        tree.open(fd, "dev/net/tun", "char 10:200");
+        tree.file(&format!("proc/7/fdinfo/{fd}"), &format!("pos:\t0\niff:\t{name}\n"));
+    }
+    tree.open(6, "dev/tap5", "char 241:1");
+    tree.open(7, "dev/tap9", "char 241:2");
+    tree.open(8, "dev/null", "char 1:3");
+    tree.open(9, "dev/net/tun2", "char 10:200"); // without its fdinfo
+    tree.file("proc/7/cmdline", "qemu\0-netdev\0vhost-user,id=n0\0");
+    let found = tree.found();
+    assert_eq!(found.taps, ["tap0", "tap1"].map(|n| Handle::Name(n.into())).into());
+    assert_eq!(found.macvtaps, [Handle::Numbered(5, "mv0".into()), Handle::Numbered(9, "mv1".into())].into());
+    assert_eq!(found.unseen, ["vhost-user"].into());
+}
+
+#[test]
+fn a_machine_without_a_list_of_devices_has_taps_only() {
+    let tree = Tree::new();
+    fs::remove_file(tree.0.path().join("proc/devices")).unwrap();
+    tree.open(3, "dev/tap5", "char 241:1");
+    tree.open(4, "dev/net/tun", "char 10:200");
+    tree.file("proc/7/fdinfo/4", "iff:\ttap0\n");
+    let found = tree.found();
+    assert!(found.macvtaps.is_empty() && found.taps.len() == 1);
+}
+
+#[test]
+fn a_driver_is_that_of_character_devices() {
+    let tree = Tree::new();
+    let machine = Machine { root: tree.0.path(), device: numbers };
+    let driver = |major| machine.driver((major, 0));
+    assert_eq!([1, 10, 241, 245].map(|n| driver(n).unwrap_or_default()), ["mem", "misc", "macvtap", ""]);
+    tree.file("proc/devices", "Block devices:\n  1 ramdisk\n\nCharacter devices:\n  1 mem\n");
+    assert_eq!(driver(1).as_deref(), Some("mem"), "in whichever order");
+}
+
+#[test]
+fn what_cannot_be_read_is_an_error_unless_it_is_gone() {
+    use io::Error;
+    assert!(gone(&Error::from_raw_os_error(libc::ENOENT)) && gone(&Error::from_raw_os_error(libc::ESRCH)));
+    assert!(!gone(&Error::from_raw_os_error(libc::EACCES)) && !gone(&Error::from_raw_os_error(libc::EIO)));
+    let tree = Tree::new();
+    fs::remove_dir_all(tree.0.path().join("proc/7/fd")).unwrap();
+    tree.file("proc/7/fd", "");
+    assert!(Found::of(&Machine { root: tree.0.path(), device: numbers }, 7).is_err(), "no directory");
+}
+
+#[test]
+fn only_vms_in_the_cgroups_that_are_named_are_inspected() {
+    let tree = Tree::new();
+    tree.file("proc/7/cgroup", "1:cpu:/machine.slice\n0::/user.slice/vm1\n");
+    let machine = Machine { root: tree.0.path(), device: numbers };
+    let inside =
+        |tgid, cgroups: &[&str]| in_cgroups(&machine, tgid, &cgroups.iter().map(|c| (*c).into()).collect::<Vec<_>>());
+    assert!(inside(7, &[]) && inside(8, &[]), "all, where none is named");
+    assert!(inside(7, &["user.slice"]) && inside(7, &["/user.slice/vm1/"]) && inside(7, &["other", "user.slice"]));
+    assert!(!inside(7, &["machine.slice"]), "of version 1");
+    assert!(!inside(7, &["user.slice/vm"]) && !inside(7, &["user.slice/vm1/x"]) && !inside(8, &["user.slice"]));
+    assert!(inside(7, &["/"]));
+}
+
+#[test]
+fn a_vhost_user_device_has_its_option_before_it() {
+    let line = |arguments: &[&str]| has_vhost_user(&arguments.join("\0"));
+    for yes in [
+        &["qemu", "--netdev", "vhost-user,id=n"][..],
+        &["qemu", "-netdev", r#"{"id":"n","type":"vhost-user"}"#],
+        &["ch", "--net", "mac=1,vhost_user=true"],
+        &["ch", "-net", "vhost_user=true"],
+        &["qemu", "-netdev", "tap,id=a", "-netdev", "vhost-user,id=n"],
+    ] {
+        assert!(line(yes), "{yes:?}");
+    }
+    for no in [
+        &["qemu", "-netdev", "vhost-userland"][..],
+        &["qemu", "-chardev", "vhost-user,id=n"],
+        &["qemu", "-netdev", "tap,vhost-user,id=n"],
+        &["vhost-user,id=n"],
+        &["qemu", "-net", "vhost-user,id=n"],
+        &["ch", "--net", "vhost_user=false"],
+        &["ch", "--fs", "vhost_user=true"],
+        &["qemu", "vhost-user,id=n", "-netdev"],
+        &[],
+    ] {
+        assert!(!line(no), "{no:?}");
+    }
+}

@@ -259,3 +259,15 @@ fn a_manager_that_fails_is_no_end() {
     assert_eq!(live.look().unwrap(), []);
     live.close().unwrap();
 }
+
+/// Without a manager of pools a server is the policy's alone.
+#[test]
+fn a_budget_is_set_where_nobody_manages_pools() {
+    let fake = Fake::under("sedf");
+    let mut live = live(&fake, "");
+    live.look().unwrap();
+    let values = ["budget=1ms", "period=10ms", "weight=7"].map(String::from);
+    live.set("voip", &Setting::parse(&values).unwrap()).unwrap();
+    let stat = fake.state().pool.vm_stat(1).unwrap();
+    assert_eq!((stat.budget, stat.server_period, stat.weight), (1_000_000, 10_000_000, 7));
+}

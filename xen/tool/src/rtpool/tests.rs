@@ -192,3 +192,31 @@ fn what_is_written_down_is_read() {
         assert_eq!(Held::read(text), None, "{text}");
     }
 }
+
+#[test]
+fn what_is_written_down_is_read_back_in_its_places() {
+    let server = Server { budget: 11, period: 12, priority: 13, extra: true };
+    let held = Held { server, carried: [14, 15, 16] };
+    assert_eq!(held.text(3), "3 11 12 13 1 14 15 16");
+    assert_eq!(Held::read("3 11 12 13 1 14 15 16"), Some((3, held)));
+    let off = Held { server: Server { extra: false, ..server }, ..held };
+    assert_eq!(
+        (off.text(65_535).as_str(), Held::read("65535 11 12 13 0 14 15 16")),
+        ("65535 11 12 13 0 14 15 16", Some((65_535, off)))
+    );
+    assert_eq!(CARRIED, ["weight", "cap", "rt"]);
+    for odd in [
+        "",
+        "3",
+        "3 11 12 13 1 14 15",
+        "3 11 12 13 1 14 15 16 17",
+        "3 11 12 13 1 14 15 x",
+        "3 11 12 13 1 14 15 -1",
+        "3  11 12 13 1 14 15 16",
+        "65536 11 12 13 1 14 15 16",
+        "3 11 12 4294967296 1 14 15 16",
+        "3 18446744073709551616 12 13 1 14 15 16",
+    ] {
+        assert_eq!(Held::read(odd), None, "{odd}");
+    }
+}

@@ -1,0 +1,432 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Each thing that may be said goes to its own place, and is told from there: no key is another's.
+
+use anyhow::Result;
+use std::collections::BTreeMap;
+use takt_control::overhead::{Times, Window};
+use takt_control::pools::{Pools, Size};
+use takt_control::{
+    Change, Host, HostConfig, PolicySpec, Ports, RtMode, Server, ServerSetting, ServerStatus, Setting, VmConfig,
+    VmState, Wait, WaitStatus, apply, one_line, printable, spec, waits,
+};
+use takt_policy::{Overhead, VmStat, params};
+
+const MS: u64 = 1_000_000;
+
+fn ports(list: &[(u16, u16)]) -> Ports {
+    Ports::new(list.to_vec()).unwrap()
+}
+
+/// The parameter of that name, of a VM or of the pool.
+fn key(name: &str, per_vm: bool) -> u32 {
+    params().iter().find(|p| p.per_vm == per_vm && p.name == name).expect(name).key
+}
+
+#[test]
+fn a_setting_has_one_place() {
+    let server = |s: ServerSetting| Setting { server: s, ..Setting::default() };
+    let none = ServerSetting::default;
+    for (pair, want) in [
+        ("rt=on", Setting { rt: Some(RtMode::On), ..Setting::default() }),
+        ("rt=off", Setting { rt: Some(RtMode::Off), ..Setting::default() }),
+        ("rt=auto", Setting { rt: Some(RtMode::Auto), ..Setting::default() }),
+        ("weight=7", Setting { weight: Some(7), ..Setting::default() }),
+        ("cap=7", Setting { cap: Some(7), ..Setting::default() }),
+        ("budget=7ms", server(ServerSetting { budget: Some(7 * MS), ..none() })),
+        ("priority=7", server(ServerSetting { priority: Some(7), ..none() })),
+        ("extra=on", server(ServerSetting { extra: Some(true), ..none() })),
+        ("extra=off", server(ServerSetting { extra: Some(false), ..none() })),
+        ("laxity=7ms", Setting { laxity: Some(7 * MS), ..Setting::default() }),
+        ("latency=7ms", Setting { latency: Some(7 * MS), ..Setting::default() }),
+        ("group=a", Setting { group: Some("a".into()), ..Setting::default() }),
+        ("group=", Setting { group: Some(String::new()), ..Setting::default() }),
+        ("ports=7", Setting { ports: Some(ports(&[(7, 7)])), ..Setting::default() }),
+        ("dev=tap0", Setting { dev: Some("tap0".into()), ..Setting::default() }),
+    ] {
+        assert_eq!(Setting::parse(&[pair.into()]).unwrap(), want, "{pair}");
+    }
+}
+
+/// A configuration in which every value differs from the default and from every other one.
+fn distinct() -> VmConfig {
+    VmConfig {
+        rt: RtMode::On,
+        ports: ports(&[(5, 6), (9, 9)]),
+        weight: 11,
+        cap: 12,
+        budget: 13 * MS,
+        period: 14 * MS,
+        priority: 15,
+        extra: false,
+        laxity: 16 * MS,
+        latency: 17 * MS,
+        group: "g".into(),
+        cgroup: Some("c/d".into()),
+        uid: Some(18),
+    }
+}
+
+#[test]
+fn a_file_says_each_key_for_itself() {
+    let base = VmConfig::default;
+    for (line, want) in [
+        ("rt = \"on\"", VmConfig { rt: RtMode::On, ..base() }),
+        ("rt = \"off\"", VmConfig { rt: RtMode::Off, ..base() }),
+        ("ports = [\"5-6\", 9]", VmConfig { ports: ports(&[(5, 6), (9, 9)]), ..base() }),
+        ("weight = 11", VmConfig { weight: 11, ..base() }),
+        ("cap = 12", VmConfig { cap: 12, ..base() }),
+        ("budget = \"13ms\"", VmConfig { budget: 13 * MS, ..base() }),
+        ("period = \"14ms\"", VmConfig { period: 14 * MS, ..base() }),
+        ("priority = 15", VmConfig { priority: 15, ..base() }),
+        ("extra = false", VmConfig { extra: false, ..base() }),
+        ("laxity = \"16ms\"", VmConfig { laxity: 16 * MS, ..base() }),
+        ("latency = \"17ms\"", VmConfig { latency: 17 * MS, ..base() }),
+        ("group = \"g\"", VmConfig { group: "g".into(), ..base() }),
+        ("cgroup = \"c/d\"", VmConfig { cgroup: Some("c/d".into()), ..base() }),
+        ("uid = 18", VmConfig { uid: Some(18), ..base() }),
+    ] {
+        let config = HostConfig::from_toml(&format!("[vm.web]\n{line}")).unwrap();
+        assert_eq!(config.vm["web"], want, "{line}");
+    }
+    let text = toml::to_string(&HostConfig { vm: [("web".into(), distinct())].into() }).unwrap();
+    for line in ["budget = \"13ms\"", "laxity = \"16ms\"", "ports = [\"5-6\", 9]", "uid = 18", "cgroup = \"c/d\""] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+    assert_eq!(HostConfig::from_toml(&text).unwrap().vm["web"], distinct());
+    let plain = toml::to_string(&base()).unwrap();
+    for key in ["laxity", "latency", "cgroup", "uid"] {
+        assert!(!plain.contains(key), "{key} is left out where nothing is said: {plain}");
+    }
+}
+
+#[test]
+fn defaults_are_those_of_the_policies() {
+    let c = VmConfig::default();
+    assert_eq!((c.weight, c.cap, c.laxity, c.latency), (256, 0, 0, 0));
+    assert_eq!((c.budget, c.period, c.priority, c.extra), (0, 0, 1000, true));
+    assert!(c.ports.is_empty() && c.group.is_empty() && !c.has_owner());
+    let (pool, vm) = (|name| key(name, false), |name| key(name, true));
+    assert_eq!(Pools::defaults(), (pool("floor"), 0));
+    for info in params() {
+        let want = if ["spare", "preempted"].contains(&info.name) { 1 } else { info.default };
+        assert_eq!(spec::live_default(&info), want, "{}", info.name);
+    }
+    let order = spec::refusable_first(vec![(pool("slice"), 1), (pool("floor"), 2), (pool("tick"), 3)]);
+    assert_eq!(order, [(pool("floor"), 2), (pool("slice"), 1), (pool("tick"), 3)]);
+    assert_ne!(vm("period"), pool("period"), "two parameters of one name");
+}
+
+#[test]
+fn a_change_is_one_parameter() {
+    let (a, b) = (Server::default(), distinct().server());
+    let vm = |name| key(name, true);
+    for (change, adjust, text) in [
+        (Change::Rt(RtMode::Auto), Some((vm("rt"), 0)), "rt=auto"),
+        (Change::Rt(RtMode::On), Some((vm("rt"), 1)), "rt=on"),
+        (Change::Rt(RtMode::Off), Some((vm("rt"), 2)), "rt=off"),
+        (Change::Weight(7), Some((vm("weight"), 7)), "weight=7"),
+        (Change::Cap(8), Some((vm("cap"), 8)), "cap=8"),
+        (Change::Laxity(9_000), Some((vm("laxity"), 9_000)), "laxity=9us"),
+        (Change::Latency(10 * MS), Some((vm("latency"), 10 * MS)), "latency=10ms"),
+        (Change::Ports(ports(&[(1, 2)])), None, "ports"),
+        (Change::Server(a, b), None, "budget=13ms period=14ms priority=15"),
+        (Change::Group("g".into()), None, "group=g"),
+    ] {
+        assert_eq!((change.adjust(), change.to_string().as_str()), (adjust, text));
+    }
+}
+
+/// VMs by name, and what they were told.
+struct Listed(Vec<VmState>, Vec<(u32, Change)>);
+
+impl Host for Listed {
+    fn vms(&self) -> Result<Vec<VmState>> {
+        Ok(self.0.clone())
+    }
+    fn set(&mut self, _: u64, vm: u32, change: &Change) -> Result<()> {
+        self.1.push((vm, change.clone()));
+        Ok(())
+    }
+    fn set_rt(&mut self, _: u64, _: u32, _: bool, _: u64, _: u64) -> Result<()> {
+        Ok(())
+    }
+}
+
+fn listed(names: &[&str], config: &VmConfig) -> Listed {
+    let state = |(id, name): (usize, &&str)| {
+        let (name, config) = ((*name).to_owned(), config.clone());
+        VmState { id: id as u32 + 4, name, config, rt: false, period: 0 }
+    };
+    Listed(names.iter().enumerate().map(state).collect(), Vec::new())
+}
+
+#[test]
+fn what_differs_is_set_and_nothing_else() {
+    let (base, want) = (VmConfig::default(), distinct());
+    let bring = |have: &VmConfig, want: &VmConfig| {
+        let mut host = listed(&["other", "web"], have);
+        let config = HostConfig { vm: BTreeMap::from([("web".into(), want.clone())]) };
+        let done = apply(&config, &mut host, 0).unwrap();
+        assert_eq!(done.changes, host.1, "what is told is what was done");
+        assert!(done.absent.is_empty() && host.1.iter().all(|(vm, _)| *vm == 5));
+        host.1.into_iter().map(|(_, change)| change).collect::<Vec<_>>()
+    };
+    let all = [
+        Change::Ports(want.ports.clone()),
+        Change::Weight(11),
+        Change::Cap(12),
+        Change::Server(base.server(), want.server()),
+        Change::Laxity(16 * MS),
+        Change::Latency(17 * MS),
+        Change::Group("g".into()),
+        Change::Rt(RtMode::On),
+    ];
+    assert_eq!(bring(&base, &want), all, "the ports before the mode that uses them");
+    assert_eq!(bring(&want, &want), []);
+    let back = bring(&want, &base);
+    let waits = |c: &Change| matches!(c, Change::Laxity(_) | Change::Latency(_));
+    assert!(back.len() == 6 && !back.iter().any(waits), "0 leaves what the VM has: {back:?}");
+    for (n, one) in [
+        VmConfig { ports: want.ports.clone(), ..base.clone() },
+        VmConfig { weight: 11, ..base.clone() },
+        VmConfig { cap: 12, ..base.clone() },
+        base.clone().with(want.server()),
+        VmConfig { laxity: 16 * MS, ..base.clone() },
+        VmConfig { latency: 17 * MS, ..base.clone() },
+        VmConfig { group: "g".into(), ..base.clone() },
+        VmConfig { rt: RtMode::On, ..base.clone() },
+    ]
+    .iter()
+    .enumerate()
+    {
+        assert_eq!(bring(&base, one), all[n..=n]);
+    }
+}
+
+#[test]
+fn a_vm_is_found_by_its_name() {
+    let host = listed(&["a", "b"], &VmConfig::default());
+    assert_eq!(host.find("b").unwrap().id, 5);
+    assert_eq!(host.find("c").unwrap_err().to_string(), "no VM `c`, there are a, b");
+    assert_eq!(listed(&[], &VmConfig::default()).find("c").unwrap_err().to_string(), "no VM `c`, there are none");
+}
+
+#[test]
+fn servers_keep_their_parts_apart() {
+    let s = Server { budget: 2_500_000, period: 10 * MS, priority: 3, extra: false };
+    assert_eq!(distinct().with(s).server(), s);
+    let status = ServerStatus::from(&s);
+    assert_eq!((status.budget_us, status.period_us, status.priority, status.extra), (2_500.0, 10_000.0, 3, false));
+    assert_eq!((status.server(), status.share().as_str()), (s, "2500us/10ms"));
+    let share = |budget, period| ServerStatus::from(&Server { budget, period, ..s }).share();
+    assert_eq!([share(0, MS), share(MS, 0), share(0, 0), share(1, 2)], ["-", "-", "-", "1ns/2ns"]);
+    let stat = VmStat { budget: 5, server_period: 6, period: 7, priority: 8, extra: 1, ..VmStat::default() };
+    assert_eq!(Server::of(&stat), Server { budget: 5, period: 6, priority: 8, extra: true });
+    let odd = VmStat { priority: u64::MAX, ..VmStat::default() };
+    assert_eq!(Server::of(&odd), Server { budget: 0, period: 0, priority: u32::MAX, extra: false });
+    let none = ServerSetting::default();
+    let all = ServerSetting::all(&s);
+    assert_eq!(
+        all,
+        ServerSetting { budget: Some(2_500_000), period: Some(10 * MS), priority: Some(3), extra: Some(false) }
+    );
+    let have = Server { budget: 1, period: 2, priority: 4, extra: true };
+    assert_eq!((all.on(&have), none.on(&have)), (s, have));
+    assert!(none.is_empty() && !all.is_empty());
+    for (one, want) in [
+        (ServerSetting { budget: Some(9), ..none }, Server { budget: 9, ..have }),
+        (ServerSetting { period: Some(9), ..none }, Server { period: 9, ..have }),
+        (ServerSetting { priority: Some(9), ..none }, Server { priority: 9, ..have }),
+        (ServerSetting { extra: Some(false), ..none }, Server { extra: false, ..have }),
+    ] {
+        assert_eq!((one.on(&have), one.is_empty()), (want, false));
+    }
+}
+
+/// The steps by which a server becomes another one, as keys and values.
+#[test]
+fn a_server_is_brought_in_an_order_that_keeps_its_share() {
+    let server = |budget, period| Server { budget, period, ..Server::default() };
+    let steps = |a: Server, b: Server| {
+        let mut all = Vec::new();
+        a.bring(&b, |key, value| {
+            all.push((params().iter().find(|p| p.key == key).unwrap().name, value));
+            Ok(())
+        })
+        .unwrap();
+        all
+    };
+    for (a, b, want) in [
+        (server(1, 2), server(1, 2), &[][..]),
+        (server(1, 2), server(3, 4), &[("period", 4), ("budget", 3)]),
+        (server(3, 4), server(1, 2), &[("budget", 1), ("period", 2)]),
+        (server(1, 4), server(3, 4), &[("budget", 3)]),
+        (server(1, 4), server(0, 0), &[("budget", 0), ("period", 0)]),
+        (server(0, 0), server(1, 4), &[("period", 4), ("budget", 1)]),
+        (server(1, 2), Server { priority: 5, ..server(1, 2) }, &[("priority", 5)]),
+        (server(1, 2), Server { extra: false, ..server(1, 2) }, &[("extra", 0)]),
+    ] {
+        assert_eq!(steps(a, b), want, "{a:?} {b:?}");
+    }
+}
+
+#[test]
+fn presets_say_what_they_say() {
+    for (name, core, values) in [
+        ("credit-4.2", "credit", &["weights=vcpu", "ratelimit=1ms", "tickle=one", "overflow=half"][..]),
+        ("credit-sampled", "credit", &["charge=sampled"]),
+        ("credit-base", "credit", &["balance=on"]),
+        ("deferrable", "rtxen", &["server=deferrable"]),
+        ("periodic", "rtxen", &["server=periodic"]),
+        ("polling", "rtxen", &["server=polling"]),
+        ("sporadic", "rtxen", &["server=sporadic"]),
+        ("base", "credit", &["balance=on"]),
+        ("A", "laxs", &["balance=on", "steal=credit"]),
+        ("AL", "laxs", &["balance=on", "steal=latency"]),
+        ("ALL", "laxs", &["balance=on"]),
+        ("ABLL", "laxs", &["balance=on", "boost=queued"]),
+        ("AILL", "laxs", &["balance=on", "infinite=on"]),
+        ("rs", "poris", &["parallel=off"]),
+        ("par-only", "poris", &["promote=off", "dynamic=off", "parallel=vm"]),
+        ("co", "poris", &["promote=off", "dynamic=off", "parallel=vm", "siblings=co"]),
+        ("balance", "poris", &["promote=off", "dynamic=off", "parallel=vm", "siblings=balance"]),
+        ("poris_s", "poris", &["parallel=vm"]),
+        ("baseline", "credit", &["weights=vcpu", "ratelimit=1ms", "tickle=one", "overflow=half"]),
+        ("pin", "credit", &[]),
+    ] {
+        let spec = PolicySpec::parse(name).unwrap();
+        let shown = |&(k, v): &(u32, u64)| {
+            let info = *params().iter().find(|p| p.key == k).unwrap();
+            format!("{}={}", info.name, spec::show(&info, v))
+        };
+        assert_eq!((spec.name.as_str(), spec.pin, spec.label.as_str()), (core, name == "pin", name));
+        assert_eq!(spec.params.iter().map(shown).collect::<Vec<_>>(), values, "{name}");
+    }
+    assert_eq!(spec::PRESETS.len(), 18);
+    let known = spec::known();
+    let more = known[known.len() - 4..].to_vec();
+    assert_eq!(more, ["pin", "baseline", "risa", "sp"]);
+    assert_eq!(known.iter().collect::<std::collections::BTreeSet<_>>().len(), known.len());
+}
+
+#[test]
+fn errors_of_policies_say_which_and_what_there_is() {
+    let error = |text: &str| PolicySpec::parse(text).unwrap_err().to_string();
+    assert!(error("doris(slize=1ms)").starts_with("policy `doris(slize=1ms)`: unknown key `slize`, known are tick, "));
+    assert!(error("risa(x=1)").contains("known are rt, need, delay, shrink, rt_pool_may_take_all, tick, "));
+    assert!(error("doris(weight=1)").contains("unknown key `weight`"), "a VM's");
+    assert_eq!(error("doris(slice)"), "policy `doris(slice)`: `slice` is not key=value");
+    assert_eq!(error("doris("), "policy `doris(`: write it as NAME or NAME(key=value,…)");
+    for text in ["doris((slice=1ms)", "doris(slice=1ms))", "doris(,)", "doris(,slice=1ms)"] {
+        error(text);
+    }
+    let list = |a: &str, b: &str| PolicySpec::list([a, b].into_iter()).map(|l| l.len()).map_err(|e| e.to_string());
+    assert_eq!(
+        list("sporadic", "rtxen(server=sporadic)").unwrap_err(),
+        "policy `rtxen(server=sporadic)`: named twice, as `sporadic` before"
+    );
+    assert_eq!((list("pin", "credit"), list("credit", "baseline"), list("sp", "risa")), (Ok(2), Ok(2), Ok(2)));
+}
+
+#[test]
+fn pools_have_their_own_switches() {
+    use takt_control::partition::{Rule, Settings, Shrink};
+    let managed = |text: &str| match PolicySpec::parse(text).unwrap().pools.unwrap() {
+        Pools { size: Size::Managed(s), rt } => (rt, s),
+        other => panic!("{other:?}"),
+    };
+    let base = Settings::default();
+    assert_eq!(
+        base,
+        Settings { rule: Rule::Paper, delay: 15_000 * MS, shrink: Shrink::Far, take_all: false, floor: 0 }
+    );
+    for (text, rt, want) in [
+        ("risa", "vgedf", base),
+        ("risa(rt=sedf)", "sedf", Settings { rule: Rule::Whole, ..base }),
+        ("risa(need=gfb)", "vgedf", Settings { rule: Rule::Gfb, ..base }),
+        ("risa(need=whole)", "vgedf", Settings { rule: Rule::Whole, ..base }),
+        ("risa(need=paper,rt=rtxen)", "rtxen", base),
+        ("risa(delay=7ms)", "vgedf", Settings { delay: 7 * MS, ..base }),
+        ("risa(shrink=literal)", "vgedf", Settings { shrink: Shrink::Literal, ..base }),
+        ("risa(shrink=far)", "vgedf", base),
+        ("risa(rt_pool_may_take_all=on)", "vgedf", Settings { take_all: true, ..base }),
+        ("risa(rt_pool_may_take_all=off)", "vgedf", base),
+        ("risa(floor=7)", "vgedf", Settings { floor: 7, ..base }),
+        ("risa(slice=7ms)", "vgedf", base),
+    ] {
+        assert_eq!(managed(text), (rt.to_owned(), want), "{text}");
+    }
+    let sp = |text: &str| PolicySpec::parse(text).unwrap().pools.unwrap();
+    assert_eq!(sp("sp(rt=credit)"), Pools { rt: "credit".into(), size: Size::Fixed { pcpus: 2, first: 0 } });
+    assert_eq!(sp("sp(floor=7)"), sp("sp"), "a floor changes no fixed size");
+    assert_eq!(sp("risa").keys(), ["rt", "need", "delay", "shrink", "rt_pool_may_take_all"]);
+    assert_eq!(sp("sp").keys(), ["rt", "pcpus", "first"]);
+}
+
+#[test]
+fn waits_have_their_class_and_their_unit() {
+    let numbers: Vec<u64> = (0..16).map(|n| 1_000 * (n + 1)).collect();
+    let bytes: Vec<u8> = numbers.iter().flat_map(|n| n.to_ne_bytes()).collect();
+    let of = takt_control::waits::from_bytes(&bytes.try_into().unwrap());
+    let wait = |n: u64| Wait { count: 1_000 * n, sum: 1_000 * (n + 1), max: 1_000 * (n + 2), ran: 1_000 * (n + 3) };
+    assert_eq!(of, [wait(1), wait(5), wait(9), wait(13)]);
+    let one = |count, sum, max, ran| Wait { count, sum, max, ran };
+    let none = Wait::default();
+    let all = waits(
+        [
+            [one(1, 2_000, 2_000, 8_000), none, none, none],
+            [one(3, 6_000, 3_000, 4_000), none, none, one(2, 3_000, 1_500, 500)],
+        ]
+        .into_iter(),
+    );
+    assert_eq!(all.keys().collect::<Vec<_>>(), ["over", "rt"]);
+    assert_eq!(all["rt"], WaitStatus { count: 4, mean_us: 2.0, max_us: 3.0, run_us: 3.0 });
+    assert_eq!(all["over"], WaitStatus { count: 2, mean_us: 1.5, max_us: 1.5, run_us: 0.25 });
+    let names = waits([[one(1, 0, 0, 0); 4]].into_iter());
+    assert_eq!(names.keys().collect::<Vec<_>>(), ["boost", "over", "rt", "under"]);
+}
+
+#[test]
+fn a_window_has_two_kinds_of_times() {
+    let mut took = Overhead::default();
+    (1..=100).for_each(|n| took.decision.add(n * 100));
+    took.switch.add(3_000);
+    let times = Times::from(&took.decision);
+    assert_eq!((times.count, times.total_us, times.max_ns), (100, 505.0, 10_000));
+    assert_eq!((times.median_ns, times.p99_ns), (took.decision.percentile(50), took.decision.percentile(99)));
+    assert!((5_000..5_200).contains(&times.median_ns) && (9_900..10_300).contains(&times.p99_ns), "{times:?}");
+    let window = Window::new("doris", 4, (1_000, 128_000), &took);
+    assert_eq!((window.policy.as_str(), window.pcpus, window.from_ns, window.to_ns), ("doris", 4, 1_000, 128_000));
+    assert_eq!((window.decision, window.change), (times, Times::from(&took.switch)));
+    assert_eq!(window.loss_pct, 100.0, "508 µs of four times 127");
+    assert_eq!(Window::new("rr", 4, (9, 3), &took).loss_pct, 0.0, "a clock that went back has no loss");
+}
+
+#[test]
+fn messages_are_one_line_without_escapes() {
+    assert_eq!(printable("a\nb\u{1b}[1mc\td\u{7f}\u{9b}é"), "a b [1mc d  é");
+    let error = anyhow::anyhow!("in\nner").context("out\ter");
+    assert_eq!(one_line(&error).to_string(), "out er: in ner");
+}
+
+/// The host keeps the parameters by name: after a refusal each is what it was.
+#[test]
+fn each_parameter_of_a_server_is_taken_back() {
+    let have = Server { budget: 2, period: 10, priority: 3, extra: false };
+    let want = Server { budget: 8, period: 20, priority: 4, extra: true };
+    let of = |s: &Server| {
+        let values = [s.budget, s.period, s.priority.into(), s.extra.into()];
+        ["budget", "period", "priority", "extra"].into_iter().zip(values).collect::<BTreeMap<_, _>>()
+    };
+    for refused in ["budget", "period", "priority", "extra"] {
+        let mut at = of(&have);
+        let done = have.bring(&want, |key, value| {
+            let name = params().iter().find(|p| p.key == key).unwrap().name;
+            anyhow::ensure!(name != refused || value == of(&have)[name], "no {name}");
+            at.insert(name, value);
+            Ok(())
+        });
+        assert_eq!(done.unwrap_err().to_string(), format!("no {refused}"));
+        assert_eq!(at, of(&have), "{refused} was refused");
+    }
+}
