@@ -14,6 +14,7 @@ mod launched;
 mod laxs;
 mod laxs_open;
 mod laxs_place;
+mod parameters;
 mod places;
 mod poris;
 mod poris_gangs;
@@ -84,6 +85,9 @@ pub const VECTORS: &[(&str, Vector)] = &[
     ("Dom0's events are not limited", launched::of_dom0),
     ("a VCPU that its host moves before it queues", places::moved_on_the_way),
     ("a short block forfeits, and forgives nothing", sedf::forfeits),
+    ("parameters of the pool, by default and set", parameters::of_the_pool),
+    ("parameters of a VM, by default and set", parameters::of_a_vm),
+    ("a pool is told as it was built", parameters::described),
     ("ranges of the pool's parameters", ranges::of_the_pool),
     ("ranges of a VM's parameters", ranges::of_a_vm),
     ("how many VMs may be real-time", ranges::real_time),
