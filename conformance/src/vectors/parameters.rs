@@ -4,7 +4,7 @@
 use super::bench::{Bench, MS, US};
 use crate::core::Maker;
 use crate::run::same_but_outputs;
-use takt_policy::{NIL, Op, OpCode, VmStat};
+use takt_policy::{NEVER, NIL, Op, OpCode, VmStat};
 
 const SEC: u64 = 1_000 * MS;
 const POOL: u16 = NIL as u16;
@@ -83,6 +83,13 @@ pub fn of_the_pool(make: &Maker) {
     }
     for policy in names() {
         let defaults: Vec<_> = OF_THE_POOL.iter().map(|p| (p.0, p.4)).collect();
+        let mut empty = make(policy).expect("a pool");
+        let res = empty.op(Op { op: OpCode::VmAdd as u16, arg: [0, 1, 0, 0], ..Op::default() });
+        assert_eq!(
+            (res.ret, res.cpu_timer, res.pool_timer),
+            (0, NEVER, NEVER),
+            "{policy}: an empty pool has no timers"
+        );
         let mut b = Bench::new(make, policy, 1, 1);
         assert_eq!(told(&b), defaults, "{policy}");
         for (i, &(key, name, min, max, default)) in OF_THE_POOL.iter().enumerate() {
@@ -100,6 +107,19 @@ pub fn of_the_pool(make: &Maker) {
             b.ok(0, OpCode::Adjust, (0, 0, POOL), [key, default, 0]);
         }
         assert_eq!(told(&b), defaults, "{policy}");
+    }
+}
+
+/// A floor out of what servers are promised is refused and not kept: 95% are, so 5% it may be, and less, and 5% again.
+pub fn floor(make: &Maker) {
+    for policy in ["rtxen", "sedf", "vgedf"] {
+        let mut b = Bench::new(make, policy, 1, 1);
+        b.vcpu(1, 1, 0);
+        b.server(0, 1, 95 * MS, 100 * MS, 1);
+        for (floor, want, kept) in [(6, -28, 5), (5, 0, 5), (50, -28, 5), (0, 0, 0), (6, -28, 0), (5, 0, 5)] {
+            assert_eq!(b.set(0, None, "floor", floor).ret, want, "{policy}: {floor}%");
+            assert!(told(&b).contains(&(21, kept)), "{policy}: {floor}%: {kept}% are kept");
+        }
     }
 }
 
@@ -144,7 +164,7 @@ pub fn of_a_vm(make: &Maker) {
         want = VmStat { rt: 0, period: 0, lease_end: 0, ..want };
         assert_eq!(stat(&b), want, "{policy}: the type that was held by hand ends");
         assert_eq!(b.set(10, Some(1), "rt", 1).ret, 0);
-        assert_eq!((stat(&b).rt, stat(&b).lease_end), (1, takt_policy::NEVER), "{policy}");
+        assert_eq!((stat(&b).rt, stat(&b).lease_end), (1, NEVER), "{policy}");
         assert_eq!(b.set(10, Some(1), "rt", 2).ret, 0);
         assert_eq!(stat(&b), want, "{policy}: rt=off");
         assert_eq!(b.op(10, OpCode::SetRt, (0, 0, 1), [1, 0, 1]).ret, -16, "{policy}");
