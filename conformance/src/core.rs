@@ -20,6 +20,8 @@ pub trait Core {
     fn vm_stat(&self, vm: u32) -> Option<VmStat>;
     fn ledger(&self) -> Ledger;
     fn check(&self) -> Result<(), String>;
+    /// Its configuration as operations (`describe` of [`Pool`]).
+    fn describe(&self) -> Vec<Op>;
     fn bytes(&self) -> &[u8];
     fn wait_bound(&self) -> u64;
     fn cpu_timer(&self, cpu: u32) -> u64;
@@ -57,6 +59,9 @@ impl Core for Pool {
     }
     fn check(&self) -> Result<(), String> {
         Pool::check(self)
+    }
+    fn describe(&self) -> Vec<Op> {
+        Pool::describe(self)
     }
     fn bytes(&self) -> &[u8] {
         Pool::bytes(self)
@@ -106,6 +111,7 @@ struct Library {
     vm_stat: unsafe extern "C" fn(Raw, u32, *mut VmStat) -> c_int,
     ledger: unsafe extern "C" fn(Raw, *mut [i64; 4]),
     wait_bound: unsafe extern "C" fn(Raw) -> u64,
+    describe: unsafe extern "C" fn(Raw, *mut Op, u32) -> u32,
     /// Keeps the code mapped.
     _library: libloading::Library,
 }
@@ -135,6 +141,7 @@ impl Library {
                 vm_stat: *l.get(b"takt_pool_vm_stat").with_context(name)?,
                 ledger: *l.get(b"takt_pool_ledger").with_context(name)?,
                 wait_bound: *l.get(b"takt_pool_wait_bound").with_context(name)?,
+                describe: *l.get(b"takt_pool_describe").with_context(name)?,
                 _library: l,
             })
         }
@@ -209,6 +216,12 @@ impl Core for Loaded {
             return Ok(());
         }
         Err(unsafe { CStr::from_ptr(msg.as_ptr()) }.to_string_lossy().into_owned())
+    }
+    fn describe(&self) -> Vec<Op> {
+        let count = unsafe { (self.library.describe)(self.raw(), std::ptr::null_mut(), 0) };
+        let mut ops = vec![Op::default(); count as usize];
+        unsafe { (self.library.describe)(self.raw(), ops.as_mut_ptr(), count) };
+        ops
     }
     fn policy(&self) -> &'static str {
         self.policy

@@ -7,10 +7,12 @@ use crate::host::{Host, Mode, SKEW, Shape};
 use crate::log::LogFile;
 use crate::summary::name;
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use takt_policy::{OpCode, Pool, Record, State};
+use takt_policy::{NIL, OpCode, Pool, Record, State};
 
 /// Size of `struct takt_out`, the first field of a pool: what the last operation asked of its host.
 pub(crate) const OUTPUTS: usize = 32;
+/// Whether it asks for the pool's timer: `pool_armed`, of which the lowest byte is enough.
+const POOL_ARMED: usize = OUTPUTS - 4;
 /// `now` and `seq` of `struct takt_pool`: every operation advances them, also one that is refused.
 const CLOCK: std::ops::Range<usize> = OUTPUTS + 8..OUTPUTS + 24;
 
@@ -85,7 +87,16 @@ impl Run {
         let mut op = self.host.next(self.core.as_ref(), &self.checker);
         let refuses = self.checker.model().verdict(&op).refuses();
         let before = refuses.then(|| self.core.bytes().to_vec());
+        let timer = self.core.pool_timer();
         let res = self.core.op(op);
+        let armed = self.core.bytes()[POOL_ARMED] != 0;
+        ensure!(armed || timer == self.core.pool_timer(), "the pool's timer changed and nobody is told: {op:?}");
+        ensure!(!armed || timer != self.core.pool_timer() || op.op == OpCode::Epoch as u16, "nothing is armed: {op:?}");
+        let decides = op.op == OpCode::Schedule as u16 && res.ret == 0;
+        ensure!(
+            decides || (res.slice == 0 && res.next == NIL),
+            "only a decision has a VCPU and a slice: {op:?}, {res:?}"
+        );
         self.stats.operations += 1;
         op.seq = self.stats.operations;
         let record = Record { op, res };

@@ -2,9 +2,9 @@
 //! Poris: which VCPUs are launched together, and which may be exchanged (spec §3.4). Which events count in `event_max`.
 
 use super::bench::{Bench, IO, MS};
-use super::poris::siblings;
+use super::poris::{siblings, siblings_with};
 use crate::core::Maker;
-use takt_policy::{Class, OpCode};
+use takt_policy::{Class, OpCode, State};
 
 /// PCPUs 0 to 3, each with VCPU 10 + n of its own VM that runs since 0; VM 1 has VCPUs 1 and 2 and the I/O thread 3, VM 2 has VCPU 4,
 /// VM 3 has VCPU 5. VMs 1 to 3 are real-time. Nothing is boosted any more, and VCPUs 1 to 5 are queued, UNDER.
@@ -86,6 +86,32 @@ pub fn exchanged(make: &Maker) {
         assert_eq!(exchange(make, only(code, 2, 0b11)), 2);
         assert_eq!(exchange(make, only(code, 1, 0b11)), 2);
     }
+}
+
+/// No exchange without a better sibling that may come at once: not one in debt as well, nor one that is paused or blocked, nor one of
+/// another subgroup (P8).
+pub fn not_exchanged(make: &Maker) {
+    assert_eq!(exchange(make, |b| _ = b.ok(401 * MS, OpCode::Pause, (0, 2, 0), [0; 3])), 1, "2 is paused");
+    assert_eq!(exchange(make, |b| _ = b.ok(401 * MS, OpCode::Block, (0, 2, 0), [0; 3])), 1, "2 has no work");
+    // 2 owes as much as 1.
+    let mut b = Bench::new(make, "poris", 2, 2);
+    (1..=2).for_each(|v| b.vcpu(v, 1, v - 1));
+    b.vcpu(3, 2, 1);
+    b.rt(0, 1, 0);
+    (1..=2).for_each(|v| _ = b.wake(0, v));
+    (0..2).for_each(|cpu| _ = b.turn(0, cpu));
+    (0..2).for_each(|cpu| _ = b.turn(399 * MS, cpu));
+    b.account(400 * MS);
+    b.pin(400 * MS, 3, 0b10);
+    b.wake(401 * MS, 3);
+    assert_eq!((b.turn(401 * MS, 1), b.turn(401 * MS, 0)), (Some(3), Some(1)));
+    assert_eq!([1, 2].map(|v| (b.class(v), b.core.vcpu_cpu(v.into()))), [(Class::Over, 0), (Class::Over, 1)]);
+    assert_eq!(b.state(2), State::Queued, "behind 3");
+    assert_eq!(b.turn(402 * MS, 0), Some(1), "2 is no better");
+    // The third VCPU of a VM on two PCPUs is in another subgroup, which runs in turns with this one.
+    let mut b = siblings_with(make, true, &[8]);
+    assert_eq!([1, 2].map(|v| b.core.vcpu_cpu(v)), [0, 1]);
+    assert_eq!(b.ok(402 * MS, OpCode::Schedule, (0, 0, 0), [0; 3]).next, 1, "2 is of another subgroup");
 }
 
 /// `event_max` limits what a guest makes up. Dom0's events are not a guest's: they are neither limited nor counted.

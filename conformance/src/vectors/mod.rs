@@ -9,11 +9,13 @@ mod credit_variants;
 mod descheduling;
 mod doris;
 mod doris_slice;
+mod ends;
 mod extremes;
 mod launched;
 mod laxs;
 mod laxs_open;
 mod laxs_place;
+mod parameters;
 mod places;
 mod poris;
 mod poris_gangs;
@@ -81,9 +83,14 @@ pub const VECTORS: &[(&str, Vector)] = &[
     ("a wake before the put, under SEDF", descheduling::budgets),
     ("which VCPUs are launched together", launched::with_whom),
     ("which VCPUs may be exchanged", launched::exchanged),
+    ("which VCPUs may not be exchanged", launched::not_exchanged),
     ("Dom0's events are not limited", launched::of_dom0),
     ("a VCPU that its host moves before it queues", places::moved_on_the_way),
     ("a short block forfeits, and forgives nothing", sedf::forfeits),
+    ("parameters of the pool, by default and set", parameters::of_the_pool),
+    ("a floor that is refused", parameters::floor),
+    ("parameters of a VM, by default and set", parameters::of_a_vm),
+    ("a pool is told as it was built", parameters::described),
     ("ranges of the pool's parameters", ranges::of_the_pool),
     ("ranges of a VM's parameters", ranges::of_a_vm),
     ("how many VMs may be real-time", ranges::real_time),
@@ -93,6 +100,20 @@ pub const VECTORS: &[(&str, Vector)] = &[
     ("nothing of a VM is left to the next one", tenants::nothing_is_left),
     ("real-time types end in any order", tenants::types_end),
     ("a PCPU that comes back is a new one", tenants::pcpus),
+    ("a budget's end and the next one", ends::budgets),
+    ("a VCPU that is removed in debt", ends::debts),
+    ("equal deadlines and priorities", ends::ties),
+    ("the end of a short block", ends::short_blocks),
+    ("the end of a budget that idles away", ends::idles_away),
+    ("the end of the floor", ends::floor),
+    ("the end of a rate limit", ends::ratelimits),
+    ("the end of a turn", ends::turns),
+    ("ticks and accounting, 1 ns early and late", ends::ticks),
+    ("the last event that promotes", ends::events),
+    ("the last VM that may be real-time", ends::types),
+    ("the end of a deadline", ends::deadlines),
+    ("the end of a gang's turn", ends::gangs),
+    ("the end of LL's interval", ends::looks),
     ("the end of time", extremes::end_of_time),
     ("an epoch leaves nothing of the past", extremes::epoch),
     ("deadline = insertion + period", doris::deadlines),

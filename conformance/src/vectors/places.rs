@@ -41,7 +41,7 @@ fn after_tick(b: &mut Bench) -> Option<u32> {
 }
 
 pub fn migration(make: &Maker) {
-    for policy in ["credit", "doris"] {
+    for policy in ["credit", "doris", "laxs", "poris"] {
         assert_eq!(after_tick(&mut pool(make, policy)), Some(2), "{policy}: to the idle core, the next PCPU of it");
         let mut b = pool(make, policy);
         b.ok(0, OpCode::SetAffinity, (0, 1, 0), [1, 0b1000, 0]);
@@ -61,7 +61,7 @@ pub fn migration(make: &Maker) {
 
 /// A tick found a better PCPU, and its host moves the VCPU before it queues: the host's word is the last one.
 pub fn moved_on_the_way(make: &Maker) {
-    for policy in ["credit", "doris"] {
+    for policy in ["credit", "doris", "laxs", "poris"] {
         let mut b = pool(make, policy);
         for v in [1, 2] {
             b.wake(0, v);
@@ -81,7 +81,7 @@ pub fn moved_on_the_way(make: &Maker) {
 }
 
 pub fn mask_of_running(make: &Maker) {
-    for policy in ["credit", "rr", "doris"] {
+    for policy in ["credit", "rr", "doris", "laxs", "poris"] {
         for (code, arg) in [(OpCode::SetAffinity, [0, 0b1000, 0]), (OpCode::SetPlacement, [0b1000, 0, 0])] {
             let mut b = pool(make, policy);
             b.wake(0, 1);

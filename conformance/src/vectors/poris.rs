@@ -206,9 +206,17 @@ pub fn who_starts(make: &Maker) {
 
 /// VCPU 1 is next on PCPU 0 and OVER, its sibling 2 waits on PCPU 1, behind VCPU 3, as UNDER; with `bound` each on its PCPU.
 pub fn siblings(make: &Maker, bound: bool) -> Bench {
+    siblings_with(make, bound, &[])
+}
+
+/// The same, with more siblings that have no work, which come between 1 and 2.
+pub fn siblings_with(make: &Maker, bound: bool, between: &[u16]) -> Bench {
     let mut b = Bench::new(make, "poris", 2, 3);
     b.set(0, None, "parallel", bound.into());
-    (1..=2).for_each(|v| b.vcpu(v, 1, v - 1));
+    b.set(0, None, "t_round", 30 * MS);
+    b.vcpu(1, 1, 0);
+    between.iter().for_each(|&v| b.vcpu(v, 1, 0));
+    b.vcpu(2, 1, 1);
     b.vcpu(3, 2, 1);
     b.rt(0, 1, 0);
     b.idle(0, 1);
