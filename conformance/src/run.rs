@@ -91,7 +91,6 @@ impl Run {
         let res = self.core.op(op);
         let armed = self.core.bytes()[POOL_ARMED] != 0;
         ensure!(armed || timer == self.core.pool_timer(), "the pool's timer changed and nobody is told: {op:?}");
-        ensure!(!armed || timer != self.core.pool_timer() || op.op == OpCode::Epoch as u16, "nothing is armed: {op:?}");
         let decides = op.op == OpCode::Schedule as u16 && res.ret == 0;
         ensure!(
             decides || (res.slice == 0 && res.next == NIL),

@@ -149,11 +149,35 @@ pub fn idles_away(make: &Maker) {
     let mut b = idles();
     b.wake(4 * MS - 1, 1);
     assert_eq!(b.turn_slice(4 * MS - 1, 0), (Some(1), SHORTEST), "it is there to use it");
+    // What has idled until a server ends was its own, not the next one's.
+    let mut b = Bench::new(make, "rtxen", 1, 2);
+    for (name, value) in [("server", 1), ("floor", 0), ("quantum", 100 * MS)] {
+        assert_eq!(b.set(0, None, name, value).ret, 0);
+    }
+    (1..=2).for_each(|v| b.vcpu(v, v, 0));
+    (1..=2).for_each(|vm| b.server(0, vm, 4 * MS, 20 * MS, vm.into()));
+    b.ok(MS, OpCode::VcpuRemove, (0, 1, 0), [0; 3]);
+    b.wake(MS, 2);
+    assert_eq!(b.turn_slice(MS, 0), (Some(2), 4 * MS));
     // Who has the same priority does not wait for it.
     let mut b = server(make, SERVERS[1]);
     b.server(0, 2, 4 * MS, 20 * MS, 5);
     b.wake(0, 2);
     assert_eq!(b.stop(MS, 0), Some(2));
+}
+
+/// A sporadic server that wakes with 1 ns left: that comes back a period after the wake, the rest a period after it began.
+pub fn last_piece(make: &Maker) {
+    let mut b = server(make, SERVERS[3]);
+    b.stop(4 * MS - 1, 0);
+    b.wake(6 * MS, 1);
+    assert_eq!(b.turn_slice(6 * MS, 0), (Some(1), SHORTEST));
+    assert_eq!(b.turn(6 * MS + 1, 0), None);
+    assert_eq!(b.account(10 * MS).kick, 1);
+    assert_eq!(b.turn_slice(10 * MS, 0), (Some(1), 4 * MS - 1));
+    assert_eq!(b.turn(14 * MS, 0), None, "1 ns too much");
+    assert_eq!(b.core.pool_timer(), 16 * MS, "the piece of 1 ns");
+    assert_eq!(b.core.check(), Ok(()));
 }
 
 /// The floor: so many percent of each 20 ms, from when it is asked for.

@@ -105,6 +105,7 @@ pub const VECTORS: &[(&str, Vector)] = &[
     ("equal deadlines and priorities", ends::ties),
     ("the end of a short block", ends::short_blocks),
     ("the end of a budget that idles away", ends::idles_away),
+    ("sporadic servers: the last piece", ends::last_piece),
     ("the end of the floor", ends::floor),
     ("the end of a rate limit", ends::ratelimits),
     ("the end of a turn", ends::turns),
