@@ -95,7 +95,8 @@ impl Worker {
 
     fn cargo(&self, args: &[&str]) -> Result<Verdict> {
         let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
-        let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| self.root.join("target"), PathBuf::from);
+        // Its own: in a common one Cargo takes the same package of two trees for one.
+        let target = self.tree.with_extension("target");
         let limits = format!(
             r#"target."cfg(all())".runner=["sh","-c","ulimit -t {CPU_SECONDS} -v {MEMORY}; exec timeout {SECONDS} \"$0\" \"$@\""]"#
         );
