@@ -10,10 +10,22 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// CPU seconds after which a core or a test program is taken to loop for ever; they need a few.
 const CPU_SECONDS: u32 = 60;
+/// Changes that repay a tree with a target directory of its own.
+const LIST: usize = 60;
 /// Seconds after which a test program is taken to wait for ever.
 const SECONDS: u32 = 300;
 /// KiB of address space: what a program that allocates for ever gets.
 const MEMORY: u32 = 8 << 20;
+
+/// What is built again for each change is better built quickly than well.
+const QUICKLY: [&str; 3] = [
+    "profile.dev.debug=0",
+    "profile.dev.package.takt-control.opt-level=0",
+    "profile.dev.package.takt-monitor.opt-level=0",
+];
+
+/// How a C compiler and a linker complain.
+const C_ERRORS: [&str; 3] = [": error: ", ": fatal error: ", ": undefined reference to "];
 
 /// What became of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,11 +109,12 @@ impl Worker {
         let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
         // Its own: in a common one Cargo takes the same package of two trees for one.
         let target = self.tree.with_extension("target");
+        let quickly = QUICKLY.iter().flat_map(|of| ["--config", of]);
         let limits = format!(
             r#"target."cfg(all())".runner=["sh","-c","ulimit -t {CPU_SECONDS} -v {MEMORY}; exec timeout {SECONDS} \"$0\" \"$@\""]"#
         );
         let mut command = Command::new(&cargo);
-        command.args(["test", "--quiet", "--locked", "--offline", "--config", &limits]).args(args);
+        command.args(["test", "--quiet", "--locked", "--offline", "--config", &limits]).args(quickly).args(args);
         // Changed C may have unused variables.
         command.env("CARGO_TARGET_DIR", target).env("CFLAGS", "-w").env("RUST_BACKTRACE", "0");
         for inherited in ["CARGO_MANIFEST_DIR", "CARGO_PKG_NAME", "OUT_DIR"] {
@@ -119,6 +132,11 @@ fn cargo_verdict(out: &Output) -> Verdict {
     let (said, noise) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
     if noise.contains("could not compile") || noise.contains("failed to run custom build command") {
         return Verdict::DoesNotCompile(first_with(&out.stderr, "error"));
+    }
+    // A test that compiles C itself: the first line of its panic has the compiler's.
+    let compiler = said.lines().find(|l| C_ERRORS.iter().any(|e| l.contains(e)));
+    if let Some(line) = compiler {
+        return Verdict::DoesNotCompile(line.trim().into());
     }
     // "---- NAME stdout ----", then what the test said.
     let mut lines = said.lines().skip_while(|l| !(l.starts_with("---- ") && l.ends_with(" stdout ----")));
@@ -185,11 +203,16 @@ pub fn judge_all(
     if mutations.is_empty() {
         return Ok(Vec::new());
     }
-    let workers = std::thread::available_parallelism().map_or(1, usize::from).min(mutations.len());
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    // Cargo directories have a common tree. Another one builds all dependencies first, which a short list does not repay.
+    let (workers, tree) = match directory.judge {
+        Judge::Core => (cpus.min(mutations.len()), directory.name),
+        Judge::Cargo(_) => (cpus.min(mutations.len().div_ceil(LIST)), "cargo"),
+    };
     let next = AtomicUsize::new(0);
     let done = Mutex::new(Vec::new());
     let work = |i: usize| -> Result<()> {
-        let worker = Worker::new(root, &dir.join(format!("{}-{i}", directory.name)), directory, runner)?;
+        let worker = Worker::new(root, &dir.join(format!("{tree}-{i}")), directory, runner)?;
         if i == 0 {
             let unchanged = worker.judge(None)?;
             ensure!(unchanged == Verdict::Survived, "{}: the unchanged tree: {unchanged:?}", directory.name);

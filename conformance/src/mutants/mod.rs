@@ -32,6 +32,8 @@ pub struct Directory {
     /// Files that no sample is taken from, because this judge does not run them.
     pub skip: &'static [&'static str],
     pub judge: Judge,
+    /// Entries that the list has at least.
+    pub least: usize,
 }
 
 /// All of them: to judge one more, add a line.
@@ -42,6 +44,7 @@ pub const DIRECTORIES: &[Directory] = &[
         // Invariants and what only tests and logs read: they judge, or other tests judge them.
         skip: &["check.h", "check_server.h", "describe.h", "hist.h", "native.c"],
         judge: Judge::Core,
+        least: 271,
     },
     Directory {
         name: "monitor",
@@ -49,14 +52,23 @@ pub const DIRECTORIES: &[Directory] = &[
         // These run in the kernel: `--features bpf` and the labs.
         skip: &["bpf.rs", "device.rs", "object.rs"],
         judge: Judge::Cargo(&["-p", "takt-monitor", "--tests"]),
+        least: 6,
     },
     Directory {
         name: "control",
         sources: &["control/src", "control/src/analysis", "control/src/partition"],
         skip: &[],
         judge: Judge::Cargo(&["-p", "takt-control", "--tests"]),
+        least: 15,
     },
 ];
+
+impl Directory {
+    /// Whether `make test` runs an entry: those that need no Cargo all, of the others the chosen ones.
+    pub fn runs(&self, entry: &Entry) -> bool {
+        matches!(self.judge, Judge::Core) || entry.quick
+    }
+}
 
 /// The directory of that name.
 ///
@@ -86,6 +98,9 @@ pub struct Entry {
     /// Tokens that the function has once.
     pub find: Option<String>,
     pub replace: Option<String>,
+    /// `make test` runs it although it needs seconds; see [`Directory::runs`].
+    #[serde(default)]
+    pub quick: bool,
     /// Why it is wrong.
     pub why: String,
 }
@@ -147,7 +162,8 @@ impl Mutation {
 pub struct Sources {
     directory: &'static Directory,
     files: Vec<Source>,
-    names: Names,
+    /// What operators can change, of each file.
+    sites: Vec<Vec<Site>>,
 }
 
 impl Sources {
@@ -167,15 +183,20 @@ impl Sources {
                 }
             }
         }
-        Ok(Self { directory, files, names })
+        Ok(Self::of(directory, files, &names))
+    }
+
+    fn of(directory: &'static Directory, files: Vec<Source>, names: &Names) -> Self {
+        let sites = files.iter().map(|f| f.sites(names)).collect();
+        Self { directory, files, sites }
     }
 
     /// All that operators can make of it, in the order of the files.
     pub fn all(&self) -> Vec<Mutation> {
         let skipped = |s: &Source| self.directory.skip.iter().any(|f| Path::new(&s.path).ends_with(f));
         let mut out: Vec<Mutation> = Vec::new();
-        for source in self.files.iter().filter(|s| !skipped(s)) {
-            for site in source.sites(&self.names) {
+        for (source, sites) in self.files.iter().zip(&self.sites).filter(|(s, _)| !skipped(s)) {
+            for site in sites {
                 let m = Mutation::new(source, &site.function, site.op, &site.edit, &site.with);
                 if !out.iter().rev().take(16).any(|o| o.path == m.path && o.text == m.text) {
                     out.push(m);
@@ -202,8 +223,7 @@ impl Sources {
         let operators: Vec<_> = OPERATORS.iter().map(|o| o.0).collect();
         ensure!(operators.contains(&op), "op {op:?}: must be one of {}", operators.join(", "));
         let mut found = Vec::new();
-        for source in &self.files {
-            let all = source.sites(&self.names);
+        for (source, all) in self.files.iter().zip(&self.sites) {
             let sites: Vec<&Site> =
                 all.iter().filter(|s| s.op == op && is_called(&s.function, &entry.function)).collect();
             if !sites.is_empty() {

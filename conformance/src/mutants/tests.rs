@@ -30,7 +30,7 @@ fn sources(path: &str, text: &str) -> Sources {
     let source = Source::parse(path, text.into()).expect("source");
     let mut names = Names::new();
     source.names(&mut names);
-    Sources { directory: &DIRECTORIES[0], files: vec![source], names }
+    Sources::of(&DIRECTORIES[0], vec![source], &names)
 }
 
 fn entry(text: &str) -> Entry {
