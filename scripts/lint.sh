@@ -12,7 +12,7 @@ skip() {
 
 if $CARGO fmt --version >/dev/null 2>&1; then $CARGO fmt --all --check; else skip cargo fmt; fi
 if $CARGO clippy --version >/dev/null 2>&1; then
-	$CARGO clippy --quiet --locked --workspace --all-targets --features takt/linux,takt/xen,takt-conformance/bpf,takt-monitor/bpf -- -D warnings
+	$CARGO clippy --quiet --locked --workspace --all-targets --features takt/linux,takt/xen,takt-conformance/bpf,takt-conformance/mutants,takt-monitor/bpf -- -D warnings
 else
 	skip cargo clippy
 fi

@@ -11,7 +11,7 @@ ONLY=${ONLY:-.}
 DIR=target/test-long
 TABLE=$DIR/table
 # Package/target of each.
-TARGETS="takt/readme takt-linux/net takt-lab/linux takt-lab/xen takt-lab/hosts takt-lab/gangs takt-lab/calls takt-lab/media"
+TARGETS="takt-conformance/mutants takt/readme takt-linux/net takt-lab/linux takt-lab/xen takt-lab/hosts takt-lab/gangs takt-lab/calls takt-lab/media"
 
 rm -rf "$DIR"
 mkdir -p "$DIR"
@@ -28,6 +28,7 @@ build() { $CARGO build --release --locked -p takt --features takt/linux,takt/xen
 cargo_test() {
 	features=
 	[ "${1%/*}" != takt ] || features="--features takt/linux,takt/xen"
+	[ "$1" != takt-conformance/mutants ] || features="--features mutants"
 	of=$1
 	shift
 	# shellcheck disable=SC2086

@@ -9,8 +9,12 @@ export TAKT_CACHE
 
 step() { printf '\n== %s (%s)\n' "$1" "$(date +%H:%M:%S)"; }
 
-step "unit tests, vectors, random operations, broken cores"
+step "unit tests, vectors, random operations"
 $CARGO test --locked --workspace --exclude takt-lab --quiet
+
+step "deliberate defects, and how many of each directory are caught"
+$CARGO test --locked --quiet -p takt-conformance --features mutants --lib mutants
+$CARGO test --locked --quiet -p takt-conformance --features mutants --test mutants -- --nocapture
 
 step "the same operations in BPF; the monitor in BPF"
 $CARGO test --locked --quiet -p takt-conformance --features bpf --test bpf -- --nocapture

@@ -13,10 +13,12 @@ mod log;
 mod model;
 mod recording;
 mod run;
+mod suite;
 mod summary;
 mod verdict;
 
 pub mod ftrace;
+#[cfg(feature = "mutants")]
 pub mod mutants;
 pub mod vectors;
 pub mod xen;
@@ -35,4 +37,5 @@ pub use log::{LogFile, MAGIC, VERSION, read_log, write_log};
 pub use model::Model;
 pub use recording::Beginning;
 pub use run::{Run, Stats, hash, replay, same_but_outputs};
+pub use suite::suite;
 pub use summary::{Summary, name as operation_name};

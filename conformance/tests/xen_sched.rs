@@ -77,6 +77,7 @@ fn build(dir: &Path) -> PathBuf {
         let out = Command::new(&cc)
             .args(FLAGS)
             .args(if core { &CORE[..] } else { &SANITIZED })
+            .args(std::env::var("CFLAGS").unwrap_or_default().split_whitespace())
             .arg("-iquote")
             .arg(dir.join("takt")) // host.h includes ../private.h
             .arg("-iquote")

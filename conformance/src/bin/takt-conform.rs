@@ -10,6 +10,10 @@ use takt_conformance::{
     xentrace,
 };
 
+#[cfg(feature = "mutants")]
+#[path = "takt-conform/mutants.rs"]
+mod mutants;
+
 #[derive(Parser)]
 #[command(name = "takt-conform", about = "Judges operation logs and cores by docs/states.md")]
 struct Args {
@@ -82,6 +86,9 @@ enum Command {
     },
     /// Run vectors and random hosts on the core in a shared library; says what catches it, exit status 1 if anything does
     Suite { library: PathBuf },
+    /// Change a directory's code and see what catches it; exit status 1 if anything survives
+    #[cfg(feature = "mutants")]
+    Mutants(mutants::Args),
     /// Run random operations in the kernel and natively; compare outcomes and pools
     #[cfg(feature = "bpf")]
     Bpf {
@@ -164,11 +171,13 @@ fn run(command: Command) -> Result<bool> {
             write_log(&log, &LogFile { policy, pool_size: bytes.len() as u64, pool_hash: hash(bytes), records })?;
         }
         Command::Suite { library } => {
-            if let Some(caught) = takt_conformance::mutants::suite(&maker(Some(&library))?) {
+            if let Some(caught) = takt_conformance::suite(&maker(Some(&library))?) {
                 println!("{caught}");
                 return Ok(false);
             }
         }
+        #[cfg(feature = "mutants")]
+        Command::Mutants(args) => return mutants::run(&args),
         #[cfg(feature = "bpf")]
         Command::Bpf { objects, operations, seed } => bpf(&objects, operations, seed)?,
     }
