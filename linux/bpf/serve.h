@@ -267,6 +267,7 @@ __attribute__((noinline)) int h_running(u32 cpu, u32 v, u32 beside, struct out *
 	h->count.switches++;
 	if (!beside && cpu_of(pool_of(h, cpu), cpu)->cur == v && (state == TAKT_PICKED || state == TAKT_RUNNING)) {
 		give_back(h, l, out, cpu, now);
+		hc->outside = 0;		/* an epoch took what was interrupted here for a thread that runs */
 		if (state == TAKT_PICKED) {
 			DO_VCPU(STARTED, takt_started, v);
 			count_start(h, v, now);
