@@ -33,7 +33,7 @@ pub use agree::{Agreement, Changes, Difference, HANDOVER, Holder, Seen, agree, h
 pub use checker::{Checker, Limits, Rule, Violation};
 pub use core::{Core, Loaded, Maker, maker};
 pub use host::{Host, Mode, Shape};
-pub use log::{LogFile, MAGIC, VERSION, read_log, write_log};
+pub use log::{LogFile, MAGIC, VERSION, read_log, records, write_log};
 pub use model::Model;
 pub use recording::Beginning;
 pub use run::{Run, Stats, hash, replay, same_but_outputs};

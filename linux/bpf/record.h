@@ -19,7 +19,7 @@ __attribute__((noinline)) u64 h_epoch(u32 side, struct out *out)
 	u32 i;
 
 	TAKT_LOOP(pool, i, TAKT_NCPU) {
-		u32 cpu = takt_fresh(pool, i) & (TAKT_NCPU - 1), cur = cpu_of(pool, cpu)->cur;
+		u32 cpu = takt_fresh(h, i) & (TAKT_NCPU - 1), cur = cpu_of(pool, cpu)->cur;
 
 		if (TAKT_POOLS > 1 && !cpu_online(pool, cpu))
 			continue;
@@ -32,7 +32,7 @@ __attribute__((noinline)) u64 h_epoch(u32 side, struct out *out)
 	h->recording |= 1u << side;
 	h->host_idle |= pool->online.w[0];
 	TAKT_LOOP(pool, i, TAKT_NVCPU) {
-		u32 v = takt_fresh(pool, i) & (TAKT_NVCPU - 1);
+		u32 v = takt_fresh(h, i) & (TAKT_NVCPU - 1);
 
 		if (TAKT_POOLS > 1 && vcpu_of(pool, v)->state == TAKT_ABSENT)
 			continue;
@@ -44,11 +44,11 @@ __attribute__((noinline)) u64 h_epoch(u32 side, struct out *out)
 	return now;
 }
 
-/* A thread runs on @cpu that is not the pool's (any more). */
-__attribute__((noinline)) int h_still_taken(u32 cpu, struct out *out)
+/* A thread runs on @cpu that is not the pool's (any more); or @higher: one of a higher class, before the epoch. */
+__attribute__((noinline)) int h_still_taken(u32 cpu, u32 higher, struct out *out)
 {
 	ENTER(-1);
-	if (cpu_online(pool_of(h, cpu), cpu) && host_cpu(h, cpu)->outside && !cpu_of(pool_of(h, cpu), cpu)->taken)
+	if (cpu_online(pool_of(h, cpu), cpu) && (higher || host_cpu(h, cpu)->outside) && !cpu_of(pool_of(h, cpu), cpu)->taken)
 		DO(pool_of(h, cpu), CPU_TAKEN, takt_cpu_taken(p, cpu, now), .cpu = cpu);
 	LEAVE();
 	return 0;
@@ -64,6 +64,7 @@ int takt_record(struct request *r)
 	struct host *h = the_host();
 	struct log *l = the_log();
 	struct out out = {};
+	u64 taken = 0;
 	u32 i, side;
 
 	r->ret = -TAKT_ENOENT;
@@ -78,9 +79,11 @@ int takt_record(struct request *r)
 	takt_opaque(side);
 	r->arg[1] = l[side & (TAKT_POOLS - 1)].head;
 	r->arg[2] = h->cfg_gen;
+	TAKT_LOOP(h->pool, i, TAKT_NCPU)
+		taken |= cpu_of(pool_of(h, i), i)->taken ? mask_bit(i) : 0;
 	r->arg[0] = h_epoch(side, &out);
 	TAKT_LOOP(h->pool, i, TAKT_NCPU)
-		h_still_taken(i, &out);
+		h_still_taken(i, taken >> (i & 63) & 1, &out);
 	tell_queued(h, &out);
 	act(h, &out);
 	return 0;

@@ -267,6 +267,7 @@ __attribute__((noinline)) int h_running(u32 cpu, u32 v, u32 beside, struct out *
 	h->count.switches++;
 	if (!beside && cpu_of(pool_of(h, cpu), cpu)->cur == v && (state == TAKT_PICKED || state == TAKT_RUNNING)) {
 		give_back(h, l, out, cpu, now);
+		hc->outside = 0;		/* an epoch took what was interrupted here for a thread that runs */
 		if (state == TAKT_PICKED) {
 			DO_VCPU(STARTED, takt_started, v);
 			count_start(h, v, now);
@@ -427,7 +428,7 @@ __attribute__((noinline)) int h_pool_timer(u32 side, struct out *out)
 
 	DO(pool, TIMER_POOL, takt_timer_pool(p, now), .vm = 0);
 	TAKT_LOOP(pool, i, TAKT_NCPU) {
-		u32 v = takt_fresh(pool, i) & (TAKT_NCPU - 1);
+		u32 v = takt_fresh(h, i) & (TAKT_NCPU - 1);
 
 		if (!(h->host_idle & pool->online.w[0] & mask_bit(v)) || !host_left(h, v, false))
 			continue;

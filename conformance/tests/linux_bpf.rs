@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The Linux host without a kernel: linux/bpf compiled natively against a fake of BPF and sched_ext (linux/test), with sanitizers. Its own
+//! tests look at each program and do random work; what that leaves in recordings is judged here by the state table and by replay.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use takt_conformance::{Beginning, Checker, Limits, LogFile, records, replay};
+use takt_policy::{OpCode, Pool};
+
+const SEEDS: [&str; 2] = ["1", "7"];
+const FLAGS: [&str; 15] = [
+    "-std=gnu11",
+    "-g",
+    "-O0",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+    "-Wno-unused-parameter", // callbacks take what the kernel passes
+    "-Wno-unused-function",
+    "-Wno-attributes", // CO-RE
+    "-Wno-unknown-pragmas",
+    "-Wno-sign-compare",
+    "-fwrapv",
+    "-fno-strict-aliasing",
+    "-fsanitize=address,undefined",
+    "-fno-sanitize-recover=all",
+];
+/// One object decides by the policy of its pool; the other has two pools.
+const OBJECTS: [(&str, &[&str]); 2] = [("one", &[]), ("two", &["-DTAKT_ONLY=credit", "-DTAKT_RT_POOL=vgedf"])];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the repository").to_owned()
+}
+
+fn succeeded(out: &Output, what: &str) {
+    assert!(out.status.success(), "{what}: {}", String::from_utf8_lossy(&out.stderr));
+}
+
+fn build(dir: &Path, name: &str, defines: &[&str]) -> PathBuf {
+    let cc = std::env::var("CC").unwrap_or_else(|_| "cc".into());
+    let program = dir.join(name);
+    let include = ["linux/test", "linux/bpf", "policy/core", "monitor/core", "monitor/bpf"];
+    let out = Command::new(cc)
+        .args(FLAGS)
+        .args(defines)
+        .args(include.iter().flat_map(|d| ["-I".into(), root().join(d)]))
+        .args(["all.c", "fake.c"].map(|f| root().join("linux/test").join(f)))
+        .arg("-o")
+        .arg(&program)
+        .output()
+        .expect("C compiler");
+    succeeded(&out, name);
+    program
+}
+
+/// What the harness recorded of the pool on `side`, as user space assembles it (linux/src/record.rs).
+fn recording(dir: &Path, run: &str, side: usize) -> LogFile {
+    let read = |what: &str| fs::read(dir.join(format!("{run}.{what}{side}"))).expect("what the harness leaves");
+    let pool = |what: &str| Pool::from_bytes(&read(what)).expect("a pool of this core");
+    let (first, last, cpus) = (pool("begin"), pool("end"), read("cpus"));
+    let mut configuration = first.describe();
+    for op in configuration.iter_mut().filter(|op| op.op == OpCode::VcpuAdd as u16) {
+        let at = 2 * usize::from(op.vcpu);
+        op.cpu = u16::from_ne_bytes([cpus[at], cpus[at + 1]]);
+    }
+    let epoch = u64::from_ne_bytes(read("epoch").try_into().expect("a time"));
+    let begin = Beginning { policy: first.policy().to_owned(), configuration, epoch };
+    begin.assemble(records(&read("log")).expect(run), &last, None).expect(run)
+}
+
+/// What the recording of a run says: kept, replays, and is no recording of nothing.
+fn judge(log: &LogFile, run: &str, every: &[(OpCode, usize)]) {
+    let mut checker = Checker::new(Limits::of(&log.policy));
+    let kept = log.records.iter().try_for_each(|r| checker.step(r)).and_then(|()| checker.finish());
+    kept.unwrap_or_else(|e| panic!("{run}: {e}"));
+    replay(log).unwrap_or_else(|e| panic!("{run}: {e:#}"));
+    let epoch = log.records.iter().rposition(|r| r.op.op == OpCode::Epoch as u16).expect("epoch");
+    let count = |code: OpCode| log.records[epoch + 1..].iter().filter(|r| r.op.op == code as u16).count();
+    for &(code, least) in every {
+        assert!(count(code) >= least, "{run}: {} of {code:?}, of at least {least}", count(code));
+    }
+}
+
+const EVERY: [(OpCode, usize); 12] = [
+    (OpCode::Wake, 50),
+    (OpCode::Block, 15),
+    (OpCode::Event, 1),
+    (OpCode::Schedule, 100),
+    (OpCode::Started, 50),
+    (OpCode::Put, 50),
+    (OpCode::SetAffinity, 20),
+    (OpCode::VcpuAdd, 10),
+    (OpCode::VcpuRemove, 5),
+    (OpCode::CpuTaken, 20),
+    (OpCode::CpuRemove, 3),
+    (OpCode::TimerPool, 10),
+];
+
+#[test]
+fn linux_bpf_does_what_the_kernel_and_the_state_table_demand() {
+    let dir = tempfile::tempdir().expect("directory");
+    for (name, defines) in OBJECTS {
+        let program = build(dir.path(), name, defines);
+        for seed in SEEDS {
+            let out = Command::new(&program).arg(dir.path()).arg(seed).output().expect("harness");
+            succeeded(&out, &format!("linux/test, {name}, seed {seed}"));
+            if defines.is_empty() {
+                for policy in takt_policy::policies() {
+                    judge(&recording(dir.path(), policy.name, 0), policy.name, &EVERY);
+                }
+            } else {
+                judge(&recording(dir.path(), "credit", 0), "credit of two pools", &EVERY);
+                judge(&recording(dir.path(), "credit", 1), "vgedf of two pools", &[]);
+            }
+        }
+    }
+}

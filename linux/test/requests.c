@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* What user space may ask for, in and out of range. */
+#include "machine.h"
+
+static s32 mark(u32 vm, u64 on, u64 period, u64 lease)
+{
+	struct request r = { .vm = vm, .arg = { on, period, lease } };
+
+	request(takt_mark_vm, &r);
+	return r.ret;
+}
+
+static s32 group(u32 vm, u64 which)
+{
+	struct request r = { .vm = vm, .arg = { which } };
+
+	request(takt_group_vm, &r);
+	return r.ret;
+}
+
+/* A VM that consists of an I/O thread and a VCPU, which runs on PCPU 0 afterwards. Returns its VCPU's thread. */
+static struct thread *make_vm(struct kvm *kvm, u32 tgid, struct thread **io)
+{
+	struct thread *t = thread_new(tgid, 1, NULL);
+
+	thread_wake(t, SCX_ENQ_WAKEUP);
+	decide_all();
+	while (rqs[0].cur != t) {
+		MUST(rqs[0].cur);
+		thread_sleep(0);
+		decide_all();
+	}
+	kvm_run(t, kvm_vcpu_new(kvm, 3));
+	decide_all();
+	*io = thread_new(tgid, 15, NULL);
+	thread_wake(*io, SCX_ENQ_WAKEUP);
+	decide_all();
+	check_machine();
+	return t;
+}
+
+static void test_parameters(u32 vm)
+{
+	struct host *h = host();
+	u32 generation = h->cfg_gen;
+
+	MUST(!adjust(vm, TAKT_KEY_WEIGHT, 4096).ret && vm_of(h->pool, vm)->weight == 4096);
+	MUST(h->cfg_gen != generation);
+	MUST(vm_of(h->pool, HOST_VM)->weight == 4096 / 9);	/* a tenth of the machine is the host's */
+	check_machine();
+	MUST(adjust(vm, TAKT_KEY_WEIGHT, 0).ret && adjust(vm, TAKT_KEY_WEIGHT, 65536).ret);
+	MUST(adjust(vm, TAKT_KEY_WEIGHT, (1ULL << 32) + 256).ret && adjust(vm, TAKT_KEY_WEIGHT, ~0ULL).ret);
+	MUST(adjust(vm, 9999, 1).ret && adjust(vm, (1ULL << 32) | TAKT_KEY_WEIGHT, 1).ret && adjust(vm, ~0ULL, 1).ret);
+	MUST(adjust(vm - 1, TAKT_KEY_WEIGHT, 256).ret && adjust(TAKT_NVM, TAKT_KEY_WEIGHT, 256).ret);
+	MUST(adjust(vm + TAKT_NVM, TAKT_KEY_WEIGHT, 256).ret && adjust(~0u, TAKT_KEY_WEIGHT, 256).ret);
+	MUST(vm_of(h->pool, vm)->weight == 4096);
+	if (h->pool->policy == TAKT_POLICY_PORIS)
+		MUST(!group(vm, 1 | 2 << 16) && vm_of(h->pool, vm)->group == 1 && vm_of(h->pool, vm)->subgroup == 2);
+	MUST(group(vm - 1, 1) && group(TAKT_NVM + vm, 1) && group(~0u, 1));
+	if (h->pool->policy == TAKT_POLICY_PORIS)
+		MUST(!group(vm, 0) && !vm_of(h->pool, vm)->group);
+	MUST(!adjust(vm, TAKT_KEY_WEIGHT, 256).ret && vm_of(h->pool, HOST_VM)->weight == HOST_WEIGHT);
+}
+
+static void test_marks(u32 vm)
+{
+	struct host *h = host();
+	struct host_vm *hm = host_vm(h, vm);
+	u64 before = fake_clock;
+
+	hm->rule = 7;
+	MUST(!mark(vm, 1, 20 * TAKT_MS, 3 * TAKT_SEC));
+	MUST(vm_of(h->pool, vm)->rt && vm_of(h->pool, vm)->period == 20 * TAKT_MS);
+	MUST(vm_of(h->pool, vm)->lease_end - h->pool->now == 3 * TAKT_SEC);
+	MUST(hm->rt_at >= before && hm->rt_at <= fake_clock && !hm->gone_at && !hm->rule);
+	before = hm->rt_at;
+	MUST(!mark(vm, 1, 10 * TAKT_MS, 3 * TAKT_SEC) && hm->rt_at == before && vm_of(h->pool, vm)->period == 10 * TAKT_MS);
+	MUST(!mark(vm, 0, 10 * TAKT_MS, 3 * TAKT_SEC) && !vm_of(h->pool, vm)->rt && hm->gone_at > before);
+	before = hm->gone_at;
+	MUST(!mark(vm, 0, 0, 0) && hm->gone_at == before);
+	MUST(mark(vm - 1, 1, 0, TAKT_SEC) && mark(TAKT_NVM + vm, 1, 0, TAKT_SEC) && mark(~0u, 1, 0, TAKT_SEC));
+	MUST(!vm_of(h->pool, vm)->rt && hm->rt_at < before);
+	check_machine();
+}
+
+static void test_measure(void)
+{
+	struct request r = { .arg = { 2 } };
+
+	request(takt_measure, &r);
+	MUST(!r.ret && host()->measuring == 1 && r.arg[1] && r.arg[1] <= fake_clock);
+	r.arg[0] = 0;
+	request(takt_measure, &r);
+	MUST(!r.ret && !host()->measuring);
+}
+
+static void test_record_ends(void)
+{
+	struct request r = { .arg = { 1, 0 } };
+	u64 head;
+
+	request(takt_record, &r);
+	MUST(!r.ret && host()->recording == 1);
+	decide_all();
+	head = log_of(0)->head;
+	MUST(head > r.arg[1]);
+	r.arg[0] = 0;
+	request(takt_record, &r);
+	MUST(!r.ret && !host()->recording);
+	adjust(~0u, 9999, 0);
+	MUST(log_of(0)->head == head);
+	check_machine();
+}
+
+void test_requests(const char *policy)
+{
+	static struct kvm kvm;
+	struct thread *io, *t;
+	u32 vm;
+
+	machine_init(policy);
+	machine_setup(FAKE_CPUS);
+	t = make_vm(&kvm, 5000, &io);
+	vm = vcpu_of(pool_of(host(), v_of(t)), v_of(t))->vm;
+	test_parameters(vm);
+	test_marks(vm);
+	test_measure();
+	test_record_ends();
+}
