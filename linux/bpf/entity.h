@@ -257,7 +257,7 @@ static __always_inline u32 find_vm(struct host *h, u64 kvm, u32 tgid)
 	u32 i, free = TAKT_NIL;
 
 	TAKT_LOOP(p, i, TAKT_NVM) {
-		u32 vm = takt_fresh(h, i);
+		u32 vm = takt_fresh(p, i);
 
 		if (vm == HOST_VM)
 			continue;
@@ -284,7 +284,7 @@ static __always_inline void count_tenant(struct host *h, u64 tenant)
 
 	*vms = *threads = 0;
 	TAKT_LOOP(p, i, TAKT_NVM) {
-		u32 vm = takt_fresh(h, i);
+		u32 vm = takt_fresh(p, i);
 
 		if (vm == HOST_VM || !vm_of(p, vm)->used || host_vm(h, vm)->tenant != tenant)
 			continue;
@@ -338,7 +338,7 @@ static __always_inline u32 free_vcpu(struct host *h)
 	u32 i, found = TAKT_NIL;
 
 	TAKT_LOOP(p, i, TAKT_NVCPU) {
-		u32 v = takt_fresh(h, i);
+		u32 v = takt_fresh(p, i);
 
 		if (v >= FIRST_GUEST && vcpu_state(h, v) == TAKT_ABSENT) {
 			found = v;

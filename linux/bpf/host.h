@@ -100,8 +100,7 @@ struct host {
 	u32 vm_gen;			/* changes with the set of VMs */
 	u32 threads;			/* runnable host threads in DSQ_HOST */
 	u32 strays;			/* some VCPU's thread is queued without the policy knowing */
-	u32 measuring;			/* what decisions and switches take is counted */
-	u32 scratch;			/* for takt_fresh(): a pool's own is zero between operations, as in the native pool */
+	u32 measuring, pad;		/* what decisions and switches take is counted */
 	u32 tenant_vms, tenant_threads;	/* most that one tenant may have */
 	u32 has_vms, has_threads;	/* of the tenant that is being looked at */
 	u64 vtime;			/* of the host's threads */
@@ -339,7 +338,7 @@ static __always_inline u64 guest_weight(struct host *h)
 
 	*sum = 0;
 	TAKT_LOOP(p, i, TAKT_NVM) {
-		u32 vm = takt_fresh(h, i);
+		u32 vm = takt_fresh(p, i);
 
 		if (vm != HOST_VM && vm_of(p, vm)->used)
 			*sum += vm_of(p, vm)->weight;

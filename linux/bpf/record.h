@@ -19,7 +19,7 @@ __attribute__((noinline)) u64 h_epoch(u32 side, struct out *out)
 	u32 i;
 
 	TAKT_LOOP(pool, i, TAKT_NCPU) {
-		u32 cpu = takt_fresh(h, i) & (TAKT_NCPU - 1), cur = cpu_of(pool, cpu)->cur;
+		u32 cpu = takt_fresh(pool, i) & (TAKT_NCPU - 1), cur = cpu_of(pool, cpu)->cur;
 
 		if (TAKT_POOLS > 1 && !cpu_online(pool, cpu))
 			continue;
@@ -32,7 +32,7 @@ __attribute__((noinline)) u64 h_epoch(u32 side, struct out *out)
 	h->recording |= 1u << side;
 	h->host_idle |= pool->online.w[0];
 	TAKT_LOOP(pool, i, TAKT_NVCPU) {
-		u32 v = takt_fresh(h, i) & (TAKT_NVCPU - 1);
+		u32 v = takt_fresh(pool, i) & (TAKT_NVCPU - 1);
 
 		if (TAKT_POOLS > 1 && vcpu_of(pool, v)->state == TAKT_ABSENT)
 			continue;

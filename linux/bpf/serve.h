@@ -428,7 +428,7 @@ __attribute__((noinline)) int h_pool_timer(u32 side, struct out *out)
 
 	DO(pool, TIMER_POOL, takt_timer_pool(p, now), .vm = 0);
 	TAKT_LOOP(pool, i, TAKT_NCPU) {
-		u32 v = takt_fresh(h, i) & (TAKT_NCPU - 1);
+		u32 v = takt_fresh(pool, i) & (TAKT_NCPU - 1);
 
 		if (!(h->host_idle & pool->online.w[0] & mask_bit(v)) || !host_left(h, v, false))
 			continue;

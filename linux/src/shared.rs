@@ -121,7 +121,7 @@ struct Head {
     threads: u32,
     strays: u32,
     measuring: u32,
-    scratch: u32,
+    pad: u32,
     tenant_vms: u32,
     tenant_threads: u32,
     has: [u32; 2],
