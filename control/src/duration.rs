@@ -29,7 +29,7 @@ pub fn parse(text: &str) -> Result<u64> {
         bail!("`{text}` is no duration, write a number with ns, us, ms, s, min or h");
     };
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    let value = if whole.is_empty() || fraction.len() > 9 || (number.contains('.') && fraction.is_empty()) {
+    let value = if fraction.len() > 9 || (number.contains('.') && fraction.is_empty()) {
         None
     } else {
         scaled(whole, fraction, scale)
