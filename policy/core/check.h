@@ -184,6 +184,8 @@ static const char *check_pool(struct takt_pool *p, u32 *who)
 		bad = check_vm_lists(p, who);
 	if (!bad)
 		bad = check_unused(p, who);
+	if (!bad)
+		bad = check_topology(p, who);
 	if (bad)
 		return bad;
 	CHECK(total_credit(p) == p->ledger.given - p->ledger.burned - p->ledger.clipped,

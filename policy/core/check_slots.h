@@ -26,6 +26,29 @@ static const char *check_unused(struct takt_pool *p, u32 *who)
 	return 0;
 }
 
+/* Who shares a core or a cache with whom: online PCPUs that say so, and nobody with an offline one. Looked at as slots are. */
+static const char *check_topology(struct takt_pool *p, u32 *who)
+{
+	if (p->seq % 16)
+		return 0;
+	for (u32 i = 0; i < TAKT_NCPU; i++) {
+		struct takt_cpu *c = cpu_of(p, i);
+		struct takt_mask core = { { 0 } }, llc = { { 0 } };
+
+		for (u32 j = 0; c->online && j < TAKT_NCPU; j++) {
+			struct takt_cpu *o = cpu_of(p, j);
+
+			if (o->online && o->core == c->core)
+				mask_set(&core, j);
+			if (o->online && o->llc == c->llc)
+				mask_set(&llc, j);
+		}
+		CHECK(!memcmp(&core, &c->core_mask, sizeof(core)), "PCPUs of the same core are wrong of PCPU", i);
+		CHECK(!memcmp(&llc, &c->llc_mask, sizeof(llc)), "PCPUs of the same cache are wrong of PCPU", i);
+	}
+	return 0;
+}
+
 /* The lists of real-time VMs and of VMs that earn, both ways; and what a VM that is in neither must not have. */
 static const char *check_vm_lists(struct takt_pool *p, u32 *who)
 {

@@ -62,6 +62,9 @@ const OF_THE_POOL: &[(u64, &str, u64, u64, u64)] = &[
     (49, "history", 0, 1, 0),
 ];
 
+/// Where a VM's parameter is told.
+type Field = fn(&mut VmStat) -> &mut u64;
+
 fn names() -> impl Iterator<Item = &'static str> {
     takt_policy::policies().into_iter().map(|p| p.name)
 }
@@ -130,7 +133,7 @@ pub fn of_a_vm(make: &Maker) {
         let fresh = VmStat { weight: 256, priority: 1_000, extra: 1, ..VmStat::default() };
         let stat = |b: &Bench| b.core.vm_stat(1).expect("VM 1");
         assert_eq!(stat(&b), fresh, "{policy}");
-        let set: [(&str, u64, fn(&mut VmStat) -> &mut u64); 9] = [
+        let set: [(&str, u64, Field); 9] = [
             ("weight", 300, |s| &mut s.weight),
             ("cap", 40, |s| &mut s.cap),
             ("period", 20 * MS, |s| &mut s.server_period),
@@ -215,7 +218,7 @@ pub fn described(make: &Maker) {
                 assert_eq!(b.set(0, Some(vm), name, value).ret, 0, "{policy}: {name}");
             }
             if policy == "poris" {
-                b.ok(0, OpCode::SetGroup, (0, 0, vm), [100 + n | n << 16, 0, 0]);
+                b.ok(0, OpCode::SetGroup, (0, 0, vm), [(100 + n) | (n << 16), 0, 0]);
             }
         }
         let ops = b.core.describe();
