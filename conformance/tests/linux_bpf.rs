@@ -84,16 +84,16 @@ fn judge(log: &LogFile, run: &str, every: &[(OpCode, usize)]) {
 
 const EVERY: [(OpCode, usize); 12] = [
     (OpCode::Wake, 50),
-    (OpCode::Block, 15),
+    (OpCode::Block, 8),
     (OpCode::Event, 1),
     (OpCode::Schedule, 100),
     (OpCode::Started, 50),
     (OpCode::Put, 50),
     (OpCode::SetAffinity, 20),
     (OpCode::VcpuAdd, 10),
-    (OpCode::VcpuRemove, 5),
+    (OpCode::VcpuRemove, 4),
     (OpCode::CpuTaken, 20),
-    (OpCode::CpuRemove, 3),
+    (OpCode::CpuRemove, 2),
     (OpCode::TimerPool, 10),
 ];
 
