@@ -111,6 +111,9 @@ int BPF_PROG(takt_kvm_load, struct kvm_vcpu *vcpu)
 	if (!t || !h || t->kvm || BPF_CORE_READ(vcpu, pid, numbers[0].nr) != BPF_CORE_READ(p, pid))
 		return 0;
 	becomes_vcpu(h, p, vcpu, t, &out);
+	/* What it ran beside the pool before it came is not the VCPU's to pay. Preemption is off: nothing stops it meanwhile. */
+	if (host_cpu(h, bpf_get_smp_processor_id())->outside)
+		host_cpu(h, bpf_get_smp_processor_id())->outside = 2;
 	/* It runs as a host thread still: back to its own queue. */
 	out.kick |= mask_bit(bpf_get_smp_processor_id());
 	act(h, &out);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include "machine.h"
 
-#define STEPS 5000u
+#define STEPS 4000u
 #define VMS 6u
 
 static u64 seed;
