@@ -74,7 +74,8 @@ static void check_threads(struct host *h)
 		shared += c->waits == WAITS_SHARED;
 		/* On its way from its queue to where it runs it still counts as waiting. */
 		if (t->where == IN_DSQ)
-			MUST(c->waits == (t->dsq == DSQ_HOST ? WAITS_SHARED : t->dsq < DSQ_VCPU ? WAITS_PINNED : WAITS_NOT));
+			MUST(c->waits == (t->dsq == DSQ_HOST ? WAITS_SHARED : t->dsq == DSQ_PARKED ? WAITS_PARKED :
+					  t->dsq < DSQ_VCPU ? WAITS_PINNED : WAITS_NOT));
 		else if (t->where != IN_LOCAL)
 			MUST(c->waits == WAITS_NOT);
 		if (c->waits == WAITS_PINNED) {
@@ -172,17 +173,15 @@ void check_machine(void)
 		struct timer_slot *slot = bpf_map_lookup_elem(&timers, &key);
 		struct fake_timer *t = fake_timer_of(&slot->timer);
 
-		/* Neither is state: the native pool, which a recording is held against, never uses them. */
-		MUST(!p->scratch && !p->scratch_long);
 		bad = check_pool(p, &who);
 		if (bad)
 			fake_fail_at(__FILE__, (int)who, bad);
-		p->scratch = p->scratch_long = 0;
 		MUST(p->pool_timer == TAKT_NEVER || (t && t->set && t->at <= p->pool_timer));
 	}
 	check_threads(h);
 	check_keys(h);
 	check_weights(h);
 	check_cpus_of_host(h);
+	check_cgroups();
 	leave(was);
 }

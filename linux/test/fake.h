@@ -52,6 +52,7 @@ bool fake_may_loop(void);
 /* ---- bpf_core_read.h: each step may meet an address that is not there, and then reads zeros ---- */
 
 #define bpf_core_enum_value(type, value) (value)
+#define bpf_core_field_exists(field) 1
 #define bpf_core_field_offset(type, field) offsetof(type, field)
 long fake_read(void *to, u32 size, const void *from);
 struct task_struct___tenant;

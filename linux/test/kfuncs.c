@@ -9,12 +9,12 @@ struct rq rqs[FAKE_CPUS];
 u64 kicked;
 bool may_kick;
 static struct { bool made; struct thread *first; } dsqs[DSQS];
+static u64 dsq_seq;
 static struct thread *enqueued;			/* whose callback it is, until it has been inserted */
 static s32 dispatching = -1;
 static struct cpumask online_mask;
 static s32 mask_refs, task_refs;
 static u32 next_pid;
-static struct cgroup_subsys_state root_css;
 static struct cgroup root;
 
 /* ---- kfuncs ---- */
@@ -75,14 +75,14 @@ void scx_bpf_dsq_insert(struct task_struct *p, u64 id, u64 slice, u64 flags)
 	*at = t;
 	t->where = IN_DSQ;
 	t->dsq = id;
+	t->seq = ++dsq_seq;
 }
 
-void scx_bpf_dsq_insert_vtime(struct task_struct *p, u64 id, u64 slice, u64 vtime, u64 flags)
+/* dispatch_enqueue() of a queue by virtual time */
+static void insert_by_vtime(struct thread *t, u64 id, u64 vtime)
 {
-	struct thread *t = thread_of(p), **at;
+	struct thread **at;
 
-	(void)flags;
-	inserted(t, slice);
 	MUST(id < DSQS && dsqs[id].made);
 	for (at = &dsqs[id].first; *at && (s64)((*at)->vtime - vtime) <= 0; at = &(*at)->next)
 		;
@@ -90,7 +90,15 @@ void scx_bpf_dsq_insert_vtime(struct task_struct *p, u64 id, u64 slice, u64 vtim
 	*at = t;
 	t->where = IN_DSQ;
 	t->dsq = id;
-	t->vtime = vtime;
+	t->vtime = t->t.scx.dsq_vtime = vtime;
+	t->seq = ++dsq_seq;
+}
+
+void scx_bpf_dsq_insert_vtime(struct task_struct *p, u64 id, u64 slice, u64 vtime, u64 flags)
+{
+	(void)flags;
+	inserted(thread_of(p), slice);
+	insert_by_vtime(thread_of(p), id, vtime);
 }
 
 static void unlink_from(struct thread **at, struct thread *t)
@@ -131,6 +139,103 @@ bool scx_bpf_dsq_move_to_local(u64 id)
 		return true;
 	}
 	return false;
+}
+
+s32 scx_bpf_dsq_nr_queued(u64 id)
+{
+	s32 n = 0;
+
+	fake_helper();
+	MUST(id < DSQS && dsqs[id].made);
+	for (struct thread *t = dsqs[id].first; t; t = t->next)
+		n++;
+	return n;
+}
+
+/* A walk sees what was queued before it began. */
+struct walk {
+	u64 id, until, seq, vtime, to;
+	u32 begun, has_to;
+};
+_Static_assert(sizeof(struct walk) <= sizeof(struct bpf_iter_scx_dsq), "the kernel's state of a walk");
+static bool walking, rcu;
+
+int bpf_iter_scx_dsq_new(struct bpf_iter_scx_dsq *it, u64 id, u64 flags)
+{
+	fake_helper();
+	MUST(rcu && !walking && !flags && id < DSQS && dsqs[id].made);
+	walking = true;
+	*(struct walk *)it = (struct walk){ .id = id, .until = dsq_seq };
+	return 0;
+}
+
+struct task_struct *bpf_iter_scx_dsq_next(struct bpf_iter_scx_dsq *it)
+{
+	struct walk *w = (struct walk *)it;
+
+	fake_helper();
+	MUST(walking);
+	w->has_to = 0;
+	for (struct thread *t = dsqs[w->id].first; t; t = t->next) {
+		bool later = !w->begun || (s64)(t->vtime - w->vtime) > 0 || (t->vtime == w->vtime && t->seq > w->seq);
+
+		if (!later || t->seq > w->until)
+			continue;
+		w->begun = 1;
+		w->vtime = t->vtime;
+		w->seq = t->seq;
+		return &t->t;
+	}
+	return NULL;
+}
+
+void bpf_iter_scx_dsq_destroy(struct bpf_iter_scx_dsq *it)
+{
+	(void)it;
+	fake_helper();
+	MUST(walking);
+	walking = false;
+}
+
+void scx_bpf_dsq_move_set_vtime(struct bpf_iter_scx_dsq *it, u64 vtime)
+{
+	struct walk *w = (struct walk *)it;
+
+	fake_helper();
+	MUST(walking);
+	w->to = vtime;
+	w->has_to = 1;
+}
+
+/* scx_dsq_move() */
+bool scx_bpf_dsq_move_vtime(struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 id, u64 flags)
+{
+	struct walk *w = (struct walk *)it;
+	struct thread *t = thread_of(p);
+	u64 to = w->has_to ? w->to : p->scx.dsq_vtime;
+
+	fake_helper();
+	MUST(walking && !flags);
+	w->has_to = 0;
+	if (t->where != IN_DSQ || t->dsq != w->id || t->seq > w->until)
+		return false;
+	unlink_thread(t);
+	insert_by_vtime(t, id, to);
+	return true;
+}
+
+void bpf_rcu_read_lock(void)
+{
+	fake_helper();
+	MUST(!rcu);
+	rcu = true;
+}
+
+void bpf_rcu_read_unlock(void)
+{
+	fake_helper();
+	MUST(rcu && !walking);
+	rcu = false;
 }
 
 void scx_bpf_kick_cpu(s32 cpu, u64 flags)

@@ -247,7 +247,7 @@ void tick(u32 cpu)
 /* ---- threads ---- */
 
 /* select_fallback_rq(): who may run nowhere may run everywhere. */
-static void place(struct thread *t)
+static void fallback(struct thread *t)
 {
 	u64 up = 0;
 
@@ -265,7 +265,7 @@ static void place(struct thread *t)
 
 struct thread *thread_new(u32 tgid, u64 cpus, struct thread *parent)
 {
-	struct scx_init_task_args args = { .fork = true };
+	struct scx_init_task_args args = { .fork = true, .cgroup = &root };
 	struct thread *t = threads;
 	u32 pid = ++next_pid;
 	struct context was;
@@ -282,7 +282,7 @@ struct thread *thread_new(u32 tgid, u64 cpus, struct thread *parent)
 	t->t.scx.weight = 100;
 	t->pid.numbers[0].nr = (int)pid;
 	t->cpu = lowest(cpus);
-	place(t);
+	fallback(t);
 	was = enter(t->cpu, parent ? &parent->t : current_on(t->cpu), false);
 	MUST(!takt_ops.init_task(&t->t, &args));
 	leave(was);
@@ -295,7 +295,7 @@ void thread_wake(struct thread *t, u64 flags)
 	s32 cpu;
 
 	MUST(t->where == SLEEPS && !t->other_class);
-	place(t);
+	fallback(t);
 	CALL(fake_cpu, cpu = takt_ops.select_cpu(&t->t, (s32)t->cpu, 8));
 	MUST((u32)cpu == t->cpu);
 	enqueue_task(t, flags);
@@ -338,7 +338,7 @@ static void requeue(struct thread *t, bool queued, bool runs)
 		rqs[t->cpu].since = fake_clock;
 		CALL(t->cpu, takt_ops.running(&t->t));
 	} else if (queued) {
-		place(t);
+		fallback(t);
 		enqueue_task(t, 2 /* ENQUEUE_RESTORE */);
 	}
 }
@@ -361,7 +361,7 @@ void thread_cpus(struct thread *t, u64 cpus)
 		higher_comes(cpu);
 		if (t->where == IN_LOCAL) {
 			unlink_thread(t);
-			place(t);
+			fallback(t);
 			enqueue_task(t, 0);
 		}
 		higher_goes(cpu);
@@ -428,7 +428,7 @@ void cpu_down(u32 cpu)
 	sched(cpu);
 	while ((t = rq->local)) {
 		unlink_thread(t);
-		place(t);
+		fallback(t);
 		enqueue_task(t, 0);
 	}
 	online_mask.bits[0] &= ~mask_bit(cpu);
@@ -534,6 +534,8 @@ static void maps_add(void)
 	FAKE_MAP(vcpus);
 	fake_map_add(&tasks, BPF_MAP_TYPE_TASK_STORAGE, 0, sizeof(int), sizeof(struct task_ctx));
 	FAKE_MAP(overheads);
+	FAKE_MAP(cgroup_table);
+	FAKE_MAP(cgroup_ids);
 	FAKE_MAP(net_vms);
 	FAKE_MAP(net_devices);
 	FAKE_MAP(net_timers);
@@ -559,7 +561,7 @@ void machine_init(const char *policy)
 	memset(dsqs, 0, sizeof(dsqs));
 	memset(&ended, 0, sizeof(ended));
 	kicked = next_pid = 0;
-	root.self = root_css;
+	cgroups_init();
 	MUST(!pool_init(&host()->pool[0], policy_id(policy)));
 #ifdef TAKT_RT_POOL
 	MUST(!pool_init(&host()->pool[1], TAKT_ID(TAKT_RT_POOL)));

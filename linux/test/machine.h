@@ -18,7 +18,7 @@ struct thread {
 	enum where where;
 	bool other_class, busy;
 	u32 cpu;
-	u64 dsq, vtime;
+	u64 dsq, vtime, seq;		/* seq: of its insertion into a queue */
 	struct thread *next;
 	struct pid pid;
 	struct kvm_vcpu *vcpu;		/* that it runs, if any */
@@ -70,10 +70,15 @@ void kvm_interrupt(struct thread *by, struct kvm_vcpu *vcpu, u32 vector);
 void request(int (*program)(struct request *), struct request *r);
 struct request adjust(u32 vm, u64 key, u64 value);
 
+void cgroups_init(void);			/* as booted: the root alone */
+void some_cgroup_step(struct thread *t, u32 (*below)(u32));
+void check_cgroups(void);
+
 void check_machine(void);
 void test_cases(const char *policy);
 void test_network(const char *policy);
 void test_requests(const char *policy);
+void test_cgroups(const char *policy);
 void test_model(const char *policy, u32 seed, const char *dir);
 
 #endif

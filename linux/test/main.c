@@ -16,6 +16,7 @@ int main(int argc, char **argv)
 #endif
 		test_cases(policies[i]);
 		test_requests(policies[i]);
+		test_cgroups(policies[i]);
 		test_network(policies[i]);
 		test_model(policies[i], (u32)atoi(argv[2]), argv[1]);
 	}

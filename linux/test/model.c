@@ -186,12 +186,13 @@ static void meanwhile(void)
 	was = enter((fake_cpu + 1) % FAKE_CPUS, current_on((fake_cpu + 1) % FAKE_CPUS), true);
 	switch (below(4)) {
 	case 0:
-		if (rqs[cpu].online && !rqs[cpu].busy)
+		/* Not there: a program of sched_ext has the lock of its run queue. */
+		if (cpu != was.cpu && rqs[cpu].online && !rqs[cpu].busy)
 			sched(cpu);
 		break;
 	case 1:
 		t = some_thread();
-		if (t && t->where == SLEEPS && !t->other_class && !t->vcpu)
+		if (t && t->cpu != was.cpu && t->where == SLEEPS && !t->other_class && !t->vcpu)
 			thread_wake(t, SCX_ENQ_WAKEUP);
 		break;
 	case 2:
@@ -230,6 +231,8 @@ static void step(void)
 		some_birth();
 	else if (kind < 84)
 		some_request();
+	else if (kind < 86)
+		some_cgroup_step(t, below);
 	else if (kind < 92) {
 		if (rqs[cpu].online && !rqs[cpu].higher_waits)
 			higher_comes(cpu);
@@ -286,7 +289,7 @@ static void run_all(void)
 		if (threads[i].where == RUNS)
 			ran[i]--;
 	}
-	for (rounds = 0; rounds < 4000; rounds++) {
+	for (rounds = 0; rounds < 40000; rounds++) {
 		for (i = 0; i < FAKE_CPUS; i++) {
 			tick(i);
 			if (rqs[i].cur && !(rounds % 8) && below(3)) {
