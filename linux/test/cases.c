@@ -123,10 +123,25 @@ static void test_quotas(void)
 	check_machine();
 }
 
+/* A key that is used again leads to another's, and stays. */
+static void test_keys(void)
+{
+	u64 key = 4711;
+	u32 v = 70, other = 71;
+
+	MUST(!bpf_map_update_elem(&vcpus, &key, &other, BPF_ANY));
+	forget(&vcpus, &key, v);
+	MUST(bpf_map_lookup_elem(&vcpus, &key));
+	forget(&vcpus, &key, other);
+	MUST(!bpf_map_lookup_elem(&vcpus, &key));
+	forget(&vcpus, &key, other);
+}
+
 void test_cases(const char *policy)
 {
 	machine_init(policy);
 	machine_setup(FAKE_CPUS);
+	test_keys();
 	test_tenants();
 	test_life();
 	test_quotas();

@@ -61,6 +61,20 @@ pub const DIRECTORIES: &[Directory] = &[
         judge: Judge::Cargo(&["-p", "takt-control", "--tests"]),
         least: 15,
     },
+    Directory {
+        name: "linux",
+        sources: &["linux/bpf"],
+        skip: &["kernel.h"],
+        judge: Judge::Cargo(&["-p", "takt-conformance", "--test", "linux_bpf"]),
+        least: 18,
+    },
+    Directory {
+        name: "xen",
+        sources: &["xen/sched"],
+        skip: &[],
+        judge: Judge::Cargo(&["-p", "takt-conformance", "--test", "xen_sched"]),
+        least: 15,
+    },
 ];
 
 impl Directory {

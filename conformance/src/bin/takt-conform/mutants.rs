@@ -7,7 +7,7 @@ use takt_conformance::mutants::{Judged, Mutation, OPERATORS, Sources, Verdict, d
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// policy, monitor or control
+    /// policy, monitor, control, linux or xen
     directory: String,
     /// Run a sample of that many of all that the operators make, instead of the named ones
     #[arg(long)]
