@@ -14,7 +14,7 @@ const CPU_SECONDS: u32 = 60;
 const LIST: usize = 60;
 /// Seconds after which a test program is taken to wait for ever.
 const SECONDS: u32 = 300;
-/// KiB of address space: what a program that allocates for ever gets.
+/// KiB of address space that a core's suite has: what one that allocates for ever gets.
 const MEMORY: u32 = 8 << 20;
 
 /// What is built again for each change is better built quickly than well.
@@ -111,7 +111,7 @@ impl Worker {
         let target = self.tree.with_extension("target");
         let quickly = QUICKLY.iter().flat_map(|of| ["--config", of]);
         let limits = format!(
-            r#"target."cfg(all())".runner=["sh","-c","ulimit -t {CPU_SECONDS} -v {MEMORY}; exec timeout {SECONDS} \"$0\" \"$@\""]"#
+            r#"target."cfg(all())".runner=["sh","-c","ulimit -t {CPU_SECONDS}; exec timeout {SECONDS} \"$0\" \"$@\""]"#
         );
         let mut command = Command::new(&cargo);
         command.args(["test", "--quiet", "--locked", "--offline", "--config", &limits]).args(quickly).args(args);
@@ -151,7 +151,7 @@ fn cargo_verdict(out: &Output) -> Verdict {
 
 fn limited(program: &Path) -> Command {
     let mut command = Command::new("sh");
-    command.arg("-c").arg(format!("ulimit -t {CPU_SECONDS} -v {MEMORY}; exec timeout {SECONDS} \"$0\" \"$@\""));
+    command.arg("-c").arg(format!("ulimit -t {CPU_SECONDS}; ulimit -v {MEMORY}; exec timeout {SECONDS} \"$0\" \"$@\""));
     command.arg(program);
     command
 }
