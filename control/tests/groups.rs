@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Groups and their subgroups: what there is room for, and what a policy is told of whom.
+//! Groups and their subgroups: what there is room for, and what a policy is told of each VM.
 
 use takt_control::Groups;
 use takt_control::groups::{GROUPS, Member, SUBGROUPS, name, pack};
@@ -65,7 +65,7 @@ fn there_are_255_groups_and_a_number_is_used_again() {
     let (told, refused) = said(&mut groups, &all, 4);
     assert_eq!(refused, ["group g255: there are 255 groups already"]);
     assert_eq!(told, (0..255).map(|n| (n as u32, n + 1, 0)).collect::<Vec<_>>());
-    // Who would enter the group that has no number leaves the one that it was in, which goes on.
+    // A VM that would enter the group without a number leaves its own group, which goes on.
     let also = [member(300, 1, "g000"), member(301, 1, "g001")];
     said(&mut groups, &[&all[..255], &also[..]].concat(), 4);
     let now = [&all[..255], &[member(300, 1, "g255"), member(301, 1, "g001")]].concat();

@@ -114,7 +114,7 @@ static __always_inline void competes(struct task_ctx *t, u32 weight)
 		h_compete(t, weight);
 }
 
-/* The weight of the thread of @t among all runnable host threads, whose mean is 100, times 256. */
+/* The weight of the thread of @t among all runnable host threads, which have 100 on average, times 256. */
 static __always_inline u64 share_of(struct cgroups *c, struct task_ctx *t)
 {
 	u64 share = 1ULL << CG_FRACTION, weight = t->load;
@@ -222,7 +222,7 @@ static __always_inline u64 ahead_max(struct host *h)
 	return ahead < AHEAD_MAX ? ahead : AHEAD_MAX;
 }
 
-/* It begins to run, or goes on: who comes or wakes is placed by it. */
+/* The thread begins to run, or goes on: threads that come or wake are placed by it. */
 static __always_inline void lead(struct host *h, struct task_ctx *t)
 {
 	if ((s64)(t->vtime - h->vtime) > 0)
@@ -240,9 +240,9 @@ static __always_inline void place(struct host *h, struct task_ctx *t)
 	u64 now_v = *(volatile u64 *)&h->vtime, ahead = ahead_max(h);
 
 	if (t->vtime + HOST_SLICE < now_v)
-		t->vtime = now_v - HOST_SLICE;	/* who slept goes first, but not for ever */
+		t->vtime = now_v - HOST_SLICE;	/* a thread that slept goes first, but not for ever */
 	if (t->vtime > now_v + ahead)
-		t->vtime = now_v + ahead;	/* who ran much waits, but not for ever */
+		t->vtime = now_v + ahead;	/* a thread that ran much waits, but not for ever */
 }
 
 /* A host thread begins to run. Whether it must not: its cgroup has used its quota since the thread was queued. */

@@ -38,7 +38,7 @@ impl Environment {
         Self::of(Path::new("/"))
     }
 
-    /// The machine whose file systems begin at `root`: `/`, or a tree of a test's.
+    /// The machine with file systems below `root`: `/`, or a tree of a test's.
     fn of(root: &Path) -> Result<Self> {
         let state = read(root, STATE);
         let Some(state) = state else {

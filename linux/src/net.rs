@@ -231,17 +231,7 @@ impl Net {
         value.extend(monitor.state().iter().flat_map(|w| w.to_ne_bytes()));
         value.resize(value.len() + size_of::<Times>(), 0);
         map(&self.object, "net_vms")?.update(&vm.index.to_ne_bytes(), &value, MapFlags::LOCK)?;
-        let watched = Watched {
-            generation: vm.generation,
-            tgid: vm.tgid,
-            ports: BTreeSet::new(),
-            named: BTreeSet::new(),
-            attached: BTreeMap::new(),
-            report: Report::default(),
-            scans: 0,
-            told: BTreeSet::new(),
-        };
-        self.vms.insert(vm.index, watched);
+        self.vms.insert(vm.index, Watched::new(vm));
         Ok(())
     }
 
@@ -297,6 +287,19 @@ impl Net {
 }
 
 impl Watched {
+    fn new(vm: Vm) -> Self {
+        Self {
+            generation: vm.generation,
+            tgid: vm.tgid,
+            ports: BTreeSet::new(),
+            named: BTreeSet::new(),
+            attached: BTreeMap::new(),
+            report: Report::default(),
+            scans: 0,
+            told: BTreeSet::new(),
+        }
+    }
+
     /// Whether this scan is to look at the VM.
     fn is_due(&mut self) -> bool {
         self.scans = self.scans.wrapping_add(1);

@@ -412,7 +412,7 @@ impl Scheduler {
         let handle = libbpf_rs::MapHandle::try_from(&map(&self.object, "notices")?)?;
         builder.add(&handle, move |bytes| {
             if let Some(notice) = Notice::parse(bytes) {
-                let _ = send.send(notice); // who does not listen any more misses nothing
+                let _ = send.send(notice); // a receiver that has gone misses nothing
             }
             0
         })?;

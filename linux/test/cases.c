@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The life of VMs and their threads: who appears as what, what a slot keeps of whom, and where tables and quotas end. */
+/* The life of VMs and their threads: as what a thread appears, what a slot keeps of its last VM, and where tables and quotas end. */
 #include "machine.h"
 
 static void gone(struct thread *t)

@@ -375,7 +375,7 @@ static void test_ends(void)
 	fake_clock += 10 * w->period;
 	MUST(!h_use(i, 0) && w->used == -(s64)w->burst && w->end > fake_clock && w->end <= fake_clock + w->period);
 	leave(was);
-	/* What all PCPUs could not use up is no limit; a new limit begins anew, a changed one does not forgive. */
+	/* What all PCPUs could not use up is no limit; a new limit starts from nothing used, a changed one does not forgive. */
 	w->used = (s64)q - 5;
 	CALL(0, takt_ops.cgroup_set_bandwidth(c, 20000, 2000, 0));
 	MUST(w->used == (s64)q - 5 && !w->burst && table()->limited == 1);

@@ -18,25 +18,18 @@
 void fake_fail_at(const char *file, int line, const char *what) __attribute__((noreturn));
 #define MUST(x) do { if (!(x)) fake_fail_at(__FILE__, __LINE__, #x); } while (0)
 
-/* ---- policy/core/env.h, as BPF has it: what is written into the scratch fields is part of what is compared ---- */
+/* ---- policy/core/env.h, with the habits that it has in BPF: zero and the scratch fields are in memory, and loops are counted ---- */
 
-#define TAKT_ENV_H
-typedef uint8_t u8;
-typedef uint16_t u16;
-typedef uint32_t u32;
-typedef unsigned long long u64;
-typedef int32_t s32;
-typedef long long s64;
-#define TAKT_FN static __attribute__((unused))
-#define TAKT_INLINE static inline __attribute__((unused))
-#define takt_opaque(x) ((void)0)
+#include "env.h"
+#undef takt_zero
+#undef takt_fresh
+#undef takt_fresh_long
+#undef takt_can_loop
 #define takt_zero(p) (*(volatile u32 *)&(p)->zero)
 #define takt_fresh(p, i) ({ *(volatile u32 *)&(p)->scratch = (i); *(volatile u32 *)&(p)->scratch; })
 #define takt_fresh_long(p, i) ({ *(volatile u64 *)&(p)->scratch_long = (i); *(volatile u64 *)&(p)->scratch_long; })
-#define takt_lowest(x) popcount64(((x) & -(x)) - 1)
 bool fake_may_loop(void);
 #define takt_can_loop fake_may_loop()
-#define TAKT_LOOP(p, i, max) for ((i) = takt_zero(p); (i) < (max) && takt_can_loop; (i)++)
 
 /* ---- what bpf_helpers.h and bpf_tracing.h define ---- */
 
@@ -57,7 +50,7 @@ bool fake_may_loop(void);
 long fake_read(void *to, u32 size, const void *from);
 struct task_struct___tenant;
 struct task_struct___tenant *fake_tenant(void *p);
-/* Another view of the same structure, whose fields are found by name: natively it is elsewhere. */
+/* Another view of the same structure, with fields found by name: natively it is elsewhere. */
 #define FAKE_BASE(p) _Generic((p), struct task_struct___tenant *: (__typeof__(p))fake_tenant((void *)(p)), default: (p))
 #define FAKE_READ(p, field) ({									\
 	__typeof__(p) p_ = FAKE_BASE(p);							\

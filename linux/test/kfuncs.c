@@ -10,7 +10,7 @@ u64 kicked;
 bool may_kick;
 static struct { bool made; struct thread *first; } dsqs[DSQS];
 static u64 dsq_seq;
-static struct thread *enqueued;			/* whose callback it is, until it has been inserted */
+static struct thread *enqueued;			/* the thread of the callback, until it has been inserted */
 static s32 dispatching = -1;
 static struct cpumask online_mask;
 static s32 mask_refs, task_refs;

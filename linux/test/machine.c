@@ -246,7 +246,7 @@ void tick(u32 cpu)
 
 /* ---- threads ---- */
 
-/* select_fallback_rq(): who may run nowhere may run everywhere. */
+/* select_fallback_rq(): a thread that may run nowhere may run everywhere. */
 static void fallback(struct thread *t)
 {
 	u64 up = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The kernel as the programs see it: sched_ext's core, threads, PCPUs, KVM; who calls which program in which order. */
+/* The kernel as the programs see it: sched_ext's core, threads, PCPUs, KVM; and which of them calls which program in which order. */
 #ifndef TAKT_TEST_MACHINE_H
 #define TAKT_TEST_MACHINE_H
 

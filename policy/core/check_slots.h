@@ -26,7 +26,7 @@ static const char *check_unused(struct takt_pool *p, u32 *who)
 	return 0;
 }
 
-/* Who shares a core or a cache with whom: online PCPUs that say so, and nobody with an offline one. Looked at as slots are. */
+/* PCPUs that share a core or a cache: online ones that say so, and none with an offline one. Looked at as slots are. */
 static const char *check_topology(struct takt_pool *p, u32 *who)
 {
 	if (p->seq % 16)

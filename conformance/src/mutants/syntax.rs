@@ -457,7 +457,7 @@ fn value(text: &str) -> Option<(u64, &str)> {
     (value < u64::MAX && !body[end..].contains('.')).then_some((value, &body[end..]))
 }
 
-/// Of `sites`, those whose node has `at`; the one that is it exactly, or the innermost, if there is one.
+/// Of `sites`, those with `at` in their node; the one that is it exactly, or the innermost, if there is one.
 pub fn pick<'s>(text: &str, sites: &[&'s Site], at: &str, nth: Option<usize>) -> Result<&'s Site> {
     let has = |s: &&&Site| at.is_empty() || !find(&text[s.node.clone()], at).is_empty();
     let found: Vec<&Site> = sites.iter().filter(has).copied().collect();

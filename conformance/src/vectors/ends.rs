@@ -97,7 +97,7 @@ pub fn debts(make: &Maker) {
     }
 }
 
-/// Whose deadline or priority is equal does not preempt; at a decision RT-Xen and SEDF change turns, vGEDF does not.
+/// A VCPU of equal deadline or priority does not preempt; at a decision RT-Xen and SEDF change turns, vGEDF does not.
 pub fn ties(make: &Maker) {
     for kind in SERVERS {
         for less in [2, 1, 0] {
@@ -159,7 +159,7 @@ pub fn idles_away(make: &Maker) {
     b.ok(MS, OpCode::VcpuRemove, (0, 1, 0), [0; 3]);
     b.wake(MS, 2);
     assert_eq!(b.turn_slice(MS, 0), (Some(2), 4 * MS));
-    // Who has the same priority does not wait for it.
+    // A VCPU of the same priority does not wait for it.
     let mut b = server(make, SERVERS[1]);
     b.server(0, 2, 4 * MS, 20 * MS, 5);
     b.wake(0, 2);

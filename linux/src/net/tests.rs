@@ -4,16 +4,7 @@
 use super::*;
 
 fn watched() -> Watched {
-    Watched {
-        generation: 0,
-        tgid: 0,
-        ports: BTreeSet::new(),
-        named: BTreeSet::new(),
-        attached: BTreeMap::new(),
-        report: Report::default(),
-        scans: 0,
-        told: BTreeSet::new(),
-    }
+    Watched::new(Vm { index: 1, generation: 0, tgid: 0 })
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use super::*;
 
-/// Memory of one log or two whose head and records a test writes.
+/// Memory of one log or two: a test writes head and records.
 fn ring(logs: usize, write: impl Fn(&mut [u8])) -> Ring {
     let mut memory = memmap2::MmapMut::map_anon(logs * LOG).unwrap();
     write(&mut memory);

@@ -182,7 +182,7 @@ impl Xen {
     pub fn get(&self, domain: &Domain, name: &str) -> Result<u64> {
         let info = param(name, true)?;
         let answer = self.ask(domain, Act::Get, wire::PARAM, [info.key.into(), 0, 0]);
-        Ok(answer.map_err(|e| refused(&e, &format!("{}: {name}", whom(domain))))?[1])
+        Ok(answer.map_err(|e| refused(&e, &format!("{}: {name}", target(domain))))?[1])
     }
 
     /// Sets it.
@@ -193,7 +193,7 @@ impl Xen {
         let info = param(name, true)?;
         let answer = self.ask(domain, Act::Put, wire::PARAM, [info.key.into(), value, 0]);
         answer.map(drop).map_err(|e| {
-            let what = format!("{}: `{name}={}`", whom(domain), spec::show(&info, value));
+            let what = format!("{}: `{name}={}`", target(domain), spec::show(&info, value));
             out_of(&e, &what, &info)
         })
     }
@@ -218,7 +218,7 @@ impl Xen {
     pub fn set_server(&self, domain: &Domain, have: &Server, want: &Server) -> Result<()> {
         have.bring(want, |key, value| {
             let answer = self.ask(domain, Act::Put, wire::PARAM, [key.into(), value, 0]);
-            answer.map(drop).map_err(|e| refused(&e, &format!("{}: its budget", whom(domain))))
+            answer.map(drop).map_err(|e| refused(&e, &format!("{}: its budget", target(domain))))
         })
     }
 
@@ -242,7 +242,7 @@ impl Xen {
         }
         let have = self.server(domain)?;
         let want = setting.server.on(&have);
-        want.validate().with_context(|| whom(domain))?;
+        want.validate().with_context(|| target(domain))?;
         self.set_server(domain, &have, &want)?;
         let done = self.apply_rest(domain, setting);
         if done.is_err() {
@@ -265,7 +265,7 @@ impl Xen {
             }
         }
         let Some(period) = setting.period else { return Ok(()) };
-        self.report(domain, period, NEVER).map_err(|e| refused(&e, &format!("{}: its period", whom(domain))))
+        self.report(domain, period, NEVER).map_err(|e| refused(&e, &format!("{}: its period", target(domain))))
     }
 
     /// The domain enters a group and subgroup, as [`takt_control::groups::Groups`] numbers them, or leaves it (0).
@@ -274,7 +274,7 @@ impl Xen {
     /// Its policy knows no groups; that one is full; the domain has gone.
     pub fn set_group(&self, domain: &Domain, group: u64) -> Result<()> {
         let answer = self.ask(domain, Act::Put, wire::GROUP, [group, 0, 0]);
-        answer.map(drop).map_err(|e| refused(&e, &format!("{}: its group", whom(domain))))
+        answer.map(drop).map_err(|e| refused(&e, &format!("{}: its group", target(domain))))
     }
 
     /// The number that the policy has for its group and subgroup, 0: none.
@@ -283,7 +283,7 @@ impl Xen {
     /// The domain has gone.
     pub fn group(&self, domain: &Domain) -> Result<u64> {
         let answer = self.ask(domain, Act::Get, wire::GROUP, [0; 3]);
-        Ok(answer.map_err(|e| refused(&e, &format!("{}: its group", whom(domain))))?[0])
+        Ok(answer.map_err(|e| refused(&e, &format!("{}: its group", target(domain))))?[0])
     }
 
     /// PCPUs of a cpupool.
@@ -320,7 +320,7 @@ impl Xen {
         match self.ask(domain, Act::Get, wire::INDEX, [0, id.into(), 0]) {
             Ok([vm, vcpu, _]) => Ok(Some((u32::try_from(vm)?, u32::try_from(vcpu)?))),
             Err(e) if e.raw_os_error() == Some(libc::ENOENT) => Ok(None),
-            Err(e) => Err(refused(&e, &format!("{}: VCPU {id}", whom(domain)))),
+            Err(e) => Err(refused(&e, &format!("{}: VCPU {id}", target(domain)))),
         }
     }
 
@@ -421,7 +421,7 @@ fn param(name: &str, per_vm: bool) -> Result<ParamInfo> {
     found.with_context(|| format!("no parameter `{name}`"))
 }
 
-fn whom(domain: &Domain) -> String {
+fn target(domain: &Domain) -> String {
     format!("domain `{}` ({})", domain.name, domain.id)
 }
 

@@ -19,7 +19,7 @@ pub fn scheduler_name(n: u32) -> String {
     }
 }
 
-/// One line for what the hypervisor refuses, `what` saying of whom it was asked.
+/// One line for what the hypervisor refuses, `what` saying of target it was asked.
 pub fn refused(e: &Error, what: &str) -> anyhow::Error {
     match e.raw_os_error() {
         Some(libc::EACCES) => anyhow!(

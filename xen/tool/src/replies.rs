@@ -11,11 +11,11 @@ use std::sync::{Arc, Mutex};
 use takt_control::{RtMode, Server, Wait};
 use takt_policy::{NEVER, Overhead, Pool, params, policies};
 
-/// A question: of domain or cpupool `whom`.
+/// A question: of domain or cpupool `target`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Asked {
     domain: bool,
-    whom: u32,
+    target: u32,
     scheduler: u32,
     act: Act,
     what: u32,
@@ -65,12 +65,12 @@ impl Hypervisor for Scripted {
         Ok(self.domains.clone())
     }
     fn domain(&self, domid: u16, scheduler: u32, act: Act, op: &mut TaktOp) -> Result<(), Error> {
-        let asked = Asked { domain: true, whom: domid.into(), scheduler, act, what: op.what, arg: op.arg, room: 0 };
+        let asked = Asked { domain: true, target: domid.into(), scheduler, act, what: op.what, arg: op.arg, room: 0 };
         self.reply(asked, op, &mut [])
     }
     fn pool(&self, pool: u32, scheduler: u32, act: Act, op: &mut TaktOp, buffer: &mut [u8]) -> Result<(), Error> {
         let room = buffer.len();
-        self.reply(Asked { domain: false, whom: pool, scheduler, act, what: op.what, arg: op.arg, room }, op, buffer)
+        self.reply(Asked { domain: false, target: pool, scheduler, act, what: op.what, arg: op.arg, room }, op, buffer)
     }
 }
 
@@ -103,7 +103,7 @@ const SEVENS: [u64; 3] = [71, 72, 73];
 
 #[test]
 fn questions_about_a_domain_and_the_places_of_their_replies() {
-    let about = |act, what, arg| Asked { domain: true, whom: 3, scheduler: 10, act, what, arg, room: 0 };
+    let about = |act, what, arg| Asked { domain: true, target: 3, scheduler: 10, act, what, arg, room: 0 };
     for name in ["weight", "cap", "rt", "budget", "period", "priority", "extra", "laxity", "latency"] {
         let (got, asked) = one(SEVENS, |h| h.get(&voip(), name).unwrap());
         assert_eq!((got, asked), (72, about(Act::Get, 0, [key(name), 0, 0])), "{name}");
@@ -190,7 +190,7 @@ fn waits_of_a_vcpu_are_as_many_bytes_as_they_are() {
         let asked = scripted.asked.lock().unwrap()[0];
         let want = Asked {
             domain: false,
-            whom: 4,
+            target: 4,
             scheduler: 10,
             act: Act::Get,
             what: 9,
@@ -323,7 +323,7 @@ fn a_list_of_cpupools_goes_on() {
     let error = Xen::new(Arc::new(Again(2)), Arc::new(Tree::new([].into()))).pools().unwrap_err().to_string();
     assert_eq!(error, "the hypervisor lists cpupool 2 again");
     let mut scripted =
-        Scripted::new(|a, _| if a.whom == 4 { Ok([u64::from(policy("doris").id), 0, 0]) } else { fail(libc::EPERM) });
+        Scripted::new(|a, _| if a.target == 4 { Ok([u64::from(policy("doris").id), 0, 0]) } else { fail(libc::EPERM) });
     scripted.pools.push(Cpupool { id: u32::MAX, scheduler: 6, domains: 0, pcpus: 0 });
     assert_eq!(scripted.host().1.pools().unwrap(), [takt_pool()], "the last number that there can be");
 }

@@ -176,8 +176,8 @@ pub fn compare() -> Result<Value> {
     Ok(json!({"kernel": kernel, "takt": under_takt, "flat": flat, "beside": beside, "counts": counts, "said": said}))
 }
 
-/// A user with a cgroup of its own makes thousands below it and moves processes between them, next to one that does not; then one whose
-/// quota is less than a slice has more threads than that serves.
+/// A user with a cgroup of its own makes thousands below it and moves processes between them, next to one that does not; then one with a
+/// quota of less than a slice has more threads than that serves.
 pub fn abuse() -> Result<Value> {
     set("", "cgroup.subtree_control", "+cpu")?;
     for user in ["honest", "abuser"] {

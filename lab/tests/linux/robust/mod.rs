@@ -174,7 +174,7 @@ fn cgroups_of_ordinary_processes_keep_their_limits_and_weights() {
     assert!(UNCHANGED.contains(&vm), "the VM: {vm}: {outcome:#}");
 }
 
-/// A user's part of two whose cgroups weigh as much.
+/// A user's part of two with cgroups that weigh as much.
 const HALF: RangeInclusive<f64> = 0.47..=0.53;
 
 #[test]
