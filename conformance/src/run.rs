@@ -7,7 +7,7 @@ use crate::host::{Host, Mode, SKEW, Shape};
 use crate::log::LogFile;
 use crate::summary::name;
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use takt_policy::{NIL, OpCode, Pool, Record, State};
+use takt_policy::{NCPU, NIL, NVCPU, Op, OpCode, Pool, Record, Res, State};
 
 /// Size of `struct takt_out`, the first field of a pool: what the last operation asked of its host.
 pub(crate) const OUTPUTS: usize = 32;
@@ -23,7 +23,13 @@ pub fn same_but_outputs(a: &[u8], b: &[u8]) -> bool {
 
 /// FNV-1a over the bytes of a pool; the same on every machine.
 pub fn hash(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, &b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3))
+    hash_on(SEED, bytes)
+}
+
+/// [`hash`] of nothing, and of what was hashed before with `bytes` behind it.
+pub(crate) const SEED: u64 = 0xcbf2_9ce4_8422_2325;
+pub(crate) fn hash_on(before: u64, bytes: &[u8]) -> u64 {
+    bytes.iter().fold(before, |h, &b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3))
 }
 
 /// Repeats a log natively. The hash of the final pool, or the first record whose outcome differs.
@@ -68,6 +74,7 @@ pub struct Run {
     mode: Mode,
     check_every: u64,
     widest: u64,
+    outcomes: u64,
 }
 
 impl Run {
@@ -79,7 +86,17 @@ impl Run {
             Mode::Faithful => Limits { late: Some(0), limbo: Some(0), ..any },
         };
         let host = Host::new(seed, shape, mode);
-        Self { core, checker: Checker::new(limits), stats: Stats::default(), host, shape, mode, check_every, widest: 0 }
+        Self {
+            core,
+            checker: Checker::new(limits),
+            stats: Stats::default(),
+            host,
+            shape,
+            mode,
+            check_every,
+            widest: 0,
+            outcomes: SEED,
+        }
     }
 
     /// One operation under all checks.
@@ -101,6 +118,7 @@ impl Run {
         let record = Record { op, res };
         self.checker.step(&record)?;
         self.host.observe(&op, &res);
+        self.note(&op, &res);
         self.stats.refused += u64::from(res.ret != 0);
         if let Some(before) = before {
             self.stats.compared += 1;
@@ -121,6 +139,32 @@ impl Run {
             self.checker.limits.wait = Some(self.widest);
         }
         Ok(record)
+    }
+
+    /// What the public interface tells of one operation, into the digest.
+    fn note(&mut self, op: &Op, res: &Res) {
+        let (v, c) = (u32::from(op.vcpu), u32::from(op.cpu));
+        let known = |v: u32| if v < NVCPU { [self.core.class(v) as u64, self.core.credit(v) as u64] } else { [0; 2] };
+        let timer = if c < NCPU { self.core.cpu_timer(c) } else { 0 };
+        let [class, credit] = known(v);
+        let [next_class, next_credit] = known(res.next);
+        let told = [res.ret as u64, res.next.into(), res.slice, res.kick, timer, self.core.pool_timer()];
+        for word in told.into_iter().chain([class, credit, next_class, next_credit]) {
+            self.outcomes = hash_on(self.outcomes, &word.to_le_bytes());
+        }
+    }
+
+    /// A digest of all outcomes until now and of what is known of each VM and VCPU in the end. It does not depend on how a pool is laid
+    /// out.
+    pub fn digest(&self) -> u64 {
+        let l = self.core.ledger();
+        let vms = (0..self.shape.vms.into()).map(|vm| format!("{:?}", self.core.vm_stat(vm)));
+        let vcpus = (0..self.shape.vcpus.into()).map(|v| {
+            let (state, class, credit) = (self.core.state(v), self.core.class(v), self.core.credit(v));
+            format!("{state:?} {class:?} {credit} {}", self.core.vcpu_cpu(v))
+        });
+        let end = std::iter::once(format!("{l:?}")).chain(vms).chain(vcpus);
+        end.fold(self.outcomes, |h, text| hash_on(h, text.as_bytes()))
     }
 
     /// The pool holds the state that the log implies.

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use takt_conformance::mutants::{
-    DIRECTORIES, Directory, Entry, Judged, Mutation, Sources, Verdict, directory, judge_all, sample,
+    DIRECTORIES, Directory, Entry, Judged, Mutation, Sources, Verdict, directory, judge_all, sample, score,
 };
 
 /// Changes of each directory that a sample has, and which sample it is.
@@ -25,10 +25,10 @@ fn root() -> PathBuf {
 }
 
 /// Prints the score; the survivors, and how many of the rest are programs.
-fn score(name: &str, judged: &[Judged], note: &str) -> (Vec<String>, usize) {
+fn told_score(name: &str, judged: &[Judged], note: &str) -> (Vec<String>, usize) {
     let survivors: Vec<_> = judged.iter().filter(|j| j.verdict == Verdict::Survived).map(told).collect();
     let valid = judged.iter().filter(|j| !matches!(j.verdict, Verdict::DoesNotCompile(_))).count();
-    println!("{name}: {} of {valid} caught{note}", valid - survivors.len());
+    println!("{}{note}", score(name, judged));
     (survivors, valid)
 }
 
@@ -50,7 +50,7 @@ fn entries(chosen: impl Fn(&Directory, &Entry) -> bool) {
             _ => format!(" (of {listed} listed; all: make test-long)"),
         };
         let judged = run(d.name, some);
-        missed.extend(score(d.name, &judged, &note).0);
+        missed.extend(told_score(d.name, &judged, &note).0);
         // A named defect must be a program.
         let broken = judged.iter().filter(|j| matches!(j.verdict, Verdict::DoesNotCompile(_)));
         missed.extend(broken.map(|j| format!("does not compile: {}", told(j))));
@@ -76,7 +76,7 @@ fn most_of_a_sample_is_caught() {
     for d in DIRECTORIES {
         let sources = Sources::read(&root(), d).expect("sources");
         let judged = run(d.name, sample(sources.all(), SAMPLE, SEED));
-        let (survivors, valid) = score(d.name, &judged, &format!(" of a sample of {SAMPLE}, seed {SEED}"));
+        let (survivors, valid) = told_score(d.name, &judged, &format!(" of a sample of {SAMPLE}, seed {SEED}"));
         if (valid - survivors.len()) * 100 < valid * LEAST {
             short.push(format!("{}:\n{}", d.name, survivors.join("\n")));
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Over a million random operations, natively, under all policies and every check.
 
-use takt_conformance::{Mode, Run, Shape, maker};
+use takt_conformance::{Mode, OUTCOMES, Run, Shape, maker, outcomes, unchanged, variants};
 
 /// Per policy, shape and mode; with five shapes and two modes a million operations of each policy.
 const OPERATIONS: u64 = 100_000;
@@ -45,34 +45,59 @@ fn faithful_hosts() {
     all(Mode::Faithful, 2);
 }
 
-/// A host's seed decides upon the kind of servers.
+/// A host's seed decides upon the kind of servers, and from 8 on upon parameters.
+fn varied(policies: &[&str], operations: u64) {
+    for policy in policies {
+        for &seed in variants(policy) {
+            let shapes = Shape::ALL.into_iter().filter(|s| s.cpus < 64);
+            shapes.for_each(|shape| run_for(operations, policy, shape, Mode::Faithful, seed));
+        }
+    }
+}
+
 #[test]
 fn every_kind_of_server() {
-    for seed in [3, 4, 5] {
-        for policy in ["rtxen", "sedf", "vgedf"] {
-            Shape::ALL.into_iter().filter(|s| s.cpus < 64).for_each(|shape| run(policy, shape, Mode::Faithful, seed));
-        }
-    }
+    varied(&["rtxen", "sedf", "vgedf"], OPERATIONS);
 }
 
-/// So does it upon Credit's variants.
 #[test]
 fn every_variant_of_credit() {
-    for (policy, seeds) in [("credit", &[8, 16, 24][..]), ("doris", &[8, 16]), ("rr", &[8])] {
-        for &seed in seeds {
-            let shapes = Shape::ALL.into_iter().filter(|s| s.cpus < 64);
-            shapes.for_each(|shape| run(policy, shape, Mode::Faithful, seed));
-        }
-    }
+    varied(&["credit", "doris", "rr"], OPERATIONS);
 }
 
-/// And upon the parts of S and Poris.
 #[test]
 fn every_variant_of_s_and_poris() {
-    for (policy, seeds) in [("laxs", &[32, 40, 48, 56, 80][..]), ("poris", &[32, 40, 48, 56, 64, 72])] {
-        for &seed in seeds {
-            let shapes = Shape::ALL.into_iter().filter(|s| s.cpus < 64);
-            shapes.for_each(|shape| run_for(VARIANT, policy, shape, Mode::Faithful, seed));
-        }
+    varied(&["laxs", "poris"], VARIANT);
+}
+
+/// A line for each policy and no other, and what each says holds: a rule that changes, changes its digest.
+#[test]
+fn outcomes_are_as_listed() {
+    let policies = takt_policy::policies();
+    let listed: Vec<_> = OUTCOMES.lines().filter_map(|l| l.split(' ').next()).collect();
+    assert_eq!(listed, policies.iter().map(|p| p.name).collect::<Vec<_>>());
+    let make = maker(None).expect("native core");
+    let changed: Vec<_> = policies
+        .iter()
+        .map(|p| (p.name, outcomes(&make, p.name).expect("a clean run")))
+        .filter_map(|(policy, digest)| unchanged(policy, digest).err())
+        .map(|e| format!("{e:#}\n"))
+        .collect();
+    assert!(changed.is_empty(), "rules have changed; if that is meant: takt-conform outcomes\n{}", changed.concat());
+}
+
+/// Another outcome is another digest, the same ones are the same.
+#[test]
+fn a_digest_is_of_outcomes() {
+    let make = maker(None).expect("native core");
+    let digest = |policy: &str, seed: u64, operations: u64| {
+        let mut run = Run::new(make(policy).expect("policy"), seed, Shape::ALL[1], Mode::Faithful, 64);
+        run.steps(operations, false).expect("a clean run");
+        run.digest()
+    };
+    assert_eq!(digest("credit", 1, 500), digest("credit", 1, 500));
+    for other in [digest("doris", 1, 500), digest("credit", 2, 500), digest("credit", 1, 501)] {
+        assert_ne!(digest("credit", 1, 500), other);
     }
+    assert!(unchanged("credit", 0).is_err() && unchanged("no policy", 0).is_err());
 }

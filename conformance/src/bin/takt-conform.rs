@@ -86,6 +86,8 @@ enum Command {
     },
     /// Run vectors and random hosts on the core in a shared library; says what catches it, exit status 1 if anything does
     Suite { library: PathBuf },
+    /// Print the digests of what each policy does under random hosts: the contents of outcomes.txt
+    Outcomes,
     /// Change a directory's code and see what catches it; exit status 1 if anything survives
     #[cfg(feature = "mutants")]
     Mutants(mutants::Args),
@@ -174,6 +176,11 @@ fn run(command: Command) -> Result<bool> {
             if let Some(caught) = takt_conformance::suite(&maker(Some(&library))?) {
                 println!("{caught}");
                 return Ok(false);
+            }
+        }
+        Command::Outcomes => {
+            for policy in takt_policy::policies() {
+                println!("{} {:016x}", policy.name, takt_conformance::outcomes(&maker(None)?, policy.name)?);
             }
         }
         #[cfg(feature = "mutants")]

@@ -43,6 +43,17 @@ pub struct Judged {
     pub verdict: Verdict,
 }
 
+/// `DIRECTORY: N of M caught`; who of the N only changed the outcomes that `outcomes.txt` lists is counted, too. What does not compile is
+/// no mutant.
+pub fn score(directory: &str, judged: &[Judged]) -> String {
+    let count = |of: fn(&Verdict) -> bool| judged.iter().filter(|j| of(&j.verdict)).count();
+    let caught = count(|v| matches!(v, Verdict::Caught(_)));
+    let valid = caught + count(|v| *v == Verdict::Survived);
+    let alone = count(|v| matches!(v, Verdict::Caught(by) if by.starts_with(crate::suite::CHANGED)));
+    let by = if alone > 0 { format!(", {alone} of them by changed outcomes alone") } else { String::new() };
+    format!("{directory}: {caught} of {valid} caught{by}")
+}
+
 /// A copy of the tree, and what judges it.
 pub struct Worker {
     root: PathBuf,

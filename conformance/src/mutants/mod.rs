@@ -5,7 +5,7 @@ mod judge;
 mod syntax;
 mod tokens;
 
-pub use judge::{Judged, Verdict, Worker, judge_all};
+pub use judge::{Judged, Verdict, Worker, judge_all, score};
 pub use syntax::OPERATORS;
 
 use anyhow::{Context, Result, bail, ensure};

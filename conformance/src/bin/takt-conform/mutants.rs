@@ -3,7 +3,7 @@
 
 use anyhow::{Result, ensure};
 use std::path::{Path, PathBuf};
-use takt_conformance::mutants::{Judged, Mutation, OPERATORS, Sources, Verdict, directory, judge_all, sample};
+use takt_conformance::mutants::{Judged, Mutation, OPERATORS, Sources, Verdict, directory, judge_all, sample, score};
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -69,6 +69,6 @@ pub fn run(args: &Args) -> Result<bool> {
         println!("\nsurvivors:");
         survived.iter().for_each(|j| print!("{}\n{}", j.mutation.place(), j.mutation.diff()));
     }
-    println!("{}: {} of {valid} caught", directory.name, valid - survived.len());
+    println!("{}", score(directory.name, &judged));
     Ok(survived.is_empty() && (args.sample.is_some() || valid == judged.len()))
 }
