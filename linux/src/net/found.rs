@@ -39,12 +39,15 @@ impl Machine<'_> {
     }
 
     /// The interface of a macvtap. The kernel's link for the number of its device says it, in whatever namespace it is:
-    /// `…/net/NAME/tapINDEX`.
+    /// `…/net/NAME/macvtap/tapINDEX`.
     fn macvtap(&self, number: Number) -> Option<Handle> {
         let link = self.root.join(format!("sys/dev/char/{}:{}", number.0, number.1));
         let target = fs::read_link(link).ok()?;
         let mut parts = target.iter().rev().map(|p| p.to_str());
         let index = parts.next()??.strip_prefix("tap")?.parse().ok()?;
+        if parts.next()?? != "macvtap" {
+            return None;
+        }
         let name = parts.next()??.to_owned();
         (parts.next()?? == "net").then_some(Handle::Numbered(index, name))
     }

@@ -22,7 +22,7 @@ impl Tree {
         tree.file("proc/devices", devices);
         tree.file("proc/7/cmdline", "qemu\0");
         tree.file("proc/7/fd/.keep", "");
-        tree.link("sys/dev/char/241:1", "../../devices/virtual/net/mv0/tap5");
+        tree.link("sys/dev/char/241:1", "../../devices/virtual/net/mv0/macvtap/tap5");
         tree
     }
 
@@ -204,7 +204,7 @@ fn one_card_in_a_group_is_enough() {
 #[test]
 fn all_devices_of_a_process_are_found() {
     let tree = Tree::new();
-    tree.link("sys/dev/char/241:2", "../../devices/virtual/net/mv1/tap9");
+    tree.link("sys/dev/char/241:2", "../../devices/virtual/net/mv1/macvtap/tap9");
     for (fd, name) in [(3, "tap0"), (4, "tap1"), (5, "")] {
         tree.open(fd, "dev/net/tun", "char 10:200");
         tree.file(&format!("proc/7/fdinfo/{fd}"), &format!("pos:\t0\niff:\t{name}\n"));
