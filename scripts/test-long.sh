@@ -60,16 +60,16 @@ run() {
 echo "== build"
 build || exit 1
 known=
-for target in $TARGETS; do
-	if ! list=$(names "$target" 2> "$DIR/build"); then
+for each in $TARGETS; do
+	if ! list=$(names "$each" 2> "$DIR/build"); then
 		cat "$DIR/build"
-		row "${target#*/}" FAILED 0 "does not build"
+		row "${each#*/}" FAILED 0 "does not build"
 		continue
 	fi
 	for name in $(printf '%s\n' "$list" | sed -n 's/: test$//p'); do
-		known="$known ${target#*/}::$name"
-		if printf '%s\n' "${target#*/}::$name" | grep -qE -e "$ONLY"; then
-			run "$target" "$name"
+		known="$known ${each#*/}::$name"
+		if printf '%s\n' "${each#*/}::$name" | grep -qE -e "$ONLY"; then
+			run "$each" "$name"
 		fi
 	done
 done
