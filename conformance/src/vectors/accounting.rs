@@ -349,3 +349,21 @@ pub fn resort(make: &Maker) {
     assert_eq!(b.stop(91 * MS, 0), Some(2));
     assert_eq!(b.op(91 * MS, OpCode::Put, (0, 2, 0), [2, NEVER, 0]).ret, -34);
 }
+
+/// The re-sort keeps the order of RT VCPUs among each other (spec D13b).
+pub fn resort_rt(make: &Maker) {
+    let mut b = Bench::new(make, "doris", 1, 5);
+    (1..=5).for_each(|v| b.vcpu(v, v, 0));
+    (2..=4).for_each(|vm| b.rt(0, vm, 0));
+    b.wake(0, 1);
+    assert_eq!(b.turn(0, 0), Some(1));
+    b.wake(MS, 5);
+    for v in [3, 2, 4] {
+        b.event(29 * MS, v, IO);
+        b.wake(29 * MS, v);
+        assert_eq!(b.class(v), Class::Rt);
+    }
+    b.account(30 * MS);
+    b.timer(30 * MS, 0);
+    assert_eq!([(); 4].map(|()| b.stop(30 * MS, 0)), [Some(3), Some(2), Some(4), Some(5)], "as they were promoted");
+}

@@ -302,6 +302,24 @@ pub fn caps(make: &Maker) {
     assert_eq!(b.class(2), Class::Rt, "the next one");
 }
 
+/// What it owes by then counts when RT ends (spec §2.3).
+pub fn demotion_in_debt(make: &Maker) {
+    for (ran, class) in [(5, Class::Under), (400, Class::Over)] {
+        let mut b = Bench::new(make, "doris", 1, 2);
+        (1..=2).for_each(|v| b.vcpu(v, v, 0));
+        b.rt(0, 1, 0);
+        b.event(0, 1, IO);
+        b.wake(0, 1);
+        assert_eq!((b.turn(0, 0), b.class(1)), (Some(1), Class::Rt));
+        b.wake(MS, 2);
+        b.timer(ran * MS, 0);
+        b.account(ran.max(30) * MS);
+        assert_eq!(b.class(1), Class::Rt, "as long as it runs");
+        assert_eq!(b.turn(ran.max(30) * MS, 0), Some(2));
+        assert_eq!(b.class(1), class, "{ran} ms: {}", b.credit(1));
+    }
+}
+
 /// VCPU 2 runs as RT on PCPU 0, VCPU 1 computes on PCPU 1; a message wakes VCPU 3, whose PCPU is 0.
 pub fn crowds(make: &Maker) {
     const PATIENCE: u64 = 100 * US;
@@ -343,6 +361,16 @@ pub fn crowds(make: &Maker) {
     b.wake(2 * MS, 4);
     b.event(3 * MS, 4, IO);
     assert_eq!(b.core.cpu_timer(0), 3 * MS + PATIENCE);
+    // A higher class has the other PCPU.
+    let (mut b, _) = begin(true, 1);
+    b.stop(2 * MS, 1);
+    b.ok(2 * MS, OpCode::CpuTaken, (1, 0, 0), [0; 3]);
+    b.pin(2 * MS, 3, 3);
+    let kick = b.timer(2 * MS, 0).kick;
+    assert_eq!((kick, b.core.vcpu_cpu(3)), (0, 0), "nobody runs there");
+    b.ok(3 * MS, OpCode::CpuBack, (1, 0, 0), [0; 3]);
+    b.timer(3 * MS, 0);
+    assert_eq!(b.core.vcpu_cpu(3), 1);
     // It may run on its own PCPU only.
     let (b, kick) = begin(true, 1);
     assert_eq!((kick, b.core.vcpu_cpu(3), b.core.cpu_timer(0)), (0, 0, MS + 2 * PATIENCE));

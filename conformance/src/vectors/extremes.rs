@@ -50,6 +50,8 @@ pub fn epoch(make: &Maker) {
         live.ok(2 * MS, OpCode::CpuTaken, (1, 0, 0), [0; 3]);
         live.timer(10 * MS, 0);
         live.account(30 * MS);
+        live.idle(31 * MS, 0);
+        (0..3).for_each(|v| _ = live.event(31 * MS, v, IO));
         live.turn(33 * MS, 0);
         let res = live.ok(40 * MS, OpCode::Epoch, (0, 0, 0), [0; 3]);
         assert_eq!(res.kick, 0b111, "{policy}");

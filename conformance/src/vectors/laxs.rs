@@ -43,6 +43,40 @@ fn example(make: &Maker, laxity: u64, class: Class) -> Vec<u32> {
     b.order(40 * MS, 0)
 }
 
+/// The re-sort moves who is OVER and no other: the place that laxity gave stays (spec §1.2, L3).
+pub fn resort(make: &Maker) {
+    for (laxity, want) in [(3 * US, [5, 4]), (5 * US, [4, 5])] {
+        let mut b = pool(make);
+        b.set(0, None, "laxity", laxity);
+        b.run(4, 0, MS, MS + 4 * US);
+        queue_after(&mut b, 5, 20 * MS, US, Class::Under);
+        assert_eq!(b.turn(20 * MS, 0), Some(5));
+        [8, 4].into_iter().for_each(|v| _ = b.wake(20 * MS, v));
+        assert_eq!((b.turn(20 * MS, 0), b.class(5), b.class(4)), (Some(8), Class::Under, Class::Boost));
+        b.account(30 * MS);
+        b.timer(30 * MS, 0);
+        assert_eq!([(); 2].map(|()| b.stop(30 * MS, 0)), want.map(Some), "{laxity} ns");
+    }
+}
+
+/// A prediction is kept up to 4.2 s and is no shorter for having been longer.
+pub fn longest(make: &Maker) {
+    for ran in [4_000, 5_000] {
+        let mut b = pool(make);
+        b.set(0, None, "laxity", 3_000 * MS);
+        b.wake(0, 2);
+        assert_eq!(b.turn(0, 0), Some(2));
+        b.idle(ran * MS, 0);
+        // An account pays the debt back, so that both are UNDER.
+        (1..400).for_each(|n| _ = b.account((ran + 30 * n) * MS));
+        b.timer((ran + 12_000) * MS, 0);
+        assert_eq!(b.class(2), Class::Under);
+        b.wake((ran + 12_000) * MS, 5);
+        b.timer((ran + 12_010) * MS, 0);
+        assert_eq!(b.order((ran + 12_010) * MS, 0)[0], 5, "{ran} ms are more than its laxity");
+    }
+}
+
 pub fn insertion(make: &Maker) {
     assert_eq!(example(make, 5 * US, Class::Under), [4, 5, 2, 7, 1], "4 us are before it, not 7");
     assert_eq!(example(make, 20 * US, Class::Under), [4, 2, 7, 5, 1], "12 us are, not 42");

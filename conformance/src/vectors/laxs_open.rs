@@ -3,7 +3,7 @@
 
 use super::bench::{Bench, MS, US};
 use crate::core::Maker;
-use takt_policy::Class;
+use takt_policy::{Class, OpCode};
 
 /// One PCPU and VMs of one VCPU each; the 5th is real-time, with 10 µs of laxity.
 fn pool(make: &Maker, parameter: &str, value: u64) -> Bench {
@@ -113,5 +113,26 @@ pub fn history(make: &Maker) {
         b.account(3_090 * MS);
         (1..=3).for_each(|v| _ = b.wake(3_090 * MS, v));
         assert_eq!([1, 2, 3].map(|v| b.core.vcpu_cpu(v)), want, "history={value}");
+    }
+}
+
+/// L9: history=half halves what was run at each look. 400 ms of PCPU 1 are 50 after three of them.
+pub fn halved(make: &Maker) {
+    for (looks, want) in [(1, [0, 1, 0]), (4, [0, 1, 1])] {
+        let mut b = super::laxs_place::three(make);
+        b.set(0, None, "history", 1);
+        b.wake(0, 1);
+        b.ok(0, OpCode::Block, (0, 1, 0), [0; 3]);
+        b.run(2, 1, 100 * MS, 500 * MS);
+        let mut now = 0;
+        for _ in 0..looks {
+            now += 1_020 * MS;
+            b.account(now);
+        }
+        b.run(1, 0, now + 20 * MS, now + 220 * MS);
+        b.run(3, 0, now + 300 * MS, now + 400 * MS);
+        b.account(now + 1_020 * MS);
+        (1..=3).for_each(|v| _ = b.wake(now + 1_020 * MS, v));
+        assert_eq!([1, 2, 3].map(|v| b.core.vcpu_cpu(v)), want, "after {looks} looks");
     }
 }

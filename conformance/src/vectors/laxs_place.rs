@@ -174,6 +174,25 @@ pub fn balance(make: &Maker) {
     assert_eq!(b.core.vcpu_cpu(1), 0, "moving 300 ms from 300 evens nothing out");
 }
 
+/// Who is moved may run where it is moved to.
+pub fn balance_within_masks(make: &Maker) {
+    for (code, at, want) in [
+        (OpCode::SetAffinity, [0, 0b01, 0], [1, 1, 0]),
+        (OpCode::SetPlacement, [0b01, 0, 0], [1, 1, 0]),
+        (OpCode::SetAffinity, [0, 0b11, 0], [0, 1, 1]),
+        (OpCode::SetPlacement, [0b11, 0, 0], [0, 1, 1]),
+    ] {
+        let mut b = three(make);
+        for (v, cpu, from, ms) in [(1, 0, 100, 300), (2, 1, 420, 50), (3, 0, 500, 100)] {
+            b.run(v, cpu, from * MS, (from + ms) * MS);
+        }
+        b.ok(900 * MS, code, (0, 3, 0), at);
+        b.account(1_020 * MS);
+        (1..=3).for_each(|v| _ = b.wake(1_020 * MS, v));
+        assert_eq!([1, 2, 3].map(|v| b.core.vcpu_cpu(v)), want, "{code:?} {at:?}");
+    }
+}
+
 pub fn moved(make: &Maker) {
     let mut b = three(make);
     (1..=3).for_each(|v| _ = b.wake(0, v));

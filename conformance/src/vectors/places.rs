@@ -93,3 +93,37 @@ pub fn mask_of_running(make: &Maker) {
         }
     }
 }
+
+/// A VCPU that is picked and has not started holds its PCPU as one that runs does.
+pub fn mask_of_picked(make: &Maker) {
+    for policy in ["credit", "rr", "doris", "laxs", "poris", "rtxen", "sedf", "vgedf"] {
+        for (code, arg) in [(OpCode::SetAffinity, [0, 0b1000, 0]), (OpCode::SetPlacement, [0b1000, 0, 0])] {
+            let mut b = pool(make, policy);
+            b.wake(0, 1);
+            let next = b.ok(0, OpCode::Schedule, (0, 0, 0), [0; 3]).next;
+            assert_eq!((next, b.state(1)), (1, State::Picked), "{policy}");
+            let kick = b.ok(0, code, (0, 1, 0), arg).kick;
+            assert_eq!(kick & 1, 1, "{policy}, {code:?}: PCPU 0 decides again");
+            b.ok(0, OpCode::Started, (0, 1, 0), [0; 3]);
+            b.ok(0, OpCode::Schedule, (0, 0, 0), [0; 3]);
+            b.ok(0, OpCode::Put, (0, 1, 0), [1, NEVER, 0]);
+            assert_eq!((b.state(1), b.core.vcpu_cpu(1)), (State::Queued, 3), "{policy}");
+        }
+    }
+}
+
+/// A higher class has the PCPU while a VCPU still holds it: what must stop is asked to, all the same.
+pub fn taken_with_a_vcpu(make: &Maker) {
+    for policy in ["credit", "rr", "doris", "laxs", "poris", "rtxen", "sedf", "vgedf"] {
+        for (code, arg) in
+            [(OpCode::Pause, [0; 3]), (OpCode::SetAffinity, [0, 0b1000, 0]), (OpCode::SetPlacement, [0b1000, 0, 0])]
+        {
+            let mut b = pool(make, policy);
+            b.wake(0, 1);
+            assert_eq!(b.turn(0, 0), Some(1));
+            b.ok(MS, OpCode::CpuTaken, (0, 0, 0), [0; 3]);
+            let kick = b.ok(MS, code, (0, 1, 0), arg).kick;
+            assert_eq!(kick & 1, 1, "{policy}, {code:?}");
+        }
+    }
+}

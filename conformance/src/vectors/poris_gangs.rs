@@ -69,6 +69,25 @@ pub fn left(make: &Maker) {
     assert_eq!(both(&mut b, 35 * MS), "34");
 }
 
+/// A turn ends at its end, not after it, and takes the class from all of its VM, also from those that queue.
+pub fn ends(make: &Maker) {
+    for (now, class) in [(30 * MS - 1, Class::Rt), (30 * MS, Class::Under), (30 * MS + 1, Class::Under)] {
+        let mut b = pool(make, CO);
+        [1, 3, 4].into_iter().for_each(|v| _ = b.wake(0, v));
+        both(&mut b, 0);
+        b.wake(now, 2);
+        assert_eq!(b.class(2), class, "a VCPU that wakes at {now}");
+    }
+    let mut b = pool(make, CO);
+    b.vcpu(7, 1, 0);
+    [1, 2, 7, 3, 4].into_iter().for_each(|v| _ = b.wake(0, v));
+    both(&mut b, 0);
+    let class = |b: &Bench| [1, 2, 7, 3, 4].map(|v| b.class(v) == Class::Rt);
+    assert_eq!(class(&b), [true, true, true, false, false], "one of three queues");
+    assert_eq!(both(&mut b, 30 * MS).len(), 2);
+    assert_eq!(class(&b), [false, false, false, true, true], "no class outlives its turn");
+}
+
 pub fn no_urgency(make: &Maker) {
     let mut b = pool(make, CO);
     b.rt(0, 2, 0);

@@ -169,6 +169,8 @@ pub fn refusals(make: &Maker) {
     }
     assert_eq!(group(&mut b, 1, 7, 0), 0);
     assert_eq!(group(&mut b, 1, 8, 0), -16, "P10: it is in another");
+    assert_eq!(group(&mut b, 1, 7, 0), -16, "also where that is the same");
+    assert_eq!(group(&mut b, 1, 7, 1), -16, "nor does it change its subgroup");
     assert_eq!(group(&mut b, 2, 7, 0), -28, "six VCPUs on four PCPUs");
     assert_eq!(group(&mut b, 2, 7, 1), 0, "its own subgroup");
     assert_eq!(group(&mut b, 4, 7, 0), 0, "one has room beside three");
@@ -192,4 +194,63 @@ pub fn refusals(make: &Maker) {
     assert_eq!(group(&mut b, 2, 1, 1), 0);
     assert_eq!(group(&mut b, 3, 1, 1), -28);
     assert_eq!(b.core.check(), Ok(()));
+}
+
+/// P8 counts VCPUs; an I/O thread between them takes no place.
+pub fn seats(make: &Maker) {
+    let mut b = Bench::new(make, "poris", 2, 1);
+    for (v, kind) in [(1, 0), (2, 1), (3, 0), (4, 0), (5, 0)] {
+        b.ok(0, OpCode::VcpuAdd, (0, v, 1), [kind, 0, 0]);
+    }
+    b.rt(0, 1, 0);
+    [1, 3, 4, 5].into_iter().for_each(|v| _ = b.wake(0, v));
+    assert_eq!([1, 3, 4, 5].map(|v| b.core.vcpu_cpu(v)), [0, 1, 0, 1]);
+    assert_eq!(b.turn(0, 0), Some(1));
+    assert_eq!([1, 3, 4, 5].map(|v| b.class(v)), [Class::Rt; 4], "two subgroups, and all are launched");
+}
+
+/// P11: a launch gives one round at least, also where a round is longer than a slice.
+pub fn one_round(make: &Maker) {
+    for (t_round, want) in [(9 * MS, 9 * MS), (2 * MS, 2 * MS)] {
+        let mut b = e2(make, 2);
+        b.set(0, None, "t_round", t_round);
+        assert_eq!(b.turn_slice(0, 0), (Some(1), want), "{t_round}");
+    }
+}
+
+/// Where masks leave no PCPU without a sibling a VCPU shares one, and is bound to it.
+pub fn shared(make: &Maker) {
+    let mut b = Bench::new(make, "poris", 3, 1);
+    for (v, mask) in [(1, 0b001), (2, 0b010), (3, 0b011)] {
+        b.vcpu(v, 1, if v == 3 { 1 } else { 0 });
+        b.pin(0, v, mask);
+    }
+    b.rt(0, 1, 0);
+    (0..3).for_each(|c| b.idle(0, c));
+    (1..=3).for_each(|v| _ = b.wake(0, v));
+    assert_eq!([1, 2, 3].map(|v| b.core.vcpu_cpu(v)), [0, 1, 0], "of two that are used the first");
+    assert_eq!(b.order(0, 1), [2], "and PCPU 1 does not take it");
+    // One goes; it looks again where it queues next.
+    assert_eq!(b.order(0, 0), [3, 1]);
+    b.ok(MS, OpCode::VcpuRemove, (0, 2, 0), [0; 3]);
+    [1, 3].into_iter().for_each(|v| _ = b.wake(MS, v));
+    assert_eq!([1, 3].map(|v| b.core.vcpu_cpu(v)), [0, 1], "a VCPU of its own has left PCPU 1");
+}
+
+/// A VM that joins a group is bound anew as its VCPUs queue; those that wait may run wherever a PCPU idles.
+pub fn unbound(make: &Maker) {
+    let mut b = Bench::new(make, "poris", 2, 2);
+    (1..=2).for_each(|v| b.vcpu(v, v, 0));
+    b.pin(0, 2, 1);
+    b.rt(0, 1, 0);
+    b.wake(0, 2);
+    assert_eq!(b.turn(0, 0), Some(2));
+    b.idle(0, 1);
+    b.pin(0, 1, 1);
+    b.wake(0, 1);
+    b.pin(0, 1, 3);
+    b.idle(0, 1);
+    assert_eq!((b.core.vcpu_cpu(1), b.turn(MS, 1)), (0, None), "it waits where it is bound");
+    assert_eq!(b.op(MS, OpCode::SetGroup, (0, 0, 1), [1, 0, 0]).kick, 0b10);
+    assert_eq!(b.turn(MS, 1), Some(1));
 }

@@ -49,6 +49,14 @@ pub fn refusals(make: &Maker) {
             b.wake(0, vm);
             assert_eq!(b.class(vm), Class::Rt, "{policy}: the third, too");
         }
+        // A share of less than a millionth is one.
+        let mut b = machine(make, policy, 1, &[(1, 1), (2, 2)]);
+        b.set(0, None, "floor", 0);
+        b.set(0, Some(2), "period", 10_000 * MS);
+        assert_eq!(b.set(0, Some(1), "budget", 100 * MS).ret, 0);
+        assert_eq!(b.set(0, Some(2), "budget", 1_000).ret, REFUSED, "{policy}: all is promised");
+        assert_eq!(b.set(0, Some(1), "budget", 99 * MS).ret, 0);
+        assert_eq!(b.set(0, Some(2), "budget", 1_000).ret, 0, "{policy}");
         // No arithmetic overflows: 10 s of 10 s is one PCPU.
         let mut b = machine(make, policy, 1, &[(1, 1)]);
         b.set(0, None, "floor", 0);

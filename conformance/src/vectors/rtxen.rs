@@ -124,6 +124,13 @@ pub fn polling(make: &Maker) {
     assert_eq!(b.watch(0, 12 * MS, 16 * MS, MS), "111.");
 }
 
+/// A polling server that is preempted has work yet: its budget stays.
+pub fn polling_preempted(make: &Maker) {
+    let mut b = pool(make, POLLING, &[(5, 10, 2), (1, 5, 1)]);
+    (1..=2).for_each(|v| _ = b.wake(2 * MS, v));
+    assert_eq!(b.watch(0, 2 * MS, 20 * MS, MS), "...2....2111121...");
+}
+
 /// Budget, period, priority and kind that change while the VCPU runs, or waits.
 pub fn changes(make: &Maker) {
     let mut b = pool(make, DEFERRABLE, &[(4, 10, 2), (2, 10, 3)]);

@@ -122,3 +122,18 @@ pub fn homes(make: &Maker) {
     assert_eq!(b.state(1), State::Queued, "nobody idled for it");
     assert_eq!(b.watch(0, 102 * MS, 106 * MS, MS), "111.");
 }
+
+/// Only budgets of its own idle away on a PCPU: those at home elsewhere have theirs there.
+pub fn own_only(make: &Maker) {
+    let mut b = Bench::new(make, "rtxen", 2, 2);
+    b.set(0, None, "server", PERIODIC);
+    for v in [1, 2] {
+        b.vcpu(v, v, v - 1);
+        b.pin(0, v, 1 << (v - 1));
+        b.server(0, v, 3 * MS, 10 * MS, v.into());
+    }
+    b.wake(0, 2);
+    assert_eq!(b.watch(1, 0, 4 * MS, MS), "222.");
+    b.wake(4 * MS, 1);
+    assert_eq!(b.state(1), State::Parked, "on PCPU 0 it has idled meanwhile");
+}

@@ -168,3 +168,50 @@ pub fn pcpus(make: &Maker) {
         assert!(same_but_outputs(used.core.bytes(), fresh.core.bytes()), "{policy}: something of PCPU 1 is left");
     }
 }
+
+/// The period of Dom0 is the shortest of the VMs that are there (spec 2.4), of those whose period is known (D2).
+pub fn dom0s_period(make: &Maker) {
+    let mut b = Bench::new(make, "doris", 1, 4);
+    (0..2).for_each(|v| b.vcpu(v, v, 0));
+    b.wake(0, 1);
+    b.turn(0, 0);
+    let mut now = 0;
+    let mut is = |b: &mut Bench, period: u64, why: &str| {
+        now += MS;
+        b.wake(now, 0);
+        assert_eq!(b.deadline(0), if period == 0 { 0 } else { now + period }, "{why}");
+        b.ok(now, OpCode::Block, (0, 0, 0), [0; 3]);
+    };
+    is(&mut b, 0, "no VM is real-time");
+    b.rt(0, 2, 0);
+    is(&mut b, 0, "nor is a period known");
+    b.rt(0, 3, 20 * MS);
+    is(&mut b, 20 * MS, "one is not known");
+    b.rt(0, 4, 5 * MS);
+    is(&mut b, 5 * MS, "the shortest");
+    b.ok(0, OpCode::VmRemove, (0, 0, 4), [0; 3]);
+    is(&mut b, 20 * MS, "its VM has gone");
+    b.ok(0, OpCode::VmRemove, (0, 0, 3), [0; 3]);
+    is(&mut b, 0, "VM 2 is left");
+    b.rt(0, 2, 30 * MS);
+    is(&mut b, 30 * MS, "now it is known");
+    b.ok(0, OpCode::VmRemove, (0, 0, 2), [0; 3]);
+    is(&mut b, 0, "none is real-time any more");
+}
+
+/// The last PCPU may go with its last VCPU, whatever VMs are left.
+pub fn last_pcpu(make: &Maker) {
+    for policy in takt_policy::policies().into_iter().map(|p| p.name) {
+        let mut b = Bench::new(make, policy, 1, 2);
+        b.vcpu(1, 1, 0);
+        assert_eq!(b.op(0, OpCode::CpuRemove, (0, 0, 0), [0; 3]).ret, -16, "{policy}: it has a VCPU");
+        b.ok(0, OpCode::VcpuRemove, (0, 1, 0), [0; 3]);
+        assert_eq!(b.op(0, OpCode::CpuRemove, (0, 0, 0), [0; 3]).ret, 0, "{policy}");
+        assert_eq!(b.core.check(), Ok(()), "{policy}");
+        assert_eq!(b.op(0, OpCode::VcpuAdd, (0, 1, 1), [0; 3]).ret, -2, "{policy}: there is no PCPU");
+        b.ok(MS, OpCode::CpuAdd, (0, 0, 0), [0; 3]);
+        b.vcpu(1, 1, 0);
+        b.wake(MS, 1);
+        assert!([Some(1), None].contains(&b.turn(MS, 0)), "{policy}");
+    }
+}
