@@ -56,17 +56,17 @@ TAKT_FN u32 rtxen_heir(struct takt_pool *p, u32 cpu, u32 stops)
 
 /*
  * Charges what @cpu has idled, or run for those without budget, since it was last asked (spec R7: nothing else). An offline one does
- * not idle: it may still be the home of a server that has not queued since.
+ * not idle: it may still be the home of a server that has not queued since. One that is taken had idled until then: that it keeps.
  */
 TAKT_FN void rtxen_idled(struct takt_pool *p, u32 cpu, u64 now)
 {
 	struct takt_cpu *c = cpu_of(p, cpu);
-	u64 ns = now - c->idle_since;
+	u64 ns = c->taken ? c->idle_since : now - c->idle_since;
 	u32 n;
 
-	if (rtxen_kind(p) != TAKT_PERIODIC || !c->online || c->taken)
+	if (rtxen_kind(p) != TAKT_PERIODIC || !c->online)
 		return;
-	c->idle_since = now;
+	c->idle_since = c->taken ? 0 : now;
 	if (cur_class(p, cpu) == TAKT_RT || c->forced_idle)
 		return;
 	TAKT_LOOP(p, n, TAKT_NVCPU) {

@@ -150,6 +150,7 @@ pub const VECTORS: &[(&str, Vector)] = &[
     ("periodic servers idle away", rtxen_periodic::idles),
     ("R7: what has idled, one after the other", rtxen_periodic::charged),
     ("R7: on its own PCPU only", rtxen_periodic::own_only),
+    ("R7: not while that is taken", rtxen_periodic::taken),
     ("who runs while a budget idles away", rtxen_periodic::meanwhile),
     ("what idled before a server came is not its own", rtxen_periodic::homes),
     ("sporadic servers: pieces", rtxen_sporadic::pieces),

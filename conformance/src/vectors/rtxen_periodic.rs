@@ -137,3 +137,14 @@ pub fn own_only(make: &Maker) {
     b.wake(4 * MS, 1);
     assert_eq!(b.state(1), State::Parked, "on PCPU 0 it has idled meanwhile");
 }
+
+/// Nor does anything idle away while a higher class has the PCPU, whatever asks meanwhile.
+pub fn taken(make: &Maker) {
+    let mut b = pool(make, PERIODIC, &[(3, 10, 1)]);
+    assert_eq!(b.watch(0, 0, MS, MS), ".");
+    b.ok(MS, OpCode::CpuTaken, (0, 0, 0), [0; 3]);
+    b.wake(5 * MS, 1);
+    assert_eq!(b.state(1), State::Queued, "1 ms has idled, 4 were taken");
+    b.ok(6 * MS, OpCode::CpuBack, (0, 0, 0), [0; 3]);
+    assert_eq!(b.watch(0, 6 * MS, 10 * MS, MS), "11..");
+}
