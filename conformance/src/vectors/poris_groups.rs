@@ -254,3 +254,13 @@ pub fn unbound(make: &Maker) {
     assert_eq!(b.op(MS, OpCode::SetGroup, (0, 0, 1), [1, 0, 0]).kick, 0b10);
     assert_eq!(b.turn(MS, 1), Some(1));
 }
+
+/// A VM of more VCPUs than sixteen subgroups have PCPUs: the next one is in the first subgroup again, and starts with it (P8).
+pub fn wraps(make: &Maker) {
+    let mut b = Bench::new(make, "poris", 1, 1);
+    (1..=18).for_each(|v| b.vcpu(v, 1, 0));
+    b.rt(0, 1, 0);
+    (1..=18).for_each(|v| _ = b.wake(0, v));
+    assert!(b.turn(0, 0).is_some());
+    (1..=18).for_each(|v| assert_eq!(b.class(v), Class::Rt, "VCPU {v} starts with the others"));
+}

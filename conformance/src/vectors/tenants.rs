@@ -215,3 +215,22 @@ pub fn last_pcpu(make: &Maker) {
         assert!([Some(1), None].contains(&b.turn(MS, 0)), "{policy}");
     }
 }
+
+/// dom0=off takes the type from Dom0 and from I/O threads, not from the VCPUs of the VM that has it.
+pub fn without_dom0(make: &Maker) {
+    for (on, want) in [(0, [false, true, false]), (1, [true, true, true])] {
+        let mut b = Bench::new(make, "doris", 1, 2);
+        for (v, vm, kind) in [(0, 0, 2), (1, 1, 0), (2, 1, 1), (5, 2, 0)] {
+            b.ok(0, OpCode::VcpuAdd, (0, v, vm), [kind, 0, 0]);
+        }
+        b.set(0, None, "dom0", on);
+        b.rt(0, 1, 20 * MS);
+        b.wake(0, 5);
+        b.turn(0, 0);
+        for v in 0..3 {
+            b.wake(MS, v);
+            b.event(MS, v, IO);
+        }
+        assert_eq!([0, 1, 2].map(|v| b.class(v) == takt_policy::Class::Rt), want, "dom0={on}");
+    }
+}
