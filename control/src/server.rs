@@ -221,6 +221,15 @@ mod tests {
         }
     }
 
+    /// A status has µs with fractions, which binary numbers do not all have.
+    #[test]
+    fn a_status_keeps_every_nanosecond() {
+        for ns in (1..100_000).step_by(7).chain([4_035, 1_001_001, 9_999_999_999, 10_000_000_000]) {
+            let server = Server { budget: ns, period: ns + 1, ..Server::default() };
+            assert_eq!(ServerStatus::from(&server).server(), server, "{ns} ns");
+        }
+    }
+
     #[test]
     fn what_is_refused_is_taken_back() {
         for fails in 0..4 {

@@ -170,6 +170,24 @@ mod tests {
         assert_eq!(paper(&[(10, 6, 4)]), Some(3));
     }
 
+    /// Beside 128 bits, which hold the same.
+    #[test]
+    fn numbers_of_any_size() {
+        let big = |n: u128| Big::trimmed(vec![n as u64, (n >> 64) as u64]);
+        let edges = [0, 1, 2, u64::MAX - 1, u64::MAX];
+        for (a, b) in edges.into_iter().flat_map(|a| edges.map(|b| (a, b))) {
+            let (wide, other) = (u128::from(a), u128::from(b));
+            assert_eq!(big(wide).plus(&big(other)), big(wide + other), "{a} + {b}");
+            assert_eq!(big(wide).times(b), big(wide * other), "{a} x {b}");
+            assert_eq!(big(wide) < big(other), a < b, "{a} < {b}");
+            let long = wide << 64 | other;
+            assert!(big(long).plus(&big(1)) > big(long), "{long} + 1");
+        }
+        let most = big(u128::MAX);
+        assert_eq!(most.plus(&big(1)), Big(vec![0, 0, 1]));
+        assert_eq!(most.times(u64::MAX), Big(vec![1, u64::MAX, u64::MAX - 1]));
+    }
+
     #[test]
     fn sums_are_exact() {
         assert_eq!(paper(&[(3, 1, 1), (3, 1, 1), (3, 1, 1)]), Some(1));
