@@ -8,6 +8,7 @@
 #include "check.c"
 #include "requests.c"
 #include "cases.c"
+#include "host.c"
 #include "network.c"
 #include "model.c"
 #include "main.c"

@@ -47,6 +47,8 @@ static void test_life(void)
 	MUST(host_vcpu(h, v)->source == TAKT_SRC_TIMER);
 	fake_cpu = 0;
 	host_vcpu(h, v)->owed = 12345;
+	for (u32 i = 0; i < TAKT_IDLE; i++)
+		host_vcpu(h, v)->wait[i] = (struct host_wait){ 3, 3, 3, 3 };
 	mark(vm, 1, 20 * TAKT_MS, TAKT_SEC);
 	gone(t);
 	MUST(!bpf_map_lookup_elem(&vcpus, &key) && vcpu_state(h, v) == TAKT_ABSENT && vm_of(h->pool, vm)->used);
@@ -60,6 +62,8 @@ static void test_life(void)
 	MUST(v_of(other) == v && vcpu_of(h->pool, v)->vm == vm && host_vm(h, vm)->gen == generation + 1);
 	MUST(!host_vm(h, vm)->rt_at && !host_vm(h, vm)->gone_at && !vm_of(h->pool, vm)->rt && !host_vcpu(h, v)->owed);
 	MUST(host_vm(h, vm)->kvm == (u64)(uintptr_t)&second && host_vm(h, vm)->tgid == 5001);
+	for (u32 i = 0; i < TAKT_IDLE; i++)
+		MUST(host_vcpu(h, v)->wait[i].max != 3 && host_vcpu(h, v)->wait[i].count < 3);
 }
 
 /* A cgroup of a user below one of root's: the highest that is not root's is the tenant. */

@@ -160,6 +160,14 @@ static void check_cpus_of_host(struct host *h)
 	}
 }
 
+/* Records are numbered from 1 without gaps, whatever of the log is used again. */
+static void check_log(u32 side)
+{
+	struct log *l = log_of(side);
+
+	MUST(!l->head || l->rec[(l->head - 1) & (LOG_LEN - 1)].op.seq == l->head);
+}
+
 void check_machine(void)
 {
 	struct host *h = host();
@@ -173,6 +181,7 @@ void check_machine(void)
 		struct timer_slot *slot = bpf_map_lookup_elem(&timers, &key);
 		struct fake_timer *t = fake_timer_of(&slot->timer);
 
+		check_log(side);
 		bad = check_pool(p, &who);
 		if (bad)
 			fake_fail_at(__FILE__, (int)who, bad);

@@ -76,6 +76,7 @@ void check_cgroups(void);
 
 void check_machine(void);
 void test_cases(const char *policy);
+void test_host(const char *policy);
 void test_network(const char *policy);
 void test_requests(const char *policy);
 void test_cgroups(const char *policy);

@@ -15,6 +15,7 @@ int main(int argc, char **argv)
 			continue;
 #endif
 		test_cases(policies[i]);
+		test_host(policies[i]);
 		test_requests(policies[i]);
 		test_cgroups(policies[i]);
 		test_network(policies[i]);

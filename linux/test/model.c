@@ -259,6 +259,42 @@ static void save(const char *dir, const char *name, const char *what, const void
 	MUST(f && fwrite(bytes, 1, size, f) == size && !fclose(f));
 }
 
+/* What the host knows beside the pools, by name: a change of it that breaks no rule shows, and one of the layout does not. */
+static void save_seen(const char *dir, const char *name)
+{
+	struct host *h = host();
+	char path[512];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%s.seen", dir, name);
+	f = fopen(path, "w");
+	MUST(f);
+	fprintf(f, "host %u %u %llu %llx %llu %llx %llx\n", h->threads, h->strays, h->vtime, h->host_idle, h->weights, h->gone, h->bounce);
+	fprintf(f, "counts %llu %llu %llu %llu %llu %llu %llu %llu\n", h->count.switches, h->count.kicks, h->count.refused, h->count.strays,
+		h->count.beside, h->count.overflow, h->count.offline, h->count.quota);
+	for (u32 i = 0; i < FAKE_CPUS; i++) {
+		struct host_cpu *c = &h->cpu[i];
+
+		fprintf(f, "cpu %llu %lld %llu %u %u %u\n", c->slice_end, c->allowance, c->allowed_at, c->outside, c->pinned, c->turn);
+	}
+	for (u32 i = 0; i < TAKT_NVCPU; i++) {
+		struct host_vcpu *v = &h->vcpu[i];
+
+		fprintf(f, "vcpu %llu %llu %llu %llu %u %u %u %u %u %u\n", v->queued_at, v->ops, v->refused, v->owed, v->id, v->in_dsq,
+			v->misses, v->woken_by, v->class, v->side);
+		for (u32 k = 0; k < TAKT_IDLE; k++)
+			fprintf(f, " %llu %llu %llu %llu\n", v->wait[k].count, v->wait[k].sum, v->wait[k].max, v->wait[k].ran);
+	}
+	for (u32 i = 0; i < TAKT_NVM; i++) {
+		struct host_vm *m = &h->vm[i];
+
+		fprintf(f, "vm %llu %llu %u %u %u %u\n", m->rt_at, m->gone_at, m->tgid, m->gen, m->rule, m->side);
+	}
+	for (u32 i = 0; i < THREADS; i++)
+		fprintf(f, "thread %d %llu %llu\n", threads[i].where, threads[i].runs, threads[i].t.se.sum_exec_runtime);
+	MUST(!fclose(f));
+}
+
 static void begin_recording(u32 side)
 {
 	struct request r = { .arg = { 1, side } };
@@ -353,6 +389,7 @@ void test_model(const char *policy, u32 with, const char *dir)
 		snprintf(what, sizeof(what), "end%u", side);
 		save(dir, policy, what, pool_on(host(), side), sizeof(struct takt_pool));
 	}
+	save_seen(dir, policy);
 	run_all();
 	check_machine();
 }

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* What the host counts, refuses, allows and adds up beside the pool: single functions, with a machine that stands still. */
+#include "machine.h"
+
+/* The sleeping VCPU @v is picked for PCPU 0; false if the policy prefers another. */
+static bool pick(u32 v, struct out *out)
+{
+	MUST(!h_enqueue(v, out));
+	return h_schedule(0, out) == v;
+}
+
+/* Two VMs in one process are two; a slot's VM is found by both. */
+static void test_processes(struct host *h)
+{
+	static struct kvm kvms[2];
+	struct out out = {};
+	u64 key[2] = { (u64)(uintptr_t)&kvms[0], (u64)(uintptr_t)&kvms[1] };
+	u32 vm[2], i;
+
+	for (i = 0; i < 2; i++)
+		vm[i] = h_vm_add(key[i], 7100, TENANT_USER | 9, &out);
+	MUST(vm[0] != TAKT_NIL && vm[1] != TAKT_NIL && vm[0] != vm[1]);
+	for (i = 0; i < 2; i++) {
+		MUST(h_vm_add(key[i], 7100, TENANT_USER | 9, &out) == vm[i]);
+		MUST(find_vm(h, key[i], 7100) == vm[i] && !vm_of(h->pool, find_vm(h, key[i], 7101))->used);
+	}
+	for (i = 0; i < 2; i++)
+		MUST(h_vm_drop(vm[i], &out) == vm[i] && !vm_of(h->pool, find_vm(h, key[i], 7100))->used);
+}
+
+/* As many VMs as there are slots, each of another tenant; the next one is counted and refused. */
+static void test_full(struct host *h)
+{
+	struct out out = {};
+	u64 overflow = h->count.overflow;
+	u32 vm[TAKT_NVM], n = 0;
+
+	while ((vm[n] = h_vm_add(0x1000 + n, 8000 + n, TENANT_USER | (100 + n), &out)) != TAKT_NIL)
+		n++;
+	MUST(n == TAKT_NVM - 1 && h->pool->nr_vm == TAKT_NVM && h->count.overflow == overflow + 1);
+	MUST(h_vm_add(0x1000, 8000, TENANT_USER | 100, &out) == vm[0]);		/* one of those that are there */
+	for (; n; n--)
+		MUST(h_vm_drop(vm[n - 1], &out) == vm[n - 1]);
+	MUST(h_vm_add(0x1000, 8000, TENANT_USER | 100, &out) != TAKT_NIL && h->count.overflow == overflow + 1);
+	MUST(h_vm_drop(find_vm(h, 0x1000, 8000), &out) != TAKT_NIL);
+}
+
+/* The host weighs a ninth of all VMs, at least what it begins with, and at most what a weight may be. */
+static void test_floor(struct host *h)
+{
+	static struct kvm kvms[12];
+	struct out out = {};
+	u32 vm[12], i;
+
+	for (i = 0; i < 12; i++) {
+		u64 sum = 0;
+
+		vm[i] = h_vm_add((u64)(uintptr_t)&kvms[i], 7200 + i, TENANT_USER | 9, &out);
+		MUST(vm[i] != TAKT_NIL && !adjust(vm[i], TAKT_KEY_WEIGHT, 65535).ret);
+		for (u32 k = 0; k < TAKT_NVM; k++)
+			sum += k != HOST_VM && vm_of(h->pool, k)->used ? vm_of(h->pool, k)->weight : 0;
+		sum /= HOST_FLOOR;
+		MUST(vm_of(h->pool, HOST_VM)->weight == (sum > 65535 ? 65535 : sum < HOST_WEIGHT ? HOST_WEIGHT : sum));
+	}
+	MUST(vm_of(h->pool, HOST_VM)->weight == 65535);
+	for (i = 0; i < 12; i++)
+		MUST(h_vm_drop(vm[i], &out) == vm[i]);
+	MUST(vm_of(h->pool, HOST_VM)->weight == HOST_WEIGHT);
+}
+
+/* A pick is refused by the PCPU that has it, and no other. What a critical section asks for adds up. */
+static void test_refusals(struct host *h, u32 v)
+{
+	struct host_vcpu *hv = host_vcpu(h, v);
+	struct out out = {};
+	u64 refused, strays = h->count.strays;
+	u32 i;
+
+	if (!pick(v, &out))
+		return;
+	MUST(vcpu_state(h, v) == TAKT_PICKED);
+	h_refused(v, 1, &out);
+	MUST(vcpu_state(h, v) == TAKT_PICKED);
+	h_refused(v, 0, &out);
+	MUST(vcpu_state(h, v) == TAKT_QUEUED);
+	MUST(h_schedule(0, &out) == v);
+	out = (struct out){};
+	h_block(v, &out);
+	MUST(vcpu_state(h, v) == TAKT_BLOCKED && (out.kick & 1));	/* of the refusal: the block asks for nothing */
+	/* Refusals in a row: after so many it is left alone, and then they are forgiven. */
+	refused = hv->refused;
+	hv->misses = 0;
+	for (i = 1; i <= 2 * MISSES_MAX; i++) {
+		MUST(pick(v, &out));
+		missing(h, v, 0, &out);
+		MUST(hv->refused == refused + i && hv->misses == i % MISSES_MAX);
+		MUST(h->count.strays == strays + i / MISSES_MAX);
+		MUST(vcpu_state(h, v) == (hv->misses ? TAKT_QUEUED : TAKT_BLOCKED));
+		if (hv->misses)
+			h_block(v, &out);
+	}
+	h->strays = 0;
+}
+
+/* Waits by class, from when it queued until it starts. */
+static void test_waits(struct host *h, u32 v)
+{
+	struct host_vcpu *hv = host_vcpu(h, v);
+	struct host_wait before, *w;
+	struct out out = {};
+	u64 begin = fake_clock;
+	u32 i;
+
+	for (i = 0; i < 3; i++) {
+		MUST(!h_enqueue(v, &out) && hv->queued_at == fake_clock);
+		begin = fake_clock;
+		fake_clock += (3 - i) * TAKT_MS;
+		if (h_schedule(0, &out) != v)
+			return;
+		if (i == 2)
+			hv->queued_at = 0;		/* it has not waited */
+		w = &hv->wait[vcpu_of(pool_of(h, v), v)->entered & 3];
+		before = *w;
+		MUST(!h_running(0, v, 0, &out));
+		MUST(w->count == before.count + 1 && w->sum == before.sum + (i == 2 ? 0 : fake_clock - begin));
+		MUST(w->max == (i == 2 || before.max > fake_clock - begin ? before.max : fake_clock - begin) && !hv->queued_at);
+		/* What it runs counts where it entered. */
+		before = hv->wait[hv->class & 3];
+		MUST(!h_stopping(0, v, 12345) && hv->wait[hv->class & 3].ran == before.ran + 12345);
+		h_block(v, &out);
+	}
+}
+
+/* Threads beside the pool: 5 ms at once, and a quarter of the PCPU for long; a VCPU's pays for it in its next run. */
+static void test_allowance(struct host *h, u32 v)
+{
+	struct host_cpu *hc = host_cpu(h, 2);
+	struct out out = {};
+	u64 beside = h->count.beside, owed;
+
+	fake_clock += TAKT_SEC;
+	MUST(h_allowance(2) && hc->allowance == (s64)ALLOWANCE_MAX && hc->allowed_at == fake_clock);
+	MUST(h_running(2, v, 1, &out) == 1 && hc->outside == 1 && cpu_of(pool_of(h, 2), 2)->taken);
+	owed = host_vcpu(h, v)->owed;
+	MUST(!h_stopping(2, v, 2 * TAKT_MS) && hc->allowance == (s64)(3 * TAKT_MS) && !hc->outside);
+	MUST(host_vcpu(h, v)->owed == owed + 2 * TAKT_MS && h->count.beside == beside + 2 * TAKT_MS);
+	MUST(h_running(2, 2, 1, &out) == 1 && !h_stopping(2, TAKT_NIL, 4 * TAKT_MS) && hc->allowance == -(s64)TAKT_MS);
+	MUST(host_vcpu(h, v)->owed == owed + 2 * TAKT_MS);
+	/* It comes back to it by a quarter. */
+	hc->allowed_at = fake_clock = fake_clock + TAKT_MS;
+	MUST(!h_allowance(2) && hc->allowance == -(s64)TAKT_MS);
+	hc->allowed_at = fake_clock - 4 * TAKT_MS;
+	MUST(!h_allowance(2) && !hc->allowance);
+	hc->allowed_at = fake_clock - 4;
+	MUST(h_allowance(2) && hc->allowance == 1 && hc->allowed_at == fake_clock);
+	/* Since an epoch or before: nobody owes for it. */
+	hc->outside = 2;
+	MUST(!h_stopping(2, v, TAKT_MS) && host_vcpu(h, v)->owed == owed + 2 * TAKT_MS);
+	host_vcpu(h, v)->owed = 0;
+}
+
+void test_host(const char *policy)
+{
+	static struct kvm kvm;
+	struct thread *io, *t;
+	struct host *h;
+	u32 v;
+
+	machine_init(policy);
+	machine_setup(FAKE_CPUS);
+	h = host();
+	test_processes(h);
+	test_full(h);
+	test_floor(h);
+	t = make_vm(&kvm, 5000, &io);
+	v = v_of(t);
+	thread_sleep(0);
+	decide_all();
+	check_machine();
+	/* From here on the programs are told what no thread does. */
+	test_refusals(h, v);
+	test_waits(h, v);
+	test_allowance(h, v);
+}
