@@ -37,5 +37,5 @@ pub use log::{LogFile, MAGIC, VERSION, read_log, records, write_log};
 pub use model::Model;
 pub use recording::Beginning;
 pub use run::{Run, Stats, hash, replay, same_but_outputs};
-pub use suite::{OUTCOMES, outcomes, suite, unchanged, variants};
+pub use suite::{OUTCOMES, changed, outcomes, suite, unchanged, variants};
 pub use summary::{Summary, name as operation_name};

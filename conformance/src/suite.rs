@@ -6,7 +6,8 @@
 
 use crate::core::Maker;
 use crate::host::{Mode, Shape};
-use crate::run::{Run, SEED, hash_on};
+use crate::log::LogFile;
+use crate::run::{Run, SEED, hash, hash_on};
 use crate::vectors::VECTORS;
 use anyhow::{Context, Result, ensure};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -82,4 +83,11 @@ pub fn unchanged(policy: &str, digest: u64) -> Result<()> {
     let listed = listed.with_context(|| format!("{policy}: outcomes.txt has no line of it"))?;
     ensure!(listed == format!("{digest:016x}"), "{policy}: {digest:016x}, listed is {listed}");
     Ok(())
+}
+
+/// What the list should have for a host's run, if it has something else: of its recordings and what it knows beside them.
+pub fn changed(name: &str, logs: &[&LogFile], seen: &str) -> Option<String> {
+    let told = logs.iter().flat_map(|log| &log.records).map(|r| format!("{r:?}"));
+    let digest = told.fold(hash(seen.as_bytes()), |h, r| hash_on(h, r.as_bytes()));
+    unchanged(name, digest).err().map(|_| format!("{name} {digest:016x}\n"))
 }

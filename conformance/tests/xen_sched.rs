@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Mutex;
-use takt_conformance::{Checker, Limits, replay, xen};
+use takt_conformance::{Checker, Limits, LogFile, changed, replay, xen};
 use takt_policy::OpCode;
 
 /// Random work, and another run of it.
@@ -107,7 +107,7 @@ fn build(dir: &Path) -> PathBuf {
 }
 
 /// What the recording of a policy's run says: kept, replays, and is no recording of nothing.
-fn judge(dir: &Path, policy: &str) {
+fn judge(dir: &Path, policy: &str) -> LogFile {
     let read = |what: &str| fs::read(dir.join(format!("{policy}.{what}"))).expect("what the harness leaves");
     let log = xen::assemble(&read("begin"), &read("log"), &read("end")).expect(policy);
     let mut checker = Checker::new(Limits::of(policy));
@@ -140,17 +140,21 @@ fn judge(dir: &Path, policy: &str) {
     for (code, least) in every {
         assert!(count(code) >= least, "{policy}: {} of {code:?}, of at least {least}", count(code));
     }
+    log
 }
 
 #[test]
 fn xen_sched_does_what_xen_and_the_state_table_demand() {
     let dir = tempfile::tempdir().expect("directory");
     let program = build(dir.path());
+    let mut others = Vec::new();
     for seed in SEEDS {
         let out = Command::new(&program).arg(dir.path()).arg(seed).output().expect("harness");
         succeeded(&out, &format!("xen/test, seed {seed}"));
-        for policy in takt_policy::policies() {
-            judge(dir.path(), policy.name);
+        for policy in takt_policy::policies().into_iter().map(|p| p.name) {
+            let log = judge(dir.path(), policy);
+            others.extend(changed(&format!("xen/{seed}/{policy}"), &[&log], ""));
         }
     }
+    assert!(others.is_empty(), "outcomes have changed; if that is meant, their lines are\n{}", others.concat());
 }
