@@ -56,7 +56,7 @@ static void test_floor(struct host *h)
 		u64 sum = 0;
 
 		vm[i] = h_vm_add((u64)(uintptr_t)&kvms[i], 7200 + i, TENANT_USER | 9, &out);
-		MUST(vm[i] != TAKT_NIL && !adjust(vm[i], TAKT_KEY_WEIGHT, 65535).ret);
+		MUST(vm[i] != TAKT_NIL && !adjust(vm[i], TAKT_KEY_WEIGHT, 60000).ret);
 		for (u32 k = 0; k < TAKT_NVM; k++)
 			sum += k != HOST_VM && vm_of(h->pool, k)->used ? vm_of(h->pool, k)->weight : 0;
 		sum /= HOST_FLOOR;
@@ -159,6 +159,73 @@ static void test_allowance(struct host *h, u32 v)
 	host_vcpu(h, v)->owed = 0;
 }
 
+#if TAKT_POOLS > 1
+static s32 move_cpu(u32 cpu, u64 side)
+{
+	struct request r = { .cpu = cpu, .arg = { side } };
+
+	request(takt_move_cpu, &r);
+	decide_all();
+	check_machine();
+	return r.ret;
+}
+
+static s32 move_vm(u32 vm, u64 side)
+{
+	struct request r = { .vm = vm, .arg = { side } };
+
+	request(takt_move_vm, &r);
+	decide_all();
+	check_machine();
+	return r.ret;
+}
+
+/* PCPUs and VMs change their pool; the last PCPU of one that has a VM's VCPU stays. @t is of VM @vm, on PCPU 0. */
+static void test_pools(struct host *h, struct thread *t)
+{
+	u32 v = v_of(t), vm = vcpu_of(pool_of(h, v), v)->vm;
+
+	MUST(move_vm(vm, RT) == -TAKT_EBUSY && host_vm(h, vm)->side == REST);		/* it has no PCPU */
+	MUST(move_vm(HOST_VM, REST) && move_vm(vm + TAKT_NVM, REST) && move_vm(vm - 1, REST) && move_vm(vm, 2));
+	MUST(move_cpu(FAKE_CPUS, RT) && move_cpu(3, 2) && !move_cpu(3, REST));
+	MUST(h->pool[REST].nr_cpu == FAKE_CPUS && !h->pool[RT].nr_cpu);
+	/* There and back, with its host entity alone. */
+	MUST(!move_cpu(3, RT) && h->pool[REST].nr_cpu == FAKE_CPUS - 1 && h->pool[RT].nr_cpu == 1 && host_vcpu(h, 3)->side == RT);
+	MUST(!move_cpu(3, REST) && h->pool[REST].nr_cpu == FAKE_CPUS && !h->pool[RT].nr_cpu && host_vcpu(h, 3)->side == REST);
+	/* What a higher class has is taken there as well. */
+	higher_comes(3);
+	MUST(cpu_of(&h->pool[REST], 3)->taken && !move_cpu(3, RT) && cpu_of(&h->pool[RT], 3)->taken);
+	higher_goes(3);
+	decide_all();
+	check_machine();
+	/* A VCPU comes with its VM, and owes nothing there; then its PCPU has to stay. */
+	host_vcpu(h, v)->owed = 77;
+	MUST(!move_vm(vm, RT) && host_vm(h, vm)->side == RT && host_vcpu(h, v)->side == RT && !host_vcpu(h, v)->owed);
+	MUST(vcpu_of(&h->pool[RT], v)->vm == vm && vcpu_of(&h->pool[REST], v)->state == TAKT_ABSENT);
+	MUST(move_cpu(3, REST) == -TAKT_EBUSY && h->pool[RT].nr_cpu == 1);
+	MUST(!move_vm(vm, REST) && host_vcpu(h, v)->side == REST && vcpu_of(&h->pool[RT], v)->state == TAKT_ABSENT);
+	MUST(!move_cpu(3, REST) && !h->pool[RT].nr_cpu);
+}
+#endif
+
+/* An I/O thread that turns out to be a VCPU waits in its queue as before, or sleeps as before. */
+static void test_conversion(struct host *h, u32 v)
+{
+	struct newcomer n = { .cpus = ~0ULL, .kvm_vcpu = 0x5555, .vm = vcpu_of(h->pool, v)->vm, .kind = TAKT_GUEST, .pid = 99, .id = 7 };
+	struct host_vcpu *hv = host_vcpu(h, v);
+	struct out out = {};
+	u32 at = v, waits;
+
+	for (waits = 0; waits < 2; waits++) {
+		h_block(v, &out);
+		if (waits)
+			MUST(!h_enqueue(v, &out));
+		MUST(h_adopt_vcpu(&n, &at, &out) == v && at == v && hv->in_dsq == waits);
+		MUST(vcpu_state(h, v) == (waits ? TAKT_QUEUED : TAKT_BLOCKED) || vcpu_state(h, v) == TAKT_PARKED);
+		MUST(vcpu_of(pool_of(h, v), v)->kind == TAKT_GUEST && hv->pid == 99 && hv->id == 7 && hv->kvm_vcpu == 0x5555);
+	}
+}
+
 void test_host(const char *policy)
 {
 	static struct kvm kvm;
@@ -174,11 +241,19 @@ void test_host(const char *policy)
 	test_floor(h);
 	t = make_vm(&kvm, 5000, &io);
 	v = v_of(t);
-	thread_sleep(0);
+#if TAKT_POOLS > 1
+	test_pools(h, t);
+#endif
+	while (t->where != SLEEPS) {
+		decide_all();
+		if (rqs[t->cpu].cur == t)
+			thread_sleep(t->cpu);
+	}
 	decide_all();
 	check_machine();
 	/* From here on the programs are told what no thread does. */
 	test_refusals(h, v);
 	test_waits(h, v);
 	test_allowance(h, v);
+	test_conversion(h, v_of(io));
 }
