@@ -30,6 +30,14 @@ static void test_life(void)
 	notice = (struct notice *)fake_ring[(n - 1) % 64];
 	MUST(notice->what == NOTICE_VM && notice->vm == vm && notice->tgid == 5000 && notice->gen == generation);
 	MUST(vcpu_of(h->pool, v_of(io))->kind == TAKT_IO && vcpu_of(h->pool, v_of(io))->vm == vm);
+	/* Another thread of the process that loads it, as for an ioctl, is not the VCPU. */
+	{
+		struct context was = enter(3, &io->t, true);
+
+		takt_kvm_load(t->vcpu);
+		leave(was);
+		MUST(!storage(io)->kvm && vcpu_of(h->pool, v_of(io))->kind == TAKT_IO && v_of(t) == v);
+	}
 	/* Events by source; one that is pending already is none. */
 	host_vcpu(h, v)->source = 0;
 	fake_cpu = 3;
