@@ -56,7 +56,8 @@ TAKT_FN u32 rtxen_heir(struct takt_pool *p, u32 cpu, u32 stops)
 
 /*
  * Charges what @cpu has idled, or run for those without budget, since it was last asked (spec R7: nothing else). An offline one does
- * not idle: it may still be the home of a server that has not queued since. One that is taken had idled until then: that it keeps.
+ * not idle: it may still be the home of a server that has not queued since. A PCPU that is taken keeps what it had
+ * idled before.
  */
 TAKT_FN void rtxen_idled(struct takt_pool *p, u32 cpu, u64 now)
 {

@@ -102,6 +102,18 @@ fn variant(seed: u64) -> &'static [(&'static str, u64)] {
     }
 }
 
+/// Seeds of a policy that stand for a variant: a kind of server or parameters of its own.
+pub fn variants(policy: &str) -> &'static [u64] {
+    match policy {
+        "rtxen" | "sedf" | "vgedf" => &[3, 4, 5, 6],
+        "credit" => &[8, 16, 24],
+        "doris" => &[8, 16],
+        "laxs" => &[32, 40, 48, 56, 80],
+        "poris" => &[32, 40, 48, 56, 64, 72],
+        _ => &[8],
+    }
+}
+
 fn key(name: &str, per_vm: bool) -> u32 {
     takt_policy::params().iter().find(|p| p.per_vm == per_vm && p.name == name).map_or(0, |p| p.key)
 }

@@ -7,7 +7,7 @@ use crate::host::{Host, Mode, SKEW, Shape};
 use crate::log::LogFile;
 use crate::summary::name;
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use takt_policy::{NCPU, NIL, NVCPU, Op, OpCode, Pool, Record, Res, State};
+use takt_policy::{NIL, NVCPU, Op, OpCode, Pool, Record, Res, State};
 
 /// Size of `struct takt_out`, the first field of a pool: what the last operation asked of its host.
 pub(crate) const OUTPUTS: usize = 32;
@@ -23,13 +23,24 @@ pub fn same_but_outputs(a: &[u8], b: &[u8]) -> bool {
 
 /// FNV-1a over the bytes of a pool; the same on every machine.
 pub fn hash(bytes: &[u8]) -> u64 {
-    hash_on(SEED, bytes)
+    hash_on(NOTHING, bytes)
 }
 
 /// [`hash`] of nothing, and of what was hashed before with `bytes` behind it.
-pub(crate) const SEED: u64 = 0xcbf2_9ce4_8422_2325;
+pub(crate) const NOTHING: u64 = 0xcbf2_9ce4_8422_2325;
 pub(crate) fn hash_on(before: u64, bytes: &[u8]) -> u64 {
     bytes.iter().fold(before, |h, &b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3))
+}
+
+/// `before` and an operation with its outcome, by value: names and layouts do not count.
+pub(crate) fn hash_record(before: u64, op: &Op, res: &Res) -> u64 {
+    let asked = [op.now, op.op.into(), op.cpu.into(), op.vcpu.into(), op.vm.into()];
+    let told = [res.ret as u64, res.next.into(), res.slice, res.kick, res.armed, res.cpu_timer, res.pool_timer];
+    hash_words(before, asked.into_iter().chain(op.arg).chain(told))
+}
+
+fn hash_words(before: u64, words: impl IntoIterator<Item = u64>) -> u64 {
+    words.into_iter().fold(before, |h, word| hash_on(h, &word.to_le_bytes()))
 }
 
 /// Repeats a log natively. The hash of the final pool, or the first record whose outcome differs.
@@ -95,7 +106,7 @@ impl Run {
             mode,
             check_every,
             widest: 0,
-            outcomes: SEED,
+            outcomes: NOTHING,
         }
     }
 
@@ -141,30 +152,24 @@ impl Run {
         Ok(record)
     }
 
-    /// What the public interface tells of one operation, into the digest.
+    /// Adds an operation to the digest: with its outcome, and what became of the VCPUs concerned.
     fn note(&mut self, op: &Op, res: &Res) {
-        let (v, c) = (u32::from(op.vcpu), u32::from(op.cpu));
         let known = |v: u32| if v < NVCPU { [self.core.class(v) as u64, self.core.credit(v) as u64] } else { [0; 2] };
-        let timer = if c < NCPU { self.core.cpu_timer(c) } else { 0 };
-        let [class, credit] = known(v);
-        let [next_class, next_credit] = known(res.next);
-        let told = [res.ret as u64, res.next.into(), res.slice, res.kick, timer, self.core.pool_timer()];
-        for word in told.into_iter().chain([class, credit, next_class, next_credit]) {
-            self.outcomes = hash_on(self.outcomes, &word.to_le_bytes());
-        }
+        let became = [known(op.vcpu.into()), known(res.next)];
+        self.outcomes = hash_words(hash_record(self.outcomes, op, res), became.into_iter().flatten());
     }
 
-    /// A digest of all outcomes until now and of what is known of each VM and VCPU in the end. It does not depend on how a pool is laid
-    /// out.
+    /// A digest of all outcomes until now, and of what each VM and VCPU has in the end.
     pub fn digest(&self) -> u64 {
-        let l = self.core.ledger();
-        let vms = (0..self.shape.vms.into()).map(|vm| format!("{:?}", self.core.vm_stat(vm)));
-        let vcpus = (0..self.shape.vcpus.into()).map(|v| {
-            let (state, class, credit) = (self.core.state(v), self.core.class(v), self.core.credit(v));
-            format!("{state:?} {class:?} {credit} {}", self.core.vcpu_cpu(v))
+        let ledger = self.core.ledger();
+        let end = [ledger.given, ledger.burned, ledger.clipped, ledger.total].map(|n| n as u64);
+        let vms = (0..self.shape.vms.into()).filter_map(|vm| self.core.vm_stat(vm));
+        let vms = vms.flat_map(|m| [m.rt, m.period, m.promotions, m.refusals, m.lease_end]);
+        let vcpus = (0..self.shape.vcpus.into()).flat_map(|v| {
+            let (state, class) = (self.core.state(v) as u64, self.core.class(v) as u64);
+            [state, class, self.core.credit(v) as u64, self.core.vcpu_cpu(v).into()]
         });
-        let end = std::iter::once(format!("{l:?}")).chain(vms).chain(vcpus);
-        end.fold(self.outcomes, |h, text| hash_on(h, text.as_bytes()))
+        hash_words(self.outcomes, end.into_iter().chain(vms).chain(vcpus))
     }
 
     /// The pool holds the state that the log implies.

@@ -2,12 +2,12 @@
 //! Judges a core: vectors, random hosts, and whether these still have the outcomes that `outcomes.txt` tells of.
 //!
 //! A vector says what is right, an invariant what is never right. An outcome says only what was: one that differs is a rule that changed.
-//! Where that is meant, `takt-conform outcomes` prints the new list.
+//! Where that is meant, `takt-conform outcomes` prints the new lines of the policies, and the tests of the hosts' glue print theirs.
 
 use crate::core::Maker;
-use crate::host::{Mode, Shape};
+use crate::host::{Mode, Shape, variants};
 use crate::log::LogFile;
-use crate::run::{Run, SEED, hash, hash_on};
+use crate::run::{NOTHING, Run, hash, hash_on, hash_record};
 use crate::vectors::VECTORS;
 use anyhow::{Context, Result, ensure};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,20 +20,8 @@ const VARIANT: u64 = 4_000;
 /// How the complaint about a changed outcome begins.
 pub(crate) const CHANGED: &str = "outcomes, ";
 
-/// Digests of the random hosts' outcomes, a line for each policy.
+/// Digests of outcomes: a line for each policy, and one for each run of a host's glue (`linux/...`, `xen/...`).
 pub const OUTCOMES: &str = include_str!("../outcomes.txt");
-
-/// Seeds of a policy that stand for a variant: a kind of server or parameters of its own ([`crate::Host`]).
-pub fn variants(policy: &str) -> &'static [u64] {
-    match policy {
-        "rtxen" | "sedf" | "vgedf" => &[3, 4, 6],
-        "credit" => &[8, 16, 24],
-        "doris" => &[8, 16],
-        "laxs" => &[32, 40, 48, 56, 80],
-        "poris" => &[32, 40, 48, 56, 64, 72],
-        _ => &[8],
-    }
-}
 
 /// Runs vectors and random hosts on a core; what caught it, or `None`.
 pub fn suite(make: &Maker) -> Option<String> {
@@ -63,7 +51,7 @@ pub fn outcomes(make: &Maker, policy: &str) -> Result<u64> {
     let small = &Shape::ALL[..4];
     let plain = small.iter().map(|s| (1, s, OPERATIONS, 1));
     let varied = variants(policy).iter().flat_map(|&seed| small.iter().map(move |s| (seed, s, VARIANT, 8)));
-    let mut digest = SEED;
+    let mut digest = NOTHING;
     for (seed, shape, operations, every) in plain.chain(varied) {
         for mode in [Mode::Faithful, Mode::Chaos] {
             let mut run = Run::new(make(policy)?, seed, *shape, mode, every);
@@ -78,16 +66,17 @@ pub fn outcomes(make: &Maker, policy: &str) -> Result<u64> {
 ///
 /// # Errors
 /// It is another, or not listed.
-pub fn unchanged(policy: &str, digest: u64) -> Result<()> {
-    let listed = OUTCOMES.lines().find_map(|l| l.strip_prefix(policy)?.strip_prefix(' '));
-    let listed = listed.with_context(|| format!("{policy}: outcomes.txt has no line of it"))?;
-    ensure!(listed == format!("{digest:016x}"), "{policy}: {digest:016x}, listed is {listed}");
+pub fn unchanged(name: &str, digest: u64) -> Result<()> {
+    let listed = OUTCOMES.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(' '));
+    let listed = listed.with_context(|| format!("{name}: outcomes.txt has no line of it"))?;
+    ensure!(listed == format!("{digest:016x}"), "{name}: {digest:016x}, listed is {listed}");
     Ok(())
 }
 
-/// What the list should have for a host's run, if it has something else: of its recordings and what it knows beside them.
+/// The line that `outcomes.txt` should have for a run of a host's glue, if it has another: a digest of the run's recordings, and of `seen`,
+/// which is what the host knows beside them.
 pub fn changed(name: &str, logs: &[&LogFile], seen: &str) -> Option<String> {
-    let told = logs.iter().flat_map(|log| &log.records).map(|r| format!("{r:?}"));
-    let digest = told.fold(hash(seen.as_bytes()), |h, r| hash_on(h, r.as_bytes()));
+    let records = logs.iter().flat_map(|log| &log.records);
+    let digest = records.fold(hash(seen.as_bytes()), |h, r| hash_record(h, &r.op, &r.res));
     unchanged(name, digest).err().map(|_| format!("{name} {digest:016x}\n"))
 }

@@ -75,7 +75,7 @@ fn every_variant_of_s_and_poris() {
 fn outcomes_are_as_listed() {
     let policies = takt_policy::policies();
     let named = OUTCOMES.lines().filter_map(|l| l.split(' ').next());
-    let listed: Vec<_> = named.filter(|n| !n.contains('/')).collect(); // "linux/..." are of tests/linux_bpf.rs
+    let listed: Vec<_> = named.filter(|n| !n.contains('/')).collect(); // the others are of the hosts' glue
     assert_eq!(listed, policies.iter().map(|p| p.name).collect::<Vec<_>>());
     let make = maker(None).expect("native core");
     let changed: Vec<_> = policies

@@ -2,7 +2,7 @@
 /* The life of VMs and their threads: as what a thread appears, what a slot keeps of its last VM, and where tables and quotas end. */
 #include "machine.h"
 
-static void gone(struct thread *t)
+static void asleep(struct thread *t)
 {
 	while (t->where != SLEEPS) {
 		u32 cpu = t->cpu;
@@ -12,6 +12,11 @@ static void gone(struct thread *t)
 			thread_sleep(cpu);
 		decide_all();
 	}
+}
+
+static void gone(struct thread *t)
+{
+	asleep(t);
 	thread_exit(t);
 	decide_all();
 }

@@ -2,11 +2,10 @@
 /* What the host counts, refuses, allows and adds up beside the pool: single functions, with a machine that stands still. */
 #include "machine.h"
 
-/* The sleeping VCPU @v is picked for PCPU 0; false if the policy prefers another. */
-static bool pick(u32 v, struct out *out)
+/* The sleeping VCPU @v, which may run on PCPU 0 only and beside which nothing waits, is picked for it. */
+static void pick(u32 v, struct out *out)
 {
-	MUST(!h_enqueue(v, out));
-	return h_schedule(0, out) == v;
+	MUST(!h_enqueue(v, out) && h_schedule(0, out) == v);
 }
 
 /* Two VMs in one process are two; a slot's VM is found by both. */
@@ -76,8 +75,7 @@ static void test_refusals(struct host *h, u32 v)
 	u64 refused, strays = h->count.strays;
 	u32 i;
 
-	if (!pick(v, &out))
-		return;
+	pick(v, &out);
 	MUST(vcpu_state(h, v) == TAKT_PICKED);
 	h_refused(v, 1, &out);
 	MUST(vcpu_state(h, v) == TAKT_PICKED);
@@ -91,7 +89,7 @@ static void test_refusals(struct host *h, u32 v)
 	refused = hv->refused;
 	hv->misses = 0;
 	for (i = 1; i <= 2 * MISSES_MAX; i++) {
-		MUST(pick(v, &out));
+		pick(v, &out);
 		missing(h, v, 0, &out);
 		MUST(hv->refused == refused + i && hv->misses == i % MISSES_MAX);
 		MUST(h->count.strays == strays + i / MISSES_MAX);
@@ -115,8 +113,7 @@ static void test_waits(struct host *h, u32 v)
 		MUST(!h_enqueue(v, &out) && hv->queued_at == fake_clock);
 		begin = fake_clock;
 		fake_clock += (3 - i) * TAKT_MS;
-		if (h_schedule(0, &out) != v)
-			return;
+		MUST(h_schedule(0, &out) == v);
 		if (i == 2)
 			hv->queued_at = 0;		/* it has not waited */
 		w = &hv->wait[vcpu_of(pool_of(h, v), v)->entered & 3];
@@ -146,7 +143,7 @@ static void test_allowance(struct host *h, u32 v)
 	MUST(host_vcpu(h, v)->owed == owed + 2 * TAKT_MS && h->count.beside == beside + 2 * TAKT_MS);
 	MUST(h_running(2, 2, 1, &out) == 1 && !h_stopping(2, TAKT_NIL, 4 * TAKT_MS) && hc->allowance == -(s64)TAKT_MS);
 	MUST(host_vcpu(h, v)->owed == owed + 2 * TAKT_MS);
-	/* It comes back to it by a quarter. */
+	/* The allowance grows by a quarter of the time. */
 	hc->allowed_at = fake_clock = fake_clock + TAKT_MS;
 	MUST(!h_allowance(2) && hc->allowance == -(s64)TAKT_MS);
 	hc->allowed_at = fake_clock - 4 * TAKT_MS;
@@ -160,24 +157,22 @@ static void test_allowance(struct host *h, u32 v)
 }
 
 #if TAKT_POOLS > 1
-static s32 move_cpu(u32 cpu, u64 side)
+static s32 ask(int (*program)(struct request *), struct request r)
 {
-	struct request r = { .cpu = cpu, .arg = { side } };
-
-	request(takt_move_cpu, &r);
+	request(program, &r);
 	decide_all();
 	check_machine();
 	return r.ret;
 }
 
+static s32 move_cpu(u32 cpu, u64 side)
+{
+	return ask(takt_move_cpu, (struct request){ .cpu = cpu, .arg = { side } });
+}
+
 static s32 move_vm(u32 vm, u64 side)
 {
-	struct request r = { .vm = vm, .arg = { side } };
-
-	request(takt_move_vm, &r);
-	decide_all();
-	check_machine();
-	return r.ret;
+	return ask(takt_move_vm, (struct request){ .vm = vm, .arg = { side } });
 }
 
 /* PCPUs and VMs change their pool; the last PCPU of one that has a VM's VCPU stays. @t is of VM @vm, on PCPU 0. */
@@ -244,12 +239,7 @@ void test_host(const char *policy)
 #if TAKT_POOLS > 1
 	test_pools(h, t);
 #endif
-	while (t->where != SLEEPS) {
-		decide_all();
-		if (rqs[t->cpu].cur == t)
-			thread_sleep(t->cpu);
-	}
-	decide_all();
+	asleep(t);
 	check_machine();
 	/* From here on the programs are told what no thread does. */
 	test_refusals(h, v);

@@ -86,7 +86,7 @@ enum Command {
     },
     /// Run vectors and random hosts on the core in a shared library; says what catches it, exit status 1 if anything does
     Suite { library: PathBuf },
-    /// Print the digests of what each policy does under random hosts: the contents of outcomes.txt
+    /// Print the lines of the policies in outcomes.txt: digests of what each does under random hosts
     Outcomes,
     /// Change a directory's code and see what catches it; exit status 1 if anything survives
     #[cfg(feature = "mutants")]

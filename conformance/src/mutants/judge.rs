@@ -43,8 +43,8 @@ pub struct Judged {
     pub verdict: Verdict,
 }
 
-/// `DIRECTORY: N of M caught`; who of the N only changed the outcomes that `outcomes.txt` lists is counted, too. What does not compile is
-/// no mutant.
+/// `DIRECTORY: N of M caught`, and how many of the N did nothing but change an outcome that `outcomes.txt` lists. A change that does not
+/// compile is no mutant.
 pub fn score(directory: &str, judged: &[Judged]) -> String {
     let count = |of: fn(&Verdict) -> bool| judged.iter().filter(|j| of(&j.verdict)).count();
     let caught = count(|v| matches!(v, Verdict::Caught(_)));

@@ -43,7 +43,7 @@ fn example(make: &Maker, laxity: u64, class: Class) -> Vec<u32> {
     b.order(40 * MS, 0)
 }
 
-/// The re-sort moves who is OVER and no other: the place that laxity gave stays (spec §1.2, L3).
+/// The re-sort moves a VCPU that is OVER and no other: the place that laxity gave stays (spec §1.2, L3).
 pub fn resort(make: &Maker) {
     for (laxity, want) in [(3 * US, [5, 4]), (5 * US, [4, 5])] {
         let mut b = pool(make);
@@ -67,7 +67,7 @@ pub fn longest(make: &Maker) {
         b.wake(0, 2);
         assert_eq!(b.turn(0, 0), Some(2));
         b.idle(ran * MS, 0);
-        // An account pays the debt back, so that both are UNDER.
+        // Accounting pays the debt back: both are UNDER.
         (1..400).for_each(|n| _ = b.account((ran + 30 * n) * MS));
         b.timer((ran + 12_000) * MS, 0);
         assert_eq!(b.class(2), Class::Under);

@@ -174,7 +174,7 @@ pub fn balance(make: &Maker) {
     assert_eq!(b.core.vcpu_cpu(1), 0, "moving 300 ms from 300 evens nothing out");
 }
 
-/// Who is moved may run where it is moved to.
+/// A VCPU is moved only where it may run.
 pub fn balance_within_masks(make: &Maker) {
     for (code, at, want) in [
         (OpCode::SetAffinity, [0, 0b01, 0], [1, 1, 0]),

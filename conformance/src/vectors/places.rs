@@ -96,7 +96,7 @@ pub fn mask_of_running(make: &Maker) {
 
 /// A VCPU that is picked and has not started holds its PCPU as one that runs does.
 pub fn mask_of_picked(make: &Maker) {
-    for policy in ["credit", "rr", "doris", "laxs", "poris", "rtxen", "sedf", "vgedf"] {
+    for policy in takt_policy::policies().into_iter().map(|p| p.name) {
         for (code, arg) in [(OpCode::SetAffinity, [0, 0b1000, 0]), (OpCode::SetPlacement, [0b1000, 0, 0])] {
             let mut b = pool(make, policy);
             b.wake(0, 1);
@@ -114,7 +114,7 @@ pub fn mask_of_picked(make: &Maker) {
 
 /// A higher class has the PCPU while a VCPU still holds it: what must stop is asked to, all the same.
 pub fn taken_with_a_vcpu(make: &Maker) {
-    for policy in ["credit", "rr", "doris", "laxs", "poris", "rtxen", "sedf", "vgedf"] {
+    for policy in takt_policy::policies().into_iter().map(|p| p.name) {
         for (code, arg) in
             [(OpCode::Pause, [0; 3]), (OpCode::SetAffinity, [0, 0b1000, 0]), (OpCode::SetPlacement, [0b1000, 0, 0])]
         {

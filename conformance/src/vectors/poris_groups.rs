@@ -237,7 +237,7 @@ pub fn shared(make: &Maker) {
     assert_eq!([1, 3].map(|v| b.core.vcpu_cpu(v)), [0, 1], "a VCPU of its own has left PCPU 1");
 }
 
-/// A VM that joins a group is bound anew as its VCPUs queue; those that wait may run wherever a PCPU idles.
+/// A VM that joins a group loses its bindings until its VCPUs queue again; those that wait may run wherever a PCPU idles.
 pub fn unbound(make: &Maker) {
     let mut b = Bench::new(make, "poris", 2, 2);
     (1..=2).for_each(|v| b.vcpu(v, v, 0));
