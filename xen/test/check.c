@@ -11,6 +11,8 @@ static void check_unit(struct takt_host *h, const struct sched_unit *unit, unsig
 	CHECK(tu->host == h && tu->unit == unit && h->unit[tu->v] == tu && tu->vm == vm && e->vm == vm);
 	CHECK(e->kind == (unit->domain->hardware ? TAKT_HOST : TAKT_GUEST));
 	CHECK(e->hard.w[0] == cpumask_bits(unit->cpu_hard_affinity)[0] && e->soft.w[0] == cpumask_bits(unit->cpu_soft_affinity)[0]);
+	if ( tu->outside )
+		CHECK(e->state == TAKT_BLOCKED);
 	if ( unit->limbo || tu->outside )
 		return;
 	if ( !unit->is_running )

@@ -63,6 +63,8 @@ static void real_time(void)
 	CHECK(!GET(dom0, RT, 0, 0) && answer[0] == 20000000 && answer[1] == TAKT_NEVER && answer[2] == 1);
 	CHECK(!PUT(dom0, PARAM, TAKT_KEY_RT, TAKT_RT_OFF) && !GET(dom0, RT, 0, 0) && !answer[0] && !answer[1] && !answer[2]);
 	CHECK(!PUT(dom0, PARAM, TAKT_KEY_RT, TAKT_RT_AUTO));
+	CHECK(!pool_put(c, XEN_TAKT_PARAM, POOL_DOM0, 0) && !GET(dom0, RT, 0, 0) && !answer[0] && !answer[1] && !answer[2]);
+	CHECK(!pool_put(c, XEN_TAKT_PARAM, POOL_DOM0, 1) && !GET(dom0, RT, 0, 0) && answer[2] == 1);
 	CHECK(PUT(guest, RT, 10000000001, 1) == -ERANGE && !PUT(guest, RT, 10000000000, 1));
 	CHECK(PUT(dom0, RT, 20000000, 1) == -EOPNOTSUPP);
 	CHECK(!PUT(guest, RT, 0, 0) && !GET(guest, RT, 0, 0) && !answer[1] && !answer[2]);

@@ -207,7 +207,11 @@ void cpu_remove(unsigned int cpu)
 	cpumask_bits(c->cpu_valid)[0] &= ~(1ULL << cpu);
 	cpumask_bits(c->res_valid)[0] &= ~(1ULL << cpu);
 	drain(c, cpu);
-	/* The tasklet that ends this runs in the idle unit's context. */
+	if ( sr->prev )
+		context_saved(cpu);
+	/* Before the tasklet that ends this has its turn, in the idle unit's context, another decision may be due. */
+	if ( fake_softirqs >> cpu & 1 )
+		schedule(cpu, false);
 	if ( sr->prev )
 		context_saved(cpu);
 	schedule(cpu, true);

@@ -8,7 +8,6 @@
 extern char *const fake_opt_policy;
 extern bool *const fake_opt_alias;
 
-#define POOL_EVENT_MAX 12
 #define NR_OPS(h) ((h)->log.head)
 
 static struct cpupool *pool_of(const char *policy, unsigned int cpus)
@@ -393,9 +392,78 @@ static void removal_waits(void)
 	CHECK(state_of(d->vcpu[0]) == TAKT_ABSENT);
 	c->sched->adjust_affinity(c->sched, unit, unit->cpu_hard_affinity, NULL);	/* nobody's business */
 	CHECK(op_back(c, 0)->op == TAKT_OP_VCPU_REMOVE);
+	/* Masks that are set meanwhile are the policy's with the unit. */
+	cpumask_bits(unit->cpu_hard_affinity)[0] = 3;
+	cpumask_bits(unit->cpu_soft_affinity)[0] = 1;
+	c->sched->insert_unit(c->sched, unit);
+	check_units(c);
+	d->pause_count--;
+	vcpu_wake(d->vcpu[0]);
+	settle();
+
+	/* A recording begins between the decision and the end of the switch: the policy knows of no switch any more. */
+	d->pause_count++;
+	schedule(0, false);
+	CHECK(!pool_put(c, XEN_TAKT_RECORD, 4096, 0) && state_of(d->vcpu[0]) == TAKT_BLOCKED && get_sched_res(0)->prev == unit);
+	fake_on_relax = finishes_switch;
+	c->sched->remove_unit(c->sched, unit);
+	fake_on_relax = NULL;
+	CHECK(!get_sched_res(0)->prev);
 	c->sched->insert_unit(c->sched, unit);
 	d->pause_count--;
 	vcpu_wake(d->vcpu[0]);
+	end(c);
+}
+
+/* ---- a recording begins while a unit is on its PCPU, or about to be saved ---- */
+
+static void begins_between(void)
+{
+	struct cpupool *c = pool_of("credit", 1);
+	struct domain *d = hog(c, 1);
+	struct vcpu *v = d->vcpu[0];
+	const struct takt_unit *tu = takt_unit(v->sched_unit);
+
+	schedule(0, true);
+	CHECK(state_of(v) == TAKT_PUT_PENDING && vcpu_runnable(v));
+	CHECK(!pool_put(c, XEN_TAKT_RECORD, 4096, 0));
+	CHECK(state_of(v) == TAKT_BLOCKED && tu->outside && !NR_OPS(host_of(c)));
+	vcpu_wake(v);
+	CHECK(state_of(v) == TAKT_BLOCKED && !NR_OPS(host_of(c)));
+	context_saved(0);
+	CHECK(last_is(c, 0, TAKT_OP_WAKE, tu->v, TAKT_SRC_OTHER) && state_of(v) == TAKT_QUEUED && !tu->outside);
+	settle();
+
+	/* It runs; what it does is nobody's business until it is off. */
+	CHECK(state_of(v) == TAKT_RUNNING && !pool_put(c, XEN_TAKT_RECORD, 4096, 0));
+	CHECK(state_of(v) == TAKT_BLOCKED && tu->outside);
+	vcpu_yield(v);
+	CHECK(!NR_OPS(host_of(c)));
+	vcpu_block(v);
+	schedule(0, false);
+	CHECK(last_is(c, 0, TAKT_OP_SCHEDULE, 0, TAKT_CUR_STOPS));
+	context_saved(0);
+	CHECK(op_back(c, 0)->op == TAKT_OP_SCHEDULE && state_of(v) == TAKT_BLOCKED && !tu->outside);
+	end(c);
+}
+
+/* ---- a PCPU's timer ---- */
+
+static void on_time(void)
+{
+	struct cpupool *c = pool_of("credit", 1);
+	struct takt_host *h = host_of(c);
+	struct timer *t = &h->pcpu[0].timer;
+	s_time_t at = (s_time_t)(h->pool.cpu[0].timer = (uint64_t)fake_clock + 100000);
+	uint64_t ops = NR_OPS(h);
+
+	t->status = TIMER_STOPPED;
+	fake_clock = at - 8;		/* NOW() is seven later */
+	t->function(t->data);
+	CHECK(NR_OPS(h) == ops);
+	fake_clock = at - 7;
+	t->function(t->data);
+	CHECK(NR_OPS(h) == ops + 1 && op_back(c, 0)->op == TAKT_OP_TIMER_CPU && op_back(c, 0)->now == (uint64_t)at);
 	end(c);
 }
 
@@ -536,6 +604,8 @@ void test_hooks(void)
 	between();
 	boosts();
 	removal_waits();
+	begins_between();
+	on_time();
 	slots();
 	places();
 	dumps();
