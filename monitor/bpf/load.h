@@ -29,6 +29,7 @@ static __always_inline int load_packet(struct __sk_buff *skb, struct takt_work *
 
 	w->link = link;
 	w->len = n;
+	w->segment = skb->gso_size;
 	takt_opaque(n);
 	if (n > TAKT_SNAP)
 		n = TAKT_SNAP;

@@ -10,6 +10,7 @@
 #define TAKT_MONITOR_H
 
 #include "detect.h"
+#include "media.h"
 #include "packet.h"
 #include "period.h"
 
@@ -115,7 +116,7 @@ TAKT_FN u32 takt_mon_packet(struct takt_mon *m, struct takt_work *w, u64 now)
 	takt_mon_clock(m, w, now);
 	takt_opaque(k);
 	m->packets[k < TAKT_NPARSED ? k : 0]++;
-	if (w->parsed != TAKT_PKT_PORTS)
+	if (w->parsed != TAKT_PKT_PORTS || takt_no_media(w))
 		return w->events;
 	if (takt_port_test(m->set, w->sport)) {
 		w->rule = TAKT_RULE_PORT;

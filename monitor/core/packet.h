@@ -49,7 +49,7 @@ struct takt_work {
 	u32 events;
 	u32 rule;
 	u32 after;
-	u32 pad;
+	u32 segment;			/* an input, too: bytes of each part that the device cuts the payload into; 0: it does not */
 	u64 period;
 	u64 lease;
 

@@ -74,7 +74,7 @@ pub struct Work {
     pub events: u32,
     pub rule: u32,
     pub after: u32,
-    pub pad: u32,
+    pub segment: u32,
     pub period: u64,
     pub lease: u64,
     pub b: [u8; SNAP],

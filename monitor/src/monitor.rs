@@ -97,12 +97,18 @@ impl Packet {
 
     /// Parses `data`, the captured bytes of a packet that had `len` bytes on the wire.
     pub fn load(&mut self, link: Link, data: &[u8], len: usize) -> Parsed {
+        self.load_segments(link, data, len, 0)
+    }
+
+    /// As [`Packet::load`], for a packet whose payload the device is to cut into parts of `segment` bytes (UDP segmentation).
+    pub fn load_segments(&mut self, link: Link, data: &[u8], len: usize, segment: u32) -> Parsed {
         let n = data.len().min(SNAP);
         let w = &mut *self.0;
         w.b[..n].copy_from_slice(&data[..n]);
         w.link = link as u32;
         w.caplen = n as u32;
         w.len = u32::try_from(len.max(data.len())).unwrap_or(u32::MAX);
+        w.segment = segment;
         // SAFETY: `w` has the layout that C expects.
         unsafe { ffi::takt_native_parse(w) };
         self.parsed()

@@ -149,7 +149,7 @@ fn the_live_program_reports_what_a_device_sends() {
     (0..5).for_each(send);
     let reports = bpf.reports().expect("reports");
     assert_eq!(reports.len(), 1, "{reports:?}");
-    assert_eq!((reports[0].vm, reports[0].after), (9, 3));
+    assert_eq!((reports[0].vm, reports[0].after), (9, 4));
     assert_eq!(reports[0].lease, Config::default().lease);
     assert!(bpf.reports().expect("reports").is_empty());
 }

@@ -167,7 +167,7 @@ fn a_vm_found_by_one_rule_keeps_it_until_the_next_promotion() {
     assert_eq!((m.rule(), m.is_rt()), (Some("rtsp"), true));
     assert!(m.timer(2_000_000_000).demoted);
     assert_eq!((m.rule(), m.is_rt()), (Some("rtsp"), false), "why it was so is still told");
-    for i in 0..3 {
+    for i in 0..4 {
         send(&mut m, &flow("10.0.0.1", "10.0.0.2", 5004, 7000).udp(&common::rtp(0, i, 9)), 3_000_000_000);
     }
     assert_eq!(m.rule(), Some("rtp"));

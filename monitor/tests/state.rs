@@ -89,11 +89,11 @@ fn silence_of_a_second_demotes_by_timer_and_by_packet() {
 #[test]
 fn a_late_packet_of_a_learned_port_is_analysed_again() {
     let mut m = Monitor::new(&Config::default()).expect("configuration");
-    for i in 0..3 {
+    for i in 0..4 {
         send(&mut m, &voip().udp(&rtp(0, i, 7)), u64::from(i) * 20 * MS);
     }
     assert!(m.is_rt());
-    let o = send(&mut m, &voip().udp(&rtp(0, 3, 7)), 2000 * MS);
+    let o = send(&mut m, &voip().udp(&rtp(0, 4, 7)), 2000 * MS);
     assert!(o.demoted && o.promoted.is_none() && !o.rt_packet, "{o:?}");
 }
 

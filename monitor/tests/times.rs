@@ -286,7 +286,7 @@ fn a_demotion_keeps_the_users_ports_and_forgets_the_learned_ones() {
     m.add_port(200);
     m.remove_port(200);
     for learned in [0u16, 5004, 63, 60_000, 200] {
-        for i in 0..3 {
+        for i in 0..4 {
             send(&mut m, &flow("10.0.0.1", "10.0.0.2", learned, 7000).udp(&rtp(0, i, 7)), 0);
         }
         assert!(m.has_port(learned));

@@ -144,12 +144,13 @@ const RESPONSE: [(&str, &str, f64, usize); 7] = [
     ("work", "batch CPU-s", 1.0, 1),
 ];
 
-const TRAFFIC: [(&str, &str, f64, usize); 6] = [
+const TRAFFIC: [(&str, &str, f64, usize); 7] = [
     ("packets", "packets", 1.0, 0),
     ("gap_p50_ms", "median gap ms", 1.0, 3),
     ("period_ms", "EWMA ms", 1.0, 3),
     ("period_peak_ms", "after a pause ms", 1.0, 3),
     ("verdict_after", "packets to verdict", 1.0, 0),
+    ("verdict_frames", "frames to verdict", 1.0, 0),
     ("rt", "real-time", 1.0, 0),
 ];
 

@@ -34,10 +34,19 @@ fn row(traffic: &Traffic, duration: u64, seed: u64, stream: u64) -> Result<Row> 
         ("gap_p50_ms".to_owned(), quantile(&gaps, 0.5)),
         ("gap_p99_ms".to_owned(), quantile(&gaps, 0.99)),
     ]);
-    m.extend(sender.verdict_after.map(|n| ("verdict_after".to_owned(), f64::from(n))));
+    if let Some(n) = sender.verdict_after {
+        m.insert("verdict_after".to_owned(), f64::from(n));
+        m.insert("verdict_frames".to_owned(), bursts(&frames[..n as usize]) as f64);
+    }
     m.extend(sender.period_us.map(|p| ("period_ms".to_owned(), p / 1e3)));
     m.extend(peak(&frames)?.map(|p| ("period_peak_ms".to_owned(), p)));
     Ok(Row::of(POLICY, X::Name(traffic.name.clone()), seed, m, Vec::new()))
+}
+
+/// Bursts that the packets belong to: what a picture is sent in has one timestamp.
+fn bursts(frames: &[(u64, Vec<u8>)]) -> usize {
+    const TIMESTAMP: std::ops::Range<usize> = 46..50;
+    1 + frames.windows(2).filter(|w| w[0].1[TIMESTAMP] != w[1].1[TIMESTAMP]).count()
 }
 
 /// Median of the EWMA's local maxima: its value right after the pause between two bursts (spec D16), ms.
