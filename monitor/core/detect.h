@@ -14,12 +14,16 @@
 #ifndef TAKT_DETECT_H
 #define TAKT_DETECT_H
 
+#include "detect_iax2.h"
+#include "detect_mpegts.h"
 #include "detect_rtp.h"
 #include "detect_rtsp.h"
 
 #define TAKT_DETECTORS(X)	\
 	X(RTP, rtp)		\
-	X(RTSP, rtsp)
+	X(RTSP, rtsp)		\
+	X(MPEGTS, mpegts)	\
+	X(IAX2, iax2)
 
 /* Why a VM became real-time; TAKT_RULE_PORT: the user named the port. */
 enum takt_rule {

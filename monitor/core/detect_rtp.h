@@ -13,7 +13,7 @@
  *  - or, for game streaming that leaves the timestamp 0, pictures themselves: TAKT_RTP_BARE packets without a gap in their numbers, large
  *    ones, several at a time, TAKT_RTP_BURSTS times in a row at equal distances.
  * Loss, repeats and swapped packets do no harm; a jump, or a silence of a second, begins anew. The payload type may change within a
- * stream (telephone events, comfort noise). A datagram that the device is to cut (UDP segmentation) counts as what it will be cut into.
+ * stream (telephone events, comfort noise). RTP is looked for within what carries it, too (carry.h). A datagram that the device is to cut (UDP segmentation) counts as what it will be cut into.
  *
  * Candidates live in a small table; each stream has two places. A newcomer takes an empty or stale place, or one that was challenged before
  * and whose candidate has shown one packet only, or many without a proof. A believed stream frees its place, because from then on its port
@@ -251,7 +251,7 @@ TAKT_INLINE u32 takt_rtp_proof(struct takt_rtp *t, struct takt_work *w, u32 off,
 	seq = takt_b16(w, off + 2);
 	ts = takt_rtp_time(w, off, len, cap);
 	ssrc = takt_b32(w, off + 8);
-	took = w->segment && w->segment < w->paylen ? (w->paylen + w->segment - 1) / w->segment : 1;
+	took = w->proto == TAKT_UDP && w->segment && w->segment < w->paylen ? (w->paylen + w->segment - 1) / w->segment : 1;
 	h = (ports ^ ssrc * 0x9e3779b1u) * 0x85ebca6bu;
 	a = takt_rtp_slot(t, h >> 25);
 	b = takt_rtp_slot(t, h >> 18);
@@ -281,7 +281,7 @@ TAKT_INLINE u32 takt_rtp_proof(struct takt_rtp *t, struct takt_work *w, u32 off,
 
 TAKT_FN u32 takt_rtp_match(struct takt_rtp *t, struct takt_work *w, u64 now)
 {
-	return w->proto == TAKT_UDP ? takt_rtp_proof(t, w, w->pay, w->paylen, w->paycap, now) : 0;
+	return w->proto == TAKT_UDP || w->carried ? takt_rtp_proof(t, w, w->media, w->medialen, w->mediacap, now) : 0;
 }
 
 #endif

@@ -116,7 +116,10 @@ TAKT_FN u32 takt_mon_packet(struct takt_mon *m, struct takt_work *w, u64 now)
 	takt_mon_clock(m, w, now);
 	takt_opaque(k);
 	m->packets[k < TAKT_NPARSED ? k : 0]++;
-	if (w->parsed != TAKT_PKT_PORTS || takt_no_media(w))
+	if (w->parsed != TAKT_PKT_PORTS)
+		return w->events;
+	takt_carried(w);
+	if (takt_no_media(w))
 		return w->events;
 	if (takt_port_test(m->set, w->sport)) {
 		w->rule = TAKT_RULE_PORT;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Packet parser of the monitor: link layer, VLAN tags, IPv4 and IPv6 down to the ports of UDP or TCP (spec §2.2).
+ * Packet parser of the monitor: link layer, VLAN tags, IPv4 and IPv6 down to the ports of UDP or TCP (spec §2.2), and one tunnel: GTP-U,
+ * VXLAN or GRE.
  *
  * A host copies the first bytes of a packet into the work area and says how many there are; every read is masked to
  * that buffer and preceded by a check against what was captured, so the same code runs natively and passes the BPF
@@ -28,6 +29,9 @@ enum takt_parsed {
 
 #define TAKT_TCP 6u
 #define TAKT_UDP 17u
+#define TAKT_GRE 47u
+#define TAKT_GTPU_PORT 2152u
+#define TAKT_VXLAN_PORT 4789u
 
 /* Work area of one packet; in BPF one per CPU. The first five fields are inputs of takt_parse(). */
 struct takt_work {
@@ -44,6 +48,10 @@ struct takt_work {
 	u32 pay;			/* offset of the payload of UDP or TCP */
 	u32 paylen;			/* its length on the wire */
 	u32 paycap;			/* bytes of it in b */
+	u32 inner;			/* offset of the IP header that a tunnel carries; 0: none does */
+	u32 carried;			/* bytes of the payload before the media, see carry.h; 0: it is none of its carriers */
+	u32 media, medialen, mediacap;	/* as pay, paylen, paycap, of that */
+	u32 pad;
 
 	/* outputs of the monitor, see monitor.h */
 	u32 events;
@@ -232,30 +240,108 @@ TAKT_INLINE void takt_parse_l4(struct takt_work *w, u32 l4, u32 end)
 	w->parsed = TAKT_PKT_PORTS;
 }
 
-/* Fills the fields of @w from `parsed` to `paycap`. */
-TAKT_FN u32 takt_parse(struct takt_work *w)
+/* From the IP header at w->l3 on. No value is returned: what callers need they read from memory, so that the verifier takes all ways for one. */
+TAKT_FN void takt_parse_ip(struct takt_work *w)
 {
 	u32 end = w->len, l4 = 0, ver;
 
-	if (w->caplen > TAKT_SNAP)
-		w->caplen = TAKT_SNAP;
-	if (w->caplen > w->len)
-		w->len = w->caplen;
 	w->parsed = TAKT_PKT_OTHER;
-	w->family = w->l3 = w->proto = w->sport = w->dport = w->pay = w->paylen = w->paycap = 0;
-	if (!takt_parse_link(w))
-		return w->parsed;
+	w->family = w->proto = w->sport = w->dport = w->pay = w->paylen = w->paycap = 0;
 	if (w->caplen <= w->l3) {
 		w->parsed = takt_short(w, w->l3 + 1);
-		return w->parsed;
+		return;
 	}
 	ver = takt_b8(w, w->l3) >> 4;
 	if (ver == 4)
 		l4 = takt_parse_ipv4(w, &end);
 	else if (ver == 6)
 		l4 = takt_parse_ipv6(w, &end);
+	w->pay = l4;
 	if (l4)
 		takt_parse_l4(w, l4, end);
+}
+
+/* The IP header behind an Ethernet header at @off, 0: none. */
+TAKT_INLINE u32 takt_inner_ether(const struct takt_work *w, u32 off)
+{
+	u32 type = takt_b16(w, off + 12);
+
+	if (type == 0x8100) {
+		off += 4;
+		type = takt_b16(w, off + 12);
+	}
+	return type == 0x0800 || type == 0x86dd ? off + 14 : 0;
+}
+
+/* GTP-U (3GPP TS 29.281 §5.1): a T-PDU, and one extension header at most. */
+TAKT_INLINE u32 takt_inner_gtpu(const struct takt_work *w)
+{
+	u32 flags = takt_b8(w, w->pay), off = w->pay + 8;
+
+	if (flags >> 4 != 3 || takt_b8(w, w->pay + 1) != 0xff)
+		return 0;
+	if (flags & 7)
+		off += 4;
+	if (flags & 4 && takt_b8(w, w->pay + 11))
+		off += takt_b8(w, off) * 4;
+	return off;
+}
+
+/* GRE (RFC 2784, RFC 2890) with IP or Ethernet in it. */
+TAKT_INLINE u32 takt_inner_gre(const struct takt_work *w)
+{
+	u32 flags = takt_b16(w, w->pay), type = takt_b16(w, w->pay + 2), off = w->pay + 4;
+
+	if (flags & 0x4fff)		/* routing, a limit of recursion, or another version */
+		return 0;
+	off += (flags >> 15 & 1) * 4 + (flags >> 13 & 1) * 4 + (flags >> 12 & 1) * 4;
+	if (type == 0x6558)
+		return takt_inner_ether(w, off);
+	return type == 0x0800 || type == 0x86dd ? off : 0;
+}
+
+/* Sets w->inner to where the IP header is that a tunnel carries, 0: it is no tunnel that is known. */
+TAKT_FN void takt_find_inner(struct takt_work *w)
+{
+	u32 inner = 0;
+
+	if (w->parsed == TAKT_PKT_OTHER && w->proto == TAKT_GRE)
+		inner = takt_inner_gre(w);
+	if (w->parsed == TAKT_PKT_PORTS && w->proto == TAKT_UDP) {
+		if (w->dport == TAKT_GTPU_PORT)
+			inner = takt_inner_gtpu(w);
+		else if (w->dport == TAKT_VXLAN_PORT && takt_b8(w, w->pay) == 8)	/* RFC 7348 §5 */
+			inner = takt_inner_ether(w, w->pay + 8);
+	}
+	w->inner = inner;
+}
+
+/* Fills the fields of @w from `parsed` to `paycap`. Of a tunnel, l3 and family are those outside, by which the sender is known. */
+TAKT_FN u32 takt_parse(struct takt_work *w)
+{
+	u32 outer, family;
+
+	if (w->caplen > TAKT_SNAP)
+		w->caplen = TAKT_SNAP;
+	if (w->caplen > w->len)
+		w->len = w->caplen;
+	w->parsed = TAKT_PKT_OTHER;
+	w->family = w->l3 = w->proto = w->sport = w->dport = w->pay = w->paylen = w->paycap = w->inner = 0;
+	if (!takt_parse_link(w))
+		return w->parsed;
+	takt_parse_ip(w);
+	takt_find_inner(w);
+	if (!w->inner)
+		return w->parsed;
+	outer = w->l3;
+	family = w->family;
+	w->l3 = w->inner;
+	takt_parse_ip(w);
+	w->l3 = outer;
+	if (w->parsed == TAKT_PKT_PORTS)
+		w->family = family;
+	else
+		takt_parse_ip(w);	/* what it carries has no ports, the tunnel may */
 	return w->parsed;
 }
 
