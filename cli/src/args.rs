@@ -104,12 +104,24 @@ pub struct Experiment {
 
 #[derive(Group, Debug)]
 pub struct Inspect {
-    /// Capture (pcap or pcapng)
-    #[arg(value_name = "FILE")]
-    pub file: PathBuf,
+    /// Captures (pcap or pcapng, also .gz and .zst), read one after the other; - is standard input
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+    /// Take what is sent from this port for real-time; repeat for more
+    #[arg(long = "port", value_name = "PORT")]
+    pub ports: Vec<u16>,
+    /// Call the sender with this address by a name; a VM with several addresses is one sender; repeat for more
+    #[arg(long = "vm", value_name = "MAC|IP=NAME")]
+    pub vms: Vec<String>,
+    /// End with status 2 if anything could not be read
+    #[arg(long)]
+    pub strict: bool,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+    /// Write a self-contained report with a timeline to F
+    #[arg(long, value_name = "F")]
+    pub html: Option<PathBuf>,
 }
 
 #[derive(Group, Debug)]

@@ -108,7 +108,23 @@ fn captures() {
     refused(at, &["inspect", "empty.pcap", "--json"], &["empty.pcap", "empty"]);
     let header = [0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 1, 0, 0, 0];
     std::fs::write(at.join("cut.pcap"), [&header[..], &[1, 0, 0, 0, 2]].concat()).unwrap();
-    refused(at, &["inspect", "cut.pcap", "--json"], &["cut.pcap", "truncated"]);
+    // What is whole is reported, and what is not is a warning, unless that is not enough.
+    for (strict, status, lines) in [(&["--json"][..], 0, 1), (&["--json", "--strict"], 2, 2)] {
+        let out = takt(at, &[&["inspect", "cut.pcap"], strict].concat());
+        let said = String::from_utf8(out.stderr).unwrap();
+        assert_eq!((out.status.code(), said.lines().count()), (Some(status), lines), "{said}");
+        assert!(said.contains("cut.pcap: truncated: ends within block 2"), "{said}");
+        assert!(String::from_utf8(out.stdout).unwrap().contains("\"packets\": 0"));
+    }
+    std::fs::write(at.join("head.pcap"), &header[..20]).unwrap();
+    refused(at, &["inspect", "head.pcap", "--json"], &["head.pcap", "truncated"]);
+    refused(at, &["inspect"], &["FILE"]);
+    refused(at, &["inspect", "-", "-"], &["-: standard input"]);
+    refused(at, &["inspect", "cut.pcap", "--port", "65536"], &["--port", "65536"]);
+    refused(at, &["inspect", "cut.pcap", "--vm", "10.0.0.1"], &["--vm 10.0.0.1", "IP=NAME"]);
+    refused(at, &["inspect", "cut.pcap", "--vm", "10.0.0=a"], &["--vm 10.0.0=a", "IP address"]);
+    refused(at, &["inspect", "cut.pcap", "--vm", "1.2.3.4=a", "--vm", "1.2.3.4=b"], &["another name"]);
+    refused(at, &["inspect", "cut.pcap", "--html", "cut.pcap"], &["cut.pcap", "it is read"]);
     let noise: Vec<u8> = (0u32..4096).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
     std::fs::write(at.join("noise.pcap"), noise).unwrap();
     refused(at, &["inspect", "noise.pcap", "--json"], &["noise.pcap", "not a pcap"]);

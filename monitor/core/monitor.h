@@ -15,6 +15,7 @@
 #include "period.h"
 
 #define TAKT_PORT_WORDS 1024u
+#define TAKT_CLOCK_BACK 2000000000ULL	/* ns; less is packets that overtook each other */
 
 /* w->events. In one call a demotion comes before a promotion. */
 #define TAKT_EV_PACKET 1u		/* this packet was a real-time packet */
@@ -25,7 +26,7 @@
 
 struct takt_mon {
 	struct takt_config cfg;
-	u64 now;			/* time never goes back */
+	u64 now;			/* does not go back, unless by more than TAKT_CLOCK_BACK */
 	u64 last_rt;			/* the last real-time packet */
 	u64 renewed;			/* the last event that renewed the lease */
 	u64 p, p_min;			/* the period, and its least value since the last report; 0: undefined (spec D2) */
@@ -67,6 +68,28 @@ TAKT_INLINE u32 takt_mon_wants_payload(struct takt_mon *m, const struct takt_wor
 	return !takt_port_test(m->set, w->sport) || (m->rt && now - m->last_rt > m->cfg.timeout);
 }
 
+/*
+ * Whether a packet could change more than counters: a reader of captures need not keep a monitor for senders none of whose packets can. Never
+ * wrong with "no"; takt_mon_packet() decides.
+ */
+TAKT_FN u32 takt_mon_matters(struct takt_work *w)
+{
+	struct takt_rtsp none = { 0 };
+
+	if (w->parsed != TAKT_PKT_PORTS || !w->paylen)
+		return 0;
+	takt_carried(w);
+	if (takt_no_media(w))
+		return 0;
+	if (w->proto == TAKT_UDP || w->carried) {
+		if (takt_rtp_header(w, w->media, w->medialen, w->mediacap) || takt_b8(w, w->pay) == 0x47)
+			return 1;
+		if (w->sport == TAKT_IAX2_PORT || w->dport == TAKT_IAX2_PORT)
+			return 1;
+	}
+	return takt_rtsp_match(&none, w, 0);
+}
+
 /* The user names a source port of the VM's application, or takes it back. A port that was learned too is forgotten with it. */
 TAKT_FN void takt_mon_port(struct takt_mon *m, u32 port, u32 on)
 {
@@ -96,12 +119,15 @@ TAKT_FN void takt_mon_demote(struct takt_mon *m, struct takt_work *w)
 
 TAKT_INLINE void takt_mon_clock(struct takt_mon *m, struct takt_work *w, u64 now)
 {
-	if (now > m->now)
+	u64 back = now < m->now ? m->now - now : 0;
+
+	/* A capture that was put together of several, or a clock that was set: what was last, was in another time. */
+	if (!back || back > TAKT_CLOCK_BACK)
 		m->now = now;
 	w->events = w->rule = w->after = 0;
 	w->period = 0;
 	w->lease = m->cfg.lease;
-	if (m->rt && m->now - m->last_rt > m->cfg.timeout)
+	if (m->rt && (back > TAKT_CLOCK_BACK || m->now - m->last_rt > m->cfg.timeout))
 		takt_mon_demote(m, w);
 }
 

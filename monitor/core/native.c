@@ -12,6 +12,7 @@ u32 takt_native_port_test(struct takt_mon *m, u32 port);
 u32 takt_native_parse(struct takt_work *w);
 u32 takt_native_packet(struct takt_mon *m, struct takt_work *w, u64 now);
 u32 takt_native_timer(struct takt_mon *m, struct takt_work *w, u64 now);
+u32 takt_native_matters(struct takt_work *w);
 const char *takt_native_rule(u32 rule);
 
 u64 takt_native_mon_size(void)
@@ -62,6 +63,11 @@ u32 takt_native_packet(struct takt_mon *m, struct takt_work *w, u64 now)
 u32 takt_native_timer(struct takt_mon *m, struct takt_work *w, u64 now)
 {
 	return takt_mon_timer(m, w, now);
+}
+
+u32 takt_native_matters(struct takt_work *w)
+{
+	return takt_mon_matters(w);
 }
 
 /* The detectors' names, so that a new line in the list needs no other change; "" for no rule. */

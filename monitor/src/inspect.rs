@@ -1,27 +1,39 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the monitor sees in a capture file: one monitor per sender, which stands for one VM.
+//! What the monitor sees in capture files: one monitor per sender, which stands for one VM.
+//!
+//! A capture may have any number of senders, made up ones too. A sender costs a count until one of its packets could be real-time; only then
+//! it gets a monitor. Both are bounded: the least recent goes, a sender that was real-time into the report, any other one into a count.
 
 use crate::capture::{self, Record};
+use crate::ffi::{Parsed, RawConfig};
 use crate::monitor::{Config, Monitor, Packet, Promotion, REPORT_NS};
 use crate::statistic::PeriodStatistic;
-use anyhow::{Context, Result, ensure};
+use crate::traffic::{Facts, Timeline, Traffic};
+use anyhow::{Context, Result, bail, ensure};
+use lru::LruCache;
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::net::IpAddr;
+use std::num::NonZeroUsize;
 use std::path::Path;
 
-/// Each sender costs about 24 KiB; a capture with more of them than this is none of one host's VMs.
-const MAX_SENDERS: usize = 8192;
+/// Senders that are counted one by one, about 200 bytes each.
+const MAX_SENDERS: NonZeroUsize = NonZeroUsize::new(65_536).expect("not 0");
+/// Those that have a monitor, about 70 KiB each when they are real-time.
+const MAX_WATCHED: NonZeroUsize = NonZeroUsize::new(256).expect("not 0");
+/// Time within which a packet's copies are captured on other devices.
+const COPIES_NS: u64 = 10_000_000;
+/// A jump back in time, as in `core/monitor.h`.
+const CLOCK_BACK_NS: u64 = 2_000_000_000;
 
 /// One sender of a capture. The first six fields are a stable interface.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Sender {
-    /// Source address.
+    /// Source address, or the name that the user gave it.
     pub sender: String,
     /// Whether it was ever judged real-time.
     pub rt: bool,
-    /// The rule of its first promotion: `rtp`, `rtsp`, or `port` for a port that the user named.
+    /// The rule of its first promotion: that of a detector (`rtp`, …), or `port` for a port that the user named.
     pub rule: Option<&'static str>,
     /// Its period in µs: the mean of the EWMA over each second's packets, and of these the median.
     pub period_us: Option<f64>,
@@ -38,17 +50,60 @@ pub struct Sender {
     pub fragments: u64,
     pub truncated: u64,
     pub malformed: u64,
+    /// Packets that were captured again on another device; they are counted nowhere else.
+    pub copies: u64,
+    /// Real-time packets per second, from the first to the last.
+    pub rate_pps: Option<f64>,
+    /// Gaps between its real-time packets: the median and the 99th percentile, ms.
+    pub gap_p50_ms: Option<f64>,
+    pub gap_p99_ms: Option<f64>,
+    /// Time between the frames of a stream (packets that have one RTP timestamp), ms: the median.
+    pub frame_ms: Option<f64>,
+    /// How much that time differs from one frame to the next, ms, smoothed as in RFC 3550.
+    pub jitter_ms: Option<f64>,
+    /// Sequence numbers of RTP that are missing, percent. None: there are none, or packets are larger than a network carries.
+    pub loss_pct: Option<f64>,
+    #[serde(skip)]
+    pub timeline: Option<Timeline>,
+}
+
+/// Senders that are not told one by one, because there are too many.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Others {
+    /// How many; one that came back after it had gone counts again.
+    pub senders: u64,
+    pub packets: u64,
 }
 
 /// What [`inspect`] finds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Report {
-    /// Ordered by address.
+    /// Ordered by name, then address.
     pub senders: Vec<Sender>,
-    /// Packets of the file.
+    /// Packets of the files.
     pub packets: u64,
     /// Those without a source address (not IP, or cut before it), which belong to no sender.
     pub unattributed: u64,
+    pub others: Others,
+    /// What could not be read, a line each.
+    pub warnings: Vec<String>,
+}
+
+/// A sender that the user names by its address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Named {
+    Mac([u8; 6]),
+    Ip(IpAddr),
+}
+
+/// What the user says beforehand.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    pub config: Config,
+    /// Source ports that are real-time, of every sender.
+    pub ports: Vec<u16>,
+    /// VMs by their addresses; one may have several.
+    pub vms: Vec<(Named, String)>,
 }
 
 /// Runs the monitor with its default configuration over a pcap or pcapng file.
@@ -64,8 +119,9 @@ pub fn inspect(path: &Path) -> Result<Report> {
 /// # Errors
 /// As [`inspect`], or a parameter out of its range.
 pub fn inspect_with(path: &Path, config: &Config, ports: &[u16]) -> Result<Report> {
-    let mut inspector = Inspector::new(config, ports)?;
-    capture::read(path, |r| inspector.record(r)).map_err(|e| anyhow::anyhow!("{e:#}"))?;
+    let options = Options { config: config.clone(), ports: ports.to_vec(), vms: Vec::new() };
+    let mut inspector = Inspector::new(options)?;
+    inspector.read(path)?;
     Ok(inspector.finish())
 }
 
@@ -75,10 +131,17 @@ impl Report {
     /// # Errors
     /// As [`inspect`], without a name.
     pub fn from_reader(source: impl Read + Send) -> Result<Self> {
-        let mut inspector = Inspector::new(&Config::default(), &[])?;
-        capture::read_from(source, |r| inspector.record(r))?;
+        let mut inspector = Inspector::new(Options::default())?;
+        inspector.report.warnings = capture::read_from(source, |r| inspector.seen.record(r, &mut inspector.report))?;
         Ok(inspector.finish())
     }
+}
+
+/// Who sends: one of the named ones, or an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Key {
+    Named(usize),
+    Address(IpAddr),
 }
 
 struct Watched {
@@ -87,12 +150,18 @@ struct Watched {
     timer: u64,
     promotion: Option<Promotion>,
     period: PeriodStatistic,
-    streams: BTreeSet<(u16, IpAddr, u16)>,
+    traffic: Option<Box<Traffic>>,
+    /// The last packets: key, device and time.
+    last: [(u64, u32, u64); 4],
+    next: usize,
 }
 
 impl Watched {
     /// Runs the timers that are due at `now`.
     fn advance(&mut self, now: u64) {
+        if now + CLOCK_BACK_NS < self.now {
+            (self.now, self.timer) = (now, now.saturating_add(REPORT_NS));
+        }
         self.now = self.now.max(now);
         while self.timer <= self.now && self.monitor.is_rt() {
             self.monitor.timer(self.timer);
@@ -102,93 +171,277 @@ impl Watched {
             self.timer += (self.now - self.timer) / REPORT_NS * REPORT_NS + REPORT_NS;
         }
     }
+
+    /// Whether another device has shown the packet just before.
+    fn is_copy(&mut self, key: u64, device: u32, cooked: bool) -> bool {
+        let fresh = |at: u64| self.now.saturating_sub(at) <= COPIES_NS;
+        // Version 1 of a cooked capture does not name the device: an equal packet is a copy. (An immediate repeat has another IP id.)
+        let copy = self.last.iter().any(|&(k, d, at)| k == key && (d != device || cooked) && fresh(at));
+        if !copy {
+            self.last[self.next] = (key, device, self.now);
+            self.next = (self.next + 1) % self.last.len();
+        }
+        copy
+    }
 }
 
-struct Inspector {
-    config: Config,
-    ports: Vec<u16>,
-    watched: BTreeMap<IpAddr, Watched>,
+/// What is kept of each sender.
+#[derive(Default)]
+struct Known {
+    packets: u64,
+    fragments: u64,
+    truncated: u64,
+    malformed: u64,
+    copies: u64,
+    /// Of a monitor that had to go.
+    past: Option<Box<Sender>>,
+}
+
+struct Senders {
+    options: Options,
+    raw: RawConfig,
+    known: LruCache<Key, Known>,
+    watched: LruCache<Key, Watched>,
     packet: Packet,
-    report: Report,
     end: u64,
+    /// Real-time ones that had to go.
+    gone: Vec<(Key, Sender)>,
+    others: Others,
+}
+
+/// Reads captures, one after the other, as if they were one.
+pub struct Inspector {
+    seen: Senders,
+    report: Report,
 }
 
 impl Inspector {
-    fn new(config: &Config, ports: &[u16]) -> Result<Self> {
-        config.raw().context("configuration")?;
-        Ok(Self {
-            config: config.clone(),
-            ports: ports.to_vec(),
-            watched: BTreeMap::new(),
+    /// # Errors
+    /// A parameter out of its range.
+    pub fn new(options: Options) -> Result<Self> {
+        let raw = options.config.raw().context("configuration")?;
+        for (address, name) in &options.vms {
+            let twice = options.vms.iter().any(|(a, n)| a == address && n != name);
+            ensure!(!twice, "{name}: its address has another name, too");
+        }
+        let seen = Senders {
+            options,
+            raw,
+            known: LruCache::new(MAX_SENDERS),
+            watched: LruCache::new(MAX_WATCHED),
             packet: Packet::new(),
-            report: Report::default(),
             end: 0,
-        })
+            gone: Vec::new(),
+            others: Others::default(),
+        };
+        Ok(Self { seen, report: Report::default() })
     }
 
-    fn record(&mut self, r: &Record) -> Result<()> {
-        self.report.packets += 1;
-        self.end = self.end.max(r.time);
-        self.packet.load(r.link, r.data, r.len);
-        let Some((from, to)) = self.packet.addresses() else {
-            self.report.unattributed += 1;
-            return Ok(());
-        };
-        if !self.watched.contains_key(&from) {
-            ensure!(self.watched.len() < MAX_SENDERS, "more than {MAX_SENDERS} senders");
-            self.watched.insert(from, self.watch(r.time)?);
-        }
-        let Some(w) = self.watched.get_mut(&from) else {
-            return Ok(());
-        };
-        w.advance(r.time);
-        let outcome = w.monitor.packet(&mut self.packet, w.now);
-        w.promotion = w.promotion.or(outcome.promoted);
-        if outcome.rt_packet {
-            let (sport, dport) = self.packet.ports();
-            w.streams.insert((sport, to, dport));
-            if let Some(p) = w.monitor.period() {
-                w.period.add(w.now, p);
-            }
-        }
+    /// Reads one more capture; `-` is standard input.
+    ///
+    /// # Errors
+    /// As [`capture::read`].
+    pub fn read(&mut self, path: &Path) -> Result<()> {
+        let warnings =
+            capture::read(path, |r| self.seen.record(r, &mut self.report)).map_err(|e| anyhow::anyhow!("{e:#}"))?;
+        self.report.warnings.extend(warnings.into_iter().map(|w| format!("{}: {w}", path.display())));
         Ok(())
     }
 
-    fn watch(&self, now: u64) -> Result<Watched> {
-        let mut monitor = Monitor::new(&self.config)?;
-        for port in &self.ports {
-            monitor.add_port(*port);
+    #[must_use]
+    pub fn finish(self) -> Report {
+        let Self { mut seen, mut report } = self;
+        while let Some((key, watched)) = seen.watched.pop_lru() {
+            seen.retire(key, watched);
         }
-        Ok(Watched {
+        let mut senders = std::mem::take(&mut seen.gone);
+        while let Some((key, known)) = seen.known.pop_lru() {
+            senders.push((key, seen.sender(key, known)));
+        }
+        senders.sort_by_key(|(key, _)| *key);
+        report.others = seen.others;
+        let copies: u64 = senders.iter().map(|(_, s)| s.copies).sum();
+        if copies > 0 {
+            report.warnings.push(format!("{copies} packets were captured on several devices and count once"));
+        }
+        report.senders = senders.into_iter().map(|(_, s)| s).collect();
+        report
+    }
+}
+
+impl Senders {
+    fn key(&self, from: IpAddr) -> Key {
+        if self.options.vms.is_empty() {
+            return Key::Address(from);
+        }
+        let mac = self.packet.mac();
+        let is = |n: &Named| match n {
+            Named::Mac(m) => Some(*m) == mac,
+            Named::Ip(ip) => *ip == from,
+        };
+        match self.options.vms.iter().find(|(n, _)| is(n)) {
+            // All addresses of a VM are one sender.
+            Some((_, name)) => Key::Named(self.options.vms.iter().position(|(_, n)| n == name).unwrap_or(0)),
+            None => Key::Address(from),
+        }
+    }
+
+    fn record(&mut self, r: &Record, report: &mut Report) -> Result<()> {
+        report.packets += 1;
+        let Some(link) = r.link else {
+            report.unattributed += 1;
+            return Ok(());
+        };
+        self.end = if r.time + CLOCK_BACK_NS < self.end { r.time } else { self.end.max(r.time) };
+        let parsed = self.packet.load(link, r.data, r.len);
+        let Some((from, to)) = self.packet.addresses() else {
+            report.unattributed += 1;
+            return Ok(());
+        };
+        let key = self.key(from);
+        if !self.known.contains(&key)
+            && let Some((key, known)) = self.known.push(key, Known::default())
+        {
+            self.forget(key, known);
+        }
+        if !self.watched.contains(&key)
+            && (self.packet.matters() || self.options.ports.contains(&self.packet.ports().0))
+        {
+            self.watch(key, r.time);
+        }
+        let Some(known) = self.known.get_mut(&key) else { bail!("{from}: not known") };
+        if let Some(w) = self.watched.get_mut(&key) {
+            w.advance(r.time);
+            let device = self.packet.device() ^ r.interface.rotate_left(16);
+            if parsed == Parsed::Ports && w.is_copy(self.packet.copy_key(), device, link == crate::Link::Sll) {
+                known.copies += 1;
+                return Ok(());
+            }
+            let outcome = w.monitor.packet(&mut self.packet, w.now);
+            w.promotion = w.promotion.or(outcome.promoted);
+            if outcome.rt_packet {
+                let (sport, dport) = self.packet.ports();
+                let traffic = w.traffic.get_or_insert_with(|| Box::new(Traffic::new(w.now)));
+                traffic.add(w.now, (sport, to, dport), self.packet.rtp(), self.packet.payload_len());
+                if let Some(p) = w.monitor.period() {
+                    w.period.add(w.now, p);
+                }
+            }
+        }
+        known.packets += 1;
+        known.fragments += u64::from(parsed == Parsed::Fragment);
+        known.truncated += u64::from(parsed == Parsed::Truncated);
+        known.malformed += u64::from(parsed == Parsed::Malformed);
+        Ok(())
+    }
+
+    /// From now on a monitor looks at the sender's packets.
+    fn watch(&mut self, key: Key, now: u64) {
+        let mut spare = None;
+        if self.watched.len() == self.watched.cap().get()
+            && let Some((key, watched)) = self.watched.pop_lru()
+        {
+            spare = Some(self.retire(key, watched));
+        }
+        let Some(mut monitor) = spare.or_else(|| Monitor::new(&self.options.config).ok()) else { return };
+        monitor.reset(&self.raw);
+        self.options.ports.iter().for_each(|port| monitor.add_port(*port));
+        let watched = Watched {
             monitor,
             now,
             timer: now.saturating_add(REPORT_NS),
             promotion: None,
             period: PeriodStatistic::default(),
-            streams: BTreeSet::new(),
-        })
+            traffic: None,
+            last: [(0, 0, 0); 4],
+            next: 0,
+        };
+        self.watched.push(key, watched);
     }
 
-    fn finish(mut self) -> Report {
-        for (address, mut w) in std::mem::take(&mut self.watched) {
-            w.advance(self.end);
-            let counters = w.monitor.counters();
-            self.report.senders.push(Sender {
-                sender: address.to_string(),
-                rt: w.promotion.is_some(),
-                rule: w.promotion.map(|p| p.rule),
-                period_us: w.period.value().map(|p| p as f64 / 1000.0),
-                packets: counters.packets,
-                verdict_after: w.promotion.map(|p| p.after),
-                streams: w.streams.len(),
-                rt_packets: counters.rt_packets,
-                rt_at_end: w.monitor.is_rt(),
-                demotions: counters.demotions,
-                fragments: counters.fragments,
-                truncated: counters.truncated,
-                malformed: counters.malformed,
-            });
+    /// Keeps what the monitor has found, and returns its memory.
+    fn retire(&mut self, key: Key, w: Watched) -> Monitor {
+        let (sender, monitor) = self.found(w);
+        if let Some(known) = self.known.peek_mut(&key) {
+            known.keep(sender);
         }
-        self.report
+        monitor
+    }
+
+    /// What a monitor has found of a real-time sender, and its memory.
+    fn found(&self, mut w: Watched) -> (Option<Sender>, Monitor) {
+        w.advance(self.end);
+        let counters = w.monitor.counters();
+        let sender = w.promotion.map(|promotion| Sender {
+            rt: true,
+            rule: Some(promotion.rule),
+            verdict_after: Some(promotion.after),
+            period_us: w.period.value().map(|p| p as f64 / 1000.0),
+            rt_packets: counters.rt_packets,
+            rt_at_end: w.monitor.is_rt(),
+            demotions: counters.demotions,
+            ..Sender::of(w.traffic.map(|t| t.facts()).unwrap_or_default())
+        });
+        (sender, w.monitor)
+    }
+
+    /// A sender has to go.
+    fn forget(&mut self, key: Key, mut known: Known) {
+        if let Some(watched) = self.watched.pop(&key) {
+            known.keep(self.found(watched).0);
+        }
+        if known.past.is_some() && self.gone.len() < MAX_SENDERS.get() {
+            let sender = self.sender(key, known);
+            self.gone.push((key, sender));
+        } else {
+            self.others.senders += 1;
+            self.others.packets += known.packets;
+        }
+    }
+
+    fn sender(&self, key: Key, known: Known) -> Sender {
+        let name = match key {
+            Key::Named(n) => self.options.vms[n].1.clone(),
+            Key::Address(a) => a.to_string(),
+        };
+        let past = known.past.map(|p| *p).unwrap_or_default();
+        let Known { packets, fragments, truncated, malformed, copies, .. } = known;
+        Sender { sender: name, packets, fragments, truncated, malformed, copies, ..past }
+    }
+}
+
+impl Known {
+    fn keep(&mut self, found: Option<Sender>) {
+        let Some(found) = found else { return };
+        self.past = Some(Box::new(match self.past.take() {
+            Some(past) => past.then(found),
+            None => found,
+        }));
+    }
+}
+
+impl Sender {
+    fn of(f: Facts) -> Self {
+        let [gap_p50_ms, gap_p99_ms] = f.gap_ms;
+        Self {
+            streams: f.streams,
+            rate_pps: f.rate,
+            gap_p50_ms,
+            gap_p99_ms,
+            frame_ms: f.frame_ms,
+            jitter_ms: f.jitter_ms,
+            loss_pct: f.loss_pct,
+            timeline: f.timeline,
+            ..Self::default()
+        }
+    }
+
+    /// What a later monitor of the same sender adds: counts are summed, the rest is of the one that saw more.
+    fn then(self, later: Self) -> Self {
+        let (rule, after) = (self.rule, self.verdict_after);
+        let [rt_packets, demotions] = [self.rt_packets + later.rt_packets, u64::from(self.demotions + later.demotions)];
+        let rt_at_end = later.rt_at_end;
+        let most = if later.rt_packets > self.rt_packets { later } else { self };
+        Self { rule, verdict_after: after, rt_packets, demotions: demotions as u32, rt_at_end, ..most }
     }
 }

@@ -15,7 +15,9 @@ mod monitor;
 #[cfg(feature = "device")]
 pub mod object;
 mod statistic;
+mod traffic;
 
 pub use ffi::{Link, Parsed, PeriodSource};
-pub use inspect::{Report, Sender, inspect, inspect_with};
+pub use inspect::{Inspector, Named, Options, Others, Report, Sender, inspect, inspect_with};
 pub use monitor::{Config, Counters, Monitor, Outcome, Packet, Promotion, REPORT_NS, rule_name};
+pub use traffic::Timeline;

@@ -2,6 +2,7 @@
 //! Safe wrapper of one VM's monitor. All times are ns.
 
 use crate::ffi::{self, Head, Link, Parsed, PeriodSource, RawConfig, SNAP, Work};
+use crate::traffic::RtpFields;
 use anyhow::{Result, ensure};
 use std::ffi::{CStr, c_void};
 use std::net::IpAddr;
@@ -150,6 +151,53 @@ impl Packet {
         (self.0.sport as u16, self.0.dport as u16)
     }
 
+    /// Source of the Ethernet header.
+    #[must_use]
+    pub fn mac(&self) -> Option<[u8; 6]> {
+        let w = &*self.0;
+        (w.link == Link::Ethernet as u32 && w.caplen >= 14).then(|| [6, 7, 8, 9, 10, 11].map(|n| w.b[n]))
+    }
+
+    /// Whether any rule could learn from it; if not, a monitor would only count it.
+    pub(crate) fn matters(&mut self) -> bool {
+        // SAFETY: `w` has the layout that C expects.
+        unsafe { ffi::takt_native_matters(&mut *self.0) != 0 }
+    }
+
+    /// What RTP has there, after a monitor has seen the packet.
+    pub(crate) fn rtp(&self) -> Option<RtpFields> {
+        let w = &*self.0;
+        let at = w.b.get(w.media as usize..)?.get(..12)?;
+        let word = |n: usize| u32::from_be_bytes([at[n], at[n + 1], at[n + 2], at[n + 3]]);
+        (w.mediacap >= 12 && at[0] >> 6 == 2).then(|| RtpFields {
+            seq: u16::from_be_bytes([at[2], at[3]]),
+            timestamp: word(4),
+            ssrc: word(8),
+        })
+    }
+
+    /// Of a packet with an IP header: the same for each copy of it that another device shows.
+    pub(crate) fn copy_key(&self) -> u64 {
+        let w = &*self.0;
+        let at = |from: u32, n: usize| w.b.get(from as usize..from as usize + n).unwrap_or(&[]);
+        let id = if w.family == 4 { at(w.l3 + 4, 2) } else { &[] };
+        let ports = [w.sport.to_ne_bytes(), w.dport.to_ne_bytes(), w.paylen.to_ne_bytes()].concat();
+        let bytes = id.iter().chain(&ports).chain(at(w.pay, 16));
+        bytes.fold(0xcbf2_9ce4_8422_2325, |hash, b| (hash ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3))
+    }
+
+    /// Of a cooked capture: by which device, and in which direction, as far as it says.
+    pub(crate) fn device(&self) -> u32 {
+        let b = &self.0.b;
+        match self.0.link {
+            link if link == Link::Sll as u32 => u32::from(b[1]),
+            link if link == Link::Sll2 as u32 => {
+                u32::from_be_bytes([b[4], b[5], b[6], b[7]]) << 3 | u32::from(b[10] & 7)
+            }
+            _ => 0,
+        }
+    }
+
     /// Protocol above IP: 6 is TCP, 17 is UDP.
     #[must_use]
     pub fn protocol(&self) -> u8 {
@@ -231,6 +279,13 @@ impl Monitor {
         // SAFETY: the state has the size that C asked for, and is zero.
         unsafe { ffi::takt_native_init(monitor.ptr(), &raw) };
         Ok(monitor)
+    }
+
+    /// As new, with the configuration of `raw`; its memory is used again.
+    pub(crate) fn reset(&mut self, raw: &RawConfig) {
+        self.state.fill(0);
+        // SAFETY: as in `new`.
+        unsafe { ffi::takt_native_init(self.ptr(), raw) };
     }
 
     fn ptr(&mut self) -> *mut c_void {

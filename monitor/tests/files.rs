@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Capture files: formats, link types, and files that are none. One line names the file and the reason; nothing partial.
+//! Capture files: formats, link types, files that are none, and files that are not whole: the report of what is, and a line for the rest.
 
 mod common;
 use common::{Capture, MS, Rng, assert_rtp, bytes, file, flow};
@@ -77,22 +77,83 @@ fn files_that_are_no_captures_are_refused() {
     assert_refused(file(b"hello, world, this is text\n").path(), "not a pcap or pcapng");
     assert_refused(file(&bytes(&mut Rng::with_seed(4), 10_000)).path(), "not a pcap or pcapng");
     assert_refused(file(&call().pcap(147)).path(), "link type 147");
-    assert_refused(file(&call().pcapng(147)).path(), "link type 147");
+    for head in [1, 23] {
+        assert_refused(file(&call().pcap(1)[..head]).path(), "truncated: ends within the file header");
+    }
+    assert_refused(file(b"snoop\0\0\0\0\0\0\x02\0\0\0\x04").path(), "snoop");
+}
+
+/// What is whole of a file, and the only warning.
+#[track_caller]
+fn rest(bytes: &[u8], warning: &str) -> Report {
+    let f = file(bytes);
+    let report = inspect(f.path()).expect("report");
+    assert_eq!(report.warnings.len(), 1, "{:?}", report.warnings);
+    let line = &report.warnings[0];
+    assert!(line.starts_with(&f.path().display().to_string()) && line.contains(warning), "{line}, not {warning}");
+    report
+}
+
+#[test]
+fn what_is_whole_is_reported() {
     let mut noise = call().pcap(1)[..24].to_vec();
     noise.extend(bytes(&mut Rng::with_seed(5), 5000));
-    assert_refused(file(&noise).path(), "block 2");
+    assert_eq!(rest(&noise, "block 2").packets, 0);
     let mut late = call().pcapng(1);
     late[28 + 20 + 12..28 + 20 + 20].fill(0xff);
-    assert_refused(file(&late).path(), "impossible time");
-    let mut huge = call().pcap(1)[..24].to_vec();
+    let report = rest(&late, "1 packets left out: impossible time");
+    assert_eq!((report.packets, report.unattributed), (100, 1));
+    assert_rtp(&report.senders[0], 20_000.0);
+    let mut huge = call().pcap(1);
     huge.extend([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x70, 0, 0, 0, 0x70]);
     huge.resize(3_000_000, 0);
-    assert_refused(file(&huge).path(), "block 2");
+    assert_rtp(&rest(&huge, "block 102").senders[0], 20_000.0);
+    // An interface that nobody knows, beside one that everybody does.
+    let (known, foreign) = (call().pcapng(1), call().pcapng(239));
+    let report = rest(&[known, foreign].concat(), "100 packets left out: link type 239 is not known");
+    assert_eq!((report.packets, report.unattributed, report.senders[0].packets), (200, 100, 100));
+    assert_rtp(&report.senders[0], 20_000.0);
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut out = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut out, bytes).expect("gzip");
+    out.finish().expect("gzip")
+}
+
+fn zstd(bytes: &[u8]) -> Vec<u8> {
+    ruzstd::encoding::compress_to_vec(bytes, ruzstd::encoding::CompressionLevel::Fastest)
+}
+
+#[test]
+fn compressed_captures_are_read_as_they_are() {
+    // More than an unpacker holds back, and nothing that packs well.
+    let mut rng = Rng::with_seed(6);
+    let mut c = call();
+    for n in 0..1000 {
+        c.add(1_700_000_002_000 * MS + n * MS, flow("10.0.0.1", "10.0.0.2", 1, 2).udp(&bytes(&mut rng, 1000)));
+    }
+    for whole in [c.pcap(1), c.pcapng(1)] {
+        let plain = Report::from_reader(&whole[..]).expect("report");
+        let (first, second) = whole.split_at(whole.len() / 3);
+        for packed in
+            [gzip(&whole), zstd(&whole), [gzip(first), gzip(second)].concat(), [zstd(first), zstd(second)].concat()]
+        {
+            assert_eq!(Report::from_reader(&packed[..]).expect("report"), plain);
+            // A damaged end: what can be unpacked is read.
+            let cut = Report::from_reader(&packed[..packed.len() - 20]).expect("report");
+            assert_eq!(cut.warnings.len(), 1, "{:?}", cut.warnings);
+            assert_rtp(&cut.senders[0], 20_000.0);
+        }
+    }
+    assert_refused(file(&gzip(b"hello, world, this is text")).path(), "not a pcap");
+    assert_refused(file(&[0x1f, 0x8b, 8, 0]).path(), "cannot be read");
+    assert_refused(file(&[0x28, 0xb5, 0x2f, 0xfd]).path(), "cannot be read");
 }
 
 /// Type and both lengths of a pcapng block are 12 bytes, in either order of bytes.
 #[test]
-fn blocks_shorter_than_their_own_head_are_refused() {
+fn blocks_shorter_than_their_own_head_end_the_report() {
     let little = call().pcapng(1)[..28].to_vec();
     let mut big = little.clone();
     for word in [4..8, 8..12, 24..28] {
@@ -104,25 +165,42 @@ fn blocks_shorter_than_their_own_head_are_refused() {
             let (mut le, mut be) = (little.clone(), big.clone());
             le.extend([kind.to_le_bytes(), length.to_le_bytes(), [0; 4], [0; 4]].concat());
             be.extend([kind.to_be_bytes(), length.to_be_bytes(), [0; 4], [0; 4]].concat());
-            [le, be].iter().for_each(|bytes| assert_refused(file(bytes).path(), "block 2: malformed"));
+            [le, be].iter().for_each(|bytes| assert_eq!(rest(bytes, "block 2: malformed").packets, 0));
         }
     }
     assert_eq!(Report::from_reader(&big[..]).expect("no packets").packets, 0);
 }
 
+/// Each format, cut at every byte of its first 4 KiB: one line, or the packets that are whole and one line.
 #[test]
-fn every_cut_is_an_error_unless_it_falls_between_records() {
-    for (whole, first, record) in [(call().pcap(1), 24, 230), (call().pcapng(1), 28 + 20, 248)] {
-        for cut in 1..first + 3 * record {
-            let report = Report::from_reader(&whole[..cut]);
-            if (first == 48 && cut == 28) || cut >= first && (cut - first) % record == 0 {
-                assert!(report.is_ok(), "cut at {cut}: {report:?}");
-            } else {
-                assert!(report.is_err(), "cut at {cut}: {report:?}");
+fn every_cut_leaves_a_report_or_one_line() {
+    let (pcap, ng) = (call().pcap(1), call().pcapng(1));
+    let mut micro = pcap.clone();
+    micro[..4].copy_from_slice(&0xa1b2_c3d4u32.to_le_bytes());
+    for (whole, first, head, record) in [(&pcap, 24, 24, 230), (&micro, 24, 24, 230), (&ng, 28, 48, 248)] {
+        for cut in 0..4096 {
+            match Report::from_reader(&whole[..cut]) {
+                Err(e) => {
+                    assert!(cut < first, "cut at {cut}: {e:#}");
+                    assert!(!format!("{e:#}").contains('\n'));
+                }
+                Ok(report) => {
+                    assert!(cut >= first, "cut at {cut}");
+                    let packets = cut.saturating_sub(head) / record;
+                    let between = cut == first || cut >= head && (cut - head) % record == 0;
+                    assert_eq!((report.packets, report.warnings.is_empty()), (packets as u64, between), "cut at {cut}");
+                    assert!(report.warnings.iter().all(|w| w.starts_with("truncated: ends within block")));
+                }
             }
         }
-        let f = file(&whole[..whole.len() - 1]);
-        assert_refused(f.path(), "truncated");
+    }
+    for packed in [gzip(&pcap), zstd(&pcap), gzip(&ng), zstd(&ng)] {
+        for cut in 0..packed.len().min(4096) {
+            match Report::from_reader(&packed[..cut]) {
+                Err(e) => assert!(!format!("{e:#}").contains('\n'), "{e:#}"),
+                Ok(report) => assert!(report.packets <= 100 && report.warnings.len() <= 1, "cut at {cut}"),
+            }
+        }
     }
 }
 
@@ -141,8 +219,8 @@ proptest! {
         }
         bytes.truncate(cut.max(1));
         if let Ok(report) = Report::from_reader(&bytes[..]) {
-            let attributed: u64 = report.senders.iter().map(|s| s.packets).sum();
-            prop_assert_eq!(report.packets, attributed + report.unattributed);
+            let attributed: u64 = report.senders.iter().map(|s| s.packets + s.copies).sum();
+            prop_assert_eq!(report.packets, attributed + report.unattributed + report.others.packets);
         }
     }
 }

@@ -6,14 +6,17 @@ use takt_monitor::{Link, capture};
 /// Time, link, bytes and length on the wire.
 type Packet = (u64, Link, Vec<u8>, usize);
 
-/// All packets, or why there are none.
+/// All packets, or the first reason for which there are not all.
 fn records(bytes: &[u8]) -> Result<Vec<Packet>, String> {
     let mut all = Vec::new();
     let done = capture::read_from(bytes, |r| {
-        all.push((r.time, r.link, r.data.to_vec(), r.len));
+        all.extend(r.link.map(|link| (r.time, link, r.data.to_vec(), r.len)));
         Ok(())
     });
-    done.map(|()| all).map_err(|e| format!("{e:#}"))
+    match done {
+        Ok(warnings) => warnings.first().map_or(Ok(all), |w| Err(w.clone())),
+        Err(e) => Err(format!("{e:#}")),
+    }
 }
 
 /// A pcap file of one packet "abc" at 7 s and 5 units.
@@ -117,10 +120,10 @@ fn times_of_pcapng_have_the_unit_and_the_offset_of_their_interface() {
         assert_eq!(time(resolution, offset, units), Ok(ns), "{resolution:?} {offset:?} {units}");
     }
     for (resolution, offset, units) in [(Some(9), None, 1 << 63), (None, Some(-1), 7), (Some(0), None, u64::MAX)] {
-        assert_eq!(time(resolution, offset, units).unwrap_err(), "block 3: impossible time");
+        assert_eq!(time(resolution, offset, units).unwrap_err(), "1 packets left out: impossible time");
     }
     for resolution in [20, 0x7f, 0xc0, 0xff] {
-        assert_eq!(time(Some(resolution), None, 7).unwrap_err(), "block 2: impossible time resolution");
+        assert_eq!(time(Some(resolution), None, 7).unwrap_err(), "1 packets left out: impossible time");
     }
 }
 
@@ -131,12 +134,12 @@ fn a_packet_is_of_the_interface_that_it_names() {
     let got: Vec<_> = records(&file).unwrap().into_iter().map(|r| (r.0, r.1)).collect();
     assert_eq!(got, [(7_000, Link::Ethernet), (7, Link::Raw)]);
     let beyond = [two.clone(), packet(2, 7, 3)].concat();
-    assert_eq!(records(&beyond).unwrap_err(), "block 4: packet of interface 2, which is not described");
+    assert_eq!(records(&beyond).unwrap_err(), "1 packets left out: their interface is not described");
     // A new section has interfaces of its own; blocks of other kinds are passed over.
     let again = [two, block(0x0bad, b"what"), section(), packet(0, 7, 3)].concat();
-    assert_eq!(records(&again).unwrap_err(), "block 6: packet of interface 0, which is not described");
+    assert_eq!(records(&again).unwrap_err(), "1 packets left out: their interface is not described");
     let simple = [section(), interface(1, None, None), block(3, &[3, 0, 0, 0, 1, 2, 3, 0])].concat();
-    assert_eq!(records(&simple).unwrap_err(), "block 3: packet without a time (simple packet block)");
+    assert_eq!(records(&simple).unwrap_err(), "1 packets left out: they have no time (simple packet blocks)");
 }
 
 #[test]
@@ -144,7 +147,7 @@ fn an_interface_of_an_unknown_link_matters_when_it_is_used() {
     let unused = [section(), interface(147, None, None), interface(1, None, None), packet(1, 7, 3)].concat();
     assert_eq!(records(&unused).unwrap().len(), 1);
     let used = [section(), interface(147, None, None), packet(0, 7, 3)].concat();
-    assert!(records(&used).unwrap_err().starts_with("block 3: link type 147 is not known"));
+    assert!(records(&used).unwrap_err().starts_with("1 packets left out: link type 147 is not known"));
 }
 
 #[test]

@@ -247,16 +247,55 @@ fn a_promotion_is_the_beginning_of_the_lease() {
 }
 
 #[test]
-fn time_that_goes_back_is_no_time() {
+fn time_that_goes_back_a_little_is_no_time() {
     let mut m = named(&Config::default());
     send(&mut m, &data(), 10 * SECOND);
-    assert!(!m.timer(SECOND).demoted);
-    send(&mut m, &noise(), 0);
+    assert!(!m.timer(9 * SECOND).demoted);
+    send(&mut m, &noise(), 8 * SECOND);
     send(&mut m, &data(), 9 * SECOND);
     assert_eq!(m.period(), Some(10_000));
     assert!(!m.timer(11 * SECOND).demoted, "the silence begins at the latest time");
     assert!(m.timer(11 * SECOND + 1).demoted);
     assert!(!m.timer(0).demoted);
+}
+
+/// Captures that were put together, a clock that was set: all begins again.
+#[test]
+fn time_that_goes_back_further_is_a_new_beginning() {
+    for by_timer in [false, true] {
+        let mut m = named(&Config::default());
+        send(&mut m, &data(), 10 * SECOND);
+        send(&mut m, &data(), 10 * SECOND + 5 * MS);
+        let latest = 10 * SECOND + 5 * MS;
+        let mut at = |now| if by_timer { m.timer(now) } else { send(&mut m, &noise(), now) };
+        assert!(!at(latest - 2 * SECOND).demoted, "2 s is not more than 2 s");
+        assert!(at(latest - 2 * SECOND - 1).demoted);
+        send(&mut m, &data(), 5 * SECOND);
+        assert_eq!(m.period(), None, "the first packet of a new time");
+        send(&mut m, &data(), 5 * SECOND + 7 * MS);
+        assert_eq!(m.period(), Some(7 * MS));
+        assert_eq!((m.counters().promotions, m.counters().demotions), (2, 1));
+    }
+}
+
+#[test]
+fn a_stream_goes_on_behind_a_jump_back() {
+    let call = |m: &mut Monitor, first: u16, begin: u64| {
+        (first..first + 50)
+            .filter(|n| {
+                send(
+                    m,
+                    &flow("10.0.0.1", "10.0.0.2", 5004, 7000).udp(&rtp(0, *n, 7)),
+                    begin + u64::from(n - first) * 20 * MS,
+                )
+                .rt_packet
+            })
+            .count()
+    };
+    let mut m = monitor();
+    assert_eq!(call(&mut m, 0, 3600 * SECOND), 47);
+    assert_eq!(call(&mut m, 50, SECOND), 47);
+    assert_eq!(m.period(), Some(20 * MS));
 }
 
 #[test]
