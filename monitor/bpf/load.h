@@ -19,7 +19,7 @@ static __always_inline int parse_head(struct __sk_buff *skb, struct takt_work *w
 	for (u32 i = 0; i < HEAD / 8; i++)
 		to[i] = from[i];
 	w->caplen = HEAD;
-	return takt_parse(w) != TAKT_PKT_TRUNCATED;
+	return takt_parse(w) != TAKT_PKT_TRUNCATED && !w->tunnel;
 }
 
 /* Fills @w with as much of the packet as the monitor @m will look at; needs no lock. 0: nothing can be said of it. */

@@ -65,6 +65,9 @@ TAKT_INLINE void takt_port_add(u64 *set, u32 port)
  */
 TAKT_INLINE u32 takt_mon_wants_payload(struct takt_mon *m, const struct takt_work *w, u64 now)
 {
+	/* Of a known port: whether it is media. The first bytes tell of plain RTP. */
+	if (w->proto == TAKT_UDP && (w->paycap < 12 || takt_b8(w, w->pay) >> 6 != 2))
+		return 1;
 	return !takt_port_test(m->set, w->sport) || (m->rt && now - m->last_rt > m->cfg.timeout);
 }
 

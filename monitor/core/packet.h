@@ -51,7 +51,7 @@ struct takt_work {
 	u32 inner;			/* offset of the IP header that a tunnel carries; 0: none does */
 	u32 carried;			/* bytes of the payload before the media, see carry.h; 0: it is none of its carriers */
 	u32 media, medialen, mediacap;	/* as pay, paylen, paycap, of that */
-	u32 pad;
+	u32 tunnel;			/* it may carry another packet: more than the head must be there to tell */
 
 	/* outputs of the monitor, see monitor.h */
 	u32 events;
@@ -266,6 +266,8 @@ TAKT_INLINE u32 takt_inner_ether(const struct takt_work *w, u32 off)
 {
 	u32 type = takt_b16(w, off + 12);
 
+	if (w->caplen < off + 18)
+		return 0;
 	if (type == 0x8100) {
 		off += 4;
 		type = takt_b16(w, off + 12);
@@ -278,7 +280,7 @@ TAKT_INLINE u32 takt_inner_gtpu(const struct takt_work *w)
 {
 	u32 flags = takt_b8(w, w->pay), off = w->pay + 8;
 
-	if (flags >> 4 != 3 || takt_b8(w, w->pay + 1) != 0xff)
+	if (w->caplen < off + 20 || flags >> 4 != 3 || takt_b8(w, w->pay + 1) != 0xff)
 		return 0;
 	if (flags & 7)
 		off += 4;
@@ -292,7 +294,7 @@ TAKT_INLINE u32 takt_inner_gre(const struct takt_work *w)
 {
 	u32 flags = takt_b16(w, w->pay), type = takt_b16(w, w->pay + 2), off = w->pay + 4;
 
-	if (flags & 0x4fff)		/* routing, a limit of recursion, or another version */
+	if (w->caplen < off + 20 || flags & 0x4fff)	/* routing, a limit of recursion, or another version */
 		return 0;
 	off += (flags >> 15 & 1) * 4 + (flags >> 13 & 1) * 4 + (flags >> 12 & 1) * 4;
 	if (type == 0x6558)
@@ -305,13 +307,20 @@ TAKT_FN void takt_find_inner(struct takt_work *w)
 {
 	u32 inner = 0;
 
-	if (w->parsed == TAKT_PKT_OTHER && w->proto == TAKT_GRE)
+	w->tunnel = 0;
+	if (w->parsed == TAKT_PKT_OTHER && w->proto == TAKT_GRE) {
+		w->tunnel = 1;
 		inner = takt_inner_gre(w);
+	}
 	if (w->parsed == TAKT_PKT_PORTS && w->proto == TAKT_UDP) {
-		if (w->dport == TAKT_GTPU_PORT)
+		if (w->dport == TAKT_GTPU_PORT) {
+			w->tunnel = 1;
 			inner = takt_inner_gtpu(w);
-		else if (w->dport == TAKT_VXLAN_PORT && takt_b8(w, w->pay) == 8)	/* RFC 7348 §5 */
-			inner = takt_inner_ether(w, w->pay + 8);
+		} else if (w->dport == TAKT_VXLAN_PORT) {
+			w->tunnel = 1;
+			if (w->paycap && takt_b8(w, w->pay) == 8)	/* RFC 7348 §5 */
+				inner = takt_inner_ether(w, w->pay + 8);
+		}
 	}
 	w->inner = inner;
 }
@@ -326,7 +335,7 @@ TAKT_FN u32 takt_parse(struct takt_work *w)
 	if (w->caplen > w->len)
 		w->len = w->caplen;
 	w->parsed = TAKT_PKT_OTHER;
-	w->family = w->l3 = w->proto = w->sport = w->dport = w->pay = w->paylen = w->paycap = w->inner = 0;
+	w->family = w->l3 = w->proto = w->sport = w->dport = w->pay = w->paylen = w->paycap = w->inner = w->tunnel = 0;
 	if (!takt_parse_link(w))
 		return w->parsed;
 	takt_parse_ip(w);

@@ -144,7 +144,23 @@ impl BpfMonitor {
     /// # Errors
     /// The kernel refuses the run.
     pub fn packet(&self, vm: u32, link: LinkLayer, data: &[u8], now: u64, repeat: u32) -> Result<(Outcome, Duration)> {
-        let mut ctx = SkBuff { mark: vm, priority: link as u32, tstamp: now, ..SkBuff::default() };
+        self.packet_segments(vm, link, data, now, repeat, 0)
+    }
+
+    /// As [`Self::packet`], for a packet that the device is to cut into parts of `segment` bytes.
+    ///
+    /// # Errors
+    /// As [`Self::packet`].
+    pub fn packet_segments(
+        &self,
+        vm: u32,
+        link: LinkLayer,
+        data: &[u8],
+        now: u64,
+        repeat: u32,
+        segment: u32,
+    ) -> Result<(Outcome, Duration)> {
+        let mut ctx = SkBuff { mark: vm, priority: link as u32, tstamp: now, gso_size: segment, ..SkBuff::default() };
         let mut out = SkBuff::default();
         let run = self.program("takt_test")?.test_run(ProgramInput {
             context_in: Some(bytes_mut(&mut ctx)),

@@ -76,7 +76,7 @@ pub struct Work {
     pub media: u32,
     pub medialen: u32,
     pub mediacap: u32,
-    pub pad: u32,
+    pub tunnel: u32,
     pub events: u32,
     pub rule: u32,
     pub after: u32,
