@@ -14,7 +14,9 @@ fn udp(payload: &[u8]) -> Vec<u8> {
 /// Real-time by RTP since 60 ms.
 fn called() -> Monitor {
     let mut m = monitor();
-    (0..4).for_each(|n| drop(send(&mut m, &udp(&rtp(0, n, 7)), u64::from(n) * 20 * MS)));
+    for n in 0..4 {
+        send(&mut m, &udp(&rtp(0, n, 7)), u64::from(n) * 20 * MS);
+    }
     assert!(m.is_rt());
     m
 }
