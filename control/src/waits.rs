@@ -72,5 +72,10 @@ mod tests {
         let all = waits([[one, none, one, none], [one, none, none, none]].into_iter());
         assert_eq!(all.keys().collect::<Vec<_>>(), ["rt", "under"]);
         assert_eq!(all["rt"], WaitStatus { count: 4, mean_us: 3.0, max_us: 5.0, run_us: 5.0 });
+        // The longest wait is that of any, the first or the last.
+        let long = Wait { max: 7_000, ..one };
+        for all in [[one, long, one], [long, one, one], [one, one, long]] {
+            assert_eq!(waits(all.into_iter().map(|w| [w; CLASSES]))["over"].max_us, 7.0);
+        }
     }
 }

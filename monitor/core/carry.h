@@ -5,7 +5,7 @@
  * A carrier NAME is a header with
  *	u32 takt_carry_NAME(struct takt_work *, u32 *len)
  *					bytes of the payload before what is carried, and how long that is; 0: this is not NAME
- * To add one: include its header and append a line to TAKT_CARRIERS. What it finds has to pass the proof of detect_rtp.h, so a carrier need
+ * To add one: include its header and append a line to TAKT_CARRIERS. In UDP its first byte is none of RTP's (0x80 to 0xbf). What it finds has to pass the proof of detect_rtp.h, so a carrier need
  * not be sure.
  */
 #ifndef TAKT_CARRY_H
@@ -25,11 +25,14 @@ TAKT_FN void takt_carried(struct takt_work *w)
 {
 	u32 off = 0, len = w->paylen, cap;
 
+	/* Nearly all media is plain RTP: no carrier in UDP begins like that. */
+	if (w->proto == TAKT_TCP || takt_b8(w, w->pay) >> 6 != 2) {
 #define X(name)						\
-	if (!off)					\
-		off = takt_carry_##name(w, &len);
-	TAKT_CARRIERS(X)
+		if (!off)				\
+			off = takt_carry_##name(w, &len);
+		TAKT_CARRIERS(X)
 #undef X
+	}
 	if (!off)
 		len = w->paylen;
 	cap = w->paycap > off ? w->paycap - off : 0;

@@ -26,9 +26,9 @@ TAKT_INLINE u32 takt_is_dtls(const struct takt_work *w, u32 b0, u32 b1)
 }
 
 /* A report's length, in words less one, is within the datagram (RFC 3550 §6.4.1; types as RFC 5761 §4). */
-TAKT_INLINE u32 takt_is_rtcp(const struct takt_work *w, u32 b0, u32 b1)
+TAKT_INLINE u32 takt_is_rtcp(const struct takt_work *w, u32 b1)
 {
-	return b0 >> 6 == 2 && b1 - 192 < 32 && (takt_b16(w, w->media + 2) + 1) * 4 <= w->medialen;
+	return b1 - 192 < 32 && (takt_b16(w, w->media + 2) + 1) * 4 <= w->medialen;
 }
 
 /* Whether the datagram, or what it carries, is none of a stream, whatever its port is. After takt_carried(). */
@@ -38,11 +38,13 @@ TAKT_FN u32 takt_no_media(const struct takt_work *w)
 
 	if (w->proto != TAKT_UDP || w->mediacap < 8)
 		return 0;
+	if (b0 >> 6 == 2)
+		return takt_is_rtcp(w, b1);
 	if (b0 < 4 && word == TAKT_STUN_COOKIE)
 		return 1;
 	if (b0 - 16 < 4 && word == TAKT_ZRTP_COOKIE)
 		return 1;
-	return takt_is_dtls(w, b0, b1) || takt_is_rtcp(w, b0, b1);
+	return takt_is_dtls(w, b0, b1);
 }
 
 #endif

@@ -72,8 +72,8 @@ TAKT_INLINE u32 takt_mon_wants_payload(struct takt_mon *m, const struct takt_wor
 }
 
 /*
- * Whether a packet could change more than counters: a reader of captures need not keep a monitor for senders none of whose packets can. Never
- * wrong with "no"; takt_mon_packet() decides.
+ * Whether a packet could change more than counters: 1 as one of several, 2 by itself. A reader of captures need not keep a monitor for senders
+ * none of whose packets can. Never wrong with 0; takt_mon_packet() decides.
  */
 TAKT_FN u32 takt_mon_matters(struct takt_work *w)
 {
@@ -90,7 +90,7 @@ TAKT_FN u32 takt_mon_matters(struct takt_work *w)
 		if (w->sport == TAKT_IAX2_PORT || w->dport == TAKT_IAX2_PORT)
 			return 1;
 	}
-	return takt_rtsp_match(&none, w, 0);
+	return takt_rtsp_match(&none, w, 0) ? 2 : 0;
 }
 
 /* The user names a source port of the VM's application, or takes it back. A port that was learned too is forgotten with it. */

@@ -339,7 +339,8 @@ TAKT_FN u32 takt_parse(struct takt_work *w)
 	if (!takt_parse_link(w))
 		return w->parsed;
 	takt_parse_ip(w);
-	takt_find_inner(w);
+	if (w->proto == TAKT_GRE || (w->proto == TAKT_UDP && (w->dport == TAKT_GTPU_PORT || w->dport == TAKT_VXLAN_PORT)))
+		takt_find_inner(w);
 	if (!w->inner)
 		return w->parsed;
 	outer = w->l3;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What the monitor sees in capture files: one monitor per sender, which stands for one VM.
 //!
-//! A capture may have any number of senders, made up ones too. A sender costs a count until one of its packets could be real-time; only then
-//! it gets a monitor. Both are bounded: the least recent goes, a sender that was real-time into the report, any other one into a count.
+//! A capture may have any number of senders, made up ones too. A sender costs a count until its packets could be real-time; only then it gets
+//! a monitor. Both are bounded: the least recent goes, a sender that was real-time into the report, any other one into a count.
 
 use crate::capture::{self, Record};
 use crate::ffi::{Parsed, RawConfig};
-use crate::monitor::{Config, Monitor, Packet, Promotion, REPORT_NS};
+use crate::monitor::{Config, Matters, Monitor, Packet, Promotion, REPORT_NS};
 use crate::statistic::PeriodStatistic;
 use crate::traffic::{Facts, Timeline, Traffic};
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use lru::LruCache;
 use serde::Serialize;
 use std::io::Read;
@@ -17,8 +17,8 @@ use std::net::IpAddr;
 use std::num::NonZeroUsize;
 use std::path::Path;
 
-/// Senders that are counted one by one, about 200 bytes each.
-const MAX_SENDERS: NonZeroUsize = NonZeroUsize::new(65_536).expect("not 0");
+/// Senders that are counted one by one, and real-time ones that are kept when they have gone.
+const MAX_SENDERS: NonZeroUsize = NonZeroUsize::new(4096).expect("not 0");
 /// Those that have a monitor, about 70 KiB each when they are real-time.
 const MAX_WATCHED: NonZeroUsize = NonZeroUsize::new(256).expect("not 0");
 /// Time within which a packet's copies are captured on other devices.
@@ -145,6 +145,7 @@ enum Key {
 }
 
 struct Watched {
+    known: Known,
     monitor: Monitor,
     now: u64,
     timer: u64,
@@ -172,6 +173,46 @@ impl Watched {
         }
     }
 
+    /// A packet that the sender sent.
+    fn packet(&mut self, packet: &mut Packet, time: u64, to: IpAddr, device: u32) {
+        self.advance(time);
+        let parsed = packet.parsed();
+        if parsed == Parsed::Ports && self.is_copy(packet.copy_key(), device, packet.is_cooked_v1()) {
+            self.known.copies += 1;
+            return;
+        }
+        self.known.count(parsed);
+        let outcome = self.monitor.packet(packet, self.now);
+        self.promotion = self.promotion.or(outcome.promoted);
+        if outcome.rt_packet {
+            let (sport, dport) = packet.ports();
+            let traffic = self.traffic.get_or_insert_with(|| Box::new(Traffic::new(self.now)));
+            traffic.add(self.now, (sport, to, dport), packet.rtp(), packet.payload_len());
+            if let Some(p) = self.monitor.period() {
+                self.period.add(self.now, p);
+            }
+        }
+    }
+
+    /// What is known at the end, and the monitor's memory.
+    fn end(mut self, end: u64) -> (Known, Monitor) {
+        self.advance(end);
+        let counters = self.monitor.counters();
+        if let Some(promotion) = self.promotion {
+            self.known.keep(Sender {
+                rt: true,
+                rule: Some(promotion.rule),
+                verdict_after: Some(promotion.after),
+                period_us: self.period.value().map(|p| p as f64 / 1000.0),
+                rt_packets: counters.rt_packets,
+                rt_at_end: self.monitor.is_rt(),
+                demotions: counters.demotions,
+                ..Sender::of(self.traffic.map(|t| t.facts()).unwrap_or_default())
+            });
+        }
+        (self.known, self.monitor)
+    }
+
     /// Whether another device has shown the packet just before.
     fn is_copy(&mut self, key: u64, device: u32, cooked: bool) -> bool {
         let fresh = |at: u64| self.now.saturating_sub(at) <= COPIES_NS;
@@ -186,13 +227,15 @@ impl Watched {
 }
 
 /// What is kept of each sender.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Known {
     packets: u64,
     fragments: u64,
     truncated: u64,
     malformed: u64,
     copies: u64,
+    /// The first packet that could be one of a stream's, its time and device: a second one brings a monitor, which sees both.
+    first: Option<Box<(Packet, u64, u32)>>,
     /// Of a monitor that had to go.
     past: Option<Box<Sender>>,
 }
@@ -200,6 +243,7 @@ struct Known {
 struct Senders {
     options: Options,
     raw: RawConfig,
+    /// A sender is in one of these two.
     known: LruCache<Key, Known>,
     watched: LruCache<Key, Watched>,
     packet: Packet,
@@ -251,10 +295,12 @@ impl Inspector {
     #[must_use]
     pub fn finish(self) -> Report {
         let Self { mut seen, mut report } = self;
+        let mut senders = Vec::new();
         while let Some((key, watched)) = seen.watched.pop_lru() {
-            seen.retire(key, watched);
+            let (known, _) = watched.end(seen.end);
+            senders.push((key, seen.sender(key, known)));
         }
-        let mut senders = std::mem::take(&mut seen.gone);
+        senders.append(&mut seen.gone);
         while let Some((key, known)) = seen.known.pop_lru() {
             senders.push((key, seen.sender(key, known)));
         }
@@ -299,54 +345,55 @@ impl Senders {
             return Ok(());
         };
         let key = self.key(from);
-        if !self.known.contains(&key)
-            && let Some((key, known)) = self.known.push(key, Known::default())
-        {
-            self.forget(key, known);
+        let device = self.packet.device() ^ r.interface.rotate_left(16);
+        if let Some(watched) = self.watched.get_mut(&key) {
+            watched.packet(&mut self.packet, r.time, to, device);
+            return Ok(());
         }
-        if !self.watched.contains(&key)
-            && (self.packet.matters() || self.options.ports.contains(&self.packet.ports().0))
-        {
-            self.watch(key, r.time);
-        }
-        let Some(known) = self.known.get_mut(&key) else { bail!("{from}: not known") };
-        if let Some(w) = self.watched.get_mut(&key) {
-            w.advance(r.time);
-            let device = self.packet.device() ^ r.interface.rotate_left(16);
-            if parsed == Parsed::Ports && w.is_copy(self.packet.copy_key(), device, link == crate::Link::Sll) {
-                known.copies += 1;
-                return Ok(());
-            }
-            let outcome = w.monitor.packet(&mut self.packet, w.now);
-            w.promotion = w.promotion.or(outcome.promoted);
-            if outcome.rt_packet {
-                let (sport, dport) = self.packet.ports();
-                let traffic = w.traffic.get_or_insert_with(|| Box::new(Traffic::new(w.now)));
-                traffic.add(w.now, (sport, to, dport), self.packet.rtp(), self.packet.payload_len());
-                if let Some(p) = w.monitor.period() {
-                    w.period.add(w.now, p);
+        let mut known = self.known.pop(&key).unwrap_or_default();
+        let matters = match self.packet.matters() {
+            Matters::WithOthers if known.first.is_some() => Matters::Alone,
+            _ if self.options.ports.contains(&self.packet.ports().0) => Matters::Alone,
+            matters => matters,
+        };
+        match matters {
+            Matters::Alone => {
+                let first = known.first.take();
+                let mut watched = self.watch(known, first.as_ref().map_or(r.time, |f| f.1))?;
+                if let Some(first) = first {
+                    let (mut packet, at, device) = *first;
+                    watched.known.packets -= 1;
+                    watched.packet(&mut packet, at, to, device);
                 }
+                watched.packet(&mut self.packet, r.time, to, device);
+                self.watched.push(key, watched);
+            }
+            matters => {
+                known.count(parsed);
+                if matters == Matters::WithOthers {
+                    known.first = Some(Box::new((self.packet.clone(), r.time, device)));
+                }
+                self.remember(key, known);
             }
         }
-        known.packets += 1;
-        known.fragments += u64::from(parsed == Parsed::Fragment);
-        known.truncated += u64::from(parsed == Parsed::Truncated);
-        known.malformed += u64::from(parsed == Parsed::Malformed);
         Ok(())
     }
 
-    /// From now on a monitor looks at the sender's packets.
-    fn watch(&mut self, key: Key, now: u64) {
+    /// A monitor for a sender.
+    fn watch(&mut self, known: Known, now: u64) -> Result<Watched> {
         let mut spare = None;
         if self.watched.len() == self.watched.cap().get()
             && let Some((key, watched)) = self.watched.pop_lru()
         {
-            spare = Some(self.retire(key, watched));
+            let (known, monitor) = watched.end(self.end);
+            self.remember(key, known);
+            spare = Some(monitor);
         }
-        let Some(mut monitor) = spare.or_else(|| Monitor::new(&self.options.config).ok()) else { return };
+        let mut monitor = spare.map_or_else(|| Monitor::new(&self.options.config), Ok)?;
         monitor.reset(&self.raw);
         self.options.ports.iter().for_each(|port| monitor.add_port(*port));
-        let watched = Watched {
+        Ok(Watched {
+            known,
             monitor,
             now,
             timer: now.saturating_add(REPORT_NS),
@@ -355,41 +402,12 @@ impl Senders {
             traffic: None,
             last: [(0, 0, 0); 4],
             next: 0,
-        };
-        self.watched.push(key, watched);
+        })
     }
 
-    /// Keeps what the monitor has found, and returns its memory.
-    fn retire(&mut self, key: Key, w: Watched) -> Monitor {
-        let (sender, monitor) = self.found(w);
-        if let Some(known) = self.known.peek_mut(&key) {
-            known.keep(sender);
-        }
-        monitor
-    }
-
-    /// What a monitor has found of a real-time sender, and its memory.
-    fn found(&self, mut w: Watched) -> (Option<Sender>, Monitor) {
-        w.advance(self.end);
-        let counters = w.monitor.counters();
-        let sender = w.promotion.map(|promotion| Sender {
-            rt: true,
-            rule: Some(promotion.rule),
-            verdict_after: Some(promotion.after),
-            period_us: w.period.value().map(|p| p as f64 / 1000.0),
-            rt_packets: counters.rt_packets,
-            rt_at_end: w.monitor.is_rt(),
-            demotions: counters.demotions,
-            ..Sender::of(w.traffic.map(|t| t.facts()).unwrap_or_default())
-        });
-        (sender, w.monitor)
-    }
-
-    /// A sender has to go.
-    fn forget(&mut self, key: Key, mut known: Known) {
-        if let Some(watched) = self.watched.pop(&key) {
-            known.keep(self.found(watched).0);
-        }
+    /// Keeps what is known of a sender without a monitor; the least recent has to go.
+    fn remember(&mut self, key: Key, known: Known) {
+        let Some((key, known)) = self.known.push(key, known) else { return };
         if known.past.is_some() && self.gone.len() < MAX_SENDERS.get() {
             let sender = self.sender(key, known);
             self.gone.push((key, sender));
@@ -411,8 +429,14 @@ impl Senders {
 }
 
 impl Known {
-    fn keep(&mut self, found: Option<Sender>) {
-        let Some(found) = found else { return };
+    fn count(&mut self, parsed: Parsed) {
+        self.packets += 1;
+        self.fragments += u64::from(parsed == Parsed::Fragment);
+        self.truncated += u64::from(parsed == Parsed::Truncated);
+        self.malformed += u64::from(parsed == Parsed::Malformed);
+    }
+
+    fn keep(&mut self, found: Sender) {
         self.past = Some(Box::new(match self.past.take() {
             Some(past) => past.then(found),
             None => found,

@@ -158,10 +158,14 @@ impl Packet {
         (w.link == Link::Ethernet as u32 && w.caplen >= 14).then(|| [6, 7, 8, 9, 10, 11].map(|n| w.b[n]))
     }
 
-    /// Whether any rule could learn from it; if not, a monitor would only count it.
-    pub(crate) fn matters(&mut self) -> bool {
+    /// What a rule could learn from it.
+    pub(crate) fn matters(&mut self) -> Matters {
         // SAFETY: `w` has the layout that C expects.
-        unsafe { ffi::takt_native_matters(&mut *self.0) != 0 }
+        match unsafe { ffi::takt_native_matters(&mut *self.0) } {
+            0 => Matters::Not,
+            1 => Matters::WithOthers,
+            _ => Matters::Alone,
+        }
     }
 
     /// What RTP has there, after a monitor has seen the packet.
@@ -176,14 +180,15 @@ impl Packet {
         })
     }
 
-    /// Of a packet with an IP header: the same for each copy of it that another device shows.
+    /// Of a packet with ports: the same for each copy of it that another device shows.
     pub(crate) fn copy_key(&self) -> u64 {
+        const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
         let w = &*self.0;
-        let at = |from: u32, n: usize| w.b.get(from as usize..from as usize + n).unwrap_or(&[]);
-        let id = if w.family == 4 { at(w.l3 + 4, 2) } else { &[] };
-        let ports = [w.sport.to_ne_bytes(), w.dport.to_ne_bytes(), w.paylen.to_ne_bytes()].concat();
-        let bytes = id.iter().chain(&ports).chain(at(w.pay, 16));
-        bytes.fold(0xcbf2_9ce4_8422_2325, |hash, b| (hash ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3))
+        let word = |at: u32| w.b.get(at as usize..).and_then(|b| b.first_chunk()).map_or(0, |b| u64::from_ne_bytes(*b));
+        // IPv4 has an id, which tells an immediate repeat from a copy.
+        let id = if w.family == 4 { word(w.l3 + 4) & 0xffff } else { 0 };
+        let ports = u64::from(w.sport) << 48 | u64::from(w.dport) << 32 | u64::from(w.paylen);
+        [ports, word(w.pay), word(w.pay + 8)].iter().fold(id, |hash, w| (hash.rotate_left(23) ^ w).wrapping_mul(ODD))
     }
 
     /// Of a cooked capture: by which device, and in which direction, as far as it says.
@@ -198,6 +203,11 @@ impl Packet {
         }
     }
 
+    /// Whether the capture's head tells the direction only.
+    pub(crate) fn is_cooked_v1(&self) -> bool {
+        self.0.link == Link::Sll as u32
+    }
+
     /// Protocol above IP: 6 is TCP, 17 is UDP.
     #[must_use]
     pub fn protocol(&self) -> u8 {
@@ -209,6 +219,17 @@ impl Packet {
     pub fn payload_len(&self) -> u32 {
         self.0.paylen
     }
+}
+
+/// What a rule could learn from a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Matters {
+    /// Nothing: a monitor would only count it.
+    Not,
+    /// It could be one of a stream's.
+    WithOthers,
+    /// It decides.
+    Alone,
 }
 
 /// Why and when a VM became real-time.

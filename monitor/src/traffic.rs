@@ -4,6 +4,7 @@
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::net::IpAddr;
 
 /// Streams of a sender that are told apart; more are counted only.
@@ -135,20 +136,28 @@ impl Traffic {
         self.timeline.add(now);
         self.counted &= len <= SUPER_PACKET;
         let known = self.streams.len();
-        if known >= MAX_STREAMS && !self.streams.contains_key(&key) {
-            self.more_streams = true;
-            return;
-        }
         let timestamp = rtp.map_or(0, |r| r.timestamp);
-        let stream = self.streams.entry(key).or_insert(Stream { source: None, timestamp, frame: now, distance: None });
+        let stream = match self.streams.entry(key) {
+            Entry::Occupied(e) => e.into_mut(),
+            Entry::Vacant(_) if known >= MAX_STREAMS => {
+                self.more_streams = true;
+                return;
+            }
+            Entry::Vacant(e) => {
+                let stream = e.insert(Stream { source: None, timestamp, frame: now, distance: None });
+                if let Some(rtp) = rtp {
+                    stream.number(rtp, &mut self.expected, &mut self.received);
+                }
+                return;
+            }
+        };
         if let Some(rtp) = rtp {
             stream.number(rtp, &mut self.expected, &mut self.received);
         }
         // A frame is what has one timestamp; without RTP each packet is one.
-        if self.streams.len() > known || rtp.is_some_and(|r| r.timestamp == self.streams[&key].timestamp) {
+        if rtp.is_some() && timestamp == stream.timestamp {
             return;
         }
-        let Some(stream) = self.streams.get_mut(&key) else { return };
         let distance = now - stream.frame;
         self.frames.saturating_record(distance / UNIT_NS);
         if let Some(before) = stream.distance {

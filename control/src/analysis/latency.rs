@@ -136,6 +136,10 @@ mod tests {
         let fit = host(16, 4, 15).fit(&[2, 2]).unwrap();
         assert_eq!((fit.subgroups, fit.too_many, fit.rounds), (1, 0, 0));
         assert_eq!(fit.lags, Lags { credit: 90 * MS, alone: 15 * MS, group: 0, rounds: 0 });
+        // A VM that just fills the machine, and one that is larger by a VCPU.
+        assert_eq!(host(4, 4, 15).fit(&[4]).unwrap().subgroups, 1);
+        assert_eq!(host(5, 4, 15).fit(&[5]).unwrap().subgroups, 2);
+        assert_eq!(host(8, 4, 15).fit(&[8]).unwrap().subgroups, 2);
         // A VM larger than the machine (P8), and a slice shorter than a round (P11).
         let fit = Host { t_round: 7 * MS, ..host(10, 4, 10) }.fit(&[10]).unwrap();
         assert_eq!((fit.subgroups, fit.too_many, fit.rounds, fit.lags.rounds), (3, 6, 1, 14 * MS));

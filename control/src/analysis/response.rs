@@ -145,6 +145,10 @@ mod tests {
         let even = [server(2, 10), server(4, 20), server(6, 30), server(8, 40), server(10, 50)];
         // 10 + 2·1 at once, at w = 12 already 2·2, and so on: the last of five that take all of a PCPU.
         assert!(guaranteed(even[0], &[], Kind::Deferrable) && guaranteed(even[1], &even[..1], Kind::Deferrable));
+        // Budget and interference just fill the period, and are over by one.
+        assert!(guaranteed(server(6, 10), &[server(4, 10)], Kind::Periodic));
+        assert!(!guaranteed(server(7, 10), &[server(4, 10)], Kind::Periodic));
+        assert!(guaranteed(server(10, 10), &[], Kind::Periodic) && !guaranteed(server(11, 10), &[], Kind::Periodic));
         assert!(!guaranteed(even[4], &even[..4], Kind::Deferrable) && !guaranteed(server(3, 2), &[], Kind::Periodic));
     }
 
