@@ -52,7 +52,7 @@ pub const DIRECTORIES: &[Directory] = &[
         // These run in the kernel: `--features bpf` and the labs.
         skip: &["bpf.rs", "device.rs", "object.rs"],
         judge: Judge::Cargo(&["-p", "takt-monitor", "--tests"]),
-        least: 15,
+        least: 40,
     },
     Directory {
         name: "control",

@@ -17,6 +17,8 @@ pub const GUEST_PORT: u16 = 5004;
 
 pub const RTP_HEADER: usize = 12;
 pub const MEDIA: usize = 160; // bytes: 20 ms of G.711
+/// A binding response: type, length, cookie (RFC 8489 §5). The length is that of an RTP packet without STUN's header.
+pub const STUN: [u8; 8] = [1, 1, 0, (RTP_HEADER + MEDIA - 20) as u8, 0x21, 0x12, 0xa4, 0x42];
 const HEADERS: usize = 14 + 20 + 8;
 const MAGIC: &[u8; 8] = b"TAKTSEND";
 

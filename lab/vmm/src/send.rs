@@ -47,6 +47,9 @@ pub struct Args {
     grace_ms: u64,
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u8).range(0..=127))]
     payload_type: u8,
+    /// Send STUN's answers instead of RTP.
+    #[arg(long)]
+    stun: bool,
 }
 
 #[derive(Serialize)]
@@ -146,6 +149,9 @@ pub fn run(args: &Args) -> Result<String> {
             // RFC 3550: sequence and timestamp count on; 8 kHz, as G.711 has it.
             let mut rtp =
                 packet::rtp(args.payload_type, number as u16, (number * MEDIA as u64) as u32, stream as u32 + 1);
+            if args.stun {
+                rtp[..8].copy_from_slice(&packet::STUN);
+            }
             let now = monotonic();
             Mark { tsc: tsc(), index: sent.len() as u64, run: begin }.write(&mut rtp);
             sent.push(Sent { at: now, delay: now.saturating_sub(at), answer: None });

@@ -79,6 +79,9 @@ pub enum Workload {
         first_port: u16,
         #[serde(default = "payload_type")]
         payload_type: u8,
+        /// The packets of a burst leave the VM as one that the device is to cut (UDP segmentation).
+        #[serde(default)]
+        segments: bool,
     },
     /// All VCPUs compute; interrupts come from the VMM or from their own timer.
     Interrupts {
@@ -323,13 +326,13 @@ impl Workload {
                 within("deadline_ns", deadline_ns.unwrap_or(*PERIOD.end()), PERIOD)?;
                 within("work", work, WORK)
             }
-            Self::Source { period_ns, phase_ns, burst, gap_ns, ports, first_port, payload_type, .. } => {
+            Self::Source { period_ns, phase_ns, burst, gap_ns, ports, first_port, payload_type, segments, .. } => {
                 within("period_ns", period_ns, PERIOD)?;
                 within("phase_ns", phase_ns, 0..=*PERIOD.end())?;
                 within("burst", burst, 1..=SLOTS)?;
                 within("gap_ns", gap_ns, 0..=1_000_000_000)?;
                 within("first_port", first_port, 1..=u16::MAX)?;
-                within("ports", ports, 1..=65_536 - u64::from(first_port))?;
+                within("ports", ports, 1..=if segments { 1 } else { 65_536 - u64::from(first_port) })?;
                 within("payload_type", payload_type, 0..=127)
             }
             Self::Interrupts { msi_ns, timer_ns } => {
@@ -411,6 +414,9 @@ mod tests {
         let ports =
             r#"{"vcpus":1,"workload":{"kind":"source","tap":"t","period_ns":1000,"first_port":65000,"ports":1000}}"#;
         assert_eq!(error(ports), "ports is 1000, not within 1 to 536");
+        let segments =
+            r#"{"vcpus":1,"workload":{"kind":"source","tap":"t","period_ns":1000,"segments":true,"ports":2}}"#;
+        assert_eq!(error(segments), "ports is 2, not within 1 to 1");
         let program = r#"{"vcpus":2,"workload":{"kind":"parallel","compute":9,"spread":101}}"#;
         assert_eq!(error(program), "spread is 101, not within 0 to 100");
         let set = r#"{"vcpus":1,"workload":{"kind":"tasks","tasks":[{"period_ns":50000,"work":1},{"period_ns":50000,"work":0}]}}"#;

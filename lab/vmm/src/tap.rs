@@ -31,8 +31,9 @@ fn request(name: &str) -> ifreq {
     request
 }
 
-/// Opens the tap `name`, makes it if it is not there (it goes with the process then), and sets it up. Reads do not block.
-pub fn open(name: &str) -> Result<File> {
+/// Opens the tap `name`, makes it if it is not there (it goes with the process then), and sets it up. Reads do not block. With `offload`
+/// each frame has virtio's header before it.
+pub fn open(name: &str, offload: bool) -> Result<File> {
     check_name(name)?;
     let ours = !Path::new("/sys/class/net").join(name).exists();
     let mut options = OpenOptions::new();
@@ -43,7 +44,8 @@ pub fn open(name: &str) -> Result<File> {
         .open("/dev/net/tun")
         .context("/dev/net/tun")?;
     let mut iff = request(name);
-    iff.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI) as i16;
+    let header = if offload { libc::IFF_VNET_HDR } else { 0 };
+    iff.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI | header) as i16;
     // SAFETY: TUNSETIFF takes a pointer to an ifreq, which lives until the call is over.
     unsafe { tun_set_iff(tap.as_raw_fd(), (&raw mut iff) as libc::c_ulong) }
         .with_context(|| format!("tap '{name}' cannot be opened"))?;

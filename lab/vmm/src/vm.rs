@@ -202,7 +202,18 @@ fn configure(spec: &Spec, shared: &Shared, tsc: Tsc, start: u64) -> Result<()> {
             set(&c.work, work);
             set(&c.deadline, deadline_ns.map_or(0, |ns| tsc.cycles(ns)));
         }
-        Workload::Source { ref net, period_ns, phase_ns, burst, gap_ns, compute, ports, first_port, payload_type } => {
+        Workload::Source {
+            ref net,
+            period_ns,
+            phase_ns,
+            burst,
+            gap_ns,
+            compute,
+            ports,
+            first_port,
+            payload_type,
+            ..
+        } => {
             set(&c.start, tsc.at(start + phase_ns));
             set(&c.period, tsc.cycles(period_ns));
             set(&c.burst, burst);

@@ -2,6 +2,7 @@
 //! What a VM's packets come from and go to: a tap, or the sockets of an application's VMs and clients.
 
 use anyhow::{Context, Result, ensure};
+use etherparse::Ipv4Header;
 use nix::sys::socket::{setsockopt, sockopt};
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
@@ -28,6 +29,8 @@ pub enum Wire {
         ip: Ipv4Addr,
         /// Nobody reads the rx ring of a VM that only sends.
         receives: bool,
+        /// Frames that leave together.
+        together: Option<Together>,
     },
     Messages {
         socket: Socket,
@@ -43,8 +46,13 @@ impl Wire {
             return Ok(Some(Self::Messages { socket: Socket::bind(&site.socket)?, peers }));
         }
         let Some(net) = workload.net() else { return Ok(None) };
-        let (tap, mac) = (tap::open(&net.tap)?, packet::parse_mac(&net.mac)?);
-        Ok(Some(Self::Tap { tap, mac, ip: net.ip, receives: matches!(workload, Workload::Echo { .. }) }))
+        let together = match *workload {
+            Workload::Source { segments: true, burst, .. } => Some(Together::new(burst as usize)),
+            _ => None,
+        };
+        let (tap, mac) = (tap::open(&net.tap, together.is_some())?, packet::parse_mac(&net.mac)?);
+        let receives = matches!(workload, Workload::Echo { .. });
+        Ok(Some(Self::Tap { tap, mac, ip: net.ip, receives, together }))
     }
 
     /// The next packet; does not wait for one.
@@ -74,6 +82,10 @@ impl Wire {
     /// Whether there was room for it.
     pub fn write(&mut self, frame: &[u8]) -> Result<bool> {
         let written = match self {
+            Self::Tap { tap, together: Some(together), .. } => match together.add(frame)? {
+                Some(whole) => tap.write(whole).map(drop),
+                None => Ok(()),
+            },
             Self::Tap { tap, .. } => tap.write(frame).map(drop),
             Self::Messages { socket, peers } => {
                 let message = Message::read(frame).context("the guest sends what is no message")?;
@@ -94,6 +106,59 @@ impl Wire {
             Self::Tap { .. } => "the tap",
             Self::Messages { .. } => "the socket",
         }
+    }
+}
+
+/// What a virtio device with UDP segmentation hands to the host: a burst as one packet, to be cut into parts of one size.
+pub struct Together {
+    burst: usize,
+    /// Virtio's header, the first frame and the payloads of the others.
+    whole: Vec<u8>,
+    n: usize,
+}
+
+impl Together {
+    /// `struct virtio_net_hdr`: the check sum is still to be made, and the payload is to be cut.
+    const HEADER: usize = 10;
+    const NEEDS_CSUM: u8 = 1;
+    const GSO_UDP_L4: u8 = 5;
+    const ETHERNET: usize = 14;
+    const IP: usize = 20;
+    const HEADERS: usize = Self::ETHERNET + Self::IP + 8;
+
+    fn new(burst: usize) -> Self {
+        Self { burst, whole: Vec::new(), n: 0 }
+    }
+
+    /// The packet, when this was the last frame of its burst. All frames have the headers of [`packet::template`].
+    fn add(&mut self, frame: &[u8]) -> Result<Option<&[u8]>> {
+        ensure!(frame.len() > Self::HEADERS, "a frame without a payload cannot be a segment");
+        if self.n == self.burst || self.n == 0 {
+            let (start, size) = (Self::ETHERNET + Self::IP, frame.len() - Self::HEADERS);
+            self.n = 0;
+            self.whole.clear();
+            self.whole.extend([Self::NEEDS_CSUM, Self::GSO_UDP_L4]);
+            for word in [Self::HEADERS, size, start, 6] {
+                self.whole.extend((word as u16).to_ne_bytes());
+            }
+            self.whole.extend(frame);
+        } else {
+            self.whole.extend(&frame[Self::HEADERS..]);
+        }
+        self.n += 1;
+        if self.n < self.burst {
+            return Ok(None);
+        }
+        let frame = &mut self.whole[Self::HEADER..];
+        let udp =
+            u16::try_from(frame.len() - Self::ETHERNET - Self::IP).context("a burst is larger than a packet may be")?;
+        let (mut ip, _) =
+            Ipv4Header::from_slice(&frame[Self::ETHERNET..]).context("the guest sends what is no IPv4")?;
+        ip.set_payload_len(udp.into()).context("a burst is larger than a packet may be")?;
+        ip.header_checksum = ip.calc_header_checksum();
+        frame[Self::ETHERNET..Self::ETHERNET + Self::IP].copy_from_slice(&ip.to_bytes());
+        frame[Self::HEADERS - 4..Self::HEADERS - 2].copy_from_slice(&udp.to_be_bytes());
+        Ok(Some(&self.whole))
     }
 }
 

@@ -43,6 +43,7 @@ fn run() -> Result<Value> {
         "cgroups abused" => cgroups::abuse(),
         "policies" => policies(),
         "packets" => packets::packets(),
+        "segments" => packets::segments(),
         "refusals" => refuse::refusals(),
         "risa" => risa::pools(),
         _ => bail!("no scenario {scenario}"),

@@ -223,7 +223,7 @@ fn no_guest_spoils_others_time_by_what_it_sends_or_when_it_sleeps() {
     }
 }
 
-/// A stream is known by its third packet, others before it do not count; its period is right to within this much.
+/// A stream is known by its fourth packet, others before it do not count; its period is right to within this much.
 const PACKETS: f64 = 5.0;
 const PERIOD_US: f64 = 20_000.0;
 const OFF: f64 = 0.15;
@@ -237,7 +237,19 @@ fn a_vm_is_found_real_time_by_what_it_sends_and_forgotten_when_it_is_silent() {
     assert!(number(&seen, "periods") >= 20.0, "{seen:#}");
     assert!((number(&seen, "period_us") / PERIOD_US - 1.0).abs() <= OFF, "{seen:#}");
     assert!(number(&seen, "vcpu_runs_as_rt") > 0.0 && number(&seen, "io_runs_as_rt") > 0.0, "{seen:#}");
+    // Meanwhile it was asked by STUN, and answered from the port of its media.
+    assert!(number(&seen["asked"], "received") >= 10.0, "{seen:#}");
     assert!((1000.0..=1100.0).contains(&number(&seen, "silence_ms")), "{seen:#}");
+}
+
+/// A picture is one datagram that the device is to cut.
+#[test]
+fn pictures_that_the_device_cuts_are_found() {
+    const PICTURE_US: f64 = 40_000.0;
+    let Some(seen) = run("segments", COUNTED) else { return };
+    assert_eq!(seen["rule"], "rtp", "{seen:#}");
+    assert!(number(&seen, "pictures") <= 5.0, "{seen:#}");
+    assert!((number(&seen, "period_us") / PICTURE_US - 1.0).abs() <= 0.05, "{seen:#}");
 }
 
 #[test]
