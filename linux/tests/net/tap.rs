@@ -108,7 +108,9 @@ pub fn tcp(port: u16, payload: &[u8]) -> Vec<u8> {
 /// A packet of voice: 20 ms of G.711.
 pub fn rtp(sequence: u16) -> Vec<u8> {
     let s = sequence.to_be_bytes();
-    let mut p = vec![0x80, 0, s[0], s[1], 0, 0, 0, 0, 1, 2, 3, 4];
+    let mut p = vec![0x80, 0, s[0], s[1]];
+    p.extend((u32::from(sequence) * 160).to_be_bytes());
+    p.extend([1, 2, 3, 4]);
     p.resize(12 + 160, 0xd5);
     p
 }
