@@ -157,7 +157,10 @@ fn timeline(senders: &[(&Sender, &Timeline)]) -> Result<Option<String>> {
         .collect();
     let most = |n: usize| lines.iter().flat_map(|l| &l.points).map(|p| p[n]).fold(1.0, f64::max);
     let whole = |v: f64| format!("{v:.0}");
-    let x = Axis { title: "s since the first real-time packet", from: 0.0, to: most(0), format: &whole };
+    let tenths = |v: f64| format!("{v:.1}");
+    let to = most(0);
+    let seconds: &dyn Fn(f64) -> String = if to < 20.0 { &tenths } else { &whole };
+    let x = Axis { title: "s since the first real-time packet", from: 0.0, to, format: seconds };
     let y = Axis { title: "packets per s", from: 0.0, to: most(1) * 1.05, format: &whole };
     chart::lines(&x, &y, &lines).map(Some)
 }

@@ -53,8 +53,8 @@ impl Timeline {
         Self { begin_ns: begin, column_ns: 1_000_000_000, packets: Vec::new() }
     }
 
-    fn add(&mut self, now: u64) {
-        let past = now.saturating_sub(self.begin_ns);
+    /// A packet `past` ns after the first one; a jump back in time is no time.
+    fn add(&mut self, past: u64) {
         while past / self.column_ns >= COLUMNS as u64 {
             self.packets = self.packets.chunks(2).map(|c| c.iter().sum()).collect();
             self.column_ns = self.column_ns.saturating_mul(2);
@@ -126,14 +126,13 @@ impl Traffic {
         if now < self.last {
             // The capture goes on in another time.
             self.streams.values_mut().for_each(|s| (s.frame, s.distance) = (now, None));
-            self.timeline = Timeline::new(now);
         } else if self.packets > 0 {
             self.gaps.saturating_record((now - self.last) / UNIT_NS);
             self.span += now - self.last;
         }
         self.last = now;
         self.packets += 1;
-        self.timeline.add(now);
+        self.timeline.add(self.span);
         self.counted &= len <= SUPER_PACKET;
         let known = self.streams.len();
         let timestamp = rtp.map_or(0, |r| r.timestamp);

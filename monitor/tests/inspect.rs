@@ -227,4 +227,24 @@ fn several_captures_are_read_as_one() {
     let s = &report.senders[0];
     assert_rtp(s, 20_000.0);
     assert_eq!((s.rt_packets, s.demotions, s.rt_at_end), (97 + 97, 1, true));
+    assert_eq!(s.timeline.as_ref().expect("timeline").packets, [50, 51, 50, 43]); // the jump takes no time
+}
+
+/// A column is a second, and two of them are one when there are too many.
+#[test]
+fn a_timeline_has_bounds() {
+    let columns = |n: u16, gap: u64| {
+        let mut c = Capture::default();
+        for i in 0..n {
+            let mut p = rtp(0, i, 7);
+            p[4..8].copy_from_slice(&((u64::from(i) * gap / 125_000) as u32).to_be_bytes());
+            c.add(u64::from(i) * gap, voip().udp(&p));
+        }
+        c.sender().timeline.expect("timeline")
+    };
+    let short = columns(103, 100 * MS);
+    assert_eq!((short.column_ns / MS, &short.packets[..]), (1000, &[10; 10][..]));
+    let long = columns(2003, 400 * MS);
+    assert_eq!((long.column_ns / MS, long.packets.len()), (2000, 400));
+    assert!(long.packets.iter().all(|n| *n == 5), "{long:?}");
 }
