@@ -50,6 +50,7 @@ void check_units(struct cpupool *c);
 extern unsigned int fake_decisions[FAKE_CPUS], fake_switches[FAKE_CPUS];
 
 void test_hooks(void);
+void test_switches(void);
 void test_control(void);
 void test_model(const char *policy, unsigned int seed, const char *dir);
 

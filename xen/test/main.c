@@ -11,6 +11,7 @@ int main(int argc, char **argv)
 
 	CHECK(argc == 3);
 	test_hooks();
+	test_switches();
 	test_control();
 	for ( i = 0; takt_policy_name(i); i++ )
 	{
