@@ -8,6 +8,8 @@
  *					how many packets of the stream it has seen when it knows that this packet is
  *					real-time, else 0; called for packets with ports whose source port is not in
  *					the port set.
+ *	u32 takt_NAME_may(struct takt_work *)
+ *					whether such a packet can be one of its: 0 no, 1 one of several, 2 alone
  * To add one: include its header and append a line to TAKT_DETECTORS; the rule id and its name follow. There are no
  * function pointers because the BPF verifier has none: the list expands to direct calls, in this order.
  */
@@ -51,6 +53,20 @@ TAKT_INLINE u32 takt_detect(struct takt_detectors *d, struct takt_work *w, u64 n
 	TAKT_DETECTORS(X)
 #undef X
 	return TAKT_RULE_NONE;
+}
+
+/* The most that any detector can make of this packet. */
+TAKT_INLINE u32 takt_may(struct takt_work *w)
+{
+	u32 most = 0, may;
+
+#define X(id, name)						\
+	may = takt_##name##_may(w);				\
+	if (may > most)						\
+		most = may;
+	TAKT_DETECTORS(X)
+#undef X
+	return most;
 }
 
 #endif

@@ -34,12 +34,17 @@ TAKT_INLINE u32 takt_iax2_pace(u32 step, u32 steps, u64 time)
 	return time >= due / 2 && time <= due * 2;
 }
 
+TAKT_INLINE u32 takt_iax2_may(struct takt_work *w)
+{
+	return w->proto == TAKT_UDP && w->paycap >= 4 && w->paylen > 4 && (w->sport == TAKT_IAX2_PORT || w->dport == TAKT_IAX2_PORT);
+}
+
 TAKT_FN u32 takt_iax2_match(struct takt_iax2 *t, struct takt_work *w, u64 now)
 {
 	u32 call = takt_b16(w, w->pay), clock = takt_b16(w, w->pay + 2), other, step, i;
 	struct takt_iax2_slot *s;
 
-	if (w->proto != TAKT_UDP || w->paycap < 4 || w->paylen < 5 || (w->sport != TAKT_IAX2_PORT && w->dport != TAKT_IAX2_PORT))
+	if (!takt_iax2_may(w))
 		return 0;
 	if (!call || call >> 15)	/* a meta frame, or a full frame */
 		return 0;

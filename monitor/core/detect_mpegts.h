@@ -13,7 +13,7 @@
 #define TAKT_MPEGTS_MOST 8u		/* transport packets in a datagram: seven fit an Ethernet frame; more are segmentation */
 #define TAKT_MPEGTS_PROOF 3u
 #define TAKT_MPEGTS_SLOTS 16u		/* candidates of a VM; a power of two */
-#define TAKT_MPEGTS_SILENCE 1000000000ULL	/* ns after which a candidate begins anew */
+#define TAKT_MPEGTS_SILENCE 1000000000ULL	/* ns after which a candidate begins again */
 
 struct takt_mpegts_slot {
 	u32 ports, packets;
@@ -30,12 +30,17 @@ TAKT_INLINE u32 takt_mpegts_head(const struct takt_work *w, u32 off)
 	return takt_b8(w, off) == 0x47 && takt_b8(w, off + 1) < 0x80 && takt_b8(w, off + 3) & 0x30;
 }
 
+TAKT_INLINE u32 takt_mpegts_may(struct takt_work *w)
+{
+	return w->proto == TAKT_UDP && w->paycap >= 4 && takt_mpegts_head(w, w->pay);
+}
+
 TAKT_FN u32 takt_mpegts_match(struct takt_mpegts *t, struct takt_work *w, u64 now)
 {
 	u32 ports = w->sport << 16 | w->dport, len = w->segment && w->segment < w->paylen ? w->segment : w->paylen, i;
 	struct takt_mpegts_slot *s;
 
-	if (w->proto != TAKT_UDP || w->paycap < 4 || !takt_mpegts_head(w, w->pay))
+	if (!takt_mpegts_may(w))
 		return 0;
 	if (len < 2 * TAKT_MPEGTS_PACKET || len > TAKT_MPEGTS_MOST * TAKT_MPEGTS_PACKET || len % TAKT_MPEGTS_PACKET)
 		return 0;

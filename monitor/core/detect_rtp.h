@@ -12,11 +12,11 @@
  *    packets in each;
  *  - or, for game streaming that leaves the timestamp 0, pictures themselves: TAKT_RTP_BARE packets without a gap in their numbers, large
  *    ones, several at a time, TAKT_RTP_BURSTS times in a row at equal distances.
- * Loss, repeats and swapped packets do no harm; a jump, or a silence of a second, begins anew. The payload type may change within a
+ * Loss, repeats and swapped packets do no harm; a jump, or a silence of a second, is a new beginning. The payload type may change within a
  * stream (telephone events, comfort noise). RTP is looked for within what carries it, too (carry.h). A datagram that the device is to cut (UDP segmentation) counts as what it will be cut into.
  *
  * Candidates live in a small table; each stream has two places. A newcomer takes an empty or stale place, or one that was challenged before
- * and whose candidate has shown one packet only, or many without a proof. A believed stream frees its place, because from then on its port
+ * and has a candidate that has shown one packet only, or many without a proof. A believed stream frees its place, because from then on its port
  * answers. So 90 calls that begin together all get through, and noise cannot fill the table for long.
  */
 #ifndef TAKT_DETECT_RTP_H
@@ -25,7 +25,7 @@
 #include "packet.h"
 
 #define TAKT_RTP_SLOTS 128u		/* candidates of a VM; a power of two */
-#define TAKT_RTP_SILENCE 1000000000ULL	/* ns after which a candidate begins anew, and may be replaced */
+#define TAKT_RTP_SILENCE 1000000000ULL	/* ns after which a candidate begins again, and may be replaced */
 #define TAKT_RTP_AHEAD 128u		/* numbers that the next packet may be ahead: a picture in one datagram, or loss */
 #define TAKT_RTP_LATE 8u		/* packets in a row that may be repeats or late */
 #define TAKT_RTP_TRIED 256u		/* packets without a proof, after which others come first */
@@ -277,6 +277,11 @@ TAKT_INLINE u32 takt_rtp_proof(struct takt_rtp *t, struct takt_work *w, u32 off,
 	h = a->packets;
 	a->packets = 0;
 	return h;
+}
+
+TAKT_INLINE u32 takt_rtp_may(struct takt_work *w)
+{
+	return (w->proto == TAKT_UDP || w->carried) && takt_rtp_header(w, w->media, w->medialen, w->mediacap);
 }
 
 TAKT_FN u32 takt_rtp_match(struct takt_rtp *t, struct takt_work *w, u64 now)

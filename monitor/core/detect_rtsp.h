@@ -77,4 +77,12 @@ TAKT_FN u32 takt_rtsp_match(struct takt_rtsp *t, struct takt_work *w, u64 now)
 	return found;
 }
 
+/* One message decides. */
+TAKT_INLINE u32 takt_rtsp_may(struct takt_work *w)
+{
+	struct takt_rtsp none = { 0, 0 };
+
+	return takt_rtsp_match(&none, w, 0) ? 2 : 0;
+}
+
 #endif

@@ -73,24 +73,14 @@ TAKT_INLINE u32 takt_mon_wants_payload(struct takt_mon *m, const struct takt_wor
 
 /*
  * Whether a packet could change more than counters: 1 as one of several, 2 by itself. A reader of captures need not keep a monitor for senders
- * none of whose packets can. Never wrong with 0; takt_mon_packet() decides.
+ * that have no such packet. Never wrong with 0; takt_mon_packet() decides.
  */
 TAKT_FN u32 takt_mon_matters(struct takt_work *w)
 {
-	struct takt_rtsp none = { 0 };
-
 	if (w->parsed != TAKT_PKT_PORTS || !w->paylen)
 		return 0;
 	takt_carried(w);
-	if (takt_no_media(w))
-		return 0;
-	if (w->proto == TAKT_UDP || w->carried) {
-		if (takt_rtp_header(w, w->media, w->medialen, w->mediacap) || takt_b8(w, w->pay) == 0x47)
-			return 1;
-		if (w->sport == TAKT_IAX2_PORT || w->dport == TAKT_IAX2_PORT)
-			return 1;
-	}
-	return takt_rtsp_match(&none, w, 0) ? 2 : 0;
+	return takt_no_media(w) ? 0 : takt_may(w);
 }
 
 /* The user names a source port of the VM's application, or takes it back. A port that was learned too is forgotten with it. */

@@ -13,6 +13,7 @@ u32 takt_native_parse(struct takt_work *w);
 u32 takt_native_packet(struct takt_mon *m, struct takt_work *w, u64 now);
 u32 takt_native_timer(struct takt_mon *m, struct takt_work *w, u64 now);
 u32 takt_native_matters(struct takt_work *w);
+u64 takt_native_clock_back(void);
 const char *takt_native_rule(u32 rule);
 
 u64 takt_native_mon_size(void)
@@ -68,6 +69,11 @@ u32 takt_native_timer(struct takt_mon *m, struct takt_work *w, u64 now)
 u32 takt_native_matters(struct takt_work *w)
 {
 	return takt_mon_matters(w);
+}
+
+u64 takt_native_clock_back(void)
+{
+	return TAKT_CLOCK_BACK;
 }
 
 /* The detectors' names, so that a new line in the list needs no other change; "" for no rule. */

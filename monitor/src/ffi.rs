@@ -133,6 +133,7 @@ unsafe extern "C" {
     pub fn takt_native_packet(m: *mut c_void, w: *mut Work, now: u64) -> u32;
     pub fn takt_native_timer(m: *mut c_void, w: *mut Work, now: u64) -> u32;
     pub fn takt_native_matters(w: *mut Work) -> u32;
+    pub safe fn takt_native_clock_back() -> u64;
     pub fn takt_native_rule(rule: u32) -> *const c_char;
 }
 

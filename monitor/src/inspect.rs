@@ -5,7 +5,7 @@
 //! a monitor. Both are bounded: the least recent goes, a sender that was real-time into the report, any other one into a count.
 
 use crate::capture::{self, Record};
-use crate::ffi::{Parsed, RawConfig};
+use crate::ffi::{self, Parsed, RawConfig};
 use crate::monitor::{Config, Matters, Monitor, Packet, Promotion, REPORT_NS};
 use crate::statistic::PeriodStatistic;
 use crate::traffic::{Facts, Timeline, Traffic};
@@ -23,8 +23,6 @@ const MAX_SENDERS: NonZeroUsize = NonZeroUsize::new(4096).expect("not 0");
 const MAX_WATCHED: NonZeroUsize = NonZeroUsize::new(256).expect("not 0");
 /// Time within which a packet's copies are captured on other devices.
 const COPIES_NS: u64 = 10_000_000;
-/// A jump back in time, as in `core/monitor.h`.
-const CLOCK_BACK_NS: u64 = 2_000_000_000;
 
 /// One sender of a capture. The first six fields are a stable interface.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -160,7 +158,7 @@ struct Watched {
 impl Watched {
     /// Runs the timers that are due at `now`.
     fn advance(&mut self, now: u64) {
-        if now + CLOCK_BACK_NS < self.now {
+        if now + ffi::takt_native_clock_back() < self.now {
             (self.now, self.timer) = (now, now.saturating_add(REPORT_NS));
         }
         self.now = self.now.max(now);
@@ -338,7 +336,7 @@ impl Senders {
             report.unattributed += 1;
             return Ok(());
         };
-        self.end = if r.time + CLOCK_BACK_NS < self.end { r.time } else { self.end.max(r.time) };
+        self.end = if r.time + ffi::takt_native_clock_back() < self.end { r.time } else { self.end.max(r.time) };
         let parsed = self.packet.load(link, r.data, r.len);
         let Some((from, to)) = self.packet.addresses() else {
             report.unattributed += 1;

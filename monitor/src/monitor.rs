@@ -101,7 +101,7 @@ impl Packet {
         self.load_segments(link, data, len, 0)
     }
 
-    /// As [`Packet::load`], for a packet whose payload the device is to cut into parts of `segment` bytes (UDP segmentation).
+    /// As [`Packet::load`], for a packet that the device is to cut into parts of `segment` bytes (UDP segmentation).
     pub fn load_segments(&mut self, link: Link, data: &[u8], len: usize, segment: u32) -> Parsed {
         let n = data.len().min(SNAP);
         let w = &mut *self.0;

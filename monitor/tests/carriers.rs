@@ -182,7 +182,7 @@ fn tunnels_are_looked_into() {
     assert_eq!(gre(&[0, 0, 8, 6], &ip), None, "ARP");
 }
 
-/// Ports are those inside, the sender is who is seen outside; what has no ports inside keeps those of the tunnel.
+/// Ports are those inside, the sender is the outer address; what has no ports inside keeps those of the tunnel.
 #[test]
 fn a_tunnel_has_the_ports_of_what_it_carries() {
     let mut p = Packet::new();

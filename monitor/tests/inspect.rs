@@ -167,7 +167,7 @@ fn monitors_are_lent_to_the_most_recent() {
     let s = report.senders.iter().find(|s| s.rt).expect("the call");
     assert_rtp(s, 20_000.0);
     assert_eq!((s.packets, s.rt_packets, s.streams), (500, 497, 1));
-    // A sender whose monitor had to go is found again; what it was stays told.
+    // When a monitor had to go, its sender is found again; what it was stays told.
     let mut c = Capture::default();
     c.stream(&voip(), 0, 7, 0, 20 * MS, 100);
     for n in 0..1_000u32 {

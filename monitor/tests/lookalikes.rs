@@ -81,7 +81,7 @@ const PROTOCOLS: &[(&str, Make)] = &[
     }),
     ("a file: block and place", |rng, n, _| fields!(rng, 1400, 0x8000u16, n as u16, 1400 * n as u32, 9u32)),
     ("a file in small blocks", |rng, n, _| fields!(rng, 512, 0x8000u16, n as u16, 512 * n as u32, 9u32)),
-    ("a file whose blocks are sent in no order", |rng, _, _| {
+    ("a file in blocks that are sent in no order", |rng, _, _| {
         let n = rng.u64(..64);
         fields!(rng, 1400, 0x8000u16, n as u16, 1400 * n as u32, 9u32)
     }),
@@ -116,34 +116,29 @@ fn protocols_that_begin_like_rtp_are_not_found() {
     }
 }
 
-/// Of random datagrams whose first byte is one of RTP's none is taken for it: of one sender from one pair of ports, whose next packet has the
-/// SSRC of the one before once in 2^32.
-#[test]
-fn ten_million_random_datagrams_are_not_found() {
+/// Sends `n` datagrams of one pair of ports with random bytes from `from` to `to`, the first of them one of RTP's.
+fn assert_none_of_random(n: u64, from: usize, to: usize) {
     let mut rng = Rng::with_seed(1);
     let mut m = monitor();
     let mut p = Packet::new();
     let mut frame = flow("10.0.0.1", "10.0.0.2", 5004, 5004).udp(&[0; 200]);
-    for n in 0..10_000_000u64 {
-        rng.fill(&mut frame[42..42 + 16]);
+    for n in 0..n {
+        rng.fill(&mut frame[42 + from..42 + to]);
         frame[42] = 0x80 | frame[42] & 0x3f;
         p.load(Link::Ethernet, &frame, frame.len());
         assert_eq!(m.packet(&mut p, n * 100_000).promoted, None, "packet {n}");
     }
 }
 
+/// The next packet has the SSRC of the one before once in 2^32.
+#[test]
+fn ten_million_random_datagrams_are_not_found() {
+    assert_none_of_random(10_000_000, 0, 16);
+}
+
 /// As above, but of one source (SSRC), as a protocol has it that keeps an id there: the numbers must go on by at most 128, three times, with
 /// equal steps of the clock. That is (128 / 2^16)^3 for the numbers alone, and less than 2^-40 with the clock.
 #[test]
 fn two_million_random_datagrams_of_one_source_are_not_found() {
-    let mut rng = Rng::with_seed(2);
-    let mut m = monitor();
-    let mut p = Packet::new();
-    let mut frame = flow("10.0.0.1", "10.0.0.2", 5004, 5004).udp(&[0; 200]);
-    for n in 0..2_000_000u64 {
-        rng.fill(&mut frame[43..42 + 8]);
-        frame[42] = 0x80;
-        p.load(Link::Ethernet, &frame, frame.len());
-        assert_eq!(m.packet(&mut p, n * 100_000).promoted, None, "packet {n}");
-    }
+    assert_none_of_random(2_000_000, 1, 8);
 }
