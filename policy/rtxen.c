@@ -55,20 +55,20 @@ TAKT_FN u32 rtxen_heir(struct takt_pool *p, u32 cpu, u32 stops)
 }
 
 /*
- * Charges what @cpu has idled, or run for those without budget, since it was last asked (spec R7: nothing else). An offline one does
- * not idle: it may still be the home of a server that has not queued since. A PCPU that is taken keeps what it had
- * idled before.
+ * Charges what @cpu has idled, or run for those without budget, since it was last asked (rule R7: nothing else). An offline one does
+ * not idle: it may still be the home of a server that has not queued since. A PCPU that is taken, or forced to idle, keeps
+ * what it had idled before.
  */
 TAKT_FN void rtxen_idled(struct takt_pool *p, u32 cpu, u64 now)
 {
 	struct takt_cpu *c = cpu_of(p, cpu);
-	u64 ns = c->taken ? c->idle_since : now - c->idle_since;
+	u64 ns = idle_stopped(c) ? c->idle_since : now - c->idle_since;
 	u32 n;
 
 	if (rtxen_kind(p) != TAKT_PERIODIC || !c->online)
 		return;
-	c->idle_since = c->taken ? 0 : now;
-	if (cur_class(p, cpu) == TAKT_RT || c->forced_idle)
+	c->idle_since = idle_stopped(c) ? 0 : now;
+	if (cur_class(p, cpu) == TAKT_RT)
 		return;
 	TAKT_LOOP(p, n, TAKT_NVCPU) {
 		u32 vi = ns ? takt_fresh(p, rtxen_heir(p, cpu, TAKT_NIL)) : TAKT_NIL;
@@ -92,7 +92,7 @@ TAKT_FN void rtxen_await(struct takt_pool *p, u32 cpu, u32 stops)
 	struct takt_cpu *c = cpu_of(p, cpu);
 	u32 heir;
 
-	if (rtxen_kind(p) != TAKT_PERIODIC || !c->online || c->taken || cur_class(p, cpu) == TAKT_RT)
+	if (rtxen_kind(p) != TAKT_PERIODIC || !c->online || idle_stopped(c) || cur_class(p, cpu) == TAKT_RT)
 		return;
 	heir = rtxen_heir(p, cpu, stops);
 	if (heir != TAKT_NIL)

@@ -339,7 +339,7 @@ TAKT_FN int takt_move(struct takt_pool *p, u32 vi, u32 cpu, u64 now)
 		return -TAKT_ERANGE;
 	v->flags &= ~TAKT_F_MIGRATE;
 	if (v->home != cpu)
-		cpu_of(p, cpu)->idle_since = cpu_of(p, cpu)->taken ? 0 : now;	/* before it came: not its budget */
+		cpu_of(p, cpu)->idle_since = idle_stopped(cpu_of(p, cpu)) ? 0 : now;	/* before it came: not its budget */
 	v->home = cpu;
 	if (v->state == TAKT_QUEUED) {
 		hook_dequeue(p, vi);
@@ -378,7 +378,7 @@ TAKT_FN int takt_schedule(struct takt_pool *p, u32 cpu, u32 flags, u64 now)
 	if (cur != TAKT_NIL && v->state == TAKT_PICKED)
 		return -TAKT_EBUSY;
 	relied = relied_upon(p, cpu);
-	c->forced_idle = flags & TAKT_FORCE_IDLE;
+	idle_clock(c, c->taken, flags & TAKT_FORCE_IDLE, now);
 	if (cur != TAKT_NIL) {
 		charge_cur(p, cpu, now);
 		mask_clear(&p->out.kick, cpu);	/* a budget that has just been used up: this is the decision */
@@ -508,8 +508,7 @@ TAKT_FN int takt_cpu_taken(struct takt_pool *p, u32 cpu, u64 now)
 		return -TAKT_EBUSY;
 	charge_cur(p, cpu, now);
 	relied = relied_upon(p, cpu);
-	cpu_of(p, cpu)->taken = 1;
-	cpu_of(p, cpu)->idle_since = now - cpu_of(p, cpu)->idle_since;
+	idle_clock(cpu_of(p, cpu), 1, cpu_of(p, cpu)->forced_idle, now);
 	update_idle(p, cpu);
 	if (relied)
 		pass_on(p, cpu);
@@ -525,8 +524,7 @@ TAKT_FN int takt_cpu_back(struct takt_pool *p, u32 cpu, u64 now)
 		return -TAKT_ENOENT;
 	if (!c->taken)
 		return -TAKT_EBUSY;
-	c->taken = 0;
-	c->idle_since = now - c->idle_since;
+	idle_clock(c, 0, c->forced_idle, now);
 	update_idle(p, cpu);
 	if (c->cur != TAKT_NIL)
 		vcpu_of(p, c->cur)->start = now;

@@ -153,6 +153,7 @@ pub const VECTORS: &[(&str, Vector)] = &[
     ("R7: on its own PCPU only", rtxen_periodic::own_only),
     ("R7: not while that is taken", rtxen_periodic::taken),
     ("who runs while a budget idles away", rtxen_periodic::meanwhile),
+    ("R7: not while a PCPU is forced to idle", rtxen_periodic::forced),
     ("what idled before a server came is not its own", rtxen_periodic::homes),
     ("sporadic servers: pieces", rtxen_sporadic::pieces),
     ("sporadic servers: overrun", rtxen_sporadic::overrun),

@@ -69,6 +69,21 @@ pub fn charged(make: &Maker) {
     assert_eq!(b.watch(0, 0, 5 * MS, MS), "2222.");
 }
 
+/// A PCPU that its host forces to idle does not idle away a budget.
+pub fn forced(make: &Maker) {
+    let mut b = pool(make, PERIODIC, &[(3, 10, 1)]);
+    b.idle(0, 0);
+    b.wake(2 * MS, 1);
+    assert_eq!(b.watch(0, 2 * MS, 7 * MS, MS), "111..");
+    // Nor up to the decision that ends it; what it has idled before that counts.
+    let mut b = pool(make, PERIODIC, &[(3, 10, 1)]);
+    assert_eq!(b.turn(0, 0), None);
+    b.idle(MS, 0);
+    assert_eq!(b.turn(3 * MS, 0), None);
+    b.wake(3 * MS, 1);
+    assert_eq!(b.watch(0, 3 * MS, 8 * MS, MS), "11...");
+}
+
 /// What is left runs meanwhile, and the one that idles may go.
 pub fn meanwhile(make: &Maker) {
     let mut b = pool(make, PERIODIC, &[(3, 10, 1), (4, 10, 2)]);
