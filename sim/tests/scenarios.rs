@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Reading scenarios: the shipped ones, and what is refused.
 
+use takt_control::RtMode;
 use takt_sim::{CONSTANTS, Scenario, Workload};
 
 const VM: &str = "[[vm]]\nname = \"a\"\nvcpus = 1\n";
@@ -27,6 +28,15 @@ fn every_shipped_scenario_is_read() {
         seen += 1;
     }
     assert!(seen >= 5);
+}
+
+/// What Lee et al. leave open of their host (rules L1 and L8).
+#[test]
+fn the_host_of_lee_et_al() {
+    let s = Scenario::from_toml(include_str!("../../scenarios/laxs.toml"), "laxs.toml").unwrap();
+    let vms: Vec<_> = s.vms.iter().map(|vm| (vm.name.as_str(), vm.vcpus, vm.rt == RtMode::On)).collect();
+    assert_eq!(vms, [("media-s", 2, true), ("call-c", 1, true), ("sip-s", 1, false), ("c-dom", 4, false)]);
+    assert_eq!((s.machine.pcpus, s.dom0_vcpus()), (4, 1));
 }
 
 #[test]

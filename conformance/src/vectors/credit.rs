@@ -104,6 +104,10 @@ pub fn stealing(make: &Maker) {
     assert_eq!(b.stop(t, 2), Some(6));
     assert_eq!(b.stop(t, 2), Some(3), "nothing better is left");
     indebt_equal(make);
+    // From a PCPU that idles as well.
+    let mut b = pool(make, "credit", 2, &[1, 1]);
+    [1, 2].into_iter().for_each(|v| _ = b.wake(0, v));
+    assert_eq!((b.turn(0, 0), b.turn(0, 1)), (Some(1), Some(2)));
 }
 
 /// OVER does not steal OVER; an idle PCPU does.

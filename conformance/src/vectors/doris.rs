@@ -57,6 +57,31 @@ pub fn promotion(make: &Maker) {
     assert_eq!(b.class(2), Class::Rt);
 }
 
+/// One rtq holds several VCPUs in order of their deadlines, equal ones in that of their insertion (rule D25).
+pub fn deadline_order(make: &Maker) {
+    // VCPU 3 queues first, with its deadline at 37 ms, then VCPU 2.
+    let two = |period| {
+        let mut b = pool(make);
+        b.rt(10 * MS, 3, 7 * MS);
+        queue_under(&mut b, 2, 20 * MS);
+        queue_under(&mut b, 3, 30 * MS);
+        b.rt(30 * MS, 2, period);
+        assert_eq!(b.turn(30 * MS, 0), Some(1));
+        assert_eq!((b.deadline(3), b.deadline(2)), (37 * MS, 30 * MS + period));
+        b
+    };
+    let mut b = two(5 * MS);
+    assert_eq!(b.core.cpu_timer(0), 35 * MS, "the later insertion has the first deadline");
+    b.timer(35 * MS, 0);
+    assert_eq!((b.class(2), b.class(3)), (Class::Rt, Class::Under));
+    assert_eq!(b.core.cpu_timer(0), 37 * MS);
+    b.timer(37 * MS, 0);
+    assert_eq!(b.class(3), Class::Rt);
+    let mut b = two(7 * MS);
+    b.timer(37 * MS, 0);
+    assert_eq!((b.turn(37 * MS, 0), b.stop(37 * MS, 0)), (Some(3), Some(2)), "equal ones: the first insertion");
+}
+
 pub fn events(make: &Maker) {
     let mut b = pool(make);
     b.rt(10 * MS, 2, 0);

@@ -30,6 +30,8 @@ pub fn slices(make: &Maker) {
     queue_far(&mut b, 2, 20 * MS);
     let (_, slice) = b.turn_slice(20 * MS, 0);
     assert_eq!(slice, 100 * US, "at least MIN_TS");
+    let at_deadline = b.timer(20 * MS + 50 * US, 0);
+    assert_eq!((b.class(2), at_deadline.kick), (Class::Rt, 1), "and its deadline preempts before that (rule D9)");
     let mut b = pool(make);
     b.rt(10 * MS, 2, 70 * MS);
     queue_under(&mut b, 2, 20 * MS);

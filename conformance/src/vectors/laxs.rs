@@ -3,7 +3,7 @@
 
 use super::bench::{Bench, IO, MS, TIMER, US};
 use crate::core::Maker;
-use takt_policy::Class;
+use takt_policy::{Class, OpCode};
 
 /// One PCPU and VMs of one VCPU each; the 5th is real-time.
 fn pool(make: &Maker) -> Bench {
@@ -115,6 +115,20 @@ pub fn limits(make: &Maker) {
     b.turn(20 * MS - US, 0);
     b.timer(20 * MS, 0);
     assert_eq!(b.turn(25 * MS, 0), Some(2));
+}
+
+/// A place at the head of the queue preempts no VCPU of the same class (rule L25).
+pub fn preempts_none(make: &Maker) {
+    let mut b = pool(make);
+    b.run(5, 0, MS, 2 * MS);
+    queue_after(&mut b, 3, 10 * MS, 50 * US, Class::Under);
+    queue_after(&mut b, 2, 20 * MS, 50 * US, Class::Under);
+    assert_eq!(b.turn(20 * MS, 0), Some(3));
+    b.wake(29 * MS, 5);
+    b.account(30 * MS);
+    assert_eq!([3, 5].map(|v| b.class(v)), [Class::Under; 2], "accounting ends the boost");
+    assert_eq!(b.ok(30 * MS, OpCode::Move, (0, 5, 0), [0; 3]).kick, 0, "it is queued again, by its laxity");
+    assert_eq!([(); 2].map(|()| b.stop(30 * MS, 0)), [Some(5), Some(2)], "before 2, and behind what runs");
 }
 
 pub fn laxity(make: &Maker) {

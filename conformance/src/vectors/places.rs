@@ -59,6 +59,15 @@ pub fn migration(make: &Maker) {
     }
 }
 
+/// Where a VCPU is bound no tick finds a better PCPU (rules L34 and P32).
+pub fn bound_stays(make: &Maker) {
+    for policy in ["laxs", "poris"] {
+        let mut b = pool(make, policy);
+        b.rt(0, 1, 0);
+        assert_eq!(after_tick(&mut b), None, "{policy}");
+    }
+}
+
 /// A tick found a better PCPU, and its host moves the VCPU before it queues: the host's word is the last one.
 pub fn moved_on_the_way(make: &Maker) {
     for policy in ["credit", "doris", "laxs", "poris"] {

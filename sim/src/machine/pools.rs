@@ -311,3 +311,27 @@ impl Machine<'_> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// sp(first=4) of rule B15: four VMs with a budget on the pool's first PCPU, three on the other; Dom0 and the rest are not pinned.
+    #[test]
+    fn the_first_vms_of_a_static_pool_share_a_pcpu() {
+        let s = Scenario::from_toml(include_str!("../../../scenarios/risa-cyclictest.toml"), "risa-cyclictest.toml")
+            .unwrap();
+        let budgets: Vec<bool> = s
+            .vms
+            .iter()
+            .flat_map(|vm| std::iter::repeat_n(vm.server.is_some(), (vm.count * vm.vcpus) as usize))
+            .collect();
+        let (of, masks) = layout(&s, &PolicySpec::parse("sp(first=4)").unwrap()).unwrap();
+        let rt: Vec<u64> = (0..of.len()).filter(|&cpu| of[cpu] == RT).map(|cpu| 1 << cpu).collect();
+        let pinned: Vec<u64> =
+            masks[s.dom0_vcpus() as usize..].iter().zip(&budgets).filter(|(_, has)| **has).map(|(m, _)| *m).collect();
+        assert_eq!(pinned, [rt[0], rt[0], rt[0], rt[0], rt[1], rt[1], rt[1]]);
+        let others = masks[s.dom0_vcpus() as usize..].iter().zip(&budgets).filter(|(_, has)| !**has);
+        assert!(others.clone().all(|(m, _)| m.count_ones() > 1), "{:x?}", others.collect::<Vec<_>>());
+    }
+}
