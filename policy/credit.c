@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Credit, the default scheduler of Xen 4.0.1 (spec §1.2).
+ * Credit, the default scheduler of Xen 4.0.1 (docs/rules/credit.md).
  *
  * Design: each PCPU has a run queue in order of class, BOOST > UNDER > OVER; equal classes take turns of one slice
  * (30 ms). Running costs 10 credits/ms; every 30 ms the PCPUs' credits are shared out among the VMs that ran, by

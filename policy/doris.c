@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Doris, an adaptive soft real-time scheduler (spec §2): Credit, and above it a class REAL-TIME for the VMs that a
+ * Doris, an adaptive soft real-time scheduler (docs/rules/doris.md): Credit, and above it a class REAL-TIME for the VMs that a
  * monitor finds real-time by the packets they send.
  *
  * Design: a queued VCPU of a real-time VM is promoted to RT (1) when an I/O event arrives for it and (2) when its
@@ -8,10 +8,10 @@
  * queue each PCPU has a queue of those deadlines (rtq) and a timer at the first one. The runner's slice ends at the
  * next deadline; it is at least MIN_TS, and just MIN_TS if another RT VCPU waits already. RT ends when the VCPU is
  * descheduled, and only VCPUs with remaining credit get it, so shares are Credit's own. Since every packet passes
- * through Dom0, Dom0 is real-time as long as any VM is, with the shortest of their periods (collector, spec §2.4);
+ * through Dom0, Dom0 is real-time as long as any VM is, with the shortest of their periods (collector, rules D32 and D33);
  * a VM's own I/O threads follow their VM. Type and period are a lease that lapses unless renewed.
  *
- * Who is promoted behind an RT runner waits for that one's slice to end (spec D14), which may be Dom0's 30 ms for itself, beside PCPUs
+ * Who is promoted behind an RT runner waits for that one's slice to end (rule D14), which may be Dom0's 30 ms for itself, beside PCPUs
  * that run hogs. With crowd=move, which is not the paper's, it has a deadline there as well, MIN_TS after an event; when that has
  * come it queues on a PCPU that has no RT VCPU.
  *
@@ -24,7 +24,7 @@
 #include "core/dueq.h"
 #include "core/promote.h"
 
-/* ---- the rtq of a PCPU (spec §2.3): queued VCPUs with a deadline that are not promoted yet ---- */
+/* ---- the rtq of a PCPU (rule D25): queued VCPUs with a deadline that are not promoted yet ---- */
 
 TAKT_INLINE void rtq_insert(struct takt_pool *p, u32 vi)
 {
@@ -41,7 +41,7 @@ TAKT_INLINE u64 rtq_first(struct takt_pool *p, u32 cpu)
 	return dueq_first(p, cpu_of(p, cpu)->dq_head);
 }
 
-/* ---- collector (spec §2.4): who is real-time, with which period ---- */
+/* ---- collector (rules D32 and D33): who is real-time, with which period ---- */
 
 /* Of @v's VM, or for privileged entities of those it works for. */
 TAKT_INLINE u32 doris_is_rt(struct takt_pool *p, struct takt_vcpu *v)
@@ -53,13 +53,13 @@ TAKT_INLINE u32 doris_is_rt(struct takt_pool *p, struct takt_vcpu *v)
 	return vm_of(p, v->vm)->rt;
 }
 
-/* 0 = not known yet: no deadline, promotion by events only (spec D2). */
+/* 0 = not known yet: no deadline, promotion by events only (rule D2). */
 TAKT_INLINE u64 doris_period(struct takt_pool *p, struct takt_vcpu *v)
 {
 	u64 period = v->kind == TAKT_HOST ? p->dom0_period : vm_of(p, v->vm)->period;
 
 	if (p->par.period)
-		return p->par.period;	/* Doris(10us) and the like (spec §1.4) */
+		return p->par.period;	/* Doris(10us) and the like (rule D35) */
 	return period && period < p->par.period_floor ? p->par.period_floor : period;
 }
 
@@ -89,7 +89,7 @@ TAKT_INLINE u32 doris_event_promotes(struct takt_pool *p, struct takt_vcpu *v)
 	return doris_is_rt(p, v) && event_promotes(p, v, has_credit(p, v));
 }
 
-/* Promotes all whose deadline has come (≤ now, spec D11); ineligible ones leave the rtq as they are (D8). */
+/* Promotes all whose deadline has come (≤ now, rule D11); ineligible ones leave the rtq as they are (rule D8). */
 TAKT_FN void doris_promote_due(struct takt_pool *p, u32 cpu, u64 now)
 {
 	struct takt_cpu *c = cpu_of(p, cpu);
@@ -180,7 +180,7 @@ TAKT_INLINE void doris_arm(struct takt_pool *p, u32 cpu)
 
 /* ---- hooks ---- */
 
-/* Ordinary insertion; an event that came while it was off the queue promotes it now. In the rtq unless RT (D6). */
+/* Ordinary insertion; an event that came while it was off the queue promotes it now. In the rtq unless RT (rule D6). */
 TAKT_FN void doris_queue(struct takt_pool *p, u32 vi, u64 now)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
@@ -259,7 +259,7 @@ TAKT_FN u64 doris_slice(struct takt_pool *p, u32 cpu, u32 back, u64 now)
 	return slice > p->par.min_ts ? slice : p->par.min_ts;
 }
 
-/* timer(cpu): the rt-timer, and Credit's tick if that is due as well. A runner that is RT goes on (spec D14). */
+/* timer(cpu): the rt-timer, and Credit's tick if that is due as well. A runner that is RT goes on (rule D14). */
 TAKT_FN void doris_tick(struct takt_pool *p, u32 cpu, u64 now)
 {
 	struct takt_cpu *c = cpu_of(p, cpu);
@@ -273,7 +273,7 @@ TAKT_FN void doris_tick(struct takt_pool *p, u32 cpu, u64 now)
 	doris_arm(p, cpu);
 }
 
-/* Back from OVER with a deadline: it rejoins the rtq, where a deadline that has passed promotes it (spec D8). */
+/* Back from OVER with a deadline: it rejoins the rtq, where a deadline that has passed promotes it (rule D8). */
 TAKT_FN void doris_restored(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);

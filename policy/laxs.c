@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * S, the scheduler of Lee et al. (LAXS, spec §4): Credit, whose real-time VCPUs wait no longer than their laxity.
+ * S, the scheduler of Lee et al. (LAXS, docs/rules/laxs.md): Credit, whose real-time VCPUs wait no longer than their laxity.
  *
- * Design: four parts, each a parameter of its own; without any of them this is Credit (spec §1.2).
+ * Design: four parts, each a parameter of its own; without any of them this is Credit (rule L20).
  *  A  (queueing=laxity) a real-time VCPU with credit does not queue at the tail of its class, but where those before it are expected
  *     to take no longer than its VM's laxity: each as long as it took when it last ran. It preempts nobody by that.
  *  B  (boost=queued) an I/O event boosts a real-time VCPU that is queued, not only one that wakes.
@@ -12,11 +12,11 @@
  *     moves from the PCPU whose bound VCPUs ran most to the one where they ran least, if that evens them out.
  *
  * Who has run a whole slice goes behind its equals whatever its laxity is: of two that only compute, bound to one PCPU, the second
- * would never run, since credit is shared out over all PCPUs. An OVER one queues as others do (L2), so that credit limits it; with
- * infinite=on accounting leaves no real-time VCPU OVER (L10). What the spec leaves open has a parameter each, for the other way:
- * over (L2), across (L3), running (L4), first_run (L5), peer (L6), history (L9); docs/scenarios.md has them all.
+ * would never run, since credit is shared out over all PCPUs. An OVER one queues as others do (rule L2), so that credit limits it; with
+ * infinite=on accounting leaves no real-time VCPU OVER (rule L10). What the paper leaves open has a parameter each, for the other way:
+ * over, across, running, first_run, peer, history (rules L2, L3, L4, L5, L6 and L9); docs/scenarios.md has them all.
  *
- * Real-time are the VCPUs of VMs that are (monitor or rt=on, L1), whose laxity is their own or the pool's. Host entities and I/O
+ * Real-time are the VCPUs of VMs that are (monitor or rt=on, rule L1), whose laxity is their own or the pool's. Host entities and I/O
  * threads are scheduled as Credit does; VMs without parameters have the pool's laxity.
  *
  * Locking: the pool's lock serialises everything; no function here takes one.
@@ -40,7 +40,7 @@ TAKT_INLINE u64 laxs_laxity(struct takt_pool *p, struct takt_vcpu *v)
 	return own ? own : p->par.laxity;
 }
 
-/* What @cpu's VCPU is expected to run yet, if that counts (L4). */
+/* What @cpu's VCPU is expected to run yet, if that counts (rule L4). */
 TAKT_INLINE u64 laxs_running(struct takt_pool *p, u32 cpu, u64 now)
 {
 	u32 cur = cpu_of(p, cpu)->cur;
@@ -67,7 +67,7 @@ TAKT_INLINE void laxs_insert(struct takt_pool *p, u32 vi, u64 now)
 
 /*
  * Whether @cur goes on where @head is the first of the queue: it would be inserted before it. Literally that may be one of a better class,
- * which has asked for this decision: with 10 us of laxity all but the shortest wait (L7).
+ * which has asked for this decision: with 10 us of laxity all but the shortest wait (rule L7).
  */
 TAKT_INLINE u32 laxs_goes_on(struct takt_pool *p, struct takt_vcpu *cur, struct takt_vcpu *head)
 {
@@ -94,7 +94,7 @@ TAKT_FN void laxs_queue(struct takt_pool *p, u32 vi, u64 now)
 	credit_tickle(p, vi);
 }
 
-/* B. An OVER one stays OVER (L2). */
+/* B. An OVER one stays OVER (rule L2). */
 TAKT_FN void laxs_event(struct takt_pool *p, u32 vi, u64 now)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
@@ -112,7 +112,7 @@ TAKT_INLINE void laxs_charge(struct takt_pool *p, u32 vi, s64 ns)
 	vcpu_of(p, vi)->chunk += (u64)ns;
 }
 
-/* e(v): the length of its last run (spec §4). */
+/* e(v): the length of its last run (rule L23). */
 TAKT_INLINE void laxs_put(struct takt_pool *p, u32 vi, u32 runnable, u64 now)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
@@ -161,7 +161,7 @@ TAKT_INLINE u64 laxs_slice(struct takt_pool *p, u32 cpu, u32 back, u64 now)
 	return slice;
 }
 
-/* With infinite=on: the classes of real-time VCPUs after accounting (L10). Their queues are re-sorted at the next tick, as after any. */
+/* With infinite=on: the classes of real-time VCPUs after accounting (rule L10). Their queues are re-sorted at the next tick, as after any. */
 TAKT_FN void laxs_lift(struct takt_pool *p)
 {
 	u32 mi = p->rt_head, n, k;

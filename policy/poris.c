@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Poris, a scheduler for parallel soft real-time applications (spec §3): Credit, and above it a class REAL-TIME; a slice that is as
- * short as the latency asks for; and the VCPUs of a VM, or of a group of VMs, that start together.
+ * Poris, a scheduler for parallel soft real-time applications (docs/rules/poris.md): Credit, and above it a class REAL-TIME; a slice
+ * that is as short as the latency asks for; and the VCPUs of a VM, or of a group of VMs, that start together.
  *
  * Design: (1) promote: an I/O event promotes a VCPU of a real-time VM with credit to RT; the class ends when it is descheduled
- * (§3.3). (2) dynamic: while any VM is real-time all slices are L / (N_V - 1), N_V VCPUs to a PCPU, so that a VCPU waits L at most
- * (§3.2). (3) parallel: each real-time VCPU is bound to a PCPU of its own among those of its group; when the first of them is
- * scheduled, all others that are runnable are promoted with it: they are launched (§3.4). A group of more VCPUs than PCPUs
- * has subgroups, each with room on the PCPUs at once, that take turns of T_round until each has had a slice. A PCPU whose next VCPU
- * is a real-time one without credit exchanges it for a better one of the same VM, bound elsewhere.
+ * (rules P27 and P3). (2) dynamic: while any VM is real-time all slices are L / (N_V - 1), N_V VCPUs to a PCPU, so that a VCPU waits
+ * L at most (rule P21). (3) parallel: each real-time VCPU is bound to a PCPU of its own among those of its group; when the first of
+ * them is scheduled, all others that are runnable are promoted with it: they are launched (rules P30 and P31). A group of more VCPUs
+ * than PCPUs has subgroups, each with room on the PCPUs at once, that take turns of T_round until each has had a slice. A PCPU whose
+ * next VCPU is a real-time one without credit exchanges it for a better one of the same VM, bound elsewhere.
  *
- * Without (3) this is RS, with (3) alone par-only, with (3) for single VMs Poris_s (spec §1.4). Groups and subgroups are told by
- * set_group(); a VM in none is a group of its own. One that is larger than the machine continues in further subgroups (P8). Co-scheduling
- * and balance scheduling, the other baselines of §1.4, spread the VCPUs of all VMs and launch none (core/gang.h).
+ * Without (3) this is RS, with (3) alone par-only, with (3) for single VMs Poris_s (rules B6, B7 and B8). Groups and subgroups are
+ * told by set_group(); a VM in none is a group of its own. One that is larger than the machine continues in further subgroups
+ * (rule P8). Co-scheduling and balance scheduling, the other baselines (rules B1 and B4), spread the VCPUs of all VMs and launch none
+ * (core/gang.h).
  *
- * Host entities and I/O threads are never real-time (P12): as in Credit. VMs without parameters: as in Credit, at the dynamic slice.
+ * Host entities and I/O threads are never real-time (rule P12): as in Credit. VMs without parameters: as in Credit, at the dynamic slice.
  *
  * Locking: the pool's lock serialises everything; no function here takes one.
  */
@@ -23,7 +24,7 @@
 #include "core/poris_group.h"
 #include "core/promote.h"
 
-/* ---- dynamic slice (spec §3.2) ---- */
+/* ---- dynamic slice (rule P21) ---- */
 
 /* The shortest latency of a real-time VM counts. */
 TAKT_FN void poris_rt_changed(struct takt_pool *p)
@@ -58,7 +59,7 @@ TAKT_INLINE u64 poris_current_slice(struct takt_pool *p)
 	return slice < p->par.slice ? slice : p->par.slice;
 }
 
-/* ---- launch (spec §3.4) ---- */
+/* ---- launch (rule P31) ---- */
 
 /* Promotes the runnable VCPUs of @mi in subgroup @sub, but for @first, which runs already. @round turns of T_round each, 0 = a slice. */
 TAKT_FN void poris_launch_vm(struct takt_pool *p, u32 mi, u32 sub, u32 first, u32 round)
@@ -79,7 +80,7 @@ TAKT_FN void poris_launch_vm(struct takt_pool *p, u32 mi, u32 sub, u32 first, u3
 		v->round = round;
 		v->flags |= TAKT_F_LAUNCHED;
 		if (v->state != TAKT_QUEUED) {
-			v->pri = TAKT_RT;		/* P6: it runs, and no queue knows it */
+			v->pri = TAKT_RT;		/* rule P6: it runs, and no queue knows it */
 			continue;
 		}
 		runq_requeue(p, it, TAKT_RT);
@@ -150,7 +151,7 @@ TAKT_FN u32 poris_exchange(struct takt_pool *p, u32 cpu, u32 v1, u64 now)
 
 /* ---- hooks ---- */
 
-/* What a launch gave it ended when it blocked (P4). */
+/* What a launch gave it ended when it blocked (rule P4). */
 TAKT_INLINE void poris_wake(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
@@ -162,7 +163,7 @@ TAKT_INLINE void poris_wake(struct takt_pool *p, u32 vi)
 	credit_wake(p, vi);
 }
 
-/* An event that came while it was off the queue promotes it now (spec §3.3); while rounds remain it is RT anyhow (P3). */
+/* An event that came while it was off the queue promotes it now (rule P28); while rounds remain it is RT anyhow (rule P3). */
 TAKT_FN void poris_queue(struct takt_pool *p, u32 vi, u64 now)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * RT-Xen: fixed-priority servers (spec §5).
+ * RT-Xen: fixed-priority servers (docs/rules/rtxen.md).
  *
  * Design: a VCPU with a budget may run that much in each period; of those that have work and budget the one of highest
  * priority (1; any integers, not forced to be rate-monotonic) runs, preemptively, for a quantum (1 ms) at most before the
@@ -106,7 +106,7 @@ TAKT_FN void rtxen_wake(struct takt_pool *p, u32 vi)
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
 	rtxen_idled(p, v->home, p->now);
-	/* Work after idleness: what comes back for it comes a period from now (spec §5, SS completion). */
+	/* Work after idleness: what comes back for it comes a period from now (rule R32). */
 	if (rtxen_kind(p) == TAKT_SPORADIC && v->left > 0) {
 		refill_take(p, v, p->now);
 		v->chunk = p->now;
@@ -176,7 +176,7 @@ TAKT_FN void rtxen_put(struct takt_pool *p, u32 vi, u32 runnable, u64 now)
 	}
 }
 
-/* Whether a polling server that has no work gets no budget either (spec R2). */
+/* Whether a polling server that has no work gets no budget either (rule R2). */
 TAKT_INLINE u32 rtxen_polls(struct takt_pool *p, struct takt_vcpu *v)
 {
 	return rtxen_kind(p) == TAKT_POLLING && !p->par.polling_literal &&
@@ -260,7 +260,7 @@ TAKT_FN u32 rtxen_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
 	return server_choose(p, cpu, takt_fresh(p, best), cur, now);
 }
 
-/* A quantum (spec R3: or the budget). */
+/* A quantum (rule R3: or the budget). */
 TAKT_FN u64 rtxen_slice(struct takt_pool *p, u32 cpu, u32 back, u64 now)
 {
 	u64 slice = server_slice(p, cpu, p->par.quantum, now);

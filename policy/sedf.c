@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * SEDF, Xen's Simple Earliest Deadline First (spec §1.3).
+ * SEDF, Xen's Simple Earliest Deadline First (docs/rules/sedf.md).
  *
  * Design: a VCPU may run its budget in each period; of those on a PCPU that have work and budget the one whose period ends
  * first runs, until its budget is used up or an earlier deadline comes. What is left goes in turns of 500 us first to those that

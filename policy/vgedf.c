@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * vGEDF, the scheduler of Risa's rt-pool (spec §6.2): global earliest deadline first with a cache-aware pick.
+ * vGEDF, the scheduler of Risa's rt-pool (docs/rules/risa.md): global earliest deadline first with a cache-aware pick.
  *
  * Design: servers as SEDF's, but of all VCPUs of the pool that have work and budget those whose periods end first run, on
  * whichever PCPUs; then those of the ExtraQ (x = 1), in turns. RunQ and ExtraQ are kept in parts, one of each on the PCPU where
  * a VCPU ran last, in their order; a decision looks at them all, its own first, which is the same as one queue and finds those
- * that are warm here. One that ran on another PCPU less than `cache_hot` ago is left to that, unless this PCPU would idle (K3); a
+ * that are warm here. One that ran on another PCPU less than `cache_hot` ago is left to that, unless this PCPU would idle (rule K3); a
  * PCPU that has passed one over looks again when it is cold. The WaitQ is the pool's due queue, where one of the ExtraQ waits for
- * its next period as well (K2). A wake asks the PCPU that runs the latest deadline, an idle one first, then one that runs what has no
- * budget (K4), of those that nobody has asked yet: two that wake at once want two PCPUs.
+ * its next period as well (rule K2). A wake asks the PCPU that runs the latest deadline, an idle one first, then one that runs what
+ * has no budget (rule K4), of those that nobody has asked yet: two that wake at once want two PCPUs.
  *
  * Host entities and VMs without budget are in the ExtraQ, with a floor of the PCPU where they ran last (core/server.h). Weights, caps
  * and real-time types are kept and ignored.
@@ -42,7 +42,7 @@ TAKT_INLINE u64 vgedf_gives_way(struct takt_pool *p, u32 cpu)
 	return c->cur == TAKT_NIL ? TAKT_NEVER : vgedf_last_place(vcpu_of(p, c->cur));
 }
 
-/* The PCPU to ask on behalf of @vi, its own first among equals (K4). In ExtraQ equals take turns: none gives way to another. */
+/* The PCPU to ask on behalf of @vi, its own first among equals (rule K4). In ExtraQ equals take turns: none gives way to another. */
 TAKT_FN void vgedf_tickle(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
@@ -81,7 +81,7 @@ TAKT_INLINE void vgedf_queue(struct takt_pool *p, u32 vi, u64 now)
 	server_tickle_floor(p, vi, now);
 }
 
-/* Whether the queued @v is warm elsewhere than on @cpu (K3). */
+/* Whether the queued @v is warm elsewhere than on @cpu (rule K3). */
 TAKT_INLINE u32 vgedf_hot(struct takt_pool *p, struct takt_vcpu *v, u32 cpu, u64 now)
 {
 	return v->cpu != cpu && now - v->start < p->par.cache_hot;

@@ -69,7 +69,7 @@ pub struct Model {
     pub(crate) nr_vcpu: u32,
     pub(crate) now: u64,
     pub(crate) rt_max: Option<u64>,
-    /// The VCPUs of any VM may be bound (`siblings`, spec §1.4): now, and since the epoch.
+    /// The VCPUs of any VM may be bound (`siblings`, rules B1 and B4): now, and since the epoch.
     pub(crate) spreads: bool,
     pub(crate) spread_ever: bool,
     pub(crate) params: Vec<takt_policy::ParamInfo>,

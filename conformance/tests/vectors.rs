@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The worked examples of the specification on the native core.
+//! The worked examples of the rules on the native core.
 
 use takt_conformance::maker;
 use takt_conformance::vectors::VECTORS;

@@ -23,7 +23,7 @@ pub enum RtMode {
 #[serde(deny_unknown_fields, default)]
 pub struct VmConfig {
     pub rt: RtMode,
-    /// Source ports of its real-time application (spec §2.4b); they outlast a demotion.
+    /// Source ports of its real-time application (rule M5); they outlast a demotion.
     pub ports: Ports,
     /// Share of a VM against others, 1..=65535.
     #[serde(deserialize_with = "weight")]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Risa's partition manager (spec §6.1): PCPUs are lent to a pool of real-time VMs as their parameters ask for, and nobody types a
+//! Risa's partition manager (docs/rules/risa.md): PCPUs are lent to a pool of real-time VMs as their parameters ask for, and nobody types a
 //! command.
 //!
 //! A VM with budget and period is real-time and lives in the rt-pool, every other outside. What may change how many PCPUs that
@@ -21,7 +21,7 @@ pub enum Side {
     Rest,
 }
 
-/// Which PCPUs leave the rt-pool (K9).
+/// Which PCPUs leave the rt-pool (rule K9).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Shrink {
     /// Those off its home node, then the highest.
@@ -38,7 +38,7 @@ pub struct Settings {
     /// Before the rt-pool shrinks, ns.
     pub delay: u64,
     pub shrink: Shrink,
-    /// The rt-pool may take all PCPUs; all VMs live there then, and those without budget get what is left (K7).
+    /// The rt-pool may take all PCPUs; all VMs live there then, and those without budget get what is left (rule K7).
     pub take_all: bool,
     /// Percent of each PCPU of the rt-pool that its policy keeps for VCPUs without budget.
     pub floor: u32,
@@ -128,7 +128,7 @@ impl Partition {
     /// Whether a VM may have these parameters: a new one of so many VCPUs, or `vm` other ones than it has.
     ///
     /// # Errors
-    /// One line that says what is too much (K7, K11).
+    /// One line that says what is too much (rules K7 and K11).
     pub fn admit(&self, host: &dyn PartitionHost, vm: Option<u32>, vcpus: u32, want: &Server) -> Result<()> {
         want.validate()?;
         let members = host.members()?;

@@ -86,7 +86,7 @@ impl Pools {
         Ok(true)
     }
 
-    /// Takes note of what else was given: without `need` the rt-pool's policy says how many PCPUs it needs (spec §6.1), and a floor is room
+    /// Takes note of what else was given: without `need` the rt-pool's policy says how many PCPUs it needs (rule K23), and a floor is room
     /// that the rt-pool does not have.
     pub fn know(&mut self, keys: &[&str], params: &[(u32, u64)]) {
         if let Size::Managed(settings) = &mut self.size {

@@ -23,7 +23,7 @@ pub struct Preset {
     pub doc: &'static str,
 }
 
-/// The variants that papers name (spec §1.2, §1.4, §4, §5).
+/// The variants that papers name (rules C35, L21 and R35; docs/rules/baselines.md).
 pub const PRESETS: [Preset; 18] = [
     Preset {
         name: "credit-4.2",
@@ -88,7 +88,7 @@ pub struct PolicySpec {
     pub label: String,
     /// The core's policy.
     pub name: String,
-    /// Real-time VMs get PCPUs of their own, which every other guest is kept off (spec §1.4 "pin").
+    /// Real-time VMs get PCPUs of their own, which every other guest is kept off (rule B12).
     pub pin: bool,
     /// Real-time VMs get a pool of their own; the rest is about the other one.
     pub pools: Option<Pools>,

@@ -243,7 +243,7 @@ fn a_shrink_that_is_refused_is_due_still() {
     assert_eq!((h.rt(), p.due()), (vec![0], None));
 }
 
-/// Spec §6.1: servers that keep to a PCPU each need more of them.
+/// Rule K23: servers that keep to a PCPU each need more of them.
 #[test]
 fn each_scheduler_has_its_own_need() {
     for (rule, want) in [(Rule::Paper, 2), (Rule::Whole, 3)] {

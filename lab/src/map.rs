@@ -87,7 +87,7 @@ pub fn possible(s: &Scenario, but: &[&str]) -> Result<()> {
     groups(s).map(drop)
 }
 
-/// Group and subgroup of each VM, in the order of their names, as a policy that knows groups is told (Poris §3.4); 0 = none.
+/// Group and subgroup of each VM, in the order of their names, as a policy that knows groups is told (rule P35); 0 = none.
 ///
 /// # Errors
 /// A group is too large for the machine.

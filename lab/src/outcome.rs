@@ -43,7 +43,7 @@ pub struct Phase {
     pub took: Option<Took>,
 }
 
-/// What decisions and switches took over the measured time, as the hypervisor counts it (spec §7.4, Table A).
+/// What decisions and switches took over the measured time, as the hypervisor counts it (RTXEN-E2).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Took {
     /// Together, as `takt overhead --json` has it.

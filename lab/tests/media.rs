@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A media server of two VCPUs, the VM that answers its calls and four CPU jobs in the real hypervisor (`scenarios/media.toml`): what Lee
-//! et al. found of S against Credit and against PCPUs of their own (spec §7.3).
+//! et al. found of S against Credit and against PCPUs of their own (LAXS-E4 and LAXS-E5).
 //!
 //! `cargo build --release -p takt --features takt/linux,takt/xen && cargo test --release -p takt-lab --test media -- --nocapture --include-ignored`
 
@@ -17,7 +17,7 @@ const SEEDS: [u64; 9] = [31, 32, 33, 34, 35, 36, 37, 38, 39];
 const SCHEDULERS: [&str; 5] = ["pin", "base", "A", "AL", "ALL"];
 /// Both parties of six calls.
 const STREAMS: u32 = 12;
-/// PESQ of a stream that is good enough (spec §7.3).
+/// PESQ of a stream that is good enough (LAXS-E1).
 const TOLL: f64 = 4.0;
 /// CPU time of the jobs under S, in that with PCPUs of the calls' own and in that under Credit, at least (LAXS-E5).
 const OVER_PIN: f64 = 1.6;

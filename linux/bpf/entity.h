@@ -214,7 +214,7 @@ static __always_inline u32 first_of_rt(struct host *h, u32 vm)
 }
 
 /*
- * Something arrives for the I/O threads of VM @vm, which to the VM are what Dom0 is in Doris §2.4: a packet at its
+ * Something arrives for the I/O threads of VM @vm, which to the VM are what Dom0 is in Doris (rule D34): a packet at its
  * device, a notification of the guest. A thread that waits already is woken by nothing, so it is told here. The list is
  * looked at without the lock: at worst a VCPU that has just come is told of an event that was another's.
  */

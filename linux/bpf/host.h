@@ -14,7 +14,7 @@
 #include "takt.h"
 
 /*
- * With Risa (spec §6.1) there are two pools: TAKT_ONLY's, and TAKT_RT_POOL's for the VCPUs of real-time VMs (pools.h). With one pool
+ * With Risa (rule K20) there are two pools: TAKT_ONLY's, and TAKT_RT_POOL's for the VCPUs of real-time VMs (pools.h). With one pool
  * nothing of this is left in the code.
  */
 #ifdef TAKT_RT_POOL

@@ -6,7 +6,7 @@
  * each KVM_RUN and whenever the thread is switched to (not at each entry of the guest); it returns at once for threads it
  * knows. Preemption is off there, so it misses none: a program that is interrupted is not entered again on its CPU. VMs
  * that ran before are found once through the open files of all processes. An interrupt counts when it becomes pending (a
- * bit of the APIC's IRR goes from 0 to 1): a message of a device, the local timer, which is no I/O (spec D5), or another
+ * bit of the APIC's IRR goes from 0 to 1): a message of a device, the local timer, which is no I/O (rule D5), or another
  * VCPU of the VM (IPI). With posted interrupts by the processor itself (AVIC, IPI virtualisation) those between VCPUs are
  * not seen. What the guest notifies by an ioeventfd is an I/O event for the VM's I/O threads.
  *

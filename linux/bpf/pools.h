@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Two pools (Risa, spec §6.1): how PCPUs and the VCPUs of a VM move from one to the other while they run. When, and which, is
+ * Two pools (Risa, rules K20 and K32): how PCPUs and the VCPUs of a VM move from one to the other while they run. When, and which, is
  * control's business (control/src/partition.rs).
  *
  * Design: two pools of the core, each with a policy, PCPUs, a log and a timer of its own, under the lock that one pool has. A
@@ -15,7 +15,7 @@
  *
  * What the two have in common is by index: VCPU n is in one of them, absent in the other. A VM is in both, with the same
  * parameters, and so it moves by its VCPUs alone. Its I/O threads stay outside the rt-pool, as Dom0 does in the paper: they are no
- * VCPUs of eq. 3, and have no budget. A host entity is in the pool of its PCPU, and there it has the host's floor.
+ * VCPUs of rule K22, and have no budget. A host entity is in the pool of its PCPU, and there it has the host's floor.
  *
  * A thread whose affinity leaves it no PCPU of its pool would wait for ever: it runs as a host thread meanwhile.
  */

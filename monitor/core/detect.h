@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The list of detectors (Doris §2.2: protocol analysis; spec §2.4b: "developers add protocol recognisers").
+ * The list of detectors (rule M3: protocol analysis; rule M13: developers add recognisers).
  *
  * A detector NAME is a header with
  *	struct takt_NAME		its state in every VM, zero at first, never pointing anywhere;

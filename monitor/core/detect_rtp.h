@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * RTP, the implicit protocol of Doris §2.2: version, payload type, sequence number, timestamp and SSRC.
+ * RTP, the implicit protocol of Doris (rule M7): version, payload type, sequence number, timestamp and SSRC.
  *
  * RTP has no magic number: every fourth random datagram has its version, and many protocols have a length, an id, flags or a counter where
  * RTP has its sequence number. So a stream is believed when its numbers go on by one for each packet and something else goes with them, on

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * RTSP, the explicit protocol of Doris §2.2: the keyword "RTSP" in the header, or the well-known port 554 (of
+ * RTSP, the explicit protocol of Doris (rule M6): the keyword "RTSP" in the header, or the well-known port 554 (of
  * TCP, with a payload: media may be interleaved there without any keyword).
  *
  * The keyword is looked for where the protocol has it, so that a web page about RTSP is none: "RTSP/" and a digit at the

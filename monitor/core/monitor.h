@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The monitor of Doris (spec §2.2): packets that a VM sends in, "this VM is real-time, its period is p" out.
+ * The monitor of Doris (docs/rules/monitor.md): packets that a VM sends in, "this VM is real-time, its period is p" out.
  *
  * One struct takt_mon per VM, zero but for its configuration, which takt_config_init() begins. The host copies the head of each packet
  * into a work area and calls takt_parse(), which needs no lock, then takt_mon_packet() under the VM's lock; every 30 ms
@@ -29,7 +29,7 @@ struct takt_mon {
 	u64 now;			/* does not go back, unless by more than TAKT_CLOCK_BACK */
 	u64 last_rt;			/* the last real-time packet */
 	u64 renewed;			/* the last event that renewed the lease */
-	u64 p, p_min;			/* the period, and its least value since the last report; 0: undefined (spec D2) */
+	u64 p, p_min;			/* the period, and its least value since the last report; 0: undefined (rule D2) */
 	u64 reported;			/* the period that the host knows */
 	u64 packets[TAKT_NPARSED];	/* by enum takt_parsed */
 	u64 rt_packets;
@@ -37,7 +37,7 @@ struct takt_mon {
 	u32 rt;
 	u32 rule;			/* enum takt_rule; stays after a demotion */
 	struct takt_detectors detect;
-	u64 user[TAKT_PORT_WORDS];	/* ports named by the user: survive a demotion (spec §2.4b) */
+	u64 user[TAKT_PORT_WORDS];	/* ports named by the user: survive a demotion (rule M5) */
 	u64 set[TAKT_PORT_WORDS];	/* PORT-SET: those and the learned ones */
 };
 
@@ -95,7 +95,7 @@ TAKT_FN void takt_mon_port(struct takt_mon *m, u32 port, u32 on)
 	}
 }
 
-/* Type non-RT, learned ports cleared, p undefined (spec §2.2). The next packet is the first again. */
+/* Type non-RT, learned ports cleared, p undefined (rule M12). The next packet is the first again. */
 TAKT_FN void takt_mon_demote(struct takt_mon *m, struct takt_work *w)
 {
 	u32 i, k;
@@ -166,7 +166,7 @@ TAKT_FN u32 takt_mon_packet(struct takt_mon *m, struct takt_work *w, u64 now)
 	return w->events;
 }
 
-/* Every 30 ms: a changed period, a lease to renew, or a silent VM to demote (spec D1). */
+/* Every 30 ms: a changed period, a lease to renew, or a silent VM to demote (rules M10 and D1). */
 TAKT_FN u32 takt_mon_timer(struct takt_mon *m, struct takt_work *w, u64 now)
 {
 	u64 p;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Packet parser of the monitor: link layer, VLAN tags, IPv4 and IPv6 down to the ports of UDP or TCP (spec §2.2), and one tunnel: GTP-U,
+ * Packet parser of the monitor: link layer, VLAN tags, IPv4 and IPv6 down to the ports of UDP or TCP (rule M2), and one tunnel: GTP-U,
  * VXLAN or GRE.
  *
  * A host copies the first bytes of a packet into the work area and says how many there are; every read is masked to

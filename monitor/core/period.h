@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Sources of a VM's period, p (spec §2.2; §2.4b: "the monitor module is replaced by another one that finds their period").
+ * Sources of a VM's period, p (rule M9; rule M14: another module may find it).
  *
  * A source NAME is a function
  *	u64 takt_period_NAME(const struct takt_config *c, u64 p, u64 diff)
@@ -29,16 +29,16 @@ enum takt_period_source {
 struct takt_config {
 	u64 timeout;			/* 1 s without a real-time packet: demotion */
 	u64 lease;			/* how long a reported type may be believed: timeout + two reports */
-	u64 min_period;			/* 10 us: floor of p (spec D3) */
-	u64 gap_cap;			/* 0: none; a longer gap counts as this one (spec D16) */
+	u64 min_period;			/* 10 us: floor of p (rule D3) */
+	u64 gap_cap;			/* 0: none; a longer gap counts as this one (rule D16) */
 	u64 given;			/* what the source GIVEN says: the user's, or another module's period */
 	u32 alpha;			/* 200: weight of the newest gap in 1/1000 */
 	u32 source;			/* enum takt_period_source */
-	u32 report_min;			/* 0; 1: report the least p since the last report (spec D16) */
+	u32 report_min;			/* 0; 1: report the least p since the last report (rule D16) */
 	u32 pad;
 };
 
-/* Spec §2.1. */
+/* Rules M9, M11, D3 and D16. */
 TAKT_FN void takt_config_init(struct takt_config *c)
 {
 	c->timeout = 1000000000ULL;

@@ -7,23 +7,23 @@ use anyhow::{Result, ensure};
 use std::ffi::{CStr, c_void};
 use std::net::IpAddr;
 
-/// How often a host calls [`Monitor::timer`]: every 30 ms (spec §2.1).
+/// How often a host calls [`Monitor::timer`]: every 30 ms (rule M10).
 pub const REPORT_NS: u64 = 30_000_000;
 
-/// Parameters of a monitor; the default is spec §2.1.
+/// Parameters of a monitor; the defaults are those of rules M9 and M11.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Time without a real-time packet after which the VM is demoted; 1 s.
     pub timeout: u64,
     /// How long the receiver of a report may believe it without a new one; the timeout and two reports.
     pub lease: u64,
-    /// Floor of the period; 10 µs (spec D3).
+    /// Floor of the period; 10 µs (rule D3).
     pub min_period: u64,
-    /// A longer gap counts as this one; none by default (spec D16).
+    /// A longer gap counts as this one; none by default (rule D16).
     pub gap_cap: Option<u64>,
     /// Weight of the newest gap in 1/1000; 200.
     pub alpha: u32,
-    /// Report the least period since the last report instead of the last one (spec D16).
+    /// Report the least period since the last report instead of the last one (rule D16).
     pub report_min: bool,
     pub source: PeriodSource,
     /// The period that [`PeriodSource::Given`] reports.
@@ -248,7 +248,7 @@ pub struct Outcome {
     pub rt_packet: bool,
     pub demoted: bool,
     pub promoted: Option<Promotion>,
-    /// The period to report; 0 means that it is undefined (spec D2).
+    /// The period to report; 0 means that it is undefined (rule D2).
     pub period: Option<u64>,
     /// Nothing new, but the lease has to be renewed.
     pub renew: bool,
@@ -318,7 +318,7 @@ impl Monitor {
         unsafe { &*self.state.as_ptr().cast() }
     }
 
-    /// The user names a source port of the VM's application; it survives demotions (spec §2.4b).
+    /// The user names a source port of the VM's application; it survives demotions (rule M5).
     pub fn add_port(&mut self, port: u16) {
         // SAFETY: as in `new`.
         unsafe { ffi::takt_native_port(self.ptr(), port.into(), 1) }
@@ -361,7 +361,7 @@ impl Monitor {
         Some(rule_name(self.head().rule)).filter(|name| !name.is_empty())
     }
 
-    /// The present period; `None` before the second real-time packet (spec D2).
+    /// The present period; `None` before the second real-time packet (rule D2).
     #[must_use]
     pub fn period(&self) -> Option<u64> {
         let p = self.head().p;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Type and period of one VM: the vectors of spec §2.2 and what §2.5 leaves open.
+//! Type and period of one VM: the vectors of docs/rules/monitor.md and the open points of docs/rules/doris.md.
 
 mod common;
 use common::{Flow, MS, flow, rtp, send};
@@ -22,7 +22,7 @@ fn ewma_follows_the_vector_of_the_specification() {
     let data = voip().udp(b"x");
     let first = send(&mut m, &data, 0).promoted.expect("promotion");
     assert_eq!((first.rule, first.after), ("port", 1));
-    assert_eq!(m.period(), None, "undefined before the second packet (D2)");
+    assert_eq!(m.period(), None, "undefined before the second packet (rule D2)");
     let mut now = 0;
     for (gap, p) in [(20_000, 20_000), (10_000, 18_000), (10_000, 16_400), (10_000, 15_120)] {
         now += gap * 1000;

@@ -157,9 +157,9 @@ TAKT_FN int takt_adjust(struct takt_pool *p, u32 mi, u32 key, u64 value, u64 now
 	return -TAKT_EINVAL;
 }
 
-/* ---- groups (Poris §3.4) ---- */
+/* ---- groups (Poris, rule P35) ---- */
 
-/* VCPUs of @m in subgroup @sub: one of more VCPUs than there are PCPUs goes on in the next subgroups (spec P8). */
+/* VCPUs of @m in subgroup @sub: one of more VCPUs than there are PCPUs goes on in the next subgroups (rule P8). */
 TAKT_INLINE u32 group_members(struct takt_pool *p, struct takt_vm *m, u32 sub)
 {
 	u32 before = (sub - m->subgroup) * p->nr_cpu;
@@ -185,7 +185,7 @@ TAKT_FN u32 group_has_room(struct takt_pool *p, u32 group, u32 sub, u32 nr)
 
 /*
  * @group = group | subgroup << 16; group 0: a group of its own. All VCPUs of a subgroup run at once, so it has room for as many as
- * there are PCPUs. Who is in a group leaves it before it enters another (spec P10).
+ * there are PCPUs. Who is in a group leaves it before it enters another (rule P10).
  */
 TAKT_FN int takt_set_group(struct takt_pool *p, u32 mi, u64 group, u64 now)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Binding: a policy's own placement, one PCPU for a VCPU (S's LL, spec §4; Poris' spread, §3.4). What the operator's masks forbid it
- * cannot ask for: a binding to a PCPU that is gone or forbidden counts for nothing until the VCPU is bound anew.
+ * Binding: a policy's own placement, one PCPU for a VCPU (S's LL, rule L32; Poris' spread, rule P30). What the operator's masks forbid
+ * it cannot ask for: a binding to a PCPU that is gone or forbidden counts for nothing until the VCPU is bound anew.
  */
 #ifndef TAKT_BIND_H
 #define TAKT_BIND_H
@@ -32,7 +32,7 @@ TAKT_INLINE void bind_count(struct takt_pool *p)
 
 /*
  * Binds @vi to one of the PCPUs where it may run, if possible none of @used: the one to which the fewest are bound, the first of those
- * (spec P7; "by count", §4 LL).
+ * (rule P7; "by count", rule L33).
  */
 TAKT_FN void bind(struct takt_pool *p, u32 vi, struct takt_mask *used)
 {

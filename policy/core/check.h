@@ -205,7 +205,7 @@ static u64 wait_weights(struct takt_pool *p, struct takt_vm *m)
  * server_wait_bound(). Credit and those derived from it: until the debt of the poorest VCPU is paid back (it is at most one accounting interval deep when
  * accounting comes by, and one more before), then everybody's slice twice. There is none with activate=tick, where an
  * inactive VCPU in debt earns nothing; with charge=sampled, where who runs between ticks preempts for nothing; and with
- * balance=on, where siblings that run keep one that waits in debt (spec §1.2); nor with promote_over=on or over=laxity, where debt is no
+ * balance=on, where siblings that run keep one that waits in debt (rule C41); nor with promote_over=on or over=laxity, where debt is no
  * limit, nor in co-scheduling, whose turns do not ask for it.
  */
 static u64 wait_bound(struct takt_pool *p)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Credit: charging, accounting and ticks (spec §1.2, Xen 4.0.1). What credit.c and doris.c share; credit-derived
+ * Credit: charging, accounting and ticks (docs/rules/credit.md, Xen 4.0.1). What credit.c and doris.c share; credit-derived
  * policies differ in when they promote and for how long they let run, not in who has earned what.
  *
  * One credit is 100 µs on a PCPU (10 credits/ms). Every change of a credit is booked in the pool's ledger.
  *
- * The variants of spec §1.2 are parameters, whose defaults are 4.0.1: weights, ratelimit, tickle and overflow together make
+ * The variants (rule C35) are parameters, whose defaults are 4.0.1: weights, ratelimit, tickle and overflow together make
  * Credit of Xen 4.2.1, charge=sampled that of before 2009, and balance=on that with Nishiguchi's patches.
  */
 #ifndef TAKT_CREDIT_H
@@ -38,7 +38,7 @@ TAKT_INLINE u64 div_up(u64 a, u64 b)
 /* ---- the active list: VMs and VCPUs that earn ---- */
 
 /*
- * What @m weighs among those that earn (spec §1.2). In 4.0.1 all VCPUs of a VM share its weight; in 4.2.1 each active
+ * What @m weighs among those that earn (rules C25 and C36). In 4.0.1 all VCPUs of a VM share its weight; in 4.2.1 each active
  * one has it.
  */
 TAKT_INLINE u64 credit_weight(struct takt_pool *p, struct takt_vm *m)
@@ -143,7 +143,7 @@ TAKT_FN void credit_charge(struct takt_pool *p, u32 vi, s64 ns)
 
 /*
  * What is left of @v's slice: it has all of it when it comes from behind its equals. One that is preempted goes there literally
- * (spec §1.2), with a new slice, and whoever is preempted more often than others has less than they, whatever its credit
+ * (rule C15), with a new slice, and whoever is preempted more often than others has less than they, whatever its credit
  * is; with preempted=head it goes before them and has the rest.
  */
 TAKT_INLINE u64 credit_rest(struct takt_pool *p, struct takt_vcpu *v)
@@ -154,7 +154,7 @@ TAKT_INLINE u64 credit_rest(struct takt_pool *p, struct takt_vcpu *v)
 }
 
 /*
- * Whether @v, which a decision finds running, is too young to be preempted (spec §1.2, 4.2.1's rate limit): it goes on, whatever
+ * Whether @v, which a decision finds running, is too young to be preempted (rule C37, 4.2.1's rate limit): it goes on, whatever
  * waits. That its slice ends, or that it yields, is no preemption; nor is it spared if it may not run on at all.
  */
 TAKT_INLINE u32 credit_young(struct takt_pool *p, struct takt_vcpu *v)
@@ -172,7 +172,7 @@ TAKT_INLINE u64 credit_runs(struct takt_pool *p, struct takt_vcpu *v)
 	return v->turn < 0 || age < turn ? age : turn;
 }
 
-/* Class that the balance gives (spec §1.2). */
+/* Class that the balance gives (rule C29). */
 TAKT_INLINE u32 credit_class(struct takt_vcpu *v)
 {
 	return v->credit >= 0 ? TAKT_UNDER : TAKT_OVER;
@@ -182,7 +182,7 @@ TAKT_INLINE u32 credit_class(struct takt_vcpu *v)
 
 /*
  * Whether @v is paid no more than it lacks to the ceiling, and keeps what it has there: an I/O thread, and with spare=share
- * everybody. Literally (spec §1.2) a VCPU above the ceiling loses all it has and earns nothing until it runs. Dom0, whose weight is kept for
+ * everybody. Literally (rule C30) a VCPU above the ceiling loses all it has and earns nothing until it runs. Dom0, whose weight is kept for
  * it, mostly runs less than that: the others together then run more than they earn, and all of them are OVER for a part of
  * each interval, where it is not credit that decides but who asks more often. And a VCPU that has waited long loses what
  * it has saved to those that have preempted it.
@@ -228,7 +228,7 @@ TAKT_INLINE void credit_clip(struct takt_pool *p, u32 vi, s32 limit)
 #define NEVER_PARK 0x7fffffffu
 
 /*
- * The class of @vi anew, now that it is paid; BOOST ends here, RT only at deschedule (spec D13b). Whom a cap holds back stays so until its
+ * The class of @vi anew, now that it is paid; BOOST ends here, RT only at deschedule (rule D13b). Whom a cap holds back stays so until its
  * debt is paid.
  */
 TAKT_INLINE void credit_rank(struct takt_pool *p, u32 vi, u32 park)
@@ -296,7 +296,7 @@ TAKT_INLINE u32 credit_lack(struct takt_vcpu *v, s32 level, u32 left)
 
 /*
  * What @v is paid of its VM's @left before that is shared. Where credit does not lapse, its debt below the floor: literally that is
- * forgiven (spec §1.2), and a VM would gain by a VCPU that runs on as real-time, whatever it owes.
+ * forgiven (rule C30), and a VM would gain by a VCPU that runs on as real-time, whatever it owes.
  */
 TAKT_INLINE u32 credit_ahead(struct takt_pool *p, struct takt_vcpu *v, u32 left)
 {
@@ -384,7 +384,7 @@ TAKT_FN u32 credit_fill(struct takt_pool *p, u32 mi, u32 left)
 }
 
 /*
- * With balance=on (spec §1.2, Nishiguchi's patches): what the active VCPUs of @mi have together, each has an equal part of. Their sum
+ * With balance=on (rule C41, Nishiguchi's patches): what the active VCPUs of @mi have together, each has an equal part of. Their sum
  * stays what it is: credits that do not divide go to the first ones. It is done before they are paid, equally; so their credits
  * are even after it, and one that has run for its siblings is not in debt while they are about to lose what they have saved.
  */
@@ -423,7 +423,7 @@ TAKT_FN void credit_level(struct takt_pool *p, u32 mi)
 }
 
 /*
- * One accounting pass (spec §1.2). @p->balance is Σ credit of the last pass: if negative, that much more is handed
+ * One accounting pass (rules C24, C25 and C26). @p->balance is Σ credit of the last pass: if negative, that much more is handed
  * out and VMs may earn above their peak. What a VM cannot take goes to those behind it in the list; a VM that took
  * less than its share because of its peak moves to the front, so that it is others' turn next time. (One that has all it
  * can hold leaves the list, unless it waits, and comes back at its front.)
@@ -491,8 +491,8 @@ TAKT_INLINE u64 credit_next_tick(struct takt_pool *p, struct takt_cpu *c, u64 no
 }
 
 /*
- * What a tick does to the VCPU it finds running (spec §1.2). The caller has charged it, unless it is charged by the tick: for all of
- * it, 100 credits, who has run just now and who has not for long alike (before 2009).
+ * What a tick does to the VCPU it finds running (rules C11, C20, C21 and C40). The caller has charged it, unless it is charged by the tick:
+ * for all of it, 100 credits, who has run just now and who has not for long alike (before 2009).
  */
 TAKT_FN void credit_tick_vcpu(struct takt_pool *p, u32 vi)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Servers in order of their deadlines, which are the ends of their periods, and ExtraQ, where the others wait for what is left: what
- * sedf.c and vgedf.c share (spec §1.3, §6.2).
+ * sedf.c and vgedf.c share (docs/rules/sedf.md, docs/rules/risa.md).
  *
  * mode=deferrable is the view of the literature: a budget is kept while there is no work, and new in each period. mode=xen is what Xen did: a
  * VCPU that blocks has no budget until the next period begins, and one that wakes after its deadline begins a period there and
@@ -19,8 +19,8 @@ TAKT_INLINE u32 edf_has_work(struct takt_vcpu *v)
 
 /*
  * Into the queue of its PCPU: RunQ by deadline; else ExtraQ, by class (Xen's L0 and L1), then since when it waits there. A budget that it
- * gets meanwhile does not cost it its place, for it is a member of both (K2); who has run in extra time, or has blocked, goes behind
- * the others. Else who has the shorter period would go there more often, and get little of what is left.
+ * gets meanwhile does not cost it its place, for it is a member of both (rule K2); who has run in extra time, or has blocked, goes
+ * behind the others. Else who has the shorter period would go there more often, and get little of what is left.
  */
 TAKT_INLINE void edf_queue(struct takt_pool *p, u32 vi, u64 now)
 {
@@ -33,7 +33,7 @@ TAKT_INLINE void edf_queue(struct takt_pool *p, u32 vi, u64 now)
 	runq_insert_by_key(p, vi);
 }
 
-/* A period begins now (c), or the rest of the present budget is forfeited (b), or was used up before (a) (spec §1.3). */
+/* A period begins now (c), or the rest of the present budget is forfeited (b), or was used up before (a): rules E8, E7 and E6. */
 TAKT_FN void edf_wake(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);

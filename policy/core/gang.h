@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The two baselines that Poris' placement and launch make possible (spec §1.4), for the VCPUs of every VM, real-time or not.
+ * The two baselines that Poris' placement and launch make possible (docs/rules/baselines.md), for the VCPUs of every VM, real-time or
+ * not.
  *
  * Balance scheduling: siblings queue on different PCPUs, and nobody is made to run with them. One is bound elsewhere where a PCPU idles
  * on which it has no sibling, or would run nothing better than OVER.

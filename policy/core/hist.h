@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Times of decisions and of switches, as every host counts them while it is asked to (spec §5, Table A of §7.4): a histogram whose
+ * Times of decisions and of switches, as every host counts them while it is asked to (RTXEN-E2): a histogram whose
  * buckets are as wide as a 32nd of the values in them, at most. It is no part of the pool, and no operation looks at it.
  *
  * Values below 64 ns have a bucket each; above, each doubling has 32. What is TAKT_HIST_END or longer is in the last one, of which only

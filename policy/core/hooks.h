@@ -62,7 +62,7 @@
 
 #define TAKT_NAMED_(policy, hook) policy##_##hook
 #define TAKT_NAMED(policy, hook) TAKT_NAMED_(policy, hook)
-#if defined(TAKT_RT_POOL)			/* for two, those of Risa's pools (spec §6.1) */
+#if defined(TAKT_RT_POOL)			/* for two, those of Risa's pools (rule K20) */
 #define TAKT_NUMBER(id, name, text) takt_id_##name = id,
 enum { TAKT_POLICIES(TAKT_NUMBER) };
 #define TAKT_ID(policy) ((u32)TAKT_NAMED(takt_id, policy))

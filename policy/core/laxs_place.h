@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* S: where its real-time VCPUs are bound, and whose VCPUs a PCPU takes (spec §4, LL and L). */
+/* S: where its real-time VCPUs are bound, and whose VCPUs a PCPU takes (docs/rules/laxs.md, LL and L). */
 #ifndef TAKT_LAXS_PLACE_H
 #define TAKT_LAXS_PLACE_H
 
@@ -95,7 +95,10 @@ TAKT_FN u32 laxs_mover(struct takt_pool *p, u32 src, u32 dst)
 	return best;
 }
 
-/* LL_tick: one VCPU moves, if that evens out what the bound ones ran since it was here last, or, with history=half, before as well (L9). */
+/*
+ * LL_tick: one VCPU moves, if that evens out what the bound ones ran since it was here last, or, with history=half, before as well
+ * (rule L9).
+ */
 TAKT_FN void laxs_balance(struct takt_pool *p, u64 now)
 {
 	u32 src, dst, vi, i;
@@ -116,7 +119,7 @@ TAKT_FN void laxs_balance(struct takt_pool *p, u64 now)
 
 /* ---- L: whose VCPU a PCPU takes ---- */
 
-/* By class, real-time ones before others; the lower, the better (L6). */
+/* By class, real-time ones before others; the lower, the better (rule L6). */
 TAKT_FN u32 laxs_rank(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
@@ -142,7 +145,7 @@ TAKT_FN u32 laxs_first(struct takt_pool *p, u32 peer, u32 cpu)
 /*
  * Whom @cpu takes from another rather than run @next, which queues since @since: who ranks above it, or, where neither is real-time, has
  * waited by steal_age longer. Of several the one that ranks highest, then the one that has waited longest, or, with peer=next, the first
- * in cyclic order (L6).
+ * in cyclic order (rule L6).
  */
 TAKT_FN u32 laxs_steal(struct takt_pool *p, u32 cpu, u32 next, u64 since)
 {

@@ -95,19 +95,19 @@
 	X(42, siblings, "poris|co|balance", 0, 2, 0,						\
 	  "the VCPUs of a VM: as Poris has it (0); VMs take turns, in which all of one run (1: co-scheduling); each on a PCPU of its own, no more (2: balance scheduling)")	\
 	X(43, crowd, "wait|move", 0, 1, 0,							\
-	  "a promoted VCPU that a promoted one keeps waiting: stays (0), or goes where none is after MIN_TS (1) (Doris, spec D14)")	\
+	  "a promoted VCPU that a promoted one keeps waiting: stays (0), or goes where none is after MIN_TS (1) (Doris, rule D14)")	\
 	X(44, over, "tail|laxity", 0, 1, 0,							\
-	  "a real-time VCPU without credit queues behind its equals (0), or by its laxity as well (1) (S, spec L2)")	\
+	  "a real-time VCPU without credit queues behind its equals (0), or by its laxity as well (1) (S, rule L2)")	\
 	X(45, across, "off|on", 0, 1, 1,							\
-	  "its laxity may bring it before VCPUs of a better class (S, spec L3)")		\
+	  "its laxity may bring it before VCPUs of a better class (S, rule L3)")		\
 	X(46, running, "off|on", 0, 1, 0,							\
-	  "what the VCPU that runs is expected to take yet counts in the wait that is predicted (S, spec L4)")	\
+	  "what the VCPU that runs is expected to take yet counts in the wait that is predicted (S, rule L4)")	\
 	X(47, first_run, "ns", 0, TAKT_SEC, 0,							\
-	  "what a VCPU that has never run is expected to take (S, spec L5)")			\
+	  "what a VCPU that has never run is expected to take (S, rule L5)")			\
 	X(48, peer, "best|next", 0, 1, 0,							\
-	  "of several VCPUs that may be taken: the best (0), or that of the next PCPU in turn (1) (S, spec L6)")	\
+	  "of several VCPUs that may be taken: the best (0), or that of the next PCPU in turn (1) (S, rule L6)")	\
 	X(49, history, "interval|half", 0, 1, 0,						\
-	  "when LL has looked it forgets all that bound VCPUs ran before (0), or half of it (1) (S, spec L9)")
+	  "when LL has looked it forgets all that bound VCPUs ran before (0), or half of it (1) (S, rule L9)")
 
 /* Of a VM. */
 #define TAKT_KEY_WEIGHT 101

@@ -39,15 +39,15 @@
 #define TAKT_EOPNOTSUPP 95		/* this policy has no such thing */
 
 #define TAKT_MASK_WORDS (TAKT_NCPU / 64u)
-#define TAKT_GROUP_MAX 255u		/* groups of VMs, and subgroups of a group (Poris §3.4) */
+#define TAKT_GROUP_MAX 255u		/* groups of VMs, and subgroups of a group (Poris, rule P35) */
 #define TAKT_NSUBGROUP 16u
-#define TAKT_NREFILL 2048u		/* replenishments of all sporadic servers (spec §5) */
+#define TAKT_NREFILL 2048u		/* replenishments of all sporadic servers (rule R34) */
 
 struct takt_mask {
 	u64 w[TAKT_MASK_WORDS];
 };
 
-/* Credit priority levels, high to low (spec §1.2, §2.3). */
+/* Credit priority levels, high to low (rules C6 and D20). */
 enum takt_class { TAKT_RT, TAKT_BOOST, TAKT_UNDER, TAKT_OVER, TAKT_IDLE, TAKT_NCLASS };
 
 /* State of a VCPU (docs/states.md). PARKED is a QUEUED one that its cap withholds from the run queue. */
@@ -70,7 +70,7 @@ enum takt_opcode {
 	TAKT_OP_PUT, TAKT_OP_CPU_TAKEN, TAKT_OP_CPU_BACK, TAKT_OP_TIMER_CPU, TAKT_OP_TIMER_POOL,
 };
 
-/* Why a VCPU wakes, and what an event comes from. A timer's interrupt is no I/O event (spec D5). */
+/* Why a VCPU wakes, and what an event comes from. A timer's interrupt is no I/O event (rule D5). */
 enum takt_source { TAKT_SRC_OTHER, TAKT_SRC_IO, TAKT_SRC_TIMER, TAKT_SRC_IPI, TAKT_NSRC };
 
 /* Flags of schedule(). */
@@ -94,7 +94,7 @@ enum { TAKT_RT_AUTO, TAKT_RT_ON, TAKT_RT_OFF };
 #define TAKT_F_DUE 64u			/* in a deadline queue (core/dueq.h) */
 #define TAKT_F_SERVER 128u		/* has a budget (core/server.h) */
 #define TAKT_F_EXTRA 256u		/* without budget it runs in what is left, instead of being parked */
-#define TAKT_F_PENALTY 512u		/* forfeited its budget by a short block: first among those (spec §1.3, L0) */
+#define TAKT_F_PENALTY 512u		/* forfeited its budget by a short block: first among those (rule E9, L0) */
 #define TAKT_F_LAUNCHED 1024u		/* real-time together with the others of its group, until it is descheduled (Poris) */
 #define TAKT_F_STOPPED 4096u		/* put-pending because it has no more work, not because it was preempted */
 #define TAKT_F_SEATED 2048u		/* within an operation: its server ends to begin anew, and asks for no more than it had */
@@ -105,9 +105,9 @@ struct takt_vcpu {
 	u64 start;			/* since when the present run is not charged yet */
 	u64 ran;			/* charged in the present run, ns */
 	s64 turn;			/* run since it was last put behind its equals (Credit), or booked (sporadic), ns */
-	u64 deadline;			/* Doris §2.3: latest time to be scheduled; servers: when the next budget comes */
+	u64 deadline;			/* Doris, rule D23: latest time to be scheduled; servers: when the next budget comes */
 	u64 key;			/* order within its class: deadline or priority (servers), or chunk (SEDF, vGEDF); since when it queues (S) */
-	u64 chunk;			/* sporadic server: since when it may use what it has left (spec §5); SEDF, vGEDF: since when it waits for extra time, 0 = it does not; S: run since LL last looked, ns */
+	u64 chunk;			/* sporadic server: since when it may use what it has left (rule R31); SEDF, vGEDF: since when it waits for extra time, 0 = it does not; S: run since LL last looked, ns */
 	s64 left;			/* budget of the present period, ns (servers) */
 	s32 credit;
 	s32 residue;			/* ns run and not yet worth a credit, ±half a credit */
@@ -124,9 +124,9 @@ struct takt_vcpu {
 	u8 nr_refills;
 	u8 state, kind;
 	u8 pri;				/* real class: preemption and stealing compare it */
-	u8 qclass;			/* class of its place in the queue: max of own and of the entry behind (spec L3) */
-	u8 base;			/* class given at the last accounting (spec D15) */
-	u8 entered;			/* class in which it entered its queue: for figures only (spec §4, metrics) */
+	u8 qclass;			/* class of its place in the queue: max of own and of the entry behind (rule L3) */
+	u8 base;			/* class given at the last accounting (rule D15) */
+	u8 entered;			/* class in which it entered its queue: for figures only (rule L38) */
 };
 
 /* What each VCPU of a VM may run: @budget in each @period; none if one of them is 0. */
@@ -137,7 +137,7 @@ struct takt_server {
 };
 
 struct takt_vm {
-	u64 period;			/* as reported; 0 = none yet (spec D2) */
+	u64 period;			/* as reported; 0 = none yet (rule D2) */
 	u64 lease_end;			/* when the real-time type lapses; TAKT_NEVER: never */
 	u64 promotions, refusals;	/* events that did and did not promote */
 	u64 laxity, latency;		/* S, Poris; 0 = the pool's */
@@ -149,7 +149,7 @@ struct takt_vm {
 	u16 rt_next, rt_prev;		/* list of real-time VMs */
 	u16 nr_guest;			/* VCPUs proper, without its I/O threads */
 	u8 used, kind, rt, rt_mode;
-	u8 group, subgroup;		/* Poris §3.4; 0 = a group of its own */
+	u8 group, subgroup;		/* Poris, rule P35; 0 = a group of its own */
 	u16 pad;
 };
 
@@ -192,62 +192,62 @@ struct takt_out {
 
 /* Parameters of a pool; docs and ranges in core/params.h. */
 struct takt_params {
-	u64 tick, acct, slice;		/* Credit §1.2 */
-	u64 min_ts;			/* Doris §2.1 */
+	u64 tick, acct, slice;		/* Credit, rule C7 */
+	u64 min_ts;			/* Doris, rule D30 */
 	u64 period;			/* Doris: 0 = inferred, else forced on RT-VMs and Dom0 */
-	u64 period_floor;		/* spec D3 */
+	u64 period_floor;		/* rule D3 */
 	u32 activate;			/* 1 = burn, 0 = tick */
-	u32 eligible;			/* 1 = class, 0 = credit (spec D15) */
+	u32 eligible;			/* 1 = class, 0 = credit (rule D15) */
 	u32 dom0;			/* 1 = Dom0 and io entities follow the RT-VMs */
-	u32 promote_on_timer;		/* spec D5 */
+	u32 promote_on_timer;		/* rule D5 */
 	u32 rt_max;			/* most VMs that may be real-time at a time */
 	u32 event_max;			/* most event promotions of a VM per accounting period */
 	u32 spare;			/* 1: credit beyond the ceiling is shared out, 0: lapses */
 	u32 preempted;			/* 1: a preempted VCPU keeps its turn, 0: it goes behind its equals */
 	u32 server;			/* enum takt_server_kind (RT-Xen) */
-	u32 polling_literal;		/* spec R2 */
-	u64 quantum;			/* RT-Xen §5 */
-	u64 extra_quantum;		/* SEDF §1.3 */
-	u64 cache_hot;			/* vGEDF K3 */
-	u32 mode;			/* SEDF §1.3: 1 = deferrable, 0 = as Xen's */
+	u32 polling_literal;		/* rule R2 */
+	u64 quantum;			/* RT-Xen, rule R23 */
+	u64 extra_quantum;		/* SEDF, rule E11 */
+	u64 cache_hot;			/* vGEDF, rule K3 */
+	u32 mode;			/* SEDF, rule E12: 1 = deferrable, 0 = as Xen's */
 	u32 floor;			/* percent of a PCPU for those without budget */
-	u64 ratelimit;			/* Credit's variants (spec §1.2): a younger run is not preempted */
+	u64 ratelimit;			/* Credit's variants: a younger run is not preempted (rule C37) */
 	u32 weights;			/* 1: of each active VCPU, 0: of a VM */
 	u32 tickle;			/* 1: one idle PCPU is asked, 0: all of them */
 	u32 overflow;			/* 1: halved at the ceiling, 0: reset */
 	u32 charge;			/* 1: a tick charges whom it finds, 0: what was run is charged */
 	u32 balance;			/* 1: credit is evened out within a VM */
-	u32 queueing;			/* S's A (spec §4): 1: by laxity, 0: as Credit */
+	u32 queueing;			/* S's A (rule L22): 1: by laxity, 0: as Credit */
 	u64 laxity;
 	u32 boost;			/* S's B: 1: the queued are boosted by events, 0: only the waking */
 	u32 steal;			/* enum takt_steal */
 	u64 steal_age;			/* S's L */
 	u64 ll_interval;		/* S's LL */
-	u32 infinite;			/* spec L10 */
+	u32 infinite;			/* rule L10 */
 	u32 parallel;			/* enum takt_parallel */
-	u64 latency;			/* Poris' L (spec §3.2) */
+	u64 latency;			/* Poris' L (rule P21) */
 	u64 t_round;
 	u64 min_slice;
-	u32 promote;			/* Poris §3.3: 1: events promote */
-	u32 dynamic;			/* Poris §3.2: 1: the slice follows the latency, 0: it is LTS */
-	u32 promote_over;		/* spec P5 */
+	u32 promote;			/* Poris, rule P27: 1: events promote */
+	u32 dynamic;			/* Poris, rule P21: 1: the slice follows the latency, 0: it is LTS */
+	u32 promote_over;		/* rule P5 */
 	u32 siblings;			/* enum takt_siblings */
-	u32 crowd;			/* spec D14: 1: RT behind RT moves to a PCPU without, 0: it waits */
-	u32 over, across, running;	/* spec L2, L3, L4 */
-	u64 first_run;			/* spec L5 */
-	u32 peer, history;		/* spec L6, L9 */
+	u32 crowd;			/* rule D14: 1: RT behind RT moves to a PCPU without, 0: it waits */
+	u32 over, across, running;	/* rules L2, L3 and L4 */
+	u64 first_run;			/* rule L5 */
+	u32 peer, history;		/* rules L6 and L9 */
 };
 
-/* S: whose VCPUs a PCPU takes (spec §4): as in Credit; by L; by L but real-time ones never, which LL binds. */
+/* S: whose VCPUs a PCPU takes (rules L30 and L32): as in Credit; by L; by L but real-time ones never, which LL binds. */
 enum takt_steal { TAKT_STEAL_CREDIT, TAKT_STEAL_LATENCY, TAKT_STEAL_BOUND };
 
-/* Poris: with whom a VCPU is launched (spec §3.4): alone; the others of its VM; of its group. */
+/* Poris: with whom a VCPU is launched (rule P32): alone; the others of its VM; of its group. */
 enum takt_parallel { TAKT_PARALLEL_OFF, TAKT_PARALLEL_VM, TAKT_PARALLEL_GROUP };
 
-/* What happens to siblings (spec §1.4): Poris' ways; co-scheduling; balance scheduling. */
+/* What happens to siblings (rules P30, B1 and B4): Poris' ways; co-scheduling; balance scheduling. */
 enum takt_siblings { TAKT_SIBLINGS_PORIS, TAKT_SIBLINGS_CO, TAKT_SIBLINGS_BALANCE };
 
-/* RT-Xen's kinds of servers (spec §5). */
+/* RT-Xen's kinds of servers (rule R35). */
 enum takt_server_kind { TAKT_DEFERRABLE, TAKT_PERIODIC, TAKT_POLLING, TAKT_SPORADIC };
 
 /* Where credits went; change of Σ credit = given − burned − clipped at every instant. */
@@ -267,8 +267,8 @@ struct takt_pool {
 	struct takt_mask asked;		/* idle ones that were asked where all might have been (tickle=one) */
 	s64 balance;			/* Σ credit of active VCPUs at the last accounting */
 	u64 weight;			/* Σ of what VMs with active VCPUs weigh */
-	u64 dom0_period;		/* Doris §2.4: min of the RT-VMs' periods */
-	u64 latency;			/* Poris §3.2: min of the RT-VMs' */
+	u64 dom0_period;		/* Doris, rule D33: min of the RT-VMs' periods */
+	u64 latency;			/* Poris, rule P24: min of the RT-VMs' */
 	u64 ll_next;			/* S: when LL looks again, at the accounting after that */
 	u64 turn_end;			/* co-scheduling: until when VM turn has its turn */
 	u32 policy;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Poris: who starts together, in which subgroup, and on which PCPU each (spec §3.4). */
+/* Poris: who starts together, in which subgroup, and on which PCPU each (docs/rules/poris.md). */
 #ifndef TAKT_PORIS_GROUP_H
 #define TAKT_PORIS_GROUP_H
 
@@ -10,7 +10,7 @@ TAKT_INLINE u32 poris_is_rt(struct takt_pool *p, struct takt_vcpu *v)
 	return v->kind == TAKT_GUEST && vm_of(p, v->vm)->rt;
 }
 
-/* Whether @v gets a PCPU of its own: as one of a real-time VM, or, in the baselines of spec §1.4, of any. */
+/* Whether @v gets a PCPU of its own: as one of a real-time VM, or, in the baselines (rules B1 and B4), of any. */
 TAKT_INLINE u32 poris_spreads(struct takt_pool *p, struct takt_vcpu *v)
 {
 	if (p->par.siblings)
@@ -28,7 +28,10 @@ TAKT_INLINE u32 poris_together(struct takt_pool *p, u32 own, u32 mi)
 	return mi == own || (group && vm_of(p, mi)->group == group);
 }
 
-/* The subgroup of @vi: its VM's, or a later one if it is not among the first VCPUs for which there are PCPUs (P8); after the last the first. */
+/*
+ * The subgroup of @vi: its VM's, or a later one if it is not among the first VCPUs for which there are PCPUs (rule P8); after the last
+ * the first.
+ */
 TAKT_FN u32 poris_subgroup(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
@@ -88,8 +91,8 @@ TAKT_INLINE void poris_used(struct takt_pool *p, u32 mi, u32 sub, struct takt_ma
 }
 
 /*
- * A VCPU that is spread gets a PCPU of its own among those of its subgroup (P7), where it queues from now on. One that had to share one
- * looks again where that may have changed: a PCPU has come, masks are wider, a VCPU has gone.
+ * A VCPU that is spread gets a PCPU of its own among those of its subgroup (rule P7), where it queues from now on. One that had to share
+ * one looks again where that may have changed: a PCPU has come, masks are wider, a VCPU has gone.
  */
 TAKT_INLINE void poris_bind(struct takt_pool *p, u32 vi)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Promotion of real-time VCPUs by I/O events: who may be, and how often. What to is the policy's business (Doris §2.3, Poris §3.3,
- * S's B of spec §4).
+ * Promotion of real-time VCPUs by I/O events: who may be, and how often. What to is the policy's business (Doris, rule D21; Poris,
+ * rule P27; S's B, rule L27).
  */
 #ifndef TAKT_PROMOTE_H
 #define TAKT_PROMOTE_H
 
 #include "access.h"
 
-/* "Remaining credit" (spec D15, P5). */
+/* "Remaining credit" (rules D15 and P29). */
 TAKT_INLINE u32 has_credit(struct takt_pool *p, struct takt_vcpu *v)
 {
 	if (p->par.eligible)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Replenishments of sporadic servers (spec §5, after Stanovich et al.): what a VCPU has run comes back a period after the
+ * Replenishments of sporadic servers (docs/rules/rtxen.md, after Stanovich et al.): what a VCPU has run comes back a period after the
  * time from which it was allowed to, piece by piece. The pieces are a list per VCPU, in order of time, taken from a slab
  * that the pool's sporadic servers share. At every instant
  *
@@ -114,7 +114,7 @@ TAKT_INLINE u64 refill_next(struct takt_pool *p, struct takt_vcpu *v)
 
 /*
  * All pieces whose time has come are @v's to use, from when the last of them came: who has work, and waits for others, loses nothing by
- * that (spec §5, SS completion). Work after idleness begins later, as the caller says.
+ * that (rule R32). Work after idleness begins later, as the caller says.
  */
 TAKT_FN void refill_take(struct takt_pool *p, struct takt_vcpu *v, u64 now)
 {

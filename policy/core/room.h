@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Room for servers: no PCPU is promised twice. A server that keeps to a PCPU takes its share of that one; those that run
- * anywhere (vGEDF) share the whole pool (spec §6.2). `floor` percent of each PCPU are promised to nobody. A budget is a VCPU's: a
+ * anywhere (vGEDF) share the whole pool (rule K38). `floor` percent of each PCPU are promised to nobody. A budget is a VCPU's: a
  * VM's I/O threads have none, as Dom0, which does this work in the papers, has none.
  */
 #ifndef TAKT_ROOM_H
@@ -18,7 +18,7 @@ TAKT_INLINE struct takt_server *server_of(struct takt_pool *p, struct takt_vcpu 
 
 /*
  * Share of a PCPU that such a server takes, in millionths; 0: there is none. Rounded down, for three thirds are one PCPU (Risa's
- * eq. 3, spec §6.1): what that hides, a millionth a VCPU, is less than a switch takes.
+ * eq. 3, rules E14 and K22): what that hides, a millionth a VCPU, is less than a switch takes.
  */
 TAKT_INLINE u32 server_share(const struct takt_server *s)
 {

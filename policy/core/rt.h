@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Who is real-time, as the monitor reports it and the parameter `rt` overrides it: a lease that lapses unless it is
- * renewed (Doris §2.4b). What follows from it is the policy's business (hook rt_changed).
+ * renewed (rules D36 and D37). What follows from it is the policy's business (hook rt_changed).
  */
 #ifndef TAKT_RT_H
 #define TAKT_RT_H

@@ -7,8 +7,8 @@
  *        last[RT]  last[BOOST]      last[UNDER]  last[OVER]
  *
  * An entry's queue class (qclass) is the class of its place: its own class when it entered, or that of the entry
- * behind it if that is higher, so that an entry put into the middle (S's laxity, spec §4 L3) does not break the
- * order. Accounting changes classes without moving anything; the next tick re-sorts (spec §1.2).
+ * behind it if that is higher, so that an entry put into the middle (S's laxity, rule L3) does not break the
+ * order. Accounting changes classes without moving anything; the next tick re-sorts (rule C22).
  */
 #ifndef TAKT_RUNQ_H
 #define TAKT_RUNQ_H
@@ -75,7 +75,7 @@ TAKT_INLINE void runq_place(struct takt_pool *p, u32 vi, u32 first)
 	runq_link(p, c, v, vi, prev);
 }
 
-/* At the tail, as everybody (spec §1.2). */
+/* At the tail, as everybody (rule C6). */
 TAKT_FN void runq_insert(struct takt_pool *p, u32 vi)
 {
 	runq_place(p, vi, 0);
@@ -111,7 +111,7 @@ TAKT_FN void runq_insert_by_key(struct takt_pool *p, u32 vi)
 
 /*
  * In its own class, but behind no more entries than took @most ns in all when each last ran, after @before ns: where @vi waits no longer
- * than that (S's laxity, spec §4 A). What enters the middle has the class of its place; with across=off that is its own (L3).
+ * than that (S's laxity, rule L22). What enters the middle has the class of its place; with across=off that is its own (rule L3).
  */
 TAKT_INLINE void runq_insert_within(struct takt_pool *p, u32 vi, u64 before, u64 most)
 {
@@ -182,7 +182,7 @@ TAKT_FN void runq_reclass(struct takt_pool *p, u32 cpu)
 	}
 }
 
-/* The re-sort after accounting: RT in front (spec D13b), OVER behind, all else stays where it is (spec §1.2). */
+/* The re-sort after accounting: RT in front (rule D13b), OVER behind, all else stays where it is (rule C22). */
 TAKT_FN void runq_sort(struct takt_pool *p, u32 cpu)
 {
 	struct takt_cpu *c = cpu_of(p, cpu);

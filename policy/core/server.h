@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Servers: a VCPU may run its budget in each of its periods. What rtxen.c, sedf.c and vgedf.c share (spec §1.3, §5, §6.2);
- * they differ in whose budget comes first, and in what becomes of one that is not used.
+ * Servers: a VCPU may run its budget in each of its periods. What rtxen.c, sedf.c and vgedf.c share (docs/rules/rtxen.md,
+ * sedf.md, risa.md); they differ in whose budget comes first, and in what becomes of one that is not used.
  *
  * A VCPU with budget left is in class RT, in order of its key. Without, it is parked until the next budget, or runs in what
  * is left, which is for those without a server, too: class OVER, in turns, taken by PCPUs that would idle. Lest they

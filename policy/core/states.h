@@ -142,7 +142,7 @@ TAKT_FN void wake_up(struct takt_pool *p, u32 vi, u64 now)
 	enqueue(p, vi, now);
 }
 
-/* ---- caps (spec §1.2, "parked"), and budgets that are used up ---- */
+/* ---- caps (rule C31, "parked"), and budgets that are used up ---- */
 
 TAKT_INLINE void takt_park(struct takt_pool *p, u32 vi)
 {
@@ -235,7 +235,7 @@ TAKT_FN int takt_event(struct takt_pool *p, u32 vi, u32 source, u64 now)
 		return -TAKT_ENOENT;
 	if (source >= TAKT_NSRC)
 		return -TAKT_ERANGE;
-	/* Only I/O counts (spec D5); what runs sees it by itself. */
+	/* Only I/O counts (rule D5); what runs sees it by itself. */
 	if (source != TAKT_SRC_IO && !(source == TAKT_SRC_TIMER && p->par.promote_on_timer))
 		return 0;
 	if (v->state == TAKT_QUEUED)
@@ -435,7 +435,7 @@ TAKT_FN int takt_started(struct takt_pool *p, u32 vi, u64 now)
 
 /*
  * Off the PCPU for good: queued if runnable or woken meanwhile, unless paused. Only a VCPU that stopped has woken: one that was
- * preempted was runnable all the time, and a boost for an event meanwhile would be a way round its class (spec §1.2).
+ * preempted was runnable all the time, and a boost for an event meanwhile would be a way round its class (rule C4).
  */
 TAKT_FN void settle(struct takt_pool *p, u32 vi, u32 runnable, u64 now)
 {

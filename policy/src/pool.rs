@@ -36,7 +36,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Credit priority levels, high to low (spec §1.2).
+/// Credit priority levels, high to low (rules C6 and D20).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u32)]
 pub enum Class {
@@ -90,7 +90,7 @@ pub enum Kind {
     Host,
 }
 
-/// What an event or a wake comes from; a timer's is no I/O event (spec D5).
+/// What an event or a wake comes from; a timer's is no I/O event (rule D5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u64)]
 pub enum Source {
@@ -386,7 +386,7 @@ impl Pool {
     pub fn class(&self, v: u32) -> Class {
         Class::ALL[unsafe { ffi::takt_pool_class(self.raw.as_ptr(), v) } as usize]
     }
-    /// In which the VCPU entered its queue last: what its figures count by (spec §4, metrics).
+    /// In which the VCPU entered its queue last: what its figures count by (rule L38).
     pub fn entered(&self, v: u32) -> Class {
         Class::ALL[unsafe { ffi::takt_pool_entered(self.raw.as_ptr(), v) } as usize]
     }

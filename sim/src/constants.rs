@@ -56,11 +56,11 @@ macro_rules! constants {
 
 constants! {
     switch "machine.switch" Time 2_000 in 0..=1_000_000
-        "context switch between two VCPUs: 1.5 us median, 2.4-2.9 when rare (spec §8)";
+        "context switch between two VCPUs: 1.5 us median, 2.4-2.9 when rare";
     decision "machine.decision" Time 150 in 0..=1_000_000
-        "time of one scheduling decision: 0.12-0.16 us (spec §8)";
+        "time of one scheduling decision: 0.12-0.16 us";
     ipi "machine.ipi" Time 1_000 in 0..=1_000_000
-        "inter-processor interrupt until the other PCPU reacts: 1-2 us (spec §8)";
+        "inter-processor interrupt until the other PCPU reacts: 1-2 us";
     resume "machine.resume" Time 0 in 0..=1_000_000
         "time after a context switch before the guest goes on, charged to the VCPU that came: return from the hypervisor, TLB and pipeline";
     refill "machine.refill" Time 40 in 0..=100_000
@@ -74,7 +74,7 @@ constants! {
     stagger "machine.stagger" Time 1_370_000 in 0..=10_000_000
         "distance between the starts of two PCPUs, so that their ticks do not coincide";
     dom0_rx "dom0.rx_per_packet" Time 23_000 in 0..=10_000_000
-        "netback and bridge per packet towards a guest: 21% of a PCPU at 90 calls and both ways (spec §8: 20-40%)";
+        "netback and bridge per packet towards a guest: 21% of a PCPU at 90 calls and both ways (aim: 20-40%)";
     dom0_tx "dom0.tx_per_packet" Time 23_000 in 0..=10_000_000
         "netback and bridge per packet from a guest";
     dom0_hz "dom0.housekeeping" Hz 20_000 in 0..=10_000_000
@@ -106,11 +106,11 @@ constants! {
     rr "guest.rr" Time 100_000_000 in 1_000..=10_000_000_000
         "time slice among the round-robin threads of one guest VCPU (SCHED_RR of Linux)";
     voip_packet "voip.guest_per_packet" Time 90_000 in 0..=10_000_000
-        "stack and server work per packet: 40% of a PCPU at 90 calls (spec §8: 30-60%)";
+        "stack and server work per packet: 40% of a PCPU at 90 calls (aim: 30-60%)";
     voip_ws "voip.working_set" KiB 128 in 0..=1_048_576
         "working set of a VoIP server's VCPU";
     jitter_buffer "voip.jitter_buffer" Time 40_000_000 in 0..=10_000_000_000
-        "fixed buffer of the receiving client (spec §8: 40-60 ms); fitted";
+        "fixed buffer of the receiving client (aim: 40-60 ms); fitted";
     phase_spread "voip.phase_spread" Time 20_000_000 in 0..=1_000_000_000
         "calls begin on a grid, but signalling takes its time: their phases are independent";
     send_jitter "voip.send_jitter" Time 2_000_000 in 0..=20_000_000
@@ -118,11 +118,11 @@ constants! {
     packet_gap "voip.packet_gap" Time 20_000_000 in 1_000_000..=1_000_000_000
         "G.711 in 20 ms packets";
     ramp "voip.ramp" Hz 10_000 in 1..=1_000_000
-        "calls set up per second (spec §7.1)";
+        "calls set up per second (DORIS-E2)";
     bpl "voip.bpl" Milli 4_300 in 1_000..=100_000
-        "robustness of G.711 without loss concealment; with it 25.1 (spec §8)";
+        "robustness of G.711 without loss concealment; with it 25.1";
     noise "voip.pesq_noise" Milli 50 in 0..=500
-        "spread of PESQ around the E-model (spec §8)";
+        "spread of PESQ around the E-model";
     hog_ws "hog.working_set" KiB 256 in 0..=1_048_576
         "working set of a busy loop: about 10 us of refill when cold; small effect";
     idle_hz "idle.housekeeping" Hz 10_000 in 0..=10_000_000

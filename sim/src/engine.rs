@@ -6,7 +6,7 @@
 /// "Not at all" as a time.
 pub const NEVER: u64 = u64::MAX;
 
-/// What comes first at equal times (spec §8): timers, then wakes and other events, then `schedule`.
+/// What comes first at equal times (rule R5): timers, then wakes and other events, then `schedule`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Order {

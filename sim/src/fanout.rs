@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Applications that answer a request from several VMs together: one VM has the clients and splits their requests, all compute a part, and
-//! the answer goes out when all parts are there (Poris §3.5).
+//! the answer goes out when all parts are there (rule P41).
 
 use crate::keys;
 use crate::vm::VmSpec;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A media server (LAXS, spec §7.3): streams wait in a fixed jitter buffer for their frame, are transcoded, and go to the other party.
+//! A media server (docs/experiments.md): streams wait in a fixed jitter buffer for their frame, are transcoded, and go to the other
+//! party.
 //!
 //! The server works in frames, as media servers do: one thread, the engine, has a timer of one packet's length, and with every frame it
 //! transcodes one packet of each stream, always in the same order. What comes late in that order has the least time to spare.
@@ -104,7 +105,7 @@ pub struct Session {
     pub past: Vec<(u32, Record)>,
 }
 
-/// One call in so many is scored (spec §7.3).
+/// One call in so many is scored (docs/scenarios.md).
 const SCORED: u32 = 4;
 /// A call of which fewer packets lie in the measured window is not: 5 s.
 const LEAST: u64 = 250;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Parallel programs: threads that compute, enter critical sections under one lock and meet at barriers; and the profiles of thirteen of
-//! them (Poris §7.2, E5).
+//! them (PORIS-E5).
 
 use crate::keys;
 use anyhow::{Result, bail};

@@ -45,7 +45,7 @@ pub struct Scenario {
     pub constants: Constants,
 }
 
-/// When the periods of servers begin (spec R6).
+/// When the periods of servers begin (rule R6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Servers {
     /// All when the VMs are created.
@@ -96,7 +96,7 @@ pub enum NetVcpu {
     Spread,
 }
 
-/// Whose clock the monitor reads (spec D3).
+/// Whose clock the monitor reads (rule D3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stamp {
     /// When netback transmits the packet.

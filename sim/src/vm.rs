@@ -22,14 +22,14 @@ pub struct VmSpec {
     /// Percent of one PCPU, 0 = none.
     pub cap: u32,
     pub rt: RtMode,
-    /// Source ports of its real-time application, known beforehand (spec §2.4b).
+    /// Source ports of its real-time application, known beforehand (rule M5).
     pub ports: Ports,
     /// Budget and period of each of its VCPUs.
     pub server: Server,
     /// Of a real-time VM under S and Poris, ns; 0 = the policy's.
     pub laxity: u64,
     pub latency: u64,
-    /// VMs of one application (Poris §3.4); empty = none.
+    /// VMs of one application (rule P35); empty = none.
     pub group: String,
     /// Machine that it is on, from 1.
     pub on: u32,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Media servers, signalling and `pin` on named PCPUs (LAXS, spec §7.3).
+//! Media servers, signalling and `pin` on named PCPUs (docs/experiments.md, rule B12).
 
 use takt_control::PolicySpec;
 use takt_sim::result::{RunResult, VmResult};

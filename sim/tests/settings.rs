@@ -39,7 +39,7 @@ fn stays(trace: &Trace, name: &str, from: u64, to: u64) -> Vec<Slice> {
     trace.slices.iter().filter(within).copied().collect()
 }
 
-/// S = L/(N_V - 1) (Poris §3.2), five VCPUs on one PCPU: a fourth of the latency.
+/// S = L/(N_V - 1) (rule P21), five VCPUs on one PCPU: a fourth of the latency.
 #[test]
 fn the_dynamic_slice_follows_the_latency() {
     let text = machine(1, "4s", "")
@@ -78,7 +78,7 @@ fn who_joins_a_group_starts_with_it() {
     assert!(alone < 30 && within > 90, "{alone} {within}");
 }
 
-/// On two PCPUs a VM of two VCPUs takes the first subgroup from those that had it (first-fit decreasing, Poris §3.4), and gives it back.
+/// On two PCPUs a VM of two VCPUs takes the first subgroup from those that had it (first-fit decreasing, rule P9), and gives it back.
 #[test]
 fn who_is_packed_elsewhere_is_told() {
     let text = machine(2, "3s", "")

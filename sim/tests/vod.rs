@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A server of films beside hogs (DORIS-E4, spec §7.1).
+//! A server of films beside hogs (DORIS-E4).
 
 use takt_control::PolicySpec;
 use takt_sim::result::{RunResult, VodResult};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A VM of an application whose VMs answer a request together (Poris §3.5). VCPU 0 takes the messages, before it goes on with what it is at;
+ * A VM of an application whose VMs answer a request together (rule P41). VCPU 0 takes the messages, before it goes on with what it is at;
  * each VCPU computes a part of every request, in the order they come, and the last one answers. The front splits clients' requests, sends
  * them to the others, and replies when all have answered.
  *

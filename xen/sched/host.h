@@ -118,7 +118,7 @@ static inline void takt_act(struct takt_host *h)
 }
 
 /*
- * How long units wait and run, by the class in which they entered their queue (the metrics of spec §4): from when a unit became runnable, or was
+ * How long units wait and run, by the class in which they entered their queue (the metrics of rule L38): from when a unit became runnable, or was
  * taken off its PCPU, by Xen's account. One that is picked again without a switch has not waited.
  */
 

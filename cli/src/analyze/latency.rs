@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What Poris makes of a scenario's real-time VMs, by its formulas (spec §3.2, §3.4).
+//! What Poris makes of a scenario's real-time VMs, by its formulas (rules P21 and P40).
 
 use anyhow::{Context, Result};
 use serde::Serialize;

@@ -158,7 +158,7 @@ impl Sweep {
     }
 }
 
-/// VMs that are real-time because an operator says so, under policies whose operators have to (spec §1.4).
+/// VMs that are real-time because an operator says so, under policies whose operators have to (rule B11).
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ByHand {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Metrics of the run queues as LAXS's authors have them (spec §4): per VM, VCPU and class.
+//! Metrics of the run queues as LAXS's authors have them (rule L38): per VM, VCPU and class.
 
 use std::collections::BTreeMap;
 use takt_sim::result::{RunResult, WaitStat};

@@ -123,7 +123,7 @@ impl Row {
 }
 
 /// Jobs of periodic tasks; in how many turns a VCPU did one, and the longest that any waited for a turn. Where all are released at once that
-/// is what synchronising them costs (Poris' C_sync, spec §3.4).
+/// is what synchronising them costs (Poris' C_sync, rule P40).
 fn periodic(put: &mut impl FnMut(&str, f64) -> Option<f64>, run: &RunResult) {
     let vms: Vec<_> = run.vms.iter().filter_map(|vm| Some((vm, vm.periodic.as_ref()?))).collect();
     if vms.is_empty() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Spec §1.2: charging, accounting, caps. 10 credits are 1 ms.
+//! docs/rules/credit.md: charging, accounting, caps. 10 credits are 1 ms.
 
 use super::bench::{Bench, MS, US};
 use crate::core::Maker;
@@ -350,7 +350,7 @@ pub fn resort(make: &Maker) {
     assert_eq!(b.op(91 * MS, OpCode::Put, (0, 2, 0), [2, NEVER, 0]).ret, -34);
 }
 
-/// The re-sort keeps the order of RT VCPUs among each other (spec D13b).
+/// The re-sort keeps the order of RT VCPUs among each other (rule D13b).
 pub fn resort_rt(make: &Maker) {
     let mut b = Bench::new(make, "doris", 1, 5);
     (1..=5).for_each(|v| b.vcpu(v, v, 0));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Whom a VCPU that is queued asks to run it (spec §1.2, tickle), and that nobody idles beside one.
+//! Whom a VCPU that is queued asks to run it (rule C12), and that nobody idles beside one (rule C13).
 
 use super::bench::{Bench, MS};
 use crate::core::Maker;

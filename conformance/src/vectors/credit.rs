@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Spec §1.2: boost, preemption, stealing; and what the contract asks of any policy.
+//! docs/rules/credit.md: boost, preemption, stealing; and what the contract asks of any policy.
 
 use super::bench::{Bench, IO, MS, OTHER, US};
 use crate::core::Maker;

@@ -108,7 +108,7 @@ pub fn paused(make: &Maker) {
     }
 }
 
-/// SEDF's rules are those of a wake as well: a VCPU that stopped inside its period forfeits its budget (spec §1.3, b), one that was
+/// SEDF's rules are those of a wake as well: a VCPU that stopped inside its period forfeits its budget (rule E7), one that was
 /// preempted keeps it.
 pub fn budgets(make: &Maker) {
     for (stops, class) in [(true, Class::Under), (false, Class::Rt)] {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Spec §2: deadlines, promotion, the collector.
+//! docs/rules/doris.md: deadlines, promotion, the collector.
 
 use super::bench::{Bench, IO, MS, OTHER, TIMER, US};
 use crate::core::Maker;
@@ -46,7 +46,7 @@ pub fn promotion(make: &Maker) {
     b.timer(27 * MS - 1, 0);
     assert_eq!(b.class(2), Class::Under);
     let res = b.timer(27 * MS, 0);
-    assert_eq!((b.class(2), res.kick), (Class::Rt, 1), "at the deadline, not after it (D11)");
+    assert_eq!((b.class(2), res.kick), (Class::Rt, 1), "at the deadline, not after it (rule D11)");
     assert_eq!(res.cpu_timer, 30 * MS, "the tick is next");
     assert_eq!(b.turn(27 * MS, 0), Some(2));
     // A decision promotes as well.
@@ -86,7 +86,7 @@ pub fn events(make: &Maker) {
     let mut b = pool(make);
     b.rt(10 * MS, 2, 0);
     queue_under(&mut b, 2, 20 * MS);
-    assert_eq!(b.event(21 * MS, 2, TIMER).kick, 0, "a timer's interrupt is no I/O (D5)");
+    assert_eq!(b.event(21 * MS, 2, TIMER).kick, 0, "a timer's interrupt is no I/O (rule D5)");
     assert_eq!(b.event(21 * MS, 2, OTHER).kick, 0);
     assert_eq!(b.class(2), Class::Under);
     assert_eq!(b.event(21 * MS, 2, IO).kick, 1);
@@ -153,7 +153,7 @@ pub fn eligibility(make: &Maker) {
     b.event(401 * MS, 2, IO);
     assert_eq!(b.class(2), Class::Over);
     b.timer(406 * MS, 0);
-    assert_eq!(b.class(2), Class::Over, "nor at its deadline (D8)");
+    assert_eq!(b.class(2), Class::Over, "nor at its deadline (rule D8)");
     assert!(b.core.cpu_timer(0) > 406 * MS, "it has left the deadline queue");
 }
 
@@ -166,7 +166,7 @@ pub fn demotion(make: &Maker) {
     b.timer(20 * MS, 0);
     assert_eq!(b.class(2), Class::Rt, "no tick ends it");
     b.account(30 * MS);
-    assert_eq!(b.class(2), Class::Rt, "nor accounting (D13b)");
+    assert_eq!(b.class(2), Class::Rt, "nor accounting (rule D13b)");
     assert_eq!(b.turn(31 * MS, 0), Some(1), "descheduled it is an equal again");
     assert!(b.class(2) > Class::Boost);
 }
@@ -229,10 +229,10 @@ pub fn periods(make: &Maker) {
     let mut b = pool(make);
     b.rt(10 * MS, 2, 0);
     b.wake(12 * MS, 2);
-    assert_eq!(b.deadline(2), 0, "none before two packets were seen (D2)");
+    assert_eq!(b.deadline(2), 0, "none before two packets were seen (rule D2)");
     b.rt(12 * MS, 3, US);
     b.wake(12 * MS, 3);
-    assert_eq!(b.deadline(3), 12 * MS + 10 * US, "at least 10 µs (D3)");
+    assert_eq!(b.deadline(3), 12 * MS + 10 * US, "at least 10 µs (rule D3)");
     b.set(12 * MS, None, "period", MS);
     b.wake(12 * MS, 10);
     assert_eq!(b.deadline(10), 13 * MS, "a fixed period holds for Dom0 too");
@@ -327,7 +327,7 @@ pub fn caps(make: &Maker) {
     assert_eq!(b.class(2), Class::Rt, "the next one");
 }
 
-/// What it owes by then counts when RT ends (spec §2.3).
+/// What it owes by then counts when RT ends (rule D29).
 pub fn demotion_in_debt(make: &Maker) {
     for (ran, class) in [(5, Class::Under), (400, Class::Over)] {
         let mut b = Bench::new(make, "doris", 1, 2);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Spec §2.3: slices, and when an entry leaves the deadline queue.
+//! docs/rules/doris.md: slices, and when an entry leaves the deadline queue.
 
 use super::bench::{Bench, IO, MS, US};
 use super::doris::{pool, queue_under};
@@ -36,7 +36,7 @@ pub fn slices(make: &Maker) {
     b.rt(10 * MS, 2, 70 * MS);
     queue_under(&mut b, 2, 20 * MS);
     b.wake(21 * MS, 3);
-    assert_eq!(b.turn_slice(21 * MS, 0), (Some(3), 30 * MS), "never longer than 30 ms (D10)");
+    assert_eq!(b.turn_slice(21 * MS, 0), (Some(3), 30 * MS), "never longer than 30 ms (rule D10)");
 }
 
 /// As [`queue_under`], for periods so short that the decision itself promotes.
@@ -54,7 +54,7 @@ pub fn rtq_left(make: &Maker) {
     assert_eq!(b.core.cpu_timer(0), 19 * MS);
     assert_eq!(b.turn(12 * MS, 0), Some(2));
     assert_eq!(b.core.cpu_timer(0), 20 * MS, "the tick");
-    // Promoted by an event (D6).
+    // Promoted by an event (rule D6).
     let mut b = pool(make);
     b.rt(10 * MS, 2, 7 * MS);
     queue_under(&mut b, 2, 20 * MS);
@@ -67,7 +67,7 @@ pub fn rtq_left(make: &Maker) {
     queue_under(&mut b, 2, 20 * MS);
     b.ok(21 * MS, OpCode::Block, (0, 2, 0), [0; 3]);
     assert_eq!(b.core.cpu_timer(0), 30 * MS);
-    // Stolen (D12).
+    // Stolen (rule D12).
     let mut b = Bench::new(make, "doris", 2, 2);
     b.vcpu(1, 1, 0);
     b.vcpu(2, 2, 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Poris: which VCPUs are launched together, and which may be exchanged (spec §3.4). Which events count in `event_max`.
+//! Poris: which VCPUs are launched together, and which may be exchanged (rules P32 and P34). Which events count in `event_max`.
 
 use super::bench::{Bench, IO, MS};
 use super::poris::{siblings, siblings_with};
@@ -89,7 +89,7 @@ pub fn exchanged(make: &Maker) {
 }
 
 /// No exchange without a better sibling that may come at once: not one in debt as well, nor one that is paused or blocked, nor one of
-/// another subgroup (P8).
+/// another subgroup (rule P8).
 pub fn not_exchanged(make: &Maker) {
     assert_eq!(exchange(make, |b| _ = b.ok(401 * MS, OpCode::Pause, (0, 2, 0), [0; 3])), 1, "2 is paused");
     assert_eq!(exchange(make, |b| _ = b.ok(401 * MS, OpCode::Block, (0, 2, 0), [0; 3])), 1, "2 has no work");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Spec §4, A and B: where a real-time VCPU queues, and what an event does for it there.
+//! docs/rules/laxs.md, A and B: where a real-time VCPU queues, and what an event does for it there.
 
 use super::bench::{Bench, IO, MS, TIMER, US};
 use crate::core::Maker;
@@ -24,7 +24,7 @@ fn queue_after(b: &mut Bench, v: u16, t: u64, e: u64, class: Class) {
     assert_eq!(b.class(v), class);
 }
 
-/// The paper's queue (spec §4 A): VCPU 4 in the BOOST region, then 2, 7 and 1; up to and with 7 they took 12 µs. Then VCPU 5 comes.
+/// The paper's queue (rule L22): VCPU 4 in the BOOST region, then 2, 7 and 1; up to and with 7 they took 12 µs. Then VCPU 5 comes.
 fn example(make: &Maker, laxity: u64, class: Class) -> Vec<u32> {
     let mut b = pool(make);
     b.set(0, None, "laxity", laxity);
@@ -43,7 +43,7 @@ fn example(make: &Maker, laxity: u64, class: Class) -> Vec<u32> {
     b.order(40 * MS, 0)
 }
 
-/// The re-sort moves a VCPU that is OVER and no other: the place that laxity gave stays (spec §1.2, L3).
+/// The re-sort moves a VCPU that is OVER and no other: the place that laxity gave stays (rules C22 and L3).
 pub fn resort(make: &Maker) {
     for (laxity, want) in [(3 * US, [5, 4]), (5 * US, [4, 5])] {
         let mut b = pool(make);
@@ -83,11 +83,11 @@ pub fn insertion(make: &Maker) {
     assert_eq!(example(make, 12 * US, Class::Under), [4, 2, 7, 5, 1], "its laxity may be reached");
     assert_eq!(example(make, 12 * US - 1, Class::Under), [4, 2, 5, 7, 1]);
     assert_eq!(example(make, 20 * US, Class::Boost), [4, 5, 2, 7, 1], "the tail of its class is before that");
-    assert_eq!(example(make, 3 * US, Class::Under), [5, 4, 2, 7, 1], "L3: before the BOOST region");
+    assert_eq!(example(make, 3 * US, Class::Under), [5, 4, 2, 7, 1], "rule L3: before the BOOST region");
     assert_eq!(example(make, 10_000 * MS, Class::Under), [4, 2, 7, 1, 5], "no predicted wait is that long");
 }
 
-/// L2, and that nobody keeps a PCPU by laxity for more than a slice.
+/// Rule L2, and that nobody keeps a PCPU by laxity for more than a slice.
 pub fn limits(make: &Maker) {
     let mut b = pool(make);
     queue_after(&mut b, 2, 10 * MS, 50 * US, Class::Under);
@@ -106,7 +106,7 @@ pub fn limits(make: &Maker) {
     b.wake(401 * MS, 3);
     b.wake(401 * MS, 2);
     assert_eq!(b.turn(401 * MS, 0), Some(3));
-    assert_eq!(b.stop(402 * MS, 0), Some(2), "L2: 2 goes before it, whatever 2 takes");
+    assert_eq!(b.stop(402 * MS, 0), Some(2), "rule L2: 2 goes before it, whatever 2 takes");
     // With queueing=credit it has no place of its own.
     let mut b = pool(make);
     b.set(0, None, "queueing", 0);
@@ -160,7 +160,7 @@ pub fn boost(make: &Maker) {
         let kick = b.event(21 * MS, vm, source).kick;
         assert_eq!((b.class(vm), kick), (want, u64::from(want == Class::Boost)), "boost={value}, VM {vm}");
     }
-    // Not one without credit (L2).
+    // Not one without credit (rule L2).
     let mut b = pool(make);
     b.set(0, None, "boost", 1);
     b.run(5, 0, 0, 390 * MS);
@@ -196,7 +196,7 @@ pub fn infinite(make: &Maker) {
     }
 }
 
-/// By which class the figures count a wait (spec §4, metrics): that of the entry, whatever an event or a tick makes of it later.
+/// By which class the figures count a wait (rule L38): that of the entry, whatever an event or a tick makes of it later.
 pub fn entered(make: &Maker) {
     let mut b = pool(make);
     b.set(0, None, "boost", 1);

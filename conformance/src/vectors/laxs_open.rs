@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Spec §4, open points L2 to L6 and L9: the other way of each, beside the default.
+//! docs/rules/laxs.md, rules L2 to L6 and L9: the other way of each, beside the default.
 
 use super::bench::{Bench, MS, US};
 use crate::core::Maker;
@@ -116,7 +116,7 @@ pub fn history(make: &Maker) {
     }
 }
 
-/// L9: history=half halves what was run at each look. 400 ms of PCPU 1 are 50 after three of them.
+/// Rule L9: history=half halves what was run at each look. 400 ms of PCPU 1 are 50 after three of them.
 pub fn halved(make: &Maker) {
     for (looks, want) in [(1, [0, 1, 0]), (4, [0, 1, 1])] {
         let mut b = super::laxs_place::three(make);

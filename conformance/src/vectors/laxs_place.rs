@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Spec §4, L and LL: whose VCPU a PCPU takes, and where real-time ones are bound.
+//! docs/rules/laxs.md, L and LL: whose VCPU a PCPU takes, and where real-time ones are bound.
 
 use super::bench::{Bench, MS, US};
 use crate::core::Maker;
@@ -159,7 +159,7 @@ pub fn balance(make: &Maker) {
     assert_eq!(at(&b), [0, 1, 1], "300 and 150 is best: the one that waits queues there at once");
     b.account(2_040 * MS);
     assert_eq!(at(&b), [0, 1, 1], "nobody has run since: nothing to even out");
-    // Only what was run since counts (L9): 300 and 100 ms on PCPU 1, and nothing on PCPU 0.
+    // Only what was run since counts (rule L9): 300 and 100 ms on PCPU 1, and nothing on PCPU 0.
     assert_eq!(b.order(2_040 * MS, 1), [3, 2]);
     ran(&mut b, 2, 1, 2_100, 300);
     ran(&mut b, 3, 1, 2_500, 100);

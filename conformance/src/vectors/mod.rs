@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Worked examples of the specification, through the public interface only, for any core.
+//! Worked examples of the rules, through the public interface only, for any core.
 
 mod accounting;
 mod bench;
@@ -153,9 +153,9 @@ pub const VECTORS: &[(&str, Vector)] = &[
     ("periodic servers idle away", rtxen_periodic::idles),
     ("R7: what has idled, one after the other", rtxen_periodic::charged),
     ("R7: on its own PCPU only", rtxen_periodic::own_only),
+    ("R7: not while a PCPU is forced to idle", rtxen_periodic::forced),
     ("R7: not while that is taken", rtxen_periodic::taken),
     ("who runs while a budget idles away", rtxen_periodic::meanwhile),
-    ("R7: not while a PCPU is forced to idle", rtxen_periodic::forced),
     ("what idled before a server came is not its own", rtxen_periodic::homes),
     ("sporadic servers: pieces", rtxen_sporadic::pieces),
     ("sporadic servers: overrun", rtxen_sporadic::overrun),

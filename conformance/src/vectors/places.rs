@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Spec §1.2: the better PCPU that a tick finds; masks that change under a running VCPU.
+//! Rule C21: the better PCPU that a tick finds; masks that change under a running VCPU.
 
 use super::bench::{Bench, MS};
 use crate::core::Maker;

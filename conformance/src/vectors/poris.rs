@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Spec §3.2 to §3.4: the slice, promotion, and siblings that start together.
+//! docs/rules/poris.md: the slice, promotion, and siblings that start together.
 
 use super::bench::{Bench, IO, MS, TIMER, US};
 use crate::core::Maker;
@@ -17,7 +17,7 @@ fn slice(make: &Maker, pcpus: u16, guests: u16, dom0: u16, latency: u64) -> u64 
     b.turn_slice(0, 0).1
 }
 
-/// The worked examples of spec §3.2.
+/// The worked examples of rules P21, P22 and P23.
 pub fn slices(make: &Maker) {
     for (pcpus, guests, dom0, latency, want) in [
         (8, 25, 8, 10, 2),
@@ -156,7 +156,7 @@ pub fn launch(make: &Maker) {
     b.ok(MS, OpCode::Put, (0, 4, 0), [1, NEVER, 0]);
     b.ok(MS, OpCode::Started, (0, 1, 0), [0; 3]);
     let res = b.ok(MS, OpCode::Schedule, (1, 0, 0), [0; 3]);
-    assert_eq!((res.next, res.kick), (2, 0), "P2: who has been launched launches nobody");
+    assert_eq!((res.next, res.kick), (2, 0), "rule P2: who has been launched launches nobody");
     // Those of VMs that are not real-time start alone, as do all with parallel=off.
     let mut b = Bench::new(make, "poris", 2, 1);
     (1..=2).for_each(|v| b.vcpu(v, 1, 0));
@@ -172,7 +172,7 @@ pub fn launch(make: &Maker) {
 }
 
 pub fn who_starts(make: &Maker) {
-    // P4: what blocks forgets it; P6: one that runs is RT and stays there.
+    // Rule P4: what blocks forgets it; rule P6: one that runs is RT and stays there.
     let mut b = four(make);
     b.turn(MS, 0);
     b.turn(MS, 1);
@@ -187,7 +187,7 @@ pub fn who_starts(make: &Maker) {
     assert_eq!([2, 3].map(|v| b.class(v)), [Class::Rt; 2]);
     assert_eq!(b.turn(MS + 40 * US, 1), Some(5), "until they are descheduled");
     assert_eq!(b.class(2), Class::Under);
-    // P5: not without credit, unless promote_over is on.
+    // Rule P5: not without credit, unless promote_over is on.
     for (over, want) in [(0, Class::Over), (1, Class::Rt)] {
         let mut b = four(make);
         b.set(0, None, "promote_over", over);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Spec §3.4: groups, subgroups and their rounds.
+//! docs/rules/poris.md: groups, subgroups and their rounds.
 
 use super::bench::{Bench, MS, US};
 use crate::core::Maker;
@@ -60,7 +60,7 @@ pub fn after_rounds(make: &Maker) {
     let mut b = e2(make, 2);
     schedule(&mut b, 10);
     assert_ne!(b.class(1), Class::Rt, "it has had its five turns");
-    // One that blocks in a round has none when it wakes (P4).
+    // One that blocks in a round has none when it wakes (rule P4).
     let mut b = e2(make, 2);
     assert_eq!(b.turn_slice(0, 0), (Some(1), MS));
     assert_eq!(b.class(5), Class::Rt, "it waits for its round behind the other subgroup");
@@ -83,7 +83,7 @@ pub fn spread(make: &Maker) {
     (0..4).for_each(|v| _ = b.wake(0, v));
     assert_eq!([0, 1, 2, 3].map(|v| b.core.vcpu_cpu(v)), [0, 1, 3, 3]);
     assert_eq!(b.order(0, 2), [2, 3], "not the bound ones");
-    // P7: of those that are left the one with the fewest.
+    // Rule P7: of those that are left the one with the fewest.
     b.rt(0, 2, 0);
     b.pin(0, 2, 0b0111);
     b.wake(0, 2);
@@ -168,7 +168,7 @@ pub fn refusals(make: &Maker) {
         b.vcpu(v, 1 + v / 3, 0);
     }
     assert_eq!(group(&mut b, 1, 7, 0), 0);
-    assert_eq!(group(&mut b, 1, 8, 0), -16, "P10: it is in another");
+    assert_eq!(group(&mut b, 1, 8, 0), -16, "rule P10: it is in another");
     assert_eq!(group(&mut b, 1, 7, 0), -16, "also where that is the same");
     assert_eq!(group(&mut b, 1, 7, 1), -16, "nor does it change its subgroup");
     assert_eq!(group(&mut b, 2, 7, 0), -28, "six VCPUs on four PCPUs");
@@ -196,7 +196,7 @@ pub fn refusals(make: &Maker) {
     assert_eq!(b.core.check(), Ok(()));
 }
 
-/// P8 counts VCPUs; an I/O thread between them takes no place.
+/// Rule P8 counts VCPUs; an I/O thread between them takes no place.
 pub fn seats(make: &Maker) {
     let mut b = Bench::new(make, "poris", 2, 1);
     for (v, kind) in [(1, 0), (2, 1), (3, 0), (4, 0), (5, 0)] {
@@ -209,7 +209,7 @@ pub fn seats(make: &Maker) {
     assert_eq!([1, 3, 4, 5].map(|v| b.class(v)), [Class::Rt; 4], "two subgroups, and all are launched");
 }
 
-/// P11: a launch gives one round at least, also where a round is longer than a slice.
+/// Rule P11: a launch gives one round at least, also where a round is longer than a slice.
 pub fn one_round(make: &Maker) {
     for (t_round, want) in [(9 * MS, 9 * MS), (2 * MS, 2 * MS)] {
         let mut b = e2(make, 2);
@@ -255,7 +255,8 @@ pub fn unbound(make: &Maker) {
     assert_eq!(b.turn(MS, 1), Some(1));
 }
 
-/// A VM of more VCPUs than sixteen subgroups have PCPUs: the next one is in the first subgroup again, and starts with it (P8).
+/// A VM of more VCPUs than sixteen subgroups have PCPUs: the next one is in the first subgroup again, and starts with it
+/// (rule P8).
 pub fn wraps(make: &Maker) {
     let mut b = Bench::new(make, "poris", 1, 1);
     (1..=18).for_each(|v| b.vcpu(v, 1, 0));

@@ -201,7 +201,7 @@ pub fn of_reports(make: &Maker) {
     assert_eq!(credit(NEVER - 1), -10_100);
 }
 
-/// Groups of Poris (spec §3.4, P8, P10).
+/// Groups of Poris (rules P8, P10 and P35).
 pub fn of_groups(make: &Maker) {
     let mut b = pool(make, "poris");
     let group = |id: u64, sub: u64| [id | sub << 16, 0, 0];

@@ -30,7 +30,7 @@ pub fn refusals(make: &Maker) {
         assert_eq!(set(2, 6), REFUSED, "{policy}: and nothing has changed");
         assert_eq!(set(2, 4), 0, "{policy}: less is always free");
         assert_eq!(set(3, 1), 0);
-        assert_eq!(set(1, 101), -34, "{policy}: more than the period (K11)");
+        assert_eq!(set(1, 101), -34, "{policy}: more than the period (rule K11)");
         assert_eq!(b.set(0, None, "floor", 0).ret, 0);
         assert_eq!(b.set(0, Some(3), "budget", 6 * MS).ret, 0);
         assert_eq!(b.set(0, Some(3), "budget", 6 * MS + 100).ret, REFUSED, "{policy}: a millionth");
@@ -40,7 +40,7 @@ pub fn refusals(make: &Maker) {
         assert_eq!(b.set(0, None, "floor", 0).ret, 0);
         assert_eq!(b.set(0, Some(1), "period", 10_000 * MS).ret, 0, "{policy}: a smaller share");
         assert_eq!(b.set(0, Some(3), "budget", 90 * MS).ret, 0);
-        // Three thirds are one PCPU (spec §6.1, eq. 3).
+        // Three thirds are one PCPU (rules E14 and K22).
         let mut b = machine(make, policy, 1, &[(1, 1), (2, 2), (3, 3)]);
         b.set(0, None, "floor", 0);
         for vm in 1..=3 {

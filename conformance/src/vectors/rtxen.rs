@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Spec §5: priorities, quanta, and what becomes of budgets that are not used.
+//! docs/rules/rtxen.md: priorities, quanta, and what becomes of budgets that are not used.
 
 use super::bench::{Bench, MS, US};
 use crate::core::Maker;
@@ -46,13 +46,13 @@ pub fn slices(make: &Maker) {
     b.wake(0, 2);
     assert_eq!(b.turn_slice(0, 0), (Some(1), MS), "a quantum");
     assert_eq!(b.turn_slice(MS, 0), (Some(1), MS));
-    assert_eq!(b.turn_slice(2 * MS, 0), (Some(1), 300 * US), "R3: or the budget");
+    assert_eq!(b.turn_slice(2 * MS, 0), (Some(1), 300 * US), "rule R3: or the budget");
     assert_eq!(b.turn_slice(2 * MS + 300 * US, 0), (Some(2), MS));
     b.set(3 * MS, None, "quantum", 100 * US);
     assert_eq!(b.turn_slice(3 * MS, 0), (Some(2), 100 * US));
 }
 
-/// R4 and R5.
+/// Rules R4 and R5.
 pub fn without_budget(make: &Maker) {
     let mut b = pool(make, DEFERRABLE, &[(1, 10, 1), (16, 20, 2)]);
     b.wake(0, 1);
@@ -60,12 +60,12 @@ pub fn without_budget(make: &Maker) {
     assert_eq!(b.watch(0, 0, 2 * MS, MS), "12");
     assert_eq!(b.state(1), State::Parked, "it has work and no budget");
     b.ok(2 * MS, takt_policy::OpCode::Block, (0, 1, 0), [0; 3]);
-    assert_eq!(b.wake(3 * MS, 1).kick, 0, "R4");
+    assert_eq!(b.wake(3 * MS, 1).kick, 0, "rule R4");
     assert_eq!(b.state(1), State::Parked);
     assert_eq!(b.watch(0, 3 * MS, 10 * MS, MS), "2222222");
     assert_eq!(b.core.pool_timer(), 10 * MS);
     assert_eq!(b.account(10 * MS).kick, 1, "a replenished one beats the current one");
-    assert_eq!(b.turn_slice(10 * MS, 0), (Some(1), MS), "R5: replenished before the decision at the same time");
+    assert_eq!(b.turn_slice(10 * MS, 0), (Some(1), MS), "rule R5: replenished before the decision at the same time");
     assert_eq!(b.watch(0, 11 * MS, 21 * MS, MS), "2222222..1", "16 ms of 20, then both anew");
 }
 
@@ -100,7 +100,7 @@ pub fn deferrable(make: &Maker) {
 pub fn polling(make: &Maker) {
     let mut b = pool(make, POLLING, &[(3, 10, 1)]);
     b.wake(2 * MS, 1);
-    assert_eq!(b.state(1), State::Parked, "R2 strict: replenished without work it has nothing");
+    assert_eq!(b.state(1), State::Parked, "rule R2, strict: replenished without work it has nothing");
     assert_eq!(b.watch(0, 2 * MS, 12 * MS, MS), "........11", "the poll of 10 ms finds work");
     assert_eq!(b.stop(12 * MS, 0), None);
     b.wake(13 * MS, 1);
@@ -114,7 +114,7 @@ pub fn polling(make: &Maker) {
     b.set(0, None, "polling_literal", 1);
     b.set(0, Some(1), "priority", 1);
     b.wake(2 * MS, 1);
-    assert_eq!(b.watch(0, 2 * MS, 3 * MS, MS), "1", "R2 literal: nobody took it at its refill");
+    assert_eq!(b.watch(0, 2 * MS, 3 * MS, MS), "1", "rule R2, literal: nobody took it at its refill");
     b.stop(3 * MS, 0);
     b.wake(4 * MS, 1);
     assert_eq!(b.state(1), State::Parked, "but when it ran out of work");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Spec §5, periodic servers: budgets that idle away although others have work.
+//! docs/rules/rtxen.md, periodic servers: budgets that idle away although others have work.
 
 use super::bench::{Bench, MS};
 use super::rtxen::{HALF, PERIODIC, pool};
@@ -35,7 +35,7 @@ pub fn idles(make: &Maker) {
     assert_eq!(b.off(MS, 0, NEVER).cpu_timer, 4 * MS, "3 of 4 ms are left to idle");
 }
 
-/// R7: only time on idle is charged, and to one after the other.
+/// Rule R7: only time on idle is charged, and to one after the other.
 pub fn charged(make: &Maker) {
     let mut b = pool(make, PERIODIC, &[(3, 10, 1), (8, 20, 2)]);
     assert_eq!(b.watch(0, 0, 3 * MS + HALF, HALF), ".......");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Spec §5, sporadic servers: each piece comes back a period after its chunk began.
+//! docs/rules/rtxen.md, sporadic servers: each piece comes back a period after its chunk began.
 
 use super::bench::{Bench, MS, US};
 use super::rtxen::{HALF, SPORADIC, pool};

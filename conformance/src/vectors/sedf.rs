@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Spec §1.3: earliest deadline first, wakes within and after a period, extra time.
+//! docs/rules/sedf.md: earliest deadline first, wakes within and after a period, extra time.
 
 use super::bench::{Bench, MS, US};
 use crate::core::Maker;
@@ -142,7 +142,7 @@ pub fn extra(make: &Maker) {
     assert_eq!(b.turn_slice(2 * MS, 0), (Some(1), 2 * MS));
 }
 
-/// Who waits for extra time keeps its place there while it has a budget (K2), not when it blocks.
+/// Who waits for extra time keeps its place there while it has a budget (rule K2), not when it blocks.
 pub fn extra_place(make: &Maker) {
     let begun = |b: &mut Bench| {
         b.set(0, None, "extra_quantum", 5 * MS);
@@ -206,7 +206,7 @@ pub fn changes(make: &Maker) {
     }
 }
 
-/// A short block forfeits what is left of a budget, and forgives nothing that was run beyond it (spec §1.3, b).
+/// A short block forfeits what is left of a budget, and forgives nothing that was run beyond it (rule E7).
 pub fn forfeits(make: &Maker) {
     for (ran, next) in [(4 * MS, 10 * MS), (12 * MS, 8 * MS)] {
         let mut b = Bench::new(make, "sedf", 1, 1);

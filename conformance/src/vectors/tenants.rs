@@ -169,7 +169,7 @@ pub fn pcpus(make: &Maker) {
     }
 }
 
-/// The period of Dom0 is the shortest known one (D2) of the VMs that are there (spec 2.4).
+/// The period of Dom0 is the shortest known one (rule D2) of the VMs that are there (rule D33).
 pub fn dom0s_period(make: &Maker) {
     let mut b = Bench::new(make, "doris", 1, 4);
     (0..2).for_each(|v| b.vcpu(v, v, 0));

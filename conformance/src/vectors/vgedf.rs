@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Spec §6.2: earliest deadlines first over all PCPUs.
+//! docs/rules/risa.md: earliest deadlines first over all PCPUs.
 
 use super::bench::{Bench, MS, US};
 use crate::core::Maker;
@@ -26,7 +26,7 @@ fn start(b: &mut Bench, now: u64, v: u16, cpu: u16) {
 
 const T: u64 = 10 * MS;
 
-/// K4: idle PCPUs first, then the one of the latest deadline, if it is later.
+/// Rule K4: idle PCPUs first, then the one of the latest deadline, if it is later.
 pub fn asks(make: &Maker) {
     let mut b = pool(make, 3, &[(0, 10, 100), (1, 10, 200), (0, 10, 50), (0, 10, 300), (0, 10, 150)]);
     start(&mut b, T, 1, 0);
@@ -41,7 +41,7 @@ pub fn asks(make: &Maker) {
     assert_eq!(b.turn(20 * MS, 0), Some(4), "then the next");
 }
 
-/// K4: an idle PCPU before the own one, which runs what has no budget; that before one that runs a deadline.
+/// Rule K4: an idle PCPU before the own one, which runs what has no budget; that before one that runs a deadline.
 pub fn asks_idle(make: &Maker) {
     let mut b = pool(make, 3, &[(0, 10, 100), (2, 10, 20)]);
     b.vcpu(9, 0, 0);
@@ -111,7 +111,7 @@ pub fn masks(make: &Maker) {
     assert_eq!(b.watch(0, 8 * MS, 20 * MS, MS), "112222111111");
 }
 
-/// K3: who ran elsewhere less than 1 ms ago is left to that PCPU, unless this one would idle.
+/// Rule K3: who ran elsewhere less than 1 ms ago is left to that PCPU, unless this one would idle.
 pub fn hot(make: &Maker) {
     // 1 runs on PCPU 0 until 12 ms, where an earlier one comes; PCPU 1 runs a later one.
     let queue = |b: &mut Bench| {
@@ -151,7 +151,7 @@ pub fn hot(make: &Maker) {
     assert_eq!((b.state(1), b.core.vcpu_cpu(1)), (State::Running, 1));
 }
 
-/// x = 1: in ExtraQ and WaitQ both (K2); x = 0: in WaitQ.
+/// x = 1: in ExtraQ and WaitQ both (rule K2); x = 0: in WaitQ.
 pub fn extra(make: &Maker) {
     let mut b = pool(make, 1, &[(0, 2, 10), (0, 3, 10)]);
     b.set(0, Some(2), "extra", 0);

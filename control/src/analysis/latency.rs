@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Poris' formulas (spec §3.2, §3.4): the slice that a latency asks for, how long a VCPU waits then, and how far apart the VCPUs of an
-//! application start.
+//! Poris' formulas (rules P21 and P40): the slice that a latency asks for, how long a VCPU waits then, and how far apart the VCPUs of
+//! an application start.
 
 use crate::groups;
 use anyhow::Result;
@@ -8,7 +8,7 @@ use anyhow::Result;
 /// What Poris' slices depend on; times are ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Host {
-    /// All that share the PCPUs, Dom0's too (spec §3.2).
+    /// All that share the PCPUs, Dom0's too (rule P22).
     pub vcpus: u64,
     pub pcpus: u64,
     /// The shortest expected latency of a real-time VM; `None`: no VM is real-time.
@@ -106,7 +106,7 @@ mod tests {
         Host { vcpus, pcpus, latency, long_slice: 30 * MS, min_slice: MS, t_round: MS }
     }
 
-    /// The worked examples of spec §3.2.
+    /// The worked examples of rules P21, P22 and P23.
     #[test]
     fn slices() {
         let cases = [
@@ -140,7 +140,7 @@ mod tests {
         assert_eq!(host(4, 4, 15).fit(&[4]).unwrap().subgroups, 1);
         assert_eq!(host(5, 4, 15).fit(&[5]).unwrap().subgroups, 2);
         assert_eq!(host(8, 4, 15).fit(&[8]).unwrap().subgroups, 2);
-        // A VM larger than the machine (P8), and a slice shorter than a round (P11).
+        // A VM larger than the machine (rule P8), and a slice shorter than a round (rule P11).
         let fit = Host { t_round: 7 * MS, ..host(10, 4, 10) }.fit(&[10]).unwrap();
         assert_eq!((fit.subgroups, fit.too_many, fit.rounds, fit.lags.rounds), (3, 6, 1, 14 * MS));
         assert!(host(65, 4, 15).fit(&[65]).unwrap_err().to_string().contains("at most 16"));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! How many PCPUs a pool of servers needs: Risa's sum of shares (spec §6.1), and the bound under which global EDF meets every deadline (K6).
+//! How many PCPUs a pool of servers needs: Risa's sum of shares (rule K22), and the bound under which global EDF meets every deadline
+//! (rule K6).
 
 use super::fraction::Sum;
 
@@ -14,7 +15,7 @@ pub struct Share {
 /// PCPUs for a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
-    /// Shares added up and rounded up (spec §6.1, N_P): less cannot do.
+    /// Shares added up and rounded up (rule K22, N_P): less cannot do.
     pub sum: u64,
     /// The fewest m with U <= m - (m - 1) · u_max (Goossens, Funk, Baruah): as many do for sure. `None`: no number that is sensible.
     pub gfb: Option<u64>,

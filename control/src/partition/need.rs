@@ -11,10 +11,10 @@ pub struct Share {
     pub vcpus: u32,
 }
 
-/// The rule of a real-time scheduler (spec §6.1). Another scheduler with other needs adds its own.
+/// The rule of a real-time scheduler (rule K23). Another scheduler with other needs adds its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rule {
-    /// The sum of all shares, rounded up (spec §6.1): necessary, and for global EDF not sufficient (K6).
+    /// The sum of all shares, rounded up (rule K22): necessary, and for global EDF not sufficient (rule K6).
     #[default]
     Paper,
     /// The least m with U ≤ m − (m−1)·u_max, which is sufficient for global EDF.
@@ -159,7 +159,7 @@ mod tests {
         Rule::Paper.pcpus(&shares(list), 100)
     }
 
-    /// The vectors of spec §6.1, as (period, budget).
+    /// The vectors of rule K22, as (period, budget).
     #[test]
     fn vectors_of_the_paper() {
         assert_eq!(paper(&[(10, 6, 1), (10, 6, 1)]), Some(2));

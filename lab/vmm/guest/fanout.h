@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A VM of an application that answers a request from several VMs together (Poris §3.5). VCPU 0 takes messages in before it computes anything;
+ * A VM of an application that answers a request from several VMs together (rule P41). VCPU 0 takes messages in before it computes anything;
  * each VCPU computes its part of each request, in the order they come, and the one that is the last of its VM says so. The front splits what
  * comes from clients, has the others compute, stage by stage, and answers when all parts are there.
  */

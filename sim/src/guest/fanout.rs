@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Applications that answer requests from several VMs together, in motion (Poris §3.5): a client's request reaches the front, whose desk splits
+//! Applications that answer requests from several VMs together, in motion (rule P41): a client's request reaches the front, whose desk splits
 //! it; a message goes to each other VM that computes a part, through Dom0; workers compute; the last one of a VM answers; the front replies
 //! when all have.
 

@@ -17,7 +17,7 @@ fn source(bit: u8) -> Source {
 
 impl Machine<'_> {
     /// Raises an interrupt of VCPU `v` on behalf of PCPU `own`: its pending bit, `event` on the edge, and the wake that a
-    /// blocked VCPU needs (spec §1.1). A VCPU in execution takes it at once.
+    /// blocked VCPU needs (rule C5). A VCPU in execution takes it at once.
     pub(crate) fn interrupt(&mut self, v: u32, bit: u8, own: u32) {
         let vcpu = &mut self.vcpus[v as usize];
         if vcpu.pending & bit != 0 || vcpu.state == Host::Absent {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A parallel program in motion: threads that compute, enter critical sections under one spin lock and meet at barriers (Poris §3.5, spec §8).
+//! A parallel program in motion: threads that compute, enter critical sections under one spin lock and meet at barriers (rule P42,
+//! docs/scenarios.md).
 //!
 //! The lock is a plain one: of those that spin *and run*, the one that came first gets it when it becomes free. With tickets, the next in
 //! line would get it even while its VCPU waits for a PCPU, which makes everything worse wherever VCPUs run apart; the lock that flatters

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The monitor at netback's transmit side, and its reports to the policy (spec §2.2).
+//! The monitor at netback's transmit side, and its reports to the policy (docs/rules/monitor.md).
 
 use super::Machine;
 use crate::engine::What;

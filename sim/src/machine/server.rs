@@ -33,7 +33,7 @@ pub(crate) fn admit(scenario: &Scenario, policy: &PolicySpec, seed: u64) -> Resu
 }
 
 impl Machine<'_> {
-    /// These VMs, which have been created, get their servers: now, or each in its own time (spec R6). After the masks are set: a
+    /// These VMs, which have been created, get their servers: now, or each in its own time (rule R6). After the masks are set: a
     /// server keeps to the PCPU that it begins on.
     pub(super) fn give_servers(&mut self, ids: &[u32]) -> Result<()> {
         if self.scenario.servers == Servers::Together {

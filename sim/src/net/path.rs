@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The way of a packet: client, NIC, Dom0, guest, Dom0, client (spec §1.1).
+//! The way of a packet: client, NIC, Dom0, guest, Dom0, client (docs/scenarios.md).
 
 use super::{Packet, Stream, Vif};
 use crate::engine::What;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What interrupts do to a queued VCPU of a real-time VM, by its recording: a message of a device promotes, the guest's timer
-//! does not (spec D5).
+//! does not (rule D5).
 
 use serde_json::Value;
 use takt_conformance::LogFile;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! In the machine: Risa's pools follow VMs that come, change and go (spec §6.1), and bear what an operator does to them meanwhile.
+//! In the machine: Risa's pools follow VMs that come, change and go (rule K24), and bear what an operator does to them meanwhile.
 
 use super::guest::Guest;
 use super::refuse::refused;

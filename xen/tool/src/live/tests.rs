@@ -121,7 +121,7 @@ fn settings_by_hand() {
     assert!(live.set("web", &parse("cap=10")).unwrap_err().to_string().contains("no domain `web`"));
 }
 
-/// Poris §3.4: four VCPUs on two PCPUs are two subgroups.
+/// Rule P35: four VCPUs on two PCPUs are two subgroups.
 #[test]
 fn groups_are_packed_and_told() {
     let fake = Fake::under("poris");

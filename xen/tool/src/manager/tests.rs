@@ -132,7 +132,7 @@ fn what_does_not_fit_is_refused_and_changes_nothing() {
     h.set(2, "Domain-0", 0, 0).unwrap();
 }
 
-/// Servers that keep to a PCPU each have one with room (spec §6.1), or the domain has what it had.
+/// Servers that keep to a PCPU each have one with room (rule K23), or the domain has what it had.
 #[test]
 fn a_pool_of_servers_that_keep_to_a_pcpu() {
     for rt in ["sedf", "rtxen"] {
