@@ -3,12 +3,12 @@
 
 #[path = "../monitor/build-support/clang.rs"]
 mod clang;
+#[path = "../policy/build-support/policies.rs"]
+mod policies;
 
 use std::path::{Path, PathBuf};
 
 const OBJECTS: [&str; 3] = ["sched", "kvm", "net"];
-/// One object of each kind a policy: the verifier has a third of the work, and a decision no choice to make.
-const POLICIES: [&str; 8] = ["credit", "doris", "laxs", "poris", "rr", "rtxen", "sedf", "vgedf"];
 /// Those with two pools: the policy outside of the rt-pool, and the rt-pool's.
 const POOLS: [(&str, &str); 1] = [("credit", "vgedf")];
 
@@ -19,7 +19,11 @@ fn main() {
     let clang = clang::find();
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("OUT_DIR"));
     let mut table = String::from("&[\n");
-    let all = POLICIES.iter().map(|&p| (p, None)).chain(POOLS.iter().map(|&(p, rt)| (p, Some(rt))));
+    // One object of each kind a policy: the verifier has a third of the work, and a decision no choice to make.
+    let text = std::fs::read_to_string("../policy/policies.def").expect("policies.def");
+    let mut names: Vec<String> = policies::policies(&text).into_iter().map(|p| p.name).collect();
+    names.sort();
+    let all = names.iter().map(|p| (p.as_str(), None)).chain(POOLS.iter().map(|&(p, rt)| (p, Some(rt))));
     for (policy, rt) in all {
         let name = rt.map_or(policy.to_owned(), |rt| format!("{policy}-{rt}"));
         let file = |object: &str| out.join(format!("{object}-{name}.bpf.o"));

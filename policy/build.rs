@@ -1,7 +1,38 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Compiles the policy core natively: one file, which includes the rest of `core/` and every policy.
+//! Compiles the policy core natively: one file, which includes the rest of `core/` and every policy. Before that `core/policies.h` is
+//! made from `policies.def` if it is another; it is kept in the tree for those who compile the core without Rust.
+
+#[path = "build-support/policies.rs"]
+mod policies;
+
+use policies::Policy;
+use std::fs;
+
+const LIST: &str = "core/policies.h";
+
+/// The list as C takes it: the files, then a macro over all of them.
+fn list(all: &[Policy]) -> String {
+    let files: String = all.iter().map(|p| format!("#include \"../{}.c\"\n", p.name)).collect();
+    let lines: Vec<_> =
+        all.iter().map(|p| format!("\tX({}, {}, {}, {}, ##__VA_ARGS__)", p.id, p.name, p.traits, p.text)).collect();
+    format!(
+        "/* SPDX-License-Identifier: GPL-2.0-only */\n\
+         /* Made from ../policies.def by ../build.rs: change that. */\n\
+         #ifndef TAKT_POLICIES_H\n#define TAKT_POLICIES_H\n\n{files}\n\
+         /* id, name, traits, what it is; then what else X takes. */\n\
+         /* clang-format off */\n\
+         #define TAKT_POLICIES(X, ...) \\\n{}\n\
+         /* clang-format on */\n\n#endif\n",
+        lines.join(" \\\n")
+    )
+}
 
 fn main() {
+    let all = policies::policies(&fs::read_to_string("policies.def").expect("policies.def"));
+    let text = list(&all);
+    if fs::read_to_string(LIST).is_ok_and(|old| old != text) || !fs::exists(LIST).unwrap_or(false) {
+        fs::write(LIST, text).expect(LIST);
+    }
     let mut build = cc::Build::new();
     build
         .file("core/native.c")
@@ -15,8 +46,8 @@ fn main() {
         .opt_level(2);
     build.compile("takt_policy");
     println!("cargo::rerun-if-changed=core");
-    let sources = std::fs::read_dir(".").into_iter().flatten().flatten().map(|f| f.path());
-    for policy in sources.filter(|f| f.extension().is_some_and(|e| e == "c")) {
-        println!("cargo::rerun-if-changed={}", policy.display());
+    println!("cargo::rerun-if-changed=policies.def");
+    for policy in all {
+        println!("cargo::rerun-if-changed={}.c", policy.name);
     }
 }

@@ -15,6 +15,7 @@
  *
  * Locking: the pool's lock serialises everything; no function here takes one.
  */
+#include "core/bound.h"
 #include "core/credit.h"
 
 /* Boost: only from UNDER, and not what a cap holds back. An OVER VCPU stays OVER. */
@@ -54,18 +55,6 @@ TAKT_INLINE void credit_queue(struct takt_pool *p, u32 vi, u64 now)
 TAKT_INLINE void credit_dequeue(struct takt_pool *p, u32 vi)
 {
 	runq_remove(p, vi);
-}
-
-/* Credit has no notion of events for a queued VCPU. */
-TAKT_INLINE void credit_event(struct takt_pool *p, u32 vi, u64 now)
-{
-	(void)p; (void)vi; (void)now;
-}
-
-/* BOOST is not lost by being preempted. */
-TAKT_INLINE void credit_deschedule(struct takt_pool *p, u32 vi)
-{
-	(void)p; (void)vi;
 }
 
 /* Whether @cur goes on where @head is the best of the queue: it would stand behind its equals, or before them. */
@@ -134,8 +123,22 @@ TAKT_INLINE void credit_tick(struct takt_pool *p, u32 cpu, u64 now)
 	arm_cpu(p, cpu, credit_tick_due(p, cpu, now));
 }
 
-/* hooks */
+/* Behind its equals. */
+TAKT_INLINE void credit_yields(struct takt_pool *p, u32 vi)
+{
+	vcpu_of(p, vi)->turn = (s64)p->par.slice;
+}
+
+/* What a VM weighs may have changed. */
+TAKT_INLINE int credit_adjusted(struct takt_pool *p, u32 key, u64 old)
+{
+	(void)old;
+	if (key == takt_key_weights || key == TAKT_KEY_WEIGHT)
+		credit_weigh(p);
+	return 0;
+}
+
+/* hooks; BOOST is not lost by being preempted, and an event for a queued VCPU is nothing to Credit */
 #define credit_account(p, now) credit_account_pass(p)
-#define credit_restored(p, vi) ((void)0)
-#define credit_rt_changed(p) ((void)0)
-TAKT_NO_SERVERS(credit)
+#define credit_end credit_deactivate
+TAKT_WITHOUT(credit, event, deschedule, put, restored, rt_changed, fresh, begin, moved, placement, cpu_changes, group, timer, refill, admits, init, epoch, check)

@@ -294,4 +294,8 @@ TAKT_INLINE void doris_account(struct takt_pool *p, u64 now)
 /* hooks taken from Credit as they are */
 #define doris_wake credit_wake
 #define doris_charge credit_charge
-TAKT_NO_SERVERS(doris)
+#define doris_yields credit_yields
+#define doris_end credit_deactivate
+#define doris_adjusted credit_adjusted
+#define doris_bound credit_bound
+TAKT_WITHOUT(doris, put, fresh, begin, moved, placement, cpu_changes, group, timer, refill, admits, init, epoch, check)

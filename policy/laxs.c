@@ -195,11 +195,28 @@ TAKT_INLINE void laxs_account(struct takt_pool *p, u64 now)
 		laxs_balance(p, now);
 }
 
+/* With over=laxity debt is no limit. */
+TAKT_INLINE u64 laxs_bound(struct takt_pool *p)
+{
+	return p->par.over ? TAKT_NEVER : credit_bound(p);
+}
+
+/* Rule L5. */
+TAKT_INLINE void laxs_fresh(struct takt_pool *p, u32 vi)
+{
+	vcpu_of(p, vi)->expected = p->par.first_run;
+}
+
+TAKT_INLINE void laxs_epoch(struct takt_pool *p, u64 now)
+{
+	p->ll_next = now + p->par.ll_interval;
+}
+
 /* hooks taken from Credit as they are */
 #define laxs_wake credit_wake
 #define laxs_dequeue credit_dequeue
-#define laxs_deschedule credit_deschedule
+#define laxs_yields credit_yields
 #define laxs_tick credit_tick
-#define laxs_restored credit_restored
-#define laxs_rt_changed credit_rt_changed
-TAKT_NO_BUDGETS(laxs)
+#define laxs_end credit_deactivate
+#define laxs_adjusted credit_adjusted
+TAKT_WITHOUT(laxs, deschedule, restored, rt_changed, begin, moved, placement, cpu_changes, group, timer, refill, admits, init, check)

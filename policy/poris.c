@@ -267,9 +267,48 @@ TAKT_INLINE void poris_account(struct takt_pool *p, u64 now)
 	event_windows(p);
 }
 
+/* With promote_over=on debt is no limit; co-scheduling's turns do not ask for it. */
+TAKT_INLINE u64 poris_bound(struct takt_pool *p)
+{
+	return p->par.promote_over || p->par.siblings == TAKT_SIBLINGS_CO ? TAKT_NEVER : credit_bound(p);
+}
+
+TAKT_INLINE const char *poris_check(struct takt_pool *p, u32 vi)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	return vi != TAKT_NIL && v->round && !(v->flags & TAKT_F_LAUNCHED) ? "has turns, but was not launched: VCPU" : 0;
+}
+
+TAKT_INLINE void poris_fresh(struct takt_pool *p, u32 vi)
+{
+	vcpu_of(p, vi)->spread = p->spread;
+}
+
+TAKT_INLINE void poris_placement(struct takt_pool *p)
+{
+	p->spread++;
+}
+
+TAKT_INLINE int poris_adjusted(struct takt_pool *p, u32 key, u64 old)
+{
+	if (key == takt_key_latency)
+		poris_rt_changed(p);
+	return credit_adjusted(p, key, old);
+}
+
+TAKT_INLINE void poris_epoch(struct takt_pool *p, u64 now)
+{
+	(void)now;
+	p->spread = 0;
+	p->turn_end = 0;
+	p->turn = 0;
+}
+
 /* hooks taken from Credit as they are */
 #define poris_dequeue credit_dequeue
 #define poris_charge credit_charge
+#define poris_yields credit_yields
 #define poris_tick credit_tick
-#define poris_restored credit_restored
-TAKT_NO_SERVERS(poris)
+#define poris_end credit_deactivate
+TAKT_WITHOUT(poris, put, restored, begin, moved, cpu_changes, timer, refill, admits, init)

@@ -8,6 +8,7 @@
  *
  * Locking: the pool's lock serialises everything; no function here takes one.
  */
+#include "core/bound.h"
 #include "core/credit.h"
 
 TAKT_INLINE void rr_queue(struct takt_pool *p, u32 vi, u64 now)
@@ -34,13 +35,7 @@ TAKT_INLINE u64 rr_slice(struct takt_pool *p, u32 cpu, u32 back, u64 now)
 }
 
 /* hooks: no classes, no credit, no timers */
-#define rr_wake(p, vi) ((void)0)
 #define rr_dequeue runq_remove
-#define rr_event(p, vi, now) ((void)0)
-#define rr_charge(p, vi, ns) ((void)0)
-#define rr_deschedule(p, vi) ((void)0)
-#define rr_tick(p, cpu, now) ((void)0)
-#define rr_account(p, now) ((void)0)
-#define rr_restored(p, vi) ((void)0)
-#define rr_rt_changed(p) ((void)0)
-TAKT_NO_SERVERS(rr)
+#define rr_bound(p) turns_bound(p, p->par.slice)
+TAKT_WITHOUT(rr, wake, event, charge, deschedule, put, yields, tick, account, restored, rt_changed, fresh, begin, end, moved, placement)
+TAKT_WITHOUT(rr, cpu_changes, group, adjusted, timer, refill, admits, init, epoch, check)

@@ -20,6 +20,7 @@
  *
  * Locking: the pool's lock serialises everything; no function here takes one.
  */
+#include "core/bound.h"
 #include "core/refill.h"
 
 TAKT_INLINE u32 rtxen_kind(struct takt_pool *p)
@@ -55,20 +56,19 @@ TAKT_FN u32 rtxen_heir(struct takt_pool *p, u32 cpu, u32 stops)
 }
 
 /*
- * Charges what @cpu has idled, or run for those without budget, since it was last asked (rule R7: nothing else). An offline one does
- * not idle: it may still be the home of a server that has not queued since. A PCPU that is taken, or forced to idle, keeps
- * what it had idled before.
+ * Charges what @cpu has idled, or run for those without budget, since this was last called (rule R7: nothing else). What it does is about
+ * to change, or somebody looks. An offline one does not idle: it may still be the home of a server that has not queued since.
  */
 TAKT_FN void rtxen_idled(struct takt_pool *p, u32 cpu, u64 now)
 {
 	struct takt_cpu *c = cpu_of(p, cpu);
-	u64 ns = idle_stopped(c) ? c->idle_since : now - c->idle_since;
+	u64 ns = now - c->idle_since;
 	u32 n;
 
 	if (rtxen_kind(p) != TAKT_PERIODIC || !c->online)
 		return;
-	c->idle_since = idle_stopped(c) ? 0 : now;
-	if (cur_class(p, cpu) == TAKT_RT)
+	c->idle_since = now;
+	if (cur_class(p, cpu) == TAKT_RT || c->taken || c->forced_idle)
 		return;
 	TAKT_LOOP(p, n, TAKT_NVCPU) {
 		u32 vi = ns ? takt_fresh(p, rtxen_heir(p, cpu, TAKT_NIL)) : TAKT_NIL;
@@ -92,7 +92,7 @@ TAKT_FN void rtxen_await(struct takt_pool *p, u32 cpu, u32 stops)
 	struct takt_cpu *c = cpu_of(p, cpu);
 	u32 heir;
 
-	if (rtxen_kind(p) != TAKT_PERIODIC || !c->online || idle_stopped(c) || cur_class(p, cpu) == TAKT_RT)
+	if (rtxen_kind(p) != TAKT_PERIODIC || !c->online || c->taken || c->forced_idle || cur_class(p, cpu) == TAKT_RT)
 		return;
 	heir = rtxen_heir(p, cpu, stops);
 	if (heir != TAKT_NIL)
@@ -277,10 +277,35 @@ TAKT_INLINE void rtxen_tick(struct takt_pool *p, u32 cpu, u64 now)
 	kick(p, cpu);
 }
 
+/* What @cpu has idled before it came is not its budget. */
+TAKT_INLINE void rtxen_moved(struct takt_pool *p, u32 vi, u32 cpu, u64 now)
+{
+	if (vcpu_of(p, vi)->home != cpu)
+		cpu_of(p, cpu)->idle_since = now;
+	server_moved(p, vi, cpu, now);
+}
+
+/* The pieces of a sporadic server, what it has left and what is not booked yet are its budget; no other VCPU has pieces. */
+TAKT_FN const char *rtxen_check(struct takt_pool *p, u32 vi)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	if (vi == TAKT_NIL)
+		return refill_check_slab(p);
+	if (rtxen_kind(p) != TAKT_SPORADIC || !(v->flags & TAKT_F_SERVER))
+		return v->nr_refills ? "replenishments without a sporadic server: VCPU" : 0;
+	if (v->left <= 0 && !(v->flags & TAKT_F_DUE))
+		return "without budget and nothing due: VCPU";
+	return refill_check(p, v);
+}
+
 /* hooks */
 #define rtxen_dequeue runq_remove
-#define rtxen_event(p, vi, now) ((void)0)
-#define rtxen_account(p, now) ((void)0)
-#define rtxen_restored(p, vi) ((void)0)
-#define rtxen_rt_changed(p) ((void)0)
+#define rtxen_cpu_changes rtxen_idled
+#define rtxen_adjusted(p, key, old) server_adjusted(p, key, old, 1)
+#define rtxen_timer server_timer
 #define rtxen_admits(p, mi, s) server_fits(p, mi, s, 1)
+#define rtxen_init refill_reset
+#define rtxen_epoch(p, now) refill_reset(p)
+#define rtxen_bound(p) server_bound(p, p->par.quantum)
+TAKT_WITHOUT(rtxen, event, yields, account, restored, rt_changed, fresh, placement, group)

@@ -14,6 +14,7 @@
  *
  * Locking: the pool's lock serialises everything; no function here takes one.
  */
+#include "core/bound.h"
 #include "core/edf.h"
 
 TAKT_INLINE void sedf_queue(struct takt_pool *p, u32 vi, u64 now)
@@ -48,14 +49,14 @@ TAKT_INLINE void sedf_tick(struct takt_pool *p, u32 cpu, u64 now)
 /* hooks */
 #define sedf_wake edf_wake
 #define sedf_dequeue runq_remove
-#define sedf_event(p, vi, now) ((void)0)
 #define sedf_charge edf_charge
-#define sedf_deschedule(p, vi) ((void)0)
-#define sedf_put(p, vi, runnable, now) ((void)0)
-#define sedf_account(p, now) ((void)0)
-#define sedf_restored(p, vi) ((void)0)
-#define sedf_rt_changed(p) ((void)0)
 #define sedf_begin(p, vi) edf_begin(p, vi, 1)
 #define sedf_end server_end
+#define sedf_moved server_moved
+#define sedf_adjusted(p, key, old) server_adjusted(p, key, old, 1)
+#define sedf_timer server_timer
 #define sedf_refill edf_refill
 #define sedf_admits(p, mi, s) server_fits(p, mi, s, 1)
+#define sedf_bound(p) server_bound(p, p->par.extra_quantum)
+#define sedf_check edf_check
+TAKT_WITHOUT(sedf, event, deschedule, put, yields, account, restored, rt_changed, fresh, placement, cpu_changes, group, init, epoch)

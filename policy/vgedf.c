@@ -15,6 +15,7 @@
  *
  * Locking: the pool's lock serialises everything; no function here takes one.
  */
+#include "core/bound.h"
 #include "core/edf.h"
 
 /* Place in RunQ, then ExtraQ (edf_queue()); it is the order of keys, class by class. */
@@ -173,14 +174,14 @@ TAKT_INLINE void vgedf_tick(struct takt_pool *p, u32 cpu, u64 now)
 /* hooks */
 #define vgedf_wake edf_wake
 #define vgedf_dequeue runq_remove
-#define vgedf_event(p, vi, now) ((void)0)
 #define vgedf_charge edf_charge
-#define vgedf_deschedule(p, vi) ((void)0)
-#define vgedf_put(p, vi, runnable, now) ((void)0)
-#define vgedf_account(p, now) ((void)0)
-#define vgedf_restored(p, vi) ((void)0)
-#define vgedf_rt_changed(p) ((void)0)
 #define vgedf_begin(p, vi) edf_begin(p, vi, 0)
 #define vgedf_end server_end
+#define vgedf_moved server_moved
+#define vgedf_adjusted(p, key, old) server_adjusted(p, key, old, 0)
+#define vgedf_timer server_timer
 #define vgedf_refill edf_refill
 #define vgedf_admits(p, mi, s) server_fits(p, mi, s, 0)
+#define vgedf_bound(p) server_bound(p, p->par.extra_quantum)
+#define vgedf_check edf_check
+TAKT_WITHOUT(vgedf, event, deschedule, put, yields, account, restored, rt_changed, fresh, placement, cpu_changes, group, init, epoch)

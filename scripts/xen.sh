@@ -68,7 +68,7 @@ patches=$(find xen/patches -maxdepth 1 -name '*.patch' | sort)
 digest() { sha256sum "$@" | sha256sum | cut -c 1-16; }
 # shellcheck disable=SC2086
 base=$(digest "$source" $patches)
-glue=$(cd "$top" && find xen/sched policy/core policy/*.c -type f -name '*.[ch]' -o -path 'xen/sched/*' -type f | sort)
+glue=$(cd "$top" && find xen/sched policy/core policy/*.c policy/policies.def -type f | grep -v '/\.' | sort)
 # shellcheck disable=SC2086
 key=$( (echo "$base"; sha256sum xen/config scripts/xen.sh $glue) | sha256sum | cut -c 1-16)
 out=$cache/$variant-$key
@@ -105,6 +105,16 @@ for f in $glue; do
 	xen/sched/*) place "$f" "$there/${f#xen/sched/}" ;;
 	*) place "$f" "$there/$f" ;;
 	esac
+done
+# A file for each policy (xen/sched/one.h).
+policies=$(sed -n 's/^TAKT_POLICY([0-9]*, \([a-z0-9_]*\), .*/\1/p' policy/policies.def)
+for f in "$there"/one-*.c; do
+	name=${f##*/one-}
+	echo "$policies" | grep -qx "${name%.c}" || rm -f "$f"
+done
+for name in $policies; do
+	printf '#define TAKT_ONLY %s\n#include "one.h"\n' "$name" > "$cache/one.c"
+	place "$cache/one.c" "$there/one-$name.c"
 done
 if [ "$variant" = cost ]; then
 	sed 's/^CONFIG_DEBUG=y$/# CONFIG_DEBUG is not set/' xen/config > "$tree/wanted"

@@ -6,7 +6,7 @@ use anyhow::Result;
 use serde_json::json;
 use takt_control::pools::{BASELINE, NON_RT, RISA, STATIC};
 use takt_control::spec::{self, PRESETS};
-use takt_policy::{ParamInfo, params, policies};
+use takt_policy::{ParamInfo, PolicyInfo, params, policies, traits};
 
 /// Runs the command.
 ///
@@ -30,7 +30,7 @@ fn as_json() -> serde_json::Value {
     };
     let of = |per_vm: bool| params().iter().filter(|p| p.per_vm == per_vm).map(param).collect::<Vec<_>>();
     json!({
-        "policies": policies().iter().map(|p| json!({"name": p.name, "doc": p.doc})).chain(
+        "policies": policies().iter().map(|p| json!({"name": p.name, "doc": p.doc, "traits": traits_of(p)})).chain(
             PRESETS.iter().map(|p| json!({"name": p.name, "doc": p.doc, "means": p.means})),
         ).chain(
             made().iter().map(|(name, doc)| json!({"name": name, "doc": doc})),
@@ -38,6 +38,10 @@ fn as_json() -> serde_json::Value {
         "pool": of(false),
         "vm": of(true),
     })
+}
+
+fn traits_of(policy: &PolicyInfo) -> Vec<&'static str> {
+    traits().iter().map(|t| t.name).filter(|name| policy.has(name)).collect()
 }
 
 /// Names for what is not the core's.

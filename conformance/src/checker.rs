@@ -70,7 +70,7 @@ pub struct Limits {
 impl Limits {
     /// What can be said of any host of a policy: S's LL and Poris' spread bind (rule 9).
     pub fn of(policy: &str) -> Self {
-        Self { binds: ["laxs", "poris"].contains(&policy), ..Self::default() }
+        Self { binds: takt_policy::has(policy, "binds"), ..Self::default() }
     }
 }
 

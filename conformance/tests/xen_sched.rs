@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Mutex;
 use takt_conformance::{Checker, Limits, LogFile, changed, replay, xen};
-use takt_policy::OpCode;
+use takt_policy::{OpCode, policies};
 
 /// Random work, and another run of it.
 const SEEDS: [&str; 2] = ["1", "7"];
@@ -68,7 +68,13 @@ fn headers(at: &Path) {
 fn build(dir: &Path) -> PathBuf {
     headers(dir);
     let cc = std::env::var("CC").unwrap_or_else(|_| "cc".into());
-    let todo: Vec<_> = files("xen/sched", "c").into_iter().chain(files("xen/test", "c")).collect();
+    // A file for each policy, as scripts/xen.sh makes it.
+    let ones = policies().into_iter().map(|p| {
+        let path = dir.join(format!("one-{}.c", p.name));
+        fs::write(&path, format!("#define TAKT_ONLY {}\n#include \"one.h\"\n", p.name)).expect("source");
+        path
+    });
+    let todo: Vec<_> = files("xen/sched", "c").into_iter().chain(files("xen/test", "c")).chain(ones).collect();
     let object = |n: usize| dir.join(format!("{n}.o"));
     let next = Mutex::new(0..todo.len());
     let work = || loop {
@@ -82,6 +88,8 @@ fn build(dir: &Path) -> PathBuf {
             .arg(dir.join("takt")) // host.h includes ../private.h
             .arg("-iquote")
             .arg(root())
+            .arg("-iquote")
+            .arg(root().join("xen/sched"))
             .arg("-I")
             .arg(dir)
             .arg("-I")

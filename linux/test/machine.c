@@ -542,7 +542,7 @@ static void maps_add(void)
 	FAKE_MAP(net_work);
 }
 
-#define ID(i, n, text) if (!strcmp(name, #n)) return i;
+#define ID(i, n, traits, text) if (!strcmp(name, #n)) return i;
 static u32 policy_id(const char *name)
 {
 	TAKT_POLICIES(ID)

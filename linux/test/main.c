@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include "machine.h"
 
-#define NAME(i, n, text) #n,
+#define NAME(i, n, traits, text) #n,
 int main(int argc, char **argv)
 {
 	static const char *const policies[] = { TAKT_POLICIES(NAME) };

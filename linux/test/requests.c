@@ -54,10 +54,10 @@ static void test_parameters(u32 vm)
 	MUST(adjust(vm - 1, TAKT_KEY_WEIGHT, 256).ret && adjust(TAKT_NVM, TAKT_KEY_WEIGHT, 256).ret);
 	MUST(adjust(vm + TAKT_NVM, TAKT_KEY_WEIGHT, 256).ret && adjust(~0u, TAKT_KEY_WEIGHT, 256).ret);
 	MUST(vm_of(h->pool, vm)->weight == 4096);
-	if (h->pool->policy == TAKT_POLICY_PORIS)
+	if (policy_has(h->pool, TAKT_T_GANGS))
 		MUST(!group(vm, 1 | 2 << 16) && vm_of(h->pool, vm)->group == 1 && vm_of(h->pool, vm)->subgroup == 2);
 	MUST(group(vm - 1, 1) && group(TAKT_NVM + vm, 1) && group(~0u, 1));
-	if (h->pool->policy == TAKT_POLICY_PORIS)
+	if (policy_has(h->pool, TAKT_T_GANGS))
 		MUST(!group(vm, 0) && !vm_of(h->pool, vm)->group);
 	MUST(!adjust(vm, TAKT_KEY_WEIGHT, 256).ret && vm_of(h->pool, HOST_VM)->weight == HOST_WEIGHT);
 }

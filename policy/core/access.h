@@ -175,23 +175,6 @@ TAKT_INLINE u32 vcpu_may_run(struct takt_pool *p, struct takt_vcpu *v, u32 cpu)
 	return mask_test(&m, cpu);
 }
 
-/* ---- when a PCPU idles (periodic servers) ---- */
-
-/* It cannot idle: a class above has it, or its host. */
-TAKT_INLINE u32 idle_stopped(struct takt_cpu *c)
-{
-	return c->taken || c->forced_idle;
-}
-
-/* From now on @c is @taken, or @forced to idle, or neither: its idle_since is a time while it can idle, and else how long it had. */
-TAKT_INLINE void idle_clock(struct takt_cpu *c, u32 taken, u32 forced, u64 now)
-{
-	if (idle_stopped(c) != (taken || forced))
-		c->idle_since = now - c->idle_since;
-	c->taken = taken;
-	c->forced_idle = forced;
-}
-
 /* ---- what an operation asks of its host ---- */
 
 /* Not an idle PCPU that is taken: cpu_back kicks it. */

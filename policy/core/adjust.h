@@ -7,12 +7,14 @@
 #include "params.h"
 #include "rt.h"
 
-TAKT_FN int adjust_pool(struct takt_pool *p, u32 key, u64 value)
+/* @old: what it was. */
+TAKT_FN int adjust_pool(struct takt_pool *p, u32 key, u64 value, u64 *old)
 {
 #define ADJUST(k, field, unit, min, max, def, doc)						\
 	if (key == (k)) {									\
 		if (value + 1 < (u64)(min) + 1 || value > (max))				\
 			return -TAKT_ERANGE;							\
+		*old = p->par.field;								\
 		p->par.field = value;								\
 		return 0;									\
 	}
@@ -62,10 +64,13 @@ TAKT_INLINE int adjust_server(struct takt_pool *p, u32 mi, u32 key, u64 value)
 		if (!more && (vcpu_of(p, vi)->flags & TAKT_F_SERVER))
 			vcpu_of(p, vi)->flags |= TAKT_F_SEATED;
 		server_settle(p, vi);
-		hook_end(p, vi);
+		if (policy_has(p, TAKT_T_BUDGETS))
+			hook_end(p, vi);
 		vi = vcpu_of(p, vi)->sibling;
 	}
 	m->server = s;
+	if (!policy_has(p, TAKT_T_BUDGETS))
+		return 0;		/* kept, and ignored */
 	vi = m->first;
 	TAKT_LOOP(p, n, TAKT_NVCPU) {
 		if (vi == TAKT_NIL)
@@ -74,21 +79,6 @@ TAKT_INLINE int adjust_server(struct takt_pool *p, u32 mi, u32 key, u64 value)
 		vi = vcpu_of(p, vi)->sibling;
 	}
 	return 0;
-}
-
-/* Every server begins anew: with what it has left, one of another kind could do nothing. */
-TAKT_INLINE void restart_servers(struct takt_pool *p)
-{
-	u32 i;
-
-	TAKT_LOOP(p, i, TAKT_NVCPU) {
-		u32 vi = takt_fresh(p, i);
-
-		if (!(vcpu_of(p, vi)->flags & TAKT_F_SERVER))
-			continue;
-		vcpu_of(p, vi)->flags |= TAKT_F_SEATED;
-		hook_begin(p, vi);
-	}
 }
 
 /* For how long @mi's VCPUs may wait while it is real-time: S's laxity, Poris' latency. */
@@ -114,21 +104,14 @@ TAKT_FN int takt_adjust(struct takt_pool *p, u32 mi, u32 key, u64 value, u64 now
 
 	takt_begin(p, now);
 	if (mi == TAKT_NIL) {
-		u64 latency = p->par.latency;
-		u32 server = p->par.server, mode = p->par.mode, weights = p->par.weights, floor = p->par.floor;
-		int ret = adjust_pool(p, key, value);
+		u64 old, none;
+		int ret = adjust_pool(p, key, value, &old);
 
-		/* No floor out of what servers are promised. */
-		if (p->par.floor > floor && server_overbooked(p, p->policy != TAKT_POLICY_VGEDF)) {
-			p->par.floor = floor;
-			ret = -TAKT_ENOSPC;
-		}
-		if (p->par.server != server || p->par.mode != mode)
-			restart_servers(p);
-		if (p->par.weights != weights)
-			credit_weigh(p);
-		if (p->par.latency != latency)
-			hook_rt_changed(p);
+		if (ret || old == value)
+			return ret;
+		ret = hook_adjusted(p, key, old);
+		if (ret)
+			adjust_pool(p, key, old, &none);
 		return ret;
 	}
 	if (mi >= TAKT_NVM || !m->used)
@@ -143,8 +126,7 @@ TAKT_FN int takt_adjust(struct takt_pool *p, u32 mi, u32 key, u64 value, u64 now
 		if (value < 1 || value > 65535)
 			return -TAKT_ERANGE;
 		m->weight = value;
-		credit_weigh(p);
-		return 0;
+		return hook_adjusted(p, key, 0);
 	}
 	if (key == TAKT_KEY_CAP) {
 		if (value > 6400)
@@ -157,74 +139,20 @@ TAKT_FN int takt_adjust(struct takt_pool *p, u32 mi, u32 key, u64 value, u64 now
 	return -TAKT_EINVAL;
 }
 
-/* ---- groups (Poris, rule P35) ---- */
-
-/* VCPUs of @m in subgroup @sub: one of more VCPUs than there are PCPUs goes on in the next subgroups (rule P8). */
-TAKT_INLINE u32 group_members(struct takt_pool *p, struct takt_vm *m, u32 sub)
-{
-	u32 before = (sub - m->subgroup) * p->nr_cpu;
-
-	if (sub < m->subgroup || m->nr_guest <= before)
-		return 0;
-	return m->nr_guest - before < p->nr_cpu ? m->nr_guest - before : p->nr_cpu;
-}
-
-/* Whether what other VMs of @group have in subgroup @sub leaves room for @nr more VCPUs, each on a PCPU of its own. */
-TAKT_FN u32 group_has_room(struct takt_pool *p, u32 group, u32 sub, u32 nr)
-{
-	u32 i;
-
-	TAKT_LOOP(p, i, TAKT_NVM) {
-		struct takt_vm *m = vm_of(p, takt_fresh(p, i));
-
-		if (m->used && m->group == group)
-			nr = takt_fresh(p, nr + group_members(p, m, sub));
-	}
-	return nr <= p->nr_cpu;
-}
-
-/*
- * @group = group | subgroup << 16; group 0: a group of its own. All VCPUs of a subgroup run at once, so it has room for as many as
- * there are PCPUs. Who is in a group leaves it before it enters another (rule P10).
- */
+/* @group = group | subgroup << 16; group 0: a group of its own. */
 TAKT_FN int takt_set_group(struct takt_pool *p, u32 mi, u64 group, u64 now)
 {
-	u32 id = group & 0xffff, sub = (u32)(group >> 16), last, vi, n;
+	u32 id = group & 0xffff, sub = (u32)(group >> 16);
 	struct takt_vm *m = vm_of(p, mi);
 
-	now = takt_begin(p, now);
+	takt_begin(p, now);
 	if (mi >= TAKT_NVM || !m->used)
 		return -TAKT_ENOENT;
-	if (p->policy != TAKT_POLICY_PORIS || m->kind == TAKT_HOST)
+	if (!policy_has(p, TAKT_T_GANGS) || m->kind == TAKT_HOST)
 		return -TAKT_EOPNOTSUPP;
 	if (group >> 32 || id > TAKT_GROUP_MAX || sub >= TAKT_NSUBGROUP || (!id && sub))
 		return -TAKT_ERANGE;
-	if (m->group && id)
-		return -TAKT_EBUSY;
-	last = sub + (m->nr_guest && p->nr_cpu ? (m->nr_guest - 1u) / p->nr_cpu : 0);
-	if (id && last >= TAKT_NSUBGROUP)
-		return -TAKT_ENOSPC;
-	TAKT_LOOP(p, n, TAKT_NSUBGROUP) {
-		u32 s = takt_fresh(p, n), before = (s - sub) * p->nr_cpu, nr;
-
-		if (!id || s < sub || s > last || m->nr_guest <= before)
-			continue;
-		nr = m->nr_guest - before < p->nr_cpu ? m->nr_guest - before : p->nr_cpu;
-		if (!group_has_room(p, id, s, nr))
-			return -TAKT_ENOSPC;
-	}
-	m->group = id;
-	m->subgroup = sub;
-	p->spread++;
-	/* Their PCPUs are chosen anew, as each queues. */
-	vi = m->first;
-	TAKT_LOOP(p, n, TAKT_NVCPU) {
-		if (vi == TAKT_NIL)
-			break;
-		unbind(p, vi);
-		vi = vcpu_of(p, vi)->sibling;
-	}
-	return 0;
+	return hook_group(p, mi, id, sub);
 }
 
 #endif

@@ -94,6 +94,7 @@ static const char *check_cpus(struct takt_pool *p, u8 *queued, u8 *due, u8 *held
 
 static const char *check_vcpus(struct takt_pool *p, u8 *queued, u8 *due, u8 *held, u32 *who)
 {
+	const char *bad;
 	u32 n = 0, io = 0;
 
 	for (u32 i = 0; i < TAKT_NVCPU; i++) {
@@ -117,9 +118,12 @@ static const char *check_vcpus(struct takt_pool *p, u8 *queued, u8 *due, u8 *hel
 		      "rounding residue is more than half a credit: VCPU", i);
 		CHECK(v->bound == TAKT_NIL || v->bound < TAKT_NCPU, "bound to no PCPU: VCPU", i);
 		CHECK(v->state != TAKT_QUEUED || !is_bound(p, v) || v->cpu == v->bound, "queued on another PCPU than it is bound to: VCPU", i);
-		CHECK(!v->round || (v->flags & TAKT_F_LAUNCHED), "has turns, but was not launched: VCPU", i);
+		bad = hook_check(p, i);
+		CHECK(!bad, bad, i);
 		io += v->kind == TAKT_IO;
 	}
+	bad = hook_check(p, TAKT_NIL);
+	CHECK(!bad, bad, 0);
 	CHECK(n == p->nr_vcpu, "count of VCPUs is wrong", p->nr_vcpu);
 	CHECK(io == p->nr_io, "count of I/O threads is wrong", p->nr_io);
 	return 0;
@@ -192,49 +196,6 @@ static const char *check_pool(struct takt_pool *p, u32 *who)
 	      "ledger: credit is not given - burned - clipped", 0);
 	CHECK(!p->zero, "the verifier's zero is not 0", 0);
 	return 0;
-}
-
-/* How often the weight of @m counts if all its VCPUs earn. */
-static u64 wait_weights(struct takt_pool *p, struct takt_vm *m)
-{
-	return p->par.weights ? m->nr : 1;
-}
-
-/*
- * The longest a runnable VCPU may wait, as each policy states it. Round robin: everybody's slice. Servers:
- * server_wait_bound(). Credit and those derived from it: until the debt of the poorest VCPU is paid back (it is at most one accounting interval deep when
- * accounting comes by, and one more before), then everybody's slice twice. There is none with activate=tick, where an
- * inactive VCPU in debt earns nothing; with charge=sampled, where who runs between ticks preempts for nothing; and with
- * balance=on, where siblings that run keep one that waits in debt (rule C41); nor with promote_over=on or over=laxity, where debt is no
- * limit, nor in co-scheduling, whose turns do not ask for it.
- */
-static u64 wait_bound(struct takt_pool *p)
-{
-	u64 weight = 0, least = TAKT_NEVER, per_cpu = credit_per_acct(p);
-
-	if (p->policy == TAKT_POLICY_RR)
-		return (p->nr_vcpu + 1) * p->par.slice;
-	if (TAKT_KEEPS_BUDGETS(p->policy))
-		return server_wait_bound(p);
-	if (p->policy == TAKT_POLICY_LAXS && p->par.over)
-		return TAKT_NEVER;
-	if (!p->par.activate || p->par.charge || p->par.balance || (p->policy == TAKT_POLICY_PORIS && (p->par.promote_over || p->par.siblings == TAKT_SIBLINGS_CO)))
-		return TAKT_NEVER;
-	for (u32 i = 0; i < TAKT_NVM; i++)
-		weight += vm_of(p, i)->used ? (u64)vm_of(p, i)->weight * wait_weights(p, vm_of(p, i)) : 0;
-	for (u32 i = 0; i < TAKT_NVM; i++) {
-		struct takt_vm *m = vm_of(p, i);
-		u64 fair;
-
-		if (!m->used || !m->nr)
-			continue;
-		fair = per_cpu * p->nr_cpu * m->weight * wait_weights(p, m) / weight;
-		if (m->cap && m->cap * per_cpu / 100 < fair)
-			fair = m->cap * per_cpu / 100;
-		fair = fair / m->nr ? fair / m->nr : 1;
-		least = fair < least ? fair : least;
-	}
-	return p->par.acct * (2 * per_cpu / least + 2) + 2 * (p->nr_vcpu + 1) * p->par.slice;
 }
 
 #endif

@@ -83,7 +83,7 @@ TAKT_FN int takt_cpu_add(struct takt_pool *p, u32 cpu, u64 topo, u64 now)
 	c->llc = (u16)(topo >> 16);
 	c->node = (u16)(topo >> 32);
 	c->online = 1;
-	p->spread++;
+	hook_placement(p);
 	mask_set(&p->online, cpu);
 	topology_update(p, cpu);
 	update_idle(p, cpu);
@@ -106,7 +106,7 @@ TAKT_FN int takt_cpu_remove(struct takt_pool *p, u32 cpu, u64 now)
 	if (c->cur != TAKT_NIL || (p->nr_cpu == 1 && p->nr_vcpu))
 		return -TAKT_EBUSY;
 	c->online = 0;
-	p->spread++;
+	hook_placement(p);
 	mask_clear(&p->online, cpu);
 	update_idle(p, cpu);
 	replace_strays(p, now);
@@ -170,15 +170,14 @@ TAKT_FN int takt_vm_remove(struct takt_pool *p, u32 mi, u64 now)
 }
 
 /* A blocked VCPU without history. */
-TAKT_INLINE void vcpu_clear(struct takt_pool *p, struct takt_vcpu *v)
+TAKT_INLINE void vcpu_clear(struct takt_vcpu *v)
 {
 	v->start = v->ran = v->turn = v->deadline = 0;
 	v->key = v->chunk = v->left = 0;
 	v->home = v->cpu;
 	v->refills = v->bound = TAKT_NIL;
-	v->round = v->nr_refills = 0;
-	v->spread = p->spread;
-	v->expected = p->par.first_run;
+	v->round = v->nr_refills = v->spread = 0;
+	v->expected = 0;
 	v->credit = v->residue = 0;
 	v->rq_next = v->rq_prev = v->dq_next = v->dq_prev = TAKT_NIL;
 	v->flags = 0;
@@ -201,7 +200,8 @@ TAKT_FN int takt_vcpu_add(struct takt_pool *p, u32 vi, u32 where, u32 kind, u64 
 	if (kind >= TAKT_NKIND || (kind == TAKT_HOST) != (m->kind == TAKT_HOST))
 		return -TAKT_ERANGE;
 	v->cpu = cpu;
-	vcpu_clear(p, v);
+	vcpu_clear(v);
+	hook_fresh(p, vi);
 	mask_fill(&v->hard);
 	mask_fill(&v->soft);
 	mask_fill(&v->placement);
@@ -213,7 +213,7 @@ TAKT_FN int takt_vcpu_add(struct takt_pool *p, u32 vi, u32 where, u32 kind, u64 
 	m->nr_guest += kind != TAKT_IO;
 	p->nr_io += kind == TAKT_IO;
 	p->nr_vcpu++;
-	p->spread++;
+	hook_placement(p);
 	hook_begin(p, vi);
 	return 0;
 }
@@ -251,7 +251,6 @@ TAKT_FN int takt_vcpu_remove(struct takt_pool *p, u32 vi, u64 now)
 		return -TAKT_EBUSY;
 	if (v->state == TAKT_QUEUED)
 		hook_dequeue(p, vi);
-	credit_deactivate(p, vi);
 	hook_end(p, vi);
 	p->ledger.clipped += v->credit;
 	vcpu_unlink(p, vi);
@@ -259,12 +258,11 @@ TAKT_FN int takt_vcpu_remove(struct takt_pool *p, u32 vi, u64 now)
 	vm_of(p, v->vm)->nr_guest -= v->kind != TAKT_IO;
 	p->nr_io -= v->kind == TAKT_IO;
 	p->nr_vcpu--;
-	p->spread++;
-	vcpu_clear(p, v);
+	hook_placement(p);
+	vcpu_clear(v);
 	v->rq_next = v->rq_prev = v->dq_next = v->dq_prev = 0;
 	v->pri = v->qclass = v->base = v->entered = 0;
-	v->vm = v->cpu = v->sibling = v->home = v->refills = v->bound = v->spread = 0;
-	v->expected = 0;
+	v->vm = v->cpu = v->sibling = v->home = v->refills = v->bound = 0;
 	v->kind = 0;
 	mask_zero(&v->hard);
 	mask_zero(&v->soft);
@@ -280,7 +278,7 @@ TAKT_FN void masks_changed(struct takt_pool *p, u32 vi, u64 now)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
-	p->spread++;
+	hook_placement(p);
 	if (v->state == TAKT_QUEUED) {
 		/* One with a budget may be due before what runs where it may run now. */
 		if ((v->flags & TAKT_F_SERVER) || !vcpu_may_run(p, v, v->cpu)) {

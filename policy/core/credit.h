@@ -13,7 +13,8 @@
 
 #include "credit_place.h"
 #include "later.h"
-#include "noserver.h"
+#include "defaults.h"
+#include "params.h"
 #include "runq.h"
 
 #define CREDIT_NS (100 * TAKT_US)

@@ -96,4 +96,14 @@ TAKT_INLINE void edf_begin(struct takt_pool *p, u32 vi, u32 whole)
 	server_reclass(p, vi, v->deadline, p->now);
 }
 
+/* RunQ and ExtraQ are in order of their keys. */
+TAKT_INLINE const char *edf_check(struct takt_pool *p, u32 vi)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi), *prev = vcpu_of(p, v->rq_prev);
+
+	if (vi == TAKT_NIL || v->state != TAKT_QUEUED || v->rq_prev == TAKT_NIL || prev->pri < v->pri || prev->key <= v->key)
+		return 0;
+	return "RunQ or ExtraQ out of order at VCPU";
+}
+
 #endif

@@ -18,7 +18,7 @@ TAKT_FN int takt_timer_pool(struct takt_pool *p, u64 now)
 		rt_expire(p, now);
 		hook_account(p, now);
 	}
-	server_timer(p, now);
+	hook_timer(p, now);
 	return 0;
 }
 
@@ -30,8 +30,7 @@ TAKT_FN int takt_epoch(struct takt_pool *p, u64 now)
 	now = takt_begin(p, now);
 	p->act_head = p->rt_head = p->due_head = TAKT_NIL;
 	p->nr_rt = 0;
-	p->spread = 0;
-	refill_reset(p);
+	hook_epoch(p, now);
 	TAKT_LOOP(p, i, TAKT_NVM) {
 		u32 mi = takt_fresh(p, i);
 		struct takt_vm *m = vm_of(p, mi);
@@ -56,7 +55,8 @@ TAKT_FN int takt_epoch(struct takt_pool *p, u64 now)
 			continue;
 		if (!cpu_online(p, v->cpu))
 			v->cpu = mask_next(&p->online, v->cpu);
-		vcpu_clear(p, v);
+		vcpu_clear(v);
+		hook_fresh(p, vi);
 		v->sibling = vm_of(p, v->vm)->first;
 		vm_of(p, v->vm)->first = vi;
 	}
@@ -76,9 +76,6 @@ TAKT_FN int takt_epoch(struct takt_pool *p, u64 now)
 	p->ledger.given = p->ledger.burned = p->ledger.clipped = 0;
 	p->balance = 0;
 	p->weight = 0;
-	p->ll_next = now + p->par.ll_interval;
-	p->turn_end = 0;
-	p->turn = 0;
 	p->sort_epoch = 0;
 	p->seq = 1;
 	p->acct_next = p->nr_cpu ? now + p->par.acct : TAKT_NEVER;

@@ -1,117 +1,116 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What a policy is: seventeen functions. A policy file defines them as <policy>_<hook>, and names at its end those that it
- * takes from elsewhere. The choice is a switch on the pool's policy, because BPF knows no function pointers.
+ * What a policy is: a function for each of these hooks. A policy file defines those that it needs as <policy>_<hook>, and names at its
+ * end those that it takes from elsewhere and those that it does without (defaults.h). The choice is a switch on the pool's policy,
+ * because BPF knows no function pointers. ../policies.def lists the policies and their traits.
+ *
+ *   queue(p, vi, now)        puts a VCPU into a queue of the policy and asks for decisions (kick)
+ *   dequeue(p, vi)           takes it out
+ *   pick(p, cpu, cur, now)   the VCPU to run: @cur (may run on; TAKT_NIL if nothing may), a queued one, or TAKT_NIL
+ *   slice(p, cpu, back, now) how long; @back goes back to the queue now (TAKT_NIL: nobody). Also arms the timer
  *
  *   wake(p, vi)              gives a VCPU that becomes runnable its class; it is queued right after
- *   queue(p, vi, now)        puts it into a queue of the policy and asks for decisions (kick)
- *   dequeue(p, vi)           takes it out
  *   event(p, vi, now)        an I/O event for a queued VCPU
  *   charge(p, vi, ns)        it ran that long
  *   deschedule(p, vi)        a decision falls on its PCPU: what it was promoted for ends here
- *   pick(p, cpu, cur, now)   the VCPU to run: @cur (may run on; TAKT_NIL if nothing may), a queued one, or TAKT_NIL
- *   slice(p, cpu, back, now) how long; @back goes back to the queue now (TAKT_NIL: nobody). Also arms the timer
- *   tick(p, cpu, now)        timer(cpu); a running VCPU has been charged
- *   account(p, now)          timer(pool); a VM's lease has been looked after
- *   restored(p, vi)          accounting has lifted a queued VCPU out of OVER
- *   rt_changed(p)            a VM became real-time, ceased to be, or changed its period
- *
- * and of those with servers (the others say TAKT_NO_SERVERS):
- *
  *   put(p, vi, runnable, now) it is off its PCPU, and charged; what follows is the state table's business
- *   begin(p, vi)             a VCPU is there, or what its VM may run has changed: its server begins anew
- *   end(p, vi)               it goes
- *   refill(p, vi, now)       its deadline in the pool's due queue has come; it has been charged
+ *   yields(p, vi)            it gives way: the next decision shall be another one
+ *   tick(p, cpu, now)        timer(cpu); a running VCPU has been charged
+ *   account(p, now)          timer(pool), at each accounting; a VM's lease has been looked after
+ *   restored(p, vi)          accounting has lifted a queued VCPU out of OVER
+ *   rt_changed(p)            a VM became real-time, ceased to be, or changed its period or what it may wait
+ *
+ *   fresh(p, vi)             a VCPU without history: what is not zero in its part of it
+ *   begin(p, vi)             a VCPU is there; of those with budgets also: what it may run has changed, it begins anew
+ *   end(p, vi)               it goes; likewise
+ *   moved(p, vi, cpu, now)   its host moves it to @cpu
+ *   placement(p)             PCPUs, VCPUs, masks, groups or types have changed: there may be a better PCPU for one
+ *   cpu_changes(p, cpu, now) a PCPU is about to be taken, given back, forced to idle, or not any more
+ *   group(p, mi, group, sub) a VM enters a group (trait gangs); returns 0 or an error
+ *   adjusted(p, key, old)    a parameter has changed: a pool's, which was @old, or the weight of a VM; an error refuses it
+ *
+ *   timer(p, now)            timer(pool), whatever it was for: arms it again
+ *   refill(p, vi, now)       a VCPU's deadline in the pool's due queue has come; it has been charged
  *   admits(p, mi, server)    whether there is room for @server of each of the VM's VCPUs
+ *
+ *   init(p)                  a new pool, all zero but for its parameters
+ *   epoch(p, now)            the pool's part of the policy, as if there had been no past
+ *   bound(p)                 the longest that a runnable VCPU may wait, ns; TAKT_NEVER: it promises none (bound.h)
+ *   check(p, vi)             in test builds after each step: what is wrong with a VCPU, or with the pool (TAKT_NIL); or 0
  */
 #ifndef TAKT_HOOKS_H
 #define TAKT_HOOKS_H
 
-#include "../credit.c"
-#include "../doris.c"
-#include "../laxs.c"
-#include "../poris.c"
-#include "../rr.c"
-#include "../rtxen.c"
-#include "../sedf.c"
-#include "../vgedf.c"
+#include "policies.h"
+#include "traits.h"
 
-#define TAKT_POLICY_CREDIT 0u
-#define TAKT_POLICY_DORIS 1u
-#define TAKT_POLICY_RR 2u
-#define TAKT_POLICY_RTXEN 3u
-#define TAKT_POLICY_SEDF 4u
-#define TAKT_POLICY_VGEDF 5u
-#define TAKT_POLICY_LAXS 6u
-#define TAKT_POLICY_PORIS 7u
-
-/* id, name, what it is */
-#define TAKT_POLICIES(X)									\
-	X(TAKT_POLICY_CREDIT, credit, "Xen's Credit scheduler (4.0.1): weights, caps, boost on wake")		\
-	X(TAKT_POLICY_DORIS, doris, "Doris: VMs found real-time by their packets are promoted on events and deadlines")	\
-	X(TAKT_POLICY_RR, rr, "round robin: the smallest policy, the example of docs/writing-a-policy.md")	\
-	X(TAKT_POLICY_RTXEN, rtxen, "RT-Xen: budgets and periods by fixed priority; deferrable, periodic, polling or sporadic servers")	\
-	X(TAKT_POLICY_SEDF, sedf, "Xen's SEDF: budgets and periods, earliest deadline first on each PCPU")	\
-	X(TAKT_POLICY_VGEDF, vgedf, "vGEDF, of Risa's rt-pool: budgets and periods, earliest deadline first over all PCPUs")	\
-	X(TAKT_POLICY_LAXS, laxs, "S of Lee et al.: real-time VMs queue, are boosted, stolen and balanced by the wait they bear")	\
-	X(TAKT_POLICY_PORIS, poris, "Poris: promotion on events, short slices, and the VCPUs of a VM or group of VMs start together")
-
-/* Whether @policy keeps budgets: its bound on waiting is that of its servers (core/check_server.h). */
-#define TAKT_KEEPS_BUDGETS(policy)								\
-	((policy) == TAKT_POLICY_RTXEN || (policy) == TAKT_POLICY_SEDF || (policy) == TAKT_POLICY_VGEDF)
+/* Every policy's number and traits, as constants. */
+#define TAKT_CONSTANTS(id, name, traits, text) takt_id_##name = id, takt_traits_##name = traits,
+enum { TAKT_POLICIES(TAKT_CONSTANTS) };
 
 #define TAKT_NAMED_(policy, hook) policy##_##hook
 #define TAKT_NAMED(policy, hook) TAKT_NAMED_(policy, hook)
-#if defined(TAKT_RT_POOL)			/* for two, those of Risa's pools (rule K20) */
-#define TAKT_NUMBER(id, name, text) takt_id_##name = id,
-enum { TAKT_POLICIES(TAKT_NUMBER) };
 #define TAKT_ID(policy) ((u32)TAKT_NAMED(takt_id, policy))
-#define TAKT_HOOK(type, hook, params, args)							\
-TAKT_INLINE type hook_##hook params								\
-{												\
+
+/* What @of makes of a policy's name, for the policy of the pool. */
+#if defined(TAKT_RT_POOL)			/* a build for two, those of Risa's pools (rule K20) */
+#define TAKT_BY_POLICY(of, ...)									\
 	if (p->policy == TAKT_ID(TAKT_RT_POOL))							\
-		return TAKT_NAMED(TAKT_RT_POOL, hook) args;						\
-	return TAKT_NAMED(TAKT_ONLY, hook) args;						\
-}
+		return of(TAKT_RT_POOL, __VA_ARGS__);						\
+	return of(TAKT_ONLY, __VA_ARGS__)
 #elif defined(TAKT_ONLY)		/* a build for one policy, named by it: nothing to choose */
-#define TAKT_HOOK(type, hook, params, args)							\
-TAKT_INLINE type hook_##hook params								\
-{												\
-	return TAKT_NAMED(TAKT_ONLY, hook) args;						\
-}
+#define TAKT_BY_POLICY(of, ...) return of(TAKT_ONLY, __VA_ARGS__)
 #else
-#define TAKT_HOOK(type, hook, params, args)							\
-TAKT_INLINE type hook_##hook params								\
-{												\
-	switch (p->policy) {									\
-	case TAKT_POLICY_DORIS: return doris_##hook args;							\
-	case TAKT_POLICY_RR: return rr_##hook args;								\
-	case TAKT_POLICY_RTXEN: return rtxen_##hook args;							\
-	case TAKT_POLICY_SEDF: return sedf_##hook args;							\
-	case TAKT_POLICY_VGEDF: return vgedf_##hook args;							\
-	case TAKT_POLICY_LAXS: return laxs_##hook args;								\
-	case TAKT_POLICY_PORIS: return poris_##hook args;							\
-	default: return credit_##hook args;							\
-	}											\
-}
+#define TAKT_CASE(id, name, traits, text, of, ...) case id: return of(name, __VA_ARGS__);
+#define TAKT_BY_POLICY(of, ...) switch (p->policy) { default: TAKT_POLICIES(TAKT_CASE, of, __VA_ARGS__) }
 #endif
 
-TAKT_HOOK(void, wake, (struct takt_pool *p, u32 vi), (p, vi))
-TAKT_HOOK(void, queue, (struct takt_pool *p, u32 vi, u64 now), (p, vi, now))
-TAKT_HOOK(void, dequeue, (struct takt_pool *p, u32 vi), (p, vi))
-TAKT_HOOK(void, event, (struct takt_pool *p, u32 vi, u64 now), (p, vi, now))
-TAKT_HOOK(void, charge, (struct takt_pool *p, u32 vi, s64 ns), (p, vi, ns))
-TAKT_HOOK(void, deschedule, (struct takt_pool *p, u32 vi), (p, vi))
-TAKT_HOOK(u32, pick, (struct takt_pool *p, u32 cpu, u32 cur, u64 now), (p, cpu, cur, now))
-TAKT_HOOK(u64, slice, (struct takt_pool *p, u32 cpu, u32 back, u64 now), (p, cpu, back, now))
-TAKT_HOOK(void, tick, (struct takt_pool *p, u32 cpu, u64 now), (p, cpu, now))
-TAKT_HOOK(void, account, (struct takt_pool *p, u64 now), (p, now))
-TAKT_HOOK(void, restored, (struct takt_pool *p, u32 vi), (p, vi))
-TAKT_HOOK(void, rt_changed, (struct takt_pool *p), (p))
-TAKT_HOOK(void, put, (struct takt_pool *p, u32 vi, u32 runnable, u64 now), (p, vi, runnable, now))
-TAKT_HOOK(void, begin, (struct takt_pool *p, u32 vi), (p, vi))
-TAKT_HOOK(void, end, (struct takt_pool *p, u32 vi), (p, vi))
-TAKT_HOOK(void, refill, (struct takt_pool *p, u32 vi, u64 now), (p, vi, now))
-TAKT_HOOK(u32, admits, (struct takt_pool *p, u32 mi, const struct takt_server *s), (p, mi, s))
+/* Whether the pool's policy has @trait. */
+#define TAKT_TRAITS_OF(name, trait) (TAKT_NAMED(takt_traits, name) & (trait)) != 0
+TAKT_INLINE u32 policy_has(struct takt_pool *p, u32 trait)
+{
+	TAKT_BY_POLICY(TAKT_TRAITS_OF, trait);
+}
+
+#define TAKT_CALL(name, hook, ...) TAKT_NAMED(name, hook)(__VA_ARGS__)
+#define TAKT_HOOK(type, hook, params, ...)							\
+TAKT_INLINE type hook_##hook params								\
+{												\
+	TAKT_BY_POLICY(TAKT_CALL, hook, __VA_ARGS__);						\
+}
+
+TAKT_HOOK(void, queue, (struct takt_pool *p, u32 vi, u64 now), p, vi, now)
+TAKT_HOOK(void, dequeue, (struct takt_pool *p, u32 vi), p, vi)
+TAKT_HOOK(u32, pick, (struct takt_pool *p, u32 cpu, u32 cur, u64 now), p, cpu, cur, now)
+TAKT_HOOK(u64, slice, (struct takt_pool *p, u32 cpu, u32 back, u64 now), p, cpu, back, now)
+
+TAKT_HOOK(void, wake, (struct takt_pool *p, u32 vi), p, vi)
+TAKT_HOOK(void, event, (struct takt_pool *p, u32 vi, u64 now), p, vi, now)
+TAKT_HOOK(void, charge, (struct takt_pool *p, u32 vi, s64 ns), p, vi, ns)
+TAKT_HOOK(void, deschedule, (struct takt_pool *p, u32 vi), p, vi)
+TAKT_HOOK(void, put, (struct takt_pool *p, u32 vi, u32 runnable, u64 now), p, vi, runnable, now)
+TAKT_HOOK(void, yields, (struct takt_pool *p, u32 vi), p, vi)
+TAKT_HOOK(void, tick, (struct takt_pool *p, u32 cpu, u64 now), p, cpu, now)
+TAKT_HOOK(void, account, (struct takt_pool *p, u64 now), p, now)
+TAKT_HOOK(void, restored, (struct takt_pool *p, u32 vi), p, vi)
+TAKT_HOOK(void, rt_changed, (struct takt_pool *p), p)
+
+TAKT_HOOK(void, fresh, (struct takt_pool *p, u32 vi), p, vi)
+TAKT_HOOK(void, begin, (struct takt_pool *p, u32 vi), p, vi)
+TAKT_HOOK(void, end, (struct takt_pool *p, u32 vi), p, vi)
+TAKT_HOOK(void, moved, (struct takt_pool *p, u32 vi, u32 cpu, u64 now), p, vi, cpu, now)
+TAKT_HOOK(void, placement, (struct takt_pool *p), p)
+TAKT_HOOK(void, cpu_changes, (struct takt_pool *p, u32 cpu, u64 now), p, cpu, now)
+TAKT_HOOK(int, group, (struct takt_pool *p, u32 mi, u32 group, u32 sub), p, mi, group, sub)
+TAKT_HOOK(int, adjusted, (struct takt_pool *p, u32 key, u64 old), p, key, old)
+
+TAKT_HOOK(void, timer, (struct takt_pool *p, u64 now), p, now)
+TAKT_HOOK(void, refill, (struct takt_pool *p, u32 vi, u64 now), p, vi, now)
+TAKT_HOOK(u32, admits, (struct takt_pool *p, u32 mi, const struct takt_server *s), p, mi, s)
+
+TAKT_HOOK(void, init, (struct takt_pool *p), p)
+TAKT_HOOK(void, epoch, (struct takt_pool *p, u64 now), p, now)
+TAKT_HOOK(u64, bound, (struct takt_pool *p), p)
+TAKT_HOOK(const char *, check, (struct takt_pool *p, u32 vi), p, vi)
 
 #endif

@@ -8,7 +8,7 @@
 /* With default parameters. */
 static int pool_init(struct takt_pool *p, u32 policy)
 {
-#define KNOWN(i, n, text) known |= policy == (i);
+#define KNOWN(i, n, traits, text) known |= policy == (i);
 	u32 known = 0;
 
 	TAKT_POLICIES(KNOWN)
@@ -20,7 +20,7 @@ static int pool_init(struct takt_pool *p, u32 policy)
 	p->pool_timer = TAKT_NEVER;
 	p->act_head = p->rt_head = p->due_head = TAKT_NIL;
 	p->acct_next = TAKT_NEVER;
-	refill_reset(p);
+	hook_init(p);
 	p->out.next = TAKT_NIL;
 	for (u32 i = 0; i < TAKT_NCPU; i++)
 		cpu_clear(&p->cpu[i], 0);

@@ -13,6 +13,7 @@ TAKT_FN void charge_cur(struct takt_pool *p, u32 cpu, u64 now);
 
 /* Accounting has lifted a queued VCPU out of OVER. */
 TAKT_INLINE void hook_restored(struct takt_pool *p, u32 vi);
+TAKT_INLINE void hook_begin(struct takt_pool *p, u32 vi);
 TAKT_INLINE void hook_dequeue(struct takt_pool *p, u32 vi);
 TAKT_INLINE void hook_refill(struct takt_pool *p, u32 vi, u64 now);
 

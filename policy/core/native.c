@@ -16,7 +16,7 @@ struct param_info {
 
 struct policy_info {
 	const char *name, *doc;
-	u32 id, pad;
+	u32 id, traits;
 };
 
 struct ledger_info {
@@ -32,8 +32,11 @@ _Static_assert(sizeof(struct takt_op) == 56 && sizeof(struct takt_res) == 48, "t
 #define VM_PARAM(k, f, u, lo, hi, d, text) PARAM(k, f, u, lo, hi, d, text, 1)
 static const struct param_info params[] = { TAKT_POOL_PARAMS(POOL_PARAM) TAKT_VM_PARAMS(VM_PARAM) };
 
-#define POLICY(i, n, text) { .name = #n, .doc = text, .id = i },
+#define POLICY(i, n, t, text) { .name = #n, .doc = text, .id = i, .traits = t },
 static const struct policy_info policies[] = { TAKT_POLICIES(POLICY) };
+
+#define TRAIT(i, n, text) { .name = #n, .doc = text, .id = i },
+static const struct policy_info traits[] = { TAKT_TRAITS(TRAIT) };
 
 const struct param_info *takt_params(u32 n)
 {
@@ -43,6 +46,12 @@ const struct param_info *takt_params(u32 n)
 const struct policy_info *takt_policies(u32 n)
 {
 	return n < sizeof(policies) / sizeof(policies[0]) ? &policies[n] : NULL;
+}
+
+/* A trait, as if it was a policy: its bit is the number. */
+const struct policy_info *takt_traits(u32 n)
+{
+	return n < sizeof(traits) / sizeof(traits[0]) ? &traits[n] : NULL;
 }
 
 size_t takt_pool_size(void)
@@ -172,7 +181,7 @@ u32 takt_pool_describe(struct takt_pool *p, struct takt_op *ops, u32 max)
 
 u64 takt_pool_wait_bound(struct takt_pool *p)
 {
-	return wait_bound(p);
+	return hook_bound(p);
 }
 
 void takt_hist_add(struct takt_hist *h, u64 ns)

@@ -142,4 +142,8 @@
 	X(TAKT_KEY_LATENCY, latency, "ns", TAKT_MS, TAKT_SEC, 0,					\
 	  "longest wait that the slice shall allow while it is real-time; unless set, the pool's (Poris)")
 
+/* Keys of the pool's parameters by name: takt_key_slice. */
+#define TAKT_KEY_OF(key, field, unit, min, max, def, doc) takt_key_##field = (key),
+enum { TAKT_POOL_PARAMS(TAKT_KEY_OF) };
+
 #endif

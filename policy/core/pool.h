@@ -156,7 +156,7 @@ struct takt_vm {
 struct takt_cpu {
 	u64 timer;			/* out: when the policy wants timer(cpu); TAKT_NEVER: not at all */
 	u64 tick_base, tick_next;
-	u64 idle_since;			/* periodic server: what idled is not charged yet; while idle_stopped(): how long that was */
+	u64 idle_since;			/* periodic server: what idled is not charged yet */
 	u64 again;			/* when what a decision passed over is cold (vGEDF) */
 	u64 floor_end;			/* end of the present interval of the floor */
 	s64 floor_left;			/* what those without budget may run in it before all others, ns */

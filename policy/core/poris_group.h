@@ -130,4 +130,67 @@ TAKT_INLINE void poris_bind(struct takt_pool *p, u32 vi)
 		v->cpu = v->bound;
 }
 
+/* ---- who is in which group (rules P30 and P10) ---- */
+
+/* VCPUs of @m in subgroup @sub: one of more VCPUs than there are PCPUs goes on in the next subgroups (rule P8). */
+TAKT_INLINE u32 poris_members(struct takt_pool *p, struct takt_vm *m, u32 sub)
+{
+	u32 before = (sub - m->subgroup) * p->nr_cpu;
+
+	if (sub < m->subgroup || m->nr_guest <= before)
+		return 0;
+	return m->nr_guest - before < p->nr_cpu ? m->nr_guest - before : p->nr_cpu;
+}
+
+/* Whether what other VMs of @group have in subgroup @sub leaves room for @nr more VCPUs, each on a PCPU of its own. */
+TAKT_FN u32 poris_has_room(struct takt_pool *p, u32 group, u32 sub, u32 nr)
+{
+	u32 i;
+
+	TAKT_LOOP(p, i, TAKT_NVM) {
+		struct takt_vm *m = vm_of(p, takt_fresh(p, i));
+
+		if (m->used && m->group == group)
+			nr = takt_fresh(p, nr + poris_members(p, m, sub));
+	}
+	return nr <= p->nr_cpu;
+}
+
+/*
+ * @mi enters subgroup @sub of group @id; 0: a group of its own. All VCPUs of a subgroup run at once, so it has room for as many as there
+ * are PCPUs. A VM leaves its group before it enters another.
+ */
+TAKT_FN int poris_group(struct takt_pool *p, u32 mi, u32 id, u32 sub)
+{
+	struct takt_vm *m = vm_of(p, mi);
+	u32 last, vi, n;
+
+	if (m->group && id)
+		return -TAKT_EBUSY;
+	last = sub + (m->nr_guest && p->nr_cpu ? (m->nr_guest - 1u) / p->nr_cpu : 0);
+	if (id && last >= TAKT_NSUBGROUP)
+		return -TAKT_ENOSPC;
+	TAKT_LOOP(p, n, TAKT_NSUBGROUP) {
+		u32 s = takt_fresh(p, n), before = (s - sub) * p->nr_cpu, nr;
+
+		if (!id || s < sub || s > last || m->nr_guest <= before)
+			continue;
+		nr = m->nr_guest - before < p->nr_cpu ? m->nr_guest - before : p->nr_cpu;
+		if (!poris_has_room(p, id, s, nr))
+			return -TAKT_ENOSPC;
+	}
+	m->group = id;
+	m->subgroup = sub;
+	p->spread++;
+	/* Their PCPUs are chosen anew, as each queues. */
+	vi = m->first;
+	TAKT_LOOP(p, n, TAKT_NVCPU) {
+		if (vi == TAKT_NIL)
+			break;
+		unbind(p, vi);
+		vi = vcpu_of(p, vi)->sibling;
+	}
+	return 0;
+}
+
 #endif

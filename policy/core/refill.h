@@ -146,4 +146,53 @@ TAKT_FN void refill_drop(struct takt_pool *p, struct takt_vcpu *v)
 	}
 }
 
+/* ---- invariants, after those of seL4's sporadic.c: sums, order, nothing early ---- */
+
+/* Of the sporadic server @v. */
+TAKT_FN const char *refill_check(struct takt_pool *p, struct takt_vcpu *v)
+{
+	s64 sum = v->left + v->turn;
+	u64 time = 0;
+	u32 n = 0;
+
+	for (u32 it = v->refills; it != TAKT_NIL; it = refill_of(p, it)->next) {
+		struct takt_refill *r = refill_of(p, it);
+
+		if (n++ >= REFILLS_MOST)
+			return "too many replenishments of VCPU";
+		if (r->time < time || !r->amount)
+			return "replenishments out of order or empty of VCPU";
+		if (r->time > v->chunk + server_of(p, v)->period)
+			return "replenishment later than a period of VCPU";
+		time = r->time;
+		sum += (s64)r->amount;
+	}
+	if (n != v->nr_refills)
+		return "count of replenishments is wrong of VCPU";
+	return sum == (s64)server_of(p, v)->budget ? 0 : "replenishments do not add up to the budget of VCPU";
+}
+
+/* Each entry is free, or a piece of one VCPU. */
+TAKT_FN const char *refill_check_slab(struct takt_pool *p)
+{
+	u8 used[TAKT_NREFILL] = { 0 };
+	u32 n = 0, pieces = 0;
+
+	for (u32 i = 0; i < TAKT_NVCPU; i++) {
+		struct takt_vcpu *v = vcpu_of(p, i);
+
+		for (u32 it = v->refills; v->state != TAKT_ABSENT && it != TAKT_NIL; it = refill_of(p, it)->next) {
+			if (used[it & (TAKT_NREFILL - 1)]++)
+				return "a replenishment has two owners";
+			pieces++;
+		}
+	}
+	if (p->seq % 64 && !pieces)
+		return 0;		/* nobody has any: looked at now and then, for it is a long list */
+	for (u32 it = p->refill_free; it != TAKT_NIL && n <= TAKT_NREFILL; it = refill_of(p, it)->next, n++)
+		if (used[it & (TAKT_NREFILL - 1)])
+			return "a replenishment is free and in use";
+	return n + pieces == TAKT_NREFILL ? 0 : "replenishments are lost";
+}
+
 #endif

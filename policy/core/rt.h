@@ -40,7 +40,7 @@ TAKT_FN void rt_end(struct takt_pool *p, u32 mi)
 	m->period = 0;
 	m->lease_end = 0;
 	p->nr_rt--;
-	p->spread++;
+	hook_placement(p);
 }
 
 /* Types that were not renewed in time lapse, except those that rt=on holds. */

@@ -13,8 +13,10 @@
 #ifndef TAKT_SERVER_H
 #define TAKT_SERVER_H
 
+#include "defaults.h"
 #include "dueq.h"
 #include "later.h"
+#include "params.h"
 #include "room.h"
 #include "runq.h"
 
@@ -200,6 +202,39 @@ TAKT_INLINE void server_start(struct takt_pool *p, u32 vi)
 
 	server_refill(p, v);
 	server_due(p, vi, p->now + server_of(p, v)->period);
+}
+
+/* ---- what a host changes ---- */
+
+TAKT_INLINE void server_moved(struct takt_pool *p, u32 vi, u32 cpu, u64 now)
+{
+	(void)now;
+	vcpu_of(p, vi)->home = cpu;
+}
+
+/* Every server begins anew: with what it has left, one of another kind could do nothing. */
+TAKT_INLINE void server_restart(struct takt_pool *p)
+{
+	u32 i;
+
+	TAKT_LOOP(p, i, TAKT_NVCPU) {
+		u32 vi = takt_fresh(p, i);
+
+		if (!(vcpu_of(p, vi)->flags & TAKT_F_SERVER))
+			continue;
+		vcpu_of(p, vi)->flags |= TAKT_F_SEATED;
+		hook_begin(p, vi);
+	}
+}
+
+/* No floor out of what servers are promised, of which @whole keep to a PCPU each. */
+TAKT_INLINE int server_adjusted(struct takt_pool *p, u32 key, u64 old, u32 whole)
+{
+	if (key == takt_key_floor && p->par.floor > old && server_overbooked(p, whole))
+		return -TAKT_ENOSPC;
+	if (key == takt_key_server || key == takt_key_mode)
+		server_restart(p);
+	return 0;
 }
 
 /* ---- queues ---- */

@@ -201,13 +201,6 @@ TAKT_INLINE void charge_correct(struct takt_pool *p, u32 vi, u64 ran)
 	v->ran = ran;
 }
 
-/* How much of its turn @v has had (Credit); of a server that is what it has run. */
-TAKT_INLINE void turn_is(struct takt_vcpu *v, s64 ns)
-{
-	if (!(v->flags & TAKT_F_SERVER))
-		v->turn = ns;
-}
-
 /* ---- operations ---- */
 
 TAKT_FN int takt_wake(struct takt_pool *p, u32 vi, u32 reason, u64 now)
@@ -272,7 +265,7 @@ TAKT_FN int takt_yield(struct takt_pool *p, u32 vi, u32 to, u64 now)
 		return -TAKT_ENOENT;
 	if (v->state != TAKT_RUNNING)
 		return -TAKT_EBUSY;
-	turn_is(v, (s64)p->par.slice);
+	hook_yields(p, vi);
 	kick(p, v->cpu);
 	return 0;
 }
@@ -338,9 +331,7 @@ TAKT_FN int takt_move(struct takt_pool *p, u32 vi, u32 cpu, u64 now)
 	if (!may)
 		return -TAKT_ERANGE;
 	v->flags &= ~TAKT_F_MIGRATE;
-	if (v->home != cpu)
-		cpu_of(p, cpu)->idle_since = idle_stopped(cpu_of(p, cpu)) ? 0 : now;	/* before it came: not its budget */
-	v->home = cpu;
+	hook_moved(p, vi, cpu, now);
 	if (v->state == TAKT_QUEUED) {
 		hook_dequeue(p, vi);
 		v->cpu = cpu;
@@ -378,7 +369,9 @@ TAKT_FN int takt_schedule(struct takt_pool *p, u32 cpu, u32 flags, u64 now)
 	if (cur != TAKT_NIL && v->state == TAKT_PICKED)
 		return -TAKT_EBUSY;
 	relied = relied_upon(p, cpu);
-	idle_clock(c, c->taken, flags & TAKT_FORCE_IDLE, now);
+	if (c->forced_idle != (flags & TAKT_FORCE_IDLE))
+		hook_cpu_changes(p, cpu, now);
+	c->forced_idle = flags & TAKT_FORCE_IDLE;
 	if (cur != TAKT_NIL) {
 		charge_cur(p, cpu, now);
 		mask_clear(&p->out.kick, cpu);	/* a budget that has just been used up: this is the decision */
@@ -467,7 +460,7 @@ TAKT_FN int takt_refused(struct takt_pool *p, u32 vi, u64 now)
 	if (v->state != TAKT_PICKED)
 		return -TAKT_EBUSY;
 	take_off(p, vi);
-	turn_is(v, (s64)p->par.slice);	/* behind its equals: the next decision is another one */
+	hook_yields(p, vi);	/* the next decision is another one */
 	settle(p, vi, 1, now);
 	return 0;
 }
@@ -508,7 +501,8 @@ TAKT_FN int takt_cpu_taken(struct takt_pool *p, u32 cpu, u64 now)
 		return -TAKT_EBUSY;
 	charge_cur(p, cpu, now);
 	relied = relied_upon(p, cpu);
-	idle_clock(cpu_of(p, cpu), 1, cpu_of(p, cpu)->forced_idle, now);
+	hook_cpu_changes(p, cpu, now);
+	cpu_of(p, cpu)->taken = 1;
 	update_idle(p, cpu);
 	if (relied)
 		pass_on(p, cpu);
@@ -524,7 +518,8 @@ TAKT_FN int takt_cpu_back(struct takt_pool *p, u32 cpu, u64 now)
 		return -TAKT_ENOENT;
 	if (!c->taken)
 		return -TAKT_EBUSY;
-	idle_clock(c, 0, c->forced_idle, now);
+	hook_cpu_changes(p, cpu, now);
+	c->taken = 0;
 	update_idle(p, cpu);
 	if (c->cur != TAKT_NIL)
 		vcpu_of(p, c->cur)->start = now;

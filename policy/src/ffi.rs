@@ -42,7 +42,7 @@ pub struct RawPolicy {
     pub name: *const c_char,
     pub doc: *const c_char,
     pub id: u32,
-    pub pad: u32,
+    pub traits: u32,
 }
 
 #[repr(C)]
@@ -76,4 +76,5 @@ unsafe extern "C" {
     pub fn takt_hist_add(h: *mut Hist, ns: u64);
     pub fn takt_params(n: u32) -> *const RawParam;
     pub fn takt_policies(n: u32) -> *const RawPolicy;
+    pub fn takt_traits(n: u32) -> *const RawPolicy;
 }

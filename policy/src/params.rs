@@ -25,6 +25,27 @@ pub struct PolicyInfo {
     pub name: &'static str,
     pub doc: &'static str,
     pub id: u32,
+    /// Bits of [`TraitInfo`].
+    traits: u32,
+}
+
+impl PolicyInfo {
+    /// Whether it has a trait, by its name in `core/traits.h`.
+    ///
+    /// # Panics
+    /// There is no such trait.
+    pub fn has(&self, name: &str) -> bool {
+        let of = traits().into_iter().find(|t| t.name == name);
+        self.traits & of.unwrap_or_else(|| panic!("no trait `{name}`")).bit != 0
+    }
+}
+
+/// What a policy may have (`core/traits.h`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TraitInfo {
+    pub name: &'static str,
+    pub doc: &'static str,
+    bit: u32,
 }
 
 /// Every parameter.
@@ -48,8 +69,21 @@ pub fn params() -> Vec<ParamInfo> {
 pub fn policies() -> Vec<PolicyInfo> {
     (0..)
         .map_while(|n| unsafe { ffi::takt_policies(n).as_ref() })
-        .map(|p| PolicyInfo { name: text(p.name), doc: text(p.doc), id: p.id })
+        .map(|p| PolicyInfo { name: text(p.name), doc: text(p.doc), id: p.id, traits: p.traits })
         .collect()
+}
+
+/// Every trait.
+pub fn traits() -> Vec<TraitInfo> {
+    (0..)
+        .map_while(|n| unsafe { ffi::takt_traits(n).as_ref() })
+        .map(|t| TraitInfo { name: text(t.name), doc: text(t.doc), bit: t.id })
+        .collect()
+}
+
+/// Whether the policy of that name has a trait; one that is not known has none.
+pub fn has(policy: &str, name: &str) -> bool {
+    policies().iter().any(|p| p.name == policy && p.has(name))
 }
 
 /// Static strings of the core.

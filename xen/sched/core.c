@@ -21,42 +21,45 @@ int takt_pool_reset(struct takt_pool *p, u32 policy)
 	return ret;
 }
 
+#define ONE(i, name, traits, text) TAKT_ONE(name);
+TAKT_POLICIES(ONE)
+
 /* The policy's own copy of an operation. */
 #define OF_POLICY(CASE) do { switch (p->policy) { TAKT_POLICIES(CASE) } return -TAKT_ENOENT; } while (0)
 
 int takt_pool_op(struct takt_pool *p, const struct takt_op *op)
 {
-#define OP(i, name, text) case i: return name##_one_op(p, op);
+#define OP(i, name, traits, text) case i: return name##_one_op(p, op);
 	OF_POLICY(OP);
 }
 
 int takt_pool_wake(struct takt_pool *p, u32 vcpu, u32 source, u64 now)
 {
-#define WAKE(i, name, text) case i: return name##_one_wake(p, vcpu, source, now);
+#define WAKE(i, name, traits, text) case i: return name##_one_wake(p, vcpu, source, now);
 	OF_POLICY(WAKE);
 }
 
 int takt_pool_schedule(struct takt_pool *p, u32 cpu, u32 flags, u64 now)
 {
-#define SCHEDULE(i, name, text) case i: return name##_one_schedule(p, cpu, flags, now);
+#define SCHEDULE(i, name, traits, text) case i: return name##_one_schedule(p, cpu, flags, now);
 	OF_POLICY(SCHEDULE);
 }
 
 int takt_pool_started(struct takt_pool *p, u32 vcpu, u64 now)
 {
-#define STARTED(i, name, text) case i: return name##_one_started(p, vcpu, now);
+#define STARTED(i, name, traits, text) case i: return name##_one_started(p, vcpu, now);
 	OF_POLICY(STARTED);
 }
 
 int takt_pool_put(struct takt_pool *p, u32 vcpu, u32 runnable, u64 now)
 {
-#define PUT(i, name, text) case i: return name##_one_put(p, vcpu, runnable, now);
+#define PUT(i, name, traits, text) case i: return name##_one_put(p, vcpu, runnable, now);
 	OF_POLICY(PUT);
 }
 
 int takt_pool_timer_cpu(struct takt_pool *p, u32 cpu, u64 now)
 {
-#define TIMER_CPU(i, name, text) case i: return name##_one_timer_cpu(p, cpu, now);
+#define TIMER_CPU(i, name, traits, text) case i: return name##_one_timer_cpu(p, cpu, now);
 	OF_POLICY(TIMER_CPU);
 }
 
@@ -65,7 +68,7 @@ void takt_pool_result(struct takt_pool *p, const struct takt_op *op, int ret, st
 	takt_result(p, op, ret, res);
 }
 
-#define NAME(i, n, text) [i] = #n,
+#define NAME(i, n, traits, text) [i] = #n,
 static const char *const names[] = { TAKT_POLICIES(NAME) };
 
 const char *takt_policy_name(u32 policy)

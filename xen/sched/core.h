@@ -15,23 +15,14 @@ int takt_pool_started(struct takt_pool *p, u32 vcpu, u64 now);
 int takt_pool_put(struct takt_pool *p, u32 vcpu, u32 runnable, u64 now);
 int takt_pool_timer_cpu(struct takt_pool *p, u32 cpu, u64 now);
 
-/* The same of one policy (one.h). */
+/* The same of one policy, @name (one.h). */
 #define TAKT_ONE(name)										\
 	int name##_one_op(struct takt_pool *p, const struct takt_op *op);			\
 	int name##_one_wake(struct takt_pool *p, u32 vcpu, u32 source, u64 now);		\
 	int name##_one_schedule(struct takt_pool *p, u32 cpu, u32 flags, u64 now);		\
 	int name##_one_started(struct takt_pool *p, u32 vcpu, u64 now);				\
 	int name##_one_put(struct takt_pool *p, u32 vcpu, u32 runnable, u64 now);		\
-	int name##_one_timer_cpu(struct takt_pool *p, u32 cpu, u64 now);
-
-TAKT_ONE(credit)
-TAKT_ONE(doris)
-TAKT_ONE(laxs)
-TAKT_ONE(poris)
-TAKT_ONE(rr)
-TAKT_ONE(rtxen)
-TAKT_ONE(sedf)
-TAKT_ONE(vgedf)
+	int name##_one_timer_cpu(struct takt_pool *p, u32 cpu, u64 now)
 
 void takt_pool_result(struct takt_pool *p, const struct takt_op *op, int ret, struct takt_res *res);
 int takt_pool_param(struct takt_pool *p, u32 key, u64 *value);

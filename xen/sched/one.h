@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The policy core for one policy, which TAKT_ONLY names: the file that includes this has no choice to make at each of an
- * operation's hooks, and the compiler makes one function of them. core.c chooses, once an operation.
+ * The policy core for one policy, which TAKT_ONLY names: there is no choice to make at each of an operation's hooks, and the
+ * compiler makes one function of them. core.c chooses, once an operation. scripts/xen.sh makes a file for each policy that defines
+ * TAKT_ONLY and includes this.
  */
 #include "policy/core/takt.h"
 #include "core.h"
+
+#define DECLARED(name) TAKT_ONE(name)
+DECLARED(TAKT_ONLY);
 
 #define ONE_NAMED(policy, name) TAKT_NAMED(policy, one_##name)
 #define ONE(name) ONE_NAMED(TAKT_ONLY, name)

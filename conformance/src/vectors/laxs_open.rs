@@ -75,10 +75,16 @@ pub fn running(make: &Maker) {
 
 pub fn first_run(make: &Maker) {
     for (value, want) in [(0, [2, 5]), (10 * US, [2, 5]), (10 * US + 1, [5, 2])] {
-        let mut b = pool(make, "first_run", value);
-        b.wake(0, 2);
-        b.wake(0, 5);
-        assert_eq!(b.order(0, 0), want, "first_run={value}");
+        for epoch in [false, true] {
+            let mut b = pool(make, "first_run", value);
+            if epoch {
+                b.ok(0, OpCode::Epoch, (0, 0, 0), [0; 3]);
+                b.rt(0, 5, 0);
+            }
+            b.wake(0, 2);
+            b.wake(0, 5);
+            assert_eq!(b.order(0, 0), want, "first_run={value}, epoch: {epoch}");
+        }
     }
 }
 

@@ -30,11 +30,8 @@ const PCPU: u64 = 1_000_000;
 impl Rule {
     /// That of a policy; `None` if it has no servers.
     pub fn of(policy: &str) -> Option<Self> {
-        match policy {
-            "vgedf" => Some(Rule::Paper),
-            "sedf" | "rtxen" => Some(Rule::Whole),
-            _ => None,
-        }
+        let has = |name| takt_policy::has(policy, name);
+        has("budgets").then_some(if has("global") { Rule::Paper } else { Rule::Whole })
     }
 
     /// PCPUs of which these VMs may use `room` percent; `None` if more than a host can have would not be enough.

@@ -16,8 +16,6 @@ const PRIORITY: u32 = 106;
 const EXTRA: u32 = 107;
 const LAXITY: u32 = 108;
 const LATENCY: u32 = 109;
-/// The policy that knows groups; of another one its number would be refused.
-const WITH_GROUPS: &str = "poris";
 /// Under RTDS, µs: the period of who serves calls, and is to be early; that of a VCPU that nobody waits for, long so that its deadlines
 /// come after all others'; and the least budget.
 const PERIOD: u64 = 10_000;
@@ -81,7 +79,7 @@ pub fn parameters(spec: &VmSpec, scheduler: &Scheduler, group: u64) -> String {
                 let _ = write!(words, " {key}={value}");
             }
         }
-        if group > 0 && policy.name == WITH_GROUPS {
+        if group > 0 && takt_policy::has(&policy.name, "gangs") {
             let _ = write!(words, " group={group}");
         }
     }

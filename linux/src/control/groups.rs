@@ -8,9 +8,6 @@ use anyhow::{Result, anyhow};
 use takt_control::groups::{Member, Refused};
 use takt_policy::Kind;
 
-/// The policy that knows any.
-const WITH_GROUPS: &str = "poris";
-
 impl Live {
     /// What has become of groups since the last look is told to the policy.
     pub(super) fn settle_groups(&mut self, snapshot: &Snapshot, news: &mut Vec<News>) {
@@ -22,7 +19,7 @@ impl Live {
     /// Returns what was refused, of whichever group.
     fn bring_groups(&mut self, snapshot: &Snapshot) -> Refused {
         let policy = &self.scheduler.policy().name;
-        if policy != WITH_GROUPS {
+        if !takt_policy::has(policy, "gangs") {
             let no_use = |vm: &super::Vm| {
                 let error = anyhow!("`group` of `{}` is of no use, policy `{policy}` knows no groups", vm.name);
                 (vm.group.clone(), error)

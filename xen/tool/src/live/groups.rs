@@ -6,9 +6,6 @@ use crate::host::{Domain, TaktPool};
 use anyhow::{Error, Result, anyhow};
 use takt_control::groups::{Member, Refused};
 
-/// The policy that knows any.
-const WITH_GROUPS: &str = "poris";
-
 impl<E: Eyes> Live<E> {
     /// What has become of groups since the last look is told to the hypervisor. Returns what was refused, of whichever group and cpupool.
     pub(super) fn bring_groups(&mut self) -> Vec<Error> {
@@ -30,7 +27,7 @@ impl<E: Eyes> Live<E> {
             .filter(|vm| vm.domain.pool.id == pool.id && vm.domain.id != 0)
             .map(|vm| (&vm.domain, vm.group.as_str()))
             .collect();
-        if pool.policy.name != WITH_GROUPS {
+        if !pool.policy.has("gangs") {
             let no_use = |(d, group): &(&Domain, &str)| {
                 let (whom, policy) = (&d.name, pool.policy.name);
                 let error = anyhow!("`group` of `{whom}` is of no use, policy `{policy}` knows no groups");

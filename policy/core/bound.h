@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The longest a runnable VCPU may wait, ns, as families of policies promise it (hook bound): the checker holds every run against it. It is
+ * a bound for hosts that leave masks and PCPUs alone. TAKT_NEVER: there is none.
+ */
+#ifndef TAKT_BOUND_H
+#define TAKT_BOUND_H
+
+#include "credit.h"
+#include "server.h"
+
+/* Turns of @turn: everybody's. */
+TAKT_INLINE u64 turns_bound(struct takt_pool *p, u64 turn)
+{
+	return (p->nr_vcpu + 1) * turn;
+}
+
+/* How often the weight of @m counts if all its VCPUs earn. */
+TAKT_INLINE u64 credit_weights(struct takt_pool *p, struct takt_vm *m)
+{
+	return p->par.weights ? m->nr : 1;
+}
+
+/*
+ * Credit: until the debt of the poorest VCPU is paid back (it is at most one accounting interval deep when accounting comes by, and one
+ * more before), then everybody's slice twice. There is none with activate=tick, where an inactive VCPU in debt earns nothing; with
+ * charge=sampled, where who runs between ticks preempts for nothing; and with balance=on, where siblings that run keep one that waits
+ * in debt (rule C41).
+ */
+TAKT_FN u64 credit_bound(struct takt_pool *p)
+{
+	u64 weight = 0, least = TAKT_NEVER, per_cpu = credit_per_acct(p);
+
+	if (!p->par.activate || p->par.charge || p->par.balance)
+		return TAKT_NEVER;
+	for (u32 i = 0; i < TAKT_NVM; i++)
+		weight += vm_of(p, i)->used ? (u64)vm_of(p, i)->weight * credit_weights(p, vm_of(p, i)) : 0;
+	for (u32 i = 0; i < TAKT_NVM; i++) {
+		struct takt_vm *m = vm_of(p, i);
+		u64 fair;
+
+		if (!m->used || !m->nr)
+			continue;
+		fair = per_cpu * p->nr_cpu * m->weight * credit_weights(p, m) / weight;
+		if (m->cap && m->cap * per_cpu / 100 < fair)
+			fair = m->cap * per_cpu / 100;
+		fair = fair / m->nr ? fair / m->nr : 1;
+		least = fair < least ? fair : least;
+	}
+	return p->par.acct * (2 * per_cpu / least + 2) + 2 * turns_bound(p, p->par.slice);
+}
+
+/*
+ * Servers, with turns of @turn for those without budget: a server that has work waits until its next period, one of less than the
+ * shortest slice for as many as it then owes, and then until those before it have run what they may: each its budget once more than
+ * there are periods, and the PCPU is not promised twice, so what the server itself is promised is left to it in the long run. Those
+ * without wait for their turns in what is left, which is the floor at least; without one there is no bound.
+ */
+TAKT_FN u64 server_bound(struct takt_pool *p, u64 turn)
+{
+	u64 others = 2 * FLOOR_INTERVAL, periods = 0, least = SERVER_WHOLE;
+	u32 servers = 0;
+
+	for (u32 i = 0; i < TAKT_NVM; i++) {
+		struct takt_vm *m = vm_of(p, i);
+		u32 share = m->used ? server_share(&m->server) : 0;
+		u64 wait;
+
+		if (!share || !m->nr_guest)
+			continue;
+		wait = m->server.period * (2 + SERVER_SHORTEST / m->server.budget);
+		servers += m->nr_guest;
+		others += 2 * m->nr_guest * (m->server.budget + turn);
+		periods = wait > periods ? wait : periods;
+		least = share < least ? share : least;
+	}
+	if (!servers)
+		return turns_bound(p, turn) + FLOOR_INTERVAL;
+	if (!p->par.floor)
+		return TAKT_NEVER;
+	least = least < p->par.floor * (SERVER_WHOLE / 100) ? least : p->par.floor * (SERVER_WHOLE / 100);
+	return periods + (others + turns_bound(p, turn)) * (SERVER_WHOLE / (least ? least : 1) + 1);
+}
+
+#endif
