@@ -21,38 +21,39 @@
 
 #define NCG 4096u
 #define CG_ROOT 0u
-#define CG_DEPTH 8u			/* levels below the root */
-#define CG_SHALLOW 3u			/* cgroups deeper than this, which users may make, have half of the table only */
-#define CG_WEIGHT 100u			/* cpu.weight unless it is set, and a thread's of nice 0 */
-#define CG_FRACTION 32			/* bits of a share */
-#define PARK_MIN TAKT_MS		/* the queue is filled after the timer is started */
-#define PARK_MAX (8 * TAKT_SEC)		/* then a thread gets a slice whatever its quota: the kernel's watchdog has 30 s */
-#define PARK_LOOK 512u			/* threads that one timer releases */
+#define CG_DEPTH 8u    /* levels below the root */
+#define CG_SHALLOW 3u  /* cgroups deeper than this, which users may make, have half of the table */
+#define CG_WEIGHT 100u /* cpu.weight unless it is set, and a thread's of nice 0 */
+#define CG_FRACTION 32 /* bits of a share */
+#define PARK_MIN TAKT_MS /* the queue is filled after the timer is started */
+/* then a thread gets a slice whatever its quota: the kernel's watchdog has 30 s */
+#define PARK_MAX (8 * TAKT_SEC)
+#define PARK_LOOK 512u /* threads that one timer releases */
 #define PARK_AGAIN TAKT_MS
-#define AHEAD_MAX (100 * HOST_SLICE)	/* how far a thread may be ahead where few wait */
-#define AHEAD_WAIT (800 * TAKT_MS)	/* with a tenth of each PCPU, what it is ahead by takes 8 s */
+#define AHEAD_MAX (100 * HOST_SLICE) /* how far a thread may be ahead where few wait */
+#define AHEAD_WAIT (800 * TAKT_MS)   /* with a tenth of each PCPU, what it is ahead by takes 8 s */
 
 struct cgroup_weights {
-	u64 id;				/* 0: free */
-	u64 load;			/* weights of the threads and cgroups that compete in it */
-	s64 used;			/* in this period, ns, and before, beyond the quota */
-	u64 quota, period, burst;	/* cpu.max and cpu.max.burst, ns; quota 0: none */
-	u64 end;			/* of the period */
-	u32 competes;			/* how many they are */
+	u64 id;			  /* 0: free */
+	u64 load;		  /* weights of the threads and cgroups that compete in it */
+	s64 used;		  /* in this period, ns, and before, beyond the quota */
+	u64 quota, period, burst; /* cpu.max and cpu.max.burst, ns; quota 0: none */
+	u64 end;		  /* of the period */
+	u32 competes;		  /* how many they are */
 	u32 weight;
 	u32 parent, depth;
 };
 
 struct cgroups {
 	struct bpf_spin_lock lock;
-	u32 threads;			/* runnable */
-	u32 limited;			/* cgroups with a quota */
-	u32 full;			/* cgroups that found no room */
+	u32 threads; /* runnable */
+	u32 limited; /* cgroups with a quota */
+	u32 full;    /* cgroups that found no room */
 	struct cgroup_weights cg[NCG];
 };
 
 SHARED_MAP(ARRAY, cgroup_table, 1, u32, struct cgroups, 0);
-SHARED_MAP(HASH, cgroup_ids, NCG, u64, u32, 0);		/* the kernel's number -> index */
+SHARED_MAP(HASH, cgroup_ids, NCG, u64, u32, 0); /* the kernel's number -> index */
 
 static __always_inline struct cgroups *the_cgroups(void)
 {
@@ -240,13 +241,15 @@ static __always_inline void place(struct host *h, struct task_ctx *t)
 	u64 now_v = *(volatile u64 *)&h->vtime, ahead = ahead_max(h);
 
 	if (t->vtime + HOST_SLICE < now_v)
-		t->vtime = now_v - HOST_SLICE;	/* a thread that slept goes first, but not for ever */
+		/* a thread that slept goes first, but not for ever */
+		t->vtime = now_v - HOST_SLICE;
 	if (t->vtime > now_v + ahead)
-		t->vtime = now_v + ahead;	/* a thread that ran much waits, but not for ever */
+		t->vtime = now_v + ahead; /* a thread that ran much waits, but not for ever */
 }
 
 /* A host thread begins to run. Whether it must not: its cgroup has used its quota since the thread was queued. */
-static __always_inline bool host_begins(struct host *h, struct task_struct *p, struct task_ctx *t, bool beside)
+static __always_inline bool host_begins(struct host *h, struct task_struct *p, struct task_ctx *t,
+					bool beside)
 {
 	lead(h, t);
 	if (beside)
@@ -256,7 +259,7 @@ static __always_inline bool host_begins(struct host *h, struct task_struct *p, s
 		return true;
 	}
 	t->parked = 0;
-	competes(t, weight_of(p));	/* one that was parked does so from now on */
+	competes(t, weight_of(p)); /* one that was parked does so from now on */
 	return false;
 }
 
@@ -299,7 +302,7 @@ static int parked_timer(void *map, u32 *key, struct timer_slot *s)
 		return 0;
 	__sync_lock_test_and_set(&s->at, TAKT_NEVER);
 	n = takt_zero(h->pool);
-	bpf_rcu_read_lock();		/* to the verifier this is a part of takt_init, which may sleep */
+	bpf_rcu_read_lock(); /* to the verifier this is a part of takt_init, which may sleep */
 	bpf_iter_scx_dsq_new(&it, DSQ_PARKED, 0);
 	while ((p = bpf_iter_scx_dsq_next(&it)) && takt_can_loop) {
 		struct task_ctx *t = bpf_task_storage_get(&tasks, p, NULL, 0);
@@ -325,7 +328,8 @@ static int parked_timer(void *map, u32 *key, struct timer_slot *s)
 		place(h, t);
 		scx_bpf_dsq_move_set_vtime(&it, t->vtime);
 		if (!scx_bpf_dsq_move_vtime(&it, p, queue, 0)) {
-			next = now + PARK_AGAIN;	/* it has left, or was parked again since the walk began */
+			/* it has left, or was parked again since the walk began */
+			next = now + PARK_AGAIN;
 			continue;
 		}
 		/* Counted unless it runs already; the entity that found nothing meanwhile is woken. */

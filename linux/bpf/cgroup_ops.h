@@ -5,8 +5,8 @@
 
 #include "cgroup.h"
 
-#define CG_ANCESTORS 32			/* that are looked through for one in the table */
-#define CG_IDLE 1u			/* weight of a cgroup with cpu.idle */
+#define CG_ANCESTORS 32 /* that are looked through for one in the table */
+#define CG_IDLE 1u	/* weight of a cgroup with cpu.idle */
 
 /* The cgroup in the table that stands for @cgrp: it, or the next one above. */
 static __always_inline u32 cg_find(struct cgroup *cgrp)
@@ -30,7 +30,8 @@ static __always_inline u32 cg_find(struct cgroup *cgrp)
 }
 
 /* Sets cpu.max. Those of its threads that are parked find out when they are released. */
-static __always_inline void limit(struct cgroups *c, u32 i, u64 period_us, u64 quota_us, u64 burst_us)
+static __always_inline void limit(struct cgroups *c, u32 i, u64 period_us, u64 quota_us,
+				  u64 burst_us)
 {
 	u64 now = bpf_ktime_get_ns(), quota;
 	struct cgroup_weights *g = cg_of(c, i);
@@ -156,7 +157,8 @@ void BPF_PROG(takt_cgroup_set_weight, struct cgroup *cgrp, u32 weight)
 }
 
 SEC("struct_ops/takt_cgroup_set_bandwidth")
-void BPF_PROG(takt_cgroup_set_bandwidth, struct cgroup *cgrp, u64 period_us, u64 quota_us, u64 burst_us)
+void BPF_PROG(takt_cgroup_set_bandwidth, struct cgroup *cgrp, u64 period_us, u64 quota_us,
+	      u64 burst_us)
 {
 	u32 i = CG_ROOT;
 	struct cgroups *c = table_with(cgrp, &i);
@@ -172,7 +174,7 @@ void BPF_PROG(takt_cgroup_set_idle, struct cgroup *cgrp, bool idle)
 	struct cgroups *c = table_with(cgrp, &i);
 
 	if (c)
-		reweigh(c, i, idle ? CG_IDLE : CG_WEIGHT);	/* what the kernel makes of it, too */
+		reweigh(c, i, idle ? CG_IDLE : CG_WEIGHT); /* what the kernel makes of it, too */
 }
 
 #endif

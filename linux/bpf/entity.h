@@ -8,14 +8,14 @@
 
 #include "host.h"
 
-#define VM_THREADS_MAX 64		/* of a VM that are looked at for its I/O threads */
+#define VM_THREADS_MAX 64 /* of a VM that are looked at for its I/O threads */
 
-#define ENTER(missing)										\
-	struct host *h = the_host();								\
-	struct log *l = the_log();								\
-	u64 now = bpf_ktime_get_ns();								\
-	if (!h || !l || !out)									\
-		return missing;									\
+#define ENTER(missing) \
+	struct host *h = the_host(); \
+	struct log *l = the_log(); \
+	u64 now = bpf_ktime_get_ns(); \
+	if (!h || !l || !out) \
+		return missing; \
 	bpf_spin_lock(&h->lock)
 #define LEAVE() bpf_spin_unlock(&h->lock)
 
@@ -23,7 +23,8 @@
  * It is off its PCPU. The kernel's account of its run goes from decision to decision, as in Xen: the switch to a VCPU is
  * at the cost of its VM. Where `started` begins to count, a VM that makes others switch to it would have that for free.
  */
-static __always_inline void put(struct host *h, struct log *l, struct out *out, u32 v, u32 runnable, u64 now)
+static __always_inline void put(struct host *h, struct log *l, struct out *out, u32 v, u32 runnable,
+				u64 now)
 {
 	struct host_vcpu *hv = host_vcpu(h, v);
 	u64 ran = is_host(v) ? TAKT_NEVER : hv->ran;
@@ -32,7 +33,8 @@ static __always_inline void put(struct host *h, struct log *l, struct out *out, 
 		ran += hv->owed;
 		hv->owed = 0;
 	}
-	DO(pool_of(h, v), PUT, takt_put(p, v, runnable, ran, now), .vcpu = v, .arg = { runnable, ran });
+	DO(pool_of(h, v), PUT, takt_put(p, v, runnable, ran, now), .vcpu = v,
+	   .arg = { runnable, ran });
 }
 
 /* A run begins, or goes on after @before ns; less than none: its thread's account begins earlier. */
@@ -43,7 +45,8 @@ static __always_inline void count_run(struct host *h, u32 v, u64 before)
 }
 
 /* The queued VCPU @v is not runnable any more, whatever the pool holds of it. */
-static __always_inline void make_blocked(struct host *h, struct log *l, struct out *out, u32 v, u64 now)
+static __always_inline void make_blocked(struct host *h, struct log *l, struct out *out, u32 v,
+					 u64 now)
 {
 	u32 state = vcpu_state(h, v);
 
@@ -59,7 +62,8 @@ static __always_inline void make_blocked(struct host *h, struct log *l, struct o
 }
 
 /* It goes back to the queue. */
-static __always_inline void put_queued(struct host *h, struct log *l, struct out *out, u32 v, u64 now)
+static __always_inline void put_queued(struct host *h, struct log *l, struct out *out, u32 v,
+				       u64 now)
 {
 	host_vcpu(h, v)->queued_at = now;
 	put(h, l, out, v, 1, now);
@@ -317,8 +321,8 @@ __attribute__((noinline)) u32 h_vm_add(u64 kvm, u32 tgid, u64 tenant, struct out
 		DO(h->pool, VM_ADD, takt_vm_add(p, vm, TAKT_GUEST, HOST_WEIGHT, now), .vm = vm,
 		   .arg = { TAKT_GUEST, HOST_WEIGHT });
 		if (TAKT_POOLS > 1)
-			DO(pool_on(h, RT), VM_ADD, takt_vm_add(p, vm, TAKT_GUEST, HOST_WEIGHT, now), .vm = vm,
-			   .arg = { TAKT_GUEST, HOST_WEIGHT });
+			DO(pool_on(h, RT), VM_ADD, takt_vm_add(p, vm, TAKT_GUEST, HOST_WEIGHT, now),
+			   .vm = vm, .arg = { TAKT_GUEST, HOST_WEIGHT });
 		hm->side = REST;
 		hm->kvm = kvm;
 		hm->tenant = tenant;
@@ -361,7 +365,8 @@ struct newcomer {
 };
 
 /* Adds VCPU @v, which is absent, for the thread @n. Lock held. */
-static __always_inline int add_vcpu(struct host *h, struct log *l, struct out *out, u32 v, struct newcomer *n, u64 now)
+static __always_inline int add_vcpu(struct host *h, struct log *l, struct out *out, u32 v,
+				    struct newcomer *n, u64 now)
 {
 	struct takt_mask mask = { { n->cpus } };
 	u32 vm = n->vm, kind = n->kind, cpu = n->cpu & (TAKT_NCPU - 1);
@@ -371,12 +376,12 @@ static __always_inline int add_vcpu(struct host *h, struct log *l, struct out *o
 	hv->side = kind == TAKT_GUEST ? side_with_pcpus(h, host_vm(h, vm)->side) : REST;
 	if (!cpu_online(pool_of(h, v), cpu))
 		cpu = mask_next(&pool_of(h, v)->online, cpu) & (TAKT_NCPU - 1);
-	if (DO(pool_of(h, v), VCPU_ADD, takt_vcpu_add(p, v, vm | cpu << 16, kind, now), .vcpu = v, .vm = vm, .cpu = cpu,
-	       .arg = { kind }))
+	if (DO(pool_of(h, v), VCPU_ADD, takt_vcpu_add(p, v, vm | cpu << 16, kind, now), .vcpu = v,
+	       .vm = vm, .cpu = cpu, .arg = { kind }))
 		return -1;
 	if (n->cpus != ~0ULL)
-		DO(pool_of(h, v), SET_AFFINITY, takt_set_affinity(p, v, TAKT_HARD, &mask, now), .vcpu = v,
-		   .arg = { TAKT_HARD, n->cpus });
+		DO(pool_of(h, v), SET_AFFINITY, takt_set_affinity(p, v, TAKT_HARD, &mask, now),
+		   .vcpu = v, .arg = { TAKT_HARD, n->cpus });
 	hv->pid = n->pid;
 	hv->kvm_vcpu = n->kvm_vcpu;
 	hv->id = n->id;
@@ -388,7 +393,8 @@ static __always_inline int add_vcpu(struct host *h, struct log *l, struct out *o
 }
 
 /* Makes an I/O thread's VCPU @v another one: of the VCPU that the thread has turned out to be. Lock held. */
-static __always_inline void convert(struct host *h, struct log *l, struct out *out, u32 v, struct newcomer *n, u64 now)
+static __always_inline void convert(struct host *h, struct log *l, struct out *out, u32 v,
+				    struct newcomer *n, u64 now)
 {
 	u32 in_dsq = host_vcpu(h, v)->in_dsq;
 
@@ -396,15 +402,17 @@ static __always_inline void convert(struct host *h, struct log *l, struct out *o
 	DO_VCPU(VCPU_REMOVE, takt_vcpu_remove, v);
 	add_vcpu(h, l, out, v, n, now);
 	host_vcpu(h, v)->in_dsq = in_dsq;
-	if (in_dsq)			/* nobody else would: its thread has told already that it waits */
-		DO(pool_of(h, v), WAKE, takt_wake(p, v, TAKT_SRC_OTHER, now), .vcpu = v, .arg = { TAKT_SRC_OTHER });
+	if (in_dsq) /* nobody else would: its thread has told already that it waits */
+		DO(pool_of(h, v), WAKE, takt_wake(p, v, TAKT_SRC_OTHER, now), .vcpu = v,
+		   .arg = { TAKT_SRC_OTHER });
 }
 
 /*
  * Adds the thread @n, which has no index yet. Lock held. Returns its index, TAKT_NIL if there is no room, no such VM, or its
  * tenant has as many as one may have.
  */
-static __always_inline u32 adopt(struct host *h, struct log *l, struct out *out, struct newcomer *n, u64 now)
+static __always_inline u32 adopt(struct host *h, struct log *l, struct out *out, struct newcomer *n,
+				 u64 now)
 {
 	u32 v;
 
@@ -454,7 +462,8 @@ __attribute__((noinline)) u32 h_adopt_io(struct newcomer *n, u32 *at, struct out
 }
 
 /* VM @vm goes if it has no thread. Lock held. Returns it if it went, else TAKT_NIL. */
-static __always_inline u32 drop_empty(struct host *h, struct log *l, struct out *out, u32 vm, u64 now)
+static __always_inline u32 drop_empty(struct host *h, struct log *l, struct out *out, u32 vm,
+				      u64 now)
 {
 	if (vm == HOST_VM || !vm_of(h->pool, vm)->used || members(h, vm))
 		return TAKT_NIL;

@@ -26,12 +26,13 @@ __attribute__((noinline)) int h_setup(struct request *r, struct out *out)
 	hc->topology = (r->arg[0] & 0xffff) | (r->arg[1] & 0xffff) << 16;
 	hc->node = r->arg[2] & 0xffff;
 	if (!vm_of(h->pool, HOST_VM)->used) {
-		DO(h->pool, VM_ADD, takt_vm_add(p, HOST_VM, TAKT_HOST, HOST_WEIGHT, now), .vm = HOST_VM,
-		   .arg = { TAKT_HOST, HOST_WEIGHT });
-		DO(h->pool, ADJUST, takt_adjust(p, HOST_VM, TAKT_KEY_RT, TAKT_RT_OFF, now), .vm = HOST_VM,
-		   .arg = { TAKT_KEY_RT, TAKT_RT_OFF });
+		DO(h->pool, VM_ADD, takt_vm_add(p, HOST_VM, TAKT_HOST, HOST_WEIGHT, now),
+		   .vm = HOST_VM, .arg = { TAKT_HOST, HOST_WEIGHT });
+		DO(h->pool, ADJUST, takt_adjust(p, HOST_VM, TAKT_KEY_RT, TAKT_RT_OFF, now),
+		   .vm = HOST_VM, .arg = { TAKT_KEY_RT, TAKT_RT_OFF });
 		if (TAKT_POOLS > 1)
-			DO(pool_on(h, RT), VM_ADD, takt_vm_add(p, HOST_VM, TAKT_HOST, HOST_WEIGHT, now), .vm = HOST_VM,
+			DO(pool_on(h, RT), VM_ADD,
+			   takt_vm_add(p, HOST_VM, TAKT_HOST, HOST_WEIGHT, now), .vm = HOST_VM,
 			   .arg = { TAKT_HOST, HOST_WEIGHT });
 	}
 	join_pool(h, l, out, cpu, REST, now);
@@ -56,7 +57,8 @@ __attribute__((noinline)) int h_adjust(u32 side, u32 vm, u32 key, u64 value, str
 	int ret;
 
 	h->cfg_gen++;
-	ret = DO(pool_on(h, side), ADJUST, takt_adjust(p, vm, key, value, now), .vm = vm, .arg = { key, value });
+	ret = DO(pool_on(h, side), ADJUST, takt_adjust(p, vm, key, value, now), .vm = vm,
+		 .arg = { key, value });
 	if (!ret && side == REST && key == TAKT_KEY_WEIGHT && vm != HOST_VM)
 		keep_floor(h, l, out, guest_weight(h), now);
 	LEAVE();
@@ -71,7 +73,7 @@ int takt_adjust_vm(struct request *r)
 	struct out out = {};
 
 	r->ret = 0;
-	if (TAKT_POOLS > 1)		/* the one that may have no room */
+	if (TAKT_POOLS > 1) /* the one that may have no room */
 		r->ret = h_adjust(RT, r->vm, arg32(r->arg[0]), r->arg[1], &out);
 	if (!r->ret)
 		r->ret = h_adjust(REST, r->vm, arg32(r->arg[0]), r->arg[1], &out);
@@ -86,7 +88,8 @@ __attribute__((noinline)) int h_set_group(u32 vm, u64 group, struct out *out)
 	int ret;
 
 	h->cfg_gen++;
-	ret = DO(pool_on(h, REST), SET_GROUP, takt_set_group(p, vm, group, now), .vm = vm, .arg = { group });
+	ret = DO(pool_on(h, REST), SET_GROUP, takt_set_group(p, vm, group, now), .vm = vm,
+		 .arg = { group });
 	LEAVE();
 	return ret;
 }
@@ -133,7 +136,7 @@ int takt_measure(struct request *r)
 }
 
 #if TAKT_POOLS > 1
-#define MOVE_ATTEMPTS 16		/* a PCPU may decide while it is to go */
+#define MOVE_ATTEMPTS 16 /* a PCPU may decide while it is to go */
 
 /* PCPU @cpu goes to the pool on side arg[0]. */
 SEC("syscall")

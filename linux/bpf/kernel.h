@@ -16,7 +16,7 @@
 #ifndef __ksym
 #define __ksym __attribute__((section(".ksyms")))
 #endif
-#define TIMER_ABS 1			/* BPF_F_TIMER_ABS, which older headers lack */
+#define TIMER_ABS 1 /* BPF_F_TIMER_ABS, which older headers lack */
 #define CORE __attribute__((preserve_access_index))
 
 struct cpumask {
@@ -131,9 +131,13 @@ struct sched_ext_ops {
 
 #define PF_EXITING 0x00000004u
 #define PF_KTHREAD 0x00200000u
-#define MAX_RT_PRIO 100			/* lower: deadline, FIFO, round robin and stop classes */
+#define MAX_RT_PRIO 100 /* lower: deadline, FIFO, round robin and stop classes */
 
-enum scx_enq_flags { SCX_ENQ_WAKEUP = 1ULL, SCX_ENQ_HEAD = 1ULL << 4, SCX_ENQ_PREEMPT = 1ULL << 32 };
+enum scx_enq_flags {
+	SCX_ENQ_WAKEUP = 1ULL,
+	SCX_ENQ_HEAD = 1ULL << 4,
+	SCX_ENQ_PREEMPT = 1ULL << 32
+};
 enum scx_deq_flags { SCX_DEQ_SLEEP = 1ULL };
 enum scx_kick_flags { SCX_KICK_PREEMPT = 1 << 1 };
 enum scx_ent_flags { SCX_TASK_QUEUED = 1 << 0 };
@@ -141,12 +145,13 @@ enum scx_dsq_id_flags { SCX_DSQ_LOCAL = 0x8000000000000002ULL };
 #define VALUE(type, name) bpf_core_enum_value(enum type, name)
 
 /* Numbers of struct sched_ext_ops.flags, the same from 6.16 to 7.3: an initial value cannot be relocated. */
-#define OPS_ENQ_LAST 2u			/* else the kernel keeps running what a cap or an empty pick took off */
+#define OPS_ENQ_LAST 2u /* else the kernel keeps running what a cap or an empty pick took off */
 #define OPS_ENQ_EXITING 4u
 #define OPS_ENQ_MIGRATION_DISABLED 16u
 
 extern __s32 scx_bpf_create_dsq(__u64 dsq_id, __s32 node) __ksym;
-extern void scx_bpf_dsq_insert(struct task_struct *p, __u64 dsq_id, __u64 slice, __u64 enq_flags) __ksym;
+extern void scx_bpf_dsq_insert(struct task_struct *p, __u64 dsq_id, __u64 slice,
+			       __u64 enq_flags) __ksym;
 extern void scx_bpf_dsq_insert_vtime(struct task_struct *p, __u64 dsq_id, __u64 slice, __u64 vtime,
 				     __u64 enq_flags) __ksym;
 extern bool scx_bpf_dsq_move_to_local(__u64 dsq_id) __ksym;
@@ -155,8 +160,8 @@ extern int bpf_iter_scx_dsq_new(struct bpf_iter_scx_dsq *it, __u64 dsq_id, __u64
 extern struct task_struct *bpf_iter_scx_dsq_next(struct bpf_iter_scx_dsq *it) __ksym;
 extern void bpf_iter_scx_dsq_destroy(struct bpf_iter_scx_dsq *it) __ksym;
 extern void scx_bpf_dsq_move_set_vtime(struct bpf_iter_scx_dsq *it__iter, __u64 vtime) __ksym;
-extern bool scx_bpf_dsq_move_vtime(struct bpf_iter_scx_dsq *it__iter, struct task_struct *p, __u64 dsq_id,
-				   __u64 enq_flags) __ksym;
+extern bool scx_bpf_dsq_move_vtime(struct bpf_iter_scx_dsq *it__iter, struct task_struct *p,
+				   __u64 dsq_id, __u64 enq_flags) __ksym;
 extern void scx_bpf_kick_cpu(__s32 cpu, __u64 flags) __ksym;
 extern __s32 scx_bpf_task_cpu(const struct task_struct *p) __ksym;
 extern const struct cpumask *scx_bpf_get_online_cpumask(void) __ksym;

@@ -54,8 +54,8 @@ struct kvm_vcpu {
 	struct kvm_vcpu_arch arch;
 } CORE;
 
-#define SOON 20000			/* ns; these programs are over by then */
-#define IRR 0x200			/* in the APIC's register page: 32 vectors every 16 bytes */
+#define SOON 20000 /* ns; these programs are over by then */
+#define IRR 0x200  /* in the APIC's register page: 32 vectors every 16 bytes */
 
 /*
  * Performs what was asked for, on this CPU when the program is over: where preemption is on, a kick would interrupt it, and
@@ -71,8 +71,8 @@ static __always_inline void act_soon(struct host *h, struct out *out)
 }
 
 /* Thread @p runs @vcpu: from now on it is that VCPU of its VM. */
-static __always_inline void becomes_vcpu(struct host *h, struct task_struct *p, struct kvm_vcpu *vcpu, struct task_ctx *t,
-					 struct out *out)
+static __always_inline void becomes_vcpu(struct host *h, struct task_struct *p,
+					 struct kvm_vcpu *vcpu, struct task_ctx *t, struct out *out)
 {
 	struct newcomer n = { .kind = TAKT_GUEST };
 	u32 v, vm, tgid = BPF_CORE_READ(p, tgid), gen = h->vm_gen;
@@ -212,7 +212,8 @@ int BPF_PROG(takt_kvm_ipi_done)
 SEC("fentry/apic_timer_fn")
 int BPF_PROG(takt_kvm_timer, struct hrtimer *timer)
 {
-	struct kvm_lapic *apic = (void *)timer - bpf_core_field_offset(struct kvm_lapic, lapic_timer) -
+	struct kvm_lapic *apic = (void *)timer -
+				 bpf_core_field_offset(struct kvm_lapic, lapic_timer) -
 				 bpf_core_field_offset(struct kvm_timer, timer);
 
 	u64 key = (u64)BPF_CORE_READ(apic, vcpu);
@@ -241,7 +242,7 @@ int BPF_PROG(takt_kvm_notify, struct kvm_vcpu *vcpu)
 
 /* ---- VMs that ran before ---- */
 
-#define ANON_INODES 0x09041934		/* s_magic of the file system that no process can make files in */
+#define ANON_INODES 0x09041934 /* s_magic of the file system that no process can make files in */
 #define VCPU_NAME "kvm-vcpu:"
 #define VCPU_NAME_MAX 24
 

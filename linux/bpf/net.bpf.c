@@ -27,7 +27,8 @@ static __always_inline u32 vm_gen(struct host *h, u32 vm)
 }
 
 /* Tells the pool what the monitor of @vm has found. */
-static __always_inline void tell(struct host *h, struct net_vm *s, u32 vm, const struct takt_work *w)
+static __always_inline void tell(struct host *h, struct net_vm *s, u32 vm,
+				 const struct takt_work *w)
 {
 	u32 events = w->events, rule = *(volatile u32 *)&s->mon.rule;
 	struct out out = {};
@@ -62,7 +63,8 @@ static __always_inline int packet(struct __sk_buff *skb)
 	vm = d->vm;
 	w = bpf_map_lookup_elem(&net_work, &area);
 	s = bpf_map_lookup_elem(&net_vms, &vm);
-	if (!w || !s || s->gen != d->gen || vm_gen(h, vm) != d->gen || !load_packet(skb, w, &s->mon, d->link, now))
+	if (!w || !s || s->gen != d->gen || vm_gen(h, vm) != d->gen ||
+	    !load_packet(skb, w, &s->mon, d->link, now))
 		return PASS;
 	bpf_spin_lock(&s->lock);
 	was = s->mon.rt;
@@ -155,7 +157,7 @@ int net_start(void *unused)
 	int err;
 
 	if (!t)
-		return -2;			/* ENOENT */
+		return -2; /* ENOENT */
 	err = bpf_timer_init(&t->timer, &net_timers, 1 /* CLOCK_MONOTONIC */);
 	if (err)
 		return err;
@@ -175,7 +177,7 @@ int net_port(struct port_request *r)
 {
 	u32 vm = r->vm, gen = r->gen, port = r->port, on = r->on;
 	struct net_vm *s = bpf_map_lookup_elem(&net_vms, &vm);
-	int ret = -116;				/* ESTALE */
+	int ret = -116; /* ESTALE */
 
 	if (!s)
 		return ret;

@@ -11,8 +11,8 @@
 
 struct cpu_overhead {
 	struct takt_overhead took;
-	u64 stopped_at;			/* 0: nobody has stopped since the last switch */
-	u32 stopped, pad;		/* thread */
+	u64 stopped_at;	  /* 0: nobody has stopped since the last switch */
+	u32 stopped, pad; /* thread */
 };
 
 struct {

@@ -43,7 +43,8 @@ static __always_inline void vacate(struct host *h, struct log *l, struct out *ou
 }
 
 /* @cpu, with its host entity, becomes one of the pool on @side. Lock held. */
-static __always_inline void join_pool(struct host *h, struct log *l, struct out *out, u32 cpu, u32 side, u64 now)
+static __always_inline void join_pool(struct host *h, struct log *l, struct out *out, u32 cpu,
+				      u32 side, u64 now)
 {
 	struct host_cpu *hc = host_cpu(h, cpu);
 	u64 core = hc->topology & 0xffff, llc = hc->topology >> 16, node = hc->node & 0xffff;
@@ -51,12 +52,12 @@ static __always_inline void join_pool(struct host *h, struct log *l, struct out 
 
 	hc->slice_end = TAKT_NEVER;
 	host_vcpu(h, cpu)->side = side;
-	DO(pool_on(h, side), CPU_ADD, takt_cpu_add(p, cpu, core | llc << 16 | node << 32, now), .cpu = cpu,
-	   .arg = { core, llc, node });
-	DO(pool_on(h, side), VCPU_ADD, takt_vcpu_add(p, cpu, HOST_VM | cpu << 16, TAKT_HOST, now), .vcpu = cpu, .vm = HOST_VM,
-	   .cpu = cpu, .arg = { TAKT_HOST });
-	DO(pool_on(h, side), SET_AFFINITY, takt_set_affinity(p, cpu, TAKT_HARD, &own, now), .vcpu = cpu,
-	   .arg = { TAKT_HARD, own.w[0] });
+	DO(pool_on(h, side), CPU_ADD, takt_cpu_add(p, cpu, core | llc << 16 | node << 32, now),
+	   .cpu = cpu, .arg = { core, llc, node });
+	DO(pool_on(h, side), VCPU_ADD, takt_vcpu_add(p, cpu, HOST_VM | cpu << 16, TAKT_HOST, now),
+	   .vcpu = cpu, .vm = HOST_VM, .cpu = cpu, .arg = { TAKT_HOST });
+	DO(pool_on(h, side), SET_AFFINITY, takt_set_affinity(p, cpu, TAKT_HARD, &own, now),
+	   .vcpu = cpu, .arg = { TAKT_HARD, own.w[0] });
 	h->host_idle |= mask_bit(cpu);
 }
 
@@ -69,7 +70,8 @@ static __always_inline bool holds_pool(struct host *h, u32 cpu)
 }
 
 /* @cpu, which nobody holds, leaves its pool with its host entity, which is blocked. Lock held. */
-static __always_inline void leave_pool(struct host *h, struct log *l, struct out *out, u32 cpu, u64 now)
+static __always_inline void leave_pool(struct host *h, struct log *l, struct out *out, u32 cpu,
+				       u64 now)
 {
 	host_cpu(h, cpu)->slice_end = TAKT_NEVER;
 	DO_VCPU(VCPU_REMOVE, takt_vcpu_remove, cpu);
@@ -80,7 +82,8 @@ static __always_inline void leave_pool(struct host *h, struct log *l, struct out
 enum { GOES = 1, GOES_OUT = 2, GOES_TAKEN = 4 };
 
 /* What runs on @cpu is nobody's there any more, and nobody owes for it; a decision is due. Lock held. */
-static __always_inline void runs_beside(struct host *h, struct log *l, struct out *out, u32 cpu, u64 now)
+static __always_inline void runs_beside(struct host *h, struct log *l, struct out *out, u32 cpu,
+					u64 now)
 {
 	host_cpu(h, cpu)->outside = 2;
 	out->kick |= mask_bit(cpu);
@@ -129,7 +132,8 @@ __attribute__((noinline)) int h_cpu_goes(u32 cpu, struct out *out)
 	ENTER(-1);
 	int ret = -TAKT_EBUSY;
 
-	if (cpu_of(pool_of(h, cpu), cpu)->cur == TAKT_NIL && vcpu_state(h, cpu) == TAKT_BLOCKED && !holds_pool(h, cpu)) {
+	if (cpu_of(pool_of(h, cpu), cpu)->cur == TAKT_NIL && vcpu_state(h, cpu) == TAKT_BLOCKED &&
+	    !holds_pool(h, cpu)) {
 		h->cfg_gen++;
 		leave_pool(h, l, out, cpu, now);
 		ret = 0;
@@ -180,7 +184,8 @@ __attribute__((noinline)) int h_move_vcpu(u32 v, struct out *out)
 	struct takt_mask mask = e->hard, there;
 	bool runs = runs_here(h, v);
 
-	if (e->state != TAKT_ABSENT && e->kind == TAKT_GUEST && hv->side != side && pool_on(h, side)->nr_cpu) {
+	if (e->state != TAKT_ABSENT && e->kind == TAKT_GUEST && hv->side != side &&
+	    pool_on(h, side)->nr_cpu) {
 		h->cfg_gen++;
 		make_blocked(h, l, out, v, now);
 		DO_VCPU(VCPU_REMOVE, takt_vcpu_remove, v);
@@ -190,14 +195,16 @@ __attribute__((noinline)) int h_move_vcpu(u32 v, struct out *out)
 		hv->owed = 0;
 		there = pool_on(h, side)->online;
 		mask_and(&there, &mask);
-		cpu = mask_next(mask_empty(&there) ? &pool_on(h, side)->online : &there, cpu) & (TAKT_NCPU - 1);
-		DO(pool_on(h, side), VCPU_ADD, takt_vcpu_add(p, v, vm | cpu << 16, TAKT_GUEST, now), .vcpu = v, .vm = vm,
-		   .cpu = cpu, .arg = { TAKT_GUEST });
-		DO(pool_on(h, side), SET_AFFINITY, takt_set_affinity(p, v, TAKT_HARD, &mask, now), .vcpu = v,
-		   .arg = { TAKT_HARD, mask.w[0] });
+		cpu = mask_next(mask_empty(&there) ? &pool_on(h, side)->online : &there, cpu) &
+		      (TAKT_NCPU - 1);
+		DO(pool_on(h, side), VCPU_ADD, takt_vcpu_add(p, v, vm | cpu << 16, TAKT_GUEST, now),
+		   .vcpu = v, .vm = vm, .cpu = cpu, .arg = { TAKT_GUEST });
+		DO(pool_on(h, side), SET_AFFINITY, takt_set_affinity(p, v, TAKT_HARD, &mask, now),
+		   .vcpu = v, .arg = { TAKT_HARD, mask.w[0] });
 		hv->in_dsq = in_dsq;
 		if (in_dsq)
-			DO(pool_on(h, side), WAKE, takt_wake(p, v, TAKT_SRC_OTHER, now), .vcpu = v, .arg = { TAKT_SRC_OTHER });
+			DO(pool_on(h, side), WAKE, takt_wake(p, v, TAKT_SRC_OTHER, now), .vcpu = v,
+			   .arg = { TAKT_SRC_OTHER });
 	}
 	LEAVE();
 	return 0;
@@ -208,7 +215,8 @@ static __always_inline bool is_exile(struct host *h, u32 v)
 {
 	struct takt_pool *pool = pool_of(h, v);
 
-	return !(*(volatile u64 *)&vcpu_of(pool, v)->hard.w[0] & *(volatile u64 *)&pool->online.w[0]);
+	return !(*(volatile u64 *)&vcpu_of(pool, v)->hard.w[0] &
+		 *(volatile u64 *)&pool->online.w[0]);
 }
 #else
 static __always_inline bool is_exile(struct host *h, u32 v)

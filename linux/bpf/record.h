@@ -24,7 +24,8 @@ __attribute__((noinline)) u64 h_epoch(u32 side, struct out *out)
 		if (TAKT_POOLS > 1 && !cpu_online(pool, cpu))
 			continue;
 		h->cpu[cpu].slice_end = TAKT_NEVER;
-		if (h->cpu[cpu].outside || (cur != TAKT_NIL && vcpu_state(h, cur) == TAKT_RUNNING && !host_vcpu(h, cur)->in_dsq))
+		if (h->cpu[cpu].outside || (cur != TAKT_NIL && vcpu_state(h, cur) == TAKT_RUNNING &&
+					    !host_vcpu(h, cur)->in_dsq))
 			h->cpu[cpu].outside = 2;
 	}
 	h->recording &= ~(1u << side);
@@ -48,7 +49,8 @@ __attribute__((noinline)) u64 h_epoch(u32 side, struct out *out)
 __attribute__((noinline)) int h_still_taken(u32 cpu, u32 higher, struct out *out)
 {
 	ENTER(-1);
-	if (cpu_online(pool_of(h, cpu), cpu) && (higher || host_cpu(h, cpu)->outside) && !cpu_of(pool_of(h, cpu), cpu)->taken)
+	if (cpu_online(pool_of(h, cpu), cpu) && (higher || host_cpu(h, cpu)->outside) &&
+	    !cpu_of(pool_of(h, cpu), cpu)->taken)
 		DO(pool_of(h, cpu), CPU_TAKEN, takt_cpu_taken(p, cpu, now), .cpu = cpu);
 	LEAVE();
 	return 0;

@@ -12,7 +12,8 @@ __attribute__((noinline)) int h_set_rt(u32 vm, u64 period, u64 lease, u32 rule, 
 	u32 was = vm < TAKT_NVM ? vm_of(h->pool, vm)->rt : 0;
 	int ret;
 
-	ret = DO(h->pool, SET_RT, takt_set_rt(p, vm, period, lease, now), .vm = vm, .arg = { lease != 0, period, lease });
+	ret = DO(h->pool, SET_RT, takt_set_rt(p, vm, period, lease, now), .vm = vm,
+		 .arg = { lease != 0, period, lease });
 	if (!ret && lease && !was) {
 		host_vm(h, vm)->rt_at = now;
 		host_vm(h, vm)->rule = rule;

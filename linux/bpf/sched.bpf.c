@@ -54,7 +54,8 @@ static __always_inline bool still_runnable(struct task_struct *p)
 }
 
 /* The VCPU that thread @p is, or TAKT_NIL. A thread of a VMM that is none yet becomes an I/O thread of its VM. */
-static __always_inline u32 entity_of(struct host *h, struct task_struct *p, struct task_ctx *t, struct out *out)
+static __always_inline u32 entity_of(struct host *h, struct task_struct *p, struct task_ctx *t,
+				     struct out *out)
 {
 	u32 gen = *(volatile u32 *)&h->vm_gen, tgid = p->tgid, *vm;
 	struct newcomer n = {};
@@ -102,7 +103,7 @@ static __always_inline void not_waiting(struct host *h, struct task_ctx *t)
 SEC("struct_ops/takt_select_cpu")
 s32 BPF_PROG(takt_select_cpu, struct task_struct *p, s32 prev_cpu, u64 flags)
 {
-	return prev_cpu;		/* the policy decides when it has been told, in enqueue */
+	return prev_cpu; /* the policy decides when it has been told, in enqueue */
 }
 
 /* Straight to its PCPU, if that has an allowance left for such threads, or is on its way out of the pool. */
@@ -111,12 +112,12 @@ static __always_inline bool goes_beside(struct host *h, struct task_struct *p, u
 	if (!(p->flags & PF_KTHREAD) || p->nr_cpus_allowed != 1)
 		return false;
 	if (TAKT_POOLS > 1 && (h->gone & mask_bit(cpu)))
-		return true;		/* no decision comes there any more */
+		return true; /* no decision comes there any more */
 	return !cpu_online(pool_of(h, cpu), cpu) || h_allowance(cpu) > 0;
 }
 
-static __always_inline void enqueue_host(struct host *h, struct task_struct *p, struct task_ctx *t, u64 flags,
-					 struct out *out)
+static __always_inline void enqueue_host(struct host *h, struct task_struct *p, struct task_ctx *t,
+					 u64 flags, struct out *out)
 {
 	u32 cpu = scx_bpf_task_cpu(p);
 	u64 cpus = cpus_of(p), until = throttled(p, t);
@@ -177,7 +178,8 @@ void BPF_PROG(takt_enqueue, struct task_struct *p, u64 flags)
 	if (deaf(h)) {
 		/* The kernel wakes the other PCPU by itself, and the policy hears of the thread when this slice is over. */
 		t->waits = WAITS_BESIDE;
-		scx_bpf_dsq_insert(p, VALUE(scx_dsq_id_flags, SCX_DSQ_LOCAL), SHORT_SLICE, flags | VALUE(scx_enq_flags, SCX_ENQ_PREEMPT));
+		scx_bpf_dsq_insert(p, VALUE(scx_dsq_id_flags, SCX_DSQ_LOCAL), SHORT_SLICE,
+				   flags | VALUE(scx_enq_flags, SCX_ENQ_PREEMPT));
 		return;
 	}
 	v = entity_of(h, p, t, &out);
@@ -194,7 +196,8 @@ void BPF_PROG(takt_enqueue, struct task_struct *p, u64 flags)
 		if (v != TAKT_NIL)
 			h_block(v, &out);
 		t->waits = WAITS_BESIDE;
-		scx_bpf_dsq_insert(p, VALUE(scx_dsq_id_flags, SCX_DSQ_LOCAL), SHORT_SLICE, flags | VALUE(scx_enq_flags, SCX_ENQ_PREEMPT));
+		scx_bpf_dsq_insert(p, VALUE(scx_dsq_id_flags, SCX_DSQ_LOCAL), SHORT_SLICE,
+				   flags | VALUE(scx_enq_flags, SCX_ENQ_PREEMPT));
 	} else if (v != TAKT_NIL && !h_enqueue(v, &out)) {
 		scx_bpf_dsq_insert(p, DSQ_VCPU + v, GUARD_SLICE, flags);
 	} else {
@@ -213,7 +216,8 @@ static __always_inline bool fetch_exiles(struct host *h, u32 cpu, struct out *ou
 	TAKT_LOOP(h->pool, i, TAKT_NVCPU - FIRST_GUEST) {
 		u32 v = FIRST_GUEST + i;
 
-		if (!host_vcpu(h, v)->in_dsq || !is_exile(h, v) || !scx_bpf_dsq_move_to_local(DSQ_VCPU + v))
+		if (!host_vcpu(h, v)->in_dsq || !is_exile(h, v) ||
+		    !scx_bpf_dsq_move_to_local(DSQ_VCPU + v))
 			continue;
 		h_block(v, out);
 		some = true;
@@ -227,8 +231,8 @@ void BPF_PROG(takt_dispatch, s32 cpu, struct task_struct *prev)
 	struct host *h = the_host();
 	struct task_ctx *t = NULL;
 	struct out out = {};
-	bool host = false, looked = false;	/* @prev runs for the host entity, and may go on */
-	u32 i, v = TAKT_NIL;			/* its VCPU, likewise */
+	bool host = false, looked = false; /* @prev runs for the host entity, and may go on */
+	u32 i, v = TAKT_NIL;		   /* its VCPU, likewise */
 
 	if (!h)
 		return;
@@ -240,7 +244,7 @@ void BPF_PROG(takt_dispatch, s32 cpu, struct task_struct *prev)
 		}
 		if (t && host) {
 			charge(prev, t);
-			host = !throttled(prev, t);	/* else it goes to be parked */
+			host = !throttled(prev, t); /* else it goes to be parked */
 		}
 	}
 	if (TAKT_POOLS > 1 && (h->bounce & mask_bit(cpu)) && fetch_exiles(h, cpu, &out)) {
@@ -365,7 +369,7 @@ void BPF_PROG(takt_quiescent, struct task_struct *p, u64 flags)
 	if (t->v == TAKT_NIL || !(flags & VALUE(scx_deq_flags, SCX_DEQ_SLEEP)))
 		return;
 	h_block(t->v, &out);
-	out.kick &= ~mask_bit(scx_bpf_task_cpu(p));	/* a decision follows there anyway */
+	out.kick &= ~mask_bit(scx_bpf_task_cpu(p)); /* a decision follows there anyway */
 	act(h, &out);
 }
 
@@ -419,7 +423,7 @@ s32 BPF_PROG(takt_init_task, struct task_struct *p, struct scx_init_task_args *a
 	struct host *h = the_host();
 
 	if (!t || !h)
-		return -12;			/* ENOMEM */
+		return -12; /* ENOMEM */
 	t->v = TAKT_NIL;
 	if (bpf_core_field_exists(args->cgroup))
 		t->cg = cg_find(args->cgroup);
@@ -502,7 +506,7 @@ int BPF_PROG(takt_switch, bool preempt, struct task_struct *prev, struct task_st
 struct {
 	s64 code;
 	s32 kind;
-	s32 timer;			/* error number of a timer that could not be made */
+	s32 timer; /* error number of a timer that could not be made */
 	char reason[128], msg[1024], dump[32768];
 } ended;
 

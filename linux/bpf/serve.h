@@ -5,10 +5,10 @@
 
 #include "pools.h"
 
-#define ALLOWANCE_MAX (5 * TAKT_MS)	/* threads beside the pool: so long at once, … */
-#define ALLOWANCE_SHARE 4		/* … and a quarter of the PCPU for long */
-#define MISSES_MAX 16u			/* refusals in a row before a thread is left alone, … */
-#define STRAY_AGAIN (50 * TAKT_US)	/* … and for how long */
+#define ALLOWANCE_MAX (5 * TAKT_MS) /* threads beside the pool: so long at once, … */
+#define ALLOWANCE_SHARE 4	    /* … and a quarter of the PCPU for long */
+#define MISSES_MAX 16u		    /* refusals in a row before a thread is left alone, … */
+#define STRAY_AGAIN (50 * TAKT_US)  /* … and for how long */
 
 /* Performs what was asked for. For programs that may kick. */
 static __always_inline void act(struct host *h, struct out *out)
@@ -40,18 +40,21 @@ static __always_inline bool host_left(struct host *h, u32 cpu, bool one)
 }
 
 /* The PCPU is the pool's again. */
-static __always_inline void give_back(struct host *h, struct log *l, struct out *out, u32 cpu, u64 now)
+static __always_inline void give_back(struct host *h, struct log *l, struct out *out, u32 cpu,
+				      u64 now)
 {
 	if (cpu_of(pool_of(h, cpu), cpu)->taken)
 		DO(pool_of(h, cpu), CPU_BACK, takt_cpu_back(p, cpu, now), .cpu = cpu);
 }
 
 /* The blocked host entity @v has something to run. */
-static __always_inline void wake_host(struct host *h, struct log *l, struct out *out, u32 v, u64 now)
+static __always_inline void wake_host(struct host *h, struct log *l, struct out *out, u32 v,
+				      u64 now)
 {
 	h->host_idle &= ~mask_bit(v);
 	host_vcpu(h, v)->queued_at = now;
-	DO(pool_of(h, v), WAKE, takt_wake(p, v, TAKT_SRC_OTHER, now), .vcpu = v, .arg = { TAKT_SRC_OTHER });
+	DO(pool_of(h, v), WAKE, takt_wake(p, v, TAKT_SRC_OTHER, now), .vcpu = v,
+	   .arg = { TAKT_SRC_OTHER });
 }
 
 #if TAKT_POOLS > 1
@@ -126,7 +129,7 @@ __attribute__((noinline)) u32 h_schedule(u32 cpu, struct out *out)
 		LEAVE();
 		return TAKT_NIL;
 	}
-	out->kick &= ~mask_bit(cpu);	/* this is the decision */
+	out->kick &= ~mask_bit(cpu); /* this is the decision */
 	hc->resched = 0;
 	give_back(h, l, out, cpu, now);
 	cur = cpu_of(pool_of(h, cpu), cpu)->cur;
@@ -234,7 +237,8 @@ static __always_inline bool goes_on(struct host *h, u32 cpu)
 	struct host_cpu *hc = host_cpu(h, cpu);
 	u32 cur = *(volatile u16 *)&c->cur;
 
-	if (cur != cpu || c->taken || hc->outside || *(volatile u32 *)&hc->resched || vcpu_state(h, cur) != TAKT_RUNNING)
+	if (cur != cpu || c->taken || hc->outside || *(volatile u32 *)&hc->resched ||
+	    vcpu_state(h, cur) != TAKT_RUNNING)
 		return false;
 	return bpf_ktime_get_ns() < hc->slice_end;
 }
@@ -265,9 +269,11 @@ __attribute__((noinline)) int h_running(u32 cpu, u32 v, u32 beside, struct out *
 	u32 state = vcpu_state(h, v);
 
 	h->count.switches++;
-	if (!beside && cpu_of(pool_of(h, cpu), cpu)->cur == v && (state == TAKT_PICKED || state == TAKT_RUNNING)) {
+	if (!beside && cpu_of(pool_of(h, cpu), cpu)->cur == v &&
+	    (state == TAKT_PICKED || state == TAKT_RUNNING)) {
 		give_back(h, l, out, cpu, now);
-		hc->outside = 0;		/* an epoch took what was interrupted here for a thread that runs */
+		/* an epoch took what was interrupted here for a thread that runs */
+		hc->outside = 0;
 		if (state == TAKT_PICKED) {
 			DO_VCPU(STARTED, takt_started, v);
 			count_start(h, v, now);
@@ -276,9 +282,10 @@ __attribute__((noinline)) int h_running(u32 cpu, u32 v, u32 beside, struct out *
 			count_run(h, v, host_vcpu(h, v)->ran);
 		}
 		host_vcpu(h, v)->in_dsq = host_vcpu(h, v)->misses = 0;
-		out->armed |= mask_bit(cpu);	/* its slice may have ended while it was interrupted */
+		out->armed |= mask_bit(cpu); /* its slice may have ended while it was interrupted */
 		if (hc->resched)
-			out->kick |= mask_bit(cpu);	/* a higher class ran when the kick came, and heeded it not */
+			/* a higher class ran when the kick came, and heeded it not */
+			out->kick |= mask_bit(cpu);
 		LEAVE();
 		return 0;
 	}
@@ -303,7 +310,7 @@ __attribute__((noinline)) int h_stopping(u32 cpu, u32 v, u64 ran)
 	hc = host_cpu(h, cpu);
 	if (hc->outside) {
 		if (v != TAKT_NIL && hc->outside == 1)
-			host_vcpu(h, v)->owed += ran;	/* its next run pays for it */
+			host_vcpu(h, v)->owed += ran; /* its next run pays for it */
 		hc->outside = 0;
 		hc->allowance -= ran;
 		h->count.beside += ran;
@@ -361,7 +368,8 @@ __attribute__((noinline)) int h_cpu_online(u32 cpu, struct out *out)
 	h->cfg_gen++;
 	if (TAKT_POOLS == 1) {
 		hc->slice_end = TAKT_NEVER;
-		DO(pool_of(h, cpu), CPU_ADD, takt_cpu_add(p, cpu, core | llc << 16 | node << 32, now), .cpu = cpu,
+		DO(pool_of(h, cpu), CPU_ADD,
+		   takt_cpu_add(p, cpu, core | llc << 16 | node << 32, now), .cpu = cpu,
 		   .arg = { core, llc, node });
 	} else if (h->gone & mask_bit(cpu)) {
 		h->gone &= ~mask_bit(cpu);
@@ -391,7 +399,8 @@ __attribute__((noinline)) int h_cpu_offline(u32 cpu, struct out *out)
 	if (TAKT_POOLS == 1)
 		DO(pool_of(h, cpu), CPU_REMOVE, takt_cpu_remove(p, cpu, now), .cpu = cpu);
 	else if (holds_pool(h, cpu))
-		h->gone |= mask_bit(cpu);	/* until control has found another for those who are there */
+		/* until control has found another for those who are there */
+		h->gone |= mask_bit(cpu);
 	else
 		leave_pool(h, l, out, cpu, now);
 	LEAVE();

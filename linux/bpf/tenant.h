@@ -12,7 +12,7 @@
 #include "kernel.h"
 
 #define TENANT_LEVELS 64
-#define TENANT_USER (1ULL << 63)	/* | user: no number of a cgroup is as large */
+#define TENANT_USER (1ULL << 63) /* | user: no number of a cgroup is as large */
 
 struct css_set {
 	struct cgroup *dfl_cgrp;

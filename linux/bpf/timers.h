@@ -13,7 +13,7 @@ static int cpu_timer(void *map, u32 *key, struct timer_slot *t)
 
 	if (!h)
 		return 0;
-	__sync_lock_test_and_set(&t->at, TAKT_NEVER);	/* before it looks at what is wanted */
+	__sync_lock_test_and_set(&t->at, TAKT_NEVER); /* before it looks at what is wanted */
 	h_cpu_timer(cpu, &out);
 	act(h, &out);
 	return 0;

@@ -26,14 +26,16 @@ static void test_life(void)
 	static struct kvm first, second;
 	struct thread *io, *t = make_vm(&first, 5000, &io), *other;
 	struct host *h = host();
-	u32 v = v_of(t), vm = vcpu_of(h->pool, v)->vm, generation = host_vm(h, vm)->gen, n = fake_ring_n;
+	u32 v = v_of(t), vm = vcpu_of(h->pool, v)->vm, generation = host_vm(h, vm)->gen,
+	    n = fake_ring_n;
 	struct notice *notice;
 	u64 key = (u64)(uintptr_t)t->vcpu;
 	u32 tgid = 5000;
 
 	MUST(host_vcpu(h, v)->id == 3 && host_vm(h, vm)->kvm == (u64)(uintptr_t)&first && n);
 	notice = (struct notice *)fake_ring[(n - 1) % 64];
-	MUST(notice->what == NOTICE_VM && notice->vm == vm && notice->tgid == 5000 && notice->gen == generation);
+	MUST(notice->what == NOTICE_VM && notice->vm == vm && notice->tgid == 5000 &&
+	     notice->gen == generation);
 	MUST(vcpu_of(h->pool, v_of(io))->kind == TAKT_IO && vcpu_of(h->pool, v_of(io))->vm == vm);
 	/* Another thread of the process that loads it, as for an ioctl, is not the VCPU. */
 	{
@@ -41,7 +43,8 @@ static void test_life(void)
 
 		takt_kvm_load(t->vcpu);
 		leave(was);
-		MUST(!storage(io)->kvm && vcpu_of(h->pool, v_of(io))->kind == TAKT_IO && v_of(t) == v);
+		MUST(!storage(io)->kvm && vcpu_of(h->pool, v_of(io))->kind == TAKT_IO &&
+		     v_of(t) == v);
 	}
 	/* Events by source; one that is pending already is none. */
 	host_vcpu(h, v)->source = 0;
@@ -64,16 +67,21 @@ static void test_life(void)
 		host_vcpu(h, v)->wait[i] = (struct host_wait){ 3, 3, 3, 3 };
 	mark(vm, 1, 20 * TAKT_MS, TAKT_SEC);
 	gone(t);
-	MUST(!bpf_map_lookup_elem(&vcpus, &key) && vcpu_state(h, v) == TAKT_ABSENT && vm_of(h->pool, vm)->used);
+	MUST(!bpf_map_lookup_elem(&vcpus, &key) && vcpu_state(h, v) == TAKT_ABSENT &&
+	     vm_of(h->pool, vm)->used);
 	gone(io);
-	MUST(!bpf_map_lookup_elem(&tgids, &tgid) && !vm_of(h->pool, vm)->used && !host_vm(h, vm)->kvm);
+	MUST(!bpf_map_lookup_elem(&tgids, &tgid) && !vm_of(h->pool, vm)->used &&
+	     !host_vm(h, vm)->kvm);
 	notice = (struct notice *)fake_ring[(fake_ring_n - 1) % 64];
-	MUST(fake_ring_n == n + 1 && notice->what == NOTICE_VM_GONE && notice->vm == vm && notice->tgid == 5000);
+	MUST(fake_ring_n == n + 1 && notice->what == NOTICE_VM_GONE && notice->vm == vm &&
+	     notice->tgid == 5000);
 	check_machine();
 	/* The slots' next tenant. */
 	other = make_vm(&second, 5001, &io);
-	MUST(v_of(other) == v && vcpu_of(h->pool, v)->vm == vm && host_vm(h, vm)->gen == generation + 1);
-	MUST(!host_vm(h, vm)->rt_at && !host_vm(h, vm)->gone_at && !vm_of(h->pool, vm)->rt && !host_vcpu(h, v)->owed);
+	MUST(v_of(other) == v && vcpu_of(h->pool, v)->vm == vm &&
+	     host_vm(h, vm)->gen == generation + 1);
+	MUST(!host_vm(h, vm)->rt_at && !host_vm(h, vm)->gone_at && !vm_of(h->pool, vm)->rt &&
+	     !host_vcpu(h, v)->owed);
 	MUST(host_vm(h, vm)->kvm == (u64)(uintptr_t)&second && host_vm(h, vm)->tgid == 5001);
 	for (u32 i = 0; i < TAKT_IDLE; i++)
 		MUST(host_vcpu(h, v)->wait[i].max != 3 && host_vcpu(h, v)->wait[i].count < 3);
@@ -84,14 +92,18 @@ static void test_tenants(void)
 {
 	struct thread *t = thread_new(0, 1, NULL);
 	struct kernfs_iattrs owned = { .ia_uid.val = 1000 };
-	struct kernfs_node nodes[3] = { { .id = 11 }, { .id = 12, .iattr = &owned }, { .id = 13, .iattr = &owned } };
+	struct kernfs_node nodes[3] = { { .id = 11 },
+					{ .id = 12, .iattr = &owned },
+					{ .id = 13, .iattr = &owned } };
 	struct cgroup groups[3];
 
 	t->cred.uid.val = 42;
 	MUST(tenant_of(&t->t) == (TENANT_USER | 42));
 	for (u32 i = 0; i < 3; i++)
-		groups[i] = (struct cgroup){ .kn = &nodes[i], .self = { .cgroup = &groups[i],
-									.parent = i ? &groups[i - 1].self : &root.self } };
+		groups[i] = (struct cgroup){ .kn = &nodes[i],
+					     .self = { .cgroup = &groups[i],
+						       .parent = i ? &groups[i - 1].self
+								   : &root.self } };
 	root.self.cgroup = &root;
 	t->cgroup = &groups[2];
 	MUST(tenant_of(&t->t) == 12);
@@ -101,7 +113,7 @@ static void test_tenants(void)
 	t->cgroup = &groups[1];
 	MUST(tenant_of(&t->t) == 12);
 	groups[0].self.parent = &groups[0].self;
-	MUST(tenant_of(&t->t) == (TENANT_USER | 42));	/* deeper than is looked */
+	MUST(tenant_of(&t->t) == (TENANT_USER | 42)); /* deeper than is looked */
 	t->cgroup = &root;
 	thread_exit(t);
 }
@@ -113,7 +125,7 @@ static void test_quotas(void)
 	struct thread *io, *t;
 	u64 quota = h->count.quota;
 
-	h->tenant_vms = 2;			/* one is there */
+	h->tenant_vms = 2; /* one is there */
 	make_vm(&kvms[0], 6000, &io);
 	MUST(h->count.quota == quota);
 	t = thread_new(6001, 1, NULL);
@@ -124,12 +136,13 @@ static void test_quotas(void)
 
 		MUST(vm == TAKT_NIL && h->count.quota == quota + 1);
 		vm = h_vm_add((u64)(uintptr_t)&kvms[1], 6001, TENANT_USER | 7, &out);
-		MUST(vm != TAKT_NIL && host_vm(h, vm)->tenant == (TENANT_USER | 7));	/* another's */
-		MUST(h_vm_drop(vm, &out) == vm && !vm_of(h->pool, vm)->used && h_vm_drop(vm, &out) == TAKT_NIL);
+		MUST(vm != TAKT_NIL && host_vm(h, vm)->tenant == (TENANT_USER | 7)); /* another's */
+		MUST(h_vm_drop(vm, &out) == vm && !vm_of(h->pool, vm)->used &&
+		     h_vm_drop(vm, &out) == TAKT_NIL);
 		MUST(h_vm_drop(HOST_VM, &out) == TAKT_NIL);
 	}
 	thread_exit(t);
-	h->tenant_threads = 5;			/* four are there */
+	h->tenant_threads = 5; /* four are there */
 	t = thread_new(6000, 15, NULL);
 	thread_wake(t, 0);
 	MUST(v_of(t) != TAKT_NIL);

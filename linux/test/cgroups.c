@@ -40,7 +40,9 @@ static struct cgroup *cgroup_new(struct cgroup *parent, struct scx_cgroup_init_a
 	if (g == groups + GROUPS)
 		return NULL;
 	*g = (struct group){ .used = true, .kn.id = ++next_id };
-	g->c = (struct cgroup){ .self = { .cgroup = &g->c, .parent = &parent->self }, .level = parent->level + 1, .kn = &g->kn };
+	g->c = (struct cgroup){ .self = { .cgroup = &g->c, .parent = &parent->self },
+				.level = parent->level + 1,
+				.kn = &g->kn };
 	CALL(fake_cpu, MUST(!takt_ops.cgroup_init(&g->c, &args)));
 	return &g->c;
 }
@@ -52,8 +54,10 @@ static struct cgroup *weighing(struct cgroup *parent, u32 weight)
 
 static struct cgroup *limited(struct cgroup *parent, u64 period_us, u64 quota_us, u64 burst_us)
 {
-	return cgroup_new(parent, (struct scx_cgroup_init_args){ .weight = 100, .bw_period_us = period_us,
-								 .bw_quota_us = quota_us, .bw_burst_us = burst_us });
+	return cgroup_new(parent, (struct scx_cgroup_init_args){ .weight = 100,
+								 .bw_period_us = period_us,
+								 .bw_quota_us = quota_us,
+								 .bw_burst_us = burst_us });
 }
 
 static void cgroup_gone(struct cgroup *c)
@@ -112,7 +116,8 @@ static void check_sums(const struct cgroup *c, u32 *limits)
 	for (u32 k = 0; k < GROUPS; k++) {
 		u32 *at = groups[k].used ? index_at(&groups[k].c) : NULL;
 
-		if (!at || *at == CG_ROOT || table()->cg[*at].parent != i || !table()->cg[*at].competes)
+		if (!at || *at == CG_ROOT || table()->cg[*at].parent != i ||
+		    !table()->cg[*at].competes)
 			continue;
 		load += table()->cg[*at].weight;
 		n++;
@@ -120,7 +125,8 @@ static void check_sums(const struct cgroup *c, u32 *limits)
 	MUST(w->load == load && w->competes == n);
 	*limits += !!w->quota;
 	if (i != CG_ROOT)
-		MUST(w->id == c->kn->id && w->parent == counts_as(c->self.parent->cgroup) && w->depth == table()->cg[w->parent].depth + 1);
+		MUST(w->id == c->kn->id && w->parent == counts_as(c->self.parent->cgroup) &&
+		     w->depth == table()->cg[w->parent].depth + 1);
 }
 
 void check_cgroups(void)
@@ -136,10 +142,12 @@ void check_cgroups(void)
 		c = storage(t);
 		n += !!c->load;
 		MUST(c->cg == counts_as(t->cgroup));
-		if (t->where == SLEEPS || t->where == AWAY || (t->where == IN_DSQ && (t->dsq >= DSQ_VCPU || t->dsq == DSQ_PARKED)))
+		if (t->where == SLEEPS || t->where == AWAY ||
+		    (t->where == IN_DSQ && (t->dsq >= DSQ_VCPU || t->dsq == DSQ_PARKED)))
 			MUST(!c->load);
 		else if (t->where == IN_DSQ)
-			MUST(c->load == t->t.scx.weight || (c->parked && !c->load));	/* released, and has not run yet */
+			/* released, and has not run yet */
+			MUST(c->load == t->t.scx.weight || (c->parked && !c->load));
 		if (t->where == IN_DSQ && t->dsq == DSQ_PARKED) {
 			u32 key = TIMER_PARKED;
 			struct timer_slot *slot = bpf_map_lookup_elem(&timers, &key);
@@ -167,9 +175,11 @@ void some_cgroup_step(struct thread *t, u32 (*below)(u32))
 		if (below(2))
 			weighing(g->used ? &g->c : &root, 1 + below(1000));
 		else
-			limited(g->used ? &g->c : &root, 10000 + below(90000), 1000 + below(20000), below(2) ? 0 : below(5000));
+			limited(g->used ? &g->c : &root, 10000 + below(90000), 1000 + below(20000),
+				below(2) ? 0 : below(5000));
 		break;
-	case 1: case 2:
+	case 1:
+	case 2:
 		if (t && !rqs[t->cpu].busy)
 			cgroup_enter(t, g->used ? &g->c : &root);
 		break;
@@ -179,8 +189,9 @@ void some_cgroup_step(struct thread *t, u32 (*below)(u32))
 		break;
 	case 4:
 		if (g->used)
-			CALL(fake_cpu, takt_ops.cgroup_set_bandwidth(&g->c, 10000 + below(90000),
-								     below(3) ? ~0ULL : 1000 + below(20000), 0));
+			CALL(fake_cpu, takt_ops.cgroup_set_bandwidth(
+					       &g->c, 10000 + below(90000),
+					       below(3) ? ~0ULL : 1000 + below(20000), 0));
 		break;
 	case 5:
 		for (i = 0; i < GROUPS; i++)
@@ -209,7 +220,7 @@ static struct thread *runs_in(struct cgroup *c, u32 cpu)
 static void ends(struct thread *t)
 {
 	if (t->where != RUNS) {
-		cgroup_enter(t, &root);		/* where nothing throttles it */
+		cgroup_enter(t, &root); /* where nothing throttles it */
 		decide_all();
 	}
 	MUST(t->where == RUNS);
@@ -229,7 +240,8 @@ static bool shares(struct thread *t, u64 share)
 
 static void test_shares(void)
 {
-	struct cgroup *a = weighing(&root, 300), *a1 = weighing(a, 100), *a2 = weighing(a, 300), *b = weighing(&root, 100);
+	struct cgroup *a = weighing(&root, 300), *a1 = weighing(a, 100), *a2 = weighing(a, 300),
+		      *b = weighing(&root, 100);
 	struct thread *one = runs_in(a1, 0), *two, *three;
 	u64 before;
 
@@ -237,7 +249,7 @@ static void test_shares(void)
 	two = runs_in(b, 1);
 	MUST(shares(one, 2400));
 	MUST(shares(two, 800));
-	three = runs_in(a2, 2);			/* 3/4 of it a quarter, three quarters */
+	three = runs_in(a2, 2); /* 3/4 of it a quarter, three quarters */
 	MUST(shares(one, 3 * 300));
 	MUST(shares(three, 9 * 300));
 	MUST(shares(two, 4 * 300));
@@ -303,33 +315,36 @@ static void released(struct thread *t, u64 at)
 
 static void test_limits(void)
 {
-	struct cgroup *outer = limited(&root, 100000, 9000, 0), *inner = limited(outer, 20000, 2000, 0), *beside = weighing(outer, 100);
+	struct cgroup *outer = limited(&root, 100000, 9000, 0),
+		      *inner = limited(outer, 20000, 2000, 0), *beside = weighing(outer, 100);
 	u64 begun = fake_clock, end, outer_end, most;
 	struct thread *t = runs_in(inner, 0), *other;
-	struct cgroup_weights *w = &table()->cg[index_of(inner)], *o = &table()->cg[index_of(outer)];
+	struct cgroup_weights *w = &table()->cg[index_of(inner)],
+			      *o = &table()->cg[index_of(outer)];
 
 	end = w->end;
 	outer_end = o->end;
-	MUST(w->quota == 2 * TAKT_MS && w->period == 20 * TAKT_MS && o->quota == 9 * TAKT_MS && o->period == 100 * TAKT_MS);
+	MUST(w->quota == 2 * TAKT_MS && w->period == 20 * TAKT_MS && o->quota == 9 * TAKT_MS &&
+	     o->period == 100 * TAKT_MS);
 	MUST(near(end, begun + 20 * TAKT_MS) && near(outer_end, begun + 100 * TAKT_MS));
 	used(t, 2 * TAKT_MS - 1 - (fake_clock - begun));
 	MUST(t->where == RUNS && w->used < (s64)w->quota);
-	used(t, 2 * TAKT_MS - (u64)w->used);		/* all of it: until the next period */
+	used(t, 2 * TAKT_MS - (u64)w->used); /* all of it: until the next period */
 	MUST(is_parked(t, end));
 	check_machine();
 	released(t, end);
-	used(t, 5 * TAKT_MS);				/* two and a half quotas: two periods, and a half is used then */
+	used(t, 5 * TAKT_MS); /* two and a half quotas: two periods, and a half is used then */
 	end += 20 * TAKT_MS;
 	MUST(is_parked(t, end + 20 * TAKT_MS));
 	released(t, end + 20 * TAKT_MS);
 	MUST(near((u64)w->used, TAKT_MS));
-	used(t, 5 * TAKT_MS / 2);			/* nine and a half in all: the outer one's quota is used */
+	used(t, 5 * TAKT_MS / 2); /* nine and a half in all: the outer one's quota is used */
 	MUST(is_parked(t, outer_end));
 	other = thread_new(0, 2, NULL);
 	cgroup_enter(other, beside);
 	thread_wake(other, SCX_ENQ_WAKEUP);
 	decide_all();
-	MUST(is_parked(other, outer_end));	/* its own cgroup has no limit, the one above has */
+	MUST(is_parked(other, outer_end)); /* its own cgroup has no limit, the one above has */
 	check_machine();
 	cgroup_enter(other, &root);
 	decide_all();
@@ -365,15 +380,17 @@ static void test_ends(void)
 	struct context was = enter(0, current_on(0), false);
 	u64 end = w->end, q = w->quota;
 
-	MUST(!h_use(i, q - 1) && h_use(i, 1) == end && h_use(i, q - 1) == end && h_use(i, 1) == end + w->period);
+	MUST(!h_use(i, q - 1) && h_use(i, 1) == end && h_use(i, q - 1) == end &&
+	     h_use(i, 1) == end + w->period);
 	fake_clock = end - 10;
 	MUST(h_use(i, 0) == end + w->period && w->used == (s64)(2 * q));
-	fake_clock = end;			/* the look at the clock comes after it */
+	fake_clock = end; /* the look at the clock comes after it */
 	MUST(h_use(i, 0) == end + w->period && w->used == (s64)q && w->end == end + w->period);
 	fake_clock = end + w->period;
 	MUST(!h_use(i, 0) && !w->used);
 	fake_clock += 10 * w->period;
-	MUST(!h_use(i, 0) && w->used == -(s64)w->burst && w->end > fake_clock && w->end <= fake_clock + w->period);
+	MUST(!h_use(i, 0) && w->used == -(s64)w->burst && w->end > fake_clock &&
+	     w->end <= fake_clock + w->period);
 	leave(was);
 	/* What all PCPUs could not use up is no limit; a new limit starts from nothing used, a changed one does not forgive. */
 	w->used = (s64)q - 5;
@@ -382,7 +399,8 @@ static void test_ends(void)
 	CALL(0, takt_ops.cgroup_set_bandwidth(c, 20000, 20000ULL * TAKT_NCPU, 0));
 	MUST(!w->quota && !table()->limited);
 	CALL(0, takt_ops.cgroup_set_bandwidth(c, 20000, 20000ULL * TAKT_NCPU - TAKT_NCPU, 0));
-	MUST(w->quota == (20000ULL * TAKT_NCPU - TAKT_NCPU) * 1000 && !w->used && table()->limited == 1);
+	MUST(w->quota == (20000ULL * TAKT_NCPU - TAKT_NCPU) * 1000 && !w->used &&
+	     table()->limited == 1);
 	cgroup_gone(c);
 	check_machine();
 }

@@ -16,17 +16,21 @@ static void check_vcpu(struct host *h, struct thread *t, struct task_ctx *c)
 	struct takt_vcpu *e = vcpu_of(p, v);
 	struct host_vcpu *hv = host_vcpu(h, v);
 
-	MUST(v >= FIRST_GUEST && v < TAKT_NVCPU && state != TAKT_ABSENT && hv->pid == (u32)t->t.pid);
+	MUST(v >= FIRST_GUEST && v < TAKT_NVCPU && state != TAKT_ABSENT &&
+	     hv->pid == (u32)t->t.pid);
 	MUST(vm_of(p, e->vm)->used && host_vm(h, e->vm)->tgid == (u32)t->t.tgid);
 	MUST(e->hard.w[0] == t->mask.bits[0] || e->hard.w[0] == ~0ULL);
 	MUST(!t->vcpu == !hv->kvm_vcpu);
 	if (t->vcpu) {
 		u64 key = (u64)(uintptr_t)t->vcpu;
-		u32 *at = bpf_map_lookup_elem(&vcpus, &key), *vm = bpf_map_lookup_elem(&tgids, &t->t.tgid);
+		u32 *at = bpf_map_lookup_elem(&vcpus, &key),
+		    *vm = bpf_map_lookup_elem(&tgids, &t->t.tgid);
 
-		MUST(at && *at == v && hv->kvm_vcpu == key && hv->id == (u32)t->vcpu->vcpu_id && e->kind == TAKT_GUEST);
+		MUST(at && *at == v && hv->kvm_vcpu == key && hv->id == (u32)t->vcpu->vcpu_id &&
+		     e->kind == TAKT_GUEST);
 		MUST(vm && *vm == e->vm && host_vm(h, e->vm)->kvm == c->kvm);
-		MUST(TAKT_POOLS == 1 || hv->side == host_vm(h, e->vm)->side || !pool_on(h, host_vm(h, e->vm)->side)->nr_cpu);
+		MUST(TAKT_POOLS == 1 || hv->side == host_vm(h, e->vm)->side ||
+		     !pool_on(h, host_vm(h, e->vm)->side)->nr_cpu);
 	} else {
 		MUST(e->kind == TAKT_IO && !hv->side);
 	}
@@ -34,12 +38,11 @@ static void check_vcpu(struct host *h, struct thread *t, struct task_ctx *c)
 		return;
 	switch (t->where) {
 	case SLEEPS:
-	case AWAY:
-		MUST(state == TAKT_BLOCKED && !hv->in_dsq);
-		break;
+	case AWAY: MUST(state == TAKT_BLOCKED && !hv->in_dsq); break;
 	case IN_DSQ:
 		MUST(t->dsq == DSQ_VCPU + v && hv->in_dsq);
-		MUST(state == TAKT_QUEUED || state == TAKT_PARKED || state == TAKT_PICKED || (state == TAKT_BLOCKED && h->strays) ||
+		MUST(state == TAKT_QUEUED || state == TAKT_PARKED || state == TAKT_PICKED ||
+		     (state == TAKT_BLOCKED && h->strays) ||
 		     (state == TAKT_RUNNING && cpu_of(p, e->cpu)->cur == v));
 		break;
 	case IN_LOCAL:
@@ -50,12 +53,12 @@ static void check_vcpu(struct host *h, struct thread *t, struct task_ctx *c)
 		if (decides(t->cpu))
 			break;
 		if (!host_cpu(h, t->cpu)->outside)
-			MUST(state == TAKT_RUNNING && cpu_of(p, t->cpu)->cur == v && e->cpu == t->cpu && !hv->in_dsq);
+			MUST(state == TAKT_RUNNING && cpu_of(p, t->cpu)->cur == v &&
+			     e->cpu == t->cpu && !hv->in_dsq);
 		else
 			MUST(state != TAKT_RUNNING && state != TAKT_PICKED);
 		break;
-	default:
-		MUST(!"a dead thread");
+	default: MUST(!"a dead thread");
 	}
 }
 
@@ -74,8 +77,10 @@ static void check_threads(struct host *h)
 		shared += c->waits == WAITS_SHARED;
 		/* On its way from its queue to where it runs it still counts as waiting. */
 		if (t->where == IN_DSQ)
-			MUST(c->waits == (t->dsq == DSQ_HOST ? WAITS_SHARED : t->dsq == DSQ_PARKED ? WAITS_PARKED :
-					  t->dsq < DSQ_VCPU ? WAITS_PINNED : WAITS_NOT));
+			MUST(c->waits == (t->dsq == DSQ_HOST	 ? WAITS_SHARED
+					  : t->dsq == DSQ_PARKED ? WAITS_PARKED
+					  : t->dsq < DSQ_VCPU	 ? WAITS_PINNED
+								 : WAITS_NOT));
 		else if (t->where != IN_LOCAL)
 			MUST(c->waits == WAITS_NOT);
 		if (c->waits == WAITS_PINNED) {
@@ -108,14 +113,16 @@ static void check_keys(struct host *h)
 		u32 v = ((u32 *)m->values)[i];
 
 		if (m->used[i])
-			MUST(vcpu_state(h, v) != TAKT_ABSENT && host_vcpu(h, v)->kvm_vcpu == ((u64 *)m->keys)[i]);
+			MUST(vcpu_state(h, v) != TAKT_ABSENT &&
+			     host_vcpu(h, v)->kvm_vcpu == ((u64 *)m->keys)[i]);
 	}
 	m = fake_map_of(&tgids);
 	for (i = 0; i < m->entries; i++) {
 		u32 vm = ((u32 *)m->values)[i];
 
 		if (m->used[i])
-			MUST(vm_of(h->pool, vm)->used && host_vm(h, vm)->tgid == ((u32 *)m->keys)[i]);
+			MUST(vm_of(h->pool, vm)->used &&
+			     host_vm(h, vm)->tgid == ((u32 *)m->keys)[i]);
 	}
 }
 
@@ -126,7 +133,8 @@ static void check_weights(struct host *h)
 	for (u32 i = 1; i < TAKT_NVM; i++) {
 		sum += vm_of(h->pool, i)->used ? vm_of(h->pool, i)->weight : 0;
 		MUST(!vm_of(h->pool, i)->used == !host_vm(h, i)->kvm);
-		MUST(!vm_of(h->pool, i)->used || members(h, i));	/* a VM without a thread would keep its slot */
+		/* a VM without a thread would keep its slot */
+		MUST(!vm_of(h->pool, i)->used || members(h, i));
 		if (TAKT_POOLS > 1)
 			MUST(vm_of(h->pool, i)->used == vm_of(pool_on(h, RT), i)->used);
 	}
@@ -144,17 +152,20 @@ static void check_cpus_of_host(struct host *h)
 		struct fake_timer *t = fake_timer_of(&slot->timer);
 		bool gone = h->gone & mask_bit(cpu);
 
-		MUST(rqs[cpu].online == (c->online && !gone) && (online(h) & mask_bit(cpu)) == (c->online ? mask_bit(cpu) : 0));
+		MUST(rqs[cpu].online == (c->online && !gone) &&
+		     (online(h) & mask_bit(cpu)) == (c->online ? mask_bit(cpu) : 0));
 		if (!rqs[cpu].online)
 			continue;
 		MUST(t && (!t->set ? slot->at == TAKT_NEVER : slot->at == t->at));
 		MUST(first == TAKT_NEVER || (t->set && t->at <= first));
 		/* A higher class, or a thread beside the pool, and nobody is charged. */
-		if ((rqs[cpu].higher_runs && rqs[cpu].higher_waits) || (rqs[cpu].cur && hc->outside))
+		if ((rqs[cpu].higher_runs && rqs[cpu].higher_waits) ||
+		    (rqs[cpu].cur && hc->outside))
 			MUST(c->taken);
 		if (hc->resched)
 			MUST(decides(cpu) || rqs[cpu].higher_runs || hc->outside);
-		if (rqs[cpu].cur && storage(rqs[cpu].cur)->v == TAKT_NIL && !hc->outside && !decides(cpu))
+		if (rqs[cpu].cur && storage(rqs[cpu].cur)->v == TAKT_NIL && !hc->outside &&
+		    !decides(cpu))
 			MUST(c->cur == cpu && vcpu_state(h, cpu) == TAKT_RUNNING);
 		MUST(!(h->host_idle & mask_bit(cpu)) == (vcpu_state(h, cpu) != TAKT_BLOCKED));
 	}

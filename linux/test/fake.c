@@ -6,7 +6,7 @@
 #define MAPS 16u
 #define TASKS 4096u
 #define TIMERS 128u
-#define LOOPS (1u << 23)		/* rounds of may_goto in one program */
+#define LOOPS (1u << 23) /* rounds of may_goto in one program */
 
 u64 fake_clock;
 u32 fake_cpu;
@@ -84,12 +84,9 @@ u64 bpf_ktime_get_ns(void)
 static u32 values_of(const struct fake_map *m)
 {
 	switch (m->type) {
-	case BPF_MAP_TYPE_TASK_STORAGE:
-		return TASKS;
-	case BPF_MAP_TYPE_PERCPU_ARRAY:
-		return m->entries * FAKE_CPUS;
-	default:
-		return m->entries;
+	case BPF_MAP_TYPE_TASK_STORAGE: return TASKS;
+	case BPF_MAP_TYPE_PERCPU_ARRAY: return m->entries * FAKE_CPUS;
+	default: return m->entries;
 	}
 }
 
@@ -98,7 +95,11 @@ void fake_map_add(const void *name, u32 type, u32 entries, u32 key_size, u32 val
 	struct fake_map *m = &maps[nr_maps];
 
 	MUST(nr_maps++ < MAPS);
-	*m = (struct fake_map){ .name = name, .type = type, .entries = entries, .key_size = key_size, .value_size = value_size };
+	*m = (struct fake_map){ .name = name,
+				.type = type,
+				.entries = entries,
+				.key_size = key_size,
+				.value_size = value_size };
 	if (type == BPF_MAP_TYPE_TASK_STORAGE)
 		m->key_size = sizeof(void *);
 	m->keys = calloc(values_of(m), m->key_size);

@@ -16,7 +16,11 @@
 #define FAKE_CPUS 4u
 
 void fake_fail_at(const char *file, int line, const char *what) __attribute__((noreturn));
-#define MUST(x) do { if (!(x)) fake_fail_at(__FILE__, __LINE__, #x); } while (0)
+#define MUST(x) \
+	do { \
+		if (!(x)) \
+			fake_fail_at(__FILE__, __LINE__, #x); \
+	} while (0)
 
 /* ---- policy/core/env.h, with the habits that it has in BPF: zero and the scratch fields are in memory, and loops are counted ---- */
 
@@ -26,8 +30,16 @@ void fake_fail_at(const char *file, int line, const char *what) __attribute__((n
 #undef takt_fresh_long
 #undef takt_can_loop
 #define takt_zero(p) (*(volatile u32 *)&(p)->zero)
-#define takt_fresh(p, i) ({ *(volatile u32 *)&(p)->scratch = (i); *(volatile u32 *)&(p)->scratch; })
-#define takt_fresh_long(p, i) ({ *(volatile u64 *)&(p)->scratch_long = (i); *(volatile u64 *)&(p)->scratch_long; })
+#define takt_fresh(p, i) \
+	({ \
+		*(volatile u32 *)&(p)->scratch = (i); \
+		*(volatile u32 *)&(p)->scratch; \
+	})
+#define takt_fresh_long(p, i) \
+	({ \
+		*(volatile u64 *)&(p)->scratch_long = (i); \
+		*(volatile u64 *)&(p)->scratch_long; \
+	})
 bool fake_may_loop(void);
 #define takt_can_loop fake_may_loop()
 
@@ -38,7 +50,7 @@ bool fake_may_loop(void);
 #undef __always_inline
 #define __always_inline inline __attribute__((unused))
 #define barrier() __asm__ volatile("" ::: "memory")
-#define __uint(name, val) int (*name)[val]
+#define __uint(name, val) int(*name)[val]
 #define __type(name, val) __typeof__(val) *name
 #define BPF_PROG(name, args...) name(args)
 
@@ -51,15 +63,29 @@ long fake_read(void *to, u32 size, const void *from);
 struct task_struct___tenant;
 struct task_struct___tenant *fake_tenant(void *p);
 /* Another view of the same structure, with fields found by name: natively it is elsewhere. */
-#define FAKE_BASE(p) _Generic((p), struct task_struct___tenant *: (__typeof__(p))fake_tenant((void *)(p)), default: (p))
-#define FAKE_READ(p, field) ({									\
-	__typeof__(p) p_ = FAKE_BASE(p);							\
-	__typeof__(((void)0, p_->field)) r_;							\
-	fake_read((void *)&r_, sizeof(r_), (const char *)p_ + offsetof(__typeof__(*p_), field));	\
-	r_; })
+#define FAKE_BASE(p) \
+	_Generic((p), \
+		struct task_struct___tenant *: (__typeof__(p))fake_tenant((void *)(p)), \
+		default: (p))
+#define FAKE_READ(p, field) \
+	({ \
+		__typeof__(p) p_ = FAKE_BASE(p); \
+		__typeof__(((void)0, p_->field)) r_; \
+		fake_read((void *)&r_, sizeof(r_), \
+			  (const char *)p_ + offsetof(__typeof__(*p_), field)); \
+		r_; \
+	})
 #define FAKE_READ_1(p, a) FAKE_READ(p, a)
-#define FAKE_READ_2(p, a, b) ({ __typeof__(((void)0, (p)->a)) q1_ = FAKE_READ(p, a); FAKE_READ(q1_, b); })
-#define FAKE_READ_3(p, a, b, c) ({ __typeof__(((void)0, (p)->a)) q2_ = FAKE_READ(p, a); FAKE_READ_2(q2_, b, c); })
+#define FAKE_READ_2(p, a, b) \
+	({ \
+		__typeof__(((void)0, (p)->a)) q1_ = FAKE_READ(p, a); \
+		FAKE_READ(q1_, b); \
+	})
+#define FAKE_READ_3(p, a, b, c) \
+	({ \
+		__typeof__(((void)0, (p)->a)) q2_ = FAKE_READ(p, a); \
+		FAKE_READ_2(q2_, b, c); \
+	})
 #define FAKE_NTH(a, b, c, n, ...) FAKE_READ_##n
 #define FAKE_PICK(...) FAKE_NTH(__VA_ARGS__, 3, 2, 1)
 #define BPF_CORE_READ(p, ...) FAKE_PICK(__VA_ARGS__)(p, __VA_ARGS__)
@@ -74,26 +100,27 @@ struct fake_map {
 };
 
 void fake_map_add(const void *name, u32 type, u32 entries, u32 key_size, u32 value_size);
-#define FAKE_MAP(m) fake_map_add(&(m), sizeof(*(m).type) / sizeof(int), sizeof(*(m).max_entries) / sizeof(int),	\
-				 sizeof(*(m).key), sizeof(*(m).value))
+#define FAKE_MAP(m) \
+	fake_map_add(&(m), sizeof(*(m).type) / sizeof(int), \
+		     sizeof(*(m).max_entries) / sizeof(int), sizeof(*(m).key), sizeof(*(m).value))
 struct fake_map *fake_map_of(const void *name);
-void fake_maps_clear(void);		/* as after loading */
-void fake_no_storage(void *p);		/* the task is gone */
+void fake_maps_clear(void);    /* as after loading */
+void fake_no_storage(void *p); /* the task is gone */
 
 void *bpf_map_lookup_elem(const void *map, const void *key);
 long bpf_map_update_elem(const void *map, const void *key, const void *value, u64 flags);
 long bpf_map_delete_elem(const void *map, const void *key);
 void *bpf_task_storage_get(const void *map, void *task, void *value, u64 flags);
 long bpf_ringbuf_output(const void *map, const void *data, u64 size, u64 flags);
-extern u8 fake_ring[64][16];		/* the last ones */
+extern u8 fake_ring[64][16]; /* the last ones */
 extern u32 fake_ring_n;
 
 /* ---- locks, time ---- */
 
 void bpf_spin_lock(struct bpf_spin_lock *lock);
 void bpf_spin_unlock(struct bpf_spin_lock *lock);
-extern void (*fake_meanwhile)(void);	/* what other CPUs do before a lock is ours */
-void fake_helper(void);			/* each helper begins so */
+extern void (*fake_meanwhile)(void); /* what other CPUs do before a lock is ours */
+void fake_helper(void);		     /* each helper begins so */
 bool fake_locked(void);
 
 extern u64 fake_clock;

@@ -21,10 +21,12 @@ static void test_processes(struct host *h)
 	MUST(vm[0] != TAKT_NIL && vm[1] != TAKT_NIL && vm[0] != vm[1]);
 	for (i = 0; i < 2; i++) {
 		MUST(h_vm_add(key[i], 7100, TENANT_USER | 9, &out) == vm[i]);
-		MUST(find_vm(h, key[i], 7100) == vm[i] && !vm_of(h->pool, find_vm(h, key[i], 7101))->used);
+		MUST(find_vm(h, key[i], 7100) == vm[i] &&
+		     !vm_of(h->pool, find_vm(h, key[i], 7101))->used);
 	}
 	for (i = 0; i < 2; i++)
-		MUST(h_vm_drop(vm[i], &out) == vm[i] && !vm_of(h->pool, find_vm(h, key[i], 7100))->used);
+		MUST(h_vm_drop(vm[i], &out) == vm[i] &&
+		     !vm_of(h->pool, find_vm(h, key[i], 7100))->used);
 }
 
 /* As many VMs as there are slots, each of another tenant; the next one is counted and refused. */
@@ -37,10 +39,12 @@ static void test_full(struct host *h)
 	while ((vm[n] = h_vm_add(0x1000 + n, 8000 + n, TENANT_USER | (100 + n), &out)) != TAKT_NIL)
 		n++;
 	MUST(n == TAKT_NVM - 1 && h->pool->nr_vm == TAKT_NVM && h->count.overflow == overflow + 1);
-	MUST(h_vm_add(0x1000, 8000, TENANT_USER | 100, &out) == vm[0]);		/* one of those that are there */
+	/* one of those that are there */
+	MUST(h_vm_add(0x1000, 8000, TENANT_USER | 100, &out) == vm[0]);
 	for (; n; n--)
 		MUST(h_vm_drop(vm[n - 1], &out) == vm[n - 1]);
-	MUST(h_vm_add(0x1000, 8000, TENANT_USER | 100, &out) != TAKT_NIL && h->count.overflow == overflow + 1);
+	MUST(h_vm_add(0x1000, 8000, TENANT_USER | 100, &out) != TAKT_NIL &&
+	     h->count.overflow == overflow + 1);
 	MUST(h_vm_drop(find_vm(h, 0x1000, 8000), &out) != TAKT_NIL);
 }
 
@@ -57,9 +61,12 @@ static void test_floor(struct host *h)
 		vm[i] = h_vm_add((u64)(uintptr_t)&kvms[i], 7200 + i, TENANT_USER | 9, &out);
 		MUST(vm[i] != TAKT_NIL && !adjust(vm[i], TAKT_KEY_WEIGHT, 60000).ret);
 		for (u32 k = 0; k < TAKT_NVM; k++)
-			sum += k != HOST_VM && vm_of(h->pool, k)->used ? vm_of(h->pool, k)->weight : 0;
+			sum += k != HOST_VM && vm_of(h->pool, k)->used ? vm_of(h->pool, k)->weight
+								       : 0;
 		sum /= HOST_FLOOR;
-		MUST(vm_of(h->pool, HOST_VM)->weight == (sum > 65535 ? 65535 : sum < HOST_WEIGHT ? HOST_WEIGHT : sum));
+		MUST(vm_of(h->pool, HOST_VM)->weight == (sum > 65535	     ? 65535
+							 : sum < HOST_WEIGHT ? HOST_WEIGHT
+									     : sum));
 	}
 	MUST(vm_of(h->pool, HOST_VM)->weight == 65535);
 	for (i = 0; i < 12; i++)
@@ -84,7 +91,8 @@ static void test_refusals(struct host *h, u32 v)
 	MUST(h_schedule(0, &out) == v);
 	out = (struct out){};
 	h_block(v, &out);
-	MUST(vcpu_state(h, v) == TAKT_BLOCKED && (out.kick & 1));	/* of the refusal: the block asks for nothing */
+	/* of the refusal: the block asks for nothing */
+	MUST(vcpu_state(h, v) == TAKT_BLOCKED && (out.kick & 1));
 	/* Refusals in a row: after so many it is left alone, and then they are forgiven. */
 	refused = hv->refused;
 	hv->misses = 0;
@@ -115,12 +123,15 @@ static void test_waits(struct host *h, u32 v)
 		fake_clock += (3 - i) * TAKT_MS;
 		MUST(h_schedule(0, &out) == v);
 		if (i == 2)
-			hv->queued_at = 0;		/* it has not waited */
+			hv->queued_at = 0; /* it has not waited */
 		w = &hv->wait[vcpu_of(pool_of(h, v), v)->entered & 3];
 		before = *w;
 		MUST(!h_running(0, v, 0, &out));
-		MUST(w->count == before.count + 1 && w->sum == before.sum + (i == 2 ? 0 : fake_clock - begin));
-		MUST(w->max == (i == 2 || before.max > fake_clock - begin ? before.max : fake_clock - begin) && !hv->queued_at);
+		MUST(w->count == before.count + 1 &&
+		     w->sum == before.sum + (i == 2 ? 0 : fake_clock - begin));
+		MUST(w->max == (i == 2 || before.max > fake_clock - begin ? before.max
+									  : fake_clock - begin) &&
+		     !hv->queued_at);
 		/* What it runs counts where it entered. */
 		before = hv->wait[hv->class & 3];
 		MUST(!h_stopping(0, v, 12345) && hv->wait[hv->class & 3].ran == before.ran + 12345);
@@ -140,8 +151,10 @@ static void test_allowance(struct host *h, u32 v)
 	MUST(h_running(2, v, 1, &out) == 1 && hc->outside == 1 && cpu_of(pool_of(h, 2), 2)->taken);
 	owed = host_vcpu(h, v)->owed;
 	MUST(!h_stopping(2, v, 2 * TAKT_MS) && hc->allowance == (s64)(3 * TAKT_MS) && !hc->outside);
-	MUST(host_vcpu(h, v)->owed == owed + 2 * TAKT_MS && h->count.beside == beside + 2 * TAKT_MS);
-	MUST(h_running(2, 2, 1, &out) == 1 && !h_stopping(2, TAKT_NIL, 4 * TAKT_MS) && hc->allowance == -(s64)TAKT_MS);
+	MUST(host_vcpu(h, v)->owed == owed + 2 * TAKT_MS &&
+	     h->count.beside == beside + 2 * TAKT_MS);
+	MUST(h_running(2, 2, 1, &out) == 1 && !h_stopping(2, TAKT_NIL, 4 * TAKT_MS) &&
+	     hc->allowance == -(s64)TAKT_MS);
 	MUST(host_vcpu(h, v)->owed == owed + 2 * TAKT_MS);
 	/* The allowance grows by a quarter of the time. */
 	hc->allowed_at = fake_clock = fake_clock + TAKT_MS;
@@ -180,25 +193,32 @@ static void test_pools(struct host *h, struct thread *t)
 {
 	u32 v = v_of(t), vm = vcpu_of(pool_of(h, v), v)->vm;
 
-	MUST(move_vm(vm, RT) == -TAKT_EBUSY && host_vm(h, vm)->side == REST);		/* it has no PCPU */
-	MUST(move_vm(HOST_VM, REST) && move_vm(vm + TAKT_NVM, REST) && move_vm(vm - 1, REST) && move_vm(vm, 2));
+	MUST(move_vm(vm, RT) == -TAKT_EBUSY && host_vm(h, vm)->side == REST); /* it has no PCPU */
+	MUST(move_vm(HOST_VM, REST) && move_vm(vm + TAKT_NVM, REST) && move_vm(vm - 1, REST) &&
+	     move_vm(vm, 2));
 	MUST(move_cpu(FAKE_CPUS, RT) && move_cpu(3, 2) && !move_cpu(3, REST));
 	MUST(h->pool[REST].nr_cpu == FAKE_CPUS && !h->pool[RT].nr_cpu);
 	/* There and back, with its host entity alone. */
-	MUST(!move_cpu(3, RT) && h->pool[REST].nr_cpu == FAKE_CPUS - 1 && h->pool[RT].nr_cpu == 1 && host_vcpu(h, 3)->side == RT);
-	MUST(!move_cpu(3, REST) && h->pool[REST].nr_cpu == FAKE_CPUS && !h->pool[RT].nr_cpu && host_vcpu(h, 3)->side == REST);
+	MUST(!move_cpu(3, RT) && h->pool[REST].nr_cpu == FAKE_CPUS - 1 && h->pool[RT].nr_cpu == 1 &&
+	     host_vcpu(h, 3)->side == RT);
+	MUST(!move_cpu(3, REST) && h->pool[REST].nr_cpu == FAKE_CPUS && !h->pool[RT].nr_cpu &&
+	     host_vcpu(h, 3)->side == REST);
 	/* What a higher class has is taken there as well. */
 	higher_comes(3);
-	MUST(cpu_of(&h->pool[REST], 3)->taken && !move_cpu(3, RT) && cpu_of(&h->pool[RT], 3)->taken);
+	MUST(cpu_of(&h->pool[REST], 3)->taken && !move_cpu(3, RT) &&
+	     cpu_of(&h->pool[RT], 3)->taken);
 	higher_goes(3);
 	decide_all();
 	check_machine();
 	/* A VCPU comes with its VM, and owes nothing there; then its PCPU has to stay. */
 	host_vcpu(h, v)->owed = 77;
-	MUST(!move_vm(vm, RT) && host_vm(h, vm)->side == RT && host_vcpu(h, v)->side == RT && !host_vcpu(h, v)->owed);
-	MUST(vcpu_of(&h->pool[RT], v)->vm == vm && vcpu_of(&h->pool[REST], v)->state == TAKT_ABSENT);
+	MUST(!move_vm(vm, RT) && host_vm(h, vm)->side == RT && host_vcpu(h, v)->side == RT &&
+	     !host_vcpu(h, v)->owed);
+	MUST(vcpu_of(&h->pool[RT], v)->vm == vm &&
+	     vcpu_of(&h->pool[REST], v)->state == TAKT_ABSENT);
 	MUST(move_cpu(3, REST) == -TAKT_EBUSY && h->pool[RT].nr_cpu == 1);
-	MUST(!move_vm(vm, REST) && host_vcpu(h, v)->side == REST && vcpu_of(&h->pool[RT], v)->state == TAKT_ABSENT);
+	MUST(!move_vm(vm, REST) && host_vcpu(h, v)->side == REST &&
+	     vcpu_of(&h->pool[RT], v)->state == TAKT_ABSENT);
 	MUST(!move_cpu(3, REST) && !h->pool[RT].nr_cpu);
 }
 #endif
@@ -206,7 +226,12 @@ static void test_pools(struct host *h, struct thread *t)
 /* An I/O thread that turns out to be a VCPU waits in its queue as before, or sleeps as before. */
 static void test_conversion(struct host *h, u32 v)
 {
-	struct newcomer n = { .cpus = ~0ULL, .kvm_vcpu = 0x5555, .vm = vcpu_of(h->pool, v)->vm, .kind = TAKT_GUEST, .pid = 99, .id = 7 };
+	struct newcomer n = { .cpus = ~0ULL,
+			      .kvm_vcpu = 0x5555,
+			      .vm = vcpu_of(h->pool, v)->vm,
+			      .kind = TAKT_GUEST,
+			      .pid = 99,
+			      .id = 7 };
 	struct host_vcpu *hv = host_vcpu(h, v);
 	struct out out = {};
 	u32 at = v, waits;
@@ -216,8 +241,10 @@ static void test_conversion(struct host *h, u32 v)
 		if (waits)
 			MUST(!h_enqueue(v, &out));
 		MUST(h_adopt_vcpu(&n, &at, &out) == v && at == v && hv->in_dsq == waits);
-		MUST(vcpu_state(h, v) == (waits ? TAKT_QUEUED : TAKT_BLOCKED) || vcpu_state(h, v) == TAKT_PARKED);
-		MUST(vcpu_of(pool_of(h, v), v)->kind == TAKT_GUEST && hv->pid == 99 && hv->id == 7 && hv->kvm_vcpu == 0x5555);
+		MUST(vcpu_state(h, v) == (waits ? TAKT_QUEUED : TAKT_BLOCKED) ||
+		     vcpu_state(h, v) == TAKT_PARKED);
+		MUST(vcpu_of(pool_of(h, v), v)->kind == TAKT_GUEST && hv->pid == 99 &&
+		     hv->id == 7 && hv->kvm_vcpu == 0x5555);
 	}
 }
 

@@ -8,9 +8,12 @@ struct thread threads[THREADS];
 struct rq rqs[FAKE_CPUS];
 u64 kicked;
 bool may_kick;
-static struct { bool made; struct thread *first; } dsqs[DSQS];
+static struct {
+	bool made;
+	struct thread *first;
+} dsqs[DSQS];
 static u64 dsq_seq;
-static struct thread *enqueued;			/* the thread of the callback, until it has been inserted */
+static struct thread *enqueued; /* the thread of the callback, until it has been inserted */
 static s32 dispatching = -1;
 static struct cpumask online_mask;
 static s32 mask_refs, task_refs;
@@ -31,7 +34,8 @@ s32 scx_bpf_create_dsq(u64 id, s32 node)
 
 static bool is_task(const struct task_struct *p)
 {
-	return thread_of(p) >= threads && thread_of(p) < threads + THREADS && thread_of(p)->where != DEAD;
+	return thread_of(p) >= threads && thread_of(p) < threads + THREADS &&
+	       thread_of(p)->where != DEAD;
 }
 
 static void local_insert(u32 cpu, struct thread *t, bool first)
@@ -122,7 +126,8 @@ static void unlink_thread(struct thread *t)
 /* task_can_run_on_remote_rq() */
 static bool can_run(struct thread *t, u32 cpu)
 {
-	return (t->mask.bits[0] & mask_bit(cpu)) && (!t->t.migration_disabled || t->cpu == cpu) && rqs[cpu].online;
+	return (t->mask.bits[0] & mask_bit(cpu)) && (!t->t.migration_disabled || t->cpu == cpu) &&
+	       rqs[cpu].online;
 }
 
 bool scx_bpf_dsq_move_to_local(u64 id)
@@ -157,7 +162,8 @@ struct walk {
 	u64 id, until, seq, vtime, to;
 	u32 begun, has_to;
 };
-_Static_assert(sizeof(struct walk) <= sizeof(struct bpf_iter_scx_dsq), "the kernel's state of a walk");
+_Static_assert(sizeof(struct walk) <= sizeof(struct bpf_iter_scx_dsq),
+	       "the kernel's state of a walk");
 static bool walking, rcu;
 
 int bpf_iter_scx_dsq_new(struct bpf_iter_scx_dsq *it, u64 id, u64 flags)
@@ -177,7 +183,8 @@ struct task_struct *bpf_iter_scx_dsq_next(struct bpf_iter_scx_dsq *it)
 	MUST(walking);
 	w->has_to = 0;
 	for (struct thread *t = dsqs[w->id].first; t; t = t->next) {
-		bool later = !w->begun || (s64)(t->vtime - w->vtime) > 0 || (t->vtime == w->vtime && t->seq > w->seq);
+		bool later = !w->begun || (s64)(t->vtime - w->vtime) > 0 ||
+			     (t->vtime == w->vtime && t->seq > w->seq);
 
 		if (!later || t->seq > w->until)
 			continue;

@@ -43,11 +43,12 @@ static void *current_on(u32 cpu)
 	return rq->higher_runs || !rq->cur ? &rq->higher.t : &rq->cur->t;
 }
 
-#define CALL(on, program) do {							\
-	struct context was_ = enter(on, current_on(on), true);			\
-	program;								\
-	leave(was_);								\
-} while (0)
+#define CALL(on, program) \
+	do { \
+		struct context was_ = enter(on, current_on(on), true); \
+		program; \
+		leave(was_); \
+	} while (0)
 
 /* do_enqueue_task() */
 static void enqueue_task(struct thread *t, u64 flags)
@@ -64,7 +65,7 @@ static void enqueue_task(struct thread *t, u64 flags)
 	t->busy = true;
 	enqueued = t;
 	CALL(t->cpu, takt_ops.enqueue(&t->t, flags));
-	MUST(!enqueued && t->where != AWAY);	/* inserted, exactly once */
+	MUST(!enqueued && t->where != AWAY); /* inserted, exactly once */
 	enqueued = outer;
 	t->busy = false;
 }
@@ -219,7 +220,7 @@ void decide_all(void)
 
 	do {
 		again = false;
-		MUST(rounds++ < 1000);		/* nobody is asked for ever */
+		MUST(rounds++ < 1000); /* nobody is asked for ever */
 		for (cpu = 0; cpu < FAKE_CPUS; cpu++) {
 			struct rq *rq = &rqs[cpu];
 
@@ -421,7 +422,7 @@ void cpu_down(u32 cpu)
 
 	for (u32 i = 0; i < THREADS; i++)
 		if (threads[i].cpu == cpu)
-			threads[i].t.migration_disabled = 0;	/* it waits for them */
+			threads[i].t.migration_disabled = 0; /* it waits for them */
 	rq->online = false;
 	CALL(lowest(online_mask.bits[0] & ~mask_bit(cpu)), takt_ops.cpu_offline((s32)cpu));
 	rq->higher_waits = true;
@@ -458,7 +459,7 @@ void timers_run(u64 until)
 	u32 rounds = 0;
 
 	while ((t = fake_timer_first()) && t->at <= until) {
-		MUST(rounds++ < 10000);		/* none asks for the same time again and again */
+		MUST(rounds++ < 10000); /* none asks for the same time again and again */
 		if (t->at > fake_clock)
 			fake_clock = t->at;
 		CALL(fake_cpu, fake_timer_run(t));
@@ -472,7 +473,11 @@ void timers_run(u64 until)
 
 struct kvm_vcpu *kvm_vcpu_new(struct kvm *kvm, s32 id)
 {
-	static struct { struct kvm_vcpu vcpu; struct kvm_lapic apic; u8 regs[4096]; } all[64];
+	static struct {
+		struct kvm_vcpu vcpu;
+		struct kvm_lapic apic;
+		u8 regs[4096];
+	} all[64];
 	static u32 n;
 	u32 i = n++ % 64;
 
@@ -542,7 +547,9 @@ static void maps_add(void)
 	FAKE_MAP(net_work);
 }
 
-#define ID(i, n, traits, text) if (!strcmp(name, #n)) return i;
+#define ID(i, n, traits, text) \
+	if (!strcmp(name, #n)) \
+		return i;
 static u32 policy_id(const char *name)
 {
 	TAKT_POLICIES(ID)

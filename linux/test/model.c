@@ -45,19 +45,22 @@ static u32 some_vm(void)
 
 static void some_request(void)
 {
-	static const u32 keys[] = { TAKT_KEY_WEIGHT, TAKT_KEY_CAP, TAKT_KEY_RT, TAKT_KEY_PERIOD, TAKT_KEY_BUDGET };
-	struct request r = { .vm = some_vm(), .arg = { below(2), (1 + below(20)) * TAKT_MS, 50 * TAKT_MS } };
+	static const u32 keys[] = { TAKT_KEY_WEIGHT, TAKT_KEY_CAP, TAKT_KEY_RT, TAKT_KEY_PERIOD,
+				    TAKT_KEY_BUDGET };
+	struct request r = { .vm = some_vm(),
+			     .arg = { below(2), (1 + below(20)) * TAKT_MS, 50 * TAKT_MS } };
 	u32 key = keys[below(5)];
 
 	switch (below(3)) {
-	case 0:
-		request(takt_mark_vm, &r);
-		break;
+	case 0: request(takt_mark_vm, &r); break;
 	case 1:
 		if (key == TAKT_KEY_PERIOD)
 			adjust(r.vm, key, 10 * TAKT_MS);
 		else
-			adjust(r.vm, key, key == TAKT_KEY_BUDGET ? (1 + below(3)) * TAKT_MS : key == TAKT_KEY_RT ? below(3) : 1 + below(300));
+			adjust(r.vm, key,
+			       key == TAKT_KEY_BUDGET ? (1 + below(3)) * TAKT_MS
+			       : key == TAKT_KEY_RT   ? below(3)
+						      : 1 + below(300));
 		break;
 	case 2:
 		r.arg[0] = below(4) | below(3) << 16;
@@ -109,9 +112,10 @@ static void some_run(u32 cpu)
 		return;
 	i = vm_index(t);
 	switch (below(8)) {
-	case 0: case 1: case 2: case 3:
-		thread_sleep(cpu);
-		break;
+	case 0:
+	case 1:
+	case 2:
+	case 3: thread_sleep(cpu); break;
 	case 4:
 		if (i < VMS && !t->vcpu)
 			kvm_run(t, kvm_vcpu_new(&kvms[i], (s32)below(8)));
@@ -123,9 +127,7 @@ static void some_run(u32 cpu)
 			CALL(cpu, takt_kvm_notify(t->vcpu));
 		}
 		break;
-	case 6:
-		thread_yield(cpu);
-		break;
+	case 6: thread_yield(cpu); break;
 	case 7:
 		if (t->t.migration_disabled)
 			t->t.migration_disabled = 0;
@@ -149,7 +151,9 @@ static void some_thread_step(struct thread *t)
 			thread_wake(t, SCX_ENQ_WAKEUP);
 		}
 		break;
-	case IN_DSQ: case IN_LOCAL: case RUNS:
+	case IN_DSQ:
+	case IN_LOCAL:
+	case RUNS:
 		if (t->where == IN_LOCAL && rqs[t->cpu].busy)
 			break;
 		if (t->where == RUNS && rqs[t->cpu].busy)
@@ -167,8 +171,7 @@ static void some_thread_step(struct thread *t)
 		if (t->other_class)
 			thread_class(t, false);
 		break;
-	default:
-		break;
+	default: break;
 	}
 }
 
@@ -200,9 +203,7 @@ static void meanwhile(void)
 		if (t && t->vcpu)
 			kvm_interrupt(NULL, t->vcpu, below(256));
 		break;
-	case 3:
-		some_request();
-		break;
+	case 3: some_request(); break;
 	}
 	fake_cpu = was.cpu;
 	fake_current = was.current;
@@ -249,7 +250,8 @@ static void step(void)
 		decide_all();
 }
 
-static void save(const char *dir, const char *name, const char *what, const void *bytes, size_t size)
+static void save(const char *dir, const char *name, const char *what, const void *bytes,
+		 size_t size)
 {
 	char path[512];
 	FILE *f;
@@ -269,29 +271,36 @@ static void save_seen(const char *dir, const char *name)
 	snprintf(path, sizeof(path), "%s/%s.seen", dir, name);
 	f = fopen(path, "w");
 	MUST(f);
-	fprintf(f, "host %u %u %llu %llx %llu %llx %llx\n", h->threads, h->strays, h->vtime, h->host_idle, h->weights, h->gone, h->bounce);
-	fprintf(f, "counts %llu %llu %llu %llu %llu %llu %llu %llu\n", h->count.switches, h->count.kicks, h->count.refused, h->count.strays,
-		h->count.beside, h->count.overflow, h->count.offline, h->count.quota);
+	fprintf(f, "host %u %u %llu %llx %llu %llx %llx\n", h->threads, h->strays, h->vtime,
+		h->host_idle, h->weights, h->gone, h->bounce);
+	fprintf(f, "counts %llu %llu %llu %llu %llu %llu %llu %llu\n", h->count.switches,
+		h->count.kicks, h->count.refused, h->count.strays, h->count.beside,
+		h->count.overflow, h->count.offline, h->count.quota);
 	for (u32 i = 0; i < FAKE_CPUS; i++) {
 		struct host_cpu *c = &h->cpu[i];
 
-		fprintf(f, "cpu %llu %lld %llu %u %u %u\n", c->slice_end, c->allowance, c->allowed_at, c->outside, c->pinned, c->turn);
+		fprintf(f, "cpu %llu %lld %llu %u %u %u\n", c->slice_end, c->allowance,
+			c->allowed_at, c->outside, c->pinned, c->turn);
 	}
 	for (u32 i = 0; i < TAKT_NVCPU; i++) {
 		struct host_vcpu *v = &h->vcpu[i];
 
-		fprintf(f, "vcpu %llu %llu %llu %llu %u %u %u %u %u %u\n", v->queued_at, v->ops, v->refused, v->owed, v->id, v->in_dsq,
-			v->misses, v->woken_by, v->class, v->side);
+		fprintf(f, "vcpu %llu %llu %llu %llu %u %u %u %u %u %u\n", v->queued_at, v->ops,
+			v->refused, v->owed, v->id, v->in_dsq, v->misses, v->woken_by, v->class,
+			v->side);
 		for (u32 k = 0; k < TAKT_IDLE; k++)
-			fprintf(f, " %llu %llu %llu %llu\n", v->wait[k].count, v->wait[k].sum, v->wait[k].max, v->wait[k].ran);
+			fprintf(f, " %llu %llu %llu %llu\n", v->wait[k].count, v->wait[k].sum,
+				v->wait[k].max, v->wait[k].ran);
 	}
 	for (u32 i = 0; i < TAKT_NVM; i++) {
 		struct host_vm *m = &h->vm[i];
 
-		fprintf(f, "vm %llu %llu %u %u %u %u\n", m->rt_at, m->gone_at, m->tgid, m->gen, m->rule, m->side);
+		fprintf(f, "vm %llu %llu %u %u %u %u\n", m->rt_at, m->gone_at, m->tgid, m->gen,
+			m->rule, m->side);
 	}
 	for (u32 i = 0; i < THREADS; i++)
-		fprintf(f, "thread %d %llu %llu\n", threads[i].where, threads[i].runs, threads[i].t.se.sum_exec_runtime);
+		fprintf(f, "thread %d %llu %llu\n", threads[i].where, threads[i].runs,
+			threads[i].t.se.sum_exec_runtime);
 	MUST(!fclose(f));
 }
 
@@ -301,7 +310,8 @@ static void begin_recording(u32 side)
 	u64 head = log_of(side)->head;
 
 	request(takt_record, &r);
-	MUST(!r.ret && r.arg[1] == head && r.arg[2] == host()->cfg_gen && r.arg[0] <= pool_on(host(), side)->now);
+	MUST(!r.ret && r.arg[1] == head && r.arg[2] == host()->cfg_gen &&
+	     r.arg[0] <= pool_on(host(), side)->now);
 	records_from[side] = head;
 	epoch[side] = r.arg[0];
 	ops_from[side] = pool_on(host(), side)->seq - (log_of(side)->head - head);
@@ -336,7 +346,9 @@ static void run_all(void)
 		timers_run(fake_clock + TAKT_MS);
 		decide_all();
 		for (left = i = 0; i < THREADS; i++)
-			left += threads[i].where == IN_DSQ || threads[i].where == IN_LOCAL ? threads[i].runs == ran[i] : 0;
+			left += threads[i].where == IN_DSQ || threads[i].where == IN_LOCAL
+					? threads[i].runs == ran[i]
+					: 0;
 		if (!left)
 			return;
 	}
@@ -363,9 +375,11 @@ void test_model(const char *policy, u32 with, const char *dir)
 				fake_meanwhile = NULL;
 				begin_recording(side);
 				snprintf(what, sizeof(what), "begin%u", side);
-				save(dir, policy, what, pool_on(host(), side), sizeof(struct takt_pool));
+				save(dir, policy, what, pool_on(host(), side),
+				     sizeof(struct takt_pool));
 				snprintf(what, sizeof(what), "cpus%u", side);
-				save(dir, policy, what, host()->epoch_cpu, sizeof(host()->epoch_cpu));
+				save(dir, policy, what, host()->epoch_cpu,
+				     sizeof(host()->epoch_cpu));
 				snprintf(what, sizeof(what), "epoch%u", side);
 				save(dir, policy, what, &epoch[side], sizeof(epoch[side]));
 				check_machine();
@@ -375,7 +389,8 @@ void test_model(const char *policy, u32 with, const char *dir)
 		fake_meanwhile = NULL;
 		check_machine();
 		for (side = 0; side < TAKT_POOLS && i > STEPS / 8; side++)
-			MUST(pool_on(host(), side)->seq - ops_from[side] == log_of(side)->head - records_from[side]);
+			MUST(pool_on(host(), side)->seq - ops_from[side] ==
+			     log_of(side)->head - records_from[side]);
 		fake_meanwhile = meanwhile;
 	}
 	fake_meanwhile = NULL;

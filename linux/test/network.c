@@ -11,19 +11,23 @@ static struct __sk_buff *udp_packet(u32 port)
 	static struct __sk_buff skb;
 
 	if (!bytes)
-		bytes = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
-	MUST(bytes != MAP_FAILED);	/* the kernel's structure has 32 bits for an address */
+		bytes = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
+	MUST(bytes != MAP_FAILED); /* the kernel's structure has 32 bits for an address */
 	memset(bytes, 0, 4096);
-	bytes[12] = 8;			/* IPv4 */
+	bytes[12] = 8; /* IPv4 */
 	bytes[14] = 0x45;
 	bytes[17] = 186;
 	bytes[22] = 64;
-	bytes[23] = 17;			/* UDP */
+	bytes[23] = 17; /* UDP */
 	bytes[34] = port >> 8;
 	bytes[35] = port & 0xff;
 	bytes[36] = 0x20;
 	bytes[39] = 166;
-	skb = (struct __sk_buff){ .len = 200, .ifindex = 5, .data = (u32)(uintptr_t)bytes, .data_end = (u32)(uintptr_t)bytes + 200 };
+	skb = (struct __sk_buff){ .len = 200,
+				  .ifindex = 5,
+				  .data = (u32)(uintptr_t)bytes,
+				  .data_end = (u32)(uintptr_t)bytes + 200 };
 	return &skb;
 }
 
@@ -62,7 +66,7 @@ void test_network(const char *policy)
 	{
 		struct port_request r = { .vm = vm, .gen = s->gen + 1, .port = PORT, .on = 1 };
 
-		MUST(net_port(&r));			/* of a former VM */
+		MUST(net_port(&r)); /* of a former VM */
 		r.gen--;
 		r.vm = TAKT_NVM;
 		MUST(net_port(&r));
@@ -74,7 +78,8 @@ void test_network(const char *policy)
 	send(PORT + 1);
 	MUST(!m->rt);
 	send(PORT);
-	MUST(m->rt && host_vm(h, vm)->rule == TAKT_RULE_PORT && !s->times.ret && s->times.told == 1);
+	MUST(m->rt && host_vm(h, vm)->rule == TAKT_RULE_PORT && !s->times.ret &&
+	     s->times.told == 1);
 	MUST(m->lease_end - h->pool->now == s->mon.cfg.lease);
 	for (u32 i = 0; i < 10; i++) {
 		timers_run(fake_clock + 20 * TAKT_MS);

@@ -46,20 +46,27 @@ static void test_parameters(u32 vm)
 
 	MUST(!adjust(vm, TAKT_KEY_WEIGHT, 4096).ret && vm_of(h->pool, vm)->weight == 4096);
 	MUST(h->cfg_gen != generation);
-	MUST(vm_of(h->pool, HOST_VM)->weight == 4096 / 9);	/* a tenth of the machine is the host's */
+	/* a tenth of the machine is the host's */
+	MUST(vm_of(h->pool, HOST_VM)->weight == 4096 / 9);
 	check_machine();
 	MUST(adjust(vm, TAKT_KEY_WEIGHT, 0).ret && adjust(vm, TAKT_KEY_WEIGHT, 65536).ret);
-	MUST(adjust(vm, TAKT_KEY_WEIGHT, (1ULL << 32) + 256).ret && adjust(vm, TAKT_KEY_WEIGHT, ~0ULL).ret);
-	MUST(adjust(vm, 9999, 1).ret && adjust(vm, (1ULL << 32) | TAKT_KEY_WEIGHT, 1).ret && adjust(vm, ~0ULL, 1).ret);
-	MUST(adjust(vm - 1, TAKT_KEY_WEIGHT, 256).ret && adjust(TAKT_NVM, TAKT_KEY_WEIGHT, 256).ret);
-	MUST(adjust(vm + TAKT_NVM, TAKT_KEY_WEIGHT, 256).ret && adjust(~0u, TAKT_KEY_WEIGHT, 256).ret);
+	MUST(adjust(vm, TAKT_KEY_WEIGHT, (1ULL << 32) + 256).ret &&
+	     adjust(vm, TAKT_KEY_WEIGHT, ~0ULL).ret);
+	MUST(adjust(vm, 9999, 1).ret && adjust(vm, (1ULL << 32) | TAKT_KEY_WEIGHT, 1).ret &&
+	     adjust(vm, ~0ULL, 1).ret);
+	MUST(adjust(vm - 1, TAKT_KEY_WEIGHT, 256).ret &&
+	     adjust(TAKT_NVM, TAKT_KEY_WEIGHT, 256).ret);
+	MUST(adjust(vm + TAKT_NVM, TAKT_KEY_WEIGHT, 256).ret &&
+	     adjust(~0u, TAKT_KEY_WEIGHT, 256).ret);
 	MUST(vm_of(h->pool, vm)->weight == 4096);
 	if (policy_has(h->pool, TAKT_T_GANGS))
-		MUST(!group(vm, 1 | 2 << 16) && vm_of(h->pool, vm)->group == 1 && vm_of(h->pool, vm)->subgroup == 2);
+		MUST(!group(vm, 1 | 2 << 16) && vm_of(h->pool, vm)->group == 1 &&
+		     vm_of(h->pool, vm)->subgroup == 2);
 	MUST(group(vm - 1, 1) && group(TAKT_NVM + vm, 1) && group(~0u, 1));
 	if (policy_has(h->pool, TAKT_T_GANGS))
 		MUST(!group(vm, 0) && !vm_of(h->pool, vm)->group);
-	MUST(!adjust(vm, TAKT_KEY_WEIGHT, 256).ret && vm_of(h->pool, HOST_VM)->weight == HOST_WEIGHT);
+	MUST(!adjust(vm, TAKT_KEY_WEIGHT, 256).ret &&
+	     vm_of(h->pool, HOST_VM)->weight == HOST_WEIGHT);
 }
 
 static void test_marks(u32 vm)
@@ -74,11 +81,14 @@ static void test_marks(u32 vm)
 	MUST(vm_of(h->pool, vm)->lease_end - h->pool->now == 3 * TAKT_SEC);
 	MUST(hm->rt_at >= before && hm->rt_at <= fake_clock && !hm->gone_at && !hm->rule);
 	before = hm->rt_at;
-	MUST(!mark(vm, 1, 10 * TAKT_MS, 3 * TAKT_SEC) && hm->rt_at == before && vm_of(h->pool, vm)->period == 10 * TAKT_MS);
-	MUST(!mark(vm, 0, 10 * TAKT_MS, 3 * TAKT_SEC) && !vm_of(h->pool, vm)->rt && hm->gone_at > before);
+	MUST(!mark(vm, 1, 10 * TAKT_MS, 3 * TAKT_SEC) && hm->rt_at == before &&
+	     vm_of(h->pool, vm)->period == 10 * TAKT_MS);
+	MUST(!mark(vm, 0, 10 * TAKT_MS, 3 * TAKT_SEC) && !vm_of(h->pool, vm)->rt &&
+	     hm->gone_at > before);
 	before = hm->gone_at;
 	MUST(!mark(vm, 0, 0, 0) && hm->gone_at == before);
-	MUST(mark(vm - 1, 1, 0, TAKT_SEC) && mark(TAKT_NVM + vm, 1, 0, TAKT_SEC) && mark(~0u, 1, 0, TAKT_SEC));
+	MUST(mark(vm - 1, 1, 0, TAKT_SEC) && mark(TAKT_NVM + vm, 1, 0, TAKT_SEC) &&
+	     mark(~0u, 1, 0, TAKT_SEC));
 	MUST(!vm_of(h->pool, vm)->rt && hm->rt_at < before);
 	check_machine();
 }

@@ -8,24 +8,24 @@
 
 #include "load.h"
 
-#define PASS (-1)			/* TCX_NEXT */
+#define PASS (-1) /* TCX_NEXT */
 
 /* A monitor's acts as they happened, ns of the monotonic clock; 0: not yet. */
 struct net_times {
-	u64 first;			/* first packet after a demotion, or after a silence as long as that takes */
-	u64 verdict;			/* when the VM became real-time */
-	u64 last_rt;			/* last real-time packet */
+	u64 first;   /* first packet after a demotion, or after a silence as long as that takes */
+	u64 verdict; /* when the VM became real-time */
+	u64 last_rt; /* last real-time packet */
 	u64 demoted;
-	u64 last;			/* last packet of any kind */
-	u64 told;			/* reports to the host */
-	u32 packets;			/* since first, up to the verdict */
-	u32 after;			/* packets of the real-time stream up to the verdict */
-	s32 ret;			/* what the host answered last */
+	u64 last;    /* last packet of any kind */
+	u64 told;    /* reports to the host */
+	u32 packets; /* since first, up to the verdict */
+	u32 after;   /* packets of the real-time stream up to the verdict */
+	s32 ret;     /* what the host answered last */
 	u32 pad;
 };
 
 struct device_key {
-	u64 netns;			/* cookie */
+	u64 netns; /* cookie */
 	u32 ifindex;
 	u32 pad;
 };
@@ -37,13 +37,14 @@ struct device {
 /* A VM's monitor. */
 struct net_vm {
 	struct bpf_spin_lock lock;
-	u32 gen;			/* of the slot that this is about; 0: none yet */
+	u32 gen; /* of the slot that this is about; 0: none yet */
 	struct takt_mon mon;
 	struct net_times times;
 };
 
 /* Under the monitor's lock, after takt_mon_packet(). */
-static __always_inline void note_packet(struct net_vm *s, const struct takt_work *w, u32 was, u64 now)
+static __always_inline void note_packet(struct net_vm *s, const struct takt_work *w, u32 was,
+					u64 now)
 {
 	struct net_times *t = &s->times;
 

@@ -23,7 +23,8 @@ static __always_inline int parse_head(struct __sk_buff *skb, struct takt_work *w
 }
 
 /* Fills @w with as much of the packet as the monitor @m will look at; needs no lock. 0: nothing can be said of it. */
-static __always_inline int load_packet(struct __sk_buff *skb, struct takt_work *w, struct takt_mon *m, u32 link, u64 now)
+static __always_inline int load_packet(struct __sk_buff *skb, struct takt_work *w,
+				       struct takt_mon *m, u32 link, u64 now)
 {
 	u32 n = skb->len;
 

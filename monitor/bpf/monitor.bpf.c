@@ -58,7 +58,8 @@ struct {
 } reports SEC(".maps");
 
 /* Returns the events of the packet; the other outputs are in the work area. */
-static __always_inline u32 packet(struct __sk_buff *skb, struct takt_work *w, u32 vm, u32 link, u64 now)
+static __always_inline u32 packet(struct __sk_buff *skb, struct takt_work *w, u32 vm, u32 link,
+				  u64 now)
 {
 	struct vm_slot *slot;
 	u32 events;

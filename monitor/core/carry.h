@@ -15,9 +15,9 @@
 #include "carry_turn.h"
 #include "carry_zoom.h"
 
-#define TAKT_CARRIERS(X)	\
-	X(tcp)			\
-	X(turn)			\
+#define TAKT_CARRIERS(X) \
+	X(tcp) \
+	X(turn) \
 	X(zoom)
 
 /* Sets w->media, w->medialen and w->mediacap of a packet with ports. */
@@ -27,9 +27,9 @@ TAKT_FN void takt_carried(struct takt_work *w)
 
 	/* Nearly all media is plain RTP: no carrier in UDP begins like that. */
 	if (w->proto == TAKT_TCP || takt_b8(w, w->pay) >> 6 != 2) {
-#define X(name)						\
-		if (!off)				\
-			off = takt_carry_##name(w, &len);
+#define X(name) \
+	if (!off) \
+		off = takt_carry_##name(w, &len);
 		TAKT_CARRIERS(X)
 #undef X
 	}

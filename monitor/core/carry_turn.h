@@ -5,8 +5,9 @@
 
 #include "packet.h"
 
-#define TAKT_STUN_COOKIE 0x2112a442u	/* RFC 8489 §5 */
-#define TAKT_TURN_ATTRIBUTES 4u		/* before DATA, at most: the peer's address and some that are optional */
+#define TAKT_STUN_COOKIE 0x2112a442u /* RFC 8489 §5 */
+/* before DATA, at most: the peer's address and some that are optional */
+#define TAKT_TURN_ATTRIBUTES 4u
 
 /* Bytes before what is relayed, and how long that is; 0: nothing is. */
 TAKT_INLINE u32 takt_carry_turn(struct takt_work *w, u32 *len)
@@ -15,11 +16,12 @@ TAKT_INLINE u32 takt_carry_turn(struct takt_work *w, u32 *len)
 
 	if (w->proto != TAKT_UDP || w->paycap < 4)
 		return 0;
-	if (head >> 12 == 4) {		/* channels are 0x4000 to 0x4fff; a datagram may be padded */
+	if (head >> 12 == 4) { /* channels are 0x4000 to 0x4fff; a datagram may be padded */
 		*len = takt_b16(w, w->pay + 2);
 		return *len + 4 <= w->paylen && *len + 8 > w->paylen ? 4 : 0;
 	}
-	if ((head != 0x0016 && head != 0x0017) || w->paycap < 20 || takt_b32(w, w->pay + 4) != TAKT_STUN_COOKIE)
+	if ((head != 0x0016 && head != 0x0017) || w->paycap < 20 ||
+	    takt_b32(w, w->pay + 4) != TAKT_STUN_COOKIE)
 		return 0;
 	TAKT_LOOP(w, i, TAKT_TURN_ATTRIBUTES + 1) {
 		if (off + 4 > w->paycap)

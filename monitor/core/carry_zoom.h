@@ -12,14 +12,10 @@
 TAKT_INLINE u32 takt_zoom_head(const struct takt_work *w, u32 off)
 {
 	switch (takt_b8(w, off)) {
-	case 13:			/* a screen, by a server */
-		return takt_b8(w, off + 7) == 30 ? 27 : 0;
-	case 15:			/* sound */
-		return 19;
-	case 16:			/* pictures */
-		return takt_b8(w, off + 20) == 2 ? 24 : 20;
-	case 30:			/* a screen */
-		return 20;
+	case 13: return takt_b8(w, off + 7) == 30 ? 27 : 0;  /* a screen, by a server */
+	case 15: return 19;				     /* sound */
+	case 16: return takt_b8(w, off + 20) == 2 ? 24 : 20; /* pictures */
+	case 30: return 20;				     /* a screen */
 	}
 	return 0;
 }

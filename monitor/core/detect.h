@@ -21,13 +21,14 @@
 #include "detect_rtp.h"
 #include "detect_rtsp.h"
 
-#define TAKT_DETECTORS(X)	\
-	X(RTP, rtp)		\
-	X(RTSP, rtsp)		\
-	X(MPEGTS, mpegts)	\
+#define TAKT_DETECTORS(X) \
+	X(RTP, rtp) \
+	X(RTSP, rtsp) \
+	X(MPEGTS, mpegts) \
 	X(IAX2, iax2)
 
 /* Why a VM became real-time; TAKT_RULE_PORT: the user named the port. */
+/* clang-format off */
 enum takt_rule {
 	TAKT_RULE_NONE,
 	TAKT_RULE_PORT,
@@ -36,6 +37,7 @@ enum takt_rule {
 #undef X
 	TAKT_NRULE,
 };
+/* clang-format on */
 
 struct takt_detectors {
 #define X(id, name) struct takt_##name name;
@@ -46,9 +48,9 @@ struct takt_detectors {
 /* Protocol analysis: the rule that this packet meets; w->after is set as the detectors return it. */
 TAKT_INLINE u32 takt_detect(struct takt_detectors *d, struct takt_work *w, u64 now)
 {
-#define X(id, name)						\
-	w->after = takt_##name##_match(&d->name, w, now);	\
-	if (w->after)						\
+#define X(id, name) \
+	w->after = takt_##name##_match(&d->name, w, now); \
+	if (w->after) \
 		return TAKT_RULE_##id;
 	TAKT_DETECTORS(X)
 #undef X
@@ -60,9 +62,9 @@ TAKT_INLINE u32 takt_may(struct takt_work *w)
 {
 	u32 most = 0, may;
 
-#define X(id, name)						\
-	may = takt_##name##_may(w);				\
-	if (may > most)						\
+#define X(id, name) \
+	may = takt_##name##_may(w); \
+	if (may > most) \
 		most = may;
 	TAKT_DETECTORS(X)
 #undef X

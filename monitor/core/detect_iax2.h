@@ -11,14 +11,14 @@
 
 #define TAKT_IAX2_PORT 4569u
 #define TAKT_IAX2_PROOF 3u
-#define TAKT_IAX2_SLOTS 32u		/* candidates of a VM; a power of two */
-#define TAKT_IAX2_MOST 200u		/* ms of sound in a frame, at most */
+#define TAKT_IAX2_SLOTS 32u /* candidates of a VM; a power of two */
+#define TAKT_IAX2_MOST 200u /* ms of sound in a frame, at most */
 
 struct takt_iax2_slot {
-	u32 call, packets;		/* ports of the other end and number of the call */
+	u32 call, packets; /* ports of the other end and number of the call */
 	u16 clock, step;
 	u32 steps;
-	u64 since;			/* when the steps began */
+	u64 since; /* when the steps began */
 	u64 last;
 };
 
@@ -36,7 +36,8 @@ TAKT_INLINE u32 takt_iax2_pace(u32 step, u32 steps, u64 time)
 
 TAKT_INLINE u32 takt_iax2_may(struct takt_work *w)
 {
-	return w->proto == TAKT_UDP && w->paycap >= 4 && w->paylen > 4 && (w->sport == TAKT_IAX2_PORT || w->dport == TAKT_IAX2_PORT);
+	return w->proto == TAKT_UDP && w->paycap >= 4 && w->paylen > 4 &&
+	       (w->sport == TAKT_IAX2_PORT || w->dport == TAKT_IAX2_PORT);
 }
 
 TAKT_FN u32 takt_iax2_match(struct takt_iax2 *t, struct takt_work *w, u64 now)
@@ -46,7 +47,7 @@ TAKT_FN u32 takt_iax2_match(struct takt_iax2 *t, struct takt_work *w, u64 now)
 
 	if (!takt_iax2_may(w))
 		return 0;
-	if (!call || call >> 15)	/* a meta frame, or a full frame */
+	if (!call || call >> 15) /* a meta frame, or a full frame */
 		return 0;
 	other = w->sport == TAKT_IAX2_PORT ? w->dport : w->sport;
 	call |= other << 16;
@@ -67,7 +68,9 @@ TAKT_FN u32 takt_iax2_match(struct takt_iax2 *t, struct takt_work *w, u64 now)
 	s->clock = clock;
 	s->last = now;
 	s->packets++;
-	return s->steps >= TAKT_IAX2_PROOF && takt_iax2_pace(step, s->steps, now - s->since) ? s->packets : 0;
+	return s->steps >= TAKT_IAX2_PROOF && takt_iax2_pace(step, s->steps, now - s->since)
+		       ? s->packets
+		       : 0;
 }
 
 #endif

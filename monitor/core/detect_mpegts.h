@@ -10,10 +10,11 @@
 #include "packet.h"
 
 #define TAKT_MPEGTS_PACKET 188u
-#define TAKT_MPEGTS_MOST 8u		/* transport packets in a datagram: seven fit an Ethernet frame; more are segmentation */
+/* transport packets in a datagram: seven fit an Ethernet frame; more are segmentation */
+#define TAKT_MPEGTS_MOST 8u
 #define TAKT_MPEGTS_PROOF 3u
-#define TAKT_MPEGTS_SLOTS 16u		/* candidates of a VM; a power of two */
-#define TAKT_MPEGTS_SILENCE 1000000000ULL	/* ns after which a candidate begins again */
+#define TAKT_MPEGTS_SLOTS 16u		  /* candidates of a VM; a power of two */
+#define TAKT_MPEGTS_SILENCE 1000000000ULL /* ns after which a candidate begins again */
 
 struct takt_mpegts_slot {
 	u32 ports, packets;
@@ -37,14 +38,17 @@ TAKT_INLINE u32 takt_mpegts_may(struct takt_work *w)
 
 TAKT_FN u32 takt_mpegts_match(struct takt_mpegts *t, struct takt_work *w, u64 now)
 {
-	u32 ports = w->sport << 16 | w->dport, len = w->segment && w->segment < w->paylen ? w->segment : w->paylen, i;
+	u32 ports = w->sport << 16 | w->dport,
+	    len = w->segment && w->segment < w->paylen ? w->segment : w->paylen, i;
 	struct takt_mpegts_slot *s;
 
 	if (!takt_mpegts_may(w))
 		return 0;
-	if (len < 2 * TAKT_MPEGTS_PACKET || len > TAKT_MPEGTS_MOST * TAKT_MPEGTS_PACKET || len % TAKT_MPEGTS_PACKET)
+	if (len < 2 * TAKT_MPEGTS_PACKET || len > TAKT_MPEGTS_MOST * TAKT_MPEGTS_PACKET ||
+	    len % TAKT_MPEGTS_PACKET)
 		return 0;
-	if (w->paycap >= TAKT_MPEGTS_PACKET + 4 && !takt_mpegts_head(w, w->pay + TAKT_MPEGTS_PACKET))
+	if (w->paycap >= TAKT_MPEGTS_PACKET + 4 &&
+	    !takt_mpegts_head(w, w->pay + TAKT_MPEGTS_PACKET))
 		return 0;
 	i = ports * 0x9e3779b1u >> 28;
 	takt_opaque(i);

@@ -24,58 +24,59 @@
 
 #include "packet.h"
 
-#define TAKT_RTP_SLOTS 128u		/* candidates of a VM; a power of two */
-#define TAKT_RTP_SILENCE 1000000000ULL	/* ns after which a candidate begins again, and may be replaced */
-#define TAKT_RTP_AHEAD 128u		/* numbers that the next packet may be ahead: a picture in one datagram, or loss */
-#define TAKT_RTP_LATE 8u		/* packets in a row that may be repeats or late */
-#define TAKT_RTP_TRIED 256u		/* packets without a proof, after which others come first */
+#define TAKT_RTP_SLOTS 128u	       /* candidates of a VM; a power of two */
+#define TAKT_RTP_SILENCE 1000000000ULL /* ns; then a candidate begins again, and may be replaced */
+/* numbers that the next packet may be ahead: a picture in one datagram, or loss */
+#define TAKT_RTP_AHEAD 128u
+#define TAKT_RTP_LATE 8u    /* packets in a row that may be repeats or late */
+#define TAKT_RTP_TRIED 256u /* packets without a proof, after which others come first */
 
-#define TAKT_RTP_STEPS 3u		/* equal ones */
-#define TAKT_RTP_FEW 80u		/* units of a step that chance makes equal sooner: */
+#define TAKT_RTP_STEPS 3u /* equal ones */
+#define TAKT_RTP_FEW 80u  /* units of a step that chance makes equal sooner: */
 #define TAKT_RTP_FEW_STEPS 8u
-#define TAKT_RTP_DOUBTS 13u		/* steps that are asked for beside, at most: one for each that was not equal */
-#define TAKT_RTP_LEAST 6u		/* least step of the timestamp: AES67's 125 us at 48 kHz; less is a counter */
-#define TAKT_RTP_LOST 3u			/* numbers of a step with a loss in it, which counts as one without */
-#define TAKT_RTP_SLOW 2000u		/* Hz */
+#define TAKT_RTP_DOUBTS 13u /* steps asked for beside, at most: one for each that was not equal */
+#define TAKT_RTP_LEAST 6u   /* least step, units: AES67's 125 us at 48 kHz; less is a counter */
+#define TAKT_RTP_LOST 3u    /* numbers of a step with a loss in it, which counts as one without */
+#define TAKT_RTP_SLOW 2000u /* Hz */
 #define TAKT_RTP_FAST 250000u
-#define TAKT_RTP_AT_ONCE 1000000ULL	/* ns between packets of a batch */
-#define TAKT_RTP_SOUND 500u		/* bytes that a packet of sound has less than: 60 ms of G.711; its step has at most: */
-#define TAKT_RTP_SOUND_STEP 2880u	/* units, 60 ms at 48 kHz */
-#define TAKT_RTP_BYTES 64u		/* bytes that a larger packet has beside those that it counts */
+#define TAKT_RTP_AT_ONCE 1000000ULL /* ns between packets of a batch */
+#define TAKT_RTP_SOUND 500u	    /* bytes that a packet of sound has less than: 60 ms of G.711 */
+#define TAKT_RTP_SOUND_STEP 2880u   /* units that its step has at most: 60 ms at 48 kHz */
+#define TAKT_RTP_BYTES 64u	    /* bytes that a larger packet has beside those that it counts */
 
 #define TAKT_RTP_FRAMES 3u
-#define TAKT_RTP_MOST_FRAMES 16u	/* after which another beginning is taken; then it needs: */
+#define TAKT_RTP_MOST_FRAMES 16u /* after which another beginning is taken; then it needs: */
 #define TAKT_RTP_MORE_FRAMES 12u
-#define TAKT_RTP_CLOCK 90000u		/* Hz, +- 20 % */
-#define TAKT_RTP_LEAST_FRAME 300u	/* units between two pictures: 300 a second */
-#define TAKT_RTP_JUMP 900000u		/* units that are no step: 10 s of it */
+#define TAKT_RTP_CLOCK 90000u	  /* Hz, +- 20 % */
+#define TAKT_RTP_LEAST_FRAME 300u /* units between two pictures: 300 a second */
+#define TAKT_RTP_JUMP 900000u	  /* units that are no step: 10 s of it */
 
 #define TAKT_RTP_BARE 64u
 #define TAKT_RTP_BURSTS 8u
-#define TAKT_RTP_PICTURE 200u		/* least bytes of a packet of pictures */
-#define TAKT_RTP_PAUSE 2000000ULL	/* ns between bursts, at least */
+#define TAKT_RTP_PICTURE 200u	  /* least bytes of a packet of pictures */
+#define TAKT_RTP_PAUSE 2000000ULL /* ns between bursts, at least */
 
 struct takt_rtp_slot {
 	u32 ports, ssrc;
-	u32 packets;			/* seen of this stream; 0: the slot is free */
-	u32 ts;				/* of the last packet that went on */
-	u16 seq;			/* its number, and how many numbers it took */
+	u32 packets; /* seen of this stream; 0: the slot is free */
+	u32 ts;	     /* of the last packet that went on */
+	u16 seq;     /* its number, and how many numbers it took */
 	u16 took;
-	u8 late;			/* packets since, that were repeats or late */
+	u8 late; /* packets since, that were repeats or late */
 	u8 challenged;
-	u8 moved;			/* went on at least once */
-	u8 doubts;			/* steps that were not equal */
-	u32 step_ts, step_seq;		/* the last step, units and numbers */
-	u32 steps, units;		/* equal ones, and their units together, since: */
+	u8 moved;	       /* went on at least once */
+	u8 doubts;	       /* steps that were not equal */
+	u32 step_ts, step_seq; /* the last step, units and numbers */
+	u32 steps, units;      /* equal ones, and their units together, since: */
 	u64 steps_at;
-	u32 frames_ts;			/* where pictures are counted from, and since when */
-	u16 frames;			/* 0: from the next one on */
-	u16 failed;			/* no clock was found from an earlier beginning */
+	u32 frames_ts; /* where pictures are counted from, and since when */
+	u16 frames;    /* 0: from the next one on */
+	u16 failed;    /* no clock was found from an earlier beginning */
 	u64 frames_at;
-	u32 bare;			/* packets without a timestamp */
-	u16 bursts, burst;		/* equal distances in a row; numbers of the present burst */
+	u32 bare;	   /* packets without a timestamp */
+	u16 bursts, burst; /* equal distances in a row; numbers of the present burst */
 	u64 burst_at, distance;
-	u64 last;			/* time of the last packet that went on */
+	u64 last; /* time of the last packet that went on */
 };
 
 struct takt_rtp {
@@ -146,14 +147,16 @@ TAKT_INLINE u32 takt_rtp_samples(struct takt_rtp_slot *s, u32 ahead, u32 units, 
 		s->steps = s->units = 0;
 	}
 	s->units += units;
-	s->steps += ahead == s->step_seq || (ahead <= TAKT_RTP_LOST && s->step_seq <= TAKT_RTP_LOST);
+	s->steps +=
+		ahead == s->step_seq || (ahead <= TAKT_RTP_LOST && s->step_seq <= TAKT_RTP_LOST);
 	time = now - s->steps_at;
 	scaled = s->units * 1000000000ULL;
 	if (s->steps < enough + s->doubts || scaled < TAKT_RTP_SLOW * time)
 		return 0;
 	if (scaled <= TAKT_RTP_FAST * time)
 		return 1;
-	return time < s->steps * TAKT_RTP_AT_ONCE && len < TAKT_RTP_SOUND && units <= TAKT_RTP_SOUND_STEP;
+	return time < s->steps * TAKT_RTP_AT_ONCE && len < TAKT_RTP_SOUND &&
+	       units <= TAKT_RTP_SOUND_STEP;
 }
 
 /* A clock of pictures: the timestamp is another one. It goes back for a moment where pictures are sent before those that they follow. */
@@ -174,11 +177,13 @@ TAKT_INLINE u32 takt_rtp_pictures(struct takt_rtp_slot *s, u32 ts, u64 now)
 	}
 	units = (u32)(ts - s->frames_ts) * 1000000000ULL;
 	due = (now - s->frames_at) * TAKT_RTP_CLOCK;
-	return s->frames++ >= (s->failed ? TAKT_RTP_MORE_FRAMES : TAKT_RTP_FRAMES) && units >= due - due / 5 && units <= due + due / 5 && due;
+	return s->frames++ >= (s->failed ? TAKT_RTP_MORE_FRAMES : TAKT_RTP_FRAMES) &&
+	       units >= due - due / 5 && units <= due + due / 5 && due;
 }
 
 /* No clock at all: large packets, several at a time, at equal distances. */
-TAKT_INLINE u32 takt_rtp_bursts(struct takt_rtp_slot *s, u32 ahead, u32 took, u64 gap, u32 len, u64 now)
+TAKT_INLINE u32 takt_rtp_bursts(struct takt_rtp_slot *s, u32 ahead, u32 took, u64 gap, u32 len,
+				u64 now)
 {
 	u64 distance = now - s->burst_at, differ;
 
@@ -206,19 +211,22 @@ TAKT_INLINE u32 takt_rtp_next(struct takt_rtp_slot *s, u32 seq, u32 ts, u32 took
 	u32 ahead = (seq - s->seq) & 0xffff, units = ts - s->ts, proof;
 	u64 gap = now - s->last;
 
-	if ((!ahead || ahead >= 0x10000 - TAKT_RTP_AHEAD) && gap <= TAKT_RTP_SILENCE && s->late < TAKT_RTP_LATE) {
+	if ((!ahead || ahead >= 0x10000 - TAKT_RTP_AHEAD) && gap <= TAKT_RTP_SILENCE &&
+	    s->late < TAKT_RTP_LATE) {
 		s->late++;
 		s->packets++;
 		return 0;
 	}
-	if (!ahead || ahead > TAKT_RTP_AHEAD || gap > TAKT_RTP_SILENCE || units + TAKT_RTP_JUMP > 2 * TAKT_RTP_JUMP) {
+	if (!ahead || ahead > TAKT_RTP_AHEAD || gap > TAKT_RTP_SILENCE ||
+	    units + TAKT_RTP_JUMP > 2 * TAKT_RTP_JUMP) {
 		takt_rtp_begin(s, seq, ts, took, now);
 		return 0;
 	}
 	if (units) {
 		/* What counts the bytes of large packets is no clock. */
 		proof = len < TAKT_RTP_SOUND || len - units / ahead > TAKT_RTP_BYTES;
-		proof = proof && (takt_rtp_samples(s, ahead, units, len, now) | takt_rtp_pictures(s, ts, now));
+		proof = proof && (takt_rtp_samples(s, ahead, units, len, now) |
+				  takt_rtp_pictures(s, ts, now));
 	} else {
 		proof = !ts && takt_rtp_bursts(s, ahead, took, gap, len, now);
 	}
@@ -237,11 +245,13 @@ TAKT_INLINE u32 takt_rtp_time(const struct takt_work *w, u32 off, u32 len, u32 c
 {
 	u32 ts = takt_b32(w, off + 4);
 
-	return len == 16 && cap >= 16 && !(takt_b8(w, off) & 0x1f) ? ts + takt_b16(w, off + 14) : ts;
+	return len == 16 && cap >= 16 && !(takt_b8(w, off) & 0x1f) ? ts + takt_b16(w, off + 14)
+								   : ts;
 }
 
 /* What the packet of @len bytes at @off of the buffer, @cap of them there, proves: packets of its stream when that is believed, else 0. */
-TAKT_INLINE u32 takt_rtp_proof(struct takt_rtp *t, struct takt_work *w, u32 off, u32 len, u32 cap, u64 now)
+TAKT_INLINE u32 takt_rtp_proof(struct takt_rtp *t, struct takt_work *w, u32 off, u32 len, u32 cap,
+			       u64 now)
 {
 	u32 ports = w->sport << 16 | w->dport, seq, ts, ssrc, took, h;
 	struct takt_rtp_slot *a, *b;
@@ -251,7 +261,9 @@ TAKT_INLINE u32 takt_rtp_proof(struct takt_rtp *t, struct takt_work *w, u32 off,
 	seq = takt_b16(w, off + 2);
 	ts = takt_rtp_time(w, off, len, cap);
 	ssrc = takt_b32(w, off + 8);
-	took = w->proto == TAKT_UDP && w->segment && w->segment < w->paylen ? (w->paylen + w->segment - 1) / w->segment : 1;
+	took = w->proto == TAKT_UDP && w->segment && w->segment < w->paylen
+		       ? (w->paylen + w->segment - 1) / w->segment
+		       : 1;
 	h = (ports ^ ssrc * 0x9e3779b1u) * 0x85ebca6bu;
 	a = takt_rtp_slot(t, h >> 25);
 	b = takt_rtp_slot(t, h >> 18);
@@ -281,12 +293,15 @@ TAKT_INLINE u32 takt_rtp_proof(struct takt_rtp *t, struct takt_work *w, u32 off,
 
 TAKT_INLINE u32 takt_rtp_may(struct takt_work *w)
 {
-	return (w->proto == TAKT_UDP || w->carried) && takt_rtp_header(w, w->media, w->medialen, w->mediacap);
+	return (w->proto == TAKT_UDP || w->carried) &&
+	       takt_rtp_header(w, w->media, w->medialen, w->mediacap);
 }
 
 TAKT_FN u32 takt_rtp_match(struct takt_rtp *t, struct takt_work *w, u64 now)
 {
-	return w->proto == TAKT_UDP || w->carried ? takt_rtp_proof(t, w, w->media, w->medialen, w->mediacap, now) : 0;
+	return w->proto == TAKT_UDP || w->carried
+		       ? takt_rtp_proof(t, w, w->media, w->medialen, w->mediacap, now)
+		       : 0;
 }
 
 #endif

@@ -13,24 +13,23 @@
 #include "packet.h"
 
 #define TAKT_RTSP_PORT 554u
-#define TAKT_RTSP_LINE 192u		/* bytes of the first line that are searched */
+#define TAKT_RTSP_LINE 192u /* bytes of the first line that are searched */
 
 struct takt_rtsp {
-	u32 messages, pad;		/* RTSP messages that were recognised */
+	u32 messages, pad; /* RTSP messages that were recognised */
 };
 
 /* Words that begin the two texts of which there is most, and no message of RTSP. */
 TAKT_INLINE u32 takt_rtsp_other(u32 word)
 {
 	switch (word) {
-	case 0x47455420:		/* GET, which RTSP's GET_PARAMETER is not */
-	case 0x48454144:		/* HEAD */
-	case 0x48545450:		/* HTTP, a response */
-	case 0x504f5354:		/* POST */
-	case 0x50555420:		/* PUT */
-	case 0x5349502f:		/* SIP/, a response */
-	case 0x7369703a:		/* sip:, the URL of a request */
-		return 1;
+	case 0x47455420:	   /* GET, which RTSP's GET_PARAMETER is not */
+	case 0x48454144:	   /* HEAD */
+	case 0x48545450:	   /* HTTP, a response */
+	case 0x504f5354:	   /* POST */
+	case 0x50555420:	   /* PUT */
+	case 0x5349502f:	   /* SIP/, a response */
+	case 0x7369703a: return 1; /* sip:, the URL of a request */
 	}
 	return 0;
 }
@@ -40,9 +39,9 @@ TAKT_INLINE u32 takt_rtsp_word(const struct takt_work *w, u32 off)
 {
 	u32 word = takt_b32(w, off), c = takt_b8(w, off + 4);
 
-	if (word == 0x52545350)		/* RTSP */
+	if (word == 0x52545350) /* RTSP */
 		return c == '/' && takt_b8(w, off + 5) - '0' < 10;
-	return word == 0x72747370 && (c == ':' || c == 'u');	/* rtsp: and rtspu: */
+	return word == 0x72747370 && (c == ':' || c == 'u'); /* rtsp: and rtspu: */
 }
 
 TAKT_FN u32 takt_rtsp_match(struct takt_rtsp *t, struct takt_work *w, u64 now)

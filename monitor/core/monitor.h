@@ -15,30 +15,31 @@
 #include "period.h"
 
 #define TAKT_PORT_WORDS 1024u
-#define TAKT_CLOCK_BACK 2000000000ULL	/* ns; less is packets that overtook each other */
+#define TAKT_CLOCK_BACK 2000000000ULL /* ns; less is packets that overtook each other */
 
 /* w->events. In one call a demotion comes before a promotion. */
-#define TAKT_EV_PACKET 1u		/* this packet was a real-time packet */
-#define TAKT_EV_SET_RT 2u		/* the VM became real-time by w->rule, after w->after packets of the stream */
-#define TAKT_EV_PERIOD 4u		/* its period is now w->period */
-#define TAKT_EV_RENEW 8u		/* nothing new, but the lease must not run out */
-#define TAKT_EV_DEMOTE 16u		/* it is real-time no more */
+#define TAKT_EV_PACKET 1u /* this packet was a real-time packet */
+#define TAKT_EV_SET_RT 2u /* it became real-time by w->rule, after w->after packets of the stream */
+#define TAKT_EV_PERIOD 4u /* its period is now w->period */
+#define TAKT_EV_RENEW 8u  /* nothing new, but the lease must not run out */
+#define TAKT_EV_DEMOTE 16u /* it is real-time no more */
 
 struct takt_mon {
 	struct takt_config cfg;
-	u64 now;			/* does not go back, unless by more than TAKT_CLOCK_BACK */
-	u64 last_rt;			/* the last real-time packet */
-	u64 renewed;			/* the last event that renewed the lease */
-	u64 p, p_min;			/* the period, and its least value since the last report; 0: undefined (rule D2) */
-	u64 reported;			/* the period that the host knows */
-	u64 packets[TAKT_NPARSED];	/* by enum takt_parsed */
+	u64 now;     /* does not go back, unless by more than TAKT_CLOCK_BACK */
+	u64 last_rt; /* the last real-time packet */
+	u64 renewed; /* the last event that renewed the lease */
+	/* the period, and its least value since the last report; 0: undefined (rule D2) */
+	u64 p, p_min;
+	u64 reported;		   /* the period that the host knows */
+	u64 packets[TAKT_NPARSED]; /* by enum takt_parsed */
 	u64 rt_packets;
 	u32 promotions, demotions;
 	u32 rt;
-	u32 rule;			/* enum takt_rule; stays after a demotion */
+	u32 rule; /* enum takt_rule; stays after a demotion */
 	struct takt_detectors detect;
-	u64 user[TAKT_PORT_WORDS];	/* ports named by the user: survive a demotion (rule M5) */
-	u64 set[TAKT_PORT_WORDS];	/* PORT-SET: those and the learned ones */
+	u64 user[TAKT_PORT_WORDS]; /* ports named by the user: survive a demotion (rule M5) */
+	u64 set[TAKT_PORT_WORDS];  /* PORT-SET: those and the learned ones */
 };
 
 TAKT_INLINE u64 *takt_port_word(u64 *set, u32 port)

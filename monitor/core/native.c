@@ -79,14 +79,14 @@ u64 takt_native_clock_back(void)
 /* The detectors' names, so that a new line in the list needs no other change; "" for no rule. */
 const char *takt_native_rule(u32 rule)
 {
+	/* clang-format off */
 	switch (rule) {
-	case TAKT_RULE_PORT:
-		return "port";
-#define X(id, name)				\
-	case TAKT_RULE_##id:			\
-		return #name;
+	case TAKT_RULE_PORT: return "port";
+#define X(id, name) \
+	case TAKT_RULE_##id: return #name;
 	TAKT_DETECTORS(X)
 #undef X
 	}
+	/* clang-format on */
 	return "";
 }

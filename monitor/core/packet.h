@@ -12,18 +12,25 @@
 
 #include "env.h"
 
-#define TAKT_SNAP 256u			/* bytes of a packet that are looked at; a power of two */
+#define TAKT_SNAP 256u /* bytes of a packet that are looked at; a power of two */
 
 /* What the first byte of the buffer belongs to. */
-enum takt_link { TAKT_LINK_ETHER, TAKT_LINK_RAW, TAKT_LINK_NULL, TAKT_LINK_SLL, TAKT_LINK_SLL2, TAKT_NLINK };
+enum takt_link {
+	TAKT_LINK_ETHER,
+	TAKT_LINK_RAW,
+	TAKT_LINK_NULL,
+	TAKT_LINK_SLL,
+	TAKT_LINK_SLL2,
+	TAKT_NLINK
+};
 
 /* What became of a packet. */
 enum takt_parsed {
-	TAKT_PKT_PORTS,			/* UDP or TCP with ports */
-	TAKT_PKT_OTHER,			/* neither IP, nor UDP or TCP on IP */
-	TAKT_PKT_FRAGMENT,		/* a fragment without the ports: not the first one */
-	TAKT_PKT_TRUNCATED,		/* the capture ends before the ports */
-	TAKT_PKT_MALFORMED,		/* the packet contradicts itself */
+	TAKT_PKT_PORTS,	    /* UDP or TCP with ports */
+	TAKT_PKT_OTHER,	    /* neither IP, nor UDP or TCP on IP */
+	TAKT_PKT_FRAGMENT,  /* a fragment without the ports: not the first one */
+	TAKT_PKT_TRUNCATED, /* the capture ends before the ports */
+	TAKT_PKT_MALFORMED, /* the packet contradicts itself */
 	TAKT_NPARSED,
 };
 
@@ -35,29 +42,31 @@ enum takt_parsed {
 
 /* Work area of one packet; in BPF one per CPU. The first five fields are inputs of takt_parse(). */
 struct takt_work {
-	u32 zero, scratch;		/* for loops under the verifier, see env.h; zero stays 0 */
-	u32 link;			/* enum takt_link */
-	u32 caplen;			/* bytes valid in b, at most TAKT_SNAP */
-	u32 len;			/* bytes on the wire */
+	u32 zero, scratch; /* for loops under the verifier, see env.h; zero stays 0 */
+	u32 link;	   /* enum takt_link */
+	u32 caplen;	   /* bytes valid in b, at most TAKT_SNAP */
+	u32 len;	   /* bytes on the wire */
 
-	u32 parsed;			/* enum takt_parsed */
-	u32 family;			/* 4, 6 or 0: no IP header */
-	u32 l3;				/* offset of the IP header */
-	u32 proto;			/* protocol above IP */
+	u32 parsed; /* enum takt_parsed */
+	u32 family; /* 4, 6 or 0: no IP header */
+	u32 l3;	    /* offset of the IP header */
+	u32 proto;  /* protocol above IP */
 	u32 sport, dport;
-	u32 pay;			/* offset of the payload of UDP or TCP */
-	u32 paylen;			/* its length on the wire */
-	u32 paycap;			/* bytes of it in b */
-	u32 inner;			/* offset of the IP header that a tunnel carries; 0: none does */
-	u32 carried;			/* bytes of the payload before the media, see carry.h; 0: it is none of its carriers */
-	u32 media, medialen, mediacap;	/* as pay, paylen, paycap, of that */
-	u32 tunnel;			/* it may carry another packet: more than the head must be there to tell */
+	u32 pay;    /* offset of the payload of UDP or TCP */
+	u32 paylen; /* its length on the wire */
+	u32 paycap; /* bytes of it in b */
+	u32 inner;  /* offset of the IP header that a tunnel carries; 0: none does */
+	/* bytes of the payload before the media, see carry.h; 0: it is none of its carriers */
+	u32 carried;
+	u32 media, medialen, mediacap; /* as pay, paylen, paycap, of that */
+	u32 tunnel; /* it may carry another packet: more than the head must be there to tell */
 
 	/* outputs of the monitor, see monitor.h */
 	u32 events;
 	u32 rule;
 	u32 after;
-	u32 segment;			/* an input, too: bytes of each part that the device cuts the payload into; 0: it does not */
+	/* an input, too: bytes of each part that the device cuts the payload into; 0: it does not */
+	u32 segment;
 	u64 period;
 	u64 lease;
 
@@ -92,12 +101,9 @@ TAKT_INLINE u32 takt_parse_link(struct takt_work *w)
 	u32 type, off, n;
 
 	switch (w->link) {
-	case TAKT_LINK_RAW:
-		w->l3 = 0;
-		return 1;
-	case TAKT_LINK_NULL:		/* the address family is in the capturing machine's byte order: ignored */
-		w->l3 = 4;
-		return 1;
+	case TAKT_LINK_RAW: w->l3 = 0; return 1;
+	/* the address family is in the capturing machine's byte order: ignored */
+	case TAKT_LINK_NULL: w->l3 = 4; return 1;
 	case TAKT_LINK_SLL:
 		type = takt_b16(w, 14);
 		off = 16;
@@ -106,9 +112,7 @@ TAKT_INLINE u32 takt_parse_link(struct takt_work *w)
 		type = takt_b16(w, 0);
 		off = 20;
 		break;
-	default:
-		type = takt_b16(w, 12);
-		off = 14;
+	default: type = takt_b16(w, 12); off = 14;
 	}
 	if (w->caplen < off) {
 		w->parsed = takt_short(w, off);
@@ -140,7 +144,7 @@ TAKT_INLINE u32 takt_parse_ipv4(struct takt_work *w, u32 *end)
 		w->parsed = TAKT_PKT_MALFORMED;
 		return 0;
 	}
-	if (tot)			/* 0: segmentation is left to the device */
+	if (tot) /* 0: segmentation is left to the device */
 		*end = l3 + tot;
 	w->proto = takt_b8(w, l3 + 9);
 	if (takt_b16(w, l3 + 6) & 0x1fff) {
@@ -294,7 +298,8 @@ TAKT_INLINE u32 takt_inner_gre(const struct takt_work *w)
 {
 	u32 flags = takt_b16(w, w->pay), type = takt_b16(w, w->pay + 2), off = w->pay + 4;
 
-	if (w->caplen < off + 20 || flags & 0x4fff)	/* routing, a limit of recursion, or another version */
+	/* routing, a limit of recursion, or another version */
+	if (w->caplen < off + 20 || flags & 0x4fff)
 		return 0;
 	off += (flags >> 15 & 1) * 4 + (flags >> 13 & 1) * 4 + (flags >> 12 & 1) * 4;
 	if (type == 0x6558)
@@ -318,7 +323,7 @@ TAKT_FN void takt_find_inner(struct takt_work *w)
 			inner = takt_inner_gtpu(w);
 		} else if (w->dport == TAKT_VXLAN_PORT) {
 			w->tunnel = 1;
-			if (w->paycap && takt_b8(w, w->pay) == 8)	/* RFC 7348 §5 */
+			if (w->paycap && takt_b8(w, w->pay) == 8) /* RFC 7348 §5 */
 				inner = takt_inner_ether(w, w->pay + 8);
 		}
 	}
@@ -335,11 +340,13 @@ TAKT_FN u32 takt_parse(struct takt_work *w)
 	if (w->caplen > w->len)
 		w->len = w->caplen;
 	w->parsed = TAKT_PKT_OTHER;
-	w->family = w->l3 = w->proto = w->sport = w->dport = w->pay = w->paylen = w->paycap = w->inner = w->tunnel = 0;
+	w->family = w->l3 = w->proto = w->sport = w->dport = w->pay = w->paylen = w->paycap =
+		w->inner = w->tunnel = 0;
 	if (!takt_parse_link(w))
 		return w->parsed;
 	takt_parse_ip(w);
-	if (w->proto == TAKT_GRE || (w->proto == TAKT_UDP && (w->dport == TAKT_GTPU_PORT || w->dport == TAKT_VXLAN_PORT)))
+	if (w->proto == TAKT_GRE ||
+	    (w->proto == TAKT_UDP && (w->dport == TAKT_GTPU_PORT || w->dport == TAKT_VXLAN_PORT)))
 		takt_find_inner(w);
 	if (!w->inner)
 		return w->parsed;
@@ -351,7 +358,7 @@ TAKT_FN u32 takt_parse(struct takt_work *w)
 	if (w->parsed == TAKT_PKT_PORTS)
 		w->family = family;
 	else
-		takt_parse_ip(w);	/* what it carries has no ports, the tunnel may */
+		takt_parse_ip(w); /* what it carries has no ports, the tunnel may */
 	return w->parsed;
 }
 

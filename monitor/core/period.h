@@ -12,29 +12,31 @@
 
 #include "env.h"
 
-#define TAKT_REPORT_NS 30000000ULL	/* how often a host calls takt_mon_timer() */
+#define TAKT_REPORT_NS 30000000ULL /* how often a host calls takt_mon_timer() */
 
-#define TAKT_PERIODS(X)		\
-	X(EWMA, ewma)		\
+#define TAKT_PERIODS(X) \
+	X(EWMA, ewma) \
 	X(GIVEN, given)
 
+/* clang-format off */
 enum takt_period_source {
 #define X(id, name) TAKT_PERIOD_##id,
 	TAKT_PERIODS(X)
 #undef X
 	TAKT_NPERIOD,
 };
+/* clang-format on */
 
 /* Configuration of a VM's monitor; times in ns. */
 struct takt_config {
-	u64 timeout;			/* 1 s without a real-time packet: demotion */
-	u64 lease;			/* how long a reported type may be believed: timeout + two reports */
-	u64 min_period;			/* 10 us: floor of p (rule D3) */
-	u64 gap_cap;			/* 0: none; a longer gap counts as this one (rule D16) */
-	u64 given;			/* what the source GIVEN says: the user's, or another module's period */
-	u32 alpha;			/* 200: weight of the newest gap in 1/1000 */
-	u32 source;			/* enum takt_period_source */
-	u32 report_min;			/* 0; 1: report the least p since the last report (rule D16) */
+	u64 timeout;	/* 1 s without a real-time packet: demotion */
+	u64 lease;	/* how long a reported type may be believed: timeout + two reports */
+	u64 min_period; /* 10 us: floor of p (rule D3) */
+	u64 gap_cap;	/* 0: none; a longer gap counts as this one (rule D16) */
+	u64 given;	/* what the source GIVEN says: the user's, or another module's period */
+	u32 alpha;	/* 200: weight of the newest gap in 1/1000 */
+	u32 source;	/* enum takt_period_source */
+	u32 report_min; /* 0; 1: report the least p since the last report (rule D16) */
 	u32 pad;
 };
 
@@ -69,14 +71,14 @@ TAKT_INLINE u64 takt_period_next(const struct takt_config *c, u64 p, u64 diff)
 {
 	if (c->gap_cap && diff > c->gap_cap)
 		diff = c->gap_cap;
+	/* clang-format off */
 	switch (c->source) {
-#define X(id, name)						\
-	case TAKT_PERIOD_##id:					\
-		p = takt_period_##name(c, p, diff);		\
-		break;
+#define X(id, name) \
+	case TAKT_PERIOD_##id: p = takt_period_##name(c, p, diff); break;
 	TAKT_PERIODS(X)
 #undef X
 	}
+	/* clang-format on */
 	return p < c->min_period ? c->min_period : p;
 }
 

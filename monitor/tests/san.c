@@ -56,7 +56,7 @@ static u32 headers(u8 *b, u32 link, u32 udp)
 		b[n] = 0x60;
 		b[n + 5] = 200;
 		b[n + 6] = udp ? 17 : 6;
-		if (!below(3)) {	/* two extension headers */
+		if (!below(3)) { /* two extension headers */
 			b[n + 40] = 60;
 			b[n + 48] = b[n + 6];
 			b[n + 6] = below(2) ? 0 : 44;
@@ -80,8 +80,10 @@ static u32 headers(u8 *b, u32 link, u32 udp)
 
 int main(int argc, char **argv)
 {
-	static const char *const text[] = { "PLAY rtsp://a/b RTSP/1.0\r\n", "RTSP/1.0 200 OK\r\n", "OPTIONS * RTSP/1", "GET /" };
-	u32 packets = argc > 1 ? (u32)strtoul(argv[1], NULL, 10) : 1000000, i, k, n, len, seen[TAKT_NPARSED] = { 0 };
+	static const char *const text[] = { "PLAY rtsp://a/b RTSP/1.0\r\n", "RTSP/1.0 200 OK\r\n",
+					    "OPTIONS * RTSP/1", "GET /" };
+	u32 packets = argc > 1 ? (u32)strtoul(argv[1], NULL, 10) : 1000000, i, k, n, len,
+	    seen[TAKT_NPARSED] = { 0 };
 	struct takt_mon *m = calloc(1, takt_native_mon_size());
 	struct takt_work *w = calloc(1, takt_native_work_size());
 	struct takt_config c;
@@ -118,7 +120,8 @@ int main(int argc, char **argv)
 			takt_native_port(m, below(65536), below(2));
 	}
 	printf("%u packets: %u with ports, %u other, %u fragments, %u truncated, %u malformed; %llu real-time, %u promotions, %u demotions\n",
-	       packets, seen[0], seen[1], seen[2], seen[3], seen[4], m->rt_packets, m->promotions, m->demotions);
+	       packets, seen[0], seen[1], seen[2], seen[3], seen[4], m->rt_packets, m->promotions,
+	       m->demotions);
 	for (k = 0; k < TAKT_NPARSED; k++)
 		if (!seen[k])
 			return 1;

@@ -5,10 +5,10 @@
  */
 #include "worker.h"
 
-#define LN2 726817			/* in 2^-20 */
+#define LN2 726817 /* in 2^-20 */
 
 static struct client {
-	int waiting;			/* for the answer to what it asked at @at; else it asks then */
+	int waiting; /* for the answer to what it asked at @at; else it asks then */
 	int64_t at;
 	uint64_t state;
 } all[CHANNELS];

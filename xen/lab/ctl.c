@@ -37,8 +37,8 @@
 #include <xen/sysctl.h>
 
 #define BUFFER (1u << 20)
-#define RECORD 104			/* bytes of an operation and its result */
-#define CHUNK 4096			/* records asked for at a time */
+#define RECORD 104 /* bytes of an operation and its result */
+#define CHUNK 4096 /* records asked for at a time */
 
 struct privcmd_hypercall {
 	uint64_t op, arg[5];
@@ -46,7 +46,7 @@ struct privcmd_hypercall {
 #define IOCTL_PRIVCMD_HYPERCALL _IOC(_IOC_NONE, 'P', 0, sizeof(struct privcmd_hypercall))
 
 static int privcmd;
-static void *page;			/* memory that hypercalls may use */
+static void *page; /* memory that hypercalls may use */
 static uint8_t *buffer;
 static unsigned int scheduler = XEN_SCHEDULER_NULL;
 
@@ -156,7 +156,8 @@ static int show_cpu_time(const char *ids, uint64_t wait, uint64_t last)
 			ret = cpu_time_at(dom[i], &ns[k][i], &when[k][i]);
 	}
 	for (unsigned int i = 0; !ret && i < n; i++)
-		printf("%.0f\n", (double)(ns[1][i] - ns[0][i]) * last * 1e6 / (when[1][i] - when[0][i]));
+		printf("%.0f\n",
+		       (double)(ns[1][i] - ns[0][i]) * last * 1e6 / (when[1][i] - when[0][i]));
 	return ret;
 }
 
@@ -226,7 +227,8 @@ static int read_overhead(unsigned int pool, char **cpu, uint64_t *when, uint8_t 
 		int ret;
 
 		for (;;) {
-			r = (struct xen_takt_op){ .what = XEN_TAKT_OVERHEAD, .arg = { strtoull(*cpu, NULL, 0), BUFFER } };
+			r = (struct xen_takt_op){ .what = XEN_TAKT_OVERHEAD,
+						  .arg = { strtoull(*cpu, NULL, 0), BUFFER } };
 			ret = ask_pool(pool, 0, &r);
 			if (ret || r.arg[2] >= due)
 				break;
@@ -247,7 +249,8 @@ static int read_overhead(unsigned int pool, char **cpu, uint64_t *when, uint8_t 
  * Whoever runs here has instructions that those who are measured lack. So what costs something is done before the first of the two times
  * and after the second; to begin to count takes memory, and would be too much at the first.
  */
-static int save_overhead(unsigned int pool, uint64_t from, uint64_t to, const char *file, char **cpu)
+static int save_overhead(unsigned int pool, uint64_t from, uint64_t to, const char *file,
+			 char **cpu)
 {
 	static uint8_t counts[BUFFER];
 	size_t size = 0;
@@ -277,10 +280,11 @@ static int xen_ahead(unsigned int pool, uint64_t cpu, int64_t *ahead)
 	return ret;
 }
 
-#define SOONEST 200000000ULL		/* so long before the work begins they are done, as Dom0 has more to do, ns */
-#define ASLEEP 2000000ULL		/* Dom0's sleep may end so much too late */
+/* so long before the work begins they are done, as Dom0 has more to do, ns */
+#define SOONEST 200000000ULL
+#define ASLEEP 2000000ULL /* Dom0's sleep may end so much too late */
 #define SERVERS 64
-#define BUDGET 104			/* key of a domain's parameter */
+#define BUDGET 104 /* key of a domain's parameter */
 
 struct server {
 	uint64_t at, budget;
@@ -309,13 +313,15 @@ static int serve(unsigned int pool, uint64_t cpu, uint64_t begin, int words, cha
 	ret = xen_ahead(pool, cpu, &ahead);
 	count_overhead(pool, 0);
 	for (int i = 0; !ret && i < n; i++) {
-		uint64_t offset = number(word, words, 4 * i + 1), period = number(word, words, 4 * i + 2);
+		uint64_t offset = number(word, words, 4 * i + 1),
+			 period = number(word, words, 4 * i + 2);
 
 		if (!period || offset >= period)
 			return -ERANGE;
 		all[i].dom = number(word, words, 4 * i);
 		all[i].budget = number(word, words, 4 * i + 3);
-		all[i].at = begin + offset - (SOONEST + offset + period - 1) / period * period - ahead;
+		all[i].at =
+			begin + offset - (SOONEST + offset + period - 1) / period * period - ahead;
 		while (all[i].at < now() + ASLEEP)
 			all[i].at += period;
 	}
@@ -340,8 +346,11 @@ static int listen_for(unsigned int dom, uint64_t port, uint64_t count, int other
 	int ret = 0;
 
 	for (uint64_t i = 0; !ret && i < others * count; i++) {
-		*alloc = (struct evtchn_alloc_unbound){ .dom = dom, .remote_dom = strtoul(other[i / count], NULL, 0) };
-		ret = hypercall_with(__HYPERVISOR_event_channel_op, EVTCHNOP_alloc_unbound, (uintptr_t)page);
+		*alloc = (struct evtchn_alloc_unbound){
+			.dom = dom, .remote_dom = strtoul(other[i / count], NULL, 0)
+		};
+		ret = hypercall_with(__HYPERVISOR_event_channel_op, EVTCHNOP_alloc_unbound,
+				     (uintptr_t)page);
 		if (!ret && alloc->port != port + i)
 			ret = -EADDRINUSE;
 	}
@@ -361,8 +370,13 @@ static uint64_t random64(void)
 /* Values at which something ends, and some of no meaning. */
 static uint64_t odd(void)
 {
-	static const uint64_t ends[] = { 0, 1, 2, 3, 101, 102, 103, 255, 256, 1023, 1024, 4096, 65535, 65536, 0x7fffffff, 0xffffffff,
-					 0x100000000, 1000000000, 0x7fffffffffffffff, 0x8000000000000000, 0xffffffffffffffff };
+	/* clang-format off */
+	static const uint64_t ends[] = {
+		0, 1, 2, 3, 101, 102, 103, 255, 256, 1023, 1024, 4096, 65535, 65536,
+		0x7fffffff, 0xffffffff, 0x100000000, 1000000000,
+		0x7fffffffffffffff, 0x8000000000000000, 0xffffffffffffffff,
+	};
+	/* clang-format on */
 	uint64_t r = random64();
 
 	return r & 3 ? ends[(r >> 2) % (sizeof(ends) / sizeof(ends[0]))] : random64();
@@ -385,7 +399,8 @@ static int fuzz(unsigned int pool, uint64_t count, uint64_t seed)
 		else
 			accepted += !ask_pool(random64() % 8 ? pool : odd(), put, &r);
 	}
-	printf("%llu of %llu calls accepted\n", (unsigned long long)accepted, (unsigned long long)count);
+	printf("%llu of %llu calls accepted\n", (unsigned long long)accepted,
+	       (unsigned long long)count);
 	return 0;
 }
 
@@ -398,7 +413,8 @@ static int show(int ret, const struct xen_takt_op *r, int i)
 
 static int dom_command(unsigned int dom, int argc, char **argv)
 {
-	struct xen_takt_op r = { .what = XEN_TAKT_PARAM, .arg = { number(argv, argc, 1), number(argv, argc, 2) } };
+	struct xen_takt_op r = { .what = XEN_TAKT_PARAM,
+				 .arg = { number(argv, argc, 1), number(argv, argc, 2) } };
 	int ret;
 
 	if (!strcmp(argv[0], "get"))
@@ -411,14 +427,15 @@ static int dom_command(unsigned int dom, int argc, char **argv)
 		return ask_dom(dom, 1, &r);
 	}
 	if (!strcmp(argv[0], "listen") && argc > 3)
-		return listen_for(dom, number(argv, argc, 1), number(argv, argc, 2), argc - 3, argv + 3);
+		return listen_for(dom, number(argv, argc, 1), number(argv, argc, 2), argc - 3,
+				  argv + 3);
 	if (strcmp(argv[0], "rt"))
 		return -EINVAL;
 	r.what = XEN_TAKT_RT;
 	ret = ask_dom(dom, argc > 1, &r);
 	if (!ret && argc == 1)
-		printf("rt %llu period %llu until %llu\n", (unsigned long long)r.arg[2], (unsigned long long)r.arg[0],
-		       (unsigned long long)r.arg[1]);
+		printf("rt %llu period %llu until %llu\n", (unsigned long long)r.arg[2],
+		       (unsigned long long)r.arg[0], (unsigned long long)r.arg[1]);
 	return ret;
 }
 
@@ -445,7 +462,8 @@ static int save_waits(unsigned int pool, const char *file)
 
 static int pool_command(unsigned int pool, int argc, char **argv)
 {
-	struct xen_takt_op r = { .what = XEN_TAKT_PARAM, .arg = { number(argv, argc, 1), number(argv, argc, 2) } };
+	struct xen_takt_op r = { .what = XEN_TAKT_PARAM,
+				 .arg = { number(argv, argc, 1), number(argv, argc, 2) } };
 	int ret;
 
 	if (!strcmp(argv[0], "get"))
@@ -465,9 +483,11 @@ static int pool_command(unsigned int pool, int argc, char **argv)
 	if (!strcmp(argv[0], "fuzz") && argc > 1)
 		return fuzz(pool, number(argv, argc, 1), number(argv, argc, 2));
 	if (!strcmp(argv[0], "serve") && argc > 3)
-		return serve(pool, number(argv, argc, 1), number(argv, argc, 2), argc - 3, argv + 3);
+		return serve(pool, number(argv, argc, 1), number(argv, argc, 2), argc - 3,
+			     argv + 3);
 	if (!strcmp(argv[0], "overhead") && argc > 4)
-		return save_overhead(pool, number(argv, argc, 1), number(argv, argc, 2), argv[3], argv + 4);
+		return save_overhead(pool, number(argv, argc, 1), number(argv, argc, 2), argv[3],
+				     argv + 4);
 	if (!strcmp(argv[0], "waits") && argc > 1)
 		return save_waits(pool, argv[1]);
 	if (strcmp(argv[0], "state") || argc < 2)
@@ -484,7 +504,7 @@ int main(int argc, char **argv)
 	char **word = argv;
 	int ret = -EINVAL;
 
-	if (argc > 1 && !strcmp(argv[1], "-n")) {	/* by Takt's own number */
+	if (argc > 1 && !strcmp(argv[1], "-n")) { /* by Takt's own number */
 		scheduler = XEN_SCHEDULER_TAKT;
 		argc--, argv++;
 	}

@@ -9,18 +9,20 @@
  */
 #include "worker.h"
 
-#define STEP 1280			/* rounds between two looks for messages */
+#define STEP 1280 /* rounds between two looks for messages */
 
 static struct {
-	int64_t split, message, part, width;	/* rounds */
+	int64_t split, message, part, width; /* rounds */
 	int64_t given, stages, seed, background;
-	unsigned int clients, others;	/* of the front: VMs beside it that compute; of another one: 0 */
-	evtchn_port_t ports[CHANNELS + 1];	/* the clients' or the front's, of the front then each other VM's; and VCPU 0's own */
+	/* of the front: VMs beside it that compute; of another one: 0 */
+	unsigned int clients, others;
+	/* the clients' or the front's, of the front then each other VM's; and VCPU 0's own */
+	evtchn_port_t ports[CHANNELS + 1];
 	unsigned int channels, next;
-	int maybe;			/* a message may be there */
+	int maybe; /* a message may be there */
 	struct {
-		unsigned int open, parts;	/* VMs, and VCPUs here, that have not computed theirs */
-		int64_t stages;		/* that have not begun */
+		unsigned int open, parts; /* VMs, and VCPUs here, that have not computed theirs */
+		int64_t stages;		  /* that have not begun */
 	} client[CHANNELS];
 } app;
 
@@ -79,7 +81,8 @@ static void compute(unsigned int client)
 	uint64_t place = __atomic_fetch_add(&queue.end, 1, __ATOMIC_SEQ_CST);
 
 	app.client[client].parts = task.vcpus;
-	__atomic_store_n(&queue.slot[place % CHANNELS], (place + 1) * CHANNELS + client, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&queue.slot[place % CHANNELS], (place + 1) * CHANNELS + client,
+			 __ATOMIC_SEQ_CST);
 	for (unsigned int i = 0; i < task.vcpus; i++)
 		if (workers[i].asleep)
 			event_op(EVTCHNOP_send, &(struct evtchn_send){ workers[i].ipi });
@@ -189,7 +192,8 @@ static int step_of_a_part(struct worker *w)
 	if (!*left && !part_ready(w))
 		return 0;
 	if (!*left)
-		*left = app.part - app.width + pv_random(&parts[w->id].state) % (2 * app.width + 1) + 1;
+		*left = app.part - app.width +
+			pv_random(&parts[w->id].state) % (2 * app.width + 1) + 1;
 	now = *left < STEP ? *left : STEP;
 	if (!work(w, now))
 		return 1;

@@ -17,8 +17,9 @@
 #include <unistd.h>
 #include "rounds.h"
 
-#define FRAMES 64			/* that packets may wait for; what the engine is further behind with is dropped, as in a full socket */
-#define PACKETS 256			/* of a frame */
+/* that packets may wait for; what the engine is further behind with is lost, as in a full socket */
+#define FRAMES 64
+#define PACKETS 256 /* of a frame */
 #define LARGEST 512
 #define US 1000LL
 
@@ -35,8 +36,8 @@ static struct frame {
 } frames[FRAMES];
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static int64_t first, gap, buffer;	/* when frame 0 begins; ns */
-static int64_t done;			/* the engine's frame */
+static int64_t first, gap, buffer; /* when frame 0 begins; ns */
+static int64_t done;		   /* the engine's frame */
 static int sock;
 
 static void die(const char *what)
@@ -77,7 +78,8 @@ static void put(struct frame *f, const struct packet *p)
 
 	if (i == PACKETS)
 		return;
-	for (f->count++; i > 0 && ntohs(f->packets[i - 1].from.sin_port) > ntohs(p->from.sin_port); i--)
+	for (f->count++; i > 0 && ntohs(f->packets[i - 1].from.sin_port) > ntohs(p->from.sin_port);
+	     i--)
 		f->packets[i] = f->packets[i - 1];
 	f->packets[i] = *p;
 }

@@ -19,13 +19,13 @@
 #include <time.h>
 
 #define CALLS 256
-#define PACKETS 4096			/* of a call: two minutes at 30 ms */
+#define PACKETS 4096 /* of a call: two minutes at 30 ms */
 #define BUFFER (16 << 20)
 #define MS 1000000LL
-#define RTP 12				/* bytes of its header */
+#define RTP 12 /* bytes of its header */
 
 struct packet {
-	int64_t sent, back;		/* ns; 0: not yet */
+	int64_t sent, back; /* ns; 0: not yet */
 	uint16_t seq;
 };
 
@@ -81,7 +81,8 @@ static void look(const uint8_t *ip, long len, int out, uint16_t port, int64_t at
 	uint16_t from, to, seq;
 	struct call *c;
 
-	if (len < header + (long)sizeof(struct udphdr) + RTP || ip[0] >> 4 != 4 || ip[9] != IPPROTO_UDP)
+	if (len < header + (long)sizeof(struct udphdr) + RTP || ip[0] >> 4 != 4 ||
+	    ip[9] != IPPROTO_UDP)
 		return;
 	memcpy(&from, ip + header, 2);
 	memcpy(&to, ip + header + 2, 2);
@@ -95,13 +96,16 @@ static void look(const uint8_t *ip, long len, int out, uint16_t port, int64_t at
 
 static int open_device(const char *name)
 {
-	struct sockaddr_ll at = { .sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL), .sll_ifindex = if_nametoindex(name) };
+	struct sockaddr_ll at = { .sll_family = AF_PACKET,
+				  .sll_protocol = htons(ETH_P_ALL),
+				  .sll_ifindex = if_nametoindex(name) };
 	int s = socket(AF_PACKET, SOCK_DGRAM, 0), on = 1, size = BUFFER;
 	struct timeval wake = { .tv_usec = 50000 };
 
 	if (s < 0 || setsockopt(s, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)) ||
 	    setsockopt(s, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof(on)) ||
-	    setsockopt(s, SOL_SOCKET, SO_RCVTIMEO, &wake, sizeof(wake)) || bind(s, (void *)&at, sizeof(at)))
+	    setsockopt(s, SOL_SOCKET, SO_RCVTIMEO, &wake, sizeof(wake)) ||
+	    bind(s, (void *)&at, sizeof(at)))
 		die(name);
 	return s;
 }
@@ -127,7 +131,8 @@ static void receive(int s, uint16_t port)
 			struct timespec at;
 
 			memcpy(&at, CMSG_DATA(c), sizeof(at));
-			look((uint8_t *)data, len, from.sll_pkttype == PACKET_OUTGOING, port, ns(&at));
+			look((uint8_t *)data, len, from.sll_pkttype == PACKET_OUTGOING, port,
+			     ns(&at));
 		}
 	}
 }

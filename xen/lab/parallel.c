@@ -8,15 +8,15 @@
  */
 #include "worker.h"
 
-#define GLANCE 64			/* rounds between two looks at what a thread spins for; CHUNK is a multiple */
+#define GLANCE 64 /* rounds between two looks at what a thread spins for; CHUNK is a multiple */
 #define LINE __attribute__((aligned(64)))
 
 static struct {
-	int64_t compute, width, locks, held, spin;	/* rounds */
+	int64_t compute, width, locks, held, spin; /* rounds */
 	int64_t barrier, iterations, seed;
 	LINE volatile int locked;
 	LINE volatile unsigned int arrived;
-	LINE volatile int64_t round;	/* barriers passed */
+	LINE volatile int64_t round; /* barriers passed */
 } program;
 
 void parallel_read(const char *line)
@@ -115,7 +115,8 @@ static int meet(struct worker *w)
 
 static int iteration(struct worker *w, uint64_t *state)
 {
-	int64_t rounds = program.compute - program.width + pv_random(state) % (2 * program.width + 1);
+	int64_t rounds =
+		program.compute - program.width + pv_random(state) % (2 * program.width + 1);
 
 	for (int64_t i = 0; i < program.locks; i++)
 		if (!compute(w, rounds / program.locks) || !critical_section(w))

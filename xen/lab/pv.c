@@ -10,13 +10,13 @@ __asm__(".macro number type, value\n"
 	".long 4, \\len, \\type\n .asciz \"Xen\"\n .ascii \"\\value\"\n .balign 4\n"
 	".endm\n"
 	".section .note.xen, \"a\", @note\n"
-	"text 6, 5, \"tiny\\0\"\n"	/* GUEST_OS */
-	"text 8, 8, \"generic\\0\"\n"	/* LOADER */
-	"text 5, 8, \"xen-3.0\\0\"\n"	/* XEN_VERSION */
-	"text 9, 4, \"yes\\0\"\n"	/* PAE_MODE */
-	"number 3, 0\n"			/* VIRT_BASE */
-	"number 4, 0\n"			/* PADDR_OFFSET */
-	"number 1, _start\n"		/* ENTRY */
+	"text 6, 5, \"tiny\\0\"\n"    /* GUEST_OS */
+	"text 8, 8, \"generic\\0\"\n" /* LOADER */
+	"text 5, 8, \"xen-3.0\\0\"\n" /* XEN_VERSION */
+	"text 9, 4, \"yes\\0\"\n"     /* PAE_MODE */
+	"number 3, 0\n"		      /* VIRT_BASE */
+	"number 4, 0\n"		      /* PADDR_OFFSET */
+	"number 1, _start\n"	      /* ENTRY */
 	".text\n"
 	".globl _start\n"
 	"_start:\n"
@@ -61,7 +61,8 @@ int64_t pv_now(unsigned int vcpu)
 		__asm__ volatile("" : : : "memory");
 		delta = tsc() - t->tsc_timestamp;
 		delta = t->tsc_shift >= 0 ? delta << t->tsc_shift : delta >> -t->tsc_shift;
-		ns = t->system_time + (uint64_t)(((unsigned __int128)delta * t->tsc_to_system_mul) >> 32);
+		ns = t->system_time +
+		     (uint64_t)(((unsigned __int128)delta * t->tsc_to_system_mul) >> 32);
 		__asm__ volatile("" : : : "memory");
 	} while ((version & 1) || version != t->version);
 	return ns;

@@ -3,7 +3,8 @@
 #ifndef TAKT_PV_H
 #define TAKT_PV_H
 
-#define __XEN_INTERFACE_VERSION__ __XEN_LATEST_INTERFACE_VERSION__	/* the old sched_op knows no poll */
+/* the old sched_op knows no poll */
+#define __XEN_INTERFACE_VERSION__ __XEN_LATEST_INTERFACE_VERSION__
 #include <stddef.h>
 #include <stdint.h>
 #include <xen/xen.h>
@@ -18,7 +19,10 @@ static inline long hypercall(long nr, long a, long b, long c, long d)
 	register long r10 __asm__("r10") = d;
 	long ret;
 
-	__asm__ volatile("syscall" : "=a"(ret), "+D"(a), "+S"(b), "+d"(c), "+r"(r10) : "0"(nr) : "rcx", "r11", "r8", "memory");
+	__asm__ volatile("syscall"
+			 : "=a"(ret), "+D"(a), "+S"(b), "+d"(c), "+r"(r10)
+			 : "0"(nr)
+			 : "rcx", "r11", "r8", "memory");
 	return ret;
 }
 

@@ -10,7 +10,10 @@ static inline void compute_rounds(uint64_t rounds)
 {
 	rounds = (rounds + 15) / 16;
 	if (rounds)
-		__asm__ volatile(".p2align 6; 1: .rept 30; nop; .endr; decq %0; jnz 1b" : "+r"(rounds) : : "cc");
+		__asm__ volatile(".p2align 6; 1: .rept 30; nop; .endr; decq %0; jnz 1b"
+				 : "+r"(rounds)
+				 :
+				 : "cc");
 }
 
 #endif

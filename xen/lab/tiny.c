@@ -69,8 +69,8 @@ static void periodic(int64_t id, int64_t end, int64_t rounds, int64_t period)
 			next = now() + period;
 	}
 	pv_sort(late, n);
-	print("TINY % periodic n % p50 % p90 % p99 % max % ns\n", id, (int64_t)n, late[n / 2], late[n * 9 / 10], late[n * 99 / 100],
-	      late[n - 1]);
+	print("TINY % periodic n % p50 % p90 % p99 % max % ns\n", id, (int64_t)n, late[n / 2],
+	      late[n * 9 / 10], late[n * 99 / 100], late[n - 1]);
 }
 
 void pv_main(start_info_t *si)

@@ -16,11 +16,11 @@
 #include "worker.h"
 #include <xen/io/console.h>
 
-#define SAMPLES 16384			/* of a VCPU, the last ones */
+#define SAMPLES 16384 /* of a VCPU, the last ones */
 #define STACK 16384
 #define MS 1000000LL
 #define TASKS 16
-#define REST (500 * MS)			/* before it reports: Dom0 looks at the scheduler while its domains are there */
+#define REST (500 * MS) /* before it reports: Dom0 looks at the scheduler while domains are there */
 
 struct assignment task;
 struct worker workers[VCPUS];
@@ -29,7 +29,7 @@ struct worker workers[VCPUS];
 static struct task {
 	int64_t rounds, period;
 	int64_t release, left;
-	int64_t jobs, missed, longest;	/* of the measured time; longest response */
+	int64_t jobs, missed, longest; /* of the measured time; longest response */
 } tasks[TASKS];
 
 static int64_t late[VCPUS][SAMPLES];
@@ -61,7 +61,9 @@ int channels_bind(const char *line, evtchn_port_t *ports, unsigned int n)
 	domid_t front = pv_option(line, "front", 0);
 
 	for (unsigned int i = 0; i < n; i++) {
-		struct evtchn_bind_interdomain bind = { .remote_dom = front, .remote_port = first + i, .local_port = first + i };
+		struct evtchn_bind_interdomain bind = { .remote_dom = front,
+							.remote_port = first + i,
+							.local_port = first + i };
 
 		if (front && event_op(EVTCHNOP_bind_interdomain, &bind))
 			return 0;
@@ -96,7 +98,8 @@ static void sleep_until(struct worker *w, int64_t at)
 
 	while (!past(w, at)) {
 		__atomic_fetch_and(pending, ~(1UL << w->timer % 64), __ATOMIC_SEQ_CST);
-		hypercall(__HYPERVISOR_vcpu_op, VCPUOP_set_singleshot_timer, w->id, (long)&timer, 0);
+		hypercall(__HYPERVISOR_vcpu_op, VCPUOP_set_singleshot_timer, w->id, (long)&timer,
+			  0);
 		hypercall(__HYPERVISOR_sched_op, SCHEDOP_poll, (long)&poll, 0, 0);
 	}
 }
@@ -262,9 +265,9 @@ static void begin_other(unsigned long id)
 
 static void start_other(unsigned int id, const start_info_t *si)
 {
-	static struct vcpu_guest_context c;	/* too large for the stack */
+	static struct vcpu_guest_context c; /* too large for the stack */
 	const unsigned long *frames = (const unsigned long *)si->mfn_list;
-	unsigned long sp = (unsigned long)stacks[id] + STACK - 8;	/* as if called */
+	unsigned long sp = (unsigned long)stacks[id] + STACK - 8; /* as if called */
 
 	c.flags = VGCF_in_kernel;
 	c.user_regs.rip = (unsigned long)begin_other;
@@ -345,8 +348,11 @@ static void report(const struct worker *w)
 	int n = w->started < SAMPLES ? w->started : SAMPLES;
 
 	pv_sort(v, n);
-	print_numbers("vcpu", (int64_t[]){ w->id, w->cpu, w->rounds, w->jobs, w->missed, w->started, mean, quantile(v, n, 50),
-					   quantile(v, n, 90), quantile(v, n, 99), quantile(v, n, 100) }, 11);
+	print_numbers("vcpu",
+		      (int64_t[]){ w->id, w->cpu, w->rounds, w->jobs, w->missed, w->started, mean,
+				   quantile(v, n, 50), quantile(v, n, 90), quantile(v, n, 99),
+				   quantile(v, n, 100) },
+		      11);
 }
 
 static void report_tasks(void)

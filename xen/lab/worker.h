@@ -6,19 +6,20 @@
 #include "pv.h"
 
 #define VCPUS XEN_LEGACY_MAX_VCPUS
-#define CHUNK 5120			/* rounds between two looks at the clock */
-#define CHANNELS 127			/* that a VCPU can wait for, beside one of its own (SCHEDOP_poll) */
+#define CHUNK 5120   /* rounds between two looks at the clock */
+#define CHANNELS 127 /* that a VCPU can wait for, beside one of its own (SCHEDOP_poll) */
 
 struct worker {
 	unsigned int id;
 	evtchn_port_t timer, ipi;
 	int measuring;
 	volatile int done;
-	int64_t cpu;			/* ns that it has run: before the measured time, then in it */
+	int64_t cpu; /* ns that it has run: before the measured time, then in it */
 	int64_t rounds, jobs, missed;
-	int64_t started, late_sum;	/* jobs, and how late they began */
-	int64_t spun, barriers, sleeps;	/* of a parallel program: rounds for nothing; barriers at which it came last */
-	int64_t began, ended;		/* its part of it; 0: not yet */
+	int64_t started, late_sum; /* jobs, and how late they began */
+	/* of a parallel program: rounds for nothing; barriers at which it came last */
+	int64_t spun, barriers, sleeps;
+	int64_t began, ended; /* its part of it; 0: not yet */
 	volatile int asleep;
 };
 

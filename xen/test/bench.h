@@ -18,7 +18,7 @@ static inline struct cpupool *pool_of(const char *policy, unsigned int cpus)
 	strcpy(fake_opt_policy, policy);
 	CHECK(!fake_scheduler->global_init());
 	c = pool_create(0);
-	for ( cpu = 0; cpu < cpus; cpu++ )
+	for (cpu = 0; cpu < cpus; cpu++)
 		cpu_add(c, cpu);
 	settle();
 	CHECK(!pool_put(c, XEN_TAKT_RECORD, 4096, 0));
@@ -31,11 +31,11 @@ static inline void end(struct cpupool *c)
 
 	settle();
 	check_units(c);
-	for ( i = 0; i < DOMAINS; i++ )
-		if ( domains[i] )
+	for (i = 0; i < DOMAINS; i++)
+		if (domains[i])
 			domain_destroy(domains[i]);
-	for ( i = 0; i < FAKE_CPUS; i++ )
-		if ( get_sched_res(i)->scheduler )
+	for (i = 0; i < FAKE_CPUS; i++)
+		if (get_sched_res(i)->scheduler)
 			cpu_remove(i);
 	pool_destroy(c);
 }
@@ -49,7 +49,8 @@ static inline const struct takt_op *op_back(const struct cpupool *c, unsigned in
 	return &h->log.rec[(NR_OPS(h) - 1 - back) & (h->log.len - 1)].op;
 }
 
-static inline bool last_is(const struct cpupool *c, unsigned int back, unsigned int code, unsigned int vcpu, uint64_t arg)
+static inline bool last_is(const struct cpupool *c, unsigned int back, unsigned int code,
+			   unsigned int vcpu, uint64_t arg)
 {
 	const struct takt_op *op = op_back(c, back);
 

@@ -7,7 +7,10 @@
 
 struct cpupool *pool_create(unsigned int id);
 void pool_destroy(struct cpupool *c);
-static inline struct takt_host *host_of(const struct cpupool *c) { return c->sched->sched_data; }
+static inline struct takt_host *host_of(const struct cpupool *c)
+{
+	return c->sched->sched_data;
+}
 
 void machine_init(void);
 void cpu_add(struct cpupool *c, unsigned int cpu);
@@ -21,8 +24,9 @@ int domain_move(struct domain *d, struct cpupool *c);
 
 void vcpu_wake(struct vcpu *v);
 void vcpu_unblock(struct vcpu *v);
-void vcpu_block(struct vcpu *v);		/* the running one does so itself */
-void vcpu_pause_flag(struct vcpu *v);		/* the first half of a pause, without the lock; the other half: */
+void vcpu_block(struct vcpu *v); /* the running one does so itself */
+/* The first half of a pause, without the lock, and the other one. */
+void vcpu_pause_flag(struct vcpu *v);
 void vcpu_sleep(struct vcpu *v);
 void vcpu_unpause(struct vcpu *v);
 void vcpu_yield(struct vcpu *v);
@@ -34,11 +38,11 @@ void migrate_finish(struct sched_unit *unit);
 void schedule(unsigned int cpu, bool tasklet);
 void context_saved(unsigned int cpu);
 void timers_run(void);
-void settle(void);				/* until nothing is asked for any more */
+void settle(void); /* until nothing is asked for any more */
 
 int domctl(struct domain *d, unsigned int cmd, struct xen_takt_op *op);
 int sysctl(struct cpupool *c, unsigned int cmd, struct xen_takt_op *op);
-#define POOL_DOM0 9			/* keys of a pool's parameters */
+#define POOL_DOM0 9 /* keys of a pool's parameters */
 #define POOL_EVENT_MAX 12
 /* The same in short: 0 or a negative errno. */
 int dom_put(struct domain *d, uint32_t what, uint64_t a, uint64_t b);

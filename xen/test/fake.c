@@ -34,11 +34,12 @@ void fake_printk(const char *format, ...)
 {
 	va_list args;
 
-	CHECK(!locks_held);		/* it takes milliseconds a line */
+	CHECK(!locks_held); /* it takes milliseconds a line */
 	va_start(args, format);
-	console_len += (size_t)vsnprintf(fake_console + console_len, sizeof(fake_console) - console_len, format, args);
+	console_len += (size_t)vsnprintf(fake_console + console_len,
+					 sizeof(fake_console) - console_len, format, args);
 	va_end(args);
-	if ( console_len > sizeof(fake_console) / 2 )
+	if (console_len > sizeof(fake_console) / 2)
 		console_len = 0;
 }
 
@@ -53,7 +54,7 @@ void *fake_alloc(size_t size, int fill)
 	void *p;
 
 	CHECK(!locks_held);
-	if ( fake_alloc_fails && !--fake_alloc_fails )
+	if (fake_alloc_fails && !--fake_alloc_fails)
 		return NULL;
 	p = malloc(size);
 	CHECK(p);
@@ -68,7 +69,7 @@ void fake_free(void *p)
 
 void fake_irqs(bool on)
 {
-	CHECK(irqs_off == on);		/* spin_lock_irq() where they are off turns them on too early */
+	CHECK(irqs_off == on); /* spin_lock_irq() where they are off turns them on too early */
 	irqs_off = !on;
 }
 
@@ -77,8 +78,7 @@ bool fake_irqs_save(void)
 	bool on = !irqs_off;
 	void (*hook)(void) = fake_on_irqsave;
 
-	if ( hook )
-	{
+	if (hook) {
 		fake_on_irqsave = NULL;
 		hook();
 	}
@@ -122,8 +122,7 @@ void rcu_read_lock(rcu_read_lock_t *lock)
 
 static void grace(void)
 {
-	while ( !readers && waiting )
-	{
+	while (!readers && waiting) {
 		struct rcu_head *head = waiting;
 
 		waiting = head->next;
@@ -136,7 +135,7 @@ void rcu_read_unlock(rcu_read_lock_t *lock)
 	CHECK(lock == &sched_res_rculock && readers_here);
 	readers--;
 	readers_here--;
-	if ( !irqs_off && !locks_held )
+	if (!irqs_off && !locks_held)
 		grace();
 }
 
@@ -145,15 +144,14 @@ void call_rcu(struct rcu_head *head, void (*func)(struct rcu_head *head))
 	head->func = func;
 	head->next = waiting;
 	waiting = head;
-	if ( !irqs_off && !locks_held )
+	if (!irqs_off && !locks_held)
 		grace();
 }
 
 void rcu_barrier(void)
 {
 	CHECK(!readers_here && !locks_held && !irqs_off);
-	while ( readers )
-	{
+	while (readers) {
 		CHECK(fake_on_grace);
 		fake_on_grace();
 	}
@@ -191,9 +189,9 @@ void kill_timer(struct timer *t)
 {
 	struct timer **at = &fake_timers;
 
-	CHECK(!locks_held);		/* it waits for the handler */
+	CHECK(!locks_held); /* it waits for the handler */
 	CHECK(t->status == TIMER_STOPPED || t->status == TIMER_SET);
-	while ( *at != t )
+	while (*at != t)
 		at = &(*at)->next;
 	*at = t->next;
 	t->status = TIMER_KILLED;
@@ -205,10 +203,11 @@ void cpu_raise_softirq(unsigned int cpu, unsigned int nr)
 	fake_softirqs |= 1ULL << cpu;
 }
 
-unsigned long copy_to_guest_offset(struct fake_handle to, size_t offset, const uint8_t *from, size_t bytes)
+unsigned long copy_to_guest_offset(struct fake_handle to, size_t offset, const uint8_t *from,
+				   size_t bytes)
 {
-	CHECK(!locks_held);		/* it may fault */
-	if ( offset + bytes > to.room )
+	CHECK(!locks_held); /* it may fault */
+	if (offset + bytes > to.room)
 		return bytes;
 	memcpy(to.at + offset, from, bytes);
 	return 0;

@@ -18,7 +18,11 @@
 #define FAKE_CPUS 4u
 
 void fake_fail_at(const char *file, int line, const char *what) __attribute__((noreturn));
-#define CHECK(x) do { if ( !(x) ) fake_fail_at(__FILE__, __LINE__, #x); } while ( 0 )
+#define CHECK(x) \
+	do { \
+		if (!(x)) \
+			fake_fail_at(__FILE__, __LINE__, #x); \
+	} while (0)
 
 /* ---- the compiler, and small things ---- */
 
@@ -33,7 +37,12 @@ void fake_fail_at(const char *file, int line, const char *what) __attribute__((n
 #define container_of(p, type, field) ((type *)((char *)(p) - offsetof(type, field)))
 #define min(a, b) ((a) < (b) ? (a) : (b))
 #define min_t(type, a, b) min((type)(a), (type)(b))
-#define SWAP(a, b) do { __typeof__(a) t_ = (a); (a) = (b); (b) = t_; } while ( 0 )
+#define SWAP(a, b) \
+	do { \
+		__typeof__(a) t_ = (a); \
+		(a) = (b); \
+		(b) = t_; \
+	} while (0)
 #define read_atomic(p) __atomic_load_n(p, __ATOMIC_RELAXED)
 #define smp_wmb() __atomic_thread_fence(__ATOMIC_RELEASE)
 #define ERR_PTR(e) ((void *)(long)(e))
@@ -55,7 +64,7 @@ extern bool fake_null_scheduler;
 
 void *fake_alloc(size_t size, int fill);
 void fake_free(void *p);
-extern unsigned int fake_alloc_fails;		/* the how-manieth allocation from now on; 0: none */
+extern unsigned int fake_alloc_fails; /* the how-manieth allocation from now on; 0: none */
 #define vzalloc(size) fake_alloc(size, 0)
 #define vmalloc(size) fake_alloc(size, 0xa5)
 #define xzalloc(type) ((type *)fake_alloc(sizeof(type), 0))
@@ -74,7 +83,9 @@ extern s_time_t fake_clock;
 extern __thread unsigned int fake_cpu;
 #define smp_processor_id() fake_cpu
 
-typedef struct { bool ready, held; } spinlock_t;
+typedef struct {
+	bool ready, held;
+} spinlock_t;
 void fake_lock(spinlock_t *lock);
 void fake_unlock(spinlock_t *lock);
 void fake_irqs(bool on);
@@ -83,26 +94,52 @@ void fake_irqs_restore(bool on);
 #define spin_lock_init(l) ((void)(*(l) = (spinlock_t){ .ready = true }))
 #define spin_lock(l) fake_lock(l)
 #define spin_unlock(l) fake_unlock(l)
-#define spin_lock_irq(l) do { fake_irqs(false); fake_lock(l); } while ( 0 )
-#define spin_unlock_irq(l) do { fake_unlock(l); fake_irqs(true); } while ( 0 )
-#define spin_lock_irqsave(l, f) do { (f) = fake_irqs_save(); fake_lock(l); } while ( 0 )
-#define spin_unlock_irqrestore(l, f) do { fake_unlock(l); fake_irqs_restore(f); } while ( 0 )
+#define spin_lock_irq(l) \
+	do { \
+		fake_irqs(false); \
+		fake_lock(l); \
+	} while (0)
+#define spin_unlock_irq(l) \
+	do { \
+		fake_unlock(l); \
+		fake_irqs(true); \
+	} while (0)
+#define spin_lock_irqsave(l, f) \
+	do { \
+		(f) = fake_irqs_save(); \
+		fake_lock(l); \
+	} while (0)
+#define spin_unlock_irqrestore(l, f) \
+	do { \
+		fake_unlock(l); \
+		fake_irqs_restore(f); \
+	} while (0)
 void cpu_relax(void);
-extern void (*fake_on_relax)(void);		/* what another CPU does meanwhile */
-extern void (*fake_on_irqsave)(void);		/* before a lock is taken by spin_lock_irqsave() */
-extern unsigned int fake_locked;		/* locks taken so far */
+extern void (*fake_on_relax)(void);   /* what another CPU does meanwhile */
+extern void (*fake_on_irqsave)(void); /* before a lock is taken by spin_lock_irqsave() */
+extern unsigned int fake_locked;      /* locks taken so far */
 
-struct rcu_head { void (*func)(struct rcu_head *head); struct rcu_head *next; };
+struct rcu_head {
+	void (*func)(struct rcu_head *head);
+	struct rcu_head *next;
+};
 typedef int rcu_read_lock_t;
 extern rcu_read_lock_t sched_res_rculock;
 void rcu_read_lock(rcu_read_lock_t *lock);
 void rcu_read_unlock(rcu_read_lock_t *lock);
 void call_rcu(struct rcu_head *head, void (*func)(struct rcu_head *head));
 void rcu_barrier(void);
-extern void (*fake_on_grace)(void);		/* lets other CPUs' readers end */
+extern void (*fake_on_grace)(void); /* lets other CPUs' readers end */
 
 enum fake_timer { TIMER_NONE, TIMER_STOPPED, TIMER_SET, TIMER_KILLED };
-struct timer { void (*function)(void *data); void *data; unsigned int cpu; s_time_t expires; enum fake_timer status; struct timer *next; };
+struct timer {
+	void (*function)(void *data);
+	void *data;
+	unsigned int cpu;
+	s_time_t expires;
+	enum fake_timer status;
+	struct timer *next;
+};
 void init_timer(struct timer *t, void (*function)(void *data), void *data, unsigned int cpu);
 void set_timer(struct timer *t, s_time_t expires);
 void stop_timer(struct timer *t);
@@ -112,11 +149,13 @@ extern struct timer *fake_timers;
 
 #define SCHEDULE_SOFTIRQ 1
 void cpu_raise_softirq(unsigned int cpu, unsigned int nr);
-extern uint64_t fake_softirqs;			/* PCPUs that have it pending */
+extern uint64_t fake_softirqs; /* PCPUs that have it pending */
 
 /* ---- CPU masks, topology ---- */
 
-typedef struct { unsigned long bits[1]; } cpumask_t;
+typedef struct {
+	unsigned long bits[1];
+} cpumask_t;
 typedef cpumask_t cpumask_var_t[1];
 #define cpumask_bits(m) ((m)->bits)
 #define cpumask_first(m) ((unsigned int)__builtin_ctzl((m)->bits[0]))
@@ -155,7 +194,10 @@ struct vcpu {
 	bool is_running;
 	struct domain *domain;
 	struct sched_unit *sched_unit;
-	struct { int state; s_time_t state_entry_time; } runstate;
+	struct {
+		int state;
+		s_time_t state_entry_time;
+	} runstate;
 };
 
 struct sched_unit {
@@ -171,7 +213,7 @@ struct sched_unit {
 	struct sched_unit *next_task;
 	s_time_t next_time;
 	/* of the test */
-	bool limbo;				/* its flags have changed, and the hook is not called yet */
+	bool limbo; /* its flags have changed, and the hook is not called yet */
 	uint64_t starts, ran;
 	s_time_t since;
 };
@@ -185,7 +227,11 @@ struct sched_resource {
 	struct timer s_timer;
 };
 
-struct cpupool { unsigned int cpupool_id, n_dom; struct scheduler *sched; cpumask_var_t cpu_valid, res_valid; };
+struct cpupool {
+	unsigned int cpupool_id, n_dom;
+	struct scheduler *sched;
+	cpumask_var_t cpu_valid, res_valid;
+};
 
 bool vcpu_runnable(const struct vcpu *v);
 bool unit_runnable(const struct sched_unit *unit);
@@ -201,7 +247,10 @@ void sched_set_res(struct sched_unit *unit, struct sched_resource *sr);
 /* ---- what a toolstack sends: struct xen_takt_op is taken from the patch that puts it into Xen ---- */
 
 #define uint64_aligned_t uint64_t
-struct fake_handle { uint8_t *at; uint64_t room; };
+struct fake_handle {
+	uint8_t *at;
+	uint64_t room;
+};
 #define XEN_GUEST_HANDLE_64(type) struct fake_handle
 #include "takt_op.h"
 #define XEN_SCHEDULER_NULL 9
@@ -209,9 +258,20 @@ struct fake_handle { uint8_t *at; uint64_t room; };
 #define XEN_DOMCTL_SCHEDOP_getinfo 1
 #define XEN_SYSCTL_SCHEDOP_putinfo 0
 #define XEN_SYSCTL_SCHEDOP_getinfo 1
-struct xen_domctl_scheduler_op { uint32_t sched_id, cmd; union { struct xen_takt_op takt; } u; };
-struct xen_sysctl_scheduler_op { uint32_t sched_id, cmd; union { struct xen_takt_op takt; } u; };
-unsigned long copy_to_guest_offset(struct fake_handle to, size_t offset, const uint8_t *from, size_t bytes);
+struct xen_domctl_scheduler_op {
+	uint32_t sched_id, cmd;
+	union {
+		struct xen_takt_op takt;
+	} u;
+};
+struct xen_sysctl_scheduler_op {
+	uint32_t sched_id, cmd;
+	union {
+		struct xen_takt_op takt;
+	} u;
+};
+unsigned long copy_to_guest_offset(struct fake_handle to, size_t offset, const uint8_t *from,
+				   size_t bytes);
 #define copy_to_guest(to, from, bytes) copy_to_guest_offset(to, 0, from, bytes)
 
 /* ---- event channels, tracing ---- */
@@ -222,8 +282,12 @@ enum { ECS_FREE, ECS_RESERVED, ECS_UNBOUND, ECS_INTERDOMAIN, ECS_PIRQ, ECS_VIRQ,
 struct evtchn {
 	unsigned char state;
 	union {
-		struct { struct domain *remote_dom; } interdomain;
-		struct { unsigned int irq; } pirq;
+		struct {
+			struct domain *remote_dom;
+		} interdomain;
+		struct {
+			unsigned int irq;
+		} pirq;
 		unsigned int virq;
 	} u;
 };
@@ -253,18 +317,23 @@ struct scheduler {
 	void (*deinit_pdata)(const struct scheduler *ops, void *pcpu, int cpu);
 	void *(*alloc_domdata)(const struct scheduler *ops, struct domain *d);
 	void (*free_domdata)(const struct scheduler *ops, void *data);
-	spinlock_t *(*switch_sched)(struct scheduler *ops, unsigned int cpu, void *pdata, void *vdata);
+	spinlock_t *(*switch_sched)(struct scheduler *ops, unsigned int cpu, void *pdata,
+				    void *vdata);
 	void (*insert_unit)(const struct scheduler *ops, struct sched_unit *unit);
 	void (*remove_unit)(const struct scheduler *ops, struct sched_unit *unit);
 	void (*sleep)(const struct scheduler *ops, struct sched_unit *unit);
 	void (*wake)(const struct scheduler *ops, struct sched_unit *unit);
 	void (*yield)(const struct scheduler *ops, struct sched_unit *unit);
 	void (*context_saved)(const struct scheduler *ops, struct sched_unit *unit);
-	void (*do_schedule)(const struct scheduler *ops, struct sched_unit *prev, s_time_t now, bool tasklet);
-	struct sched_resource *(*pick_resource)(const struct scheduler *ops, const struct sched_unit *unit);
+	void (*do_schedule)(const struct scheduler *ops, struct sched_unit *prev, s_time_t now,
+			    bool tasklet);
+	struct sched_resource *(*pick_resource)(const struct scheduler *ops,
+						const struct sched_unit *unit);
 	void (*migrate)(const struct scheduler *ops, struct sched_unit *unit, unsigned int cpu);
-	int (*adjust)(const struct scheduler *ops, struct domain *d, struct xen_domctl_scheduler_op *op);
-	void (*adjust_affinity)(const struct scheduler *ops, struct sched_unit *unit, const cpumask_t *hard, const cpumask_t *soft);
+	int (*adjust)(const struct scheduler *ops, struct domain *d,
+		      struct xen_domctl_scheduler_op *op);
+	void (*adjust_affinity)(const struct scheduler *ops, struct sched_unit *unit,
+				const cpumask_t *hard, const cpumask_t *soft);
 	int (*adjust_global)(const struct scheduler *ops, struct xen_sysctl_scheduler_op *op);
 	void (*dump_settings)(const struct scheduler *ops);
 	void (*dump_cpu_state)(const struct scheduler *ops, int cpu);

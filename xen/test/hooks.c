@@ -23,7 +23,8 @@ static uint64_t reason(struct vcpu *v, const struct evtchn *chn)
 	settle();
 	CHECK(state_of(v) == TAKT_BLOCKED);
 	vcpu_unblock(v);
-	CHECK(last_is(v->domain->cpupool, 0, TAKT_OP_WAKE, takt_unit(v->sched_unit)->v, TAKT_SRC_OTHER));
+	CHECK(last_is(v->domain->cpupool, 0, TAKT_OP_WAKE, takt_unit(v->sched_unit)->v,
+		      TAKT_SRC_OTHER));
 	settle();
 	vcpu_block(v);
 	settle();
@@ -42,7 +43,7 @@ static void sources(void)
 	chn.u.interdomain.remote_dom = d;
 	CHECK(reason(v, &chn) == TAKT_SRC_IPI);
 	d->pirq_irq[1] = 16;
-	d->pirq_irq[2] = -16;		/* about to be unbound */
+	d->pirq_irq[2] = -16; /* about to be unbound */
 	chn = (struct evtchn){ .state = ECS_PIRQ, .u.pirq.irq = 1 };
 	CHECK(reason(v, &chn) == TAKT_SRC_IO);
 	chn.u.pirq.irq = 0;
@@ -61,16 +62,18 @@ static void sources(void)
 }
 
 /* Whether an event takes the pool's lock; if it does, it must have reached the policy as @source. */
-static bool heard(struct vcpu *v, int state, unsigned int virq, struct domain *from, unsigned int source)
+static bool heard(struct vcpu *v, int state, unsigned int virq, struct domain *from,
+		  unsigned int source)
 {
 	unsigned int locked = fake_locked;
 	struct cpupool *c = v->domain->cpupool;
 	uint64_t ops = NR_OPS(host_of(c));
 
 	event_send(v, state, virq, from);
-	if ( fake_locked == locked )
+	if (fake_locked == locked)
 		return false;
-	CHECK(NR_OPS(host_of(c)) == ops + 1 && last_is(c, 0, TAKT_OP_EVENT, takt_unit(v->sched_unit)->v, source));
+	CHECK(NR_OPS(host_of(c)) == ops + 1 &&
+	      last_is(c, 0, TAKT_OP_EVENT, takt_unit(v->sched_unit)->v, source));
 	return true;
 }
 
@@ -84,14 +87,14 @@ static void floods(void)
 	running = state_of(one->vcpu[0]) == TAKT_RUNNING ? one->vcpu[0] : two->vcpu[0];
 	queued = running == one->vcpu[0] ? two->vcpu[0] : one->vcpu[0];
 	CHECK(state_of(running) == TAKT_RUNNING && state_of(queued) == TAKT_QUEUED);
-	CHECK(!heard(queued, ECS_INTERDOMAIN, 0, dom0, 1));		/* nobody is real-time */
+	CHECK(!heard(queued, ECS_INTERDOMAIN, 0, dom0, 1)); /* nobody is real-time */
 	CHECK(!dom_put(running->domain, XEN_TAKT_RT, 0, TAKT_NEVER));
-	CHECK(!heard(queued, ECS_INTERDOMAIN, 0, dom0, 1));		/* another one is */
-	CHECK(!heard(running, ECS_INTERDOMAIN, 0, dom0, 1));		/* sees it itself */
+	CHECK(!heard(queued, ECS_INTERDOMAIN, 0, dom0, 1));  /* another one is */
+	CHECK(!heard(running, ECS_INTERDOMAIN, 0, dom0, 1)); /* sees it itself */
 	CHECK(!dom_put(queued->domain, XEN_TAKT_RT, 0, TAKT_NEVER));
-	CHECK(!heard(queued, ECS_INTERDOMAIN, 0, queued->domain, 1));	/* its own doing */
+	CHECK(!heard(queued, ECS_INTERDOMAIN, 0, queued->domain, 1)); /* its own doing */
 	CHECK(!heard(queued, ECS_IPI, 0, NULL, 3) && !heard(queued, ECS_VIRQ, VIRQ_DEBUG, NULL, 0));
-	CHECK(!heard(queued, ECS_VIRQ, VIRQ_TIMER, NULL, 2));		/* promote_on_timer=off */
+	CHECK(!heard(queued, ECS_VIRQ, VIRQ_TIMER, NULL, 2)); /* promote_on_timer=off */
 	CHECK(heard(queued, ECS_INTERDOMAIN, 0, running->domain, 1));
 	CHECK(!pool_put(c, XEN_TAKT_PARAM, POOL_EVENT_MAX, 2));
 	settle();
@@ -99,15 +102,15 @@ static void floods(void)
 	host_of(c)->pool.vm[takt_unit(queued->sched_unit)->vm].window = 1;
 	CHECK(heard(queued, ECS_INTERDOMAIN, 0, dom0, 1));
 	host_of(c)->pool.vm[takt_unit(queued->sched_unit)->vm].window = 2;
-	CHECK(!heard(queued, ECS_INTERDOMAIN, 0, dom0, 1));		/* has had all it may */
+	CHECK(!heard(queued, ECS_INTERDOMAIN, 0, dom0, 1)); /* has had all it may */
 	/* The domain that serves them, whatever it is told: its events are no guest's. */
 	CHECK(!pool_put(c, XEN_TAKT_PARAM, POOL_EVENT_MAX, 0));
 	domain_unpause(dom0);
 	CHECK(state_of(dom0->vcpu[0]) == TAKT_BLOCKED);
 	CHECK(heard(dom0->vcpu[0], ECS_INTERDOMAIN, 0, one, 1));
-	CHECK(!heard(dom0->vcpu[0], ECS_INTERDOMAIN, 0, one, 1));	/* remembers one already */
+	CHECK(!heard(dom0->vcpu[0], ECS_INTERDOMAIN, 0, one, 1)); /* remembers one already */
 	vcpu_unblock(dom0->vcpu[0]);
-	if ( state_of(dom0->vcpu[0]) == TAKT_QUEUED )
+	if (state_of(dom0->vcpu[0]) == TAKT_QUEUED)
 		CHECK(heard(dom0->vcpu[0], ECS_INTERDOMAIN, 0, one, 1));
 	end(c);
 }
@@ -159,7 +162,7 @@ static void *reader(void *unused)
 
 static void reader_ends(void)
 {
-	if ( reader_ended )
+	if (reader_ended)
 		return;
 	sem_post(&reader_goes);
 	sem_wait(&reader_stops);
@@ -182,13 +185,13 @@ static void teardown_under_reader(void)
 	sem_init(&reader_goes, 0, 0);
 	sem_init(&reader_stops, 0, 0);
 	CHECK(!pthread_create(&thread, NULL, reader, NULL));
-	sem_wait(&reader_stops);	/* it is about to take the lock */
+	sem_wait(&reader_stops); /* it is about to take the lock */
 	CHECK(!reader_ended && !domain_move(d, to));
 	cpu_remove(0);
 	fake_on_grace = reader_ends;
 	pool_destroy(c);
 	fake_on_grace = NULL;
-	CHECK(reader_ended);		/* the pool's end has waited for it */
+	CHECK(reader_ended); /* the pool's end has waited for it */
 	pthread_join(thread, NULL);
 	end(to);
 }
@@ -204,12 +207,13 @@ static void on_time(void)
 	uint64_t ops = NR_OPS(h);
 
 	t->status = TIMER_STOPPED;
-	fake_clock = at - 8;		/* NOW() is seven later */
+	fake_clock = at - 8; /* NOW() is seven later */
 	t->function(t->data);
 	CHECK(NR_OPS(h) == ops);
 	fake_clock = at - 7;
 	t->function(t->data);
-	CHECK(NR_OPS(h) == ops + 1 && op_back(c, 0)->op == TAKT_OP_TIMER_CPU && op_back(c, 0)->now == (uint64_t)at);
+	CHECK(NR_OPS(h) == ops + 1 && op_back(c, 0)->op == TAKT_OP_TIMER_CPU &&
+	      op_back(c, 0)->now == (uint64_t)at);
 	end(c);
 }
 
@@ -224,29 +228,29 @@ static void slots(void)
 	struct sched_unit unit = { .domain = &many[0] };
 	unsigned int i;
 
-	for ( i = 0; i < TAKT_NVM; i++ )
-	{
+	for (i = 0; i < TAKT_NVM; i++) {
 		many[i].domain_id = (domid_t)(i + 1);
 		vms[i] = ops->alloc_domdata(ops, &many[i]);
-		CHECK(!IS_ERR(vms[i]) && ((struct takt_dom *)vms[i])->vm == i && host_of(c)->dom[i] == &many[i]);
+		CHECK(!IS_ERR(vms[i]) && ((struct takt_dom *)vms[i])->vm == i &&
+		      host_of(c)->dom[i] == &many[i]);
 	}
 	CHECK(PTR_ERR(ops->alloc_domdata(ops, &many[0])) == -ENOSPC);
 	ops->free_domdata(ops, vms[7]);
 	CHECK(!host_of(c)->dom[7]);
 	vms[7] = ops->alloc_domdata(ops, &many[7]);
 	CHECK(((struct takt_dom *)vms[7])->vm == 7);
-	for ( i = 0; i < TAKT_NVCPU; i++ )
-	{
+	for (i = 0; i < TAKT_NVCPU; i++) {
 		units[i] = ops->alloc_udata(ops, &unit, vms[i % TAKT_NVM]);
-		CHECK(units[i] && ((struct takt_unit *)units[i])->v == i && ((struct takt_unit *)units[i])->vm == i % TAKT_NVM);
+		CHECK(units[i] && ((struct takt_unit *)units[i])->v == i &&
+		      ((struct takt_unit *)units[i])->vm == i % TAKT_NVM);
 	}
 	CHECK(!ops->alloc_udata(ops, &unit, vms[0]));
 	ops->free_udata(ops, units[900]);
 	units[900] = ops->alloc_udata(ops, &unit, vms[3]);
 	CHECK(((struct takt_unit *)units[900])->v == 900);
-	for ( i = 0; i < TAKT_NVCPU; i++ )
+	for (i = 0; i < TAKT_NVCPU; i++)
 		ops->free_udata(ops, units[i]);
-	for ( i = 0; i < TAKT_NVM; i++ )
+	for (i = 0; i < TAKT_NVM; i++)
 		ops->free_domdata(ops, vms[i]);
 	ops->free_domdata(ops, NULL);
 	ops->free_udata(ops, NULL);
@@ -257,7 +261,8 @@ static void slots(void)
 	fake_alloc_fails = 1;
 	CHECK(!ops->alloc_udata(ops, &unit, vms[0]));
 	ops->free_domdata(ops, vms[0]);
-	CHECK(PTR_ERR(ops->alloc_pdata(ops, TAKT_NCPU)) == -ENOSPC && !ops->alloc_pdata(ops, TAKT_NCPU - 1));
+	CHECK(PTR_ERR(ops->alloc_pdata(ops, TAKT_NCPU)) == -ENOSPC &&
+	      !ops->alloc_pdata(ops, TAKT_NCPU - 1));
 	fake_alloc_fails = 1;
 	CHECK(!pool_create(2));
 	end(c);
@@ -270,7 +275,8 @@ static void options(void)
 	takt_boot_policy = 0;
 	fake_scheduler->sched_id = XEN_SCHEDULER_TAKT;
 	fake_null_scheduler = true;
-	CHECK(!fake_scheduler->global_init() && !takt_boot_policy && fake_scheduler->sched_id == XEN_SCHEDULER_TAKT);
+	CHECK(!fake_scheduler->global_init() && !takt_boot_policy &&
+	      fake_scheduler->sched_id == XEN_SCHEDULER_TAKT);
 	CHECK(strstr(fake_console, "no policy 'nonsense', using 'credit'"));
 	fake_null_scheduler = false;
 	*fake_opt_alias = false;
@@ -287,18 +293,20 @@ static void places(void)
 	struct domain *d = domain_create(c, 1, 1, false);
 	struct sched_unit *unit = d->sched_unit_list;
 	struct takt_vcpu *e = takt_vcpu(host_of(c), takt_unit(unit));
-	static const struct { uint64_t hard, soft; unsigned int chosen, now, is; } table[] = {
-		{ 7, 7, 2, 1, 2 },	/* the policy's choice */
-		{ 3, 7, 2, 1, 1 },	/* which its operator forbids: where it is */
-		{ 4, 7, 0, 1, 2 },	/* both forbidden */
-		{ 7, 2, 2, 0, 1 },	/* preferred */
-		{ 6, 1, 2, 0, 2 },	/* preferred, but forbidden */
-		{ 8, 7, 1, 0, 1 },	/* none of the pool's */
+	static const struct {
+		uint64_t hard, soft;
+		unsigned int chosen, now, is;
+	} table[] = {
+		{ 7, 7, 2, 1, 2 }, /* the policy's choice */
+		{ 3, 7, 2, 1, 1 }, /* which its operator forbids: where it is */
+		{ 4, 7, 0, 1, 2 }, /* both forbidden */
+		{ 7, 2, 2, 0, 1 }, /* preferred */
+		{ 6, 1, 2, 0, 2 }, /* preferred, but forbidden */
+		{ 8, 7, 1, 0, 1 }, /* none of the pool's */
 	};
 	unsigned int i;
 
-	for ( i = 0; i < sizeof(table) / sizeof(table[0]); i++ )
-	{
+	for (i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
 		cpumask_bits(unit->cpu_hard_affinity)[0] = table[i].hard;
 		cpumask_bits(unit->cpu_soft_affinity)[0] = table[i].soft;
 		e->cpu = (uint16_t)table[i].chosen;
@@ -313,7 +321,8 @@ static void places(void)
 	c->sched->migrate(c->sched, unit, 0);
 	CHECK(NR_OPS(host_of(c)) == i && unit->res == get_sched_res(0));
 	c->sched->migrate(c->sched, unit, 2);
-	CHECK(last_is(c, 0, TAKT_OP_MOVE, takt_unit(unit)->v, 0) && op_back(c, 0)->cpu == 2 && unit->res == get_sched_res(2));
+	CHECK(last_is(c, 0, TAKT_OP_MOVE, takt_unit(unit)->v, 0) && op_back(c, 0)->cpu == 2 &&
+	      unit->res == get_sched_res(2));
 	fake_unlock(&host_of(c)->lock);
 	fake_irqs(true);
 	host_of(c)->pcpu[1].timer.cpu = 0;
@@ -328,8 +337,10 @@ static void dumps(void)
 
 	fake_console_clear();
 	c->sched->dump_settings(c->sched);
-	CHECK(strstr(fake_console, "policy credit, 1 VMs (0 real-time), 1 VCPUs") && strstr(fake_console, "recording on"));
-	CHECK(strstr(fake_console, "\td42: vm 0 weight 256 cap 0") && strstr(fake_console, "\td42v0: vcpu 0 cpu 0 running"));
+	CHECK(strstr(fake_console, "policy credit, 1 VMs (0 real-time), 1 VCPUs") &&
+	      strstr(fake_console, "recording on"));
+	CHECK(strstr(fake_console, "\td42: vm 0 weight 256 cap 0") &&
+	      strstr(fake_console, "\td42v0: vcpu 0 cpu 0 running"));
 	c->sched->dump_cpu_state(c->sched, 0);
 	CHECK(strstr(fake_console, "\tqueued 0, timer"));
 	vcpu_block(d->vcpu[0]);

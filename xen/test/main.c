@@ -13,8 +13,7 @@ int main(int argc, char **argv)
 	test_hooks();
 	test_switches();
 	test_control();
-	for ( i = 0; takt_policy_name(i); i++ )
-	{
+	for (i = 0; takt_policy_name(i); i++) {
 		strcpy(fake_opt_policy, takt_policy_name(i));
 		CHECK(!fake_scheduler->global_init() && takt_boot_policy == i);
 		test_model(takt_policy_name(i), (unsigned int)atoi(argv[2]), argv[1]);

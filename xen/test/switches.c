@@ -18,7 +18,8 @@ static void between(void)
 	vcpu_unblock(v);
 	CHECK(last_is(c, 0, TAKT_OP_WAKE, i, TAKT_SRC_IO) && state_of(v) == TAKT_PUT_PENDING);
 	context_saved(0);
-	CHECK(last_is(c, 0, TAKT_OP_PUT, i, 0) && op_back(c, 0)->arg[1] == TAKT_NEVER && state_of(v) == TAKT_QUEUED);
+	CHECK(last_is(c, 0, TAKT_OP_PUT, i, 0) && op_back(c, 0)->arg[1] == TAKT_NEVER &&
+	      state_of(v) == TAKT_QUEUED);
 	settle();
 
 	/* The same, but it sleeps again before it is off. */
@@ -28,13 +29,15 @@ static void between(void)
 	vcpu_pause_flag(v);
 	vcpu_sleep(v);
 	context_saved(0);
-	CHECK(last_is(c, 1, TAKT_OP_PUT, i, 0) && last_is(c, 0, TAKT_OP_BLOCK, i, 0) && state_of(v) == TAKT_BLOCKED);
+	CHECK(last_is(c, 1, TAKT_OP_PUT, i, 0) && last_is(c, 0, TAKT_OP_BLOCK, i, 0) &&
+	      state_of(v) == TAKT_BLOCKED);
 	vcpu_unpause(v);
 	settle();
 
 	/* A tasklet takes its PCPU; it stays runnable. */
 	schedule(0, true);
-	CHECK(last_is(c, 0, TAKT_OP_SCHEDULE, 0, TAKT_FORCE_IDLE) && state_of(v) == TAKT_PUT_PENDING);
+	CHECK(last_is(c, 0, TAKT_OP_SCHEDULE, 0, TAKT_FORCE_IDLE) &&
+	      state_of(v) == TAKT_PUT_PENDING);
 	context_saved(0);
 	CHECK(last_is(c, 0, TAKT_OP_PUT, i, 1) && state_of(v) == TAKT_QUEUED);
 	schedule(0, false);
@@ -53,7 +56,7 @@ static void between(void)
 
 	/* Picked, though its pause is under way. */
 	vcpu_pause_flag(v);
-	if ( get_sched_res(0)->prev )
+	if (get_sched_res(0)->prev)
 		context_saved(0);
 	schedule(0, false);
 	CHECK(last_is(c, 2, TAKT_OP_REFUSED, i, 0) && last_is(c, 1, TAKT_OP_BLOCK, i, 0));
@@ -85,18 +88,18 @@ static void boosts(void)
 	const struct takt_vcpu *e = takt_vcpu(host_of(c), takt_unit(v->sched_unit));
 
 	CHECK(state_of(v) == TAKT_RUNNING);
-	fake_clock += 11000000;		/* its boost ends with a tick */
+	fake_clock += 11000000; /* its boost ends with a tick */
 	timers_run();
 	settle();
 	CHECK(state_of(v) == TAKT_RUNNING && e->pri == TAKT_UNDER);
-	schedule(0, true);		/* a tasklet, not its own doing */
+	schedule(0, true); /* a tasklet, not its own doing */
 	event_send(v, ECS_INTERDOMAIN, 0, NULL);
 	vcpu_wake(v);
 	context_saved(0);
 	CHECK(state_of(v) == TAKT_QUEUED && e->pri == TAKT_UNDER);
 	settle();
 	CHECK(state_of(v) == TAKT_RUNNING);
-	schedule(0, true);		/* nor that it is paused meanwhile, and goes on */
+	schedule(0, true); /* nor that it is paused meanwhile, and goes on */
 	vcpu_pause_flag(v);
 	vcpu_sleep(v);
 	vcpu_unpause(v);
@@ -115,7 +118,7 @@ static void boosts(void)
 /* What a removal waits for. */
 static void finishes_switch(void)
 {
-	if ( get_sched_res(0)->prev )
+	if (get_sched_res(0)->prev)
 		context_saved(0);
 }
 
@@ -132,7 +135,8 @@ static void removal_waits(void)
 	c->sched->remove_unit(c->sched, unit);
 	fake_on_relax = NULL;
 	CHECK(state_of(d->vcpu[0]) == TAKT_ABSENT);
-	c->sched->adjust_affinity(c->sched, unit, unit->cpu_hard_affinity, NULL);	/* nobody's business */
+	/* nobody's business */
+	c->sched->adjust_affinity(c->sched, unit, unit->cpu_hard_affinity, NULL);
 	CHECK(op_back(c, 0)->op == TAKT_OP_VCPU_REMOVE);
 	/* Masks that are set meanwhile are the policy's with the unit. */
 	cpumask_bits(unit->cpu_hard_affinity)[0] = 3;
@@ -146,7 +150,8 @@ static void removal_waits(void)
 	/* A recording begins between the decision and the end of the switch: the policy knows of no switch any more. */
 	d->pause_count++;
 	schedule(0, false);
-	CHECK(!pool_put(c, XEN_TAKT_RECORD, 4096, 0) && state_of(d->vcpu[0]) == TAKT_BLOCKED && get_sched_res(0)->prev == unit);
+	CHECK(!pool_put(c, XEN_TAKT_RECORD, 4096, 0) && state_of(d->vcpu[0]) == TAKT_BLOCKED &&
+	      get_sched_res(0)->prev == unit);
 	fake_on_relax = finishes_switch;
 	c->sched->remove_unit(c->sched, unit);
 	fake_on_relax = NULL;
@@ -173,7 +178,8 @@ static void begins_between(void)
 	vcpu_wake(v);
 	CHECK(state_of(v) == TAKT_BLOCKED && !NR_OPS(host_of(c)));
 	context_saved(0);
-	CHECK(last_is(c, 0, TAKT_OP_WAKE, tu->v, TAKT_SRC_OTHER) && state_of(v) == TAKT_QUEUED && !tu->outside);
+	CHECK(last_is(c, 0, TAKT_OP_WAKE, tu->v, TAKT_SRC_OTHER) && state_of(v) == TAKT_QUEUED &&
+	      !tu->outside);
 	settle();
 
 	/* It runs; what it does is nobody's business until it is off. */

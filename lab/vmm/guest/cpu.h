@@ -15,7 +15,7 @@
 #define APIC_TSC_DEADLINE (2UL << 17)
 #define APIC_SOFTWARE_ENABLE 0x100
 
-#define TURN 4096UL			/* iterations between two looks at what is more important: about eight microseconds */
+#define TURN 4096UL /* iterations between two looks at what is more important: about 8 us */
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -78,7 +78,10 @@ INLINE void iterate(u64 n)
 {
 	n = (n + 15) / 16;
 	if (n)
-		__asm__ volatile(".p2align 6; 1: .rept 30; nop; .endr; decq %0; jnz 1b" : "+r"(n) : : "cc");
+		__asm__ volatile(".p2align 6; 1: .rept 30; nop; .endr; decq %0; jnz 1b"
+				 : "+r"(n)
+				 :
+				 : "cc");
 }
 
 INLINE void work(struct guest_vcpu *v, u64 n)

@@ -179,7 +179,8 @@ static void fanout(struct guest_vcpu *v, struct guest_shared *s)
 		if (has_part(t, done)) {
 			u64 client = t->queue[done++ % GUEST_MAX_CLIENTS];
 
-			part(v, s, client, t->work - t->width + random(&state) % (2 * t->width + 1));
+			part(v, s, client,
+			     t->work - t->width + random(&state) % (2 * t->width + 1));
 		} else if (t->background) {
 			work(v, TURN);
 		} else {

@@ -9,7 +9,7 @@
 #include "parallel.h"
 #include "tasks.h"
 
-#define CHUNK 1024UL			/* iterations between two looks at anything else: about two microseconds */
+#define CHUNK 1024UL /* iterations between two looks at anything else: about two microseconds */
 
 struct frame {
 	u64 ip, cs, flags, sp, ss;
@@ -246,33 +246,15 @@ __attribute__((section(".text.entry"), noreturn)) void guest_main(void)
 	setup(v);
 	interrupts_on();
 	switch (v->role) {
-	case ROLE_HOG:
-		hog(v);
-		break;
-	case ROLE_DODGE:
-		dodge(v);
-		break;
-	case ROLE_PERIODIC:
-		periodic(v);
-		break;
-	case ROLE_ECHO:
-		echo(v);
-		break;
-	case ROLE_SOURCE:
-		source(v);
-		break;
-	case ROLE_INTERRUPTS:
-		interrupts(v);
-		break;
-	case ROLE_PARALLEL:
-		parallel(v, shared());
-		break;
-	case ROLE_TASKS:
-		tasks(v, shared());
-		break;
-	case ROLE_FANOUT:
-		fanout(v, shared());
-		break;
+	case ROLE_HOG: hog(v); break;
+	case ROLE_DODGE: dodge(v); break;
+	case ROLE_PERIODIC: periodic(v); break;
+	case ROLE_ECHO: echo(v); break;
+	case ROLE_SOURCE: source(v); break;
+	case ROLE_INTERRUPTS: interrupts(v); break;
+	case ROLE_PARALLEL: parallel(v, shared()); break;
+	case ROLE_TASKS: tasks(v, shared()); break;
+	case ROLE_FANOUT: fanout(v, shared()); break;
 	}
 	idle();
 	__builtin_unreachable();

@@ -10,7 +10,7 @@
 
 #include "cpu.h"
 
-#define GLANCE 64UL			/* iterations between two looks at what a thread spins for */
+#define GLANCE 64UL /* iterations between two looks at what a thread spins for */
 
 INLINE void spin(struct guest_vcpu *v)
 {

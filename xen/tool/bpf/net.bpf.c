@@ -18,7 +18,7 @@
 struct report {
 	u32 vm, gen;
 	u32 rt, rule;
-	u64 changes;			/* of its type so far; then the time orders reports */
+	u64 changes; /* of its type so far; then the time orders reports */
 	u64 now, period, lease;
 };
 
@@ -149,7 +149,7 @@ int net_start(void *unused)
 	struct timer_slot *t = bpf_map_lookup_elem(&net_timers, &key);
 
 	if (!t)
-		return -2;			/* ENOENT */
+		return -2; /* ENOENT */
 	bpf_timer_init(&t->timer, &net_timers, 1 /* CLOCK_MONOTONIC */);
 	bpf_timer_set_callback(&t->timer, every_vm);
 	return bpf_timer_start(&t->timer, TAKT_REPORT_NS, 0);
@@ -165,7 +165,7 @@ int net_port(struct port_request *r)
 {
 	u32 vm = r->vm, gen = r->gen, port = r->port, on = r->on;
 	struct net_vm *s = bpf_map_lookup_elem(&net_vms, &vm);
-	int ret = -116;				/* ESTALE */
+	int ret = -116; /* ESTALE */
 
 	if (!s)
 		return ret;
