@@ -11,63 +11,8 @@ use takt_control::{PolicySpec, duration};
 use takt_lab::xen::Scheduler;
 use takt_sim::Scenario;
 
-const EXPERIMENTS: [(&str, &str); 35] = [
-    ("experiments/DORIS-E1.toml", include_str!("../../../experiments/DORIS-E1.toml")),
-    ("experiments/DORIS-E2.toml", include_str!("../../../experiments/DORIS-E2.toml")),
-    ("experiments/DORIS-E3.toml", include_str!("../../../experiments/DORIS-E3.toml")),
-    ("experiments/DORIS-E4.toml", include_str!("../../../experiments/DORIS-E4.toml")),
-    ("experiments/DORIS-E6.toml", include_str!("../../../experiments/DORIS-E6.toml")),
-    ("experiments/PORIS-E0.toml", include_str!("../../../experiments/PORIS-E0.toml")),
-    ("experiments/PORIS-E1.toml", include_str!("../../../experiments/PORIS-E1.toml")),
-    ("experiments/PORIS-E2.toml", include_str!("../../../experiments/PORIS-E2.toml")),
-    ("experiments/PORIS-E5.toml", include_str!("../../../experiments/PORIS-E5.toml")),
-    ("experiments/PORIS-E6.toml", include_str!("../../../experiments/PORIS-E6.toml")),
-    ("experiments/PORIS-E7.toml", include_str!("../../../experiments/PORIS-E7.toml")),
-    ("experiments/LAXS-E1.toml", include_str!("../../../experiments/LAXS-E1.toml")),
-    ("experiments/LAXS-E2.toml", include_str!("../../../experiments/LAXS-E2.toml")),
-    ("experiments/LAXS-E3.toml", include_str!("../../../experiments/LAXS-E3.toml")),
-    ("experiments/LAXS-E4.toml", include_str!("../../../experiments/LAXS-E4.toml")),
-    ("experiments/LAXS-E5.toml", include_str!("../../../experiments/LAXS-E5.toml")),
-    ("experiments/LAXS-E6.toml", include_str!("../../../experiments/LAXS-E6.toml")),
-    ("experiments/LAXS-E7.toml", include_str!("../../../experiments/LAXS-E7.toml")),
-    ("experiments/LAXS-E8.toml", include_str!("../../../experiments/LAXS-E8.toml")),
-    ("experiments/LAXS-E9.toml", include_str!("../../../experiments/LAXS-E9.toml")),
-    ("experiments/LAXS-E10.toml", include_str!("../../../experiments/LAXS-E10.toml")),
-    ("experiments/LAXS-E11.toml", include_str!("../../../experiments/LAXS-E11.toml")),
-    ("experiments/LAXS-E13.toml", include_str!("../../../experiments/LAXS-E13.toml")),
-    ("experiments/RTXEN-E1.toml", include_str!("../../../experiments/RTXEN-E1.toml")),
-    ("experiments/RTXEN-E2.toml", include_str!("../../../experiments/RTXEN-E2.toml")),
-    ("experiments/RTXEN-E2-XEN.toml", include_str!("../../../experiments/RTXEN-E2-XEN.toml")),
-    ("experiments/RTXEN-E3.toml", include_str!("../../../experiments/RTXEN-E3.toml")),
-    ("experiments/RTXEN-E4.toml", include_str!("../../../experiments/RTXEN-E4.toml")),
-    ("experiments/RTXEN-E4-XEN.toml", include_str!("../../../experiments/RTXEN-E4-XEN.toml")),
-    ("experiments/RTXEN-E5.toml", include_str!("../../../experiments/RTXEN-E5.toml")),
-    ("experiments/RISA-E1.toml", include_str!("../../../experiments/RISA-E1.toml")),
-    ("experiments/RISA-E2.toml", include_str!("../../../experiments/RISA-E2.toml")),
-    ("experiments/RISA-E2-50.toml", include_str!("../../../experiments/RISA-E2-50.toml")),
-    ("experiments/RISA-E3.toml", include_str!("../../../experiments/RISA-E3.toml")),
-    ("experiments/RISA-E4.toml", include_str!("../../../experiments/RISA-E4.toml")),
-];
-
-const SCENARIOS: [(&str, &str); 17] = [
-    ("laxs", include_str!("../../../scenarios/laxs.toml")),
-    ("voip", include_str!("../../../scenarios/voip.toml")),
-    ("vod", include_str!("../../../scenarios/vod.toml")),
-    ("voip-vod", include_str!("../../../scenarios/voip-vod.toml")),
-    ("poris-dispatch", include_str!("../../../scenarios/poris-dispatch.toml")),
-    ("poris-rounds", include_str!("../../../scenarios/poris-rounds.toml")),
-    ("poris-voip", include_str!("../../../scenarios/poris-voip.toml")),
-    ("poris-parallel", include_str!("../../../scenarios/poris-parallel.toml")),
-    ("poris-search", include_str!("../../../scenarios/poris-search.toml")),
-    ("poris-stream", include_str!("../../../scenarios/poris-stream.toml")),
-    ("rtxen", include_str!("../../../scenarios/rtxen.toml")),
-    ("rtxen-core", include_str!("../../../scenarios/rtxen-core.toml")),
-    ("rtxen-quantum", include_str!("../../../scenarios/rtxen-quantum.toml")),
-    ("risa-pools", include_str!("../../../scenarios/risa-pools.toml")),
-    ("risa-voip", include_str!("../../../scenarios/risa-voip.toml")),
-    ("risa-voip-50", include_str!("../../../scenarios/risa-voip-50.toml")),
-    ("risa-cyclictest", include_str!("../../../scenarios/risa-cyclictest.toml")),
-];
+// By name: EXPERIMENTS and SCENARIOS, which build.rs lists.
+include!(concat!(env!("OUT_DIR"), "/carried.rs"));
 
 /// Behind the names of schedulers that run in the Xen lab.
 pub const ON_XEN: &str = "@xen";
@@ -244,7 +189,7 @@ impl Experiment {
     /// # Errors
     /// One of the files that the program carries is malformed (a test rules it out).
     pub fn all() -> Result<Vec<Self>> {
-        EXPERIMENTS.iter().map(|(file, text)| Self::parse(text).with_context(|| (*file).to_owned())).collect()
+        EXPERIMENTS.iter().map(|(id, text)| Self::parse(text).with_context(|| format!("experiments/{id}.toml"))).collect()
     }
 
     fn parse(text: &str) -> Result<Self> {
