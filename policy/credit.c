@@ -23,9 +23,9 @@ TAKT_INLINE void credit_wake(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
-	v->turn = 0;
-	if (v->pri == TAKT_UNDER && !(v->flags & TAKT_F_CAPPED))
-		v->pri = TAKT_BOOST;
+	v->credit.slice_used = 0;
+	if (v->class == TAKT_UNDER && !(v->flags & TAKT_F_CAPPED))
+		v->class = TAKT_BOOST;
 }
 
 /* A tick's wish for a better PCPU is granted on the way into the queue. */
@@ -40,7 +40,7 @@ TAKT_INLINE void credit_queue_on(struct takt_pool *p, u32 vi)
 	if (credit_rest(p, v) < p->par.slice) {
 		runq_insert_first(p, vi);
 	} else {
-		v->turn = 0;
+		v->credit.slice_used = 0;
 		runq_insert(p, vi);
 	}
 }
@@ -49,7 +49,7 @@ TAKT_INLINE void credit_queue(struct takt_pool *p, u32 vi, u64 now)
 {
 	(void)now;
 	credit_queue_on(p, vi);
-	credit_tickle(p, vi);
+	place_tickle(p, vi);
 }
 
 TAKT_INLINE void credit_dequeue(struct takt_pool *p, u32 vi)
@@ -60,7 +60,7 @@ TAKT_INLINE void credit_dequeue(struct takt_pool *p, u32 vi)
 /* Whether @cur goes on where @head is the best of the queue: it would stand behind its equals, or before them. */
 TAKT_INLINE u32 credit_goes_on(struct takt_pool *p, struct takt_vcpu *cur, struct takt_vcpu *head)
 {
-	return cur->pri < head->qclass || (cur->pri == head->qclass && credit_rest(p, cur) < p->par.slice);
+	return cur->class < head->qclass || (cur->class == head->qclass && credit_rest(p, cur) < p->par.slice);
 }
 
 /* The head of the queue or @cur; what is no better than OVER gives way to anything better elsewhere, once it is not young. */
@@ -70,14 +70,14 @@ TAKT_FN u32 credit_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
 	u32 next = c->head, class, w;
 
 	(void)now;
-	if (cur != TAKT_NIL && credit_young(p, vcpu_of(p, cur)))
+	if (cur != TAKT_NIL && credit_ratelimited(p, vcpu_of(p, cur)))
 		return cur;
 	if (cur != TAKT_NIL && (next == TAKT_NIL || credit_goes_on(p, vcpu_of(p, cur), vcpu_of(p, next))))
 		next = cur;
-	class = next == TAKT_NIL ? TAKT_IDLE : vcpu_of(p, next)->pri;
+	class = next == TAKT_NIL ? TAKT_IDLE : vcpu_of(p, next)->class;
 	if (class < TAKT_OVER)
 		return next;
-	w = credit_steal(p, cpu, class);
+	w = place_steal(p, cpu, class);
 	return w == TAKT_NIL ? next : w;
 }
 
@@ -126,7 +126,7 @@ TAKT_INLINE void credit_tick(struct takt_pool *p, u32 cpu, u64 now)
 /* Behind its equals. */
 TAKT_INLINE void credit_yields(struct takt_pool *p, u32 vi)
 {
-	vcpu_of(p, vi)->turn = (s64)p->par.slice;
+	vcpu_of(p, vi)->credit.slice_used = (s64)p->par.slice;
 }
 
 /* What a VM weighs may have changed. */
@@ -138,7 +138,25 @@ TAKT_INLINE int credit_adjusted(struct takt_pool *p, u32 key, u64 old)
 	return 0;
 }
 
+TAKT_INLINE void credit_fresh(struct takt_pool *p, u32 vi)
+{
+	vcpu_of(p, vi)->credit.acct_class = TAKT_UNDER;
+}
+
+/* What it had or owed is gone. */
+TAKT_INLINE void credit_end(struct takt_pool *p, u32 vi)
+{
+	credit_deactivate(p, vi);
+	p->ledger.clipped += vcpu_of(p, vi)->credit.balance;
+}
+
+TAKT_INLINE const char *credit_check(struct takt_pool *p, u32 vi)
+{
+	s32 most = (s32)CREDIT_NS / 2, residue = vcpu_of(p, vi)->credit.residue;
+
+	return vi == TAKT_NIL || (residue <= most && residue >= -most) ? 0 : "rounding residue is more than half a credit: VCPU";
+}
+
 /* hooks; BOOST is not lost by being preempted, and an event for a queued VCPU is nothing to Credit */
 #define credit_account(p, now) credit_account_pass(p)
-#define credit_end credit_deactivate
-TAKT_WITHOUT(credit, event, deschedule, put, restored, rt_changed, fresh, begin, moved, placement, cpu_changes, group, timer, refill, admits, init, epoch, check)
+TAKT_WITHOUT(credit, event, deschedule, put, restored, rt_changed, begin, moved, placement, cpu_changes, group, timer, refill, admits, init, epoch)

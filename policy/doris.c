@@ -117,7 +117,7 @@ TAKT_INLINE u64 doris_waits_until(struct takt_pool *p, u32 cpu)
 {
 	u32 head = cpu_of(p, cpu)->head;
 
-	if (!p->par.crowd || cur_class(p, cpu) != TAKT_RT || head == TAKT_NIL || vcpu_of(p, head)->pri != TAKT_RT)
+	if (!p->par.crowd || cur_class(p, cpu) != TAKT_RT || head == TAKT_NIL || vcpu_of(p, head)->class != TAKT_RT)
 		return TAKT_NEVER;
 	return vcpu_of(p, head)->deadline;
 }
@@ -164,7 +164,7 @@ TAKT_FN void doris_part(struct takt_pool *p, u32 cpu, u64 now)
 	runq_remove(p, vi);
 	v->cpu = to;
 	runq_insert(p, vi);
-	credit_tickle(p, vi);
+	place_tickle(p, vi);
 }
 
 /* One timer serves all: the first deadline, Credit's tick, and a deadline behind an RT runner. */
@@ -187,16 +187,16 @@ TAKT_FN void doris_queue(struct takt_pool *p, u32 vi, u64 now)
 	u64 period = doris_period(p, v);
 
 	if ((v->flags & TAKT_F_EVENT) && doris_event_promotes(p, v))
-		v->pri = TAKT_RT;
+		v->class = TAKT_RT;
 	credit_queue_on(p, vi);
-	if (v->pri == TAKT_RT)
+	if (v->class == TAKT_RT)
 		period = p->par.crowd ? p->par.min_ts : period;
 	v->deadline = doris_is_rt(p, v) && period ? now + period : 0;
-	if (v->deadline && v->pri != TAKT_RT)
+	if (v->deadline && v->class != TAKT_RT)
 		rtq_insert(p, vi);
 	if (v->deadline)
 		doris_arm(p, v->cpu);
-	credit_tickle(p, vi);
+	place_tickle(p, vi);
 }
 
 TAKT_FN void doris_dequeue(struct takt_pool *p, u32 vi)
@@ -211,14 +211,14 @@ TAKT_FN void doris_event(struct takt_pool *p, u32 vi, u64 now)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
-	if (v->pri == TAKT_RT || !doris_event_promotes(p, v))
+	if (v->class == TAKT_RT || !doris_event_promotes(p, v))
 		return;
 	rtq_remove(p, vi);
 	runq_requeue(p, vi, TAKT_RT);
 	if (p->par.crowd)
 		v->deadline = now + p->par.min_ts;
 	doris_arm(p, v->cpu);
-	credit_tickle(p, vi);
+	place_tickle(p, vi);
 }
 
 TAKT_INLINE void doris_deschedule(struct takt_pool *p, u32 vi)
@@ -226,8 +226,8 @@ TAKT_INLINE void doris_deschedule(struct takt_pool *p, u32 vi)
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
 	(void)p;
-	if (v->pri == TAKT_RT)
-		v->pri = credit_class(v);
+	if (v->class == TAKT_RT)
+		v->class = credit_class(v);
 }
 
 TAKT_INLINE u32 doris_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
@@ -244,7 +244,7 @@ TAKT_FN u64 doris_slice(struct takt_pool *p, u32 cpu, u32 back, u64 now)
 
 	credit_tick_due(p, cpu, now);
 	doris_arm(p, cpu);
-	if (credit_young(p, vcpu_of(p, c->cur)))
+	if (credit_ratelimited(p, vcpu_of(p, c->cur)))
 		return slice;		/* no deadline ends it before (ratelimit) */
 	if (back != TAKT_NIL && doris_is_rt(p, vcpu_of(p, back))) {
 		u64 period = doris_period(p, vcpu_of(p, back));
@@ -252,7 +252,7 @@ TAKT_FN u64 doris_slice(struct takt_pool *p, u32 cpu, u32 back, u64 now)
 		if (period && now + period < first)
 			first = now + period;
 	}
-	if (c->head != TAKT_NIL && vcpu_of(p, c->head)->pri == TAKT_RT)
+	if (c->head != TAKT_NIL && vcpu_of(p, c->head)->class == TAKT_RT)
 		return p->par.min_ts;
 	if (first != TAKT_NEVER && first < now + slice)
 		slice = first > now ? first - now : 0;
@@ -265,7 +265,7 @@ TAKT_FN void doris_tick(struct takt_pool *p, u32 cpu, u64 now)
 	struct takt_cpu *c = cpu_of(p, cpu);
 
 	doris_promote_due(p, cpu, now);
-	if (c->head != TAKT_NIL && vcpu_of(p, c->head)->pri == TAKT_RT && cur_class(p, cpu) > TAKT_RT)
+	if (c->head != TAKT_NIL && vcpu_of(p, c->head)->class == TAKT_RT && cur_class(p, cpu) > TAKT_RT)
 		kick(p, cpu);
 	doris_part(p, cpu, now);
 	credit_do_tick(p, cpu, now);
@@ -295,7 +295,9 @@ TAKT_INLINE void doris_account(struct takt_pool *p, u64 now)
 #define doris_wake credit_wake
 #define doris_charge credit_charge
 #define doris_yields credit_yields
-#define doris_end credit_deactivate
+#define doris_fresh credit_fresh
+#define doris_end credit_end
 #define doris_adjusted credit_adjusted
 #define doris_bound credit_bound
-TAKT_WITHOUT(doris, put, fresh, begin, moved, placement, cpu_changes, group, timer, refill, admits, init, epoch, check)
+#define doris_check credit_check
+TAKT_WITHOUT(doris, put, begin, moved, placement, cpu_changes, group, timer, refill, admits, init, epoch)

@@ -30,7 +30,7 @@
 /* Whether @v, which waits or would, has its place by laxity. */
 TAKT_INLINE u32 laxs_by_laxity(struct takt_pool *p, struct takt_vcpu *v)
 {
-	return p->par.queueing && (v->pri < TAKT_OVER || p->par.over) && v->turn + (s64)p->par.min_ts < (s64)p->par.slice && laxs_is_rt(p, v);
+	return p->par.queueing && (v->class < TAKT_OVER || p->par.over) && v->credit.slice_used + (s64)p->par.min_ts < (s64)p->par.slice && laxs_is_rt(p, v);
 }
 
 TAKT_INLINE u64 laxs_laxity(struct takt_pool *p, struct takt_vcpu *v)
@@ -50,7 +50,7 @@ TAKT_INLINE u64 laxs_running(struct takt_pool *p, u32 cpu, u64 now)
 	if (!p->par.running || cur == TAKT_NIL)
 		return 0;
 	ran = v->state == TAKT_RUNNING ? v->ran + (now - v->start) : 0;
-	return v->expected > ran ? v->expected - ran : 0;
+	return v->laxs.expected > ran ? v->laxs.expected - ran : 0;
 }
 
 TAKT_INLINE void laxs_insert(struct takt_pool *p, u32 vi, u64 now)
@@ -58,9 +58,9 @@ TAKT_INLINE void laxs_insert(struct takt_pool *p, u32 vi, u64 now)
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
 	if (laxs_by_laxity(p, v)) {
-		runq_insert_within(p, vi, laxs_running(p, v->cpu, now), laxs_laxity(p, v));
+		laxs_insert_within(p, vi, laxs_running(p, v->cpu, now), laxs_laxity(p, v));
 	} else {
-		v->turn = 0;
+		v->credit.slice_used = 0;
 		runq_insert(p, vi);
 	}
 }
@@ -71,9 +71,9 @@ TAKT_INLINE void laxs_insert(struct takt_pool *p, u32 vi, u64 now)
  */
 TAKT_INLINE u32 laxs_goes_on(struct takt_pool *p, struct takt_vcpu *cur, struct takt_vcpu *head)
 {
-	if (cur->pri < head->qclass)
+	if (cur->class < head->qclass)
 		return 1;
-	return laxs_by_laxity(p, cur) && head->expected > laxs_laxity(p, cur) && (p->par.across || head->qclass == cur->pri);
+	return laxs_by_laxity(p, cur) && head->laxs.expected > laxs_laxity(p, cur) && (p->par.across || head->qclass == cur->class);
 }
 
 /* ---- hooks ---- */
@@ -87,11 +87,11 @@ TAKT_FN void laxs_queue(struct takt_pool *p, u32 vi, u64 now)
 		v->flags &= ~TAKT_F_MIGRATE;
 		v->cpu = credit_pick_cpu(p, vi);
 	}
-	if ((v->flags & TAKT_F_EVENT) && p->par.boost && v->pri == TAKT_UNDER && laxs_is_rt(p, v) && event_promotes(p, v, 1))
-		v->pri = TAKT_BOOST;
-	v->key = now;
+	if ((v->flags & TAKT_F_EVENT) && p->par.boost && v->class == TAKT_UNDER && laxs_is_rt(p, v) && event_promotes(p, v, 1))
+		v->class = TAKT_BOOST;
+	v->laxs.queued_at = now;
 	laxs_insert(p, vi, now);
-	credit_tickle(p, vi);
+	place_tickle(p, vi);
 }
 
 /* B. An OVER one stays OVER (rule L2). */
@@ -100,16 +100,16 @@ TAKT_FN void laxs_event(struct takt_pool *p, u32 vi, u64 now)
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
 	(void)now;
-	if (!p->par.boost || !laxs_is_rt(p, v) || v->pri < TAKT_UNDER || !event_promotes(p, v, v->pri == TAKT_UNDER))
+	if (!p->par.boost || !laxs_is_rt(p, v) || v->class < TAKT_UNDER || !event_promotes(p, v, v->class == TAKT_UNDER))
 		return;
 	runq_requeue(p, vi, TAKT_BOOST);
-	credit_tickle(p, vi);
+	place_tickle(p, vi);
 }
 
 TAKT_INLINE void laxs_charge(struct takt_pool *p, u32 vi, s64 ns)
 {
 	credit_charge(p, vi, ns);
-	vcpu_of(p, vi)->chunk += (u64)ns;
+	vcpu_of(p, vi)->laxs.ran_since += (u64)ns;
 }
 
 /* e(v): the length of its last run (rule L23). */
@@ -118,7 +118,7 @@ TAKT_INLINE void laxs_put(struct takt_pool *p, u32 vi, u32 runnable, u64 now)
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
 	(void)p; (void)runnable; (void)now;
-	v->expected = v->ran < 0xffffffffULL ? (u32)v->ran : 0xffffffffu;
+	v->laxs.expected = v->ran < 0xffffffffULL ? (u32)v->ran : 0xffffffffu;
 }
 
 TAKT_FN u32 laxs_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
@@ -127,22 +127,22 @@ TAKT_FN u32 laxs_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
 	u32 next = cpu_of(p, cpu)->head, w;
 	u64 since = now;
 
-	if (cur != TAKT_NIL && credit_young(p, v))
+	if (cur != TAKT_NIL && credit_ratelimited(p, v))
 		return cur;
 	if (cur != TAKT_NIL && (next == TAKT_NIL || laxs_goes_on(p, v, vcpu_of(p, next))))
 		next = cur;
 	if (next != cur)
-		since = vcpu_of(p, next)->key;
+		since = vcpu_of(p, next)->laxs.queued_at;
 	if (p->par.steal != TAKT_STEAL_CREDIT)
 		w = laxs_steal(p, cpu, takt_fresh(p, next), takt_fresh_long(p, since));
-	else if (next == TAKT_NIL || vcpu_of(p, next)->pri >= TAKT_OVER)
-		w = credit_steal(p, cpu, next == TAKT_NIL ? TAKT_IDLE : vcpu_of(p, next)->pri);
+	else if (next == TAKT_NIL || vcpu_of(p, next)->class >= TAKT_OVER)
+		w = place_steal(p, cpu, next == TAKT_NIL ? TAKT_IDLE : vcpu_of(p, next)->class);
 	else
 		w = TAKT_NIL;
 	if (w != TAKT_NIL)
 		next = w;
 	if (next == cur && cur != TAKT_NIL && !laxs_by_laxity(p, v))
-		v->turn = 0;		/* behind its equals, and nobody was before it */
+		v->credit.slice_used = 0;		/* behind its equals, and nobody was before it */
 	return next;
 }
 
@@ -154,10 +154,10 @@ TAKT_INLINE u64 laxs_slice(struct takt_pool *p, u32 cpu, u32 back, u64 now)
 
 	(void)back;
 	arm_cpu(p, cpu, credit_tick_due(p, cpu, now));
-	if (credit_young(p, v))
+	if (credit_ratelimited(p, v))
 		return credit_runs(p, v);
-	if (v->turn > 0 && laxs_by_laxity(p, v))
-		slice -= (u64)v->turn;
+	if (v->credit.slice_used > 0 && laxs_by_laxity(p, v))
+		slice -= (u64)v->credit.slice_used;
 	return slice;
 }
 
@@ -177,8 +177,8 @@ TAKT_FN void laxs_lift(struct takt_pool *p)
 
 			if (vi == TAKT_NIL)
 				break;
-			if (v->pri == TAKT_OVER && v->kind == TAKT_GUEST)
-				v->pri = v->base = TAKT_UNDER;
+			if (v->class == TAKT_OVER && v->kind == TAKT_GUEST)
+				v->class = v->credit.acct_class = TAKT_UNDER;
 			vi = v->sibling;
 		}
 		mi = vm_of(p, mi)->rt_next;
@@ -204,7 +204,8 @@ TAKT_INLINE u64 laxs_bound(struct takt_pool *p)
 /* Rule L5. */
 TAKT_INLINE void laxs_fresh(struct takt_pool *p, u32 vi)
 {
-	vcpu_of(p, vi)->expected = p->par.first_run;
+	credit_fresh(p, vi);
+	vcpu_of(p, vi)->laxs.expected = p->par.first_run;
 }
 
 TAKT_INLINE void laxs_epoch(struct takt_pool *p, u64 now)
@@ -217,6 +218,7 @@ TAKT_INLINE void laxs_epoch(struct takt_pool *p, u64 now)
 #define laxs_dequeue credit_dequeue
 #define laxs_yields credit_yields
 #define laxs_tick credit_tick
-#define laxs_end credit_deactivate
+#define laxs_end credit_end
 #define laxs_adjusted credit_adjusted
-TAKT_WITHOUT(laxs, deschedule, restored, rt_changed, begin, moved, placement, cpu_changes, group, timer, refill, admits, init, check)
+#define laxs_check credit_check
+TAKT_WITHOUT(laxs, deschedule, restored, rt_changed, begin, moved, placement, cpu_changes, group, timer, refill, admits, init)

@@ -77,10 +77,10 @@ TAKT_FN void poris_launch_vm(struct takt_pool *p, u32 mi, u32 sub, u32 first, u3
 			continue;
 		if (!(p->par.promote_over || has_credit(p, v)) || poris_subgroup(p, it) != sub)
 			continue;
-		v->round = round;
+		v->poris.round = round;
 		v->flags |= TAKT_F_LAUNCHED;
 		if (v->state != TAKT_QUEUED) {
-			v->pri = TAKT_RT;		/* rule P6: it runs, and no queue knows it */
+			v->class = TAKT_RT;		/* rule P6: it runs, and no queue knows it */
 			continue;
 		}
 		runq_requeue(p, it, TAKT_RT);
@@ -104,8 +104,8 @@ TAKT_INLINE void poris_launch(struct takt_pool *p, u32 first)
 	round = takt_fresh(p, round);
 	v->flags |= TAKT_F_LAUNCHED;
 	if (p->par.promote_over || has_credit(p, v)) {
-		v->pri = TAKT_RT;
-		v->round = round;
+		v->class = TAKT_RT;
+		v->poris.round = round;
 	}
 	TAKT_LOOP(p, k, TAKT_NSUBGROUP) {
 		u32 mi = p->rt_head;
@@ -138,7 +138,7 @@ TAKT_FN u32 poris_exchange(struct takt_pool *p, u32 cpu, u32 v1, u64 now)
 
 		if (vi == TAKT_NIL)
 			break;
-		if (w->state == TAKT_QUEUED && w->pri < v->pri && there != TAKT_NIL && there == w->cpu && there != cpu &&
+		if (w->state == TAKT_QUEUED && w->class < v->class && there != TAKT_NIL && there == w->cpu && there != cpu &&
 		    mask_test(&w->hard, cpu) && mask_test(&w->placement, cpu) && mask_test(&v->hard, there) && mask_test(&v->placement, there) && poris_subgroup(p, vi) == sub) {
 			w->bound = cpu;
 			rebind(p, v1, there, now);
@@ -156,10 +156,10 @@ TAKT_INLINE void poris_wake(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
-	v->round = 0;
+	v->poris.round = 0;
 	v->flags &= ~TAKT_F_LAUNCHED;
-	if (v->pri == TAKT_RT)
-		v->pri = credit_class(v);
+	if (v->class == TAKT_RT)
+		v->class = credit_class(v);
 	credit_wake(p, vi);
 }
 
@@ -173,17 +173,17 @@ TAKT_FN void poris_queue(struct takt_pool *p, u32 vi, u64 now)
 	if (p->par.siblings) {
 		gang_place(p, vi);
 		if (p->par.siblings == TAKT_SIBLINGS_CO)
-			v->pri = gang_class(p, v);
+			v->class = gang_class(p, v);
 	}
 	if (v->flags & TAKT_F_MIGRATE) {
 		v->flags &= ~TAKT_F_MIGRATE;
 		v->cpu = credit_pick_cpu(p, vi);
 	}
-	if ((v->flags & TAKT_F_EVENT) && p->par.promote && v->pri != TAKT_RT && poris_is_rt(p, v) && event_promotes(p, v, has_credit(p, v)))
-		v->pri = TAKT_RT;
-	v->turn = 0;
+	if ((v->flags & TAKT_F_EVENT) && p->par.promote && v->class != TAKT_RT && poris_is_rt(p, v) && event_promotes(p, v, has_credit(p, v)))
+		v->class = TAKT_RT;
+	v->credit.slice_used = 0;
 	runq_insert(p, vi);
-	credit_tickle(p, vi);
+	place_tickle(p, vi);
 }
 
 /* An I/O event for a queued VCPU: to the tail of RT. */
@@ -192,10 +192,10 @@ TAKT_FN void poris_event(struct takt_pool *p, u32 vi, u64 now)
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
 	(void)now;
-	if (!p->par.promote || v->pri == TAKT_RT || !poris_is_rt(p, v) || !event_promotes(p, v, has_credit(p, v)))
+	if (!p->par.promote || v->class == TAKT_RT || !poris_is_rt(p, v) || !event_promotes(p, v, has_credit(p, v)))
 		return;
 	runq_requeue(p, vi, TAKT_RT);
-	credit_tickle(p, vi);
+	place_tickle(p, vi);
 }
 
 /* A turn is over; after the last one what made it RT ends. */
@@ -203,15 +203,15 @@ TAKT_INLINE void poris_deschedule(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
-	if (v->round)
-		v->round--;
-	if (v->round)
+	if (v->poris.round)
+		v->poris.round--;
+	if (v->poris.round)
 		return;
 	v->flags &= ~TAKT_F_LAUNCHED;
 	if (p->par.siblings == TAKT_SIBLINGS_CO)
-		v->pri = gang_class(p, v);
-	else if (v->pri == TAKT_RT)
-		v->pri = credit_class(v);
+		v->class = gang_class(p, v);
+	else if (v->class == TAKT_RT)
+		v->class = credit_class(v);
 }
 
 TAKT_FN u32 poris_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
@@ -224,14 +224,14 @@ TAKT_FN u32 poris_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
 		mask_clear(&p->out.kick, cpu);	/* this is its decision */
 	}
 	next = cpu_of(p, cpu)->head;
-	if (cur != TAKT_NIL && credit_young(p, vcpu_of(p, cur)))
+	if (cur != TAKT_NIL && credit_ratelimited(p, vcpu_of(p, cur)))
 		return cur;
-	if (cur != TAKT_NIL && (next == TAKT_NIL || vcpu_of(p, cur)->pri < vcpu_of(p, next)->qclass))
+	if (cur != TAKT_NIL && (next == TAKT_NIL || vcpu_of(p, cur)->class < vcpu_of(p, next)->qclass))
 		next = cur;
 	next = takt_fresh(p, next);
-	class = next == TAKT_NIL ? TAKT_IDLE : vcpu_of(p, next)->pri;
+	class = next == TAKT_NIL ? TAKT_IDLE : vcpu_of(p, next)->class;
 	if (class >= TAKT_OVER) {
-		w = takt_fresh(p, credit_steal(p, cpu, class));
+		w = takt_fresh(p, place_steal(p, cpu, class));
 		if (w == TAKT_NIL && p->par.siblings)
 			w = takt_fresh(p, gang_take(p, cpu, class));
 		if (w == TAKT_NIL && class == TAKT_OVER && vcpu_of(p, next)->bound == cpu)
@@ -240,7 +240,7 @@ TAKT_FN u32 poris_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
 			next = w;
 	}
 	v = vcpu_of(p, next);
-	if (next != TAKT_NIL && p->par.parallel && !p->par.siblings && poris_is_rt(p, v) && !v->round && !(v->flags & TAKT_F_LAUNCHED)) {
+	if (next != TAKT_NIL && p->par.parallel && !p->par.siblings && poris_is_rt(p, v) && !v->poris.round && !(v->flags & TAKT_F_LAUNCHED)) {
 		poris_launch(p, next);
 		mask_clear(&p->out.kick, cpu);	/* this is its decision */
 	}
@@ -253,11 +253,11 @@ TAKT_INLINE u64 poris_slice(struct takt_pool *p, u32 cpu, u32 back, u64 now)
 
 	(void)back;
 	arm_cpu(p, cpu, credit_tick_due(p, cpu, now));
-	if (credit_young(p, v))
+	if (credit_ratelimited(p, v))
 		return credit_runs(p, v);
 	if (p->par.siblings == TAKT_SIBLINGS_CO)
 		return gang_slice(p);
-	return v->round ? p->par.t_round : poris_current_slice(p);
+	return v->poris.round ? p->par.t_round : poris_current_slice(p);
 }
 
 TAKT_INLINE void poris_account(struct takt_pool *p, u64 now)
@@ -277,17 +277,20 @@ TAKT_INLINE const char *poris_check(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
-	return vi != TAKT_NIL && v->round && !(v->flags & TAKT_F_LAUNCHED) ? "has turns, but was not launched: VCPU" : 0;
+	if (vi != TAKT_NIL && v->poris.round && !(v->flags & TAKT_F_LAUNCHED))
+		return "has turns, but was not launched: VCPU";
+	return credit_check(p, vi);
 }
 
 TAKT_INLINE void poris_fresh(struct takt_pool *p, u32 vi)
 {
-	vcpu_of(p, vi)->spread = p->spread;
+	credit_fresh(p, vi);
+	vcpu_of(p, vi)->poris.placement_gen = p->placement_gen;
 }
 
 TAKT_INLINE void poris_placement(struct takt_pool *p)
 {
-	p->spread++;
+	p->placement_gen++;
 }
 
 TAKT_INLINE int poris_adjusted(struct takt_pool *p, u32 key, u64 old)
@@ -300,7 +303,7 @@ TAKT_INLINE int poris_adjusted(struct takt_pool *p, u32 key, u64 old)
 TAKT_INLINE void poris_epoch(struct takt_pool *p, u64 now)
 {
 	(void)now;
-	p->spread = 0;
+	p->placement_gen = 0;
 	p->turn_end = 0;
 	p->turn = 0;
 }
@@ -310,5 +313,5 @@ TAKT_INLINE void poris_epoch(struct takt_pool *p, u64 now)
 #define poris_charge credit_charge
 #define poris_yields credit_yields
 #define poris_tick credit_tick
-#define poris_end credit_deactivate
+#define poris_end credit_end
 TAKT_WITHOUT(poris, put, restored, begin, moved, cpu_changes, timer, refill, admits, init)

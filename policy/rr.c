@@ -15,7 +15,7 @@ TAKT_INLINE void rr_queue(struct takt_pool *p, u32 vi, u64 now)
 {
 	(void)now;
 	runq_insert(p, vi);
-	credit_tickle(p, vi);		/* an idle PCPU may have come to like it */
+	place_tickle(p, vi);		/* an idle PCPU may have come to like it */
 }
 
 TAKT_INLINE u32 rr_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
@@ -25,7 +25,7 @@ TAKT_INLINE u32 rr_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
 	(void)now;
 	if (head != TAKT_NIL)
 		return head;
-	return cur != TAKT_NIL ? cur : credit_steal(p, cpu, TAKT_IDLE);
+	return cur != TAKT_NIL ? cur : place_steal(p, cpu, TAKT_IDLE);
 }
 
 TAKT_INLINE u64 rr_slice(struct takt_pool *p, u32 cpu, u32 back, u64 now)

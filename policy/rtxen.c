@@ -31,7 +31,7 @@ TAKT_INLINE u32 rtxen_kind(struct takt_pool *p)
 /* ---- periodic: budgets that idle away ---- */
 
 /* Of those at home on @cpu that have budget and no work the one of highest priority; @stops (or TAKT_NIL) is about to have none. */
-TAKT_FN u32 rtxen_heir(struct takt_pool *p, u32 cpu, u32 stops)
+TAKT_FN u32 rtxen_idling_server(struct takt_pool *p, u32 cpu, u32 stops)
 {
 	u32 it = p->due_head, best = TAKT_NIL, n;
 	u64 key = TAKT_NEVER;
@@ -43,7 +43,7 @@ TAKT_FN u32 rtxen_heir(struct takt_pool *p, u32 cpu, u32 stops)
 		if (it == TAKT_NIL)
 			break;
 		v = vcpu_of(p, it);
-		if (v->home == cpu && (v->state == TAKT_BLOCKED || it == stops) && v->left > 0 &&
+		if (v->server.home == cpu && (v->state == TAKT_BLOCKED || it == stops) && v->server.left > 0 &&
 		    server_of(p, v)->priority < key) {
 			key = server_of(p, v)->priority;
 			best = it;
@@ -71,17 +71,17 @@ TAKT_FN void rtxen_idled(struct takt_pool *p, u32 cpu, u64 now)
 	if (cur_class(p, cpu) == TAKT_RT || c->taken || c->forced_idle)
 		return;
 	TAKT_LOOP(p, n, TAKT_NVCPU) {
-		u32 vi = ns ? takt_fresh(p, rtxen_heir(p, cpu, TAKT_NIL)) : TAKT_NIL;
+		u32 vi = ns ? takt_fresh(p, rtxen_idling_server(p, cpu, TAKT_NIL)) : TAKT_NIL;
 		struct takt_vcpu *v = vcpu_of(p, vi);
 
 		if (vi == TAKT_NIL)
 			break;
-		if (ns < (u64)v->left) {
-			v->left -= (s64)ns;
+		if (ns < (u64)v->server.left) {
+			v->server.left -= (s64)ns;
 			break;
 		}
-		ns = takt_fresh_long(p, ns - (u64)v->left);
-		v->left = 0;
+		ns = takt_fresh_long(p, ns - (u64)v->server.left);
+		v->server.left = 0;
 		takt_park(p, vi);
 	}
 }
@@ -94,9 +94,9 @@ TAKT_FN void rtxen_await(struct takt_pool *p, u32 cpu, u32 stops)
 
 	if (rtxen_kind(p) != TAKT_PERIODIC || !c->online || c->taken || c->forced_idle || cur_class(p, cpu) == TAKT_RT)
 		return;
-	heir = rtxen_heir(p, cpu, stops);
+	heir = rtxen_idling_server(p, cpu, stops);
 	if (heir != TAKT_NIL)
-		arm_cpu(p, cpu, c->idle_since + (u64)vcpu_of(p, heir)->left);
+		arm_cpu(p, cpu, c->idle_since + (u64)vcpu_of(p, heir)->server.left);
 }
 
 /* ---- hooks ---- */
@@ -105,11 +105,11 @@ TAKT_FN void rtxen_wake(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
-	rtxen_idled(p, v->home, p->now);
+	rtxen_idled(p, v->server.home, p->now);
 	/* Work after idleness: what comes back for it comes a period from now (rule R32). */
-	if (rtxen_kind(p) == TAKT_SPORADIC && v->left > 0) {
+	if (rtxen_kind(p) == TAKT_SPORADIC && v->server.left > 0) {
 		refill_take(p, v, p->now);
-		v->chunk = p->now;
+		v->server.chunk = p->now;
 	}
 }
 
@@ -135,12 +135,12 @@ TAKT_FN void rtxen_spent(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
-	if (v->left > 0)
+	if (v->server.left > 0)
 		return;
 	refill_book(p, v);
 	refill_take(p, v, p->now);
 	refill_book(p, v);		/* all that has come back, or a part, may be owed */
-	if (v->left <= 0)
+	if (v->server.left <= 0)
 		rtxen_due(p, vi);
 }
 
@@ -150,7 +150,7 @@ TAKT_INLINE void rtxen_charge(struct takt_pool *p, u32 vi, s64 ns)
 		return;
 	if (rtxen_kind(p) == TAKT_SPORADIC)
 		rtxen_spent(p, vi);
-	server_reclass(p, vi, vcpu_of(p, vi)->key, p->now);
+	server_reclass(p, vi, vcpu_of(p, vi)->server.key, p->now);
 }
 
 /* A decision, or its host, takes it off: its PCPU has not idled until now. */
@@ -170,9 +170,9 @@ TAKT_FN void rtxen_put(struct takt_pool *p, u32 vi, u32 runnable, u64 now)
 		refill_book(p, v);
 	} else if (rtxen_kind(p) == TAKT_POLLING && !runnable) {
 		server_forfeit(v);
-		server_reclass(p, vi, v->key, now);
+		server_reclass(p, vi, v->server.key, now);
 	} else if (!runnable && !(v->flags & TAKT_F_PAUSE)) {
-		rtxen_await(p, v->home, vi);
+		rtxen_await(p, v->server.home, vi);
 	}
 }
 
@@ -188,11 +188,11 @@ TAKT_FN void rtxen_refill(struct takt_pool *p, u32 vi, u64 now)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
-	rtxen_idled(p, v->home, now);
+	rtxen_idled(p, v->server.home, now);
 	if (rtxen_kind(p) == TAKT_SPORADIC) {
 		refill_take(p, v, now);
 		refill_book(p, v);
-		if (v->left <= 0)
+		if (v->server.left <= 0)
 			rtxen_due(p, vi);
 		else
 			dueq_remove(p, &p->due_head, vi);
@@ -202,18 +202,18 @@ TAKT_FN void rtxen_refill(struct takt_pool *p, u32 vi, u64 now)
 			server_forfeit(v);
 		server_due(p, vi, server_next(p, v, now));
 	}
-	server_reclass(p, vi, v->key, now);
+	server_reclass(p, vi, v->server.key, now);
 }
 
 TAKT_FN void rtxen_end(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
-	rtxen_idled(p, v->home, p->now);
+	rtxen_idled(p, v->server.home, p->now);
 	refill_drop(p, v);
 	server_end(p, vi);
-	if (rtxen_kind(p) == TAKT_PERIODIC && mask_test(&p->idle, v->home))
-		kick(p, v->home);	/* it may have idled for this one */
+	if (rtxen_kind(p) == TAKT_PERIODIC && mask_test(&p->idle, v->server.home))
+		kick(p, v->server.home);	/* it may have idled for this one */
 }
 
 TAKT_FN void rtxen_begin(struct takt_pool *p, u32 vi)
@@ -223,8 +223,8 @@ TAKT_FN void rtxen_begin(struct takt_pool *p, u32 vi)
 	server_settle(p, vi);
 	rtxen_end(p, vi);
 	if (server_begin(p, vi, 1, 0)) {
-		rtxen_idled(p, v->home, p->now);	/* before it has anything that could have idled away */
-		v->chunk = p->now;
+		rtxen_idled(p, v->server.home, p->now);	/* before it has anything that could have idled away */
+		v->server.chunk = p->now;
 		server_start(p, vi);
 		if (rtxen_kind(p) == TAKT_SPORADIC)
 			dueq_remove(p, &p->due_head, vi);
@@ -252,9 +252,9 @@ TAKT_FN u32 rtxen_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
 
 	rtxen_idled(p, cpu, now);
 	if (best != TAKT_NIL && rtxen_kind(p) == TAKT_PERIODIC) {
-		u32 heir = rtxen_heir(p, cpu, takt_fresh(p, rtxen_stops(p, cpu, cur)));
+		u32 heir = rtxen_idling_server(p, cpu, takt_fresh(p, rtxen_stops(p, cpu, cur)));
 
-		if (heir != TAKT_NIL && server_of(p, vcpu_of(p, heir))->priority < vcpu_of(p, best)->key)
+		if (heir != TAKT_NIL && server_of(p, vcpu_of(p, heir))->priority < vcpu_of(p, best)->server.key)
 			best = TAKT_NIL;
 	}
 	return server_choose(p, cpu, takt_fresh(p, best), cur, now);
@@ -280,7 +280,7 @@ TAKT_INLINE void rtxen_tick(struct takt_pool *p, u32 cpu, u64 now)
 /* What @cpu has idled before it came is not its budget. */
 TAKT_INLINE void rtxen_moved(struct takt_pool *p, u32 vi, u32 cpu, u64 now)
 {
-	if (vcpu_of(p, vi)->home != cpu)
+	if (vcpu_of(p, vi)->server.home != cpu)
 		cpu_of(p, cpu)->idle_since = now;
 	server_moved(p, vi, cpu, now);
 }
@@ -293,14 +293,15 @@ TAKT_FN const char *rtxen_check(struct takt_pool *p, u32 vi)
 	if (vi == TAKT_NIL)
 		return refill_check_slab(p);
 	if (rtxen_kind(p) != TAKT_SPORADIC || !(v->flags & TAKT_F_SERVER))
-		return v->nr_refills ? "replenishments without a sporadic server: VCPU" : 0;
-	if (v->left <= 0 && !(v->flags & TAKT_F_DUE))
+		return v->server.nr_refills ? "replenishments without a sporadic server: VCPU" : 0;
+	if (v->server.left <= 0 && !(v->flags & TAKT_F_DUE))
 		return "without budget and nothing due: VCPU";
 	return refill_check(p, v);
 }
 
 /* hooks */
 #define rtxen_dequeue runq_remove
+#define rtxen_fresh server_fresh
 #define rtxen_cpu_changes rtxen_idled
 #define rtxen_adjusted(p, key, old) server_adjusted(p, key, old, 1)
 #define rtxen_timer server_timer
@@ -308,4 +309,4 @@ TAKT_FN const char *rtxen_check(struct takt_pool *p, u32 vi)
 #define rtxen_init refill_reset
 #define rtxen_epoch(p, now) refill_reset(p)
 #define rtxen_bound(p) server_bound(p, p->par.quantum)
-TAKT_WITHOUT(rtxen, event, yields, account, restored, rt_changed, fresh, placement, group)
+TAKT_WITHOUT(rtxen, event, yields, account, restored, rt_changed, placement, group)

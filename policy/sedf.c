@@ -50,6 +50,7 @@ TAKT_INLINE void sedf_tick(struct takt_pool *p, u32 cpu, u64 now)
 #define sedf_wake edf_wake
 #define sedf_dequeue runq_remove
 #define sedf_charge edf_charge
+#define sedf_fresh server_fresh
 #define sedf_begin(p, vi) edf_begin(p, vi, 1)
 #define sedf_end server_end
 #define sedf_moved server_moved
@@ -59,4 +60,4 @@ TAKT_INLINE void sedf_tick(struct takt_pool *p, u32 cpu, u64 now)
 #define sedf_admits(p, mi, s) server_fits(p, mi, s, 1)
 #define sedf_bound(p) server_bound(p, p->par.extra_quantum)
 #define sedf_check edf_check
-TAKT_WITHOUT(sedf, event, deschedule, put, yields, account, restored, rt_changed, fresh, placement, cpu_changes, group, init, epoch)
+TAKT_WITHOUT(sedf, event, deschedule, put, yields, account, restored, rt_changed, placement, cpu_changes, group, init, epoch)

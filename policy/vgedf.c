@@ -27,7 +27,7 @@ TAKT_INLINE u64 vgedf_place(u32 class, u64 key)
 /* That of a VCPU which runs or comes: in ExtraQ the last of its class, but before an idle PCPU's. */
 TAKT_INLINE u64 vgedf_last_place(struct takt_vcpu *v)
 {
-	return vgedf_place(v->pri, v->pri == TAKT_RT ? v->key : TAKT_LATEST - 2);
+	return vgedf_place(v->class, v->class == TAKT_RT ? v->server.key : TAKT_LATEST - 2);
 }
 
 /*
@@ -38,7 +38,7 @@ TAKT_INLINE u64 vgedf_gives_way(struct takt_pool *p, u32 cpu)
 {
 	struct takt_cpu *c = cpu_of(p, cpu);
 
-	if (c->taken || c->forced_idle || c->asked)
+	if (c->taken || c->forced_idle || c->tickled)
 		return 0;
 	return c->cur == TAKT_NIL ? TAKT_NEVER : vgedf_last_place(vcpu_of(p, c->cur));
 }
@@ -69,7 +69,7 @@ TAKT_FN void vgedf_tickle(struct takt_pool *p, u32 vi)
 	}
 	if (vgedf_last_place(v) < latest) {
 		kick(p, best);
-		cpu_of(p, best)->asked = 1;
+		cpu_of(p, best)->tickled = 1;
 	}
 	/* Whoever of the idle ones comes first has it: the one that was asked may be told to do something else. */
 	kick_idle(p, vi);
@@ -121,7 +121,7 @@ TAKT_FN u32 vgedf_candidate(struct takt_pool *p, u32 cpu, u32 cur, u32 warm, u64
 
 			if (it == TAKT_NIL)
 				break;
-			place = vgedf_place(v->qclass, v->key);
+			place = vgedf_place(v->qclass, v->server.key);
 			if (place >= first)
 				break;
 			if (vcpu_may_run(p, v, cpu)) {
@@ -158,7 +158,7 @@ TAKT_INLINE u64 vgedf_slice(struct takt_pool *p, u32 cpu, u32 back, u64 now)
 	u64 slice = server_slice(p, cpu, budget ? TAKT_LATEST : p->par.extra_quantum, now);
 
 	(void)back;
-	c->asked = 0;
+	c->tickled = 0;
 	if (c->again < c->timer && c->cur != TAKT_NIL)
 		arm_cpu(p, cpu, c->again);
 	return slice;
@@ -175,6 +175,7 @@ TAKT_INLINE void vgedf_tick(struct takt_pool *p, u32 cpu, u64 now)
 #define vgedf_wake edf_wake
 #define vgedf_dequeue runq_remove
 #define vgedf_charge edf_charge
+#define vgedf_fresh server_fresh
 #define vgedf_begin(p, vi) edf_begin(p, vi, 0)
 #define vgedf_end server_end
 #define vgedf_moved server_moved
@@ -184,4 +185,4 @@ TAKT_INLINE void vgedf_tick(struct takt_pool *p, u32 cpu, u64 now)
 #define vgedf_admits(p, mi, s) server_fits(p, mi, s, 0)
 #define vgedf_bound(p) server_bound(p, p->par.extra_quantum)
 #define vgedf_check edf_check
-TAKT_WITHOUT(vgedf, event, deschedule, put, yields, account, restored, rt_changed, fresh, placement, cpu_changes, group, init, epoch)
+TAKT_WITHOUT(vgedf, event, deschedule, put, yields, account, restored, rt_changed, placement, cpu_changes, group, init, epoch)

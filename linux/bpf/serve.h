@@ -246,7 +246,7 @@ static __always_inline bool goes_on(struct host *h, u32 cpu)
 static __always_inline void count_start(struct host *h, u32 v, u64 now)
 {
 	struct host_vcpu *hv = host_vcpu(h, v);
-	u32 class = vcpu_of(pool_of(h, v), v)->entered;
+	u32 class = vcpu_of(pool_of(h, v), v)->enqueue_class;
 	u64 wait = now > hv->queued_at && hv->queued_at ? now - hv->queued_at : 0;
 	struct host_wait *w;
 

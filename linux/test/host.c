@@ -124,7 +124,7 @@ static void test_waits(struct host *h, u32 v)
 		MUST(h_schedule(0, &out) == v);
 		if (i == 2)
 			hv->queued_at = 0; /* it has not waited */
-		w = &hv->wait[vcpu_of(pool_of(h, v), v)->entered & 3];
+		w = &hv->wait[vcpu_of(pool_of(h, v), v)->enqueue_class & 3];
 		before = *w;
 		MUST(!h_running(0, v, 0, &out));
 		MUST(w->count == before.count + 1 &&

@@ -199,7 +199,7 @@ TAKT_INLINE void kick_idle(struct takt_pool *p, u32 vi)
 
 /*
  * One of them, each in turn (tickle=one); returns whether there is one. What it does then it does for all who wait: see
- * pass_on().
+ * pass_tickle().
  */
 TAKT_INLINE u32 kick_one(struct takt_pool *p, u32 vi)
 {
@@ -211,9 +211,9 @@ TAKT_INLINE u32 kick_one(struct takt_pool *p, u32 vi)
 	mask_and(&m, &p->idle);
 	if (mask_empty(&m))
 		return 0;
-	p->tickled = mask_next(&m, p->tickled);
-	mask_set(&p->asked, p->tickled);
-	kick(p, p->tickled);
+	p->last_tickled = mask_next(&m, p->last_tickled);
+	mask_set(&p->tickled, p->last_tickled);
+	kick(p, p->last_tickled);
 	return 1;
 }
 
@@ -240,7 +240,7 @@ TAKT_INLINE u32 cur_class(struct takt_pool *p, u32 cpu)
 {
 	u32 cur = cpu_of(p, cpu)->cur;
 
-	return cur == TAKT_NIL ? TAKT_IDLE : vcpu_of(p, cur)->pri;
+	return cur == TAKT_NIL ? TAKT_IDLE : vcpu_of(p, cur)->class;
 }
 
 #endif

@@ -62,7 +62,7 @@ TAKT_INLINE int adjust_server(struct takt_pool *p, u32 mi, u32 key, u64 value)
 		if (vi == TAKT_NIL)
 			break;
 		if (!more && (vcpu_of(p, vi)->flags & TAKT_F_SERVER))
-			vcpu_of(p, vi)->flags |= TAKT_F_SEATED;
+			vcpu_of(p, vi)->flags |= TAKT_F_HAD_SERVER;
 		server_settle(p, vi);
 		if (policy_has(p, TAKT_T_BUDGETS))
 			hook_end(p, vi);

@@ -21,12 +21,12 @@ TAKT_INLINE void bind_count(struct takt_pool *p)
 	u32 i;
 
 	TAKT_LOOP(p, i, TAKT_NCPU)
-		cpu_of(p, takt_fresh(p, i))->share = 0;
+		cpu_of(p, takt_fresh(p, i))->util = 0;
 	TAKT_LOOP(p, i, TAKT_NVCPU) {
 		struct takt_vcpu *v = vcpu_of(p, takt_fresh(p, i));
 
 		if (v->state != TAKT_ABSENT && v->bound != TAKT_NIL && cpu_of(p, v->bound)->online)
-			cpu_of(p, v->bound)->share++;
+			cpu_of(p, v->bound)->util++;
 	}
 }
 
@@ -54,8 +54,8 @@ TAKT_FN void bind(struct takt_pool *p, u32 vi, struct takt_mask *used)
 			break;
 		it = takt_fresh(p, mask_next(&to, it));
 		mask_clear(&to, it);
-		if (cpu_of(p, it)->share < least) {
-			least = cpu_of(p, it)->share;
+		if (cpu_of(p, it)->util < least) {
+			least = cpu_of(p, it)->util;
 			best = it;
 		}
 		least = takt_fresh(p, least);

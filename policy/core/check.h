@@ -25,7 +25,7 @@ static const char *check_runq(struct takt_pool *p, u32 cpu, u8 *seen, u32 *who)
 		CHECK(v->cpu == cpu, "queued on another PCPU than its own: VCPU", it);
 		CHECK(v->state == TAKT_QUEUED, "in a run queue without being queued: VCPU", it);
 		CHECK(v->qclass >= class && v->qclass < TAKT_IDLE, "run queue out of order at VCPU", it);
-		CHECK(c->sort_epoch != p->sort_epoch || v->qclass <= v->pri, "sorted, yet behind its class: VCPU", it);
+		CHECK(c->sort_epoch != p->sort_epoch || v->qclass <= v->class, "sorted, yet behind its class: VCPU", it);
 		CHECK(vcpu_may_run(p, v, cpu), "queued where its masks forbid: VCPU", it);
 		seen[it]++;
 		class = v->qclass;
@@ -52,7 +52,7 @@ static const char *check_rtq(struct takt_pool *p, u32 cpu, u8 *seen, u32 *who)
 		CHECK(v->dq_prev == prev && v->cpu == cpu, "deadline queue links disagree at VCPU", it);
 		CHECK(v->deadline >= deadline && v->deadline, "deadline queue out of order at VCPU", it);
 		CHECK(v->state == TAKT_QUEUED, "has a deadline without being queued: VCPU", it);
-		CHECK(v->pri != TAKT_RT, "promoted, yet in the deadline queue: VCPU", it);
+		CHECK(v->class != TAKT_RT, "promoted, yet in the deadline queue: VCPU", it);
 		seen[it]++;
 		deadline = v->deadline;
 		prev = it;
@@ -78,7 +78,7 @@ static const char *check_cpus(struct takt_pool *p, u8 *queued, u8 *due, u8 *held
 		CHECK(c->online || (c->head == TAKT_NIL && c->cur == TAKT_NIL), "offline but in use: PCPU", cpu);
 		CHECK(mask_test(&p->online, cpu) == c->online, "online mask is wrong on PCPU", cpu);
 		CHECK(mask_test(&p->idle, cpu) == idle, "idle mask is wrong on PCPU", cpu);
-		CHECK(idle || !mask_test(&p->asked, cpu), "asked to run what waits, but not idle: PCPU", cpu);
+		CHECK(idle || !mask_test(&p->tickled, cpu), "asked to run what waits, but not idle: PCPU", cpu);
 		CHECK(!(mask_test(&p->out.kick, cpu) || mask_test(&p->out.armed, cpu)) || c->online,
 		      "kick or timer for an offline PCPU", cpu);
 		if (c->cur != TAKT_NIL) {
@@ -107,15 +107,13 @@ static const char *check_vcpus(struct takt_pool *p, u8 *queued, u8 *due, u8 *hel
 		CHECK(held[i] == holds_cpu(v->state), "not on exactly the PCPU its state names: VCPU", i);
 		if (v->state == TAKT_ABSENT)
 			continue;
-		CHECK(v->pri < TAKT_IDLE, "class is wrong: VCPU", i);
-		CHECK(!(v->flags & TAKT_F_SEATED), "still between two servers: VCPU", i);
+		CHECK(v->class < TAKT_IDLE, "class is wrong: VCPU", i);
+		CHECK(!(v->flags & TAKT_F_HAD_SERVER), "still between two servers: VCPU", i);
 		CHECK(v->state != TAKT_PARKED || (v->flags & TAKT_F_CAPPED), "parked without a reason: VCPU", i);
 		CHECK(v->state != TAKT_QUEUED || !(v->flags & TAKT_F_CAPPED), "queued in spite of its cap or budget: VCPU", i);
 		CHECK(v->state != TAKT_QUEUED || !(v->flags & (TAKT_F_WOKEN | TAKT_F_PAUSE | TAKT_F_EVENT)),
 		      "queued and still remembers: VCPU", i);
 		CHECK(v->state == TAKT_PUT_PENDING || !(v->flags & TAKT_F_STOPPED), "has stopped, but is not descheduled: VCPU", i);
-		CHECK(v->residue <= (s32)CREDIT_NS / 2 && v->residue >= -(s32)CREDIT_NS / 2,
-		      "rounding residue is more than half a credit: VCPU", i);
 		CHECK(v->bound == TAKT_NIL || v->bound < TAKT_NCPU, "bound to no PCPU: VCPU", i);
 		CHECK(v->state != TAKT_QUEUED || !is_bound(p, v) || v->cpu == v->bound, "queued on another PCPU than it is bound to: VCPU", i);
 		bad = hook_check(p, i);
@@ -168,8 +166,8 @@ static s64 total_credit(struct takt_pool *p)
 {
 	s64 sum = 0;
 
-	for (u32 i = 0; i < TAKT_NVCPU; i++)
-		sum += vcpu_of(p, i)->credit;
+	for (u32 i = 0; i < TAKT_NVCPU && policy_has(p, TAKT_T_CREDIT); i++)
+		sum += vcpu_of(p, i)->credit.balance;
 	return sum;
 }
 

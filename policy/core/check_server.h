@@ -14,17 +14,17 @@ static const char *check_server(struct takt_pool *p, u32 i, u32 *who)
 	u32 prev = v->rq_prev;
 
 	if (!(v->flags & TAKT_F_SERVER)) {
-		CHECK(!(v->flags & (TAKT_F_EXTRA | TAKT_F_PENALTY)) && !v->left, "budget without a server: VCPU", i);
+		CHECK(!may_go_on && (!policy_has(p, TAKT_T_BUDGETS) || !v->server.left), "budget without a server: VCPU", i);
 		return 0;
 	}
 	CHECK(server_share(server_of(p, v)), "server without a budget or a period: VCPU", i);
 	CHECK(v->kind != TAKT_IO, "an I/O thread has a server: VCPU", i);
-	CHECK(v->left <= (s64)server_of(p, v)->budget, "more budget than a period has: VCPU", i);
-	CHECK(v->state != TAKT_QUEUED || v->left > 0 || may_go_on, "queued without budget: VCPU", i);
-	CHECK(v->state != TAKT_PARKED || (v->left <= 0 && !may_go_on), "parked with budget: VCPU", i);
-	CHECK(v->state != TAKT_QUEUED || v->pri == server_class(v), "class is not what the budget gives: VCPU", i);
-	if (v->state == TAKT_QUEUED && prev != TAKT_NIL && v->pri == TAKT_RT)
-		CHECK(vcpu_of(p, prev)->key <= v->key, "queue out of order of keys at VCPU", i);
+	CHECK(v->server.left <= (s64)server_of(p, v)->budget, "more budget than a period has: VCPU", i);
+	CHECK(v->state != TAKT_QUEUED || v->server.left > 0 || may_go_on, "queued without budget: VCPU", i);
+	CHECK(v->state != TAKT_PARKED || (v->server.left <= 0 && !may_go_on), "parked with budget: VCPU", i);
+	CHECK(v->state != TAKT_QUEUED || v->class == server_class(v), "class is not what the budget gives: VCPU", i);
+	if (v->state == TAKT_QUEUED && prev != TAKT_NIL && v->class == TAKT_RT)
+		CHECK(vcpu_of(p, prev)->server.key <= v->server.key, "queue out of order of keys at VCPU", i);
 	return 0;
 }
 

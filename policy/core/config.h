@@ -16,12 +16,12 @@ TAKT_INLINE void cpu_clear(struct takt_cpu *c, u64 now)
 	c->again = TAKT_NEVER;
 	c->floor_end = 0;
 	c->floor_left = 0;
-	c->sort_epoch = c->share = 0;
+	c->sort_epoch = c->util = 0;
 	c->head = c->tail = c->dq_head = c->cur = TAKT_NIL;
 	for (u32 i = 0; i < TAKT_NCLASS; i++)
 		c->last[i] = TAKT_NIL;
 	c->nr_queued = 0;
-	c->taken = c->forced_idle = c->asked = 0;
+	c->taken = c->forced_idle = c->tickled = 0;
 }
 
 /* Who shares a core or a cache with whom. */
@@ -110,7 +110,7 @@ TAKT_FN int takt_cpu_remove(struct takt_pool *p, u32 cpu, u64 now)
 	mask_clear(&p->online, cpu);
 	update_idle(p, cpu);
 	replace_strays(p, now);
-	pass_on(p, cpu);
+	pass_tickle(p, cpu);
 	topology_update(p, cpu);
 	cpu_clear(c, 0);
 	c->core = c->llc = c->node = 0;
@@ -169,20 +169,17 @@ TAKT_FN int takt_vm_remove(struct takt_pool *p, u32 mi, u64 now)
 	return 0;
 }
 
-/* A blocked VCPU without history. */
+/* A blocked VCPU without history; what is not zero in the policy's part the hook fresh sets. */
 TAKT_INLINE void vcpu_clear(struct takt_vcpu *v)
 {
-	v->start = v->ran = v->turn = v->deadline = 0;
-	v->key = v->chunk = v->left = 0;
-	v->home = v->cpu;
-	v->refills = v->bound = TAKT_NIL;
-	v->round = v->nr_refills = v->spread = 0;
-	v->expected = 0;
-	v->credit = v->residue = 0;
+	v->start = v->ran = v->deadline = 0;
+	for (u32 i = 0; i < TAKT_POLICY_WORDS; i++)
+		v->policy[i] = 0;
+	v->bound = TAKT_NIL;
 	v->rq_next = v->rq_prev = v->dq_next = v->dq_prev = TAKT_NIL;
 	v->flags = 0;
 	v->state = TAKT_BLOCKED;
-	v->pri = v->qclass = v->base = v->entered = TAKT_UNDER;
+	v->class = v->qclass = v->enqueue_class = TAKT_UNDER;
 }
 
 /* @where = vm | cpu << 16 */
@@ -252,7 +249,6 @@ TAKT_FN int takt_vcpu_remove(struct takt_pool *p, u32 vi, u64 now)
 	if (v->state == TAKT_QUEUED)
 		hook_dequeue(p, vi);
 	hook_end(p, vi);
-	p->ledger.clipped += v->credit;
 	vcpu_unlink(p, vi);
 	vm_of(p, v->vm)->nr--;
 	vm_of(p, v->vm)->nr_guest -= v->kind != TAKT_IO;
@@ -261,8 +257,8 @@ TAKT_FN int takt_vcpu_remove(struct takt_pool *p, u32 vi, u64 now)
 	hook_placement(p);
 	vcpu_clear(v);
 	v->rq_next = v->rq_prev = v->dq_next = v->dq_prev = 0;
-	v->pri = v->qclass = v->base = v->entered = 0;
-	v->vm = v->cpu = v->sibling = v->home = v->refills = v->bound = 0;
+	v->class = v->qclass = v->enqueue_class = 0;
+	v->vm = v->cpu = v->sibling = v->bound = 0;
 	v->kind = 0;
 	mask_zero(&v->hard);
 	mask_zero(&v->soft);

@@ -112,9 +112,9 @@ TAKT_FN void credit_book(struct takt_pool *p, u32 vi, s64 c)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
-	if (!credit_sane(c) || !credit_sane(v->credit - c))
+	if (!credit_sane(c) || !credit_sane(v->credit.balance - c))
 		c = 0;
-	v->credit -= (s32)c;
+	v->credit.balance -= (s32)c;
 	p->ledger.burned += c;
 	if (c > 0 && p->par.activate)
 		credit_activate(p, vi);
@@ -128,17 +128,17 @@ TAKT_FN void credit_book(struct takt_pool *p, u32 vi, s64 c)
 TAKT_FN void credit_charge(struct takt_pool *p, u32 vi, s64 ns)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
-	s64 due = ns + v->residue;
+	s64 due = ns + v->credit.residue;
 	s64 c;
 
-	v->turn += ns;
+	v->credit.slice_used += ns;
 	if (p->par.charge)
 		return;
 	if (due >= 0)
 		c = (s64)(((u64)due + CREDIT_NS / 2) / CREDIT_NS);
 	else
 		c = -(s64)(((u64)-due + CREDIT_NS / 2) / CREDIT_NS);
-	v->residue = (s32)(due - c * (s64)CREDIT_NS);
+	v->credit.residue = (s32)(due - c * (s64)CREDIT_NS);
 	credit_book(p, vi, c);
 }
 
@@ -149,34 +149,34 @@ TAKT_FN void credit_charge(struct takt_pool *p, u32 vi, s64 ns)
  */
 TAKT_INLINE u64 credit_rest(struct takt_pool *p, struct takt_vcpu *v)
 {
-	if (!p->par.preempted || v->turn < 0 || (u64)v->turn + p->par.min_ts >= p->par.slice)
+	if (!p->par.preempted || v->credit.slice_used < 0 || (u64)v->credit.slice_used + p->par.min_ts >= p->par.slice)
 		return p->par.slice;
-	return p->par.slice - (u64)v->turn;
+	return p->par.slice - (u64)v->credit.slice_used;
 }
 
 /*
  * Whether @v, which a decision finds running, is too young to be preempted (rule C37, 4.2.1's rate limit): it goes on, whatever
  * waits. That its slice ends, or that it yields, is no preemption; nor is it spared if it may not run on at all.
  */
-TAKT_INLINE u32 credit_young(struct takt_pool *p, struct takt_vcpu *v)
+TAKT_INLINE u32 credit_ratelimited(struct takt_pool *p, struct takt_vcpu *v)
 {
-	return v->state == TAKT_RUNNING && v->ran < p->par.ratelimit && v->turn < (s64)p->par.slice;
+	return v->state == TAKT_RUNNING && v->ran < p->par.ratelimit && v->credit.slice_used < (s64)p->par.slice;
 }
 
 /* How long the @v just picked may run. A young one until it is not: what waits for it waits no longer than the limit. */
 TAKT_INLINE u64 credit_runs(struct takt_pool *p, struct takt_vcpu *v)
 {
-	u64 age = p->par.ratelimit - v->ran, turn = p->par.slice - (u64)v->turn;
+	u64 age = p->par.ratelimit - v->ran, turn = p->par.slice - (u64)v->credit.slice_used;
 
-	if (!credit_young(p, v))
+	if (!credit_ratelimited(p, v))
 		return credit_rest(p, v);
-	return v->turn < 0 || age < turn ? age : turn;
+	return v->credit.slice_used < 0 || age < turn ? age : turn;
 }
 
 /* Class that the balance gives (rule C29). */
 TAKT_INLINE u32 credit_class(struct takt_vcpu *v)
 {
-	return v->credit >= 0 ? TAKT_UNDER : TAKT_OVER;
+	return v->credit.balance >= 0 ? TAKT_UNDER : TAKT_OVER;
 }
 
 /* ---- accounting, every 30 ms ---- */
@@ -188,7 +188,7 @@ TAKT_INLINE u32 credit_class(struct takt_vcpu *v)
  * each interval, where it is not credit that decides but who asks more often. And a VCPU that has waited long loses what
  * it has saved to those that have preempted it.
  */
-TAKT_INLINE u32 credit_modest(struct takt_pool *p, struct takt_vcpu *v)
+TAKT_INLINE u32 credit_pays_to_ceiling(struct takt_pool *p, struct takt_vcpu *v)
 {
 	return v->kind == TAKT_IO || p->par.spare;
 }
@@ -210,16 +210,16 @@ TAKT_INLINE u32 credit_waits(struct takt_vcpu *v)
 TAKT_INLINE void credit_clip(struct takt_pool *p, u32 vi, s32 limit)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
-	u32 modest = credit_modest(p, v);
+	u32 modest = credit_pays_to_ceiling(p, v);
 
-	if (v->credit < -limit) {
-		p->ledger.clipped += (s64)v->credit + limit;
-		v->credit = -limit;
-	} else if (v->credit > limit || (modest && v->credit == limit)) {
-		s32 keeps = modest ? limit : p->par.overflow ? (s32)((u32)v->credit / 2) : 0;
+	if (v->credit.balance < -limit) {
+		p->ledger.clipped += (s64)v->credit.balance + limit;
+		v->credit.balance = -limit;
+	} else if (v->credit.balance > limit || (modest && v->credit.balance == limit)) {
+		s32 keeps = modest ? limit : p->par.overflow ? (s32)((u32)v->credit.balance / 2) : 0;
 
-		p->ledger.clipped += (s64)v->credit - keeps;
-		v->credit = keeps;
+		p->ledger.clipped += (s64)v->credit.balance - keeps;
+		v->credit.balance = keeps;
 		if (!p->par.spare || !credit_waits(v))
 			credit_deactivate(p, vi);
 	}
@@ -235,16 +235,16 @@ TAKT_INLINE void credit_clip(struct takt_pool *p, u32 vi, s32 limit)
 TAKT_INLINE void credit_rank(struct takt_pool *p, u32 vi, u32 park)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
-	u32 before = v->pri;
+	u32 before = v->class;
 
-	v->base = credit_class(v);
-	if (v->pri != TAKT_RT)
-		v->pri = v->base;
-	if (before == TAKT_OVER && v->pri == TAKT_UNDER && v->state == TAKT_QUEUED)
+	v->credit.acct_class = credit_class(v);
+	if (v->class != TAKT_RT)
+		v->class = v->credit.acct_class;
+	if (before == TAKT_OVER && v->class == TAKT_UNDER && v->state == TAKT_QUEUED)
 		hook_restored(p, vi);
-	if (v->credit < -(s32)park)
+	if (v->credit.balance < -(s32)park)
 		takt_park(p, vi);
-	else if (v->credit >= 0)
+	else if (v->credit.balance >= 0)
 		takt_unpark(p, vi);
 }
 
@@ -253,11 +253,11 @@ TAKT_INLINE void credit_earn(struct takt_pool *p, u32 vi, u32 share, u32 park)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
-	v->credit += (s32)share;
+	v->credit.balance += (s32)share;
 	p->ledger.given += share;
 	credit_rank(p, vi, park);
 	credit_clip(p, vi, credit_per_acct(p));
-	p->balance += v->credit;
+	p->balance += v->credit.balance;
 }
 
 /* Moves @mi to the front of the active list, where its surplus reaches all others. */
@@ -288,7 +288,7 @@ TAKT_INLINE u32 credit_first(struct takt_pool *p, struct takt_vcpu *v)
 /* What @v takes of @left if it is paid what it lacks to @level. */
 TAKT_INLINE u32 credit_lack(struct takt_vcpu *v, s32 level, u32 left)
 {
-	s32 lack = level - v->credit;
+	s32 lack = level - v->credit.balance;
 
 	if (lack <= 0)
 		return 0;
@@ -324,7 +324,7 @@ TAKT_FN u32 credit_pay(struct takt_pool *p, u32 mi, u32 total, u32 park)
 		vi = v->sibling;
 		if (!(v->flags & TAKT_F_ACTIVE))
 			continue;
-		if (credit_modest(p, v))
+		if (credit_pays_to_ceiling(p, v))
 			left = takt_fresh(p, left - takt_fresh(p, credit_ahead(p, v, left)));
 		if (!credit_first(p, v))
 			nr = takt_fresh(p, nr + 1);
@@ -340,7 +340,7 @@ TAKT_FN u32 credit_pay(struct takt_pool *p, u32 mi, u32 total, u32 park)
 			break;
 		v = vcpu_of(p, vi);
 		active = v->flags & TAKT_F_ACTIVE;
-		if (active && credit_modest(p, v)) {
+		if (active && credit_pays_to_ceiling(p, v)) {
 			u32 most = credit_first(p, v) ? left : share + credit_ahead(p, v, CREDIT_MOST);
 
 			part = takt_fresh(p, credit_lack(v, credit_per_acct(p), takt_fresh(p, most)));
@@ -371,7 +371,7 @@ TAKT_FN u32 credit_fill(struct takt_pool *p, u32 mi, u32 left)
 		if (v->flags & TAKT_F_ACTIVE) {
 			u32 part = takt_fresh(p, credit_lack(v, credit_per_acct(p), left));
 
-			v->credit += (s32)part;
+			v->credit.balance += (s32)part;
 			p->ledger.given += part;
 			p->balance += part;
 			left = takt_fresh(p, left - part);
@@ -402,7 +402,7 @@ TAKT_FN void credit_level(struct takt_pool *p, u32 mi)
 			break;
 		v = vcpu_of(p, vi);
 		if (v->flags & TAKT_F_ACTIVE)
-			sum = takt_fresh_long(p, sum + (u64)((s64)v->credit + CREDIT_MOST));
+			sum = takt_fresh_long(p, sum + (u64)((s64)v->credit.balance + CREDIT_MOST));
 		vi = v->sibling;
 	}
 	each = nr ? sum / nr : 0;
@@ -416,7 +416,7 @@ TAKT_FN void credit_level(struct takt_pool *p, u32 mi)
 			break;
 		v = vcpu_of(p, vi);
 		if (v->flags & TAKT_F_ACTIVE) {
-			v->credit = (s32)((s64)each - CREDIT_MOST + more);
+			v->credit.balance = (s32)((s64)each - CREDIT_MOST + more);
 			rest = takt_fresh_long(p, rest - more);
 		}
 		vi = v->sibling;
@@ -499,8 +499,8 @@ TAKT_FN void credit_tick_vcpu(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
-	if (v->pri == TAKT_BOOST)
-		v->pri = TAKT_UNDER;
+	if (v->class == TAKT_BOOST)
+		v->class = TAKT_UNDER;
 	if (p->par.charge && !cpu_of(p, v->cpu)->taken)
 		credit_book(p, vi, (s64)(p->par.tick / CREDIT_NS));
 	if (!(v->flags & TAKT_F_ACTIVE)) {

@@ -60,21 +60,21 @@ TAKT_FN u32 credit_pick_cpu(struct takt_pool *p, u32 vi)
 /*
  * Asks for a decision where the queued @vi may run now: on its PCPU if it ranks higher there, and on the idle ones
  * unless its own is idle (rule C12). Literally, of two on one idle PCPU the second would wait beside idle
- * ones: hence only one that is alone there asks no other, and the second asks for both (see also pass_on()).
+ * ones: hence only one that is alone there asks no other, and the second asks for both (see also pass_tickle()).
  *
  * With tickle=one, as 4.2.1 does it, whoever is idle is asked one at a time: its own PCPU, else the next in turn. 4.2.1 leaves it at
- * that; here who was asked asks the next one as long as somebody waits (see pass_on()).
+ * that; here who was asked asks the next one as long as somebody waits (see pass_tickle()).
  */
-TAKT_FN void credit_tickle(struct takt_pool *p, u32 vi)
+TAKT_FN void place_tickle(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 	struct takt_cpu *c = cpu_of(p, v->cpu);
 
-	if (v->pri < cur_class(p, v->cpu))
+	if (v->class < cur_class(p, v->cpu))
 		kick(p, v->cpu);
 	if (p->par.tickle) {
 		if (mask_test(&p->idle, v->cpu))
-			mask_set(&p->asked, v->cpu);
+			mask_set(&p->tickled, v->cpu);
 		else
 			kick_one(p, vi);
 		return;
@@ -92,7 +92,7 @@ TAKT_FN void credit_tickle(struct takt_pool *p, u32 vi)
  * The first VCPU in another PCPU's queue that ranks above @class and may run on @cpu (rule C17). Idle
  * peers are looked at as well: one that was kicked for two VCPUs would leave us idle beside the second.
  */
-TAKT_FN u32 credit_steal(struct takt_pool *p, u32 cpu, u32 class)
+TAKT_FN u32 place_steal(struct takt_pool *p, u32 cpu, u32 class)
 {
 	struct takt_mask peers = p->online;
 	u32 peer = cpu, n, k;
@@ -112,7 +112,7 @@ TAKT_FN u32 credit_steal(struct takt_pool *p, u32 cpu, u32 class)
 			if (it == TAKT_NIL)
 				break;
 			w = vcpu_of(p, it);
-			if (w->pri >= class)
+			if (w->class >= class)
 				break;
 			if (vcpu_may_run(p, w, cpu))
 				return it;

@@ -26,10 +26,10 @@ TAKT_INLINE void edf_queue(struct takt_pool *p, u32 vi, u64 now)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
-	v->pri = server_class(v);
-	if (!v->chunk)
-		v->chunk = now;
-	v->key = v->pri == TAKT_RT ? v->deadline : v->chunk;
+	v->class = server_class(v);
+	if (!v->server.extra_since)
+		v->server.extra_since = now;
+	v->server.key = v->class == TAKT_RT ? v->deadline : v->server.extra_since;
 	runq_insert_by_key(p, vi);
 }
 
@@ -38,14 +38,14 @@ TAKT_FN void edf_wake(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
-	v->chunk = 0;
+	v->server.extra_since = 0;
 	if (!(v->flags & TAKT_F_SERVER) || p->par.mode)
 		return;
 	if (p->now >= v->deadline) {
 		server_refill(p, v);
 		server_due(p, vi, p->now + server_of(p, v)->period);
 	} else {
-		if (v->left > 0)
+		if (v->server.left > 0)
 			v->flags |= TAKT_F_PENALTY;
 		server_forfeit(v);
 		server_due(p, vi, v->deadline);
@@ -61,8 +61,8 @@ TAKT_INLINE void edf_charge(struct takt_pool *p, u32 vi, s64 ns)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
-	if (v->pri != TAKT_RT)
-		v->chunk = 0;
+	if (v->class != TAKT_RT)
+		v->server.extra_since = 0;
 	if (server_account(p, vi, ns))
 		server_reclass(p, vi, v->deadline, p->now);
 }
@@ -101,7 +101,7 @@ TAKT_INLINE const char *edf_check(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi), *prev = vcpu_of(p, v->rq_prev);
 
-	if (vi == TAKT_NIL || v->state != TAKT_QUEUED || v->rq_prev == TAKT_NIL || prev->pri < v->pri || prev->key <= v->key)
+	if (vi == TAKT_NIL || v->state != TAKT_QUEUED || v->rq_prev == TAKT_NIL || prev->class < v->class || prev->server.key <= v->server.key)
 		return 0;
 	return "RunQ or ExtraQ out of order at VCPU";
 }

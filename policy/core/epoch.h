@@ -61,8 +61,8 @@ TAKT_FN int takt_epoch(struct takt_pool *p, u64 now)
 		vm_of(p, v->vm)->first = vi;
 	}
 	mask_zero(&p->idle);
-	mask_zero(&p->asked);
-	p->tickled = 0;
+	mask_zero(&p->tickled);
+	p->last_tickled = 0;
 	TAKT_LOOP(p, i, TAKT_NCPU) {
 		u32 cpu = takt_fresh(p, i);
 

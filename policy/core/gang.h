@@ -91,7 +91,7 @@ TAKT_FN u32 gang_take(struct takt_pool *p, u32 cpu, u32 class)
 		TAKT_LOOP(p, k, TAKT_NVCPU) {
 			struct takt_vcpu *w = vcpu_of(p, it);
 
-			if (it == TAKT_NIL || w->pri >= class)
+			if (it == TAKT_NIL || w->class >= class)
 				break;
 			if (w->bound != TAKT_NIL && gang_may_bind(p, it, cpu)) {
 				w->bound = cpu;
@@ -143,8 +143,8 @@ TAKT_FN void gang_mark(struct takt_pool *p, u32 mi)
 		vi = v->sibling;
 		class = takt_fresh(p, gang_class(p, v));
 		if (holds_cpu(v->state))
-			v->pri = class;
-		if (v->state != TAKT_QUEUED || v->pri == class)
+			v->class = class;
+		if (v->state != TAKT_QUEUED || v->class == class)
 			continue;
 		runq_requeue(p, it, class);
 		if (cur_class(p, v->cpu) > class)

@@ -4,10 +4,41 @@
 #define TAKT_LAXS_PLACE_H
 
 #include "bind.h"
+#include "runq.h"
 
 TAKT_INLINE u32 laxs_is_rt(struct takt_pool *p, struct takt_vcpu *v)
 {
 	return v->kind == TAKT_GUEST && vm_of(p, v->vm)->rt;
+}
+
+/* ---- A: a place by laxity ---- */
+
+/*
+ * In its own class, but behind no more entries than took @most ns in all when each last ran, after @before ns: where @vi waits no longer
+ * than that (S's laxity, rule L22). What enters the middle has the class of its place; with across=off that is its own (rule L3).
+ */
+TAKT_INLINE void laxs_insert_within(struct takt_pool *p, u32 vi, u64 before, u64 most)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+	struct takt_cpu *c = cpu_of(p, v->cpu);
+	u32 prev = TAKT_NIL, it = c->head, n;
+	u64 sum = takt_fresh_long(p, before);
+
+	TAKT_LOOP(p, n, TAKT_NVCPU) {
+		struct takt_vcpu *w = vcpu_of(p, it);
+
+		if (it == TAKT_NIL || w->qclass > v->class)
+			break;
+		if (sum + w->laxs.expected > most && (p->par.across || w->qclass == v->class)) {
+			v->qclass = w->qclass;
+			runq_link(p, c, v, vi, prev);
+			return;
+		}
+		sum = takt_fresh_long(p, sum + w->laxs.expected);
+		prev = it;
+		it = w->rq_next;
+	}
+	runq_insert(p, vi);
 }
 
 /* ---- LL: binding, and its balance ---- */
@@ -22,7 +53,7 @@ TAKT_INLINE void laxs_bind(struct takt_pool *p, u32 vi)
 	} else if (!is_bound(p, v)) {
 		mask_zero(&used);
 		bind(p, vi, &used);
-		v->chunk = 0;
+		v->laxs.ran_since = 0;
 	}
 	if (v->bound != TAKT_NIL)
 		v->cpu = v->bound;
@@ -31,7 +62,7 @@ TAKT_INLINE void laxs_bind(struct takt_pool *p, u32 vi)
 /* What @v ran since LL last looked, in us. */
 TAKT_INLINE u32 laxs_ran(struct takt_vcpu *v)
 {
-	return (s64)v->chunk > 0 ? (u32)(v->chunk / TAKT_US) : 0;
+	return (s64)v->laxs.ran_since > 0 ? (u32)(v->laxs.ran_since / TAKT_US) : 0;
 }
 
 /* What the VCPUs bound to each PCPU ran, into its share. */
@@ -40,12 +71,12 @@ TAKT_FN void laxs_utilisation(struct takt_pool *p)
 	u32 i;
 
 	TAKT_LOOP(p, i, TAKT_NCPU)
-		cpu_of(p, takt_fresh(p, i))->share = 0;
+		cpu_of(p, takt_fresh(p, i))->util = 0;
 	TAKT_LOOP(p, i, TAKT_NVCPU) {
 		struct takt_vcpu *v = vcpu_of(p, takt_fresh(p, i));
 
 		if (v->state != TAKT_ABSENT && v->bound != TAKT_NIL && cpu_of(p, v->bound)->online)
-			cpu_of(p, v->bound)->share += laxs_ran(v);
+			cpu_of(p, v->bound)->util += laxs_ran(v);
 	}
 }
 
@@ -62,8 +93,8 @@ TAKT_FN u32 laxs_extreme(struct takt_pool *p, u32 most)
 			break;
 		it = takt_fresh(p, mask_next(&left, it));
 		mask_clear(&left, it);
-		u = cpu_of(p, it)->share;
-		b = cpu_of(p, best)->share;
+		u = cpu_of(p, it)->util;
+		b = cpu_of(p, best)->util;
 		if (most ? u > b : u < b)
 			best = it;
 		best = takt_fresh(p, best);
@@ -74,7 +105,7 @@ TAKT_FN u32 laxs_extreme(struct takt_pool *p, u32 most)
 /* The VCPU whose move from @src to @dst leaves the busier of both with least, if that is less than @src has now; else TAKT_NIL. */
 TAKT_FN u32 laxs_mover(struct takt_pool *p, u32 src, u32 dst)
 {
-	u32 from = cpu_of(p, src)->share, to = cpu_of(p, dst)->share, best = TAKT_NIL, least = from, i;
+	u32 from = cpu_of(p, src)->util, to = cpu_of(p, dst)->util, best = TAKT_NIL, least = from, i;
 
 	takt_opaque(best);
 	TAKT_LOOP(p, i, TAKT_NVCPU) {
@@ -113,7 +144,7 @@ TAKT_FN void laxs_balance(struct takt_pool *p, u64 now)
 	TAKT_LOOP(p, i, TAKT_NVCPU) {
 		struct takt_vcpu *v = vcpu_of(p, takt_fresh(p, i));
 
-		v->chunk = p->par.history ? (u64)laxs_ran(v) * TAKT_US / 2 : 0;
+		v->laxs.ran_since = p->par.history ? (u64)laxs_ran(v) * TAKT_US / 2 : 0;
 	}
 }
 
@@ -124,7 +155,7 @@ TAKT_FN u32 laxs_rank(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
-	return vi == TAKT_NIL ? 2 * TAKT_IDLE : 2u * v->pri + !laxs_is_rt(p, v);
+	return vi == TAKT_NIL ? 2 * TAKT_IDLE : 2u * v->class + !laxs_is_rt(p, v);
 }
 
 /* The first of @peer's queue that may run on @cpu. */
@@ -169,9 +200,9 @@ TAKT_FN u32 laxs_steal(struct takt_pool *p, u32 cpu, u32 next, u64 since)
 		if (it == TAKT_NIL)
 			continue;
 		r = takt_fresh(p, laxs_rank(p, it));
-		if (r < rank || (r == rank && vcpu_of(p, it)->key < before)) {
+		if (r < rank || (r == rank && vcpu_of(p, it)->laxs.queued_at < before)) {
 			rank = r;
-			before = vcpu_of(p, it)->key;
+			before = vcpu_of(p, it)->laxs.queued_at;
 			best = it;
 		}
 		rank = takt_fresh(p, rank);

@@ -113,17 +113,17 @@ u32 takt_pool_state(struct takt_pool *p, u32 v)
 
 u32 takt_pool_class(struct takt_pool *p, u32 v)
 {
-	return vcpu_of(p, v)->pri;
+	return vcpu_of(p, v)->class;
 }
 
 u32 takt_pool_entered(struct takt_pool *p, u32 v)
 {
-	return vcpu_of(p, v)->entered;
+	return vcpu_of(p, v)->enqueue_class;
 }
 
 s32 takt_pool_credit(struct takt_pool *p, u32 v)
 {
-	return vcpu_of(p, v)->credit;
+	return policy_has(p, TAKT_T_CREDIT) ? vcpu_of(p, v)->credit.balance : 0;
 }
 
 u32 takt_pool_vcpu_cpu(struct takt_pool *p, u32 v)

@@ -97,36 +97,77 @@ enum { TAKT_RT_AUTO, TAKT_RT_ON, TAKT_RT_OFF };
 #define TAKT_F_PENALTY 512u		/* forfeited its budget by a short block: first among those (rule E9, L0) */
 #define TAKT_F_LAUNCHED 1024u		/* real-time together with the others of its group, until it is descheduled (Poris) */
 #define TAKT_F_STOPPED 4096u		/* put-pending because it has no more work, not because it was preempted */
-#define TAKT_F_SEATED 2048u		/* within an operation: its server ends to begin anew, and asks for no more than it had */
+#define TAKT_F_HAD_SERVER 2048u		/* within an operation: its server ends to begin anew, and asks for no more than it had */
+
+/* A VCPU's part of the policies that use credit (core/credit.h). */
+struct takt_credit_vcpu {
+	s64 slice_used;			/* run since it was last put behind its equals, ns */
+	s32 balance;
+	s32 residue;			/* ns run and not yet worth a credit, ±half a credit */
+	u8 acct_class;			/* class given at the last accounting (rule D15) */
+	u8 pad[7];
+};
+
+/* S, besides credit. */
+struct takt_laxs_vcpu {
+	u64 queued_at;
+	u64 ran_since;			/* run since LL last looked, ns */
+	u32 expected;			/* e(v), what its last run took, ns; at most 4.2 s (rule L23) */
+	u32 pad;
+};
+
+/* Poris, besides credit. */
+struct takt_poris_vcpu {
+	u16 round;			/* turns of T_round that its launch gives it yet */
+	u16 placement_gen;		/* the pool's, when its PCPU was chosen or looked at */
+	u8 pad[4];
+};
+
+/* Of the policies with budgets (core/server.h). */
+struct takt_server_vcpu {
+	s64 left;			/* of the budget of the present period, ns */
+	s64 unbooked;			/* run in it; of a sporadic server: run and not booked yet, ns */
+	u64 key;			/* order within its class: deadline, priority, or since when it waits for extra time */
+	union {
+		u64 chunk;		/* sporadic: since when it may use what it has left (rule R32) */
+		u64 extra_since;	/* SEDF, vGEDF: since when it waits for extra time, 0 = it does not */
+	};
+	u16 home;			/* its PCPU, where servers keep to one */
+	u16 refills;			/* sporadic: its first replenishment */
+	u8 nr_refills;
+	u8 pad[3];
+};
+
+#define TAKT_POLICY_WORDS 6u
 
 struct takt_vcpu {
 	struct takt_mask hard, soft;	/* the operator's; never written by a policy */
 	struct takt_mask placement;	/* control's */
 	u64 start;			/* since when the present run is not charged yet */
 	u64 ran;			/* charged in the present run, ns */
-	s64 turn;			/* run since it was last put behind its equals (Credit), or booked (sporadic), ns */
-	u64 deadline;			/* Doris, rule D23: latest time to be scheduled; servers: when the next budget comes */
-	u64 key;			/* order within its class: deadline or priority (servers), or chunk (SEDF, vGEDF); since when it queues (S) */
-	u64 chunk;			/* sporadic server: since when it may use what it has left (rule R31); SEDF, vGEDF: since when it waits for extra time, 0 = it does not; S: run since LL last looked, ns */
-	s64 left;			/* budget of the present period, ns (servers) */
-	s32 credit;
-	s32 residue;			/* ns run and not yet worth a credit, ±half a credit */
-	u32 expected;			/* S: e(v), what its last run took, ns; at most 4.2 s */
+	u64 deadline;			/* of a deadline queue: latest time to be scheduled (rule D20), or when the next budget comes */
+	/* The policy's. */
+	union {
+		struct {
+			struct takt_credit_vcpu credit;
+			union {
+				struct takt_laxs_vcpu laxs;
+				struct takt_poris_vcpu poris;
+			};
+		};
+		struct takt_server_vcpu server;
+		u64 policy[TAKT_POLICY_WORDS];
+	};
 	u16 rq_next, rq_prev;		/* run queue */
 	u16 dq_next, dq_prev;		/* deadline queue */
 	u16 vm, sibling;		/* owner; next VCPU of the same VM */
 	u16 cpu, flags;
-	u16 home;			/* PCPU of its server, where servers keep to one */
-	u16 refills;			/* sporadic server: its first replenishment */
-	u16 bound;			/* the policy's placement: the one PCPU for it (S's LL, Poris' spread); TAKT_NIL: none */
-	u16 round;			/* Poris: turns of T_round that its launch gives it yet */
-	u16 spread;			/* Poris: the pool's, when its PCPU was chosen or looked at */
-	u8 nr_refills;
+	u16 bound;			/* the policy's placement: the one PCPU for it; TAKT_NIL: none (core/bind.h) */
 	u8 state, kind;
-	u8 pri;				/* real class: preemption and stealing compare it */
+	u8 class;			/* real class: preemption and stealing compare it */
 	u8 qclass;			/* class of its place in the queue: max of own and of the entry behind (rule L3) */
-	u8 base;			/* class given at the last accounting (rule D15) */
-	u8 entered;			/* class in which it entered its queue: for figures only (rule L38) */
+	u8 enqueue_class;		/* class in which it entered its queue: for figures only */
+	u8 pad;
 };
 
 /* What each VCPU of a VM may run: @budget in each @period; none if one of them is 0. */
@@ -162,7 +203,7 @@ struct takt_cpu {
 	s64 floor_left;			/* what those without budget may run in it before all others, ns */
 	struct takt_mask core_mask, llc_mask;	/* online PCPUs that share them, itself included */
 	u32 sort_epoch;
-	u32 share;			/* of its VCPUs, when last asked: budgets in millionths of it, or how many are bound, or what these ran in us */
+	u32 util;			/* of its VCPUs, when last asked: budgets in millionths of it, or how many are bound, or what these ran in us */
 	u16 head, tail;			/* run queue */
 	u16 last[TAKT_NCLASS];		/* its last entry of each queue class */
 	u16 dq_head;
@@ -170,7 +211,7 @@ struct takt_cpu {
 	u16 nr_queued;
 	u16 core, llc, node;
 	u8 online, taken, forced_idle;
-	u8 asked;			/* kicked for a deadline, and has not decided yet (vGEDF) */
+	u8 tickled;			/* kicked for a deadline, and has not decided yet (vGEDF) */
 	u8 pad[2];
 };
 
@@ -264,7 +305,7 @@ struct takt_pool {
 	struct takt_params par;
 	struct takt_ledger ledger;
 	struct takt_mask online, idle;	/* idle: nothing picked or running, and kickable */
-	struct takt_mask asked;		/* idle ones that were asked where all might have been (tickle=one) */
+	struct takt_mask tickled;	/* idle ones that were tickled alone (tickle=one) */
 	s64 balance;			/* Σ credit of active VCPUs at the last accounting */
 	u64 weight;			/* Σ of what VMs with active VCPUs weigh */
 	u64 dom0_period;		/* Doris, rule D33: min of the RT-VMs' periods */
@@ -275,14 +316,14 @@ struct takt_pool {
 	u32 zero, scratch;		/* for the verifier; zero stays 0 and neither scratch is state */
 	u64 scratch_long;
 	u32 sort_epoch;
-	u32 tickled;			/* the PCPU that was asked last (tickle=one) */
+	u32 last_tickled;		/* the PCPU that was tickled last (tickle=one) */
 	u16 act_head, rt_head;
 	u16 nr_cpu, nr_vm, nr_vcpu, nr_rt;
 	u16 due_head;			/* servers in order of their next budget */
 	u16 refill_free;
 	u16 nr_io;			/* VCPUs that are I/O threads */
 	u16 turn;
-	u16 spread;			/* Poris: grows with whatever may give a VCPU a PCPU of its own */
+	u16 placement_gen;		/* grows with whatever may give a VCPU a PCPU of its own (Poris) */
 	u16 pad;
 	struct takt_cpu cpu[TAKT_NCPU];
 	struct takt_vm vm[TAKT_NVM];

@@ -103,10 +103,10 @@ TAKT_INLINE void poris_bind(struct takt_pool *p, u32 vi)
 	takt_opaque(own);
 	if (!poris_spreads(p, v)) {
 		v->bound = TAKT_NIL;
-	} else if (v->spread != p->spread || !is_bound(p, v)) {
+	} else if (v->poris.placement_gen != p->placement_gen || !is_bound(p, v)) {
 		if (is_bound(p, v))
 			own = v->bound;
-		v->spread = p->spread;
+		v->poris.placement_gen = p->placement_gen;
 		v->bound = TAKT_NIL;
 		mask_zero(&used);
 		sub = takt_fresh(p, poris_subgroup(p, vi));
@@ -181,7 +181,7 @@ TAKT_FN int poris_group(struct takt_pool *p, u32 mi, u32 id, u32 sub)
 	}
 	m->group = id;
 	m->subgroup = sub;
-	p->spread++;
+	p->placement_gen++;
 	/* Their PCPUs are chosen anew, as each queues. */
 	vi = m->first;
 	TAKT_LOOP(p, n, TAKT_NVCPU) {

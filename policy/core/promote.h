@@ -12,8 +12,8 @@
 TAKT_INLINE u32 has_credit(struct takt_pool *p, struct takt_vcpu *v)
 {
 	if (p->par.eligible)
-		return v->base <= TAKT_UNDER;
-	return v->credit >= 0;
+		return v->credit.acct_class <= TAKT_UNDER;
+	return v->credit.balance >= 0;
 }
 
 /*

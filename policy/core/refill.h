@@ -40,12 +40,12 @@ TAKT_FN void refill_reset(struct takt_pool *p)
 /* Takes the first piece of @v; the caller has looked whether there is one. */
 TAKT_INLINE u64 refill_pop(struct takt_pool *p, struct takt_vcpu *v)
 {
-	u32 i = v->refills;
+	u32 i = v->server.refills;
 	struct takt_refill *r = refill_of(p, i);
 	u64 amount = r->amount;
 
-	v->refills = r->next;
-	v->nr_refills--;
+	v->server.refills = r->next;
+	v->server.nr_refills--;
 	r->time = r->amount = 0;
 	r->next = p->refill_free;
 	p->refill_free = i;
@@ -55,7 +55,7 @@ TAKT_INLINE u64 refill_pop(struct takt_pool *p, struct takt_vcpu *v)
 /* The last piece of @v, TAKT_NIL if it has none. */
 TAKT_INLINE u32 refill_last(struct takt_pool *p, struct takt_vcpu *v)
 {
-	u32 it = v->refills, last = TAKT_NIL, n;
+	u32 it = v->server.refills, last = TAKT_NIL, n;
 
 	takt_opaque(last);
 	TAKT_LOOP(p, n, REFILLS_MOST) {
@@ -70,13 +70,13 @@ TAKT_INLINE u32 refill_last(struct takt_pool *p, struct takt_vcpu *v)
 /* What @v has run of its present chunk since it was last booked, without what it owes to the next. */
 TAKT_INLINE s64 refill_used(struct takt_vcpu *v)
 {
-	return v->left < 0 ? v->turn + v->left : v->turn;
+	return v->server.left < 0 ? v->server.unbooked + v->server.left : v->server.unbooked;
 }
 
 /* What @v has run since it was last booked comes back a period after its chunk began. */
 TAKT_FN void refill_book(struct takt_pool *p, struct takt_vcpu *v)
 {
-	u64 time = v->chunk + server_of(p, v)->period;
+	u64 time = v->server.chunk + server_of(p, v)->period;
 	u32 last, i = p->refill_free;
 	s64 used = refill_used(v);
 	struct takt_refill *r;
@@ -84,13 +84,13 @@ TAKT_FN void refill_book(struct takt_pool *p, struct takt_vcpu *v)
 	if (used <= 0)
 		return;
 	last = takt_fresh(p, refill_last(p, v));
-	if (i == TAKT_NIL || v->nr_refills >= REFILLS_MOST) {
+	if (i == TAKT_NIL || v->server.nr_refills >= REFILLS_MOST) {
 		if (last == TAKT_NIL)
 			return;		/* no piece to merge with: refill_take() will book it */
 		r = refill_of(p, last);
 		r->time = time > r->time ? time : r->time;
 		r->amount += (u64)used;
-		v->turn -= used;
+		v->server.unbooked -= used;
 		return;
 	}
 	r = refill_of(p, i);
@@ -99,17 +99,17 @@ TAKT_FN void refill_book(struct takt_pool *p, struct takt_vcpu *v)
 	r->amount = (u64)used;
 	r->next = TAKT_NIL;
 	if (last == TAKT_NIL)
-		v->refills = i;
+		v->server.refills = i;
 	else
 		refill_of(p, last)->next = i;
-	v->nr_refills++;
-	v->turn -= used;
+	v->server.nr_refills++;
+	v->server.unbooked -= used;
 }
 
 /* When @v has something to use again, once it has nothing left. */
 TAKT_INLINE u64 refill_next(struct takt_pool *p, struct takt_vcpu *v)
 {
-	return v->refills == TAKT_NIL ? v->chunk + server_of(p, v)->period : refill_of(p, v->refills)->time;
+	return v->server.refills == TAKT_NIL ? v->server.chunk + server_of(p, v)->period : refill_of(p, v->server.refills)->time;
 }
 
 /*
@@ -121,16 +121,16 @@ TAKT_FN void refill_take(struct takt_pool *p, struct takt_vcpu *v, u64 now)
 	s64 used = refill_used(v);
 	u32 n;
 
-	if (v->refills == TAKT_NIL && used > 0 && refill_next(p, v) <= now) {
-		v->chunk = refill_next(p, v);
-		v->left += used;
-		v->turn -= used;
+	if (v->server.refills == TAKT_NIL && used > 0 && refill_next(p, v) <= now) {
+		v->server.chunk = refill_next(p, v);
+		v->server.left += used;
+		v->server.unbooked -= used;
 	}
 	TAKT_LOOP(p, n, REFILLS_MOST) {
-		if (v->refills == TAKT_NIL || refill_of(p, v->refills)->time > now)
+		if (v->server.refills == TAKT_NIL || refill_of(p, v->server.refills)->time > now)
 			break;
-		v->chunk = refill_of(p, v->refills)->time;
-		v->left += (s64)refill_pop(p, v);
+		v->server.chunk = refill_of(p, v->server.refills)->time;
+		v->server.left += (s64)refill_pop(p, v);
 	}
 }
 
@@ -140,7 +140,7 @@ TAKT_FN void refill_drop(struct takt_pool *p, struct takt_vcpu *v)
 	u32 n;
 
 	TAKT_LOOP(p, n, REFILLS_MOST) {
-		if (v->refills == TAKT_NIL)
+		if (v->server.refills == TAKT_NIL)
 			break;
 		refill_pop(p, v);
 	}
@@ -151,23 +151,23 @@ TAKT_FN void refill_drop(struct takt_pool *p, struct takt_vcpu *v)
 /* Of the sporadic server @v. */
 TAKT_FN const char *refill_check(struct takt_pool *p, struct takt_vcpu *v)
 {
-	s64 sum = v->left + v->turn;
+	s64 sum = v->server.left + v->server.unbooked;
 	u64 time = 0;
 	u32 n = 0;
 
-	for (u32 it = v->refills; it != TAKT_NIL; it = refill_of(p, it)->next) {
+	for (u32 it = v->server.refills; it != TAKT_NIL; it = refill_of(p, it)->next) {
 		struct takt_refill *r = refill_of(p, it);
 
 		if (n++ >= REFILLS_MOST)
 			return "too many replenishments of VCPU";
 		if (r->time < time || !r->amount)
 			return "replenishments out of order or empty of VCPU";
-		if (r->time > v->chunk + server_of(p, v)->period)
+		if (r->time > v->server.chunk + server_of(p, v)->period)
 			return "replenishment later than a period of VCPU";
 		time = r->time;
 		sum += (s64)r->amount;
 	}
-	if (n != v->nr_refills)
+	if (n != v->server.nr_refills)
 		return "count of replenishments is wrong of VCPU";
 	return sum == (s64)server_of(p, v)->budget ? 0 : "replenishments do not add up to the budget of VCPU";
 }
@@ -181,7 +181,7 @@ TAKT_FN const char *refill_check_slab(struct takt_pool *p)
 	for (u32 i = 0; i < TAKT_NVCPU; i++) {
 		struct takt_vcpu *v = vcpu_of(p, i);
 
-		for (u32 it = v->refills; v->state != TAKT_ABSENT && it != TAKT_NIL; it = refill_of(p, it)->next) {
+		for (u32 it = v->server.refills; v->state != TAKT_ABSENT && it != TAKT_NIL; it = refill_of(p, it)->next) {
 			if (used[it & (TAKT_NREFILL - 1)]++)
 				return "a replenishment has two owners";
 			pieces++;

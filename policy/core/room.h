@@ -42,8 +42,8 @@ TAKT_INLINE u32 server_seat(struct takt_pool *p, struct takt_vcpu *v)
 	struct takt_mask to;
 
 	vcpu_allowed(p, v, &to);
-	if (mask_test(&to, v->home))
-		return v->home;
+	if (mask_test(&to, v->server.home))
+		return v->server.home;
 	return mask_test(&to, v->cpu) ? v->cpu : mask_next(&to, v->cpu);
 }
 
@@ -53,19 +53,19 @@ TAKT_FN void server_shares(struct takt_pool *p, u32 but)
 	u32 i;
 
 	TAKT_LOOP(p, i, TAKT_NCPU)
-		cpu_of(p, takt_fresh(p, i))->share = 0;
+		cpu_of(p, takt_fresh(p, i))->util = 0;
 	TAKT_LOOP(p, i, TAKT_NVCPU) {
 		struct takt_vcpu *v = vcpu_of(p, takt_fresh(p, i));
 
 		if ((v->flags & TAKT_F_SERVER) && v->vm != but)
-			cpu_of(p, takt_fresh(p, server_seat(p, v)))->share += server_share(server_of(p, v));
+			cpu_of(p, takt_fresh(p, server_seat(p, v)))->util += server_share(server_of(p, v));
 	}
 }
 
 /* What is free of @cpu for one more server. */
 TAKT_INLINE u32 server_room(struct takt_pool *p, u32 cpu)
 {
-	u32 most = server_most(p), share = cpu_of(p, cpu)->share;
+	u32 most = server_most(p), share = cpu_of(p, cpu)->util;
 
 	return share < most ? most - share : 0;
 }
@@ -77,7 +77,7 @@ TAKT_FN u64 server_free(struct takt_pool *p)
 	u32 i;
 
 	TAKT_LOOP(p, i, TAKT_NCPU)
-		used += cpu_of(p, takt_fresh(p, i))->share;
+		used += cpu_of(p, takt_fresh(p, i))->util;
 	return used < all ? all - used : 0;
 }
 
@@ -89,7 +89,7 @@ TAKT_FN u32 server_overbooked(struct takt_pool *p, u32 whole)
 
 	server_shares(p, TAKT_NIL);
 	TAKT_LOOP(p, i, TAKT_NCPU) {
-		u32 share = cpu_of(p, takt_fresh(p, i))->share;
+		u32 share = cpu_of(p, takt_fresh(p, i))->util;
 
 		used += share;
 		over = takt_fresh(p, over | (share > server_most(p)));
@@ -141,7 +141,7 @@ TAKT_FN u32 server_fits(struct takt_pool *p, u32 mi, const struct takt_server *s
 			cpu = takt_fresh(p, server_place(p, vi));
 			if (server_room(p, cpu) < share)
 				return 0;
-			cpu_of(p, cpu)->share += share;
+			cpu_of(p, cpu)->util += share;
 		}
 		vi = vcpu_of(p, vi)->sibling;
 	}

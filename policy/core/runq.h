@@ -66,7 +66,7 @@ TAKT_INLINE void runq_place(struct takt_pool *p, u32 vi, u32 first)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 	struct takt_cpu *c = cpu_of(p, v->cpu);
-	u32 class = v->pri, prev = takt_fresh(p, runq_above(c, class + !first));
+	u32 class = v->class, prev = takt_fresh(p, runq_above(c, class + !first));
 
 	class = takt_fresh(p, class);
 	v->qclass = class;
@@ -92,12 +92,12 @@ TAKT_FN void runq_insert_by_key(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 	struct takt_cpu *c = cpu_of(p, v->cpu);
-	u32 class = v->pri, last = *last_of(c, class), it = last, n;
+	u32 class = v->class, last = *last_of(c, class), it = last, n;
 
 	TAKT_LOOP(p, n, TAKT_NVCPU) {
 		struct takt_vcpu *w = vcpu_of(p, it);
 
-		if (it == TAKT_NIL || w->qclass != class || w->key <= v->key)
+		if (it == TAKT_NIL || w->qclass != class || w->server.key <= v->server.key)
 			break;
 		it = w->rq_prev;
 	}
@@ -107,34 +107,6 @@ TAKT_FN void runq_insert_by_key(struct takt_pool *p, u32 vi)
 		*last_of(c, class) = vi;
 	v->qclass = class;
 	runq_link(p, c, v, vi, it);
-}
-
-/*
- * In its own class, but behind no more entries than took @most ns in all when each last ran, after @before ns: where @vi waits no longer
- * than that (S's laxity, rule L22). What enters the middle has the class of its place; with across=off that is its own (rule L3).
- */
-TAKT_INLINE void runq_insert_within(struct takt_pool *p, u32 vi, u64 before, u64 most)
-{
-	struct takt_vcpu *v = vcpu_of(p, vi);
-	struct takt_cpu *c = cpu_of(p, v->cpu);
-	u32 prev = TAKT_NIL, it = c->head, n;
-	u64 sum = takt_fresh_long(p, before);
-
-	TAKT_LOOP(p, n, TAKT_NVCPU) {
-		struct takt_vcpu *w = vcpu_of(p, it);
-
-		if (it == TAKT_NIL || w->qclass > v->pri)
-			break;
-		if (sum + w->expected > most && (p->par.across || w->qclass == v->pri)) {
-			v->qclass = w->qclass;
-			runq_link(p, c, v, vi, prev);
-			return;
-		}
-		sum = takt_fresh_long(p, sum + w->expected);
-		prev = it;
-		it = w->rq_next;
-	}
-	runq_insert(p, vi);
 }
 
 TAKT_FN void runq_remove(struct takt_pool *p, u32 vi)
@@ -155,7 +127,7 @@ TAKT_FN void runq_remove(struct takt_pool *p, u32 vi)
 TAKT_FN void runq_requeue(struct takt_pool *p, u32 vi, u32 class)
 {
 	runq_remove(p, vi);
-	vcpu_of(p, vi)->pri = class;
+	vcpu_of(p, vi)->class = class;
 	runq_insert(p, vi);
 }
 
@@ -173,8 +145,8 @@ TAKT_FN void runq_reclass(struct takt_pool *p, u32 cpu)
 		if (it == TAKT_NIL)
 			break;
 		v = vcpu_of(p, it);
-		if (v->pri < best) {
-			best = v->pri;
+		if (v->class < best) {
+			best = v->class;
 			*last_of(c, best) = it;
 		}
 		v->qclass = best;
@@ -197,11 +169,11 @@ TAKT_FN void runq_sort(struct takt_pool *p, u32 cpu)
 			break;
 		v = vcpu_of(p, it);
 		next = it == end ? TAKT_NIL : v->rq_next;
-		if (v->pri == TAKT_RT) {
+		if (v->class == TAKT_RT) {
 			runq_unlink(p, c, v);
 			runq_link(p, c, v, it, rt);
 			rt = it;
-		} else if (v->pri == TAKT_OVER) {
+		} else if (v->class == TAKT_OVER) {
 			runq_unlink(p, c, v);
 			runq_link(p, c, v, it, c->tail);
 		}

@@ -55,7 +55,7 @@ TAKT_INLINE u64 server_next(struct takt_pool *p, struct takt_vcpu *v, u64 now)
 
 TAKT_INLINE u32 server_class(struct takt_vcpu *v)
 {
-	if ((v->flags & TAKT_F_SERVER) && v->left > 0)
+	if ((v->flags & TAKT_F_SERVER) && v->server.left > 0)
 		return TAKT_RT;
 	return v->flags & TAKT_F_PENALTY ? TAKT_UNDER : TAKT_OVER;
 }
@@ -63,7 +63,7 @@ TAKT_INLINE u32 server_class(struct takt_vcpu *v)
 /* Whether @v has to wait for its next budget. */
 TAKT_INLINE u32 server_is_spent(struct takt_vcpu *v)
 {
-	return v->left <= 0 && (v->flags & (TAKT_F_SERVER | TAKT_F_EXTRA | TAKT_F_PENALTY)) == TAKT_F_SERVER;
+	return v->server.left <= 0 && (v->flags & (TAKT_F_SERVER | TAKT_F_EXTRA | TAKT_F_PENALTY)) == TAKT_F_SERVER;
 }
 
 /*
@@ -73,14 +73,14 @@ TAKT_INLINE u32 server_is_spent(struct takt_vcpu *v)
 TAKT_FN void server_reclass(struct takt_pool *p, u32 vi, u64 key, u64 now)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
-	u32 same = v->pri == server_class(v) && v->key == key && v->cpu == v->home;
+	u32 same = v->class == server_class(v) && v->server.key == key && v->cpu == v->server.home;
 
-	v->key = key;
+	v->server.key = key;
 	if (server_is_spent(v)) {
 		takt_park(p, vi);
 	} else if (v->state != TAKT_QUEUED) {
 		takt_unpark(p, vi);
-		v->pri = server_class(v);
+		v->class = server_class(v);
 		if (!same && holds_cpu(v->state))
 			kick(p, v->cpu);
 	} else if (!same) {
@@ -98,36 +98,36 @@ TAKT_FN void server_reclass(struct takt_pool *p, u32 vi, u64 key, u64 now)
 TAKT_INLINE u32 server_account(struct takt_pool *p, u32 vi, s64 ns)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
-	s64 before = v->left;
+	s64 before = v->server.left;
 
-	if (v->pri != TAKT_RT) {
-		if (v->pri == TAKT_OVER)
+	if (v->class != TAKT_RT) {
+		if (v->class == TAKT_OVER)
 			cpu_of(p, v->cpu)->floor_left -= ns;
 		return 0;
 	}
 	/* What the clock charged too much is given back, unless it was another period's, or is booked to come back. */
-	if (ns + v->turn < 0)
-		ns = -v->turn;
-	v->left -= ns;
-	v->turn += ns;
-	return (before > 0) != (v->left > 0);
+	if (ns + v->server.unbooked < 0)
+		ns = -v->server.unbooked;
+	v->server.left -= ns;
+	v->server.unbooked += ns;
+	return (before > 0) != (v->server.left > 0);
 }
 
 /* The budget of a new period; what was run beyond the old one is owed. */
 TAKT_INLINE void server_refill(struct takt_pool *p, struct takt_vcpu *v)
 {
-	s64 owed = v->left < 0 ? v->left : 0;
+	s64 owed = v->server.left < 0 ? v->server.left : 0;
 
-	v->left = (s64)server_of(p, v)->budget + owed;
-	v->turn = 0;
+	v->server.left = (s64)server_of(p, v)->budget + owed;
+	v->server.unbooked = 0;
 	v->flags &= ~TAKT_F_PENALTY;
 }
 
 /* What is left of the present budget is lost. */
 TAKT_INLINE void server_forfeit(struct takt_vcpu *v)
 {
-	if (v->left > 0)
-		v->left = 0;
+	if (v->server.left > 0)
+		v->server.left = 0;
 }
 
 /* What @vi has run until now is charged by the rules until now. */
@@ -163,7 +163,7 @@ TAKT_FN void server_end(struct takt_pool *p, u32 vi)
 
 	dueq_remove(p, &p->due_head, vi);
 	v->flags &= ~(TAKT_F_SERVER | TAKT_F_EXTRA | TAKT_F_PENALTY);
-	v->left = v->turn = 0;
+	v->server.left = v->server.unbooked = 0;
 	v->deadline = 0;
 	server_arm(p);
 }
@@ -178,18 +178,18 @@ TAKT_FN u32 server_begin(struct takt_pool *p, u32 vi, u32 whole, u32 extra)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 	struct takt_server *s = server_of(p, v);
-	u32 share = server_share(s), seated = v->flags & TAKT_F_SEATED;
+	u32 share = server_share(s), seated = v->flags & TAKT_F_HAD_SERVER;
 
-	v->flags &= ~TAKT_F_SEATED;
-	v->home = v->cpu;
+	v->flags &= ~TAKT_F_HAD_SERVER;
+	v->server.home = v->cpu;
 	if (holds_cpu(v->state))
 		kick(p, v->cpu);	/* its slice is another server's */
 	if (!share || v->kind == TAKT_IO)
 		return 0;
 	server_shares(p, TAKT_NIL);
 	if (whole)
-		v->home = server_place(p, vi);
-	if (!seated && (whole ? server_room(p, v->home) : server_free(p)) < share)
+		v->server.home = server_place(p, vi);
+	if (!seated && (whole ? server_room(p, v->server.home) : server_free(p)) < share)
 		return 0;
 	v->flags |= TAKT_F_SERVER | (extra && s->extra ? TAKT_F_EXTRA : 0);
 	return 1;
@@ -206,10 +206,18 @@ TAKT_INLINE void server_start(struct takt_pool *p, u32 vi)
 
 /* ---- what a host changes ---- */
 
+TAKT_INLINE void server_fresh(struct takt_pool *p, u32 vi)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	v->server.home = v->cpu;
+	v->server.refills = TAKT_NIL;
+}
+
 TAKT_INLINE void server_moved(struct takt_pool *p, u32 vi, u32 cpu, u64 now)
 {
 	(void)now;
-	vcpu_of(p, vi)->home = cpu;
+	vcpu_of(p, vi)->server.home = cpu;
 }
 
 /* Every server begins anew: with what it has left, one of another kind could do nothing. */
@@ -222,7 +230,7 @@ TAKT_INLINE void server_restart(struct takt_pool *p)
 
 		if (!(vcpu_of(p, vi)->flags & TAKT_F_SERVER))
 			continue;
-		vcpu_of(p, vi)->flags |= TAKT_F_SEATED;
+		vcpu_of(p, vi)->flags |= TAKT_F_HAD_SERVER;
 		hook_begin(p, vi);
 	}
 }
@@ -244,9 +252,9 @@ TAKT_INLINE void server_queue(struct takt_pool *p, u32 vi, u64 key)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
-	v->pri = server_class(v);
-	v->key = key;
-	if (v->pri != TAKT_RT) {
+	v->class = server_class(v);
+	v->server.key = key;
+	if (v->class != TAKT_RT) {
 		runq_insert(p, vi);
 		return;
 	}
@@ -256,9 +264,9 @@ TAKT_INLINE void server_queue(struct takt_pool *p, u32 vi, u64 key)
 /* A server that keeps to a PCPU goes home; where its masks forbid that, it has a new one. */
 TAKT_INLINE void server_go_home(struct takt_pool *p, struct takt_vcpu *v)
 {
-	if (v->flags & TAKT_F_SERVER && vcpu_may_run(p, v, v->home))
-		v->cpu = v->home;
-	v->home = v->cpu;
+	if (v->flags & TAKT_F_SERVER && vcpu_may_run(p, v, v->server.home))
+		v->cpu = v->server.home;
+	v->server.home = v->cpu;
 }
 
 /* ---- decisions ---- */
@@ -279,7 +287,7 @@ TAKT_INLINE void server_tickle_floor(struct takt_pool *p, u32 vi, u64 now)
 	struct takt_vcpu *v = vcpu_of(p, vi);
 	struct takt_cpu *c = cpu_of(p, v->cpu);
 
-	if (v->pri != TAKT_OVER || cur_class(p, v->cpu) >= TAKT_OVER)
+	if (v->class != TAKT_OVER || cur_class(p, v->cpu) >= TAKT_OVER)
 		return;
 	if (server_floor(p, c, now))
 		kick(p, v->cpu);
@@ -292,11 +300,11 @@ TAKT_FN void server_tickle(struct takt_pool *p, u32 vi, u64 now)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
-	if (v->pri < cur_class(p, v->cpu) || (v->pri == TAKT_RT && v->key < vcpu_of(p, cpu_of(p, v->cpu)->cur)->key))
+	if (v->class < cur_class(p, v->cpu) || (v->class == TAKT_RT && v->server.key < vcpu_of(p, cpu_of(p, v->cpu)->cur)->server.key))
 		kick(p, v->cpu);
 	else
 		server_tickle_floor(p, vi, now);
-	if (v->pri > TAKT_RT)
+	if (v->class > TAKT_RT)
 		kick_idle(p, vi);
 }
 
@@ -322,7 +330,7 @@ TAKT_INLINE u32 server_over(struct takt_pool *p, u32 cpu, u32 cur)
 {
 	u32 first = server_first_over(p, cpu);
 
-	return first == TAKT_NIL && cur != TAKT_NIL && vcpu_of(p, cur)->pri == TAKT_OVER ? cur : first;
+	return first == TAKT_NIL && cur != TAKT_NIL && vcpu_of(p, cur)->class == TAKT_OVER ? cur : first;
 }
 
 /* Of those without budget: @cur or the first of the queue. */
@@ -330,9 +338,9 @@ TAKT_INLINE u32 server_left(struct takt_pool *p, u32 cpu, u32 cur)
 {
 	u32 first = server_first_left(p, cpu);
 
-	if (cur == TAKT_NIL || vcpu_of(p, cur)->pri == TAKT_RT)
+	if (cur == TAKT_NIL || vcpu_of(p, cur)->class == TAKT_RT)
 		return first;
-	return first == TAKT_NIL || vcpu_of(p, cur)->pri < vcpu_of(p, first)->qclass ? cur : first;
+	return first == TAKT_NIL || vcpu_of(p, cur)->class < vcpu_of(p, first)->qclass ? cur : first;
 }
 
 /* Of those with budget: @cur, where it is at home, or the first of the queue. */
@@ -341,9 +349,9 @@ TAKT_INLINE u32 server_best(struct takt_pool *p, u32 cpu, u32 cur)
 	struct takt_cpu *c = cpu_of(p, cpu);
 	u32 first = c->last[TAKT_RT] == TAKT_NIL ? TAKT_NIL : c->head;
 
-	if (cur == TAKT_NIL || vcpu_of(p, cur)->pri != TAKT_RT || vcpu_of(p, cur)->home != cpu)
+	if (cur == TAKT_NIL || vcpu_of(p, cur)->class != TAKT_RT || vcpu_of(p, cur)->server.home != cpu)
 		return first;
-	return first == TAKT_NIL || vcpu_of(p, cur)->key < vcpu_of(p, first)->key ? cur : first;
+	return first == TAKT_NIL || vcpu_of(p, cur)->server.key < vcpu_of(p, first)->server.key ? cur : first;
 }
 
 /* One without budget from another PCPU's queue. */
@@ -403,7 +411,7 @@ TAKT_INLINE u64 server_slice(struct takt_pool *p, u32 cpu, u64 most, u64 now)
 
 	arm_cpu(p, cpu, waits ? c->floor_end : TAKT_NEVER);
 	if (class == TAKT_RT)
-		left = vcpu_of(p, c->cur)->left;
+		left = vcpu_of(p, c->cur)->server.left;
 	else if (class == TAKT_OVER && now < c->floor_end && c->floor_left > 0)
 		left = c->floor_left;
 	if (left >= (s64)most)

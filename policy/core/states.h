@@ -61,13 +61,13 @@ TAKT_INLINE void update_idle(struct takt_pool *p, u32 cpu)
 }
 
 /* @cpu is idle, and one VCPU is queued on it: that one may have asked no other PCPU to run it. Or it was asked alone. */
-TAKT_INLINE u32 relied_upon(struct takt_pool *p, u32 cpu)
+TAKT_INLINE u32 was_tickled(struct takt_pool *p, u32 cpu)
 {
-	return mask_test(&p->idle, cpu) && (cpu_of(p, cpu)->nr_queued == 1 || mask_test(&p->asked, cpu));
+	return mask_test(&p->idle, cpu) && (cpu_of(p, cpu)->nr_queued == 1 || mask_test(&p->tickled, cpu));
 }
 
 /* Asks one idle PCPU for the first queued VCPU that one may run, from @cpu on (tickle=one). */
-TAKT_FN void ask_next(struct takt_pool *p, u32 cpu)
+TAKT_FN void tickle_next(struct takt_pool *p, u32 cpu)
 {
 	struct takt_mask peers = p->online;
 	u32 peer = cpu, n, k;
@@ -97,11 +97,11 @@ TAKT_FN void ask_next(struct takt_pool *p, u32 cpu)
  * alone has decided, whatever it does now: several may have asked it, or it has found another VCPU than the one that did.
  * As long as one waits that an idle PCPU may run, the question goes on, from one to the next, and none idles beside it.
  */
-TAKT_INLINE void pass_on(struct takt_pool *p, u32 cpu)
+TAKT_INLINE void pass_tickle(struct takt_pool *p, u32 cpu)
 {
-	if (mask_test(&p->asked, cpu)) {
-		mask_clear(&p->asked, cpu);
-		ask_next(p, cpu);
+	if (mask_test(&p->tickled, cpu)) {
+		mask_clear(&p->tickled, cpu);
+		tickle_next(p, cpu);
 	} else if (cpu_of(p, cpu)->nr_queued) {
 		kick_idle(p, cpu_of(p, cpu)->head);
 	}
@@ -125,7 +125,7 @@ TAKT_FN void enqueue(struct takt_pool *p, u32 vi, u64 now)
 	}
 	v->state = TAKT_QUEUED;
 	hook_queue(p, vi, now);
-	v->entered = v->pri;
+	v->enqueue_class = v->class;
 	v->flags &= ~TAKT_F_EVENT;	/* served, whether the policy promotes or not */
 }
 
@@ -368,7 +368,7 @@ TAKT_FN int takt_schedule(struct takt_pool *p, u32 cpu, u32 flags, u64 now)
 	v = vcpu_of(p, cur);
 	if (cur != TAKT_NIL && v->state == TAKT_PICKED)
 		return -TAKT_EBUSY;
-	relied = relied_upon(p, cpu);
+	relied = was_tickled(p, cpu);
 	if (c->forced_idle != (flags & TAKT_FORCE_IDLE))
 		hook_cpu_changes(p, cpu, now);
 	c->forced_idle = flags & TAKT_FORCE_IDLE;
@@ -402,7 +402,7 @@ TAKT_FN int takt_schedule(struct takt_pool *p, u32 cpu, u32 flags, u64 now)
 	}
 	update_idle(p, cpu);
 	if (relied)
-		pass_on(p, cpu);
+		pass_tickle(p, cpu);
 	p->out.next = next;
 	p->out.slice = hook_slice(p, cpu, back, now);
 	if (next == TAKT_NIL)
@@ -500,12 +500,12 @@ TAKT_FN int takt_cpu_taken(struct takt_pool *p, u32 cpu, u64 now)
 	if (cpu_of(p, cpu)->taken)
 		return -TAKT_EBUSY;
 	charge_cur(p, cpu, now);
-	relied = relied_upon(p, cpu);
+	relied = was_tickled(p, cpu);
 	hook_cpu_changes(p, cpu, now);
 	cpu_of(p, cpu)->taken = 1;
 	update_idle(p, cpu);
 	if (relied)
-		pass_on(p, cpu);
+		pass_tickle(p, cpu);
 	return 0;
 }
 

@@ -87,3 +87,9 @@ int takt_pool_param(struct takt_pool *p, u32 key, u64 *value)
 	TAKT_POOL_PARAMS(VALUE)
 	return -TAKT_EINVAL;
 }
+
+/* Balance of a VCPU; 0 where the policy uses no credit. */
+s32 takt_pool_credit(struct takt_pool *p, u32 v)
+{
+	return policy_has(p, TAKT_T_CREDIT) ? vcpu_of(p, v)->credit.balance : 0;
+}

@@ -26,6 +26,7 @@ int takt_pool_timer_cpu(struct takt_pool *p, u32 cpu, u64 now);
 
 void takt_pool_result(struct takt_pool *p, const struct takt_op *op, int ret, struct takt_res *res);
 int takt_pool_param(struct takt_pool *p, u32 key, u64 *value);
+s32 takt_pool_credit(struct takt_pool *p, u32 v);
 const char *takt_policy_name(u32 policy);
 
 #endif

@@ -13,9 +13,11 @@ static void dump_vcpu(struct takt_host *h, unsigned int v)
 	unsigned int dom = 0, unit = 0;
 	struct takt_vcpu e;
 	unsigned long flags;
+	s32 credit;
 
 	spin_lock_irqsave(&h->lock, flags);
 	e = h->pool.vcpu[v];
+	credit = takt_pool_credit(&h->pool, v);
 	if ( e.state != TAKT_ABSENT )
 	{
 		dom = h->unit[v]->unit->domain->domain_id;
@@ -24,7 +26,7 @@ static void dump_vcpu(struct takt_host *h, unsigned int v)
 	spin_unlock_irqrestore(&h->lock, flags);
 	if ( e.state != TAKT_ABSENT )
 		printk("\td%uv%u: vcpu %u cpu %u %s class %u credit %d flags %#x deadline %"PRIu64"\n",
-		       dom, unit, v, e.cpu, states[e.state], e.pri, e.credit, e.flags, e.deadline);
+		       dom, unit, v, e.cpu, states[e.state], e.class, credit, e.flags, e.deadline);
 }
 
 static void dump_vm(struct takt_host *h, unsigned int vm)

@@ -129,7 +129,7 @@ static inline void takt_waited(struct takt_host *h, struct takt_unit *tu, s_time
 	uint64_t ns = now > since ? now - since : 0;
 	struct takt_wait *w;
 
-	tu->class = h->pool.vcpu[tu->v].entered % TAKT_IDLE;
+	tu->class = h->pool.vcpu[tu->v].enqueue_class % TAKT_IDLE;
 	tu->picked = now;
 	w = &tu->wait[tu->class];
 	w->count++;

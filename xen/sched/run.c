@@ -84,7 +84,7 @@ static void trace_decision(const struct takt_host *h, const struct takt_unit *tu
 	uint64_t now = h->pool.now;
 
 	if ( tu )
-		TRACE_TIME(TRC_TAKT_DECISION, tu->v | h->pool.vcpu[tu->v].pri << 16,
+		TRACE_TIME(TRC_TAKT_DECISION, tu->v | h->pool.vcpu[tu->v].class << 16,
 			   tu->unit->unit_id | tu->unit->domain->domain_id << 16, now, now >> 32);
 	else
 		TRACE_TIME(TRC_TAKT_DECISION, TAKT_NIL, TAKT_NIL | DOMID_IDLE << 16, now, now >> 32);

@@ -52,7 +52,7 @@ void schedule(unsigned int cpu, bool tasklet)
 
 		CHECK(unit_runnable(next) && (next == prev || !next->is_running));
 		CHECK(h->unit[tu->v] == tu && tu->unit == next);
-		CHECK(fake_traced[0] == (tu->v | (uint32_t)h->pool.vcpu[tu->v].pri << 16));
+		CHECK(fake_traced[0] == (tu->v | (uint32_t)h->pool.vcpu[tu->v].class << 16));
 		CHECK(fake_traced[1] == (next->unit_id | (uint32_t)next->domain->domain_id << 16));
 		CHECK(prev->next_time == -1 || prev->next_time <= (s_time_t)1 << 40);
 		allowed = cpumask_bits(next->cpu_hard_affinity)[0] &

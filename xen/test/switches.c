@@ -91,12 +91,12 @@ static void boosts(void)
 	fake_clock += 11000000; /* its boost ends with a tick */
 	timers_run();
 	settle();
-	CHECK(state_of(v) == TAKT_RUNNING && e->pri == TAKT_UNDER);
+	CHECK(state_of(v) == TAKT_RUNNING && e->class == TAKT_UNDER);
 	schedule(0, true); /* a tasklet, not its own doing */
 	event_send(v, ECS_INTERDOMAIN, 0, NULL);
 	vcpu_wake(v);
 	context_saved(0);
-	CHECK(state_of(v) == TAKT_QUEUED && e->pri == TAKT_UNDER);
+	CHECK(state_of(v) == TAKT_QUEUED && e->class == TAKT_UNDER);
 	settle();
 	CHECK(state_of(v) == TAKT_RUNNING);
 	schedule(0, true); /* nor that it is paused meanwhile, and goes on */
@@ -104,14 +104,14 @@ static void boosts(void)
 	vcpu_sleep(v);
 	vcpu_unpause(v);
 	context_saved(0);
-	CHECK(state_of(v) == TAKT_QUEUED && e->pri == TAKT_UNDER);
+	CHECK(state_of(v) == TAKT_QUEUED && e->class == TAKT_UNDER);
 	settle();
 	CHECK(state_of(v) == TAKT_RUNNING);
 	vcpu_block(v);
 	schedule(0, false);
 	vcpu_unblock(v);
 	context_saved(0);
-	CHECK(state_of(v) == TAKT_QUEUED && e->pri == TAKT_BOOST);
+	CHECK(state_of(v) == TAKT_QUEUED && e->class == TAKT_BOOST);
 	end(c);
 }
 
