@@ -66,17 +66,12 @@ TAKT_INLINE u64 doris_period(struct takt_pool *p, struct takt_vcpu *v)
 TAKT_FN void doris_rt_changed(struct takt_pool *p)
 {
 	u64 min = TAKT_NEVER;
-	u32 mi = p->rt_head, n;
 
-	TAKT_LOOP(p, n, TAKT_NVM) {
-		struct takt_vm *m;
+	FOR_EACH_RT_VM(p, mi) {
+		struct takt_vm *m = vm_of(p, mi);
 
-		if (mi == TAKT_NIL)
-			break;
-		m = vm_of(p, mi);
 		if (m->period && m->period < min)
 			min = m->period;
-		mi = m->rt_next;
 	}
 	p->dom0_period = min == TAKT_NEVER ? 0 : min;
 }
@@ -125,19 +120,14 @@ TAKT_INLINE u64 doris_waits_until(struct takt_pool *p, u32 cpu)
 /* The PCPU without RT VCPUs whose runner ranks lowest, of those where @v may run; its own if there is none. */
 TAKT_FN u32 doris_elsewhere(struct takt_pool *p, struct takt_vcpu *v)
 {
-	u32 it = v->cpu, best = it, lowest = TAKT_RT, n;
+	u32 best = v->cpu, lowest = TAKT_RT;
 	struct takt_mask to;
 
 	vcpu_allowed(p, v, &to);
-	TAKT_LOOP(p, n, TAKT_NCPU) {
-		struct takt_cpu *c;
+	FOR_EACH_CPU_IN(p, &to, it, v->cpu) {
+		struct takt_cpu *c = cpu_of(p, it);
 		u32 class;
 
-		if (mask_empty(&to))
-			break;
-		it = takt_fresh(p, mask_next(&to, it));
-		mask_clear(&to, it);
-		c = cpu_of(p, it);
 		class = cur_class(p, it);
 		if (class > lowest && !c->taken && c->last[TAKT_RT] == TAKT_NIL) {
 			lowest = class;

@@ -164,24 +164,13 @@ TAKT_INLINE u64 laxs_slice(struct takt_pool *p, u32 cpu, u32 back, u64 now)
 /* With infinite=on: the classes of real-time VCPUs after accounting (rule L10). Their queues are re-sorted at the next tick, as after any. */
 TAKT_FN void laxs_lift(struct takt_pool *p)
 {
-	u32 mi = p->rt_head, n, k;
-
-	TAKT_LOOP(p, n, TAKT_NVM) {
-		u32 vi;
-
-		if (mi == TAKT_NIL)
-			break;
-		vi = vm_of(p, mi)->first;
-		TAKT_LOOP(p, k, TAKT_NVCPU) {
+	FOR_EACH_RT_VM(p, mi) {
+		FOR_EACH_VCPU_OF(p, mi, vi) {
 			struct takt_vcpu *v = vcpu_of(p, vi);
 
-			if (vi == TAKT_NIL)
-				break;
 			if (v->class == TAKT_OVER && v->kind == TAKT_GUEST)
 				v->class = v->credit.acct_class = TAKT_UNDER;
-			vi = v->sibling;
 		}
-		mi = vm_of(p, mi)->rt_next;
 	}
 }
 

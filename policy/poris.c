@@ -30,17 +30,13 @@
 TAKT_FN void poris_rt_changed(struct takt_pool *p)
 {
 	u64 min = TAKT_NEVER;
-	u32 mi = p->rt_head, n;
 
-	TAKT_LOOP(p, n, TAKT_NVM) {
+	FOR_EACH_RT_VM(p, mi) {
 		u64 own;
 
-		if (mi == TAKT_NIL)
-			break;
 		own = vm_of(p, mi)->latency ? vm_of(p, mi)->latency : p->par.latency;
 		if (own < min)
 			min = own;
-		mi = vm_of(p, mi)->rt_next;
 	}
 	p->latency = min;
 }
@@ -64,15 +60,9 @@ TAKT_INLINE u64 poris_current_slice(struct takt_pool *p)
 /* Promotes the runnable VCPUs of @mi in subgroup @sub, but for @first, which runs already. @round turns of T_round each, 0 = a slice. */
 TAKT_FN void poris_launch_vm(struct takt_pool *p, u32 mi, u32 sub, u32 first, u32 round)
 {
-	u32 vi = vm_of(p, mi)->first, n;
-
-	TAKT_LOOP(p, n, TAKT_NVCPU) {
-		u32 it = vi;
+	FOR_EACH_VCPU_OF(p, mi, it) {
 		struct takt_vcpu *v = vcpu_of(p, it);
 
-		if (it == TAKT_NIL)
-			break;
-		vi = v->sibling;
 		if (v->kind != TAKT_GUEST || it == first || (v->state != TAKT_QUEUED && !holds_cpu(v->state) && v->state != TAKT_PUT_PENDING))
 			continue;
 		if (!(p->par.promote_over || has_credit(p, v)) || poris_subgroup(p, it) != sub)
@@ -93,7 +83,7 @@ TAKT_FN void poris_launch_vm(struct takt_pool *p, u32 mi, u32 sub, u32 first, u3
 TAKT_INLINE void poris_launch(struct takt_pool *p, u32 first)
 {
 	struct takt_vcpu *v = vcpu_of(p, first);
-	u32 own = v->vm, nr = takt_fresh(p, poris_subgroups(p, own)), sub = takt_fresh(p, poris_subgroup(p, first)), n, k;
+	u32 own = v->vm, nr = takt_fresh(p, poris_subgroups(p, own)), sub = takt_fresh(p, poris_subgroup(p, first)), k;
 	u32 round = takt_zero(p);
 
 	if (nr > 1) {
@@ -108,16 +98,11 @@ TAKT_INLINE void poris_launch(struct takt_pool *p, u32 first)
 		v->poris.round = round;
 	}
 	TAKT_LOOP(p, k, TAKT_NSUBGROUP) {
-		u32 mi = p->rt_head;
-
 		if (k >= nr)
 			break;
-		TAKT_LOOP(p, n, TAKT_NVM) {
-			if (mi == TAKT_NIL)
-				break;
+		FOR_EACH_RT_VM(p, mi) {
 			if (poris_together(p, own, mi))
 				poris_launch_vm(p, mi, sub, first, round);
-			mi = vm_of(p, mi)->rt_next;
 		}
 		sub = takt_fresh(p, sub + 1 < nr ? sub + 1 : 0);
 	}
@@ -130,21 +115,18 @@ TAKT_INLINE void poris_launch(struct takt_pool *p, u32 first)
 TAKT_FN u32 poris_exchange(struct takt_pool *p, u32 cpu, u32 v1, u64 now)
 {
 	struct takt_vcpu *v = vcpu_of(p, v1);
-	u32 vi = vm_of(p, v->vm)->first, sub = takt_fresh(p, poris_subgroup(p, v1)), n;
+	u32 sub = takt_fresh(p, poris_subgroup(p, v1));
 
-	TAKT_LOOP(p, n, TAKT_NVCPU) {
+	FOR_EACH_VCPU_OF(p, v->vm, vi) {
 		struct takt_vcpu *w = vcpu_of(p, vi);
 		u32 there = w->bound;
 
-		if (vi == TAKT_NIL)
-			break;
 		if (w->state == TAKT_QUEUED && w->class < v->class && there != TAKT_NIL && there == w->cpu && there != cpu &&
 		    mask_test(&w->hard, cpu) && mask_test(&w->placement, cpu) && mask_test(&v->hard, there) && mask_test(&v->placement, there) && poris_subgroup(p, vi) == sub) {
 			w->bound = cpu;
 			rebind(p, v1, there, now);
 			return vi;
 		}
-		vi = w->sibling;
 	}
 	return TAKT_NIL;
 }

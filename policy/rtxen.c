@@ -33,16 +33,13 @@ TAKT_INLINE u32 rtxen_kind(struct takt_pool *p)
 /* Of those at home on @cpu that have budget and no work the one of highest priority; @stops (or TAKT_NIL) is about to have none. */
 TAKT_FN u32 rtxen_idling_server(struct takt_pool *p, u32 cpu, u32 stops)
 {
-	u32 it = p->due_head, best = TAKT_NIL, n;
+	u32 best = TAKT_NIL;
 	u64 key = TAKT_NEVER;
 
 	takt_opaque(best);
-	TAKT_LOOP(p, n, TAKT_NVCPU) {
-		struct takt_vcpu *v;
+	FOR_EACH_DUE(p, it) {
+		struct takt_vcpu *v = vcpu_of(p, it);
 
-		if (it == TAKT_NIL)
-			break;
-		v = vcpu_of(p, it);
 		if (v->server.home == cpu && (v->state == TAKT_BLOCKED || it == stops) && v->server.left > 0 &&
 		    server_of(p, v)->priority < key) {
 			key = server_of(p, v)->priority;
@@ -50,7 +47,6 @@ TAKT_FN u32 rtxen_idling_server(struct takt_pool *p, u32 cpu, u32 stops)
 		}
 		best = takt_fresh(p, best);
 		key = takt_fresh_long(p, key);
-		it = v->dq_next;
 	}
 	return best;
 }

@@ -48,17 +48,13 @@ TAKT_FN void vgedf_tickle(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 	struct takt_mask to;
-	u32 best = v->cpu, it = v->cpu, n;
+	u32 best = v->cpu;
 	u64 latest = vgedf_gives_way(p, v->cpu);
 
 	vcpu_allowed(p, v, &to);
-	TAKT_LOOP(p, n, TAKT_NCPU) {
+	FOR_EACH_CPU_IN(p, &to, it, v->cpu) {
 		u64 place;
 
-		if (mask_empty(&to))
-			break;
-		it = takt_fresh(p, mask_next(&to, it));
-		mask_clear(&to, it);
 		place = vgedf_gives_way(p, it);
 		if (place > latest) {
 			latest = place;
@@ -105,22 +101,17 @@ TAKT_INLINE void vgedf_again(struct takt_pool *p, u32 cpu, struct takt_vcpu *v)
 TAKT_FN u32 vgedf_candidate(struct takt_pool *p, u32 cpu, u32 cur, u32 warm, u64 now)
 {
 	struct takt_mask peers = p->online;
-	u32 peer = cpu, best = cur, n, k;
+	u32 peer = cpu, best = cur, n;
 	u64 first = cur == TAKT_NIL ? TAKT_NEVER : vgedf_last_place(vcpu_of(p, cur));
 
 	TAKT_LOOP(p, n, TAKT_NCPU) {
-		u32 it;
-
 		if (mask_empty(&peers))
 			break;
 		mask_clear(&peers, peer);
-		it = cpu_of(p, peer)->head;
-		TAKT_LOOP(p, k, TAKT_NVCPU) {
+		FOR_EACH_QUEUED(p, peer, it) {
 			struct takt_vcpu *v = vcpu_of(p, it);
 			u64 place;
 
-			if (it == TAKT_NIL)
-				break;
 			place = vgedf_place(v->qclass, v->server.key);
 			if (place >= first)
 				break;
@@ -132,7 +123,6 @@ TAKT_FN u32 vgedf_candidate(struct takt_pool *p, u32 cpu, u32 cur, u32 warm, u64
 				}
 				vgedf_again(p, cpu, v);
 			}
-			it = v->rq_next;
 		}
 		best = takt_fresh(p, best);
 		first = takt_fresh_long(p, first);

@@ -35,6 +35,36 @@ TAKT_INLINE u32 holds_cpu(u32 state)
 	return state == TAKT_PICKED || state == TAKT_RUNNING;
 }
 
+/*
+ * ---- walks: each declares its index and ends at the list's end, or after as many rounds as there may be. The body may not take the
+ * entry that it is at out of the list ----
+ */
+#define TAKT_WALK(p, it, start, max, next)								\
+	for (u32 it = (start), it##_n = takt_zero(p); it##_n < (max) && it != TAKT_NIL && takt_can_loop; it##_n++, it = (next))
+
+/* All slots, used or not. */
+#define TAKT_SLOTS(p, it, max)										\
+	for (u32 it, it##_n = takt_zero(p); it##_n < (max) && takt_can_loop && (it = takt_fresh(p, it##_n), 1); it##_n++)
+#define FOR_EACH_VCPU(p, vi) TAKT_SLOTS(p, vi, TAKT_NVCPU)
+#define FOR_EACH_VM(p, mi) TAKT_SLOTS(p, mi, TAKT_NVM)
+#define FOR_EACH_CPU(p, cpu) TAKT_SLOTS(p, cpu, TAKT_NCPU)
+
+/* The PCPUs of @mask, which is empty in the end, in cyclic order after @from. */
+#define FOR_EACH_CPU_IN(p, mask, cpu, from)								\
+	for (u32 cpu = (from), cpu##_n = takt_zero(p); cpu##_n < TAKT_NCPU && !mask_empty(mask) && takt_can_loop &&	\
+	     (cpu = takt_fresh(p, mask_next(mask, cpu)), mask_clear(mask, cpu), 1); cpu##_n++)
+
+/* The VCPUs of VM @mi, I/O threads included. */
+#define FOR_EACH_VCPU_OF(p, mi, vi) TAKT_WALK(p, vi, vm_of(p, mi)->first, TAKT_NVCPU, vcpu_of(p, vi)->sibling)
+/* The real-time VMs. */
+#define FOR_EACH_RT_VM(p, mi) TAKT_WALK(p, mi, (p)->rt_head, TAKT_NVM, vm_of(p, mi)->rt_next)
+/* The VMs with VCPUs that earn credit. */
+#define FOR_EACH_EARNING_VM(p, mi) TAKT_WALK(p, mi, (p)->act_head, TAKT_NVM, vm_of(p, mi)->act_next)
+/* The run queue of @cpu. */
+#define FOR_EACH_QUEUED(p, cpu, vi) TAKT_WALK(p, vi, cpu_of(p, cpu)->head, TAKT_NVCPU, vcpu_of(p, vi)->rq_next)
+/* The pool's due queue. */
+#define FOR_EACH_DUE(p, vi) TAKT_WALK(p, vi, (p)->due_head, TAKT_NVCPU, vcpu_of(p, vi)->dq_next)
+
 /* ---- masks: @cpu is a PCPU number, words are an implementation detail of this section ---- */
 
 TAKT_INLINE u64 mask_bit(u32 cpu)

@@ -26,14 +26,9 @@ TAKT_FN int adjust_pool(struct takt_pool *p, u32 key, u64 value, u64 *old)
 /* Without a cap nobody is parked. */
 TAKT_FN void uncap(struct takt_pool *p, u32 mi)
 {
-	u32 vi = vm_of(p, mi)->first, n;
-
-	TAKT_LOOP(p, n, TAKT_NVCPU) {
-		if (vi == TAKT_NIL)
-			break;
+	FOR_EACH_VCPU_OF(p, mi, vi) {
 		if (!(vcpu_of(p, vi)->flags & TAKT_F_SERVER))
 			takt_unpark(p, vi);
-		vi = vcpu_of(p, vi)->sibling;
 	}
 }
 
@@ -42,7 +37,7 @@ TAKT_INLINE int adjust_server(struct takt_pool *p, u32 mi, u32 key, u64 value)
 {
 	struct takt_vm *m = vm_of(p, mi);
 	struct takt_server s = m->server;
-	u32 vi = m->first, more, n;
+	u32 more;
 
 	switch (key) {
 	case TAKT_KEY_BUDGET: s.budget = value; break;
@@ -58,26 +53,18 @@ TAKT_INLINE int adjust_server(struct takt_pool *p, u32 mi, u32 key, u64 value)
 	more = takt_fresh(p, server_share(&s) > server_share(&m->server));
 	if (more && !hook_admits(p, mi, &s))
 		return -TAKT_ENOSPC;
-	TAKT_LOOP(p, n, TAKT_NVCPU) {
-		if (vi == TAKT_NIL)
-			break;
+	FOR_EACH_VCPU_OF(p, mi, vi) {
 		if (!more && (vcpu_of(p, vi)->flags & TAKT_F_SERVER))
 			vcpu_of(p, vi)->flags |= TAKT_F_HAD_SERVER;
 		server_settle(p, vi);
 		if (policy_has(p, TAKT_T_BUDGETS))
 			hook_end(p, vi);
-		vi = vcpu_of(p, vi)->sibling;
 	}
 	m->server = s;
 	if (!policy_has(p, TAKT_T_BUDGETS))
 		return 0;		/* kept, and ignored */
-	vi = m->first;
-	TAKT_LOOP(p, n, TAKT_NVCPU) {
-		if (vi == TAKT_NIL)
-			break;
+	FOR_EACH_VCPU_OF(p, mi, vi)
 		hook_begin(p, vi);
-		vi = vcpu_of(p, vi)->sibling;
-	}
 	return 0;
 }
 

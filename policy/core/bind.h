@@ -18,12 +18,10 @@ TAKT_INLINE u32 is_bound(struct takt_pool *p, struct takt_vcpu *v)
 /* How many VCPUs are bound to each PCPU, into its share. */
 TAKT_INLINE void bind_count(struct takt_pool *p)
 {
-	u32 i;
-
-	TAKT_LOOP(p, i, TAKT_NCPU)
-		cpu_of(p, takt_fresh(p, i))->util = 0;
-	TAKT_LOOP(p, i, TAKT_NVCPU) {
-		struct takt_vcpu *v = vcpu_of(p, takt_fresh(p, i));
+	FOR_EACH_CPU(p, i)
+		cpu_of(p, i)->util = 0;
+	FOR_EACH_VCPU(p, i) {
+		struct takt_vcpu *v = vcpu_of(p, i);
 
 		if (v->state != TAKT_ABSENT && v->bound != TAKT_NIL && cpu_of(p, v->bound)->online)
 			cpu_of(p, v->bound)->util++;
@@ -38,7 +36,7 @@ TAKT_FN void bind(struct takt_pool *p, u32 vi, struct takt_mask *used)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 	struct takt_mask to, rest;
-	u32 best = TAKT_NIL, least = TAKT_NIL, it = TAKT_NCPU - 1, n;
+	u32 best = TAKT_NIL, least = TAKT_NIL;
 
 	v->bound = TAKT_NIL;
 	bind_count(p);
@@ -49,11 +47,7 @@ TAKT_FN void bind(struct takt_pool *p, u32 vi, struct takt_mask *used)
 		to = rest;
 	takt_opaque(best);
 	takt_opaque(least);
-	TAKT_LOOP(p, n, TAKT_NCPU) {
-		if (mask_empty(&to))
-			break;
-		it = takt_fresh(p, mask_next(&to, it));
-		mask_clear(&to, it);
+	FOR_EACH_CPU_IN(p, &to, it, TAKT_NCPU - 1) {
 		if (cpu_of(p, it)->util < least) {
 			least = cpu_of(p, it)->util;
 			best = it;

@@ -28,12 +28,10 @@ TAKT_INLINE void cpu_clear(struct takt_cpu *c, u64 now)
 TAKT_FN void topology_update(struct takt_pool *p, u32 cpu)
 {
 	struct takt_cpu *c = cpu_of(p, cpu);
-	u32 i;
 
 	mask_zero(&c->core_mask);
 	mask_zero(&c->llc_mask);
-	TAKT_LOOP(p, i, TAKT_NCPU) {
-		u32 j = takt_fresh(p, i);
+	FOR_EACH_CPU(p, j) {
 		struct takt_cpu *o = cpu_of(p, j);
 
 		if (c->online && o->online && o->core == c->core) {
@@ -54,10 +52,7 @@ TAKT_FN void topology_update(struct takt_pool *p, u32 cpu)
 /* Queued VCPUs whose PCPU their masks do not allow (any more) queue elsewhere. */
 TAKT_FN void replace_strays(struct takt_pool *p, u64 now)
 {
-	u32 i;
-
-	TAKT_LOOP(p, i, TAKT_NVCPU) {
-		u32 vi = takt_fresh(p, i);
+	FOR_EACH_VCPU(p, vi) {
 		struct takt_vcpu *v = vcpu_of(p, vi);
 
 		if (v->state == TAKT_QUEUED && !vcpu_may_run(p, v, v->cpu)) {

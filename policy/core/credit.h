@@ -52,15 +52,9 @@ TAKT_INLINE u64 credit_weight(struct takt_pool *p, struct takt_vm *m)
 /* Their sum anew: what a VM weighs has changed. */
 TAKT_FN void credit_weigh(struct takt_pool *p)
 {
-	u32 mi = p->act_head, n;
-
 	p->weight = 0;
-	TAKT_LOOP(p, n, TAKT_NVM) {
-		if (mi == TAKT_NIL)
-			break;
+	FOR_EACH_EARNING_VM(p, mi)
 		p->weight += credit_weight(p, vm_of(p, mi));
-		mi = vm_of(p, mi)->act_next;
-	}
 }
 
 TAKT_FN void credit_activate(struct takt_pool *p, u32 vi)
@@ -313,15 +307,11 @@ TAKT_INLINE u32 credit_ahead(struct takt_pool *p, struct takt_vcpu *v, u32 left)
  */
 TAKT_FN u32 credit_pay(struct takt_pool *p, u32 mi, u32 total, u32 park)
 {
-	u32 vi = vm_of(p, mi)->first, n, nr = takt_zero(p), left = total, share;
+	u32 nr = takt_zero(p), left = total, share;
 
-	TAKT_LOOP(p, n, TAKT_NVCPU) {
-		struct takt_vcpu *v;
+	FOR_EACH_VCPU_OF(p, mi, vi) {
+		struct takt_vcpu *v = vcpu_of(p, vi);
 
-		if (vi == TAKT_NIL)
-			break;
-		v = vcpu_of(p, vi);
-		vi = v->sibling;
 		if (!(v->flags & TAKT_F_ACTIVE))
 			continue;
 		if (credit_pays_to_ceiling(p, v))
@@ -331,14 +321,10 @@ TAKT_FN u32 credit_pay(struct takt_pool *p, u32 mi, u32 total, u32 park)
 	}
 	share = (u32)div_up(left, nr);
 	left = total;
-	vi = vm_of(p, mi)->first;
-	TAKT_LOOP(p, n, TAKT_NVCPU) {
-		struct takt_vcpu *v;
+	FOR_EACH_VCPU_OF(p, mi, vi) {
+		struct takt_vcpu *v = vcpu_of(p, vi);
 		u32 part = share, active;
 
-		if (vi == TAKT_NIL)
-			break;
-		v = vcpu_of(p, vi);
 		active = v->flags & TAKT_F_ACTIVE;
 		if (active && credit_pays_to_ceiling(p, v)) {
 			u32 most = credit_first(p, v) ? left : share + credit_ahead(p, v, CREDIT_MOST);
@@ -348,7 +334,6 @@ TAKT_FN u32 credit_pay(struct takt_pool *p, u32 mi, u32 total, u32 park)
 		}
 		if (active)
 			credit_earn(p, vi, part, park);
-		vi = v->sibling;
 	}
 	/* Shares are rounded up: there may be less than nothing. */
 	return p->par.spare && (s32)left > 0 ? left : 0;
@@ -360,14 +345,11 @@ TAKT_FN u32 credit_pay(struct takt_pool *p, u32 mi, u32 total, u32 park)
  */
 TAKT_FN u32 credit_fill(struct takt_pool *p, u32 mi, u32 left)
 {
-	u32 vi = vm_of(p, mi)->first, n, waits = takt_zero(p);
+	u32 waits = takt_zero(p);
 
-	TAKT_LOOP(p, n, TAKT_NVCPU) {
-		struct takt_vcpu *v;
+	FOR_EACH_VCPU_OF(p, mi, vi) {
+		struct takt_vcpu *v = vcpu_of(p, vi);
 
-		if (vi == TAKT_NIL)
-			break;
-		v = vcpu_of(p, vi);
 		if (v->flags & TAKT_F_ACTIVE) {
 			u32 part = takt_fresh(p, credit_lack(v, credit_per_acct(p), left));
 
@@ -379,7 +361,6 @@ TAKT_FN u32 credit_fill(struct takt_pool *p, u32 mi, u32 left)
 		}
 		if (credit_waits(v))
 			waits = takt_fresh(p, 1);
-		vi = v->sibling;
 	}
 	return waits ? 0 : left;
 }
@@ -391,35 +372,26 @@ TAKT_FN u32 credit_fill(struct takt_pool *p, u32 mi, u32 left)
  */
 TAKT_FN void credit_level(struct takt_pool *p, u32 mi)
 {
-	u32 vi = vm_of(p, mi)->first, n, nr = vm_of(p, mi)->nr_active;
+	u32 nr = vm_of(p, mi)->nr_active;
 	u64 sum = takt_zero(p), each, rest;
 
 	/* Above 0 by CREDIT_MOST each: the division is an unsigned one. */
-	TAKT_LOOP(p, n, TAKT_NVCPU) {
-		struct takt_vcpu *v;
+	FOR_EACH_VCPU_OF(p, mi, vi) {
+		struct takt_vcpu *v = vcpu_of(p, vi);
 
-		if (vi == TAKT_NIL)
-			break;
-		v = vcpu_of(p, vi);
 		if (v->flags & TAKT_F_ACTIVE)
 			sum = takt_fresh_long(p, sum + (u64)((s64)v->credit.balance + CREDIT_MOST));
-		vi = v->sibling;
 	}
 	each = nr ? sum / nr : 0;
 	rest = takt_fresh_long(p, sum - each * nr);
-	vi = vm_of(p, mi)->first;
-	TAKT_LOOP(p, n, TAKT_NVCPU) {
-		struct takt_vcpu *v;
+	FOR_EACH_VCPU_OF(p, mi, vi) {
+		struct takt_vcpu *v = vcpu_of(p, vi);
 		u32 more = rest != 0;
 
-		if (vi == TAKT_NIL)
-			break;
-		v = vcpu_of(p, vi);
 		if (v->flags & TAKT_F_ACTIVE) {
 			v->credit.balance = (s32)((s64)each - CREDIT_MOST + more);
 			rest = takt_fresh_long(p, rest - more);
 		}
-		vi = v->sibling;
 	}
 }
 

@@ -95,28 +95,16 @@ TAKT_FN void place_tickle(struct takt_pool *p, u32 vi)
 TAKT_FN u32 place_steal(struct takt_pool *p, u32 cpu, u32 class)
 {
 	struct takt_mask peers = p->online;
-	u32 peer = cpu, n, k;
 
 	mask_clear(&peers, cpu);
-	TAKT_LOOP(p, n, TAKT_NCPU) {
-		u32 it;
+	FOR_EACH_CPU_IN(p, &peers, peer, cpu) {
+		FOR_EACH_QUEUED(p, peer, it) {
+			struct takt_vcpu *w = vcpu_of(p, it);
 
-		if (mask_empty(&peers))
-			break;
-		peer = takt_fresh(p, mask_next(&peers, peer));
-		mask_clear(&peers, peer);
-		it = cpu_of(p, peer)->head;
-		TAKT_LOOP(p, k, TAKT_NVCPU) {
-			struct takt_vcpu *w;
-
-			if (it == TAKT_NIL)
-				break;
-			w = vcpu_of(p, it);
 			if (w->class >= class)
 				break;
 			if (vcpu_may_run(p, w, cpu))
 				return it;
-			it = w->rq_next;
 		}
 	}
 	return TAKT_NIL;

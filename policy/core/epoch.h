@@ -25,14 +25,11 @@ TAKT_FN int takt_timer_pool(struct takt_pool *p, u64 now)
 /* Everything that a history made, anew from the parameters. A recording begins with it. */
 TAKT_FN int takt_epoch(struct takt_pool *p, u64 now)
 {
-	u32 i;
-
 	now = takt_begin(p, now);
 	p->act_head = p->rt_head = p->due_head = TAKT_NIL;
 	p->nr_rt = 0;
 	hook_epoch(p, now);
-	TAKT_LOOP(p, i, TAKT_NVM) {
-		u32 mi = takt_fresh(p, i);
+	FOR_EACH_VM(p, mi) {
 		struct takt_vm *m = vm_of(p, mi);
 
 		if (!m->used)
@@ -47,8 +44,7 @@ TAKT_FN int takt_epoch(struct takt_pool *p, u64 now)
 		}
 	}
 	/* As if added by index just now, whatever the history: whoever records a live pool can write that down. */
-	TAKT_LOOP(p, i, TAKT_NVCPU) {
-		u32 vi = takt_fresh(p, i);
+	FOR_EACH_VCPU(p, vi) {
 		struct takt_vcpu *v = vcpu_of(p, vi);
 
 		if (v->state == TAKT_ABSENT)
@@ -63,8 +59,7 @@ TAKT_FN int takt_epoch(struct takt_pool *p, u64 now)
 	mask_zero(&p->idle);
 	mask_zero(&p->tickled);
 	p->last_tickled = 0;
-	TAKT_LOOP(p, i, TAKT_NCPU) {
-		u32 cpu = takt_fresh(p, i);
+	FOR_EACH_CPU(p, cpu) {
 
 		if (!cpu_online(p, cpu))
 			continue;
@@ -81,8 +76,7 @@ TAKT_FN int takt_epoch(struct takt_pool *p, u64 now)
 	p->acct_next = p->nr_cpu ? now + p->par.acct : TAKT_NEVER;
 	p->pool_timer = TAKT_NEVER;
 	arm_pool(p, p->acct_next);
-	TAKT_LOOP(p, i, TAKT_NVCPU) {
-		u32 vi = takt_fresh(p, i);
+	FOR_EACH_VCPU(p, vi) {
 
 		if (vcpu_of(p, vi)->state != TAKT_ABSENT)
 			hook_begin(p, vi);

@@ -22,19 +22,16 @@
 TAKT_FN u32 gang_may_bind(struct takt_pool *p, u32 vi, u32 cpu)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
-	u32 it = vm_of(p, v->vm)->first, own = v->bound, may, n;
+	u32 own = v->bound, may;
 
 	v->bound = TAKT_NIL;
 	may = vcpu_may_run(p, v, cpu);
 	v->bound = own;
 	if (!may)
 		return 0;
-	TAKT_LOOP(p, n, TAKT_NVCPU) {
-		if (it == TAKT_NIL)
-			break;
+	FOR_EACH_VCPU_OF(p, v->vm, it) {
 		if (it != vi && vcpu_of(p, it)->bound == cpu)
 			return 0;
-		it = vcpu_of(p, it)->sibling;
 	}
 	return 1;
 }
@@ -44,7 +41,7 @@ TAKT_FN void gang_place(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 	struct takt_mask to;
-	u32 own = v->bound, it = vm_of(p, v->vm)->first, cpu = own, n;
+	u32 own = v->bound;
 
 	if (own == TAKT_NIL || (mask_test(&p->idle, own) && !cpu_of(p, own)->nr_queued))
 		return;
@@ -52,19 +49,12 @@ TAKT_FN void gang_place(struct takt_pool *p, u32 vi)
 	vcpu_allowed(p, v, &to);
 	v->bound = own;
 	mask_and(&to, &p->idle);
-	TAKT_LOOP(p, n, TAKT_NVCPU) {
-		if (it == TAKT_NIL)
-			break;
+	FOR_EACH_VCPU_OF(p, v->vm, it) {
 		if (vcpu_of(p, it)->bound != TAKT_NIL)
 			mask_clear(&to, vcpu_of(p, it)->bound);
 		mask_fresh(p, &to);
-		it = vcpu_of(p, it)->sibling;
 	}
-	TAKT_LOOP(p, n, TAKT_NCPU) {
-		if (mask_empty(&to))
-			break;
-		cpu = takt_fresh(p, mask_next(&to, cpu));
-		mask_clear(&to, cpu);
+	FOR_EACH_CPU_IN(p, &to, cpu, own) {
 		if (!cpu_of(p, cpu)->nr_queued) {
 			v->bound = cpu;
 			v->cpu = cpu;
@@ -77,16 +67,12 @@ TAKT_FN void gang_place(struct takt_pool *p, u32 vi)
 TAKT_FN u32 gang_take(struct takt_pool *p, u32 cpu, u32 class)
 {
 	struct takt_mask peers = p->online;
-	u32 peer = cpu, n, k;
+	u32 k;
 
 	mask_clear(&peers, cpu);
-	TAKT_LOOP(p, n, TAKT_NCPU) {
+	FOR_EACH_CPU_IN(p, &peers, peer, cpu) {
 		u32 it;
 
-		if (mask_empty(&peers))
-			break;
-		peer = takt_fresh(p, mask_next(&peers, peer));
-		mask_clear(&peers, peer);
 		it = cpu_of(p, peer)->head;
 		TAKT_LOOP(p, k, TAKT_NVCPU) {
 			struct takt_vcpu *w = vcpu_of(p, it);
@@ -113,18 +99,13 @@ TAKT_INLINE u32 gang_class(struct takt_pool *p, struct takt_vcpu *v)
 /* Whether @mi has a VCPU that can run; @cpu decides, and what holds it goes on only if it is @cur. */
 TAKT_FN u32 gang_runnable(struct takt_pool *p, u32 mi, u32 cpu, u32 cur)
 {
-	u32 vi = vm_of(p, mi)->first, n;
-
 	if (!vm_of(p, mi)->used)
 		return 0;
-	TAKT_LOOP(p, n, TAKT_NVCPU) {
+	FOR_EACH_VCPU_OF(p, mi, vi) {
 		struct takt_vcpu *v = vcpu_of(p, vi);
 
-		if (vi == TAKT_NIL)
-			break;
 		if (v->state == TAKT_QUEUED || (holds_cpu(v->state) && (v->cpu != cpu || vi == cur)))
 			return 1;
-		vi = v->sibling;
 	}
 	return 0;
 }
@@ -132,15 +113,10 @@ TAKT_FN u32 gang_runnable(struct takt_pool *p, u32 mi, u32 cpu, u32 cur)
 /* @mi's turn has begun or ended: its VCPUs' classes follow, and the PCPUs where they rank above what runs are asked. */
 TAKT_FN void gang_mark(struct takt_pool *p, u32 mi)
 {
-	u32 vi = vm_of(p, mi)->first, n;
-
-	TAKT_LOOP(p, n, TAKT_NVCPU) {
-		u32 it = vi, class;
+	FOR_EACH_VCPU_OF(p, mi, it) {
 		struct takt_vcpu *v = vcpu_of(p, it);
+		u32 class;
 
-		if (it == TAKT_NIL)
-			break;
-		vi = v->sibling;
 		class = takt_fresh(p, gang_class(p, v));
 		if (holds_cpu(v->state))
 			v->class = class;

@@ -68,12 +68,10 @@ TAKT_INLINE u32 laxs_ran(struct takt_vcpu *v)
 /* What the VCPUs bound to each PCPU ran, into its share. */
 TAKT_FN void laxs_utilisation(struct takt_pool *p)
 {
-	u32 i;
-
-	TAKT_LOOP(p, i, TAKT_NCPU)
-		cpu_of(p, takt_fresh(p, i))->util = 0;
-	TAKT_LOOP(p, i, TAKT_NVCPU) {
-		struct takt_vcpu *v = vcpu_of(p, takt_fresh(p, i));
+	FOR_EACH_CPU(p, i)
+		cpu_of(p, i)->util = 0;
+	FOR_EACH_VCPU(p, i) {
+		struct takt_vcpu *v = vcpu_of(p, i);
 
 		if (v->state != TAKT_ABSENT && v->bound != TAKT_NIL && cpu_of(p, v->bound)->online)
 			cpu_of(p, v->bound)->util += laxs_ran(v);
@@ -84,15 +82,11 @@ TAKT_FN void laxs_utilisation(struct takt_pool *p)
 TAKT_FN u32 laxs_extreme(struct takt_pool *p, u32 most)
 {
 	struct takt_mask left = p->online;
-	u32 best = mask_next(&left, TAKT_NCPU - 1), it = TAKT_NCPU - 1, n;
+	u32 best = mask_next(&left, TAKT_NCPU - 1);
 
-	TAKT_LOOP(p, n, TAKT_NCPU) {
+	FOR_EACH_CPU_IN(p, &left, it, TAKT_NCPU - 1) {
 		u32 u, b;
 
-		if (mask_empty(&left))
-			break;
-		it = takt_fresh(p, mask_next(&left, it));
-		mask_clear(&left, it);
 		u = cpu_of(p, it)->util;
 		b = cpu_of(p, best)->util;
 		if (most ? u > b : u < b)
@@ -105,11 +99,11 @@ TAKT_FN u32 laxs_extreme(struct takt_pool *p, u32 most)
 /* The VCPU whose move from @src to @dst leaves the busier of both with least, if that is less than @src has now; else TAKT_NIL. */
 TAKT_FN u32 laxs_mover(struct takt_pool *p, u32 src, u32 dst)
 {
-	u32 from = cpu_of(p, src)->util, to = cpu_of(p, dst)->util, best = TAKT_NIL, least = from, i;
+	u32 from = cpu_of(p, src)->util, to = cpu_of(p, dst)->util, best = TAKT_NIL, least = from;
 
 	takt_opaque(best);
-	TAKT_LOOP(p, i, TAKT_NVCPU) {
-		u32 vi = takt_fresh(p, i), u, worst;
+	FOR_EACH_VCPU(p, vi) {
+		u32 u, worst;
 		struct takt_vcpu *v = vcpu_of(p, vi);
 
 		if (v->state == TAKT_ABSENT || v->bound != src || !mask_test(&v->hard, dst) || !mask_test(&v->placement, dst))
@@ -132,7 +126,7 @@ TAKT_FN u32 laxs_mover(struct takt_pool *p, u32 src, u32 dst)
  */
 TAKT_FN void laxs_balance(struct takt_pool *p, u64 now)
 {
-	u32 src, dst, vi, i;
+	u32 src, dst, vi;
 
 	p->ll_next = now + p->par.ll_interval;
 	laxs_utilisation(p);
@@ -141,8 +135,8 @@ TAKT_FN void laxs_balance(struct takt_pool *p, u64 now)
 	vi = takt_fresh(p, laxs_mover(p, src, dst));
 	if (vi != TAKT_NIL)
 		rebind(p, vi, dst, now);
-	TAKT_LOOP(p, i, TAKT_NVCPU) {
-		struct takt_vcpu *v = vcpu_of(p, takt_fresh(p, i));
+	FOR_EACH_VCPU(p, i) {
+		struct takt_vcpu *v = vcpu_of(p, i);
 
 		v->laxs.ran_since = p->par.history ? (u64)laxs_ran(v) * TAKT_US / 2 : 0;
 	}
@@ -181,7 +175,7 @@ TAKT_FN u32 laxs_first(struct takt_pool *p, u32 peer, u32 cpu)
 TAKT_FN u32 laxs_steal(struct takt_pool *p, u32 cpu, u32 next, u64 since)
 {
 	struct takt_mask peers = p->online;
-	u32 rank = takt_fresh(p, laxs_rank(p, next)), peer = cpu, best = TAKT_NIL, n;
+	u32 rank = takt_fresh(p, laxs_rank(p, next)), best = TAKT_NIL;
 	u64 before = 0;
 
 	if ((rank & 1) && since >= p->par.steal_age)
@@ -189,13 +183,9 @@ TAKT_FN u32 laxs_steal(struct takt_pool *p, u32 cpu, u32 next, u64 since)
 	before = takt_fresh_long(p, before);
 	takt_opaque(best);
 	mask_clear(&peers, cpu);
-	TAKT_LOOP(p, n, TAKT_NCPU) {
+	FOR_EACH_CPU_IN(p, &peers, peer, cpu) {
 		u32 it, r;
 
-		if (mask_empty(&peers))
-			break;
-		peer = takt_fresh(p, mask_next(&peers, peer));
-		mask_clear(&peers, peer);
 		it = takt_fresh(p, laxs_first(p, peer, cpu));
 		if (it == TAKT_NIL)
 			continue;

@@ -53,14 +53,12 @@ TAKT_FN u32 poris_subgroup(struct takt_pool *p, u32 vi)
 /* How many subgroups start with @own's VCPUs. */
 TAKT_FN u32 poris_subgroups(struct takt_pool *p, u32 own)
 {
-	u32 mi = p->rt_head, most = takt_zero(p), n;
+	u32 most = takt_zero(p);
 
-	TAKT_LOOP(p, n, TAKT_NVM) {
+	FOR_EACH_RT_VM(p, mi) {
 		struct takt_vm *m = vm_of(p, mi);
 		u32 last;
 
-		if (mi == TAKT_NIL)
-			break;
 		if (poris_together(p, own, mi)) {
 			last = p->par.parallel == TAKT_PARALLEL_GROUP ? m->subgroup : 0;
 			if (m->nr_guest > p->nr_cpu && p->nr_cpu)
@@ -69,7 +67,6 @@ TAKT_FN u32 poris_subgroups(struct takt_pool *p, u32 own)
 				most = last;
 			most = takt_fresh(p, most);
 		}
-		mi = m->rt_next;
 	}
 	return most + 1 < TAKT_NSUBGROUP ? most + 1 : TAKT_NSUBGROUP;
 }
@@ -77,16 +74,11 @@ TAKT_FN u32 poris_subgroups(struct takt_pool *p, u32 own)
 /* Adds to @used the PCPUs of @mi's VCPUs in subgroup @sub. */
 TAKT_INLINE void poris_used(struct takt_pool *p, u32 mi, u32 sub, struct takt_mask *used)
 {
-	u32 vi = vm_of(p, mi)->first, n;
-
-	TAKT_LOOP(p, n, TAKT_NVCPU) {
+	FOR_EACH_VCPU_OF(p, mi, vi) {
 		struct takt_vcpu *v = vcpu_of(p, vi);
 
-		if (vi == TAKT_NIL)
-			break;
 		if (v->bound != TAKT_NIL && poris_subgroup(p, vi) == sub)
 			mask_set(used, v->bound);
-		vi = v->sibling;
 	}
 }
 
@@ -145,10 +137,8 @@ TAKT_INLINE u32 poris_members(struct takt_pool *p, struct takt_vm *m, u32 sub)
 /* Whether what other VMs of @group have in subgroup @sub leaves room for @nr more VCPUs, each on a PCPU of its own. */
 TAKT_FN u32 poris_has_room(struct takt_pool *p, u32 group, u32 sub, u32 nr)
 {
-	u32 i;
-
-	TAKT_LOOP(p, i, TAKT_NVM) {
-		struct takt_vm *m = vm_of(p, takt_fresh(p, i));
+	FOR_EACH_VM(p, i) {
+		struct takt_vm *m = vm_of(p, i);
 
 		if (m->used && m->group == group)
 			nr = takt_fresh(p, nr + poris_members(p, m, sub));
@@ -163,7 +153,7 @@ TAKT_FN u32 poris_has_room(struct takt_pool *p, u32 group, u32 sub, u32 nr)
 TAKT_FN int poris_group(struct takt_pool *p, u32 mi, u32 id, u32 sub)
 {
 	struct takt_vm *m = vm_of(p, mi);
-	u32 last, vi, n;
+	u32 last, n;
 
 	if (m->group && id)
 		return -TAKT_EBUSY;
@@ -183,13 +173,8 @@ TAKT_FN int poris_group(struct takt_pool *p, u32 mi, u32 id, u32 sub)
 	m->subgroup = sub;
 	p->placement_gen++;
 	/* Their PCPUs are chosen anew, as each queues. */
-	vi = m->first;
-	TAKT_LOOP(p, n, TAKT_NVCPU) {
-		if (vi == TAKT_NIL)
-			break;
+	FOR_EACH_VCPU_OF(p, mi, vi)
 		unbind(p, vi);
-		vi = vcpu_of(p, vi)->sibling;
-	}
 	return 0;
 }
 

@@ -37,14 +37,8 @@ TAKT_FN u32 event_promotes(struct takt_pool *p, struct takt_vcpu *v, u32 eligibl
 /* An accounting period begins. */
 TAKT_FN void event_windows(struct takt_pool *p)
 {
-	u32 mi = p->rt_head, n;
-
-	TAKT_LOOP(p, n, TAKT_NVM) {
-		if (mi == TAKT_NIL)
-			break;
+	FOR_EACH_RT_VM(p, mi)
 		vm_of(p, mi)->window = 0;
-		mi = vm_of(p, mi)->rt_next;
-	}
 }
 
 #endif

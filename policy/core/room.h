@@ -50,12 +50,10 @@ TAKT_INLINE u32 server_seat(struct takt_pool *p, struct takt_vcpu *v)
 /* What the servers of each PCPU take, without VM @but's. */
 TAKT_FN void server_shares(struct takt_pool *p, u32 but)
 {
-	u32 i;
-
-	TAKT_LOOP(p, i, TAKT_NCPU)
-		cpu_of(p, takt_fresh(p, i))->util = 0;
-	TAKT_LOOP(p, i, TAKT_NVCPU) {
-		struct takt_vcpu *v = vcpu_of(p, takt_fresh(p, i));
+	FOR_EACH_CPU(p, i)
+		cpu_of(p, i)->util = 0;
+	FOR_EACH_VCPU(p, i) {
+		struct takt_vcpu *v = vcpu_of(p, i);
 
 		if ((v->flags & TAKT_F_SERVER) && v->vm != but)
 			cpu_of(p, takt_fresh(p, server_seat(p, v)))->util += server_share(server_of(p, v));
@@ -74,10 +72,9 @@ TAKT_INLINE u32 server_room(struct takt_pool *p, u32 cpu)
 TAKT_FN u64 server_free(struct takt_pool *p)
 {
 	u64 all = (u64)server_most(p) * p->nr_cpu, used = takt_zero(p);
-	u32 i;
 
-	TAKT_LOOP(p, i, TAKT_NCPU)
-		used += cpu_of(p, takt_fresh(p, i))->util;
+	FOR_EACH_CPU(p, i)
+		used += cpu_of(p, i)->util;
 	return used < all ? all - used : 0;
 }
 
@@ -85,11 +82,11 @@ TAKT_FN u64 server_free(struct takt_pool *p)
 TAKT_FN u32 server_overbooked(struct takt_pool *p, u32 whole)
 {
 	u64 all = (u64)server_most(p) * p->nr_cpu, used = takt_zero(p);
-	u32 over = takt_zero(p), i;
+	u32 over = takt_zero(p);
 
 	server_shares(p, TAKT_NIL);
-	TAKT_LOOP(p, i, TAKT_NCPU) {
-		u32 share = cpu_of(p, takt_fresh(p, i))->util;
+	FOR_EACH_CPU(p, i) {
+		u32 share = cpu_of(p, i)->util;
 
 		used += share;
 		over = takt_fresh(p, over | (share > server_most(p)));
@@ -125,25 +122,22 @@ TAKT_FN u32 server_place(struct takt_pool *p, u32 vi)
  */
 TAKT_FN u32 server_fits(struct takt_pool *p, u32 mi, const struct takt_server *s, u32 whole)
 {
-	u32 share = server_share(s), vi = vm_of(p, mi)->first, n;
+	u32 share = server_share(s);
 
 	if (!share)
 		return 1;
 	server_shares(p, mi);
 	if (!whole)
 		return server_free(p) >= (u64)share * vm_of(p, mi)->nr_guest;
-	TAKT_LOOP(p, n, TAKT_NVCPU) {
+	FOR_EACH_VCPU_OF(p, mi, vi) {
 		u32 cpu;
 
-		if (vi == TAKT_NIL)
-			break;
 		if (vcpu_of(p, vi)->kind != TAKT_IO) {
 			cpu = takt_fresh(p, server_place(p, vi));
 			if (server_room(p, cpu) < share)
 				return 0;
 			cpu_of(p, cpu)->util += share;
 		}
-		vi = vcpu_of(p, vi)->sibling;
 	}
 	return 1;
 }

@@ -223,10 +223,7 @@ TAKT_INLINE void server_moved(struct takt_pool *p, u32 vi, u32 cpu, u64 now)
 /* Every server begins anew: with what it has left, one of another kind could do nothing. */
 TAKT_INLINE void server_restart(struct takt_pool *p)
 {
-	u32 i;
-
-	TAKT_LOOP(p, i, TAKT_NVCPU) {
-		u32 vi = takt_fresh(p, i);
+	FOR_EACH_VCPU(p, vi) {
 
 		if (!(vcpu_of(p, vi)->flags & TAKT_F_SERVER))
 			continue;
@@ -358,16 +355,12 @@ TAKT_INLINE u32 server_best(struct takt_pool *p, u32 cpu, u32 cur)
 TAKT_FN u32 server_steal(struct takt_pool *p, u32 cpu)
 {
 	struct takt_mask peers = p->online;
-	u32 peer = cpu, n, k;
+	u32 k;
 
 	mask_clear(&peers, cpu);
-	TAKT_LOOP(p, n, TAKT_NCPU) {
+	FOR_EACH_CPU_IN(p, &peers, peer, cpu) {
 		u32 it;
 
-		if (mask_empty(&peers))
-			break;
-		peer = takt_fresh(p, mask_next(&peers, peer));
-		mask_clear(&peers, peer);
 		it = server_first_left(p, peer);
 		TAKT_LOOP(p, k, TAKT_NVCPU) {
 			if (it == TAKT_NIL)

@@ -70,24 +70,13 @@ TAKT_INLINE u32 was_tickled(struct takt_pool *p, u32 cpu)
 TAKT_FN void tickle_next(struct takt_pool *p, u32 cpu)
 {
 	struct takt_mask peers = p->online;
-	u32 peer = cpu, n, k;
 
 	if (mask_empty(&p->idle))
 		return;
-	TAKT_LOOP(p, n, TAKT_NCPU) {
-		u32 it;
-
-		if (mask_empty(&peers))
-			break;
-		peer = takt_fresh(p, mask_next(&peers, peer));
-		mask_clear(&peers, peer);
-		it = cpu_of(p, peer)->head;
-		TAKT_LOOP(p, k, TAKT_NVCPU) {
-			if (it == TAKT_NIL)
-				break;
+	FOR_EACH_CPU_IN(p, &peers, peer, cpu) {
+		FOR_EACH_QUEUED(p, peer, it) {
 			if (kick_one(p, it))
 				return;
-			it = vcpu_of(p, it)->rq_next;
 		}
 	}
 }

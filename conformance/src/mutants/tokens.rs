@@ -84,7 +84,9 @@ pub fn plain_c(text: &str) -> String {
             "TAKT_LOOP" | "bpf_for" => (b"while", t.end),
             "cf_check" | "__init" | "__noinline" | "__always_inline" | "__weak" | "__hidden" | "__ksym" => (b"", t.end),
             "SEC" if next == Some("(") => (b"", all.get(i + 3).map_or(t.end, |c| c.end)),
-            _ if word.starts_with("for_each_") && next == Some("(") => (b"while", t.end),
+            _ if (word.starts_with("for_each_") || word.starts_with("FOR_EACH_")) && next == Some("(") => {
+                (b"while", t.end)
+            }
             _ => continue,
         };
         out[t.start..end].fill(b' ');
