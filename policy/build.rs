@@ -46,8 +46,8 @@ fn main() {
         .opt_level(2);
     build.compile("takt_policy");
     println!("cargo::rerun-if-changed=core");
-    println!("cargo::rerun-if-changed=policies.def");
-    for policy in all {
-        println!("cargo::rerun-if-changed={}.c", policy.name);
+    let here = fs::read_dir(".").expect("policy").map(|e| e.expect("an entry").path());
+    for source in here.filter(|f| f.extension().is_some_and(|e| ["c", "h", "def"].iter().any(|x| e == *x))) {
+        println!("cargo::rerun-if-changed={}", source.display());
     }
 }

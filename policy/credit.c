@@ -133,7 +133,7 @@ TAKT_INLINE void credit_yields(struct takt_pool *p, u32 vi)
 TAKT_INLINE int credit_adjusted(struct takt_pool *p, u32 key, u64 old)
 {
 	(void)old;
-	if (key == takt_key_weights || key == TAKT_KEY_WEIGHT)
+	if (key == takt_key_weights || key == takt_vm_key_weight)
 		credit_weigh(p);
 	return 0;
 }

@@ -7,13 +7,6 @@ use anyhow::{Context, Result, bail};
 use std::fmt;
 use takt_policy::ParamInfo;
 
-/// What a live host has for parameter `info` unless somebody says otherwise: not always what the papers have. Dom0, or the host's own
-/// threads, have a part of the machine kept for them and mostly use less, which the VMs share; and they and the VMs' I/O threads preempt
-/// somebody all the time: who that is loses no turn.
-pub fn live_default(info: &ParamInfo) -> u64 {
-    if ["spare", "preempted"].contains(&info.name) { 1 } else { info.default }
-}
-
 /// A name for a policy with certain parameters.
 #[derive(Clone, Copy, Debug)]
 pub struct Preset {
@@ -134,6 +127,7 @@ impl PolicySpec {
         let table = takt_policy::params();
         let mut params: Vec<(u32, u64)> = Vec::new();
         let mut keys = Vec::new();
+        let mut live: Option<fn(&ParamInfo) -> u64> = None;
         for pair in list.split(',').filter(|p| !p.is_empty() || !list.is_empty()) {
             let context = || format!("policy `{label}`");
             let Some((key, text)) = pair.split_once('=') else { bail!("{}: `{pair}` is not key=value", context()) };
@@ -141,6 +135,10 @@ impl PolicySpec {
                 bail!("policy `{label}`: `{pair}` sets a key a second time");
             }
             keys.push(key);
+            if key == LIVE {
+                live = Some(live_of(text).with_context(context)?);
+                continue;
+            }
             let own = pools.as_mut().map_or(Ok(false), |p| p.set(key, text)).with_context(context)?;
             if !own {
                 let own = pools.as_ref().map_or_else(Vec::new, Pools::keys);
@@ -150,8 +148,15 @@ impl PolicySpec {
         if let Some(pools) = &mut pools {
             pools.know(&keys, &params);
         }
-        let kept = preset.into_iter().filter(|(key, _)| !params.iter().any(|(given, _)| given == key));
-        Ok(Self { name, pin, pools, params: kept.chain(params.iter().copied()).collect(), label })
+        let given = |all: &[(u32, u64)], key| all.iter().any(|&(other, _)| other == key);
+        let mut all: Vec<_> =
+            preset.into_iter().filter(|&(key, _)| !given(&params, key)).chain(params.iter().copied()).collect();
+        if let Some(live) = live {
+            let others = table.iter().filter(|p| !p.per_vm && live(p) != p.default && !given(&all, p.key));
+            let others: Vec<_> = others.map(|p| (p.key, live(p))).collect();
+            all.splice(0..0, others);
+        }
+        Ok(Self { name, pin, pools, params: all, label })
     }
 }
 
@@ -197,10 +202,22 @@ pub fn known() -> Vec<String> {
     core.chain(PRESETS.iter().map(|p| p.name)).chain(more).map(str::to_owned).collect()
 }
 
+/// In the place of a parameter: those of a live host unless they are given.
+const LIVE: &str = "live";
+
+fn live_of(host: &str) -> Result<fn(&ParamInfo) -> u64> {
+    match host {
+        "linux" => Ok(|p| p.linux),
+        "xen" => Ok(|p| p.xen),
+        _ => bail!("`{LIVE}={host}`: no host of that name; allowed linux|xen"),
+    }
+}
+
 /// Reads a value against the pool's parameters in `table`; `own` are the keys of the name itself.
 fn param(key: &str, text: &str, table: &[ParamInfo], own: &[&'static str]) -> Result<(u32, u64)> {
     let Some(info) = table.iter().find(|p| !p.per_vm && p.name == key) else {
-        let keys: Vec<_> = own.iter().copied().chain(table.iter().filter(|p| !p.per_vm).map(|p| p.name)).collect();
+        let keys: Vec<_> =
+            own.iter().copied().chain(table.iter().filter(|p| !p.per_vm).map(|p| p.name)).chain([LIVE]).collect();
         bail!("unknown key `{key}`, known are {}", keys.join(", "));
     };
     Ok((info.key, value(info, text)?))
@@ -321,6 +338,20 @@ mod tests {
             assert!(known().contains(&text.to_owned()));
         }
         assert_eq!(known().len(), takt_policy::policies().len() + PRESETS.len() + 4);
+    }
+
+    #[test]
+    fn a_live_hosts_parameters_can_be_asked_for() {
+        let of = |text: &str| {
+            let spec = PolicySpec::parse(text).unwrap();
+            ["spare", "preempted", "crowd"].map(|key| get(&spec, key))
+        };
+        assert_eq!(of("doris"), [None; 3]);
+        assert_eq!(of("doris(live=linux)"), [Some(1), Some(1), None]);
+        assert_eq!(of("doris(live=xen)"), [Some(1); 3]);
+        assert_eq!(of("doris(spare=lapse,live=xen)"), [Some(0), Some(1), Some(1)], "what is given wins");
+        let refused = PolicySpec::parse("doris(live=bsd)").unwrap_err();
+        assert!(format!("{refused:#}").ends_with("allowed linux|xen"), "{refused:#}");
     }
 
     #[test]

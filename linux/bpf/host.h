@@ -331,8 +331,8 @@ static __always_inline void keep_floor(struct host *h, struct log *l, struct out
 	if (weight > 65535)
 		weight = 65535;
 	if (vm_of(h->pool, HOST_VM)->used && vm_of(h->pool, HOST_VM)->weight != weight)
-		DO(h->pool, ADJUST, takt_adjust(p, HOST_VM, TAKT_KEY_WEIGHT, weight, now),
-		   .vm = HOST_VM, .arg = { TAKT_KEY_WEIGHT, weight });
+		DO(h->pool, ADJUST, takt_adjust(p, HOST_VM, takt_vm_key_weight, weight, now),
+		   .vm = HOST_VM, .arg = { takt_vm_key_weight, weight });
 }
 
 /* Sum of the VMs' weights; under the lock. Summed up in memory: the verifier would follow a register's range for ever. */

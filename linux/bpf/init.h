@@ -28,8 +28,8 @@ __attribute__((noinline)) int h_setup(struct request *r, struct out *out)
 	if (!vm_of(h->pool, HOST_VM)->used) {
 		DO(h->pool, VM_ADD, takt_vm_add(p, HOST_VM, TAKT_HOST, HOST_WEIGHT, now),
 		   .vm = HOST_VM, .arg = { TAKT_HOST, HOST_WEIGHT });
-		DO(h->pool, ADJUST, takt_adjust(p, HOST_VM, TAKT_KEY_RT, TAKT_RT_OFF, now),
-		   .vm = HOST_VM, .arg = { TAKT_KEY_RT, TAKT_RT_OFF });
+		DO(h->pool, ADJUST, takt_adjust(p, HOST_VM, takt_vm_key_rt, TAKT_RT_OFF, now),
+		   .vm = HOST_VM, .arg = { takt_vm_key_rt, TAKT_RT_OFF });
 		if (TAKT_POOLS > 1)
 			DO(pool_on(h, RT), VM_ADD,
 			   takt_vm_add(p, HOST_VM, TAKT_HOST, HOST_WEIGHT, now), .vm = HOST_VM,
@@ -59,7 +59,7 @@ __attribute__((noinline)) int h_adjust(u32 side, u32 vm, u32 key, u64 value, str
 	h->cfg_gen++;
 	ret = DO(pool_on(h, side), ADJUST, takt_adjust(p, vm, key, value, now), .vm = vm,
 		 .arg = { key, value });
-	if (!ret && side == REST && key == TAKT_KEY_WEIGHT && vm != HOST_VM)
+	if (!ret && side == REST && key == takt_vm_key_weight && vm != HOST_VM)
 		keep_floor(h, l, out, guest_weight(h), now);
 	LEAVE();
 	return ret;

@@ -249,9 +249,7 @@ pub fn parameters(snapshot: &Snapshot) -> BTreeMap<String, String> {
     let table = takt_policy::params();
     let set = |op: &takt_policy::Op| {
         let pool = OpCode::from_u16(op.op) == Some(OpCode::Adjust) && u32::from(op.vm) == NIL;
-        let info = table
-            .iter()
-            .find(|p| pool && u64::from(p.key) == op.arg[0] && takt_control::spec::live_default(p) != op.arg[1])?;
+        let info = table.iter().find(|p| pool && u64::from(p.key) == op.arg[0] && p.linux != op.arg[1])?;
         Some((info.name.to_owned(), takt_control::spec::show(info, op.arg[1])))
     };
     snapshot.pool.describe().iter().filter_map(set).collect()
@@ -312,7 +310,7 @@ mod tests {
         pool.vcpu_add(1, 64, 3, 0, Kind::Guest).unwrap();
         pool.vcpu_add(1, 65, 3, 1, Kind::Io).unwrap();
         for info in takt_policy::params().iter().filter(|p| !p.per_vm) {
-            let value = if info.name == "slice" { 5_000_000 } else { takt_control::spec::live_default(info) };
+            let value = if info.name == "slice" { 5_000_000 } else { info.linux };
             pool.adjust(1, NIL, info.key, value).unwrap();
         }
         if rt {

@@ -59,7 +59,7 @@ static void test_floor(struct host *h)
 		u64 sum = 0;
 
 		vm[i] = h_vm_add((u64)(uintptr_t)&kvms[i], 7200 + i, TENANT_USER | 9, &out);
-		MUST(vm[i] != TAKT_NIL && !adjust(vm[i], TAKT_KEY_WEIGHT, 60000).ret);
+		MUST(vm[i] != TAKT_NIL && !adjust(vm[i], takt_vm_key_weight, 60000).ret);
 		for (u32 k = 0; k < TAKT_NVM; k++)
 			sum += k != HOST_VM && vm_of(h->pool, k)->used ? vm_of(h->pool, k)->weight
 								       : 0;

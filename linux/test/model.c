@@ -45,8 +45,8 @@ static u32 some_vm(void)
 
 static void some_request(void)
 {
-	static const u32 keys[] = { TAKT_KEY_WEIGHT, TAKT_KEY_CAP, TAKT_KEY_RT, TAKT_KEY_PERIOD,
-				    TAKT_KEY_BUDGET };
+	static const u32 keys[] = { takt_vm_key_weight, takt_vm_key_cap, takt_vm_key_rt, takt_vm_key_period,
+				    takt_vm_key_budget };
 	struct request r = { .vm = some_vm(),
 			     .arg = { below(2), (1 + below(20)) * TAKT_MS, 50 * TAKT_MS } };
 	u32 key = keys[below(5)];
@@ -54,12 +54,12 @@ static void some_request(void)
 	switch (below(3)) {
 	case 0: request(takt_mark_vm, &r); break;
 	case 1:
-		if (key == TAKT_KEY_PERIOD)
+		if (key == takt_vm_key_period)
 			adjust(r.vm, key, 10 * TAKT_MS);
 		else
 			adjust(r.vm, key,
-			       key == TAKT_KEY_BUDGET ? (1 + below(3)) * TAKT_MS
-			       : key == TAKT_KEY_RT   ? below(3)
+			       key == takt_vm_key_budget ? (1 + below(3)) * TAKT_MS
+			       : key == takt_vm_key_rt   ? below(3)
 						      : 1 + below(300));
 		break;
 	case 2:

@@ -44,20 +44,20 @@ static void test_parameters(u32 vm)
 	struct host *h = host();
 	u32 generation = h->cfg_gen;
 
-	MUST(!adjust(vm, TAKT_KEY_WEIGHT, 4096).ret && vm_of(h->pool, vm)->weight == 4096);
+	MUST(!adjust(vm, takt_vm_key_weight, 4096).ret && vm_of(h->pool, vm)->weight == 4096);
 	MUST(h->cfg_gen != generation);
 	/* a tenth of the machine is the host's */
 	MUST(vm_of(h->pool, HOST_VM)->weight == 4096 / 9);
 	check_machine();
-	MUST(adjust(vm, TAKT_KEY_WEIGHT, 0).ret && adjust(vm, TAKT_KEY_WEIGHT, 65536).ret);
-	MUST(adjust(vm, TAKT_KEY_WEIGHT, (1ULL << 32) + 256).ret &&
-	     adjust(vm, TAKT_KEY_WEIGHT, ~0ULL).ret);
-	MUST(adjust(vm, 9999, 1).ret && adjust(vm, (1ULL << 32) | TAKT_KEY_WEIGHT, 1).ret &&
+	MUST(adjust(vm, takt_vm_key_weight, 0).ret && adjust(vm, takt_vm_key_weight, 65536).ret);
+	MUST(adjust(vm, takt_vm_key_weight, (1ULL << 32) + 256).ret &&
+	     adjust(vm, takt_vm_key_weight, ~0ULL).ret);
+	MUST(adjust(vm, 9999, 1).ret && adjust(vm, (1ULL << 32) | takt_vm_key_weight, 1).ret &&
 	     adjust(vm, ~0ULL, 1).ret);
-	MUST(adjust(vm - 1, TAKT_KEY_WEIGHT, 256).ret &&
-	     adjust(TAKT_NVM, TAKT_KEY_WEIGHT, 256).ret);
-	MUST(adjust(vm + TAKT_NVM, TAKT_KEY_WEIGHT, 256).ret &&
-	     adjust(~0u, TAKT_KEY_WEIGHT, 256).ret);
+	MUST(adjust(vm - 1, takt_vm_key_weight, 256).ret &&
+	     adjust(TAKT_NVM, takt_vm_key_weight, 256).ret);
+	MUST(adjust(vm + TAKT_NVM, takt_vm_key_weight, 256).ret &&
+	     adjust(~0u, takt_vm_key_weight, 256).ret);
 	MUST(vm_of(h->pool, vm)->weight == 4096);
 	if (policy_has(h->pool, TAKT_T_GANGS))
 		MUST(!group(vm, 1 | 2 << 16) && vm_of(h->pool, vm)->group == 1 &&
@@ -65,7 +65,7 @@ static void test_parameters(u32 vm)
 	MUST(group(vm - 1, 1) && group(TAKT_NVM + vm, 1) && group(~0u, 1));
 	if (policy_has(h->pool, TAKT_T_GANGS))
 		MUST(!group(vm, 0) && !vm_of(h->pool, vm)->group);
-	MUST(!adjust(vm, TAKT_KEY_WEIGHT, 256).ret &&
+	MUST(!adjust(vm, takt_vm_key_weight, 256).ret &&
 	     vm_of(h->pool, HOST_VM)->weight == HOST_WEIGHT);
 }
 

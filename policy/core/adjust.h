@@ -10,16 +10,15 @@
 /* @old: what it was. */
 TAKT_FN int adjust_pool(struct takt_pool *p, u32 key, u64 value, u64 *old)
 {
-#define ADJUST(k, field, unit, min, max, def, doc)						\
+#define TAKT_POOL_SETTING(k, type, name, unit, min, max, def, linux_def, xen_def, doc)		\
 	if (key == (k)) {									\
 		if (value + 1 < (u64)(min) + 1 || value > (max))				\
 			return -TAKT_ERANGE;							\
-		*old = p->par.field;								\
-		p->par.field = value;								\
+		*old = p->par.name;								\
+		p->par.name = value;								\
 		return 0;									\
 	}
-	TAKT_POOL_PARAMS(ADJUST)
-#undef ADJUST
+#include "settings.h"
 	return -TAKT_EINVAL;
 }
 
@@ -40,9 +39,9 @@ TAKT_INLINE int adjust_server(struct takt_pool *p, u32 mi, u32 key, u64 value)
 	u32 more;
 
 	switch (key) {
-	case TAKT_KEY_BUDGET: s.budget = value; break;
-	case TAKT_KEY_PERIOD: s.period = value; break;
-	case TAKT_KEY_PRIORITY: s.priority = value; break;
+	case takt_vm_key_budget: s.budget = value; break;
+	case takt_vm_key_period: s.period = value; break;
+	case takt_vm_key_priority: s.priority = value; break;
 	default: s.extra = value;
 	}
 	if (s.budget > 10 * TAKT_SEC || s.period > 10 * TAKT_SEC || (s.period && s.budget > s.period))
@@ -72,7 +71,7 @@ TAKT_INLINE int adjust_server(struct takt_pool *p, u32 mi, u32 key, u64 value)
 TAKT_INLINE int adjust_wait(struct takt_pool *p, u32 mi, u32 key, u64 value)
 {
 	struct takt_vm *m = vm_of(p, mi);
-	u32 laxity = key == TAKT_KEY_LAXITY;
+	u32 laxity = key == takt_vm_key_laxity;
 
 	if (value < (laxity ? TAKT_US : TAKT_MS) || value > (laxity ? 10 * TAKT_SEC : TAKT_SEC))
 		return -TAKT_ERANGE;
@@ -103,19 +102,19 @@ TAKT_FN int takt_adjust(struct takt_pool *p, u32 mi, u32 key, u64 value, u64 now
 	}
 	if (mi >= TAKT_NVM || !m->used)
 		return -TAKT_ENOENT;
-	if (key == TAKT_KEY_RT)
+	if (key == takt_vm_key_rt)
 		return adjust_rt(p, mi, value);
-	if (key >= TAKT_KEY_BUDGET && key <= TAKT_KEY_EXTRA)
+	if (key >= takt_vm_key_budget && key <= takt_vm_key_extra)
 		return adjust_server(p, mi, key, value);
-	if (key == TAKT_KEY_LAXITY || key == TAKT_KEY_LATENCY)
+	if (key == takt_vm_key_laxity || key == takt_vm_key_latency)
 		return adjust_wait(p, mi, key, value);
-	if (key == TAKT_KEY_WEIGHT) {
+	if (key == takt_vm_key_weight) {
 		if (value < 1 || value > 65535)
 			return -TAKT_ERANGE;
 		m->weight = value;
 		return hook_adjusted(p, key, 0);
 	}
-	if (key == TAKT_KEY_CAP) {
+	if (key == takt_vm_key_cap) {
 		if (value > 6400)
 			return -TAKT_ERANGE;
 		m->cap = value;

@@ -168,7 +168,7 @@ TAKT_FN int takt_vm_remove(struct takt_pool *p, u32 mi, u64 now)
 TAKT_INLINE void vcpu_clear(struct takt_vcpu *v)
 {
 	v->start = v->ran = v->deadline = 0;
-	for (u32 i = 0; i < TAKT_POLICY_WORDS; i++)
+	for (u32 i = 0; i < TAKT_VCPU_WORDS; i++)
 		v->policy[i] = 0;
 	v->bound = TAKT_NIL;
 	v->rq_next = v->rq_prev = v->dq_next = v->dq_prev = TAKT_NIL;

@@ -33,25 +33,25 @@ static void say_vm(struct takt_script *s, struct takt_pool *p, u32 mi)
 		return;
 	say(s, &op);
 	if (m->cap)
-		say_adjust(s, mi, TAKT_KEY_CAP, m->cap);
+		say_adjust(s, mi, takt_vm_key_cap, m->cap);
 	if (m->rt_mode)
-		say_adjust(s, mi, TAKT_KEY_RT, m->rt_mode);
+		say_adjust(s, mi, takt_vm_key_rt, m->rt_mode);
 	if (m->server.period)
-		say_adjust(s, mi, TAKT_KEY_PERIOD, m->server.period);
+		say_adjust(s, mi, takt_vm_key_period, m->server.period);
 	if (m->server.budget)
-		say_adjust(s, mi, TAKT_KEY_BUDGET, m->server.budget);
+		say_adjust(s, mi, takt_vm_key_budget, m->server.budget);
 	if (m->server.priority != TAKT_PRIORITY)
-		say_adjust(s, mi, TAKT_KEY_PRIORITY, m->server.priority);
+		say_adjust(s, mi, takt_vm_key_priority, m->server.priority);
 	if (!m->server.extra)
-		say_adjust(s, mi, TAKT_KEY_EXTRA, 0);
+		say_adjust(s, mi, takt_vm_key_extra, 0);
 	if (m->group) {
 		op = (struct takt_op){ .op = TAKT_OP_SET_GROUP, .vm = mi, .arg = { m->group | m->subgroup << 16 } };
 		say(s, &op);
 	}
 	if (m->laxity)
-		say_adjust(s, mi, TAKT_KEY_LAXITY, m->laxity);
+		say_adjust(s, mi, takt_vm_key_laxity, m->laxity);
 	if (m->latency)
-		say_adjust(s, mi, TAKT_KEY_LATENCY, m->latency);
+		say_adjust(s, mi, takt_vm_key_latency, m->latency);
 }
 
 static void say_vcpu(struct takt_script *s, struct takt_pool *p, u32 vi)
@@ -79,11 +79,10 @@ static u32 pool_describe(struct takt_pool *p, struct takt_op *ops, u32 max)
 	struct takt_script s = { .op = ops, .max = max };
 
 	/* What limits VMs comes after them where it is less than usual: it may have been lowered when they were there. */
-#define PARAM_OP(k, field, unit, min, max, def, doc)						\
-	if (k != TAKT_KEY_RT_MAX || p->par.field > def)						\
-		say_adjust(&s, TAKT_NIL, k, p->par.field);
-	TAKT_POOL_PARAMS(PARAM_OP)
-#undef PARAM_OP
+#define TAKT_POOL_SETTING(k, type, name, unit, min, max, def, linux_def, xen_def, doc)		\
+	if (k != takt_key_rt_max || p->par.name > def)						\
+		say_adjust(&s, TAKT_NIL, k, p->par.name);
+#include "settings.h"
 	for (u32 i = 0; i < TAKT_NCPU; i++) {
 		struct takt_cpu *c = cpu_of(p, i);
 		struct takt_op op = { .op = TAKT_OP_CPU_ADD, .cpu = i, .arg = { c->core, c->llc, c->node } };
@@ -96,7 +95,7 @@ static u32 pool_describe(struct takt_pool *p, struct takt_op *ops, u32 max)
 	for (u32 i = 0; i < TAKT_NVCPU; i++)
 		say_vcpu(&s, p, i);
 	if (p->par.rt_max <= TAKT_RT_MAX)
-		say_adjust(&s, TAKT_NIL, TAKT_KEY_RT_MAX, p->par.rt_max);
+		say_adjust(&s, TAKT_NIL, takt_key_rt_max, p->par.rt_max);
 	return s.len;
 }
 

@@ -10,7 +10,7 @@
 
 struct param_info {
 	const char *name, *doc, *unit;
-	u64 min, max, def;
+	u64 min, max, def, linux_def, xen_def;
 	u32 key, per_vm;
 };
 
@@ -27,10 +27,13 @@ _Static_assert(sizeof(struct takt_vcpu) <= 128, "a VCPU takes at most 128 bytes"
 _Static_assert(sizeof(struct takt_hist) == 24 + 4 * (TAKT_HIST_LEN + 1), "what policy/src/hist.rs reads");
 _Static_assert(sizeof(struct takt_op) == 56 && sizeof(struct takt_res) == 48, "the log format is fixed");
 
-#define PARAM(k, f, u, lo, hi, d, text, vm) { .name = #f, .doc = text, .unit = u, .min = lo, .max = hi, .def = d, .key = k, .per_vm = vm },
-#define POOL_PARAM(k, f, u, lo, hi, d, text) PARAM(k, f, u, lo, hi, d, text, 0)
-#define VM_PARAM(k, f, u, lo, hi, d, text) PARAM(k, f, u, lo, hi, d, text, 1)
-static const struct param_info params[] = { TAKT_POOL_PARAMS(POOL_PARAM) TAKT_VM_PARAMS(VM_PARAM) };
+static const struct param_info params[] = {
+#define TAKT_POOL_SETTING(k, type, n, u, lo, hi, d, l, x, text)					\
+	{ .name = #n, .doc = text, .unit = u, .min = lo, .max = hi, .def = d, .linux_def = l, .xen_def = x, .key = k },
+#define TAKT_VM_SETTING(k, n, u, lo, hi, d, text)						\
+	{ .name = #n, .doc = text, .unit = u, .min = lo, .max = hi, .def = d, .linux_def = d, .xen_def = d, .key = k, .per_vm = 1 },
+#include "settings.h"
+};
 
 #define POLICY(i, n, t, text) { .name = #n, .doc = text, .id = i, .traits = t },
 static const struct policy_info policies[] = { TAKT_POLICIES(POLICY) };

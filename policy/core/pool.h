@@ -138,7 +138,7 @@ struct takt_server_vcpu {
 	u8 pad[3];
 };
 
-#define TAKT_POLICY_WORDS 6u
+#define TAKT_VCPU_WORDS 6u
 
 struct takt_vcpu {
 	struct takt_mask hard, soft;	/* the operator's; never written by a policy */
@@ -156,7 +156,7 @@ struct takt_vcpu {
 			};
 		};
 		struct takt_server_vcpu server;
-		u64 policy[TAKT_POLICY_WORDS];
+		u64 policy[TAKT_VCPU_WORDS];
 	};
 	u16 rq_next, rq_prev;		/* run queue */
 	u16 dq_next, dq_prev;		/* deadline queue */
@@ -231,52 +231,10 @@ struct takt_out {
 	u32 pool_armed;			/* pool_timer changed */
 };
 
-/* Parameters of a pool; docs and ranges in core/params.h. */
+/* Parameters of a pool. */
 struct takt_params {
-	u64 tick, acct, slice;		/* Credit, rule C7 */
-	u64 min_ts;			/* Doris, rule D30 */
-	u64 period;			/* Doris: 0 = inferred, else forced on RT-VMs and Dom0 */
-	u64 period_floor;		/* rule D3 */
-	u32 activate;			/* 1 = burn, 0 = tick */
-	u32 eligible;			/* 1 = class, 0 = credit (rule D15) */
-	u32 dom0;			/* 1 = Dom0 and io entities follow the RT-VMs */
-	u32 promote_on_timer;		/* rule D5 */
-	u32 rt_max;			/* most VMs that may be real-time at a time */
-	u32 event_max;			/* most event promotions of a VM per accounting period */
-	u32 spare;			/* 1: credit beyond the ceiling is shared out, 0: lapses */
-	u32 preempted;			/* 1: a preempted VCPU keeps its turn, 0: it goes behind its equals */
-	u32 server;			/* enum takt_server_kind (RT-Xen) */
-	u32 polling_literal;		/* rule R2 */
-	u64 quantum;			/* RT-Xen, rule R23 */
-	u64 extra_quantum;		/* SEDF, rule E11 */
-	u64 cache_hot;			/* vGEDF, rule K3 */
-	u32 mode;			/* SEDF, rule E12: 1 = deferrable, 0 = as Xen's */
-	u32 floor;			/* percent of a PCPU for those without budget */
-	u64 ratelimit;			/* Credit's variants: a younger run is not preempted (rule C37) */
-	u32 weights;			/* 1: of each active VCPU, 0: of a VM */
-	u32 tickle;			/* 1: one idle PCPU is asked, 0: all of them */
-	u32 overflow;			/* 1: halved at the ceiling, 0: reset */
-	u32 charge;			/* 1: a tick charges whom it finds, 0: what was run is charged */
-	u32 balance;			/* 1: credit is evened out within a VM */
-	u32 queueing;			/* S's A (rule L22): 1: by laxity, 0: as Credit */
-	u64 laxity;
-	u32 boost;			/* S's B: 1: the queued are boosted by events, 0: only the waking */
-	u32 steal;			/* enum takt_steal */
-	u64 steal_age;			/* S's L */
-	u64 ll_interval;		/* S's LL */
-	u32 infinite;			/* rule L10 */
-	u32 parallel;			/* enum takt_parallel */
-	u64 latency;			/* Poris' L (rule P21) */
-	u64 t_round;
-	u64 min_slice;
-	u32 promote;			/* Poris, rule P27: 1: events promote */
-	u32 dynamic;			/* Poris, rule P21: 1: the slice follows the latency, 0: it is LTS */
-	u32 promote_over;		/* rule P5 */
-	u32 siblings;			/* enum takt_siblings */
-	u32 crowd;			/* rule D14: 1: RT behind RT moves to a PCPU without, 0: it waits */
-	u32 over, across, running;	/* rules L2, L3 and L4 */
-	u64 first_run;			/* rule L5 */
-	u32 peer, history;		/* rules L6 and L9 */
+#define TAKT_POOL_SETTING(key, type, name, unit, min, max, def, linux_def, xen_def, doc) type name;
+#include "settings.h"
 };
 
 /* S: whose VCPUs a PCPU takes (rules L30 and L32): as in Credit; by L; by L but real-time ones never, which LL binds. */

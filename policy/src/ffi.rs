@@ -32,6 +32,8 @@ pub struct RawParam {
     pub min: u64,
     pub max: u64,
     pub default: u64,
+    pub linux: u64,
+    pub xen: u64,
     pub key: u32,
     /// 1 = a VM's, 0 = the pool's
     pub per_vm: u32,

@@ -14,7 +14,11 @@ pub struct ParamInfo {
     pub key: u32,
     pub min: u64,
     pub max: u64,
+    /// As published; what the simulator begins with.
     pub default: u64,
+    /// What a live Linux host begins with, and a live Xen host.
+    pub linux: u64,
+    pub xen: u64,
     /// A VM's parameter, else the pool's.
     pub per_vm: bool,
 }
@@ -60,6 +64,8 @@ pub fn params() -> Vec<ParamInfo> {
             min: p.min,
             max: p.max,
             default: p.default,
+            linux: p.linux,
+            xen: p.xen,
             per_vm: p.per_vm != 0,
         })
         .collect()

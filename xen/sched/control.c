@@ -7,15 +7,15 @@ static int vm_param(const struct takt_vm *m, uint64_t key, uint64_t *value)
 {
 	switch ( key )
 	{
-	case TAKT_KEY_WEIGHT: *value = m->weight; return 0;
-	case TAKT_KEY_CAP: *value = m->cap; return 0;
-	case TAKT_KEY_RT: *value = m->rt_mode; return 0;
-	case TAKT_KEY_BUDGET: *value = m->server.budget; return 0;
-	case TAKT_KEY_PERIOD: *value = m->server.period; return 0;
-	case TAKT_KEY_PRIORITY: *value = m->server.priority; return 0;
-	case TAKT_KEY_EXTRA: *value = m->server.extra; return 0;
-	case TAKT_KEY_LAXITY: *value = m->laxity; return 0;
-	case TAKT_KEY_LATENCY: *value = m->latency; return 0;
+	case takt_vm_key_weight: *value = m->weight; return 0;
+	case takt_vm_key_cap: *value = m->cap; return 0;
+	case takt_vm_key_rt: *value = m->rt_mode; return 0;
+	case takt_vm_key_budget: *value = m->server.budget; return 0;
+	case takt_vm_key_period: *value = m->server.period; return 0;
+	case takt_vm_key_priority: *value = m->server.priority; return 0;
+	case takt_vm_key_extra: *value = m->server.extra; return 0;
+	case takt_vm_key_laxity: *value = m->laxity; return 0;
+	case takt_vm_key_latency: *value = m->latency; return 0;
 	}
 	return -EINVAL;
 }

@@ -17,7 +17,8 @@ int takt_pool_reset(struct takt_pool *p, u32 policy)
 {
 	int ret = pool_init(p, policy);
 
-	p->par.spare = p->par.preempted = p->par.crowd = 1;
+#define TAKT_POOL_SETTING(key, type, name, unit, min, max, def, linux_def, xen_def, doc) p->par.name = xen_def;
+#include "policy/core/settings.h"
 	return ret;
 }
 
@@ -79,12 +80,12 @@ const char *takt_policy_name(u32 policy)
 /* Value of parameter @key of the pool. */
 int takt_pool_param(struct takt_pool *p, u32 key, u64 *value)
 {
-#define VALUE(k, field, unit, min, max, def, doc)	\
-	if (key == (k)) {				\
-		*value = p->par.field;			\
-		return 0;				\
+#define TAKT_POOL_SETTING(k, type, name, unit, min, max, def, linux_def, xen_def, doc)	\
+	if (key == (k)) {								\
+		*value = p->par.name;							\
+		return 0;								\
 	}
-	TAKT_POOL_PARAMS(VALUE)
+#include "policy/core/settings.h"
 	return -TAKT_EINVAL;
 }
 

@@ -30,15 +30,15 @@ static void domain_parameters(void)
 	static const struct {
 		uint64_t key, value;
 	} keys[] = {
-		{ TAKT_KEY_WEIGHT, 300 },
-		{ TAKT_KEY_CAP, 6400 },
-		{ TAKT_KEY_RT, 1 },
-		{ TAKT_KEY_PERIOD, 10000000 },
-		{ TAKT_KEY_BUDGET, 2000000 },
-		{ TAKT_KEY_PRIORITY, 7 },
-		{ TAKT_KEY_EXTRA, 0 },
-		{ TAKT_KEY_LAXITY, 20000 },
-		{ TAKT_KEY_LATENCY, 5000000 },
+		{ takt_vm_key_weight, 300 },
+		{ takt_vm_key_cap, 6400 },
+		{ takt_vm_key_rt, 1 },
+		{ takt_vm_key_period, 10000000 },
+		{ takt_vm_key_budget, 2000000 },
+		{ takt_vm_key_priority, 7 },
+		{ takt_vm_key_extra, 0 },
+		{ takt_vm_key_laxity, 20000 },
+		{ takt_vm_key_latency, 5000000 },
 	};
 	unsigned int i, k;
 
@@ -49,18 +49,18 @@ static void domain_parameters(void)
 			CHECK(!GET(guest, PARAM, keys[k].key, 0) && answer[1] == keys[k].value);
 		CHECK(GET(dom0, PARAM, keys[i].key, 0) || answer[1] != keys[i].value);
 	}
-	CHECK(PUT(guest, PARAM, TAKT_KEY_WEIGHT, 0) == -ERANGE &&
-	      PUT(guest, PARAM, TAKT_KEY_WEIGHT, 65536) == -ERANGE);
-	CHECK(!PUT(guest, PARAM, TAKT_KEY_WEIGHT, 65535) && !PUT(guest, PARAM, TAKT_KEY_WEIGHT, 1));
+	CHECK(PUT(guest, PARAM, takt_vm_key_weight, 0) == -ERANGE &&
+	      PUT(guest, PARAM, takt_vm_key_weight, 65536) == -ERANGE);
+	CHECK(!PUT(guest, PARAM, takt_vm_key_weight, 65535) && !PUT(guest, PARAM, takt_vm_key_weight, 1));
 	CHECK(GET(guest, PARAM, 7, 0) == -EINVAL && GET(guest, PARAM, 110, 0) == -EINVAL &&
 	      PUT(guest, PARAM, 7, 1) == -EINVAL);
-	CHECK(GET(guest, PARAM, TAKT_KEY_CAP + (1ULL << 32), 0) == -EINVAL);
-	CHECK(PUT(guest, PARAM, TAKT_KEY_CAP + (1ULL << 32), 5) == -EINVAL &&
+	CHECK(GET(guest, PARAM, takt_vm_key_cap + (1ULL << 32), 0) == -EINVAL);
+	CHECK(PUT(guest, PARAM, takt_vm_key_cap + (1ULL << 32), 5) == -EINVAL &&
 	      PUT(guest, PARAM, UINT32_MAX, 5) == -EINVAL);
-	CHECK(!GET(guest, PARAM, TAKT_KEY_CAP, 0) && answer[1] == 6400);
-	CHECK(!PUT(guest, PARAM, TAKT_KEY_RT, 0) && !PUT(guest, PARAM, TAKT_KEY_BUDGET, 0) &&
-	      !PUT(guest, PARAM, TAKT_KEY_CAP, 0));
-	CHECK(ask(guest, 2, XEN_TAKT_PARAM, TAKT_KEY_WEIGHT, 5, 0) == -EINVAL);
+	CHECK(!GET(guest, PARAM, takt_vm_key_cap, 0) && answer[1] == 6400);
+	CHECK(!PUT(guest, PARAM, takt_vm_key_rt, 0) && !PUT(guest, PARAM, takt_vm_key_budget, 0) &&
+	      !PUT(guest, PARAM, takt_vm_key_cap, 0));
+	CHECK(ask(guest, 2, XEN_TAKT_PARAM, takt_vm_key_weight, 5, 0) == -EINVAL);
 	CHECK(ask(guest, XEN_DOMCTL_SCHEDOP_putinfo, 77, 0, 0, 0) == -EINVAL);
 	CHECK(ask(guest, XEN_DOMCTL_SCHEDOP_getinfo, 77, 0, 0, 0) == -EINVAL);
 }
@@ -74,9 +74,9 @@ static void real_time(void)
 	CHECK(answer[1] > (uint64_t)fake_clock && answer[1] <= (uint64_t)fake_clock + 5000000000);
 	CHECK(!GET(dom0, RT, 0, 0) && answer[0] == 20000000 && answer[1] == TAKT_NEVER &&
 	      answer[2] == 1);
-	CHECK(!PUT(dom0, PARAM, TAKT_KEY_RT, TAKT_RT_OFF) && !GET(dom0, RT, 0, 0) && !answer[0] &&
+	CHECK(!PUT(dom0, PARAM, takt_vm_key_rt, TAKT_RT_OFF) && !GET(dom0, RT, 0, 0) && !answer[0] &&
 	      !answer[1] && !answer[2]);
-	CHECK(!PUT(dom0, PARAM, TAKT_KEY_RT, TAKT_RT_AUTO));
+	CHECK(!PUT(dom0, PARAM, takt_vm_key_rt, TAKT_RT_AUTO));
 	CHECK(!pool_put(c, XEN_TAKT_PARAM, POOL_DOM0, 0) && !GET(dom0, RT, 0, 0) && !answer[0] &&
 	      !answer[1] && !answer[2]);
 	CHECK(!pool_put(c, XEN_TAKT_PARAM, POOL_DOM0, 1) && !GET(dom0, RT, 0, 0) && answer[2] == 1);

@@ -115,8 +115,8 @@ static void some_vcpu_step(struct vcpu *v)
 
 static void setup_servers(struct domain *d)
 {
-	dom_put(d, XEN_TAKT_PARAM, TAKT_KEY_PERIOD, 10000000);
-	dom_put(d, XEN_TAKT_PARAM, TAKT_KEY_BUDGET, 1000000 * (1 + below(4)));
+	dom_put(d, XEN_TAKT_PARAM, takt_vm_key_period, 10000000);
+	dom_put(d, XEN_TAKT_PARAM, takt_vm_key_budget, 1000000 * (1 + below(4)));
 }
 
 static void step(void)

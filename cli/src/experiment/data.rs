@@ -189,7 +189,10 @@ impl Experiment {
     /// # Errors
     /// One of the files that the program carries is malformed (a test rules it out).
     pub fn all() -> Result<Vec<Self>> {
-        EXPERIMENTS.iter().map(|(id, text)| Self::parse(text).with_context(|| format!("experiments/{id}.toml"))).collect()
+        EXPERIMENTS
+            .iter()
+            .map(|(id, text)| Self::parse(text).with_context(|| format!("experiments/{id}.toml")))
+            .collect()
     }
 
     fn parse(text: &str) -> Result<Self> {

@@ -171,7 +171,7 @@ fn parameters_that_differ_are_told_as_they_are_set() {
     let told = |values: &[(&str, u64)]| {
         let mut one = pool("credit", &[0, 1]);
         for info in takt_policy::params().iter().filter(|p| !p.per_vm) {
-            one.adjust(1, NIL, info.key, takt_control::spec::live_default(info)).unwrap();
+            one.adjust(1, NIL, info.key, info.linux).unwrap();
         }
         adjust(&mut one, 5, &[("weight", 9), ("cap", 9)]);
         adjust(&mut one, NIL, values);

@@ -49,7 +49,7 @@ impl Fake {
     pub fn under(policy: &str) -> Arc<Self> {
         let mut pool = Pool::new(policy).unwrap();
         for info in takt_policy::params().iter().filter(|p| !p.per_vm) {
-            pool.adjust(1, NIL, info.key, crate::status::live_default(info)).unwrap();
+            pool.adjust(1, NIL, info.key, info.xen).unwrap();
         }
         for cpu in 0..2 {
             pool.cpu_add(1, cpu, cpu, 0, 0).unwrap();

@@ -200,16 +200,11 @@ pub(crate) fn pcpus(pool: &Pool) -> Vec<u16> {
     of(pool, OpCode::CpuAdd).map(|op| op.cpu).collect()
 }
 
-/// What the hypervisor has for a parameter unless somebody says otherwise: `takt_pool_reset()` in xen/sched/core.c.
-pub(crate) fn live_default(info: &takt_policy::ParamInfo) -> u64 {
-    if info.name == "crowd" { 1 } else { spec::live_default(info) }
-}
-
 /// Parameters of the pool that differ from the hypervisor's defaults, as `takt set --pool` takes them.
 fn parameters(pool: &Pool) -> BTreeMap<String, String> {
     let table = takt_policy::params();
     let set = |op: takt_policy::Op| {
-        let info = table.iter().find(|p| u64::from(p.key) == op.arg[0] && live_default(p) != op.arg[1])?;
+        let info = table.iter().find(|p| u64::from(p.key) == op.arg[0] && p.xen != op.arg[1])?;
         Some((info.name.to_owned(), spec::show(info, op.arg[1])))
     };
     of(pool, OpCode::Adjust).filter(|op| u32::from(op.vm) == NIL).filter_map(set).collect()
@@ -283,25 +278,6 @@ mod tests {
             std::fs::write(dir.join(name), text).unwrap();
         }
         assert_eq!(version(root.path()), "4.20.3-pre");
-    }
-
-    /// The hypervisor's defaults stand in C, where it makes a pool.
-    #[test]
-    fn defaults_are_those_of_the_hypervisor() {
-        let source = include_str!("../../sched/core.c");
-        let sets = source.lines().filter_map(|l| l.trim().strip_prefix("p->par.")?.strip_suffix(';'));
-        let mut set: Vec<(&str, u64)> = sets
-            .flat_map(|l| {
-                let (names, value) = l.rsplit_once(" = ").unwrap();
-                names.split(" = p->par.").map(|name| (name, value.parse().unwrap()))
-            })
-            .collect();
-        set.sort_unstable();
-        let params = takt_policy::params();
-        let others = params.iter().filter(|p| !p.per_vm && live_default(p) != p.default);
-        let mut here: Vec<_> = others.map(|p| (p.name, live_default(p))).collect();
-        here.sort_unstable();
-        assert_eq!(here, set);
     }
 
     /// The keys that scripts read; a change here is a change of the interface.
