@@ -22,7 +22,7 @@
  * Locking: the pool's lock serialises everything; no function here takes one.
  */
 #include "core/credit.h"
-#include "core/laxs_place.h"
+#include "laxs_place.h"
 #include "core/promote.h"
 
 /* ---- A: where a VCPU queues ---- */

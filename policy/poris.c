@@ -13,15 +13,15 @@
  * Without (3) this is RS, with (3) alone par-only, with (3) for single VMs Poris_s (rules B6, B7 and B8). Groups and subgroups are
  * told by set_group(); a VM in none is a group of its own. One that is larger than the machine continues in further subgroups
  * (rule P8). Co-scheduling and balance scheduling, the other baselines (rules B1 and B4), spread the VCPUs of all VMs and launch none
- * (core/gang.h).
+ * (poris_gang.h).
  *
  * Host entities and I/O threads are never real-time (rule P12): as in Credit. VMs without parameters: as in Credit, at the dynamic slice.
  *
  * Locking: the pool's lock serialises everything; no function here takes one.
  */
 #include "core/credit.h"
-#include "core/gang.h"
-#include "core/poris_group.h"
+#include "poris_gang.h"
+#include "poris_group.h"
 #include "core/promote.h"
 
 /* ---- dynamic slice (rule P21) ---- */

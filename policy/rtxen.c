@@ -10,7 +10,7 @@
  *   polling     lost as soon as there is no work
  *   periodic    idles away: where a VCPU without work and with budget has a higher priority than those that have work, the
  *               PCPU idles on its budget
- *   sporadic    each piece that was run comes back a period later (core/refill.h)
+ *   sporadic    each piece that was run comes back a period later (rtxen_refill.h)
  *
  * Servers are partitioned: each keeps to the PCPU that had most room when it began, and is not stolen. The paper's RunQ is the
  * run queue, its RepQ the pool's due queue; its RdyQ is those of the due queue that are blocked.
@@ -21,7 +21,7 @@
  * Locking: the pool's lock serialises everything; no function here takes one.
  */
 #include "core/bound.h"
-#include "core/refill.h"
+#include "rtxen_refill.h"
 
 TAKT_INLINE u32 rtxen_kind(struct takt_pool *p)
 {

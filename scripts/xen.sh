@@ -68,7 +68,7 @@ patches=$(find xen/patches -maxdepth 1 -name '*.patch' | sort)
 digest() { sha256sum "$@" | sha256sum | cut -c 1-16; }
 # shellcheck disable=SC2086
 base=$(digest "$source" $patches)
-glue=$(cd "$top" && find xen/sched policy/core policy/*.c policy/policies.def -type f | grep -v '/\.' | sort)
+glue=$(cd "$top" && find xen/sched policy/core policy/*.[ch] policy/*.def -type f | grep -v '/\.' | sort)
 # shellcheck disable=SC2086
 key=$( (echo "$base"; sha256sum xen/config scripts/xen.sh $glue) | sha256sum | cut -c 1-16)
 out=$cache/$variant-$key

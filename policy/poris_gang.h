@@ -13,7 +13,7 @@
 #ifndef TAKT_GANG_H
 #define TAKT_GANG_H
 
-#include "credit.h"
+#include "core/credit.h"
 #include "poris_group.h"
 
 /* ---- balance scheduling ---- */

@@ -13,7 +13,7 @@
 #ifndef TAKT_REFILL_H
 #define TAKT_REFILL_H
 
-#include "server.h"
+#include "core/server.h"
 
 #define REFILLS_MOST 64u		/* pieces of a VCPU */
 

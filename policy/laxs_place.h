@@ -3,8 +3,8 @@
 #ifndef TAKT_LAXS_PLACE_H
 #define TAKT_LAXS_PLACE_H
 
-#include "bind.h"
-#include "runq.h"
+#include "core/bind.h"
+#include "core/runq.h"
 
 TAKT_INLINE u32 laxs_is_rt(struct takt_pool *p, struct takt_vcpu *v)
 {

@@ -3,7 +3,7 @@
 #ifndef TAKT_PORIS_GROUP_H
 #define TAKT_PORIS_GROUP_H
 
-#include "bind.h"
+#include "core/bind.h"
 
 TAKT_INLINE u32 poris_is_rt(struct takt_pool *p, struct takt_vcpu *v)
 {
