@@ -16,3 +16,9 @@ if $CARGO clippy --version >/dev/null 2>&1; then
 else
 	skip cargo clippy
 fi
+# C, but for what follows Xen's style (xen/sched/.clang-format).
+if command -v clang-format-19 >/dev/null; then
+	find conformance fuzz lab linux monitor policy xen -name '*.[ch]' ! -path '*/target/*' -exec clang-format-19 --dry-run --Werror {} +
+else
+	skip clang-format-19
+fi

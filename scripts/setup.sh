@@ -77,6 +77,14 @@ if [ "$what" != build ]; then
 	fi
 fi
 
+# Its formatter, of one version: another one formats otherwise.
+if [ "$what" = test ] && ! command -v clang-format-19 >/dev/null; then
+	apt_updated
+	if apt-cache show clang-format-19 >/dev/null 2>&1; then install clang-format-19; else
+		say "no clang-format-19 among the packages: the format of C is not checked"
+	fi
+fi
+
 # A way to boot a kernel where the machine refuses BPF, and the lab.
 if [ "$what" = test ]; then
 	"$(dirname "$0")/qemu.sh"

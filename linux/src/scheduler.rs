@@ -10,7 +10,7 @@ use libbpf_rs::{Link, Map, MapCore, MapFlags, Object};
 use std::sync::mpsc;
 use takt_control::partition::Side;
 use takt_control::pools::Size;
-use takt_control::{PolicySpec, Pools, spec};
+use takt_control::{PolicySpec, Pools};
 use takt_monitor::object::{map, run};
 use takt_policy::{NIL, Overhead, Pool};
 

@@ -45,8 +45,8 @@ static u32 some_vm(void)
 
 static void some_request(void)
 {
-	static const u32 keys[] = { takt_vm_key_weight, takt_vm_key_cap, takt_vm_key_rt, takt_vm_key_period,
-				    takt_vm_key_budget };
+	static const u32 keys[] = { takt_vm_key_weight, takt_vm_key_cap, takt_vm_key_rt,
+				    takt_vm_key_period, takt_vm_key_budget };
 	struct request r = { .vm = some_vm(),
 			     .arg = { below(2), (1 + below(20)) * TAKT_MS, 50 * TAKT_MS } };
 	u32 key = keys[below(5)];
@@ -59,8 +59,8 @@ static void some_request(void)
 		else
 			adjust(r.vm, key,
 			       key == takt_vm_key_budget ? (1 + below(3)) * TAKT_MS
-			       : key == takt_vm_key_rt   ? below(3)
-						      : 1 + below(300));
+			       : key == takt_vm_key_rt	 ? below(3)
+							 : 1 + below(300));
 		break;
 	case 2:
 		r.arg[0] = below(4) | below(3) << 16;

@@ -51,7 +51,8 @@ static void domain_parameters(void)
 	}
 	CHECK(PUT(guest, PARAM, takt_vm_key_weight, 0) == -ERANGE &&
 	      PUT(guest, PARAM, takt_vm_key_weight, 65536) == -ERANGE);
-	CHECK(!PUT(guest, PARAM, takt_vm_key_weight, 65535) && !PUT(guest, PARAM, takt_vm_key_weight, 1));
+	CHECK(!PUT(guest, PARAM, takt_vm_key_weight, 65535) &&
+	      !PUT(guest, PARAM, takt_vm_key_weight, 1));
 	CHECK(GET(guest, PARAM, 7, 0) == -EINVAL && GET(guest, PARAM, 110, 0) == -EINVAL &&
 	      PUT(guest, PARAM, 7, 1) == -EINVAL);
 	CHECK(GET(guest, PARAM, takt_vm_key_cap + (1ULL << 32), 0) == -EINVAL);
@@ -74,8 +75,8 @@ static void real_time(void)
 	CHECK(answer[1] > (uint64_t)fake_clock && answer[1] <= (uint64_t)fake_clock + 5000000000);
 	CHECK(!GET(dom0, RT, 0, 0) && answer[0] == 20000000 && answer[1] == TAKT_NEVER &&
 	      answer[2] == 1);
-	CHECK(!PUT(dom0, PARAM, takt_vm_key_rt, TAKT_RT_OFF) && !GET(dom0, RT, 0, 0) && !answer[0] &&
-	      !answer[1] && !answer[2]);
+	CHECK(!PUT(dom0, PARAM, takt_vm_key_rt, TAKT_RT_OFF) && !GET(dom0, RT, 0, 0) &&
+	      !answer[0] && !answer[1] && !answer[2]);
 	CHECK(!PUT(dom0, PARAM, takt_vm_key_rt, TAKT_RT_AUTO));
 	CHECK(!pool_put(c, XEN_TAKT_PARAM, POOL_DOM0, 0) && !GET(dom0, RT, 0, 0) && !answer[0] &&
 	      !answer[1] && !answer[2]);
