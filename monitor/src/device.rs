@@ -2,7 +2,7 @@
 //! A program on a VM's network device, also on one in another network namespace, for every live host.
 
 use anyhow::{Context, Result, ensure};
-use libbpf_rs::libbpf_sys::{BPF_TCX_EGRESS, BPF_TCX_INGRESS, bpf_link_create};
+use libbpf_rs::libbpf_sys::{BPF_TCX_EGRESS, BPF_TCX_INGRESS, bpf_link_create, bpf_link_detach};
 use libbpf_rs::query::{LinkInfo, LinkTypeInfo};
 use serde::{Deserialize, Serialize};
 use std::ffi::{CStr, CString};
@@ -86,8 +86,19 @@ pub struct Attached {
     pub key: Key,
     /// What the device's packets begin with, `enum takt_link`.
     pub link_layer: u32,
-    sends: OwnedFd,
-    _receives: Option<OwnedFd>,
+    sends: Link,
+    _receives: Option<Link>,
+}
+
+/// An attachment, which ends when this is dropped. To close its descriptor would not do: a process that is just being started, by any
+/// thread, has a copy of it until it executes its program, and the same program cannot be attached twice.
+struct Link(OwnedFd);
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        // SAFETY: the descriptor is open. It fails if the device has gone, and the attachment with it.
+        unsafe { bpf_link_detach(self.0.as_raw_fd()) };
+    }
 }
 
 impl Attached {
@@ -106,7 +117,7 @@ impl Attached {
             let fd = unsafe { bpf_link_create(program.as_raw_fd(), ifindex as i32, kind, ptr::null()) };
             ensure!(fd >= 0, "{name}: cannot attach to the device: {}", Error::from_raw_os_error(-fd));
             // SAFETY: the descriptor is new and ours.
-            Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+            Ok(Link(unsafe { OwnedFd::from_raw_fd(fd) }))
         };
         let sends = link(programs.sends, sent)?;
         let receives = programs.receives.map(|p| link(p, received)).transpose()?;
@@ -116,7 +127,7 @@ impl Attached {
     /// Whether the device is still there.
     #[must_use]
     pub fn alive(&self) -> bool {
-        let info = LinkInfo::from_fd(self.sends.as_fd());
+        let info = LinkInfo::from_fd(self.sends.0.as_fd());
         info.is_ok_and(|i| matches!(i.info, LinkTypeInfo::Tcx(tcx) if tcx.ifindex == self.key.ifindex))
     }
 }
