@@ -2,16 +2,17 @@
 /*
  * Credit, the default scheduler of Xen 4.0.1 (docs/rules/credit.md).
  *
- * Design: each PCPU has a run queue in order of class, BOOST > UNDER > OVER; equal classes take turns of one slice
- * (30 ms). Running costs 10 credits/ms; every 30 ms the PCPUs' credits are shared out among the VMs that ran, by
- * weight. A VCPU with credit is UNDER, one in debt OVER. One that wakes UNDER is BOOSTed above both until a 10 ms
- * tick finds it running or an accounting pass comes by; a VCPU that is queued already gets no boost, whatever
- * arrives for it. A PCPU that would run OVER or idle steals better work from others. With preempted=head, which is not
- * Xen's, one that is preempted comes before its equals for what is left of its slice. Other releases of Xen are other values of its
- * parameters (core/credit.h).
+ * Design: each PCPU has a run queue in order of class, BOOST > UNDER > OVER; equal classes take
+ * turns of one slice (30 ms). Running costs 10 credits/ms; every 30 ms the PCPUs' credits are
+ * shared out among the VMs that ran, by weight. A VCPU with credit is UNDER, one in debt OVER. One
+ * that wakes UNDER is BOOSTed above both until a 10 ms tick finds it running or an accounting pass
+ * comes by; a VCPU that is queued already gets no boost, whatever arrives for it. A PCPU that would
+ * run OVER or idle steals better work from others. With preempted=head, which is not Xen's, one
+ * that is preempted comes before its equals for what is left of its slice. Other releases of Xen
+ * are other values of its parameters (core/credit.h).
  *
- * Host entities (Dom0) are charged and boosted like guests. Real-time types are kept and ignored. VMs without
- * parameters have weight 256 and no cap.
+ * Host entities (Dom0) are charged and boosted like guests. Real-time types are kept and ignored.
+ * VMs without parameters have weight 256 and no cap.
  *
  * Locking: the pool's lock serialises everything; no function here takes one.
  */
@@ -57,13 +58,20 @@ TAKT_INLINE void credit_dequeue(struct takt_pool *p, u32 vi)
 	runq_remove(p, vi);
 }
 
-/* Whether @cur goes on where @head is the best of the queue: it would stand behind its equals, or before them. */
+/*
+ * Whether @cur goes on where @head is the best of the queue: it would stand behind its equals, or
+ * before them.
+ */
 TAKT_INLINE u32 credit_goes_on(struct takt_pool *p, struct takt_vcpu *cur, struct takt_vcpu *head)
 {
-	return cur->class < head->qclass || (cur->class == head->qclass && credit_rest(p, cur) < p->par.slice);
+	return cur->class < head->qclass ||
+	       (cur->class == head->qclass && credit_rest(p, cur) < p->par.slice);
 }
 
-/* The head of the queue or @cur; what is no better than OVER gives way to anything better elsewhere, once it is not young. */
+/*
+ * The head of the queue or @cur; what is no better than OVER gives way to anything better
+ * elsewhere, once it is not young.
+ */
 TAKT_FN u32 credit_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
 {
 	struct takt_cpu *c = cpu_of(p, cpu);
@@ -72,7 +80,8 @@ TAKT_FN u32 credit_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
 	(void)now;
 	if (cur != TAKT_NIL && credit_ratelimited(p, vcpu_of(p, cur)))
 		return cur;
-	if (cur != TAKT_NIL && (next == TAKT_NIL || credit_goes_on(p, vcpu_of(p, cur), vcpu_of(p, next))))
+	if (cur != TAKT_NIL &&
+	    (next == TAKT_NIL || credit_goes_on(p, vcpu_of(p, cur), vcpu_of(p, next))))
 		next = cur;
 	class = next == TAKT_NIL ? TAKT_IDLE : vcpu_of(p, next)->class;
 	if (class < TAKT_OVER)
@@ -81,7 +90,9 @@ TAKT_FN u32 credit_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
 	return w == TAKT_NIL ? next : w;
 }
 
-/* When the next tick is due: they come only while something runs, as Xen stops them on idle PCPUs. */
+/*
+ * When the next tick is due: they come only while something runs, as Xen stops them on idle PCPUs.
+ */
 TAKT_INLINE u64 credit_tick_due(struct takt_pool *p, u32 cpu, u64 now)
 {
 	struct takt_cpu *c = cpu_of(p, cpu);
@@ -154,9 +165,14 @@ TAKT_INLINE const char *credit_check(struct takt_pool *p, u32 vi)
 {
 	s32 most = (s32)CREDIT_NS / 2, residue = vcpu_of(p, vi)->credit.residue;
 
-	return vi == TAKT_NIL || (residue <= most && residue >= -most) ? 0 : "rounding residue is more than half a credit: VCPU";
+	return vi == TAKT_NIL || (residue <= most && residue >= -most)
+		       ? 0
+		       : "rounding residue is more than half a credit: VCPU";
 }
 
-/* hooks; BOOST is not lost by being preempted, and an event for a queued VCPU is nothing to Credit */
+/*
+ * hooks; BOOST is not lost by being preempted, and an event for a queued VCPU is nothing to Credit
+ */
 #define credit_account(p, now) credit_account_pass(p)
-TAKT_WITHOUT(credit, event, deschedule, put, restored, rt_changed, begin, moved, placement, cpu_changes, group, timer, refill, admits, init, epoch)
+TAKT_WITHOUT(credit, event, deschedule, put, restored, rt_changed, begin, moved, placement,
+	     cpu_changes, group, timer, refill, admits, init, epoch)

@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Doris, an adaptive soft real-time scheduler (docs/rules/doris.md): Credit, and above it a class REAL-TIME for the VMs that a
- * monitor finds real-time by the packets they send.
+ * Doris, an adaptive soft real-time scheduler (docs/rules/doris.md): Credit, and above it a class
+ * REAL-TIME for the VMs that a monitor finds real-time by the packets they send.
  *
- * Design: a queued VCPU of a real-time VM is promoted to RT (1) when an I/O event arrives for it and (2) when its
- * deadline comes: the time it was queued plus the period of its VM, the latest time to be *scheduled*. Next to its run
- * queue each PCPU has a queue of those deadlines (rtq) and a timer at the first one. The runner's slice ends at the
- * next deadline; it is at least MIN_TS, and just MIN_TS if another RT VCPU waits already. RT ends when the VCPU is
- * descheduled, and only VCPUs with remaining credit get it, so shares are Credit's own. Since every packet passes
- * through Dom0, Dom0 is real-time as long as any VM is, with the shortest of their periods (collector, rules D32 and D33);
- * a VM's own I/O threads follow their VM. Type and period are a lease that lapses unless renewed.
+ * Design: a queued VCPU of a real-time VM is promoted to RT (1) when an I/O event arrives for it
+ * and (2) when its deadline comes: the time it was queued plus the period of its VM, the latest
+ * time to be *scheduled*. Next to its run queue each PCPU has a queue of those deadlines (rtq) and
+ * a timer at the first one. The runner's slice ends at the next deadline; it is at least MIN_TS,
+ * and just MIN_TS if another RT VCPU waits already. RT ends when the VCPU is descheduled, and only
+ * VCPUs with remaining credit get it, so shares are Credit's own. Since every packet passes through
+ * Dom0, Dom0 is real-time as long as any VM is, with the shortest of their periods (collector,
+ * rules D32 and D33); a VM's own I/O threads follow their VM. Type and period are a lease that
+ * lapses unless renewed.
  *
- * Who is promoted behind an RT runner waits for that one's slice to end (rule D14), which may be Dom0's 30 ms for itself, beside PCPUs
- * that run hogs. With crowd=move, which is not the paper's, it has a deadline there as well, MIN_TS after an event; when that has
- * come it queues on a PCPU that has no RT VCPU.
+ * Who is promoted behind an RT runner waits for that one's slice to end (rule D14), which may be
+ * Dom0's 30 ms for itself, beside PCPUs that run hogs. With crowd=move, which is not the paper's,
+ * it has a deadline there as well, MIN_TS after an event; when that has come it queues on a PCPU
+ * that has no RT VCPU.
  *
- * Host entities: real-time by the collector (dom0=on, and not rt=off for them), else as in Credit. VMs without
- * parameters: as in Credit.
+ * Host entities: real-time by the collector (dom0=on, and not rt=off for them), else as in Credit.
+ * VMs without parameters: as in Credit.
  *
  * Locking: the pool's lock serialises everything; no function here takes one.
  */
@@ -59,7 +62,7 @@ TAKT_INLINE u64 doris_period(struct takt_pool *p, struct takt_vcpu *v)
 	u64 period = v->kind == TAKT_HOST ? p->dom0_period : vm_of(p, v->vm)->period;
 
 	if (p->par.period)
-		return p->par.period;	/* Doris(10us) and the like (rule D35) */
+		return p->par.period; /* Doris(10us) and the like (rule D35) */
 	return period && period < p->par.period_floor ? p->par.period_floor : period;
 }
 
@@ -84,7 +87,10 @@ TAKT_INLINE u32 doris_event_promotes(struct takt_pool *p, struct takt_vcpu *v)
 	return doris_is_rt(p, v) && event_promotes(p, v, has_credit(p, v));
 }
 
-/* Promotes all whose deadline has come (≤ now, rule D11); ineligible ones leave the rtq as they are (rule D8). */
+/*
+ * Promotes all whose deadline has come (≤ now, rule D11); ineligible ones leave the rtq as they are
+ * (rule D8).
+ */
 TAKT_FN void doris_promote_due(struct takt_pool *p, u32 cpu, u64 now)
 {
 	struct takt_cpu *c = cpu_of(p, cpu);
@@ -112,12 +118,16 @@ TAKT_INLINE u64 doris_waits_until(struct takt_pool *p, u32 cpu)
 {
 	u32 head = cpu_of(p, cpu)->head;
 
-	if (!p->par.crowd || cur_class(p, cpu) != TAKT_RT || head == TAKT_NIL || vcpu_of(p, head)->class != TAKT_RT)
+	if (!p->par.crowd || cur_class(p, cpu) != TAKT_RT || head == TAKT_NIL ||
+	    vcpu_of(p, head)->class != TAKT_RT)
 		return TAKT_NEVER;
 	return vcpu_of(p, head)->deadline;
 }
 
-/* The PCPU without RT VCPUs whose runner ranks lowest, of those where @v may run; its own if there is none. */
+/*
+ * The PCPU without RT VCPUs whose runner ranks lowest, of those where @v may run; its own if there
+ * is none.
+ */
 TAKT_FN u32 doris_elsewhere(struct takt_pool *p, struct takt_vcpu *v)
 {
 	u32 best = v->cpu, lowest = TAKT_RT;
@@ -160,7 +170,8 @@ TAKT_FN void doris_part(struct takt_pool *p, u32 cpu, u64 now)
 /* One timer serves all: the first deadline, Credit's tick, and a deadline behind an RT runner. */
 TAKT_INLINE void doris_arm(struct takt_pool *p, u32 cpu)
 {
-	u64 when = cpu_of(p, cpu)->tick_next, first = rtq_first(p, cpu), until = doris_waits_until(p, cpu);
+	u64 when = cpu_of(p, cpu)->tick_next, first = rtq_first(p, cpu),
+	    until = doris_waits_until(p, cpu);
 
 	if (until <= p->now)
 		until = p->now + 1;
@@ -170,7 +181,10 @@ TAKT_INLINE void doris_arm(struct takt_pool *p, u32 cpu)
 
 /* ---- hooks ---- */
 
-/* Ordinary insertion; an event that came while it was off the queue promotes it now. In the rtq unless RT (rule D6). */
+/*
+ * Ordinary insertion; an event that came while it was off the queue promotes it now. In the rtq
+ * unless RT (rule D6).
+ */
 TAKT_FN void doris_queue(struct takt_pool *p, u32 vi, u64 now)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
@@ -235,7 +249,7 @@ TAKT_FN u64 doris_slice(struct takt_pool *p, u32 cpu, u32 back, u64 now)
 	credit_tick_due(p, cpu, now);
 	doris_arm(p, cpu);
 	if (credit_ratelimited(p, vcpu_of(p, c->cur)))
-		return slice;		/* no deadline ends it before (ratelimit) */
+		return slice; /* no deadline ends it before (ratelimit) */
 	if (back != TAKT_NIL && doris_is_rt(p, vcpu_of(p, back))) {
 		u64 period = doris_period(p, vcpu_of(p, back));
 
@@ -249,13 +263,17 @@ TAKT_FN u64 doris_slice(struct takt_pool *p, u32 cpu, u32 back, u64 now)
 	return slice > p->par.min_ts ? slice : p->par.min_ts;
 }
 
-/* timer(cpu): the rt-timer, and Credit's tick if that is due as well. A runner that is RT goes on (rule D14). */
+/*
+ * timer(cpu): the rt-timer, and Credit's tick if that is due as well. A runner that is RT goes on
+ * (rule D14).
+ */
 TAKT_FN void doris_tick(struct takt_pool *p, u32 cpu, u64 now)
 {
 	struct takt_cpu *c = cpu_of(p, cpu);
 
 	doris_promote_due(p, cpu, now);
-	if (c->head != TAKT_NIL && vcpu_of(p, c->head)->class == TAKT_RT && cur_class(p, cpu) > TAKT_RT)
+	if (c->head != TAKT_NIL && vcpu_of(p, c->head)->class == TAKT_RT &&
+	    cur_class(p, cpu) > TAKT_RT)
 		kick(p, cpu);
 	doris_part(p, cpu, now);
 	credit_do_tick(p, cpu, now);
@@ -263,7 +281,10 @@ TAKT_FN void doris_tick(struct takt_pool *p, u32 cpu, u64 now)
 	doris_arm(p, cpu);
 }
 
-/* Back from OVER with a deadline: it rejoins the rtq, where a deadline that has passed promotes it (rule D8). */
+/*
+ * Back from OVER with a deadline: it rejoins the rtq, where a deadline that has passed promotes it
+ * (rule D8).
+ */
 TAKT_FN void doris_restored(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
@@ -290,4 +311,5 @@ TAKT_INLINE void doris_account(struct takt_pool *p, u64 now)
 #define doris_adjusted credit_adjusted
 #define doris_bound credit_bound
 #define doris_check credit_check
-TAKT_WITHOUT(doris, put, begin, moved, placement, cpu_changes, group, timer, refill, admits, init, epoch)
+TAKT_WITHOUT(doris, put, begin, moved, placement, cpu_changes, group, timer, refill, admits, init,
+	     epoch)

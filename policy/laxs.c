@@ -1,23 +1,30 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * S, the scheduler of Lee et al. (LAXS, docs/rules/laxs.md): Credit, whose real-time VCPUs wait no longer than their laxity.
+ * S, the scheduler of Lee et al. (LAXS, docs/rules/laxs.md): Credit, whose real-time VCPUs wait no
+ * longer than their laxity.
  *
  * Design: four parts, each a parameter of its own; without any of them this is Credit (rule L20).
- *  A  (queueing=laxity) a real-time VCPU with credit does not queue at the tail of its class, but where those before it are expected
- *     to take no longer than its VM's laxity: each as long as it took when it last ran. It preempts nobody by that.
+ *  A  (queueing=laxity) a real-time VCPU with credit does not queue at the tail of its class, but
+ *     where those before it are expected to take no longer than its VM's laxity: each as long as it
+ *     took when it last ran. It preempts nobody by that.
  *  B  (boost=queued) an I/O event boosts a real-time VCPU that is queued, not only one that wakes.
- *  L  (steal=latency) a decision also takes the first of another PCPU's queue that is of a better class than its own next one, or
- *     real-time where that is not, or, where neither is, has waited `steal_age` longer.
- *  LL (steal=bound) as L, but real-time VCPUs are bound to a PCPU, the one with the fewest at first. Every `ll_interval` one of them
- *     moves from the PCPU whose bound VCPUs ran most to the one where they ran least, if that evens them out.
+ *  L  (steal=latency) a decision also takes the first of another PCPU's queue that is of a better
+ *     class than its own next one, or real-time where that is not, or, where neither is, has waited
+ *     `steal_age` longer.
+ *  LL (steal=bound) as L, but real-time VCPUs are bound to a PCPU, the one with the fewest at
+ *     first. Every `ll_interval` one of them moves from the PCPU whose bound VCPUs ran most to the
+ *     one where they ran least, if that evens them out.
  *
- * Who has run a whole slice goes behind its equals whatever its laxity is: of two that only compute, bound to one PCPU, the second
- * would never run, since credit is shared out over all PCPUs. An OVER one queues as others do (rule L2), so that credit limits it; with
- * infinite=on accounting leaves no real-time VCPU OVER (rule L10). What the paper leaves open has a parameter each, for the other way:
- * over, across, running, first_run, peer, history (rules L2, L3, L4, L5, L6 and L9); docs/scenarios.md has them all.
+ * Who has run a whole slice goes behind its equals whatever its laxity is: of two that only
+ * compute, bound to one PCPU, the second would never run, since credit is shared out over all
+ * PCPUs. An OVER one queues as others do (rule L2), so that credit limits it; with infinite=on
+ * accounting leaves no real-time VCPU OVER (rule L10). What the paper leaves open has a parameter
+ * each, for the other way: over, across, running, first_run, peer, history (rules L2, L3, L4, L5,
+ * L6 and L9); docs/scenarios.md has them all.
  *
- * Real-time are the VCPUs of VMs that are (monitor or rt=on, rule L1), whose laxity is their own or the pool's. Host entities and I/O
- * threads are scheduled as Credit does; VMs without parameters have the pool's laxity.
+ * Real-time are the VCPUs of VMs that are (monitor or rt=on, rule L1), whose laxity is their own or
+ * the pool's. Host entities and I/O threads are scheduled as Credit does; VMs without parameters
+ * have the pool's laxity.
  *
  * Locking: the pool's lock serialises everything; no function here takes one.
  */
@@ -30,7 +37,8 @@
 /* Whether @v, which waits or would, has its place by laxity. */
 TAKT_INLINE u32 laxs_by_laxity(struct takt_pool *p, struct takt_vcpu *v)
 {
-	return p->par.queueing && (v->class < TAKT_OVER || p->par.over) && v->credit.slice_used + (s64)p->par.min_ts < (s64)p->par.slice && laxs_is_rt(p, v);
+	return p->par.queueing && (v->class < TAKT_OVER || p->par.over) &&
+	       v->credit.slice_used + (s64)p->par.min_ts < (s64)p->par.slice && laxs_is_rt(p, v);
 }
 
 TAKT_INLINE u64 laxs_laxity(struct takt_pool *p, struct takt_vcpu *v)
@@ -66,14 +74,16 @@ TAKT_INLINE void laxs_insert(struct takt_pool *p, u32 vi, u64 now)
 }
 
 /*
- * Whether @cur goes on where @head is the first of the queue: it would be inserted before it. Literally that may be one of a better class,
- * which has asked for this decision: with 10 us of laxity all but the shortest wait (rule L7).
+ * Whether @cur goes on where @head is the first of the queue: it would be inserted before it.
+ * Literally that may be one of a better class, which has asked for this decision: with 10 us of
+ * laxity all but the shortest wait (rule L7).
  */
 TAKT_INLINE u32 laxs_goes_on(struct takt_pool *p, struct takt_vcpu *cur, struct takt_vcpu *head)
 {
 	if (cur->class < head->qclass)
 		return 1;
-	return laxs_by_laxity(p, cur) && head->laxs.expected > laxs_laxity(p, cur) && (p->par.across || head->qclass == cur->class);
+	return laxs_by_laxity(p, cur) && head->laxs.expected > laxs_laxity(p, cur) &&
+	       (p->par.across || head->qclass == cur->class);
 }
 
 /* ---- hooks ---- */
@@ -87,7 +97,8 @@ TAKT_FN void laxs_queue(struct takt_pool *p, u32 vi, u64 now)
 		v->flags &= ~TAKT_F_MIGRATE;
 		v->cpu = credit_pick_cpu(p, vi);
 	}
-	if ((v->flags & TAKT_F_EVENT) && p->par.boost && v->class == TAKT_UNDER && laxs_is_rt(p, v) && event_promotes(p, v, 1))
+	if ((v->flags & TAKT_F_EVENT) && p->par.boost && v->class == TAKT_UNDER &&
+	    laxs_is_rt(p, v) && event_promotes(p, v, 1))
 		v->class = TAKT_BOOST;
 	v->laxs.queued_at = now;
 	laxs_insert(p, vi, now);
@@ -100,7 +111,8 @@ TAKT_FN void laxs_event(struct takt_pool *p, u32 vi, u64 now)
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
 	(void)now;
-	if (!p->par.boost || !laxs_is_rt(p, v) || v->class < TAKT_UNDER || !event_promotes(p, v, v->class == TAKT_UNDER))
+	if (!p->par.boost || !laxs_is_rt(p, v) || v->class < TAKT_UNDER ||
+	    !event_promotes(p, v, v->class == TAKT_UNDER))
 		return;
 	runq_requeue(p, vi, TAKT_BOOST);
 	place_tickle(p, vi);
@@ -117,7 +129,9 @@ TAKT_INLINE void laxs_put(struct takt_pool *p, u32 vi, u32 runnable, u64 now)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
-	(void)p; (void)runnable; (void)now;
+	(void)p;
+	(void)runnable;
+	(void)now;
 	v->laxs.expected = v->ran < 0xffffffffULL ? (u32)v->ran : 0xffffffffu;
 }
 
@@ -142,7 +156,7 @@ TAKT_FN u32 laxs_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
 	if (w != TAKT_NIL)
 		next = w;
 	if (next == cur && cur != TAKT_NIL && !laxs_by_laxity(p, v))
-		v->credit.slice_used = 0;		/* behind its equals, and nobody was before it */
+		v->credit.slice_used = 0; /* behind its equals, and nobody was before it */
 	return next;
 }
 
@@ -161,7 +175,10 @@ TAKT_INLINE u64 laxs_slice(struct takt_pool *p, u32 cpu, u32 back, u64 now)
 	return slice;
 }
 
-/* With infinite=on: the classes of real-time VCPUs after accounting (rule L10). Their queues are re-sorted at the next tick, as after any. */
+/*
+ * With infinite=on: the classes of real-time VCPUs after accounting (rule L10). Their queues are
+ * re-sorted at the next tick, as after any.
+ */
 TAKT_FN void laxs_lift(struct takt_pool *p)
 {
 	FOR_EACH_RT_VM(p, mi) {
@@ -210,4 +227,5 @@ TAKT_INLINE void laxs_epoch(struct takt_pool *p, u64 now)
 #define laxs_end credit_end
 #define laxs_adjusted credit_adjusted
 #define laxs_check credit_check
-TAKT_WITHOUT(laxs, deschedule, restored, rt_changed, begin, moved, placement, cpu_changes, group, timer, refill, admits, init)
+TAKT_WITHOUT(laxs, deschedule, restored, rt_changed, begin, moved, placement, cpu_changes, group,
+	     timer, refill, admits, init)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* S: where its real-time VCPUs are bound, and whose VCPUs a PCPU takes (docs/rules/laxs.md, LL and L). */
+/*
+ * S: where its real-time VCPUs are bound, and whose VCPUs a PCPU takes (docs/rules/laxs.md, LL and
+ * L).
+ */
 #ifndef TAKT_LAXS_PLACE_H
 #define TAKT_LAXS_PLACE_H
 
@@ -14,8 +17,9 @@ TAKT_INLINE u32 laxs_is_rt(struct takt_pool *p, struct takt_vcpu *v)
 /* ---- A: a place by laxity ---- */
 
 /*
- * In its own class, but behind no more entries than took @most ns in all when each last ran, after @before ns: where @vi waits no longer
- * than that (S's laxity, rule L22). What enters the middle has the class of its place; with across=off that is its own (rule L3).
+ * In its own class, but behind no more entries than took @most ns in all when each last ran, after
+ * @before ns: where @vi waits no longer than that (S's laxity, rule L22). What enters the middle
+ * has the class of its place; with across=off that is its own (rule L3).
  */
 TAKT_INLINE void laxs_insert_within(struct takt_pool *p, u32 vi, u64 before, u64 most)
 {
@@ -96,7 +100,10 @@ TAKT_FN u32 laxs_extreme(struct takt_pool *p, u32 most)
 	return best;
 }
 
-/* The VCPU whose move from @src to @dst leaves the busier of both with least, if that is less than @src has now; else TAKT_NIL. */
+/*
+ * The VCPU whose move from @src to @dst leaves the busier of both with least, if that is less than
+ * @src has now; else TAKT_NIL.
+ */
 TAKT_FN u32 laxs_mover(struct takt_pool *p, u32 src, u32 dst)
 {
 	u32 from = cpu_of(p, src)->util, to = cpu_of(p, dst)->util, best = TAKT_NIL, least = from;
@@ -106,7 +113,8 @@ TAKT_FN u32 laxs_mover(struct takt_pool *p, u32 src, u32 dst)
 		u32 u, worst;
 		struct takt_vcpu *v = vcpu_of(p, vi);
 
-		if (v->state == TAKT_ABSENT || v->bound != src || !mask_test(&v->hard, dst) || !mask_test(&v->placement, dst))
+		if (v->state == TAKT_ABSENT || v->bound != src || !mask_test(&v->hard, dst) ||
+		    !mask_test(&v->placement, dst))
 			continue;
 		u = laxs_ran(v);
 		worst = from - u > to + u ? from - u : to + u;
@@ -121,8 +129,8 @@ TAKT_FN u32 laxs_mover(struct takt_pool *p, u32 src, u32 dst)
 }
 
 /*
- * LL_tick: one VCPU moves, if that evens out what the bound ones ran since it was here last, or, with history=half, before as well
- * (rule L9).
+ * LL_tick: one VCPU moves, if that evens out what the bound ones ran since it was here last, or,
+ * with history=half, before as well (rule L9).
  */
 TAKT_FN void laxs_balance(struct takt_pool *p, u64 now)
 {
@@ -168,9 +176,10 @@ TAKT_FN u32 laxs_first(struct takt_pool *p, u32 peer, u32 cpu)
 }
 
 /*
- * Whom @cpu takes from another rather than run @next, which queues since @since: who ranks above it, or, where neither is real-time, has
- * waited by steal_age longer. Of several the one that ranks highest, then the one that has waited longest, or, with peer=next, the first
- * in cyclic order (rule L6).
+ * Whom @cpu takes from another rather than run @next, which queues since @since: who ranks above
+ * it, or, where neither is real-time, has waited by steal_age longer. Of several the one that ranks
+ * highest, then the one that has waited longest, or, with peer=next, the first in cyclic order
+ * (rule L6).
  */
 TAKT_FN u32 laxs_steal(struct takt_pool *p, u32 cpu, u32 next, u64 since)
 {

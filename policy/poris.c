@@ -1,21 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Poris, a scheduler for parallel soft real-time applications (docs/rules/poris.md): Credit, and above it a class REAL-TIME; a slice
- * that is as short as the latency asks for; and the VCPUs of a VM, or of a group of VMs, that start together.
+ * Poris, a scheduler for parallel soft real-time applications (docs/rules/poris.md): Credit, and
+ * above it a class REAL-TIME; a slice that is as short as the latency asks for; and the VCPUs of a
+ * VM, or of a group of VMs, that start together.
  *
- * Design: (1) promote: an I/O event promotes a VCPU of a real-time VM with credit to RT; the class ends when it is descheduled
- * (rules P27 and P3). (2) dynamic: while any VM is real-time all slices are L / (N_V - 1), N_V VCPUs to a PCPU, so that a VCPU waits
- * L at most (rule P21). (3) parallel: each real-time VCPU is bound to a PCPU of its own among those of its group; when the first of
- * them is scheduled, all others that are runnable are promoted with it: they are launched (rules P30 and P31). A group of more VCPUs
- * than PCPUs has subgroups, each with room on the PCPUs at once, that take turns of T_round until each has had a slice. A PCPU whose
- * next VCPU is a real-time one without credit exchanges it for a better one of the same VM, bound elsewhere.
+ * Design: (1) promote: an I/O event promotes a VCPU of a real-time VM with credit to RT; the class
+ * ends when it is descheduled (rules P27 and P3). (2) dynamic: while any VM is real-time all slices
+ * are L / (N_V - 1), N_V VCPUs to a PCPU, so that a VCPU waits L at most (rule P21). (3) parallel:
+ * each real-time VCPU is bound to a PCPU of its own among those of its group; when the first of
+ * them is scheduled, all others that are runnable are promoted with it: they are launched (rules
+ * P30 and P31). A group of more VCPUs than PCPUs has subgroups, each with room on the PCPUs at
+ * once, that take turns of T_round until each has had a slice. A PCPU whose next VCPU is a
+ * real-time one without credit exchanges it for a better one of the same VM, bound elsewhere.
  *
- * Without (3) this is RS, with (3) alone par-only, with (3) for single VMs Poris_s (rules B6, B7 and B8). Groups and subgroups are
- * told by set_group(); a VM in none is a group of its own. One that is larger than the machine continues in further subgroups
- * (rule P8). Co-scheduling and balance scheduling, the other baselines (rules B1 and B4), spread the VCPUs of all VMs and launch none
- * (poris_gang.h).
+ * Without (3) this is RS, with (3) alone par-only, with (3) for single VMs Poris_s (rules B6, B7
+ * and B8). Groups and subgroups are told by set_group(); a VM in none is a group of its own. One
+ * that is larger than the machine continues in further subgroups (rule P8). Co-scheduling and
+ * balance scheduling, the other baselines (rules B1 and B4), spread the VCPUs of all VMs and launch
+ * none (poris_gang.h).
  *
- * Host entities and I/O threads are never real-time (rule P12): as in Credit. VMs without parameters: as in Credit, at the dynamic slice.
+ * Host entities and I/O threads are never real-time (rule P12): as in Credit. VMs without
+ * parameters: as in Credit, at the dynamic slice.
  *
  * Locking: the pool's lock serialises everything; no function here takes one.
  */
@@ -57,20 +62,25 @@ TAKT_INLINE u64 poris_current_slice(struct takt_pool *p)
 
 /* ---- launch (rule P31) ---- */
 
-/* Promotes the runnable VCPUs of @mi in subgroup @sub, but for @first, which runs already. @round turns of T_round each, 0 = a slice. */
+/*
+ * Promotes the runnable VCPUs of @mi in subgroup @sub, but for @first, which runs already. @round
+ * turns of T_round each, 0 = a slice.
+ */
 TAKT_FN void poris_launch_vm(struct takt_pool *p, u32 mi, u32 sub, u32 first, u32 round)
 {
 	FOR_EACH_VCPU_OF(p, mi, it) {
 		struct takt_vcpu *v = vcpu_of(p, it);
 
-		if (v->kind != TAKT_GUEST || it == first || (v->state != TAKT_QUEUED && !holds_cpu(v->state) && v->state != TAKT_PUT_PENDING))
+		if (v->kind != TAKT_GUEST || it == first ||
+		    (v->state != TAKT_QUEUED && !holds_cpu(v->state) &&
+		     v->state != TAKT_PUT_PENDING))
 			continue;
 		if (!(p->par.promote_over || has_credit(p, v)) || poris_subgroup(p, it) != sub)
 			continue;
 		v->poris.round = round;
 		v->flags |= TAKT_F_LAUNCHED;
 		if (v->state != TAKT_QUEUED) {
-			v->class = TAKT_RT;		/* rule P6: it runs, and no queue knows it */
+			v->class = TAKT_RT; /* rule P6: it runs, and no queue knows it */
 			continue;
 		}
 		runq_requeue(p, it, TAKT_RT);
@@ -79,11 +89,15 @@ TAKT_FN void poris_launch_vm(struct takt_pool *p, u32 mi, u32 sub, u32 first, u3
 	}
 }
 
-/* @first is the first of its group that is scheduled: all others start with it, its own subgroup before the others. */
+/*
+ * @first is the first of its group that is scheduled: all others start with it, its own subgroup
+ * before the others.
+ */
 TAKT_INLINE void poris_launch(struct takt_pool *p, u32 first)
 {
 	struct takt_vcpu *v = vcpu_of(p, first);
-	u32 own = v->vm, nr = takt_fresh(p, poris_subgroups(p, own)), sub = takt_fresh(p, poris_subgroup(p, first)), k;
+	u32 own = v->vm, nr = takt_fresh(p, poris_subgroups(p, own)),
+	    sub = takt_fresh(p, poris_subgroup(p, first)), k;
 	u32 round = takt_zero(p);
 
 	if (nr > 1) {
@@ -109,8 +123,9 @@ TAKT_INLINE void poris_launch(struct takt_pool *p, u32 first)
 }
 
 /*
- * Affinity exchange: @v1, next on its PCPU @cpu and OVER, has a sibling that ranks above it in the queue of another: they swap their
- * PCPUs, since no run queue shall hold two of one subgroup. The sibling, or TAKT_NIL.
+ * Affinity exchange: @v1, next on its PCPU @cpu and OVER, has a sibling that ranks above it in the
+ * queue of another: they swap their PCPUs, since no run queue shall hold two of one subgroup. The
+ * sibling, or TAKT_NIL.
  */
 TAKT_FN u32 poris_exchange(struct takt_pool *p, u32 cpu, u32 v1, u64 now)
 {
@@ -121,8 +136,10 @@ TAKT_FN u32 poris_exchange(struct takt_pool *p, u32 cpu, u32 v1, u64 now)
 		struct takt_vcpu *w = vcpu_of(p, vi);
 		u32 there = w->bound;
 
-		if (w->state == TAKT_QUEUED && w->class < v->class && there != TAKT_NIL && there == w->cpu && there != cpu &&
-		    mask_test(&w->hard, cpu) && mask_test(&w->placement, cpu) && mask_test(&v->hard, there) && mask_test(&v->placement, there) && poris_subgroup(p, vi) == sub) {
+		if (w->state == TAKT_QUEUED && w->class < v->class && there != TAKT_NIL &&
+		    there == w->cpu && there != cpu && mask_test(&w->hard, cpu) &&
+		    mask_test(&w->placement, cpu) && mask_test(&v->hard, there) &&
+		    mask_test(&v->placement, there) && poris_subgroup(p, vi) == sub) {
 			w->bound = cpu;
 			rebind(p, v1, there, now);
 			return vi;
@@ -145,7 +162,10 @@ TAKT_INLINE void poris_wake(struct takt_pool *p, u32 vi)
 	credit_wake(p, vi);
 }
 
-/* An event that came while it was off the queue promotes it now (rule P28); while rounds remain it is RT anyhow (rule P3). */
+/*
+ * An event that came while it was off the queue promotes it now (rule P28); while rounds remain it
+ * is RT anyhow (rule P3).
+ */
 TAKT_FN void poris_queue(struct takt_pool *p, u32 vi, u64 now)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
@@ -161,7 +181,8 @@ TAKT_FN void poris_queue(struct takt_pool *p, u32 vi, u64 now)
 		v->flags &= ~TAKT_F_MIGRATE;
 		v->cpu = credit_pick_cpu(p, vi);
 	}
-	if ((v->flags & TAKT_F_EVENT) && p->par.promote && v->class != TAKT_RT && poris_is_rt(p, v) && event_promotes(p, v, has_credit(p, v)))
+	if ((v->flags & TAKT_F_EVENT) && p->par.promote && v->class != TAKT_RT &&
+	    poris_is_rt(p, v) && event_promotes(p, v, has_credit(p, v)))
 		v->class = TAKT_RT;
 	v->credit.slice_used = 0;
 	runq_insert(p, vi);
@@ -174,7 +195,8 @@ TAKT_FN void poris_event(struct takt_pool *p, u32 vi, u64 now)
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
 	(void)now;
-	if (!p->par.promote || v->class == TAKT_RT || !poris_is_rt(p, v) || !event_promotes(p, v, has_credit(p, v)))
+	if (!p->par.promote || v->class == TAKT_RT || !poris_is_rt(p, v) ||
+	    !event_promotes(p, v, has_credit(p, v)))
 		return;
 	runq_requeue(p, vi, TAKT_RT);
 	place_tickle(p, vi);
@@ -203,12 +225,13 @@ TAKT_FN u32 poris_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
 
 	if (p->par.siblings == TAKT_SIBLINGS_CO) {
 		gang_turn(p, cpu, cur, now);
-		mask_clear(&p->out.kick, cpu);	/* this is its decision */
+		mask_clear(&p->out.kick, cpu); /* this is its decision */
 	}
 	next = cpu_of(p, cpu)->head;
 	if (cur != TAKT_NIL && credit_ratelimited(p, vcpu_of(p, cur)))
 		return cur;
-	if (cur != TAKT_NIL && (next == TAKT_NIL || vcpu_of(p, cur)->class < vcpu_of(p, next)->qclass))
+	if (cur != TAKT_NIL &&
+	    (next == TAKT_NIL || vcpu_of(p, cur)->class < vcpu_of(p, next)->qclass))
 		next = cur;
 	next = takt_fresh(p, next);
 	class = next == TAKT_NIL ? TAKT_IDLE : vcpu_of(p, next)->class;
@@ -222,9 +245,10 @@ TAKT_FN u32 poris_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
 			next = w;
 	}
 	v = vcpu_of(p, next);
-	if (next != TAKT_NIL && p->par.parallel && !p->par.siblings && poris_is_rt(p, v) && !v->poris.round && !(v->flags & TAKT_F_LAUNCHED)) {
+	if (next != TAKT_NIL && p->par.parallel && !p->par.siblings && poris_is_rt(p, v) &&
+	    !v->poris.round && !(v->flags & TAKT_F_LAUNCHED)) {
 		poris_launch(p, next);
-		mask_clear(&p->out.kick, cpu);	/* this is its decision */
+		mask_clear(&p->out.kick, cpu); /* this is its decision */
 	}
 	return next;
 }
@@ -252,7 +276,8 @@ TAKT_INLINE void poris_account(struct takt_pool *p, u64 now)
 /* With promote_over=on debt is no limit; co-scheduling's turns do not ask for it. */
 TAKT_INLINE u64 poris_bound(struct takt_pool *p)
 {
-	return p->par.promote_over || p->par.siblings == TAKT_SIBLINGS_CO ? TAKT_NEVER : credit_bound(p);
+	return p->par.promote_over || p->par.siblings == TAKT_SIBLINGS_CO ? TAKT_NEVER
+									  : credit_bound(p);
 }
 
 TAKT_INLINE const char *poris_check(struct takt_pool *p, u32 vi)

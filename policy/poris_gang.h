@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The two baselines that Poris' placement and launch make possible (docs/rules/baselines.md), for the VCPUs of every VM, real-time or
- * not.
+ * The two baselines that Poris' placement and launch make possible (docs/rules/baselines.md), for
+ * the VCPUs of every VM, real-time or not.
  *
- * Balance scheduling: siblings queue on different PCPUs, and nobody is made to run with them. One is bound elsewhere where a PCPU idles
- * on which it has no sibling, or would run nothing better than OVER.
+ * Balance scheduling: siblings queue on different PCPUs, and nobody is made to run with them. One
+ * is bound elsewhere where a PCPU idles on which it has no sibling, or would run nothing better
+ * than OVER.
  *
- * Co-scheduling: besides, VMs take turns of a slice, round robin. All VCPUs of the VM whose turn it is have the class RT on their PCPUs,
- * from when it begins until it ends; nobody is boosted, and no event shortens the way to a turn. What they leave, others
- * run until the turn is over: it ends before its time if none of them is runnable.
+ * Co-scheduling: besides, VMs take turns of a slice, round robin. All VCPUs of the VM whose turn it
+ * is have the class RT on their PCPUs, from when it begins until it ends; nobody is boosted, and no
+ * event shortens the way to a turn. What they leave, others run until the turn is over: it ends
+ * before its time if none of them is runnable.
  */
 #ifndef TAKT_GANG_H
 #define TAKT_GANG_H
@@ -36,7 +38,10 @@ TAKT_FN u32 gang_may_bind(struct takt_pool *p, u32 vi, u32 cpu)
 	return 1;
 }
 
-/* @vi, which is about to queue, is bound to an idle PCPU with nobody else in its queue, if its own is not one. */
+/*
+ * @vi, which is about to queue, is bound to an idle PCPU with nobody else in its queue, if its own
+ * is not one.
+ */
 TAKT_FN void gang_place(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
@@ -63,7 +68,10 @@ TAKT_FN void gang_place(struct takt_pool *p, u32 vi)
 	}
 }
 
-/* The first VCPU in another PCPU's queue that ranks above @class and may be bound to @cpu: it is. TAKT_NIL: there is none. */
+/*
+ * The first VCPU in another PCPU's queue that ranks above @class and may be bound to @cpu: it is.
+ * TAKT_NIL: there is none.
+ */
 TAKT_FN u32 gang_take(struct takt_pool *p, u32 cpu, u32 class)
 {
 	struct takt_mask peers = p->online;
@@ -96,7 +104,9 @@ TAKT_INLINE u32 gang_class(struct takt_pool *p, struct takt_vcpu *v)
 	return v->vm == p->turn && p->now < p->turn_end ? (u32)TAKT_RT : credit_class(v);
 }
 
-/* Whether @mi has a VCPU that can run; @cpu decides, and what holds it goes on only if it is @cur. */
+/*
+ * Whether @mi has a VCPU that can run; @cpu decides, and what holds it goes on only if it is @cur.
+ */
 TAKT_FN u32 gang_runnable(struct takt_pool *p, u32 mi, u32 cpu, u32 cur)
 {
 	if (!vm_of(p, mi)->used)
@@ -104,13 +114,17 @@ TAKT_FN u32 gang_runnable(struct takt_pool *p, u32 mi, u32 cpu, u32 cur)
 	FOR_EACH_VCPU_OF(p, mi, vi) {
 		struct takt_vcpu *v = vcpu_of(p, vi);
 
-		if (v->state == TAKT_QUEUED || (holds_cpu(v->state) && (v->cpu != cpu || vi == cur)))
+		if (v->state == TAKT_QUEUED ||
+		    (holds_cpu(v->state) && (v->cpu != cpu || vi == cur)))
 			return 1;
 	}
 	return 0;
 }
 
-/* @mi's turn has begun or ended: its VCPUs' classes follow, and the PCPUs where they rank above what runs are asked. */
+/*
+ * @mi's turn has begun or ended: its VCPUs' classes follow, and the PCPUs where they rank above
+ * what runs are asked.
+ */
 TAKT_FN void gang_mark(struct takt_pool *p, u32 mi)
 {
 	FOR_EACH_VCPU_OF(p, mi, it) {
@@ -128,7 +142,9 @@ TAKT_FN void gang_mark(struct takt_pool *p, u32 mi)
 	}
 }
 
-/* Where a decision on @cpu finds the turn over, that of the next VM with something to run begins. */
+/*
+ * Where a decision on @cpu finds the turn over, that of the next VM with something to run begins.
+ */
 TAKT_INLINE void gang_turn(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
 {
 	u32 old = p->turn, mi = old, n;

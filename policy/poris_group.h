@@ -10,7 +10,10 @@ TAKT_INLINE u32 poris_is_rt(struct takt_pool *p, struct takt_vcpu *v)
 	return v->kind == TAKT_GUEST && vm_of(p, v->vm)->rt;
 }
 
-/* Whether @v gets a PCPU of its own: as one of a real-time VM, or, in the baselines (rules B1 and B4), of any. */
+/*
+ * Whether @v gets a PCPU of its own: as one of a real-time VM, or, in the baselines (rules B1 and
+ * B4), of any.
+ */
 TAKT_INLINE u32 poris_spreads(struct takt_pool *p, struct takt_vcpu *v)
 {
 	if (p->par.siblings)
@@ -29,8 +32,8 @@ TAKT_INLINE u32 poris_together(struct takt_pool *p, u32 own, u32 mi)
 }
 
 /*
- * The subgroup of @vi: its VM's, or a later one if it is not among the first VCPUs for which there are PCPUs (rule P8); after the last
- * the first.
+ * The subgroup of @vi: its VM's, or a later one if it is not among the first VCPUs for which there
+ * are PCPUs (rule P8); after the last the first.
  */
 TAKT_FN u32 poris_subgroup(struct takt_pool *p, u32 vi)
 {
@@ -83,8 +86,9 @@ TAKT_INLINE void poris_used(struct takt_pool *p, u32 mi, u32 sub, struct takt_ma
 }
 
 /*
- * A VCPU that is spread gets a PCPU of its own among those of its subgroup (rule P7), where it queues from now on. One that had to share
- * one looks again where that may have changed: a PCPU has come, masks are wider, a VCPU has gone.
+ * A VCPU that is spread gets a PCPU of its own among those of its subgroup (rule P7), where it
+ * queues from now on. One that had to share one looks again where that may have changed: a PCPU has
+ * come, masks are wider, a VCPU has gone.
  */
 TAKT_INLINE void poris_bind(struct takt_pool *p, u32 vi)
 {
@@ -124,7 +128,10 @@ TAKT_INLINE void poris_bind(struct takt_pool *p, u32 vi)
 
 /* ---- who is in which group (rules P30 and P10) ---- */
 
-/* VCPUs of @m in subgroup @sub: one of more VCPUs than there are PCPUs goes on in the next subgroups (rule P8). */
+/*
+ * VCPUs of @m in subgroup @sub: one of more VCPUs than there are PCPUs goes on in the next
+ * subgroups (rule P8).
+ */
 TAKT_INLINE u32 poris_members(struct takt_pool *p, struct takt_vm *m, u32 sub)
 {
 	u32 before = (sub - m->subgroup) * p->nr_cpu;
@@ -134,7 +141,10 @@ TAKT_INLINE u32 poris_members(struct takt_pool *p, struct takt_vm *m, u32 sub)
 	return m->nr_guest - before < p->nr_cpu ? m->nr_guest - before : p->nr_cpu;
 }
 
-/* Whether what other VMs of @group have in subgroup @sub leaves room for @nr more VCPUs, each on a PCPU of its own. */
+/*
+ * Whether what other VMs of @group have in subgroup @sub leaves room for @nr more VCPUs, each on a
+ * PCPU of its own.
+ */
 TAKT_FN u32 poris_has_room(struct takt_pool *p, u32 group, u32 sub, u32 nr)
 {
 	FOR_EACH_VM(p, i) {
@@ -147,8 +157,9 @@ TAKT_FN u32 poris_has_room(struct takt_pool *p, u32 group, u32 sub, u32 nr)
 }
 
 /*
- * @mi enters subgroup @sub of group @id; 0: a group of its own. All VCPUs of a subgroup run at once, so it has room for as many as there
- * are PCPUs. A VM leaves its group before it enters another.
+ * @mi enters subgroup @sub of group @id; 0: a group of its own. All VCPUs of a subgroup run at
+ * once, so it has room for as many as there are PCPUs. A VM leaves its group before it enters
+ * another.
  */
 TAKT_FN int poris_group(struct takt_pool *p, u32 mi, u32 id, u32 sub)
 {

@@ -2,21 +2,23 @@
 /*
  * RT-Xen: fixed-priority servers (docs/rules/rtxen.md).
  *
- * Design: a VCPU with a budget may run that much in each period; of those that have work and budget the one of highest
- * priority (1; any integers, not forced to be rate-monotonic) runs, preemptively, for a quantum (1 ms) at most before the
- * next decision. Equal priorities take turns. The kinds differ in what becomes of a budget (`server`):
+ * Design: a VCPU with a budget may run that much in each period; of those that have work and budget
+ * the one of highest priority (1; any integers, not forced to be rate-monotonic) runs,
+ * preemptively, for a quantum (1 ms) at most before the next decision. Equal priorities take turns.
+ * The kinds differ in what becomes of a budget (`server`):
  *
  *   deferrable  full at each period's begin, kept while there is no work
  *   polling     lost as soon as there is no work
- *   periodic    idles away: where a VCPU without work and with budget has a higher priority than those that have work, the
- *               PCPU idles on its budget
+ *   periodic    idles away: where a VCPU without work and with budget has a higher priority than
+ *               those that have work, the PCPU idles on its budget
  *   sporadic    each piece that was run comes back a period later (rtxen_refill.h)
  *
- * Servers are partitioned: each keeps to the PCPU that had most room when it began, and is not stolen. The paper's RunQ is the
- * run queue, its RepQ the pool's due queue; its RdyQ is those of the due queue that are blocked.
+ * Servers are partitioned: each keeps to the PCPU that had most room when it began, and is not
+ * stolen. The paper's RunQ is the run queue, its RepQ the pool's due queue; its RdyQ is those of
+ * the due queue that are blocked.
  *
- * Host entities and VMs without budget run in what is left, with a floor (core/server.h). Weights, caps and real-time types
- * are kept and ignored.
+ * Host entities and VMs without budget run in what is left, with a floor (core/server.h). Weights,
+ * caps and real-time types are kept and ignored.
  *
  * Locking: the pool's lock serialises everything; no function here takes one.
  */
@@ -30,7 +32,10 @@ TAKT_INLINE u32 rtxen_kind(struct takt_pool *p)
 
 /* ---- periodic: budgets that idle away ---- */
 
-/* Of those at home on @cpu that have budget and no work the one of highest priority; @stops (or TAKT_NIL) is about to have none. */
+/*
+ * Of those at home on @cpu that have budget and no work the one of highest priority; @stops (or
+ * TAKT_NIL) is about to have none.
+ */
 TAKT_FN u32 rtxen_idling_server(struct takt_pool *p, u32 cpu, u32 stops)
 {
 	u32 best = TAKT_NIL;
@@ -40,8 +45,8 @@ TAKT_FN u32 rtxen_idling_server(struct takt_pool *p, u32 cpu, u32 stops)
 	FOR_EACH_DUE(p, it) {
 		struct takt_vcpu *v = vcpu_of(p, it);
 
-		if (v->server.home == cpu && (v->state == TAKT_BLOCKED || it == stops) && v->server.left > 0 &&
-		    server_of(p, v)->priority < key) {
+		if (v->server.home == cpu && (v->state == TAKT_BLOCKED || it == stops) &&
+		    v->server.left > 0 && server_of(p, v)->priority < key) {
 			key = server_of(p, v)->priority;
 			best = it;
 		}
@@ -52,8 +57,9 @@ TAKT_FN u32 rtxen_idling_server(struct takt_pool *p, u32 cpu, u32 stops)
 }
 
 /*
- * Charges what @cpu has idled, or run for those without budget, since this was last called (rule R7: nothing else). What it does is about
- * to change, or somebody looks. An offline one does not idle: it may still be the home of a server that has not queued since.
+ * Charges what @cpu has idled, or run for those without budget, since this was last called (rule
+ * R7: nothing else). What it does is about to change, or somebody looks. An offline one does not
+ * idle: it may still be the home of a server that has not queued since.
  */
 TAKT_FN void rtxen_idled(struct takt_pool *p, u32 cpu, u64 now)
 {
@@ -88,7 +94,8 @@ TAKT_FN void rtxen_await(struct takt_pool *p, u32 cpu, u32 stops)
 	struct takt_cpu *c = cpu_of(p, cpu);
 	u32 heir;
 
-	if (rtxen_kind(p) != TAKT_PERIODIC || !c->online || c->taken || c->forced_idle || cur_class(p, cpu) == TAKT_RT)
+	if (rtxen_kind(p) != TAKT_PERIODIC || !c->online || c->taken || c->forced_idle ||
+	    cur_class(p, cpu) == TAKT_RT)
 		return;
 	heir = rtxen_idling_server(p, cpu, stops);
 	if (heir != TAKT_NIL)
@@ -118,7 +125,10 @@ TAKT_INLINE void rtxen_queue(struct takt_pool *p, u32 vi, u64 now)
 	server_tickle(p, vi, now);
 }
 
-/* The sporadic @vi waits for its next piece; at once for one that is overdue, as after a long overrun. */
+/*
+ * The sporadic @vi waits for its next piece; at once for one that is overdue, as after a long
+ * overrun.
+ */
 TAKT_INLINE void rtxen_due(struct takt_pool *p, u32 vi)
 {
 	u64 next = refill_next(p, vcpu_of(p, vi));
@@ -135,7 +145,7 @@ TAKT_FN void rtxen_spent(struct takt_pool *p, u32 vi)
 		return;
 	refill_book(p, v);
 	refill_take(p, v, p->now);
-	refill_book(p, v);		/* all that has come back, or a part, may be owed */
+	refill_book(p, v); /* all that has come back, or a part, may be owed */
 	if (v->server.left <= 0)
 		rtxen_due(p, vi);
 }
@@ -155,7 +165,10 @@ TAKT_INLINE void rtxen_deschedule(struct takt_pool *p, u32 vi)
 	rtxen_idled(p, vcpu_of(p, vi)->cpu, p->now);
 }
 
-/* Off its PCPU: without work a polling server has no budget any more, a periodic one's idles away; a sporadic one knows what comes back. */
+/*
+ * Off its PCPU: without work a polling server has no budget any more, a periodic one's idles away;
+ * a sporadic one knows what comes back.
+ */
 TAKT_FN void rtxen_put(struct takt_pool *p, u32 vi, u32 runnable, u64 now)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
@@ -176,7 +189,7 @@ TAKT_FN void rtxen_put(struct takt_pool *p, u32 vi, u32 runnable, u64 now)
 TAKT_INLINE u32 rtxen_polls(struct takt_pool *p, struct takt_vcpu *v)
 {
 	return rtxen_kind(p) == TAKT_POLLING && !p->par.polling_literal &&
-		(v->state == TAKT_BLOCKED || v->state == TAKT_PAUSED);
+	       (v->state == TAKT_BLOCKED || v->state == TAKT_PAUSED);
 }
 
 /* Its time has come: a period's begin, or of a sporadic server's next piece. */
@@ -209,7 +222,7 @@ TAKT_FN void rtxen_end(struct takt_pool *p, u32 vi)
 	refill_drop(p, v);
 	server_end(p, vi);
 	if (rtxen_kind(p) == TAKT_PERIODIC && mask_test(&p->idle, v->server.home))
-		kick(p, v->server.home);	/* it may have idled for this one */
+		kick(p, v->server.home); /* it may have idled for this one */
 }
 
 TAKT_FN void rtxen_begin(struct takt_pool *p, u32 vi)
@@ -219,7 +232,8 @@ TAKT_FN void rtxen_begin(struct takt_pool *p, u32 vi)
 	server_settle(p, vi);
 	rtxen_end(p, vi);
 	if (server_begin(p, vi, 1, 0)) {
-		rtxen_idled(p, v->server.home, p->now);	/* before it has anything that could have idled away */
+		/* Before it has anything that could have idled away. */
+		rtxen_idled(p, v->server.home, p->now);
 		v->server.chunk = p->now;
 		server_start(p, vi);
 		if (rtxen_kind(p) == TAKT_SPORADIC)
@@ -237,7 +251,8 @@ TAKT_INLINE u32 rtxen_stops(struct takt_pool *p, u32 cpu, u32 cur)
 	u32 vi = cpu_of(p, cpu)->cur;
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
-	if (cur != TAKT_NIL || vi == TAKT_NIL || (v->flags & (TAKT_F_CAPPED | TAKT_F_PAUSE | TAKT_F_WOKEN)))
+	if (cur != TAKT_NIL || vi == TAKT_NIL ||
+	    (v->flags & (TAKT_F_CAPPED | TAKT_F_PAUSE | TAKT_F_WOKEN)))
 		return TAKT_NIL;
 	return vcpu_may_run(p, v, cpu) ? vi : TAKT_NIL;
 }
@@ -250,7 +265,8 @@ TAKT_FN u32 rtxen_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
 	if (best != TAKT_NIL && rtxen_kind(p) == TAKT_PERIODIC) {
 		u32 heir = rtxen_idling_server(p, cpu, takt_fresh(p, rtxen_stops(p, cpu, cur)));
 
-		if (heir != TAKT_NIL && server_of(p, vcpu_of(p, heir))->priority < vcpu_of(p, best)->server.key)
+		if (heir != TAKT_NIL &&
+		    server_of(p, vcpu_of(p, heir))->priority < vcpu_of(p, best)->server.key)
 			best = TAKT_NIL;
 	}
 	return server_choose(p, cpu, takt_fresh(p, best), cur, now);
@@ -281,7 +297,10 @@ TAKT_INLINE void rtxen_moved(struct takt_pool *p, u32 vi, u32 cpu, u64 now)
 	server_moved(p, vi, cpu, now);
 }
 
-/* The pieces of a sporadic server, what it has left and what is not booked yet are its budget; no other VCPU has pieces. */
+/*
+ * The pieces of a sporadic server, what it has left and what is not booked yet are its budget; no
+ * other VCPU has pieces.
+ */
 TAKT_FN const char *rtxen_check(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);

@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Replenishments of sporadic servers (docs/rules/rtxen.md, after Stanovich et al.): what a VCPU has run comes back a period after the
- * time from which it was allowed to, piece by piece. The pieces are a list per VCPU, in order of time, taken from a slab
- * that the pool's sporadic servers share. At every instant
+ * Replenishments of sporadic servers (docs/rules/rtxen.md, after Stanovich et al.): what a VCPU has
+ * run comes back a period after the time from which it was allowed to, piece by piece. The pieces
+ * are a list per VCPU, in order of time, taken from a slab that the pool's sporadic servers share.
+ * At every instant
  *
  *   left + run and not yet booked (turn) + Σ pieces = budget
  *
- * What it has run beyond what was left is a part of the next piece that was used before its time: it shortens that one, and
- * comes back with it a period later. A list that is full, or a slab that is empty, merges the new piece with the latest: what
- * is merged comes later than it might, never earlier.
+ * What it has run beyond what was left is a part of the next piece that was used before its time:
+ * it shortens that one, and comes back with it a period later. A list that is full, or a slab that
+ * is empty, merges the new piece with the latest: what is merged comes later than it might, never
+ * earlier.
  */
 #ifndef TAKT_REFILL_H
 #define TAKT_REFILL_H
 
 #include "core/server.h"
 
-#define REFILLS_MOST 64u		/* pieces of a VCPU */
+#define REFILLS_MOST 64u /* pieces of a VCPU */
 
 TAKT_INLINE struct takt_refill *refill_of(struct takt_pool *p, u32 i)
 {
@@ -67,7 +69,9 @@ TAKT_INLINE u32 refill_last(struct takt_pool *p, struct takt_vcpu *v)
 	return last;
 }
 
-/* What @v has run of its present chunk since it was last booked, without what it owes to the next. */
+/*
+ * What @v has run of its present chunk since it was last booked, without what it owes to the next.
+ */
 TAKT_INLINE s64 refill_used(struct takt_vcpu *v)
 {
 	return v->server.left < 0 ? v->server.unbooked + v->server.left : v->server.unbooked;
@@ -86,7 +90,7 @@ TAKT_FN void refill_book(struct takt_pool *p, struct takt_vcpu *v)
 	last = takt_fresh(p, refill_last(p, v));
 	if (i == TAKT_NIL || v->server.nr_refills >= REFILLS_MOST) {
 		if (last == TAKT_NIL)
-			return;		/* no piece to merge with: refill_take() will book it */
+			return; /* no piece to merge with: refill_take() will book it */
 		r = refill_of(p, last);
 		r->time = time > r->time ? time : r->time;
 		r->amount += (u64)used;
@@ -109,12 +113,14 @@ TAKT_FN void refill_book(struct takt_pool *p, struct takt_vcpu *v)
 /* When @v has something to use again, once it has nothing left. */
 TAKT_INLINE u64 refill_next(struct takt_pool *p, struct takt_vcpu *v)
 {
-	return v->server.refills == TAKT_NIL ? v->server.chunk + server_of(p, v)->period : refill_of(p, v->server.refills)->time;
+	return v->server.refills == TAKT_NIL ? v->server.chunk + server_of(p, v)->period
+					     : refill_of(p, v->server.refills)->time;
 }
 
 /*
- * All pieces whose time has come are @v's to use, from when the last of them came: who has work, and waits for others, loses nothing by
- * that (rule R32). Work after idleness begins later, as the caller says.
+ * All pieces whose time has come are @v's to use, from when the last of them came: who has work,
+ * and waits for others, loses nothing by that (rule R32). Work after idleness begins later, as the
+ * caller says.
  */
 TAKT_FN void refill_take(struct takt_pool *p, struct takt_vcpu *v, u64 now)
 {
@@ -169,7 +175,9 @@ TAKT_FN const char *refill_check(struct takt_pool *p, struct takt_vcpu *v)
 	}
 	if (n != v->server.nr_refills)
 		return "count of replenishments is wrong of VCPU";
-	return sum == (s64)server_of(p, v)->budget ? 0 : "replenishments do not add up to the budget of VCPU";
+	return sum == (s64)server_of(p, v)->budget
+		       ? 0
+		       : "replenishments do not add up to the budget of VCPU";
 }
 
 /* Each entry is free, or a piece of one VCPU. */
@@ -181,15 +189,17 @@ TAKT_FN const char *refill_check_slab(struct takt_pool *p)
 	for (u32 i = 0; i < TAKT_NVCPU; i++) {
 		struct takt_vcpu *v = vcpu_of(p, i);
 
-		for (u32 it = v->server.refills; v->state != TAKT_ABSENT && it != TAKT_NIL; it = refill_of(p, it)->next) {
+		for (u32 it = v->server.refills; v->state != TAKT_ABSENT && it != TAKT_NIL;
+		     it = refill_of(p, it)->next) {
 			if (used[it & (TAKT_NREFILL - 1)]++)
 				return "a replenishment has two owners";
 			pieces++;
 		}
 	}
 	if (p->seq % 64 && !pieces)
-		return 0;		/* nobody has any: looked at now and then, for it is a long list */
-	for (u32 it = p->refill_free; it != TAKT_NIL && n <= TAKT_NREFILL; it = refill_of(p, it)->next, n++)
+		return 0; /* nobody has any: looked at now and then, for it is a long list */
+	for (u32 it = p->refill_free; it != TAKT_NIL && n <= TAKT_NREFILL;
+	     it = refill_of(p, it)->next, n++)
 		if (used[it & (TAKT_NREFILL - 1)])
 			return "a replenishment is free and in use";
 	return n + pieces == TAKT_NREFILL ? 0 : "replenishments are lost";

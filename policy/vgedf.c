@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * vGEDF, the scheduler of Risa's rt-pool (docs/rules/risa.md): global earliest deadline first with a cache-aware pick.
+ * vGEDF, the scheduler of Risa's rt-pool (docs/rules/risa.md): global earliest deadline first with
+ * a cache-aware pick.
  *
- * Design: servers as SEDF's, but of all VCPUs of the pool that have work and budget those whose periods end first run, on
- * whichever PCPUs; then those of the ExtraQ (x = 1), in turns. RunQ and ExtraQ are kept in parts, one of each on the PCPU where
- * a VCPU ran last, in their order; a decision looks at them all, its own first, which is the same as one queue and finds those
- * that are warm here. One that ran on another PCPU less than `cache_hot` ago is left to that, unless this PCPU would idle (rule K3); a
- * PCPU that has passed one over looks again when it is cold. The WaitQ is the pool's due queue, where one of the ExtraQ waits for
- * its next period as well (rule K2). A wake asks the PCPU that runs the latest deadline, an idle one first, then one that runs what
- * has no budget (rule K4), of those that nobody has asked yet: two that wake at once want two PCPUs.
+ * Design: servers as SEDF's, but of all VCPUs of the pool that have work and budget those whose
+ * periods end first run, on whichever PCPUs; then those of the ExtraQ (x = 1), in turns. RunQ and
+ * ExtraQ are kept in parts, one of each on the PCPU where a VCPU ran last, in their order; a
+ * decision looks at them all, its own first, which is the same as one queue and finds those that
+ * are warm here. One that ran on another PCPU less than `cache_hot` ago is left to that, unless
+ * this PCPU would idle (rule K3); a PCPU that has passed one over looks again when it is cold. The
+ * WaitQ is the pool's due queue, where one of the ExtraQ waits for its next period as well (rule
+ * K2). A wake asks the PCPU that runs the latest deadline, an idle one first, then one that runs
+ * what has no budget (rule K4), of those that nobody has asked yet: two that wake at once want two
+ * PCPUs.
  *
- * Host entities and VMs without budget are in the ExtraQ, with a floor of the PCPU where they ran last (core/server.h). Weights, caps
- * and real-time types are kept and ignored.
+ * Host entities and VMs without budget are in the ExtraQ, with a floor of the PCPU where they ran
+ * last (core/server.h). Weights, caps and real-time types are kept and ignored.
  *
  * Locking: the pool's lock serialises everything; no function here takes one.
  */
@@ -21,18 +25,20 @@
 /* Place in RunQ, then ExtraQ (edf_queue()); it is the order of keys, class by class. */
 TAKT_INLINE u64 vgedf_place(u32 class, u64 key)
 {
-	return class == TAKT_RT ? key : (u64)class << 62 | (key & (TAKT_LATEST - 1));
+	return class == TAKT_RT ? key : (u64) class << 62 | (key & (TAKT_LATEST - 1));
 }
 
-/* That of a VCPU which runs or comes: in ExtraQ the last of its class, but before an idle PCPU's. */
+/*
+ * That of a VCPU which runs or comes: in ExtraQ the last of its class, but before an idle PCPU's.
+ */
 TAKT_INLINE u64 vgedf_last_place(struct takt_vcpu *v)
 {
 	return vgedf_place(v->class, v->class == TAKT_RT ? v->server.key : TAKT_LATEST - 2);
 }
 
 /*
- * Which PCPU gives way: one that idles, else the one whose VCPU has the last place. Never one that cannot, or that has been asked
- * and will decide for another.
+ * Which PCPU gives way: one that idles, else the one whose VCPU has the last place. Never one that
+ * cannot, or that has been asked and will decide for another.
  */
 TAKT_INLINE u64 vgedf_gives_way(struct takt_pool *p, u32 cpu)
 {
@@ -43,7 +49,10 @@ TAKT_INLINE u64 vgedf_gives_way(struct takt_pool *p, u32 cpu)
 	return c->cur == TAKT_NIL ? TAKT_NEVER : vgedf_last_place(vcpu_of(p, c->cur));
 }
 
-/* The PCPU to ask on behalf of @vi, its own first among equals (rule K4). In ExtraQ equals take turns: none gives way to another. */
+/*
+ * The PCPU to ask on behalf of @vi, its own first among equals (rule K4). In ExtraQ equals take
+ * turns: none gives way to another.
+ */
 TAKT_FN void vgedf_tickle(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
@@ -67,7 +76,10 @@ TAKT_FN void vgedf_tickle(struct takt_pool *p, u32 vi)
 		kick(p, best);
 		cpu_of(p, best)->tickled = 1;
 	}
-	/* Whoever of the idle ones comes first has it: the one that was asked may be told to do something else. */
+	/*
+	 * Whoever of the idle ones comes first has it: the one that was asked may be told to do
+	 * something else.
+	 */
 	kick_idle(p, vi);
 }
 
@@ -84,7 +96,10 @@ TAKT_INLINE u32 vgedf_hot(struct takt_pool *p, struct takt_vcpu *v, u32 cpu, u64
 	return v->cpu != cpu && now - v->start < p->par.cache_hot;
 }
 
-/* The deadline that @cpu has passed over is cold at @when: it looks again. In ExtraQ it does so after the turn that it gives. */
+/*
+ * The deadline that @cpu has passed over is cold at @when: it looks again. In ExtraQ it does so
+ * after the turn that it gives.
+ */
 TAKT_INLINE void vgedf_again(struct takt_pool *p, u32 cpu, struct takt_vcpu *v)
 {
 	struct takt_cpu *c = cpu_of(p, cpu);
@@ -95,8 +110,8 @@ TAKT_INLINE void vgedf_again(struct takt_pool *p, u32 cpu, struct takt_vcpu *v)
 }
 
 /*
- * CandidatePick of RunQ, then of ExtraQ: the first that may run on @cpu; @cur competes. With @warm those that are warm elsewhere
- * are passed over.
+ * CandidatePick of RunQ, then of ExtraQ: the first that may run on @cpu; @cur competes. With @warm
+ * those that are warm elsewhere are passed over.
  */
 TAKT_FN u32 vgedf_candidate(struct takt_pool *p, u32 cpu, u32 cur, u32 warm, u64 now)
 {
@@ -175,4 +190,5 @@ TAKT_INLINE void vgedf_tick(struct takt_pool *p, u32 cpu, u64 now)
 #define vgedf_admits(p, mi, s) server_fits(p, mi, s, 0)
 #define vgedf_bound(p) server_bound(p, p->par.extra_quantum)
 #define vgedf_check edf_check
-TAKT_WITHOUT(vgedf, event, deschedule, put, yields, account, restored, rt_changed, placement, cpu_changes, group, init, epoch)
+TAKT_WITHOUT(vgedf, event, deschedule, put, yields, account, restored, rt_changed, placement,
+	     cpu_changes, group, init, epoch)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The policy core in the kernel, driven by BPF_PROG_TEST_RUN: the same operations as natively have to give the same
- * results and the same pool bytes.
+ * The policy core in the kernel, driven by BPF_PROG_TEST_RUN: the same operations as natively have
+ * to give the same results and the same pool bytes.
  *
- * run_batch performs any operations, many per system call. Of the other programs each performs one kind, so that the
- * verifier's statistics can be told per operation, as hosts will load them. Operations and results lie in maps that
- * user space has mapped.
+ * run_batch performs any operations, many per system call. Of the other programs each performs one
+ * kind, so that the verifier's statistics can be told per operation, as hosts will load them.
+ * Operations and results lie in maps that user space has mapped.
  */
 #include <linux/bpf.h>
 #include <linux/types.h>
@@ -49,25 +49,28 @@ struct request {
 };
 
 /* Performs @call for entry @i as a host would: under the lock, outputs copied out under it. */
-#define UNDER_LOCK(i, call) ({									\
-	u32 zero_ = 0, i_ = (i);								\
-	struct pool_slot *s_ = bpf_map_lookup_elem(&pools, &zero_);				\
-	struct takt_op *op = bpf_map_lookup_elem(&ops, &i_);					\
-	struct takt_res *res_ = bpf_map_lookup_elem(&results, &i_);				\
-	int ret_ = -1;										\
-	if (s_ && op && res_) {									\
-		struct takt_pool *p = &s_->pool;						\
-		bpf_spin_lock(&s_->lock);							\
-		ret_ = (call);									\
-		takt_result(p, op, ret_, res_);							\
-		p->scratch = p->scratch_long = 0;	/* no state: the native pool never uses them */	\
-		bpf_spin_unlock(&s_->lock);							\
-		ret_ = 0;									\
-	}											\
-	ret_;											\
-})
+#define UNDER_LOCK(i, call) \
+	({ \
+		u32 zero_ = 0, i_ = (i); \
+		struct pool_slot *s_ = bpf_map_lookup_elem(&pools, &zero_); \
+		struct takt_op *op = bpf_map_lookup_elem(&ops, &i_); \
+		struct takt_res *res_ = bpf_map_lookup_elem(&results, &i_); \
+		int ret_ = -1; \
+		if (s_ && op && res_) { \
+			struct takt_pool *p = &s_->pool; \
+			bpf_spin_lock(&s_->lock); \
+			ret_ = (call); \
+			takt_result(p, op, ret_, res_); \
+			/* no state: the native pool never uses them */ \
+			p->scratch = p->scratch_long = 0; \
+			bpf_spin_unlock(&s_->lock); \
+			ret_ = 0; \
+		} \
+		ret_; \
+	})
 
-#define TOPOLOGY(op) (((op)->arg[0] & 0xffff) | ((op)->arg[1] & 0xffff) << 16 | ((op)->arg[2] & 0xffff) << 32)
+#define TOPOLOGY(op) \
+	(((op)->arg[0] & 0xffff) | ((op)->arg[1] & 0xffff) << 16 | ((op)->arg[2] & 0xffff) << 32)
 
 TAKT_FN int affinity(struct takt_pool *p, const struct takt_op *op)
 {
@@ -96,10 +99,12 @@ TAKT_FN int refuse(struct takt_pool *p, const struct takt_op *op)
 	X(cpu_remove, CPU_REMOVE, takt_cpu_remove(p, op->cpu, op->now)) \
 	X(vm_add, VM_ADD, takt_vm_add(p, op->vm, arg32(op->arg[0]), op->arg[1], op->now)) \
 	X(vm_remove, VM_REMOVE, takt_vm_remove(p, op->vm, op->now)) \
-	X(vcpu_add, VCPU_ADD, takt_vcpu_add(p, op->vcpu, op->vm | op->cpu << 16, arg32(op->arg[0]), op->now)) \
+	X(vcpu_add, VCPU_ADD, \
+	  takt_vcpu_add(p, op->vcpu, op->vm | op->cpu << 16, arg32(op->arg[0]), op->now)) \
 	X(vcpu_remove, VCPU_REMOVE, takt_vcpu_remove(p, op->vcpu, op->now)) \
 	X(adjust, ADJUST, takt_adjust(p, op->vm, arg32(op->arg[0]), op->arg[1], op->now)) \
-	X(set_rt, SET_RT, takt_set_rt(p, op->vm, op->arg[1], op->arg[0] ? op->arg[2] : 0, op->now)) \
+	X(set_rt, SET_RT, \
+	  takt_set_rt(p, op->vm, op->arg[1], op->arg[0] ? op->arg[2] : 0, op->now)) \
 	X(set_group, SET_GROUP, takt_set_group(p, op->vm, op->arg[0], op->now)) \
 	X(set_placement, SET_PLACEMENT, placement(p, op)) \
 	X(set_affinity, SET_AFFINITY, affinity(p, op)) \
@@ -120,16 +125,22 @@ TAKT_FN int refuse(struct takt_pool *p, const struct takt_op *op)
 	X(timer_pool, TIMER_POOL, takt_timer_pool(p, op->now))
 
 /*
- * A global function is verified by itself, whoever calls it: the batch costs the sum of the operations, not their
- * product. It takes the lock itself, because none may be called under one.
+ * A global function is verified by itself, whoever calls it: the batch costs the sum of the
+ * operations, not their product. It takes the lock itself, because none may be called under one.
  */
-#define DO(name, code, call)									\
-	__attribute__((noinline)) int do_##name(u32 i) { return UNDER_LOCK(i, call); }
+#define DO(name, code, call) \
+	__attribute__((noinline)) int do_##name(u32 i) \
+	{ \
+		return UNDER_LOCK(i, call); \
+	}
 OPERATIONS(DO)
 DO(unknown, NONE, refuse(p, op))
 
-#define PROGRAM(name, code, call)								\
-	SEC("syscall") int name(struct request *req) { return do_##name(req->first); }
+#define PROGRAM(name, code, call) \
+	SEC("syscall") int name(struct request *req) \
+	{ \
+		return do_##name(req->first); \
+	}
 OPERATIONS(PROGRAM)
 PROGRAM(unknown, NONE, -)
 
@@ -147,8 +158,9 @@ int run_batch(struct request *req)
 		if (!op)
 			break;
 		switch (op->op) {
-#define CASE(name, code, call) case TAKT_OP_##code: failed = do_##name(i); break;
-		OPERATIONS(CASE)
+#define CASE(name, code, call) \
+	case TAKT_OP_##code: failed = do_##name(i); break;
+			OPERATIONS(CASE)
 		default: failed = do_unknown(i);
 		}
 		if (failed)

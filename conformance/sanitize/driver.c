@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Repeats a log (docs/conformance.md) on a core that is compiled with it, checking every outcome and the invariants
- * every 16 operations. Built with sanitizers it finds what a plain run does not notice.
+ * Repeats a log (docs/conformance.md) on a core that is compiled with it, checking every outcome
+ * and the invariants every 16 operations. Built with sanitizers it finds what a plain run does not
+ * notice.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,11 +20,13 @@ struct record {
 	struct takt_res res;
 };
 
-_Static_assert(sizeof(struct header) == 64 && sizeof(struct record) == 104, "the log format is fixed");
+_Static_assert(sizeof(struct header) == 64 && sizeof(struct record) == 104,
+	       "the log format is fixed");
 /* conformance/src/run.rs compares pools without these fields. */
 _Static_assert(sizeof(struct takt_out) == 32, "outputs");
 _Static_assert(offsetof(struct takt_pool, pool_timer) == 32, "pool_timer");
-_Static_assert(offsetof(struct takt_pool, now) == 40 && offsetof(struct takt_pool, seq) == 48, "clock");
+_Static_assert(offsetof(struct takt_pool, now) == 40 && offsetof(struct takt_pool, seq) == 48,
+	       "clock");
 
 static int fail(const char *what, u64 record)
 {

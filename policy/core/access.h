@@ -26,7 +26,7 @@ TAKT_INLINE struct takt_cpu *cpu_of(struct takt_pool *p, u32 i)
 TAKT_INLINE u16 *last_of(struct takt_cpu *c, u32 class)
 {
 	takt_opaque(class);
-	return &c->last[class & 3];	/* IDLE is never queued */
+	return &c->last[class & 3]; /* IDLE is never queued */
 }
 
 /* Picked or running. */
@@ -36,32 +36,38 @@ TAKT_INLINE u32 holds_cpu(u32 state)
 }
 
 /*
- * ---- walks: each declares its index and ends at the list's end, or after as many rounds as there may be. The body may not take the
- * entry that it is at out of the list ----
+ * ---- walks: each declares its index and ends at the list's end, or after as many rounds as there
+ * may be. The body may not take the entry that it is at out of the list ----
  */
-#define TAKT_WALK(p, it, start, max, next)								\
-	for (u32 it = (start), it##_n = takt_zero(p); it##_n < (max) && it != TAKT_NIL && takt_can_loop; it##_n++, it = (next))
+#define TAKT_WALK(p, it, start, max, next) \
+	for (u32 it = (start), it##_n = takt_zero(p); \
+	     it##_n < (max) && it != TAKT_NIL && takt_can_loop; it##_n++, it = (next))
 
 /* All slots, used or not. */
-#define TAKT_SLOTS(p, it, max)										\
-	for (u32 it, it##_n = takt_zero(p); it##_n < (max) && takt_can_loop && (it = takt_fresh(p, it##_n), 1); it##_n++)
+#define TAKT_SLOTS(p, it, max) \
+	for (u32 it, it##_n = takt_zero(p); \
+	     it##_n < (max) && takt_can_loop && (it = takt_fresh(p, it##_n), 1); it##_n++)
 #define FOR_EACH_VCPU(p, vi) TAKT_SLOTS(p, vi, TAKT_NVCPU)
 #define FOR_EACH_VM(p, mi) TAKT_SLOTS(p, mi, TAKT_NVM)
 #define FOR_EACH_CPU(p, cpu) TAKT_SLOTS(p, cpu, TAKT_NCPU)
 
 /* The PCPUs of @mask, which is empty in the end, in cyclic order after @from. */
-#define FOR_EACH_CPU_IN(p, mask, cpu, from)								\
-	for (u32 cpu = (from), cpu##_n = takt_zero(p); cpu##_n < TAKT_NCPU && !mask_empty(mask) && takt_can_loop &&	\
-	     (cpu = takt_fresh(p, mask_next(mask, cpu)), mask_clear(mask, cpu), 1); cpu##_n++)
+#define FOR_EACH_CPU_IN(p, mask, cpu, from) \
+	for (u32 cpu = (from), cpu##_n = takt_zero(p); \
+	     cpu##_n < TAKT_NCPU && !mask_empty(mask) && takt_can_loop && \
+	     (cpu = takt_fresh(p, mask_next(mask, cpu)), mask_clear(mask, cpu), 1); \
+	     cpu##_n++)
 
 /* The VCPUs of VM @mi, I/O threads included. */
-#define FOR_EACH_VCPU_OF(p, mi, vi) TAKT_WALK(p, vi, vm_of(p, mi)->first, TAKT_NVCPU, vcpu_of(p, vi)->sibling)
+#define FOR_EACH_VCPU_OF(p, mi, vi) \
+	TAKT_WALK(p, vi, vm_of(p, mi)->first, TAKT_NVCPU, vcpu_of(p, vi)->sibling)
 /* The real-time VMs. */
 #define FOR_EACH_RT_VM(p, mi) TAKT_WALK(p, mi, (p)->rt_head, TAKT_NVM, vm_of(p, mi)->rt_next)
 /* The VMs with VCPUs that earn credit. */
 #define FOR_EACH_EARNING_VM(p, mi) TAKT_WALK(p, mi, (p)->act_head, TAKT_NVM, vm_of(p, mi)->act_next)
 /* The run queue of @cpu. */
-#define FOR_EACH_QUEUED(p, cpu, vi) TAKT_WALK(p, vi, cpu_of(p, cpu)->head, TAKT_NVCPU, vcpu_of(p, vi)->rq_next)
+#define FOR_EACH_QUEUED(p, cpu, vi) \
+	TAKT_WALK(p, vi, cpu_of(p, cpu)->head, TAKT_NVCPU, vcpu_of(p, vi)->rq_next)
 /* The pool's due queue. */
 #define FOR_EACH_DUE(p, vi) TAKT_WALK(p, vi, (p)->due_head, TAKT_NVCPU, vcpu_of(p, vi)->dq_next)
 
@@ -176,8 +182,9 @@ TAKT_INLINE u32 mask_next(const struct takt_mask *m, u32 cpu)
 }
 
 /*
- * The PCPUs where @v may run: operator and placement; without the placement if that leaves nothing online; any
- * online one if the operator's mask has none; of these the one that the policy has bound it to (docs/states.md rule 9).
+ * The PCPUs where @v may run: operator and placement; without the placement if that leaves nothing
+ * online; any online one if the operator's mask has none; of these the one that the policy has
+ * bound it to (docs/states.md rule 9).
  */
 TAKT_INLINE void vcpu_allowed(struct takt_pool *p, struct takt_vcpu *v, struct takt_mask *out)
 {
@@ -228,8 +235,8 @@ TAKT_INLINE void kick_idle(struct takt_pool *p, u32 vi)
 }
 
 /*
- * One of them, each in turn (tickle=one); returns whether there is one. What it does then it does for all who wait: see
- * pass_tickle().
+ * One of them, each in turn (tickle=one); returns whether there is one. What it does then it does
+ * for all who wait: see pass_tickle().
  */
 TAKT_INLINE u32 kick_one(struct takt_pool *p, u32 vi)
 {

@@ -10,13 +10,13 @@
 /* @old: what it was. */
 TAKT_FN int adjust_pool(struct takt_pool *p, u32 key, u64 value, u64 *old)
 {
-#define TAKT_POOL_SETTING(k, type, name, unit, min, max, def, linux_def, xen_def, doc)		\
-	if (key == (k)) {									\
-		if (value + 1 < (u64)(min) + 1 || value > (max))				\
-			return -TAKT_ERANGE;							\
-		*old = p->par.name;								\
-		p->par.name = value;								\
-		return 0;									\
+#define TAKT_POOL_SETTING(k, type, name, unit, min, max, def, linux_def, xen_def, doc) \
+	if (key == (k)) { \
+		if (value + 1 < (u64)(min) + 1 || value > (max)) \
+			return -TAKT_ERANGE; \
+		*old = p->par.name; \
+		p->par.name = value; \
+		return 0; \
 	}
 #include "settings.h"
 	return -TAKT_EINVAL;
@@ -31,7 +31,10 @@ TAKT_FN void uncap(struct takt_pool *p, u32 mi)
 	}
 }
 
-/* What @mi's VCPUs may run: all of them end, then each begins anew with it, where hook_admits() has found room for it. */
+/*
+ * What @mi's VCPUs may run: all of them end, then each begins anew with it, where hook_admits() has
+ * found room for it.
+ */
 TAKT_INLINE int adjust_server(struct takt_pool *p, u32 mi, u32 key, u64 value)
 {
 	struct takt_vm *m = vm_of(p, mi);
@@ -44,7 +47,8 @@ TAKT_INLINE int adjust_server(struct takt_pool *p, u32 mi, u32 key, u64 value)
 	case takt_vm_key_priority: s.priority = value; break;
 	default: s.extra = value;
 	}
-	if (s.budget > 10 * TAKT_SEC || s.period > 10 * TAKT_SEC || (s.period && s.budget > s.period))
+	if (s.budget > 10 * TAKT_SEC || s.period > 10 * TAKT_SEC ||
+	    (s.period && s.budget > s.period))
 		return -TAKT_ERANGE;
 	if (!s.priority || s.priority > 65535 || value > 10 * TAKT_SEC || s.extra > 1)
 		return -TAKT_ERANGE;
@@ -61,7 +65,7 @@ TAKT_INLINE int adjust_server(struct takt_pool *p, u32 mi, u32 key, u64 value)
 	}
 	m->server = s;
 	if (!policy_has(p, TAKT_T_BUDGETS))
-		return 0;		/* kept, and ignored */
+		return 0; /* kept, and ignored */
 	FOR_EACH_VCPU_OF(p, mi, vi)
 		hook_begin(p, vi);
 	return 0;

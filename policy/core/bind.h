@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Binding: a policy's own placement, one PCPU for a VCPU (S's LL, rule L32; Poris' spread, rule P30). What the operator's masks forbid
- * it cannot ask for: a binding to a PCPU that is gone or forbidden counts for nothing until the VCPU is bound anew.
+ * Binding: a policy's own placement, one PCPU for a VCPU (S's LL, rule L32; Poris' spread, rule
+ * P30). What the operator's masks forbid it cannot ask for: a binding to a PCPU that is gone or
+ * forbidden counts for nothing until the VCPU is bound anew.
  */
 #ifndef TAKT_BIND_H
 #define TAKT_BIND_H
@@ -29,8 +30,8 @@ TAKT_INLINE void bind_count(struct takt_pool *p)
 }
 
 /*
- * Binds @vi to one of the PCPUs where it may run, if possible none of @used: the one to which the fewest are bound, the first of those
- * (rule P7; "by count", rule L33).
+ * Binds @vi to one of the PCPUs where it may run, if possible none of @used: the one to which the
+ * fewest are bound, the first of those (rule P7; "by count", rule L33).
  */
 TAKT_FN void bind(struct takt_pool *p, u32 vi, struct takt_mask *used)
 {
@@ -70,7 +71,10 @@ TAKT_INLINE void unbind(struct takt_pool *p, u32 vi)
 		kick_idle(p, vi);
 }
 
-/* Binds @vi to @cpu. If it is queued elsewhere it queues there; if it runs it goes at the next decision. */
+/*
+ * Binds @vi to @cpu. If it is queued elsewhere it queues there; if it runs it goes at the next
+ * decision.
+ */
 TAKT_INLINE void rebind(struct takt_pool *p, u32 vi, u32 cpu, u64 now)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The longest a runnable VCPU may wait, ns, as families of policies promise it (hook bound): the checker holds every run against it. It is
- * a bound for hosts that leave masks and PCPUs alone. TAKT_NEVER: there is none.
+ * The longest a runnable VCPU may wait, ns, as families of policies promise it (hook bound): the
+ * checker holds every run against it. It is a bound for hosts that leave masks and PCPUs alone.
+ * TAKT_NEVER: there is none.
  */
 #ifndef TAKT_BOUND_H
 #define TAKT_BOUND_H
@@ -22,10 +23,11 @@ TAKT_INLINE u64 credit_weights(struct takt_pool *p, struct takt_vm *m)
 }
 
 /*
- * Credit: until the debt of the poorest VCPU is paid back (it is at most one accounting interval deep when accounting comes by, and one
- * more before), then everybody's slice twice. There is none with activate=tick, where an inactive VCPU in debt earns nothing; with
- * charge=sampled, where who runs between ticks preempts for nothing; and with balance=on, where siblings that run keep one that waits
- * in debt (rule C41).
+ * Credit: until the debt of the poorest VCPU is paid back (it is at most one accounting interval
+ * deep when accounting comes by, and one more before), then everybody's slice twice. There is none
+ * with activate=tick, where an inactive VCPU in debt earns nothing; with charge=sampled, where who
+ * runs between ticks preempts for nothing; and with balance=on, where siblings that run keep one
+ * that waits in debt (rule C41).
  */
 TAKT_FN u64 credit_bound(struct takt_pool *p)
 {
@@ -34,7 +36,9 @@ TAKT_FN u64 credit_bound(struct takt_pool *p)
 	if (!p->par.activate || p->par.charge || p->par.balance)
 		return TAKT_NEVER;
 	for (u32 i = 0; i < TAKT_NVM; i++)
-		weight += vm_of(p, i)->used ? (u64)vm_of(p, i)->weight * credit_weights(p, vm_of(p, i)) : 0;
+		weight += vm_of(p, i)->used
+				  ? (u64)vm_of(p, i)->weight * credit_weights(p, vm_of(p, i))
+				  : 0;
 	for (u32 i = 0; i < TAKT_NVM; i++) {
 		struct takt_vm *m = vm_of(p, i);
 		u64 fair;
@@ -51,10 +55,12 @@ TAKT_FN u64 credit_bound(struct takt_pool *p)
 }
 
 /*
- * Servers, with turns of @turn for those without budget: a server that has work waits until its next period, one of less than the
- * shortest slice for as many as it then owes, and then until those before it have run what they may: each its budget once more than
- * there are periods, and the PCPU is not promised twice, so what the server itself is promised is left to it in the long run. Those
- * without wait for their turns in what is left, which is the floor at least; without one there is no bound.
+ * Servers, with turns of @turn for those without budget: a server that has work waits until its
+ * next period, one of less than the shortest slice for as many as it then owes, and then until
+ * those before it have run what they may: each its budget once more than there are periods, and the
+ * PCPU is not promised twice, so what the server itself is promised is left to it in the long run.
+ * Those without wait for their turns in what is left, which is the floor at least; without one
+ * there is no bound.
  */
 TAKT_FN u64 server_bound(struct takt_pool *p, u64 turn)
 {
@@ -78,7 +84,8 @@ TAKT_FN u64 server_bound(struct takt_pool *p, u64 turn)
 		return turns_bound(p, turn) + FLOOR_INTERVAL;
 	if (!p->par.floor)
 		return TAKT_NEVER;
-	least = least < p->par.floor * (SERVER_WHOLE / 100) ? least : p->par.floor * (SERVER_WHOLE / 100);
+	least = least < p->par.floor * (SERVER_WHOLE / 100) ? least
+							    : p->par.floor * (SERVER_WHOLE / 100);
 	return periods + (others + turns_bound(p, turn)) * (SERVER_WHOLE / (least ? least : 1) + 1);
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Invariants of a pool, for native test builds: every VCPU is in the one place its state names, queues are in
- * order, sums agree with what they sum up. check_pool() returns NULL, or says what is wrong; @who is then where.
+ * Invariants of a pool, for native test builds: every VCPU is in the one place its state names,
+ * queues are in order, sums agree with what they sum up. check_pool() returns NULL, or says what is
+ * wrong; @who is then where.
  */
 #ifndef TAKT_CHECK_H
 #define TAKT_CHECK_H
@@ -24,8 +25,10 @@ static const char *check_runq(struct takt_pool *p, u32 cpu, u8 *seen, u32 *who)
 		CHECK(v->rq_prev == prev, "run queue links disagree at VCPU", it);
 		CHECK(v->cpu == cpu, "queued on another PCPU than its own: VCPU", it);
 		CHECK(v->state == TAKT_QUEUED, "in a run queue without being queued: VCPU", it);
-		CHECK(v->qclass >= class && v->qclass < TAKT_IDLE, "run queue out of order at VCPU", it);
-		CHECK(c->sort_epoch != p->sort_epoch || v->qclass <= v->class, "sorted, yet behind its class: VCPU", it);
+		CHECK(v->qclass >= class && v->qclass < TAKT_IDLE, "run queue out of order at VCPU",
+		      it);
+		CHECK(c->sort_epoch != p->sort_epoch || v->qclass <= v->class,
+		      "sorted, yet behind its class: VCPU", it);
 		CHECK(vcpu_may_run(p, v, cpu), "queued where its masks forbid: VCPU", it);
 		seen[it]++;
 		class = v->qclass;
@@ -49,15 +52,18 @@ static const char *check_rtq(struct takt_pool *p, u32 cpu, u8 *seen, u32 *who)
 		struct takt_vcpu *v = vcpu_of(p, it);
 
 		CHECK(n++ < TAKT_NVCPU, "deadline queue is a circle on PCPU", cpu);
-		CHECK(v->dq_prev == prev && v->cpu == cpu, "deadline queue links disagree at VCPU", it);
-		CHECK(v->deadline >= deadline && v->deadline, "deadline queue out of order at VCPU", it);
+		CHECK(v->dq_prev == prev && v->cpu == cpu, "deadline queue links disagree at VCPU",
+		      it);
+		CHECK(v->deadline >= deadline && v->deadline, "deadline queue out of order at VCPU",
+		      it);
 		CHECK(v->state == TAKT_QUEUED, "has a deadline without being queued: VCPU", it);
 		CHECK(v->class != TAKT_RT, "promoted, yet in the deadline queue: VCPU", it);
 		seen[it]++;
 		deadline = v->deadline;
 		prev = it;
 	}
-	CHECK(c->timer <= dueq_first(p, c->dq_head), "no timer for the first deadline on PCPU", cpu);
+	CHECK(c->timer <= dueq_first(p, c->dq_head), "no timer for the first deadline on PCPU",
+	      cpu);
 	return 0;
 }
 
@@ -75,16 +81,19 @@ static const char *check_cpus(struct takt_pool *p, u8 *queued, u8 *due, u8 *held
 		if (bad)
 			return bad;
 		online += c->online;
-		CHECK(c->online || (c->head == TAKT_NIL && c->cur == TAKT_NIL), "offline but in use: PCPU", cpu);
+		CHECK(c->online || (c->head == TAKT_NIL && c->cur == TAKT_NIL),
+		      "offline but in use: PCPU", cpu);
 		CHECK(mask_test(&p->online, cpu) == c->online, "online mask is wrong on PCPU", cpu);
 		CHECK(mask_test(&p->idle, cpu) == idle, "idle mask is wrong on PCPU", cpu);
-		CHECK(idle || !mask_test(&p->tickled, cpu), "asked to run what waits, but not idle: PCPU", cpu);
+		CHECK(idle || !mask_test(&p->tickled, cpu),
+		      "asked to run what waits, but not idle: PCPU", cpu);
 		CHECK(!(mask_test(&p->out.kick, cpu) || mask_test(&p->out.armed, cpu)) || c->online,
 		      "kick or timer for an offline PCPU", cpu);
 		if (c->cur != TAKT_NIL) {
 			struct takt_vcpu *v = vcpu_of(p, c->cur);
 
-			CHECK(holds_cpu(v->state) && v->cpu == cpu, "holds a VCPU that is not here: PCPU", cpu);
+			CHECK(holds_cpu(v->state) && v->cpu == cpu,
+			      "holds a VCPU that is not here: PCPU", cpu);
 			held[c->cur]++;
 		}
 	}
@@ -102,20 +111,28 @@ static const char *check_vcpus(struct takt_pool *p, u8 *queued, u8 *due, u8 *hel
 
 		n += v->state != TAKT_ABSENT;
 		CHECK(v->state <= TAKT_PARKED, "unknown state: VCPU", i);
-		CHECK(queued[i] == (v->state == TAKT_QUEUED), "not in exactly the queue its state names: VCPU", i);
-		CHECK(due[i] == !!(v->flags & TAKT_F_DUE), "deadline queue and flag disagree: VCPU", i);
-		CHECK(held[i] == holds_cpu(v->state), "not on exactly the PCPU its state names: VCPU", i);
+		CHECK(queued[i] == (v->state == TAKT_QUEUED),
+		      "not in exactly the queue its state names: VCPU", i);
+		CHECK(due[i] == !!(v->flags & TAKT_F_DUE), "deadline queue and flag disagree: VCPU",
+		      i);
+		CHECK(held[i] == holds_cpu(v->state),
+		      "not on exactly the PCPU its state names: VCPU", i);
 		if (v->state == TAKT_ABSENT)
 			continue;
 		CHECK(v->class < TAKT_IDLE, "class is wrong: VCPU", i);
 		CHECK(!(v->flags & TAKT_F_HAD_SERVER), "still between two servers: VCPU", i);
-		CHECK(v->state != TAKT_PARKED || (v->flags & TAKT_F_CAPPED), "parked without a reason: VCPU", i);
-		CHECK(v->state != TAKT_QUEUED || !(v->flags & TAKT_F_CAPPED), "queued in spite of its cap or budget: VCPU", i);
-		CHECK(v->state != TAKT_QUEUED || !(v->flags & (TAKT_F_WOKEN | TAKT_F_PAUSE | TAKT_F_EVENT)),
+		CHECK(v->state != TAKT_PARKED || (v->flags & TAKT_F_CAPPED),
+		      "parked without a reason: VCPU", i);
+		CHECK(v->state != TAKT_QUEUED || !(v->flags & TAKT_F_CAPPED),
+		      "queued in spite of its cap or budget: VCPU", i);
+		CHECK(v->state != TAKT_QUEUED ||
+			      !(v->flags & (TAKT_F_WOKEN | TAKT_F_PAUSE | TAKT_F_EVENT)),
 		      "queued and still remembers: VCPU", i);
-		CHECK(v->state == TAKT_PUT_PENDING || !(v->flags & TAKT_F_STOPPED), "has stopped, but is not descheduled: VCPU", i);
+		CHECK(v->state == TAKT_PUT_PENDING || !(v->flags & TAKT_F_STOPPED),
+		      "has stopped, but is not descheduled: VCPU", i);
 		CHECK(v->bound == TAKT_NIL || v->bound < TAKT_NCPU, "bound to no PCPU: VCPU", i);
-		CHECK(v->state != TAKT_QUEUED || !is_bound(p, v) || v->cpu == v->bound, "queued on another PCPU than it is bound to: VCPU", i);
+		CHECK(v->state != TAKT_QUEUED || !is_bound(p, v) || v->cpu == v->bound,
+		      "queued on another PCPU than it is bound to: VCPU", i);
 		bad = hook_check(p, i);
 		CHECK(!bad, bad, i);
 		io += v->kind == TAKT_IO;
@@ -139,20 +156,24 @@ static const char *check_vms(struct takt_pool *p, u32 *who)
 		if (!m->used)
 			continue;
 		n++;
-		for (u32 v = m->first; v != TAKT_NIL && nr <= TAKT_NVCPU; v = vcpu_of(p, v)->sibling, nr++) {
+		for (u32 v = m->first; v != TAKT_NIL && nr <= TAKT_NVCPU;
+		     v = vcpu_of(p, v)->sibling, nr++) {
 			CHECK(vcpu_of(p, v)->vm == i, "in the list of another VM: VCPU", v);
 			active += !!(vcpu_of(p, v)->flags & TAKT_F_ACTIVE);
 			guests += vcpu_of(p, v)->kind != TAKT_IO;
 		}
 		CHECK(nr == m->nr, "count of VCPUs is wrong in VM", i);
-		CHECK(guests == m->nr_guest, "count of VCPUs without I/O threads is wrong in VM", i);
+		CHECK(guests == m->nr_guest, "count of VCPUs without I/O threads is wrong in VM",
+		      i);
 		CHECK(active == m->nr_active, "count of active VCPUs is wrong in VM", i);
 		CHECK(!m->rt || m->rt_mode != TAKT_RT_OFF, "real-time in spite of rt=off: VM", i);
 		weight += (u64)m->weight * (p->par.weights ? active : active != 0);
 		rt += m->rt;
 	}
-	for (u32 i = p->act_head; i != TAKT_NIL && listed <= TAKT_NVM; prev = i, i = vm_of(p, i)->act_next, listed++)
-		CHECK(vm_of(p, i)->nr_active && vm_of(p, i)->act_prev == prev, "active list is wrong at VM", i);
+	for (u32 i = p->act_head; i != TAKT_NIL && listed <= TAKT_NVM;
+	     prev = i, i = vm_of(p, i)->act_next, listed++)
+		CHECK(vm_of(p, i)->nr_active && vm_of(p, i)->act_prev == prev,
+		      "active list is wrong at VM", i);
 	for (u32 i = 0; i < TAKT_NVM; i++)
 		listed -= vm_of(p, i)->used && vm_of(p, i)->nr_active;
 	CHECK(!listed, "active list is too short or too long", listed);

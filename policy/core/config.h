@@ -264,7 +264,10 @@ TAKT_FN int takt_vcpu_remove(struct takt_pool *p, u32 vi, u64 now)
 
 /* ---- masks ---- */
 
-/* New masks count at once for a queued VCPU, and ask a PCPU to give up one that it may not run any more. */
+/*
+ * New masks count at once for a queued VCPU, and ask a PCPU to give up one that it may not run any
+ * more.
+ */
 TAKT_FN void masks_changed(struct takt_pool *p, u32 vi, u64 now)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
@@ -283,7 +286,8 @@ TAKT_FN void masks_changed(struct takt_pool *p, u32 vi, u64 now)
 	}
 }
 
-TAKT_FN int takt_set_affinity(struct takt_pool *p, u32 vi, u32 which, const struct takt_mask *mask, u64 now)
+TAKT_FN int takt_set_affinity(struct takt_pool *p, u32 vi, u32 which, const struct takt_mask *mask,
+			      u64 now)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Credit: charging, accounting and ticks (docs/rules/credit.md, Xen 4.0.1). What credit.c and doris.c share; credit-derived
- * policies differ in when they promote and for how long they let run, not in who has earned what.
+ * Credit: charging, accounting and ticks (docs/rules/credit.md, Xen 4.0.1). What credit.c and
+ * doris.c share; credit-derived policies differ in when they promote and for how long they let run,
+ * not in who has earned what.
  *
- * One credit is 100 µs on a PCPU (10 credits/ms). Every change of a credit is booked in the pool's ledger.
+ * One credit is 100 µs on a PCPU (10 credits/ms). Every change of a credit is booked in the pool's
+ * ledger.
  *
- * The variants (rule C35) are parameters, whose defaults are 4.0.1: weights, ratelimit, tickle and overflow together make
- * Credit of Xen 4.2.1, charge=sampled that of before 2009, and balance=on that with Nishiguchi's patches.
+ * The variants (rule C35) are parameters, whose defaults are 4.0.1: weights, ratelimit, tickle and
+ * overflow together make Credit of Xen 4.2.1, charge=sampled that of before 2009, and balance=on
+ * that with Nishiguchi's patches.
  */
 #ifndef TAKT_CREDIT_H
 #define TAKT_CREDIT_H
@@ -18,14 +21,17 @@
 #include "runq.h"
 
 #define CREDIT_NS (100 * TAKT_US)
-#define CREDIT_MOST (1 << 30)		/* a day on a PCPU; a charge beyond is a host's error and not booked */
+/* A day on a PCPU; a charge beyond is a host's error and not booked. */
+#define CREDIT_MOST (1 << 30)
 
 TAKT_INLINE u32 credit_sane(s64 c)
 {
 	return (u64)(c + CREDIT_MOST) <= 2ULL * CREDIT_MOST;
 }
 
-/* Credits that one PCPU yields per accounting period; also the floor and the ceiling of a balance. */
+/*
+ * Credits that one PCPU yields per accounting period; also the floor and the ceiling of a balance.
+ */
 TAKT_INLINE s32 credit_per_acct(struct takt_pool *p)
 {
 	return (s32)(p->par.acct / CREDIT_NS);
@@ -39,8 +45,8 @@ TAKT_INLINE u64 div_up(u64 a, u64 b)
 /* ---- the active list: VMs and VCPUs that earn ---- */
 
 /*
- * What @m weighs among those that earn (rules C25 and C36). In 4.0.1 all VCPUs of a VM share its weight; in 4.2.1 each active
- * one has it.
+ * What @m weighs among those that earn (rules C25 and C36). In 4.0.1 all VCPUs of a VM share its
+ * weight; in 4.2.1 each active one has it.
  */
 TAKT_INLINE u64 credit_weight(struct takt_pool *p, struct takt_vm *m)
 {
@@ -115,9 +121,9 @@ TAKT_FN void credit_book(struct takt_pool *p, u32 vi, s64 c)
 }
 
 /*
- * Charges @ns of running (negative: gives back what the clock charged too much). The rounding residue stays with
- * the VCPU across its runs; without it, runs shorter than half a credit would be free. With charge=sampled it is ticks
- * that charge, and nothing else.
+ * Charges @ns of running (negative: gives back what the clock charged too much). The rounding
+ * residue stays with the VCPU across its runs; without it, runs shorter than half a credit would be
+ * free. With charge=sampled it is ticks that charge, and nothing else.
  */
 TAKT_FN void credit_charge(struct takt_pool *p, u32 vi, s64 ns)
 {
@@ -137,27 +143,34 @@ TAKT_FN void credit_charge(struct takt_pool *p, u32 vi, s64 ns)
 }
 
 /*
- * What is left of @v's slice: it has all of it when it comes from behind its equals. One that is preempted goes there literally
- * (rule C15), with a new slice, and whoever is preempted more often than others has less than they, whatever its credit
- * is; with preempted=head it goes before them and has the rest.
+ * What is left of @v's slice: it has all of it when it comes from behind its equals. One that is
+ * preempted goes there literally (rule C15), with a new slice, and whoever is preempted more often
+ * than others has less than they, whatever its credit is; with preempted=head it goes before them
+ * and has the rest.
  */
 TAKT_INLINE u64 credit_rest(struct takt_pool *p, struct takt_vcpu *v)
 {
-	if (!p->par.preempted || v->credit.slice_used < 0 || (u64)v->credit.slice_used + p->par.min_ts >= p->par.slice)
+	if (!p->par.preempted || v->credit.slice_used < 0 ||
+	    (u64)v->credit.slice_used + p->par.min_ts >= p->par.slice)
 		return p->par.slice;
 	return p->par.slice - (u64)v->credit.slice_used;
 }
 
 /*
- * Whether @v, which a decision finds running, is too young to be preempted (rule C37, 4.2.1's rate limit): it goes on, whatever
- * waits. That its slice ends, or that it yields, is no preemption; nor is it spared if it may not run on at all.
+ * Whether @v, which a decision finds running, is too young to be preempted (rule C37, 4.2.1's rate
+ * limit): it goes on, whatever waits. That its slice ends, or that it yields, is no preemption; nor
+ * is it spared if it may not run on at all.
  */
 TAKT_INLINE u32 credit_ratelimited(struct takt_pool *p, struct takt_vcpu *v)
 {
-	return v->state == TAKT_RUNNING && v->ran < p->par.ratelimit && v->credit.slice_used < (s64)p->par.slice;
+	return v->state == TAKT_RUNNING && v->ran < p->par.ratelimit &&
+	       v->credit.slice_used < (s64)p->par.slice;
 }
 
-/* How long the @v just picked may run. A young one until it is not: what waits for it waits no longer than the limit. */
+/*
+ * How long the @v just picked may run. A young one until it is not: what waits for it waits no
+ * longer than the limit.
+ */
 TAKT_INLINE u64 credit_runs(struct takt_pool *p, struct takt_vcpu *v)
 {
 	u64 age = p->par.ratelimit - v->ran, turn = p->par.slice - (u64)v->credit.slice_used;
@@ -176,11 +189,12 @@ TAKT_INLINE u32 credit_class(struct takt_vcpu *v)
 /* ---- accounting, every 30 ms ---- */
 
 /*
- * Whether @v is paid no more than it lacks to the ceiling, and keeps what it has there: an I/O thread, and with spare=share
- * everybody. Literally (rule C30) a VCPU above the ceiling loses all it has and earns nothing until it runs. Dom0, whose weight is kept for
- * it, mostly runs less than that: the others together then run more than they earn, and all of them are OVER for a part of
- * each interval, where it is not credit that decides but who asks more often. And a VCPU that has waited long loses what
- * it has saved to those that have preempted it.
+ * Whether @v is paid no more than it lacks to the ceiling, and keeps what it has there: an I/O
+ * thread, and with spare=share everybody. Literally (rule C30) a VCPU above the ceiling loses all
+ * it has and earns nothing until it runs. Dom0, whose weight is kept for it, mostly runs less than
+ * that: the others together then run more than they earn, and all of them are OVER for a part of
+ * each interval, where it is not credit that decides but who asks more often. And a VCPU that has
+ * waited long loses what it has saved to those that have preempted it.
  */
 TAKT_INLINE u32 credit_pays_to_ceiling(struct takt_pool *p, struct takt_vcpu *v)
 {
@@ -188,9 +202,10 @@ TAKT_INLINE u32 credit_pays_to_ceiling(struct takt_pool *p, struct takt_vcpu *v)
 }
 
 /*
- * Whether @v waits for a PCPU. Its VM does not use less than its share then, it is kept from it: if others were paid what it cannot hold,
- * they would never be in debt, and nothing would ever move it before them. Not Dom0, which has more weight than it uses, and often waits
- * just when accounting comes.
+ * Whether @v waits for a PCPU. Its VM does not use less than its share then, it is kept from it: if
+ * others were paid what it cannot hold, they would never be in debt, and nothing would ever move it
+ * before them. Not Dom0, which has more weight than it uses, and often waits just when accounting
+ * comes.
  */
 TAKT_INLINE u32 credit_waits(struct takt_vcpu *v)
 {
@@ -198,8 +213,9 @@ TAKT_INLINE u32 credit_waits(struct takt_vcpu *v)
 }
 
 /*
- * Books a balance outside [-limit, limit]: debt is forgiven at the floor, at the ceiling a VCPU stops earning (with spare=share
- * unless it waits). What it keeps then is nothing in 4.0.1, and half in 4.2.1: it is a little ahead when it earns again.
+ * Books a balance outside [-limit, limit]: debt is forgiven at the floor, at the ceiling a VCPU
+ * stops earning (with spare=share unless it waits). What it keeps then is nothing in 4.0.1, and
+ * half in 4.2.1: it is a little ahead when it earns again.
  */
 TAKT_INLINE void credit_clip(struct takt_pool *p, u32 vi, s32 limit)
 {
@@ -210,7 +226,9 @@ TAKT_INLINE void credit_clip(struct takt_pool *p, u32 vi, s32 limit)
 		p->ledger.clipped += (s64)v->credit.balance + limit;
 		v->credit.balance = -limit;
 	} else if (v->credit.balance > limit || (modest && v->credit.balance == limit)) {
-		s32 keeps = modest ? limit : p->par.overflow ? (s32)((u32)v->credit.balance / 2) : 0;
+		s32 keeps = modest	      ? limit
+			    : p->par.overflow ? (s32)((u32)v->credit.balance / 2)
+					      : 0;
 
 		p->ledger.clipped += (s64)v->credit.balance - keeps;
 		v->credit.balance = keeps;
@@ -223,8 +241,8 @@ TAKT_INLINE void credit_clip(struct takt_pool *p, u32 vi, s32 limit)
 #define NEVER_PARK 0x7fffffffu
 
 /*
- * The class of @vi anew, now that it is paid; BOOST ends here, RT only at deschedule (rule D13b). Whom a cap holds back stays so until its
- * debt is paid.
+ * The class of @vi anew, now that it is paid; BOOST ends here, RT only at deschedule (rule D13b).
+ * Whom a cap holds back stays so until its debt is paid.
  */
 TAKT_INLINE void credit_rank(struct takt_pool *p, u32 vi, u32 park)
 {
@@ -271,8 +289,9 @@ TAKT_FN void credit_to_front(struct takt_pool *p, u32 mi)
 }
 
 /*
- * Whether @v is paid before its siblings: an I/O thread where credit lapses. Where it does not, what it cannot hold is not
- * lost to its VM; and one that has no end of work would leave its VCPU nothing but debt, which is forgiven.
+ * Whether @v is paid before its siblings: an I/O thread where credit lapses. Where it does not,
+ * what it cannot hold is not lost to its VM; and one that has no end of work would leave its VCPU
+ * nothing but debt, which is forgiven.
  */
 TAKT_INLINE u32 credit_first(struct takt_pool *p, struct takt_vcpu *v)
 {
@@ -290,8 +309,9 @@ TAKT_INLINE u32 credit_lack(struct takt_vcpu *v, s32 level, u32 left)
 }
 
 /*
- * What @v is paid of its VM's @left before that is shared. Where credit does not lapse, its debt below the floor: literally that is
- * forgiven (rule C30), and a VM would gain by a VCPU that runs on as real-time, whatever it owes.
+ * What @v is paid of its VM's @left before that is shared. Where credit does not lapse, its debt
+ * below the floor: literally that is forgiven (rule C30), and a VM would gain by a VCPU that runs
+ * on as real-time, whatever it owes.
  */
 TAKT_INLINE u32 credit_ahead(struct takt_pool *p, struct takt_vcpu *v, u32 left)
 {
@@ -301,9 +321,10 @@ TAKT_INLINE u32 credit_ahead(struct takt_pool *p, struct takt_vcpu *v, u32 left)
 }
 
 /*
- * Pays @total to the active VCPUs of @mi, in equal parts; where credit lapses, first of all its I/O threads take what they
- * lack: with an equal part each, those that hardly run would let most of their VM's credit lapse, and what one runs beyond
- * it would be free. Returns what with spare=share one or another cannot hold.
+ * Pays @total to the active VCPUs of @mi, in equal parts; where credit lapses, first of all its I/O
+ * threads take what they lack: with an equal part each, those that hardly run would let most of
+ * their VM's credit lapse, and what one runs beyond it would be free. Returns what with spare=share
+ * one or another cannot hold.
  */
 TAKT_FN u32 credit_pay(struct takt_pool *p, u32 mi, u32 total, u32 park)
 {
@@ -327,9 +348,11 @@ TAKT_FN u32 credit_pay(struct takt_pool *p, u32 mi, u32 total, u32 park)
 
 		active = v->flags & TAKT_F_ACTIVE;
 		if (active && credit_pays_to_ceiling(p, v)) {
-			u32 most = credit_first(p, v) ? left : share + credit_ahead(p, v, CREDIT_MOST);
+			u32 most =
+				credit_first(p, v) ? left : share + credit_ahead(p, v, CREDIT_MOST);
 
-			part = takt_fresh(p, credit_lack(v, credit_per_acct(p), takt_fresh(p, most)));
+			part = takt_fresh(p,
+					  credit_lack(v, credit_per_acct(p), takt_fresh(p, most)));
 			left = takt_fresh(p, left - part);
 		}
 		if (active)
@@ -340,8 +363,8 @@ TAKT_FN u32 credit_pay(struct takt_pool *p, u32 mi, u32 total, u32 park)
 }
 
 /*
- * With spare=share: what one VCPU of @mi could not hold, @left, goes to its siblings first. Returns what others may have: what none can
- * hold, and nothing while one waits.
+ * With spare=share: what one VCPU of @mi could not hold, @left, goes to its siblings first. Returns
+ * what others may have: what none can hold, and nothing while one waits.
  */
 TAKT_FN u32 credit_fill(struct takt_pool *p, u32 mi, u32 left)
 {
@@ -366,9 +389,10 @@ TAKT_FN u32 credit_fill(struct takt_pool *p, u32 mi, u32 left)
 }
 
 /*
- * With balance=on (rule C41, Nishiguchi's patches): what the active VCPUs of @mi have together, each has an equal part of. Their sum
- * stays what it is: credits that do not divide go to the first ones. It is done before they are paid, equally; so their credits
- * are even after it, and one that has run for its siblings is not in debt while they are about to lose what they have saved.
+ * With balance=on (rule C41, Nishiguchi's patches): what the active VCPUs of @mi have together,
+ * each has an equal part of. Their sum stays what it is: credits that do not divide go to the first
+ * ones. It is done before they are paid, equally; so their credits are even after it, and one that
+ * has run for its siblings is not in debt while they are about to lose what they have saved.
  */
 TAKT_FN void credit_level(struct takt_pool *p, u32 mi)
 {
@@ -396,10 +420,11 @@ TAKT_FN void credit_level(struct takt_pool *p, u32 mi)
 }
 
 /*
- * One accounting pass (rules C24, C25 and C26). @p->balance is Σ credit of the last pass: if negative, that much more is handed
- * out and VMs may earn above their peak. What a VM cannot take goes to those behind it in the list; a VM that took
- * less than its share because of its peak moves to the front, so that it is others' turn next time. (One that has all it
- * can hold leaves the list, unless it waits, and comes back at its front.)
+ * One accounting pass (rules C24, C25 and C26). @p->balance is Σ credit of the last pass: if
+ * negative, that much more is handed out and VMs may earn above their peak. What a VM cannot take
+ * goes to those behind it in the list; a VM that took less than its share because of its peak moves
+ * to the front, so that it is others' turn next time. (One that has all it can hold leaves the
+ * list, unless it waits, and comes back at its front.)
  */
 TAKT_FN void credit_account_pass(struct takt_pool *p)
 {
@@ -438,7 +463,10 @@ TAKT_FN void credit_account_pass(struct takt_pool *p)
 		total = (u32)(fair < peak ? fair : peak);
 		if (fair >= peak && wanting)
 			credit_to_front(p, mi);
-		/* Through memory, or the verifier tells every outcome of the tests above apart for all that follows. */
+		/*
+		 * Through memory, or the verifier tells every outcome of the tests above apart for
+		 * all that follows.
+		 */
 		wanting = takt_fresh(p, wanting);
 		left = takt_fresh_long(p, left);
 		pot = takt_fresh_long(p, pot);
@@ -464,8 +492,9 @@ TAKT_INLINE u64 credit_next_tick(struct takt_pool *p, struct takt_cpu *c, u64 no
 }
 
 /*
- * What a tick does to the VCPU it finds running (rules C11, C20, C21 and C40). The caller has charged it, unless it is charged by the tick:
- * for all of it, 100 credits, who has run just now and who has not for long alike (before 2009).
+ * What a tick does to the VCPU it finds running (rules C11, C20, C21 and C40). The caller has
+ * charged it, unless it is charged by the tick: for all of it, 100 credits, who has run just now
+ * and who has not for long alike (before 2009).
  */
 TAKT_FN void credit_tick_vcpu(struct takt_pool *p, u32 vi)
 {

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Credit: where a VCPU should queue, whom it asks to run it, and whose VCPUs a PCPU takes (docs/rules/credit.md). */
+/*
+ * Credit: where a VCPU should queue, whom it asks to run it, and whose VCPUs a PCPU takes
+ * (docs/rules/credit.md).
+ */
 #ifndef TAKT_CREDIT_PLACE_H
 #define TAKT_CREDIT_PLACE_H
 
 #include "access.h"
 
 /*
- * "A better place" (rule C21): the idle PCPU whose core, then cache, is idler than that of @v's own PCPU, which
- * counts as idle if @v is all it has. Soft affinity narrows the choice where it leaves one. The present PCPU unless
- * another is strictly better.
+ * "A better place" (rule C21): the idle PCPU whose core, then cache, is idler than that of @v's own
+ * PCPU, which counts as idle if @v is all it has. Soft affinity narrows the choice where it leaves
+ * one. The present PCPU unless another is strictly better.
  */
 TAKT_FN u32 credit_pick_cpu(struct takt_pool *p, u32 vi)
 {
@@ -45,7 +48,8 @@ TAKT_FN u32 credit_pick_cpu(struct takt_pool *p, u32 vi)
 		it = takt_fresh(p, mask_next(&to, it));
 		mask_clear(&to, it);
 		/* Who shares the cache has as many idle ones there. */
-		s = cpu_of(p, it)->llc == llc ? shared : mask_weight_and(&idle, &cpu_of(p, it)->llc_mask);
+		s = cpu_of(p, it)->llc == llc ? shared
+					      : mask_weight_and(&idle, &cpu_of(p, it)->llc_mask);
 		s += 128 * mask_weight_and(&idle, &cpu_of(p, it)->core_mask);
 		if (s > score) {
 			score = s;
@@ -58,12 +62,14 @@ TAKT_FN u32 credit_pick_cpu(struct takt_pool *p, u32 vi)
 }
 
 /*
- * Asks for a decision where the queued @vi may run now: on its PCPU if it ranks higher there, and on the idle ones
- * unless its own is idle (rule C12). Literally, of two on one idle PCPU the second would wait beside idle
- * ones: hence only one that is alone there asks no other, and the second asks for both (see also pass_tickle()).
+ * Asks for a decision where the queued @vi may run now: on its PCPU if it ranks higher there, and
+ * on the idle ones unless its own is idle (rule C12). Literally, of two on one idle PCPU the second
+ * would wait beside idle ones: hence only one that is alone there asks no other, and the second
+ * asks for both (see also pass_tickle()).
  *
- * With tickle=one, as 4.2.1 does it, whoever is idle is asked one at a time: its own PCPU, else the next in turn. 4.2.1 leaves it at
- * that; here who was asked asks the next one as long as somebody waits (see pass_tickle()).
+ * With tickle=one, as 4.2.1 does it, whoever is idle is asked one at a time: its own PCPU, else the
+ * next in turn. 4.2.1 leaves it at that; here who was asked asks the next one as long as somebody
+ * waits (see pass_tickle()).
  */
 TAKT_FN void place_tickle(struct takt_pool *p, u32 vi)
 {
@@ -89,8 +95,9 @@ TAKT_FN void place_tickle(struct takt_pool *p, u32 vi)
 }
 
 /*
- * The first VCPU in another PCPU's queue that ranks above @class and may run on @cpu (rule C17). Idle
- * peers are looked at as well: one that was kicked for two VCPUs would leave us idle beside the second.
+ * The first VCPU in another PCPU's queue that ranks above @class and may run on @cpu (rule C17).
+ * Idle peers are looked at as well: one that was kicked for two VCPUs would leave us idle beside
+ * the second.
  */
 TAKT_FN u32 place_steal(struct takt_pool *p, u32 cpu, u32 class)
 {

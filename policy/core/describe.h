@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The configuration of a pool as the operations that build it: with an epoch after them, the beginning of a recording. */
+/*
+ * The configuration of a pool as the operations that build it: with an epoch after them, the
+ * beginning of a recording.
+ */
 #ifndef TAKT_DESCRIBE_H
 #define TAKT_DESCRIBE_H
 
@@ -45,7 +48,9 @@ static void say_vm(struct takt_script *s, struct takt_pool *p, u32 mi)
 	if (!m->server.extra)
 		say_adjust(s, mi, takt_vm_key_extra, 0);
 	if (m->group) {
-		op = (struct takt_op){ .op = TAKT_OP_SET_GROUP, .vm = mi, .arg = { m->group | m->subgroup << 16 } };
+		op = (struct takt_op){ .op = TAKT_OP_SET_GROUP,
+				       .vm = mi,
+				       .arg = { m->group | m->subgroup << 16 } };
 		say(s, &op);
 	}
 	if (m->laxity)
@@ -57,19 +62,25 @@ static void say_vm(struct takt_script *s, struct takt_pool *p, u32 mi)
 static void say_vcpu(struct takt_script *s, struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
-	struct takt_op op = { .op = TAKT_OP_VCPU_ADD, .vcpu = vi, .vm = v->vm, .cpu = v->cpu, .arg = { v->kind } };
+	struct takt_op op = {
+		.op = TAKT_OP_VCPU_ADD, .vcpu = vi, .vm = v->vm, .cpu = v->cpu, .arg = { v->kind }
+	};
 
 	if (v->state == TAKT_ABSENT)
 		return;
 	if (!cpu_online(p, v->cpu))
-		op.cpu = mask_next(&p->online, v->cpu);	/* as an epoch does */
+		op.cpu = mask_next(&p->online, v->cpu); /* as an epoch does */
 	say(s, &op);
-	op = (struct takt_op){ .op = TAKT_OP_SET_AFFINITY, .vcpu = vi, .arg = { TAKT_HARD, v->hard.w[0] } };
+	op = (struct takt_op){ .op = TAKT_OP_SET_AFFINITY,
+			       .vcpu = vi,
+			       .arg = { TAKT_HARD, v->hard.w[0] } };
 	say(s, &op);
 	op.arg[0] = TAKT_SOFT;
 	op.arg[1] = v->soft.w[0];
 	say(s, &op);
-	op = (struct takt_op){ .op = TAKT_OP_SET_PLACEMENT, .vcpu = vi, .arg = { v->placement.w[0] } };
+	op = (struct takt_op){ .op = TAKT_OP_SET_PLACEMENT,
+			       .vcpu = vi,
+			       .arg = { v->placement.w[0] } };
 	say(s, &op);
 }
 
@@ -78,14 +89,19 @@ static u32 pool_describe(struct takt_pool *p, struct takt_op *ops, u32 max)
 {
 	struct takt_script s = { .op = ops, .max = max };
 
-	/* What limits VMs comes after them where it is less than usual: it may have been lowered when they were there. */
-#define TAKT_POOL_SETTING(k, type, name, unit, min, max, def, linux_def, xen_def, doc)		\
-	if (k != takt_key_rt_max || p->par.name > def)						\
+	/*
+	 * What limits VMs comes after them where it is less than usual: it may have been lowered
+	 * when they were there.
+	 */
+#define TAKT_POOL_SETTING(k, type, name, unit, min, max, def, linux_def, xen_def, doc) \
+	if (k != takt_key_rt_max || p->par.name > def) \
 		say_adjust(&s, TAKT_NIL, k, p->par.name);
 #include "settings.h"
 	for (u32 i = 0; i < TAKT_NCPU; i++) {
 		struct takt_cpu *c = cpu_of(p, i);
-		struct takt_op op = { .op = TAKT_OP_CPU_ADD, .cpu = i, .arg = { c->core, c->llc, c->node } };
+		struct takt_op op = { .op = TAKT_OP_CPU_ADD,
+				      .cpu = i,
+				      .arg = { c->core, c->llc, c->node } };
 
 		if (c->online)
 			say(&s, &op);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Deadline queues: VCPUs in order of their deadline, equal ones in order of entry. Doris has one on each PCPU, the rtq
- * (rule D25), servers one for the pool, in order of their next budgets. A VCPU is in one at most.
+ * Deadline queues: VCPUs in order of their deadline, equal ones in order of entry. Doris has one on
+ * each PCPU, the rtq (rule D25), servers one for the pool, in order of their next budgets. A VCPU
+ * is in one at most.
  */
 #ifndef TAKT_DUEQ_H
 #define TAKT_DUEQ_H

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Servers in order of their deadlines, which are the ends of their periods, and ExtraQ, where the others wait for what is left: what
- * sedf.c and vgedf.c share (docs/rules/sedf.md, docs/rules/risa.md).
+ * Servers in order of their deadlines, which are the ends of their periods, and ExtraQ, where the
+ * others wait for what is left: what sedf.c and vgedf.c share (docs/rules/sedf.md,
+ * docs/rules/risa.md).
  *
- * mode=deferrable is the view of the literature: a budget is kept while there is no work, and new in each period. mode=xen is what Xen did: a
- * VCPU that blocks has no budget until the next period begins, and one that wakes after its deadline begins a period there and
- * then.
+ * mode=deferrable is the view of the literature: a budget is kept while there is no work, and new
+ * in each period. mode=xen is what Xen did: a VCPU that blocks has no budget until the next period
+ * begins, and one that wakes after its deadline begins a period there and then.
  */
 #ifndef TAKT_EDF_H
 #define TAKT_EDF_H
@@ -18,9 +19,10 @@ TAKT_INLINE u32 edf_has_work(struct takt_vcpu *v)
 }
 
 /*
- * Into the queue of its PCPU: RunQ by deadline; else ExtraQ, by class (Xen's L0 and L1), then since when it waits there. A budget that it
- * gets meanwhile does not cost it its place, for it is a member of both (rule K2); who has run in extra time, or has blocked, goes
- * behind the others. Else who has the shorter period would go there more often, and get little of what is left.
+ * Into the queue of its PCPU: RunQ by deadline; else ExtraQ, by class (Xen's L0 and L1), then since
+ * when it waits there. A budget that it gets meanwhile does not cost it its place, for it is a
+ * member of both (rule K2); who has run in extra time, or has blocked, goes behind the others. Else
+ * who has the shorter period would go there more often, and get little of what is left.
  */
 TAKT_INLINE void edf_queue(struct takt_pool *p, u32 vi, u64 now)
 {
@@ -33,7 +35,10 @@ TAKT_INLINE void edf_queue(struct takt_pool *p, u32 vi, u64 now)
 	runq_insert_by_key(p, vi);
 }
 
-/* A period begins now (c), or the rest of the present budget is forfeited (b), or was used up before (a): rules E8, E7 and E6. */
+/*
+ * A period begins now (c), or the rest of the present budget is forfeited (b), or was used up
+ * before (a): rules E8, E7 and E6.
+ */
 TAKT_FN void edf_wake(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
@@ -67,7 +72,9 @@ TAKT_INLINE void edf_charge(struct takt_pool *p, u32 vi, s64 ns)
 		server_reclass(p, vi, v->deadline, p->now);
 }
 
-/* A period ends. With mode=xen nothing begins for one that has no work: its wake will see to that. */
+/*
+ * A period ends. With mode=xen nothing begins for one that has no work: its wake will see to that.
+ */
 TAKT_INLINE void edf_refill(struct takt_pool *p, u32 vi, u64 now)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
@@ -91,7 +98,7 @@ TAKT_INLINE void edf_begin(struct takt_pool *p, u32 vi, u32 whole)
 		if (p->par.mode || edf_has_work(v))
 			server_start(p, vi);
 		else
-			v->deadline = p->now;	/* its wake begins the first period */
+			v->deadline = p->now; /* its wake begins the first period */
 	}
 	server_reclass(p, vi, v->deadline, p->now);
 }
@@ -101,7 +108,8 @@ TAKT_INLINE const char *edf_check(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi), *prev = vcpu_of(p, v->rq_prev);
 
-	if (vi == TAKT_NIL || v->state != TAKT_QUEUED || v->rq_prev == TAKT_NIL || prev->class < v->class || prev->server.key <= v->server.key)
+	if (vi == TAKT_NIL || v->state != TAKT_QUEUED || v->rq_prev == TAKT_NIL ||
+	    prev->class < v->class || prev->server.key <= v->server.key)
 		return 0;
 	return "RunQ or ExtraQ out of order at VCPU";
 }

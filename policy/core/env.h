@@ -3,12 +3,14 @@
  * The one file of the policy core that knows where it is compiled: natively, to BPF, or inside Xen.
  *
  * The BPF verifier shapes three habits that cost nothing elsewhere:
- *  - loops start from takt_zero(), a volatile-loaded 0, so that the verifier converges after two rounds instead of
- *    walking every iteration, and end by can_loop, the raw may_goto instruction (the only loop form that is legal
- *    under a lock on 6.12);
- *  - an index is hidden from the compiler before it is masked, so that the mask is really emitted at the access;
- *  - a loop counter that becomes an index goes through memory once (takt_fresh()); so does what several branches have
- *    given a value, where much follows: the verifier tells the branches apart for as long as it knows more than one value.
+ *  - loops start from takt_zero(), a volatile-loaded 0, so that the verifier converges after two
+ *    rounds instead of walking every iteration, and end by can_loop, the raw may_goto instruction
+ *    (the only loop form that is legal under a lock on 6.12);
+ *  - an index is hidden from the compiler before it is masked, so that the mask is really emitted
+ *    at the access;
+ *  - a loop counter that becomes an index goes through memory once (takt_fresh()); so does what
+ *    several branches have given a value, where much follows: the verifier tells the branches apart
+ *    for as long as it knows more than one value.
  * And BPF has no instruction for the lowest bit set in a word (takt_lowest()).
  */
 #ifndef TAKT_ENV_H
@@ -16,7 +18,7 @@
 
 #if defined(__bpf__)
 
-#ifndef TAKT_HAVE_TYPES			/* a wrapper that includes vmlinux.h defines it */
+#ifndef TAKT_HAVE_TYPES /* a wrapper that includes vmlinux.h defines it */
 typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;
@@ -28,13 +30,31 @@ typedef signed long long s64;
 #define TAKT_INLINE static inline __attribute__((always_inline, unused))
 #define takt_opaque(x) asm volatile("" : "+r"(x))
 #define takt_zero(p) (*(volatile u32 *)&(p)->zero)
-#define takt_fresh(p, i) ({ *(volatile u32 *)&(p)->scratch = (i); *(volatile u32 *)&(p)->scratch; })
-#define takt_fresh_long(p, i) ({ *(volatile u64 *)&(p)->scratch_long = (i); *(volatile u64 *)&(p)->scratch_long; })
+#define takt_fresh(p, i) \
+	({ \
+		*(volatile u32 *)&(p)->scratch = (i); \
+		*(volatile u32 *)&(p)->scratch; \
+	})
+#define takt_fresh_long(p, i) \
+	({ \
+		*(volatile u64 *)&(p)->scratch_long = (i); \
+		*(volatile u64 *)&(p)->scratch_long; \
+	})
 #define takt_lowest(x) popcount64(((x) & -(x)) - 1)
-#define takt_can_loop ({ __label__ l_stop, l_done; _Bool go_ = 1;			\
-	asm volatile goto("1:.byte 0xe5; .byte 0; .long ((%l[l_stop] - 1b - 8) / 8) & 0xffff; .short 0"	\
-			  :::: l_stop);							\
-	goto l_done; l_stop: go_ = 0; l_done:; go_; })
+/* clang-format off */
+#define takt_can_loop ({ \
+	__label__ l_stop, l_done; \
+	_Bool go_ = 1; \
+	asm volatile goto( \
+		"1:.byte 0xe5; .byte 0; .long ((%l[l_stop] - 1b - 8) / 8) & 0xffff; .short 0" \
+		:::: l_stop); \
+	goto l_done; \
+l_stop: \
+	go_ = 0; \
+l_done:; \
+	go_; \
+})
+/* clang-format on */
 
 #else
 

@@ -43,7 +43,10 @@ TAKT_FN int takt_epoch(struct takt_pool *p, u64 now)
 			m->lease_end = TAKT_NEVER;
 		}
 	}
-	/* As if added by index just now, whatever the history: whoever records a live pool can write that down. */
+	/*
+	 * As if added by index just now, whatever the history: whoever records a live pool can
+	 * write that down.
+	 */
 	FOR_EACH_VCPU(p, vi) {
 		struct takt_vcpu *v = vcpu_of(p, vi);
 
@@ -60,7 +63,6 @@ TAKT_FN int takt_epoch(struct takt_pool *p, u64 now)
 	mask_zero(&p->tickled);
 	p->last_tickled = 0;
 	FOR_EACH_CPU(p, cpu) {
-
 		if (!cpu_online(p, cpu))
 			continue;
 		arm_cpu(p, cpu, TAKT_NEVER);
@@ -77,7 +79,6 @@ TAKT_FN int takt_epoch(struct takt_pool *p, u64 now)
 	p->pool_timer = TAKT_NEVER;
 	arm_pool(p, p->acct_next);
 	FOR_EACH_VCPU(p, vi) {
-
 		if (vcpu_of(p, vi)->state != TAKT_ABSENT)
 			hook_begin(p, vi);
 	}

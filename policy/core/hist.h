@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Times of decisions and of switches, as every host counts them while it is asked to (RTXEN-E2): a histogram whose
- * buckets are as wide as a 32nd of the values in them, at most. It is no part of the pool, and no operation looks at it.
+ * Times of decisions and of switches, as every host counts them while it is asked to (RTXEN-E2): a
+ * histogram whose buckets are as wide as a 32nd of the values in them, at most. It is no part of
+ * the pool, and no operation looks at it.
  *
- * Values below 64 ns have a bucket each; above, each doubling has 32. What is TAKT_HIST_END or longer is in the last one, of which only
- * the longest is known.
+ * Values below 64 ns have a bucket each; above, each doubling has 32. What is TAKT_HIST_END or
+ * longer is in the last one, of which only the longest is known.
  */
 #ifndef TAKT_HIST_H
 #define TAKT_HIST_H
@@ -13,10 +14,10 @@
 
 #define TAKT_HIST_BITS 5u
 #define TAKT_HIST_LEN 641u
-#define TAKT_HIST_END (1ULL << 24)	/* 16.8 ms */
+#define TAKT_HIST_END (1ULL << 24) /* 16.8 ms */
 
 struct takt_hist {
-	u64 count, sum, max;		/* ns */
+	u64 count, sum, max; /* ns */
 	u32 bucket[TAKT_HIST_LEN];
 	u32 pad;
 };

@@ -24,7 +24,8 @@ static int pool_init(struct takt_pool *p, u32 policy)
 	p->out.next = TAKT_NIL;
 	for (u32 i = 0; i < TAKT_NCPU; i++)
 		cpu_clear(&p->cpu[i], 0);
-#define TAKT_POOL_SETTING(key, type, name, unit, min, max, def, linux_def, xen_def, doc) p->par.name = def;
+#define TAKT_POOL_SETTING(key, type, name, unit, min, max, def, linux_def, xen_def, doc) \
+	p->par.name = def;
 #include "settings.h"
 	return 0;
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What policies call of what comes after them: the state table's business (states.h), and the policy's own hooks (hooks.h). */
+/*
+ * What policies call of what comes after them: the state table's business (states.h), and the
+ * policy's own hooks (hooks.h).
+ */
 #ifndef TAKT_LATER_H
 #define TAKT_LATER_H
 

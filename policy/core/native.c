@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The native build: the core behind plain functions, for the simulator, replay and tests (policy/src/ffi.rs). */
+/*
+ * The native build: the core behind plain functions, for the simulator, replay and tests
+ * (policy/src/ffi.rs).
+ */
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,14 +27,33 @@ struct ledger_info {
 };
 
 _Static_assert(sizeof(struct takt_vcpu) <= 128, "a VCPU takes at most 128 bytes");
-_Static_assert(sizeof(struct takt_hist) == 24 + 4 * (TAKT_HIST_LEN + 1), "what policy/src/hist.rs reads");
-_Static_assert(sizeof(struct takt_op) == 56 && sizeof(struct takt_res) == 48, "the log format is fixed");
+_Static_assert(sizeof(struct takt_hist) == 24 + 4 * (TAKT_HIST_LEN + 1),
+	       "what policy/src/hist.rs reads");
+_Static_assert(sizeof(struct takt_op) == 56 && sizeof(struct takt_res) == 48,
+	       "the log format is fixed");
 
 static const struct param_info params[] = {
-#define TAKT_POOL_SETTING(k, type, n, u, lo, hi, d, l, x, text)					\
-	{ .name = #n, .doc = text, .unit = u, .min = lo, .max = hi, .def = d, .linux_def = l, .xen_def = x, .key = k },
-#define TAKT_VM_SETTING(k, n, u, lo, hi, d, text)						\
-	{ .name = #n, .doc = text, .unit = u, .min = lo, .max = hi, .def = d, .linux_def = d, .xen_def = d, .key = k, .per_vm = 1 },
+#define TAKT_POOL_SETTING(k, type, n, u, lo, hi, d, l, x, text) \
+	{ .name = #n, \
+	  .doc = text, \
+	  .unit = u, \
+	  .min = lo, \
+	  .max = hi, \
+	  .def = d, \
+	  .linux_def = l, \
+	  .xen_def = x, \
+	  .key = k },
+#define TAKT_VM_SETTING(k, n, u, lo, hi, d, text) \
+	{ .name = #n, \
+	  .doc = text, \
+	  .unit = u, \
+	  .min = lo, \
+	  .max = hi, \
+	  .def = d, \
+	  .linux_def = d, \
+	  .xen_def = d, \
+	  .key = k, \
+	  .per_vm = 1 },
 #include "settings.h"
 };
 
@@ -93,7 +115,10 @@ int takt_pool_check(struct takt_pool *p, char *msg, size_t len)
 	return -1;
 }
 
-/* The bytes are those of a pool elsewhere: the scratches are no state, and a host in BPF leaves a loop's counter there. */
+/*
+ * The bytes are those of a pool elsewhere: the scratches are no state, and a host in BPF leaves a
+ * loop's counter there.
+ */
 void takt_pool_copied(struct takt_pool *p)
 {
 	p->scratch = p->scratch_long = 0;
@@ -144,7 +169,10 @@ u32 takt_pool_cur(struct takt_pool *p, u32 cpu)
 	return cpu < TAKT_NCPU ? cpu_of(p, cpu)->cur : TAKT_NIL;
 }
 
-/* @out: rt, period, promotions, refusals, weight, cap, lease, and of its server budget, period, priority, extra; of a host VM the collector's view. */
+/*
+ * @out: rt, period, promotions, refusals, weight, cap, lease, and of its server budget, period,
+ * priority, extra; of a host VM the collector's view.
+ */
 int takt_pool_vm_stat(struct takt_pool *p, u32 vm, u64 *out)
 {
 	struct takt_vm *m = vm_of(p, vm);

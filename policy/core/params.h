@@ -5,13 +5,14 @@
 
 #include "pool.h"
 
-#define TAKT_RT_MAX 64u			/* most real-time VMs, unless it is set */
-#define TAKT_PRIORITY 1000u		/* of a VM that nobody gave another */
+#define TAKT_RT_MAX 64u	    /* most real-time VMs, unless it is set */
+#define TAKT_PRIORITY 1000u /* of a VM that nobody gave another */
 
 /* takt_key_slice of a pool, takt_vm_key_weight of a VM. */
-enum {
-#define TAKT_POOL_SETTING(key, type, name, unit, min, max, def, linux_def, xen_def, doc) takt_key_##name = (key),
+#define TAKT_POOL_SETTING(key, type, name, unit, min, max, def, linux_def, xen_def, doc) \
+	takt_key_##name = (key),
 #define TAKT_VM_SETTING(key, name, unit, min, max, def, doc) takt_vm_key_##name = (key),
+enum {
 #include "settings.h"
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Promotion of real-time VCPUs by I/O events: who may be, and how often. What to is the policy's business (Doris, rule D21; Poris,
- * rule P27; S's B, rule L27).
+ * Promotion of real-time VCPUs by I/O events: who may be, and how often. What to is the policy's
+ * business (Doris, rule D21; Poris, rule P27; S's B, rule L27).
  */
 #ifndef TAKT_PROMOTE_H
 #define TAKT_PROMOTE_H
@@ -17,8 +17,9 @@ TAKT_INLINE u32 has_credit(struct takt_pool *p, struct takt_vcpu *v)
 }
 
 /*
- * Whether an event may promote the real-time @v, which is @eligible or not; books the answer. A VM has so many such promotions per
- * accounting period, lest a forger flood its host with decisions; Dom0's events are not a guest's to make up one by one.
+ * Whether an event may promote the real-time @v, which is @eligible or not; books the answer. A VM
+ * has so many such promotions per accounting period, lest a forger flood its host with decisions;
+ * Dom0's events are not a guest's to make up one by one.
  */
 TAKT_FN u32 event_promotes(struct takt_pool *p, struct takt_vcpu *v, u32 eligible)
 {

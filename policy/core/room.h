@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Room for servers: no PCPU is promised twice. A server that keeps to a PCPU takes its share of that one; those that run
- * anywhere (vGEDF) share the whole pool (rule K38). `floor` percent of each PCPU are promised to nobody. A budget is a VCPU's: a
- * VM's I/O threads have none, as Dom0, which does this work in the papers, has none.
+ * Room for servers: no PCPU is promised twice. A server that keeps to a PCPU takes its share of
+ * that one; those that run anywhere (vGEDF) share the whole pool (rule K38). `floor` percent of
+ * each PCPU are promised to nobody. A budget is a VCPU's: a VM's I/O threads have none, as Dom0,
+ * which does this work in the papers, has none.
  */
 #ifndef TAKT_ROOM_H
 #define TAKT_ROOM_H
 
 #include "access.h"
 
-#define SERVER_WHOLE 1000000u		/* a PCPU, in the millionths that shares are counted in */
+#define SERVER_WHOLE 1000000u /* a PCPU, in the millionths that shares are counted in */
 
 TAKT_INLINE struct takt_server *server_of(struct takt_pool *p, struct takt_vcpu *v)
 {
@@ -17,8 +18,9 @@ TAKT_INLINE struct takt_server *server_of(struct takt_pool *p, struct takt_vcpu 
 }
 
 /*
- * Share of a PCPU that such a server takes, in millionths; 0: there is none. Rounded down, for three thirds are one PCPU (Risa's
- * eq. 3, rules E14 and K22): what that hides, a millionth a VCPU, is less than a switch takes.
+ * Share of a PCPU that such a server takes, in millionths; 0: there is none. Rounded down, for
+ * three thirds are one PCPU (Risa's eq. 3, rules E14 and K22): what that hides, a millionth a VCPU,
+ * is less than a switch takes.
  */
 TAKT_INLINE u32 server_share(const struct takt_server *s)
 {
@@ -36,7 +38,10 @@ TAKT_INLINE u32 server_most(struct takt_pool *p)
 	return SERVER_WHOLE - p->par.floor * (SERVER_WHOLE / 100);
 }
 
-/* The PCPU whose time @v's server takes: its home, or where @v queues next if that is gone (server_go_home()). */
+/*
+ * The PCPU whose time @v's server takes: its home, or where @v queues next if that is gone
+ * (server_go_home()).
+ */
 TAKT_INLINE u32 server_seat(struct takt_pool *p, struct takt_vcpu *v)
 {
 	struct takt_mask to;
@@ -56,7 +61,8 @@ TAKT_FN void server_shares(struct takt_pool *p, u32 but)
 		struct takt_vcpu *v = vcpu_of(p, i);
 
 		if ((v->flags & TAKT_F_SERVER) && v->vm != but)
-			cpu_of(p, takt_fresh(p, server_seat(p, v)))->util += server_share(server_of(p, v));
+			cpu_of(p, takt_fresh(p, server_seat(p, v)))->util +=
+				server_share(server_of(p, v));
 	}
 }
 
@@ -117,8 +123,9 @@ TAKT_FN u32 server_place(struct takt_pool *p, u32 vi)
 }
 
 /*
- * Whether @mi's VCPUs have room with servers like @s: on PCPUs where they may run, each of which takes whole ones (@whole),
- * placed one after the other as they will be; or all together in the pool.
+ * Whether @mi's VCPUs have room with servers like @s: on PCPUs where they may run, each of which
+ * takes whole ones (@whole), placed one after the other as they will be; or all together in the
+ * pool.
  */
 TAKT_FN u32 server_fits(struct takt_pool *p, u32 mi, const struct takt_server *s, u32 whole)
 {

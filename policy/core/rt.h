@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Who is real-time, as the monitor reports it and the parameter `rt` overrides it: a lease that lapses unless it is
- * renewed (rules D36 and D37). What follows from it is the policy's business (hook rt_changed).
+ * Who is real-time, as the monitor reports it and the parameter `rt` overrides it: a lease that
+ * lapses unless it is renewed (rules D36 and D37). What follows from it is the policy's business
+ * (hook rt_changed).
  */
 #ifndef TAKT_RT_H
 #define TAKT_RT_H
@@ -99,8 +100,9 @@ TAKT_FN int takt_set_rt(struct takt_pool *p, u32 mi, u64 period, u64 lease, u64 
 }
 
 /*
- * rt=on is a type without a lease; off takes effect at once; auto leaves the type to the monitor's next report. Host
- * VMs are real-time by the collector (auto) or never (off: on Linux, where they are the host's ordinary threads).
+ * rt=on is a type without a lease; off takes effect at once; auto leaves the type to the monitor's
+ * next report. Host VMs are real-time by the collector (auto) or never (off: on Linux, where they
+ * are the host's ordinary threads).
  */
 TAKT_FN int adjust_rt(struct takt_pool *p, u32 mi, u64 mode)
 {

@@ -6,9 +6,10 @@
  *              ^      ^                   ^          ^
  *        last[RT]  last[BOOST]      last[UNDER]  last[OVER]
  *
- * An entry's queue class (qclass) is the class of its place: its own class when it entered, or that of the entry
- * behind it if that is higher, so that an entry put into the middle (S's laxity, rule L3) does not break the
- * order. Accounting changes classes without moving anything; the next tick re-sorts (rule C22).
+ * An entry's queue class (qclass) is the class of its place: its own class when it entered, or that
+ * of the entry behind it if that is higher, so that an entry put into the middle (S's laxity, rule
+ * L3) does not break the order. Accounting changes classes without moving anything; the next tick
+ * re-sorts (rule C22).
  */
 #ifndef TAKT_RUNQ_H
 #define TAKT_RUNQ_H
@@ -16,7 +17,8 @@
 #include "access.h"
 
 /* Links @vi, which is @v, behind @prev (TAKT_NIL: at the head) of @c's queue. */
-TAKT_INLINE void runq_link(struct takt_pool *p, struct takt_cpu *c, struct takt_vcpu *v, u32 vi, u32 prev)
+TAKT_INLINE void runq_link(struct takt_pool *p, struct takt_cpu *c, struct takt_vcpu *v, u32 vi,
+			   u32 prev)
 {
 	u32 next = prev == TAKT_NIL ? c->head : vcpu_of(p, prev)->rq_next;
 
@@ -131,14 +133,18 @@ TAKT_FN void runq_requeue(struct takt_pool *p, u32 vi, u32 class)
 	runq_insert(p, vi);
 }
 
-/* Queue classes and their last entries anew, from the tail: a place is worth the best class behind it. */
+/*
+ * Queue classes and their last entries anew, from the tail: a place is worth the best class behind
+ * it.
+ */
 TAKT_FN void runq_reclass(struct takt_pool *p, u32 cpu)
 {
 	struct takt_cpu *c = cpu_of(p, cpu);
 	u32 best = TAKT_IDLE, it = c->tail, n;
 
 	takt_opaque(best);
-	c->last[TAKT_RT] = c->last[TAKT_BOOST] = c->last[TAKT_UNDER] = c->last[TAKT_OVER] = TAKT_NIL;
+	c->last[TAKT_RT] = c->last[TAKT_BOOST] = c->last[TAKT_UNDER] = c->last[TAKT_OVER] =
+		TAKT_NIL;
 	TAKT_LOOP(p, n, TAKT_NVCPU) {
 		struct takt_vcpu *v;
 
@@ -154,7 +160,10 @@ TAKT_FN void runq_reclass(struct takt_pool *p, u32 cpu)
 	}
 }
 
-/* The re-sort after accounting: RT in front (rule D13b), OVER behind, all else stays where it is (rule C22). */
+/*
+ * The re-sort after accounting: RT in front (rule D13b), OVER behind, all else stays where it is
+ * (rule C22).
+ */
 TAKT_FN void runq_sort(struct takt_pool *p, u32 cpu)
 {
 	struct takt_cpu *c = cpu_of(p, cpu);

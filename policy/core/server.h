@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Servers: a VCPU may run its budget in each of its periods. What rtxen.c, sedf.c and vgedf.c share (docs/rules/rtxen.md,
- * sedf.md, risa.md); they differ in whose budget comes first, and in what becomes of one that is not used.
+ * Servers: a VCPU may run its budget in each of its periods. What rtxen.c, sedf.c and vgedf.c share
+ * (docs/rules/rtxen.md, sedf.md, risa.md); they differ in whose budget comes first, and in what
+ * becomes of one that is not used.
  *
- * A VCPU with budget left is in class RT, in order of its key. Without, it is parked until the next budget, or runs in what
- * is left, which is for those without a server, too: class OVER, in turns, taken by PCPUs that would idle. Lest they
- * starve, `floor` percent of each PCPU come before all others: Dom0 and the host's threads mostly have none. What makes up for a
- * budget that was forfeited (class UNDER) is no part of the floor, and gives way to it as budgets do.
+ * A VCPU with budget left is in class RT, in order of its key. Without, it is parked until the next
+ * budget, or runs in what is left, which is for those without a server, too: class OVER, in turns,
+ * taken by PCPUs that would idle. Lest they starve, `floor` percent of each PCPU come before all
+ * others: Dom0 and the host's threads mostly have none. What makes up for a budget that was
+ * forfeited (class UNDER) is no part of the floor, and gives way to it as budgets do.
  *
  * The pool's due queue has the servers in order of their next budgets, and its timer follows it.
  */
@@ -20,7 +22,8 @@
 #include "room.h"
 #include "runq.h"
 
-#define FLOOR_INTERVAL (20 * TAKT_MS)	/* in which the floor is kept: short beside what a host's threads bear */
+/* In which the floor is kept: short beside what a host's threads bear. */
+#define FLOOR_INTERVAL (20 * TAKT_MS)
 
 /* ---- the time of the next budget ---- */
 
@@ -41,7 +44,10 @@ TAKT_FN void server_due(struct takt_pool *p, u32 vi, u64 when)
 	server_arm(p);
 }
 
-/* The end of the period that @now is in, where one ends at @v->deadline. O(1) however many have gone by. */
+/*
+ * The end of the period that @now is in, where one ends at @v->deadline. O(1) however many have
+ * gone by.
+ */
 TAKT_INLINE u64 server_next(struct takt_pool *p, struct takt_vcpu *v, u64 now)
 {
 	u64 period = server_of(p, v)->period;
@@ -63,12 +69,14 @@ TAKT_INLINE u32 server_class(struct takt_vcpu *v)
 /* Whether @v has to wait for its next budget. */
 TAKT_INLINE u32 server_is_spent(struct takt_vcpu *v)
 {
-	return v->server.left <= 0 && (v->flags & (TAKT_F_SERVER | TAKT_F_EXTRA | TAKT_F_PENALTY)) == TAKT_F_SERVER;
+	return v->server.left <= 0 &&
+	       (v->flags & (TAKT_F_SERVER | TAKT_F_EXTRA | TAKT_F_PENALTY)) == TAKT_F_SERVER;
 }
 
 /*
- * @vi's budget has come or gone, or its key is @key now: into its class and its place there, wherever it is; where nothing
- * has changed it keeps its turn. A running one has been charged, and its PCPU compares it anew with those that wait.
+ * @vi's budget has come or gone, or its key is @key now: into its class and its place there,
+ * wherever it is; where nothing has changed it keeps its turn. A running one has been charged, and
+ * its PCPU compares it anew with those that wait.
  */
 TAKT_FN void server_reclass(struct takt_pool *p, u32 vi, u64 key, u64 now)
 {
@@ -92,8 +100,8 @@ TAKT_FN void server_reclass(struct takt_pool *p, u32 vi, u64 key, u64 now)
 /* ---- charging ---- */
 
 /*
- * Books @ns of a run: on the budget, or on what is left to those without. Returns whether the budget is gone, or is there
- * again, now.
+ * Books @ns of a run: on the budget, or on what is left to those without. Returns whether the
+ * budget is gone, or is there again, now.
  */
 TAKT_INLINE u32 server_account(struct takt_pool *p, u32 vi, s64 ns)
 {
@@ -105,7 +113,10 @@ TAKT_INLINE u32 server_account(struct takt_pool *p, u32 vi, s64 ns)
 			cpu_of(p, v->cpu)->floor_left -= ns;
 		return 0;
 	}
-	/* What the clock charged too much is given back, unless it was another period's, or is booked to come back. */
+	/*
+	 * What the clock charged too much is given back, unless it was another period's, or is
+	 * booked to come back.
+	 */
 	if (ns + v->server.unbooked < 0)
 		ns = -v->server.unbooked;
 	v->server.left -= ns;
@@ -169,9 +180,10 @@ TAKT_FN void server_end(struct takt_pool *p, u32 vi)
 }
 
 /*
- * @vi, which has no server now, has one from now on, if its VM has and there is room for it, or it had as much before (SEATED): else,
- * or as an I/O thread, it runs in what is left. Where servers keep to a PCPU (@whole), its home is the one with most room. @extra: it may use what is left beside
- * its budget.
+ * @vi, which has no server now, has one from now on, if its VM has and there is room for it, or it
+ * had as much before (SEATED): else, or as an I/O thread, it runs in what is left. Where servers
+ * keep to a PCPU (@whole), its home is the one with most room. @extra: it may use what is left
+ * beside its budget.
  * Returns whether it has one; the caller starts and reclasses it.
  */
 TAKT_FN u32 server_begin(struct takt_pool *p, u32 vi, u32 whole, u32 extra)
@@ -183,7 +195,7 @@ TAKT_FN u32 server_begin(struct takt_pool *p, u32 vi, u32 whole, u32 extra)
 	v->flags &= ~TAKT_F_HAD_SERVER;
 	v->server.home = v->cpu;
 	if (holds_cpu(v->state))
-		kick(p, v->cpu);	/* its slice is another server's */
+		kick(p, v->cpu); /* its slice is another server's */
 	if (!share || v->kind == TAKT_IO)
 		return 0;
 	server_shares(p, TAKT_NIL);
@@ -224,7 +236,6 @@ TAKT_INLINE void server_moved(struct takt_pool *p, u32 vi, u32 cpu, u64 now)
 TAKT_INLINE void server_restart(struct takt_pool *p)
 {
 	FOR_EACH_VCPU(p, vi) {
-
 		if (!(vcpu_of(p, vi)->flags & TAKT_F_SERVER))
 			continue;
 		vcpu_of(p, vi)->flags |= TAKT_F_HAD_SERVER;
@@ -278,7 +289,9 @@ TAKT_INLINE u32 server_floor(struct takt_pool *p, struct takt_cpu *c, u64 now)
 	return c->floor_left > 0;
 }
 
-/* The queued @vi, if the floor is for it and budgets are before it: a decision when that is owed. */
+/*
+ * The queued @vi, if the floor is for it and budgets are before it: a decision when that is owed.
+ */
 TAKT_INLINE void server_tickle_floor(struct takt_pool *p, u32 vi, u64 now)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
@@ -297,7 +310,8 @@ TAKT_FN void server_tickle(struct takt_pool *p, u32 vi, u64 now)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
-	if (v->class < cur_class(p, v->cpu) || (v->class == TAKT_RT && v->server.key < vcpu_of(p, cpu_of(p, v->cpu)->cur)->server.key))
+	if (v->class < cur_class(p, v->cpu) ||
+	    (v->class == TAKT_RT && v->server.key < vcpu_of(p, cpu_of(p, v->cpu)->cur)->server.key))
 		kick(p, v->cpu);
 	else
 		server_tickle_floor(p, vi, now);
@@ -327,7 +341,8 @@ TAKT_INLINE u32 server_over(struct takt_pool *p, u32 cpu, u32 cur)
 {
 	u32 first = server_first_over(p, cpu);
 
-	return first == TAKT_NIL && cur != TAKT_NIL && vcpu_of(p, cur)->class == TAKT_OVER ? cur : first;
+	return first == TAKT_NIL && cur != TAKT_NIL && vcpu_of(p, cur)->class == TAKT_OVER ? cur
+											   : first;
 }
 
 /* Of those without budget: @cur or the first of the queue. */
@@ -337,7 +352,8 @@ TAKT_INLINE u32 server_left(struct takt_pool *p, u32 cpu, u32 cur)
 
 	if (cur == TAKT_NIL || vcpu_of(p, cur)->class == TAKT_RT)
 		return first;
-	return first == TAKT_NIL || vcpu_of(p, cur)->class < vcpu_of(p, first)->qclass ? cur : first;
+	return first == TAKT_NIL || vcpu_of(p, cur)->class < vcpu_of(p, first)->qclass ? cur
+										       : first;
 }
 
 /* Of those with budget: @cur, where it is at home, or the first of the queue. */
@@ -346,9 +362,12 @@ TAKT_INLINE u32 server_best(struct takt_pool *p, u32 cpu, u32 cur)
 	struct takt_cpu *c = cpu_of(p, cpu);
 	u32 first = c->last[TAKT_RT] == TAKT_NIL ? TAKT_NIL : c->head;
 
-	if (cur == TAKT_NIL || vcpu_of(p, cur)->class != TAKT_RT || vcpu_of(p, cur)->server.home != cpu)
+	if (cur == TAKT_NIL || vcpu_of(p, cur)->class != TAKT_RT ||
+	    vcpu_of(p, cur)->server.home != cpu)
 		return first;
-	return first == TAKT_NIL || vcpu_of(p, cur)->server.key < vcpu_of(p, first)->server.key ? cur : first;
+	return first == TAKT_NIL || vcpu_of(p, cur)->server.key < vcpu_of(p, first)->server.key
+		       ? cur
+		       : first;
 }
 
 /* One without budget from another PCPU's queue. */
@@ -378,22 +397,28 @@ TAKT_INLINE u32 server_or_floor(struct takt_pool *p, u32 cpu, u32 first, u32 cur
 {
 	u32 over = server_over(p, cpu, cur);
 
-	return over != TAKT_NIL && over != first && server_floor(p, cpu_of(p, cpu), now) ? over : first;
+	return over != TAKT_NIL && over != first && server_floor(p, cpu_of(p, cpu), now) ? over
+											 : first;
 }
 
-/* @best of those with budget, or @cur or one from the queue of those without; unless the floor is owed to another. */
+/*
+ * @best of those with budget, or @cur or one from the queue of those without; unless the floor is
+ * owed to another.
+ */
 TAKT_INLINE u32 server_choose(struct takt_pool *p, u32 cpu, u32 best, u32 cur, u64 now)
 {
-	u32 first = server_or_floor(p, cpu, best != TAKT_NIL ? best : server_left(p, cpu, cur), cur, now);
+	u32 first = server_or_floor(p, cpu, best != TAKT_NIL ? best : server_left(p, cpu, cur), cur,
+				    now);
 
 	return first != TAKT_NIL ? first : server_steal(p, cpu);
 }
 
-#define SERVER_SHORTEST (10 * TAKT_US)	/* no slice is shorter; what is run beyond a budget is owed */
+/* No slice is shorter; what is run beyond a budget is owed. */
+#define SERVER_SHORTEST (10 * TAKT_US)
 
 /*
- * How long the VCPU that @cpu has got may run: its budget, or what is left of the floor while that is owed, and at most @most.
- * Arms what ends it else.
+ * How long the VCPU that @cpu has got may run: its budget, or what is left of the floor while that
+ * is owed, and at most @most. Arms what ends it else.
  */
 TAKT_INLINE u64 server_slice(struct takt_pool *p, u32 cpu, u64 most, u64 now)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Each setting (../settings.def) by TAKT_POOL_SETTING() or TAKT_VM_SETTING(), whichever is defined here; included as often as needed. */
+/*
+ * Each setting (../settings.def) by TAKT_POOL_SETTING() or TAKT_VM_SETTING(), whichever is defined
+ * here; included as often as needed.
+ */
 #ifndef TAKT_POOL_SETTING
 #define TAKT_POOL_SETTING(key, type, name, unit, min, max, def, linux_def, xen_def, doc)
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The state table of docs/states.md: what moves a VCPU, whatever the policy. Every function is one operation; it
- * returns 0 or a negative TAKT_E… and then has changed nothing.
+ * The state table of docs/states.md: what moves a VCPU, whatever the policy. Every function is one
+ * operation; it returns 0 or a negative TAKT_E… and then has changed nothing.
  *
  *                 wake                 schedule            started
  *    BLOCKED ------------> QUEUED ---------------> PICKED ---------> RUNNING
@@ -11,18 +11,22 @@
  *       '-------------------|-----put(not runnable)-------------------'
  *                    pause / unpause: PAUSED
  *
- * Flags: WOKEN is set by wake and pause, cleared by the put, unpause or block that obeys it, or when the VCPU runs
- * on. PAUSE is set by pause, cleared by unpause and the put or refused that obeys it. EVENT is set by event, cleared
- * when the policy has queued the VCPU, or it has started. CAPPED is set and cleared by accounting, or as a budget goes and comes.
- * STOPPED is set by the schedule or put that takes the VCPU off because it has no more work, cleared by the put: a wake that
- * comes between is a wake like any other, with its boost. A VCPU that was preempted gets none.
+ * Flags: WOKEN is set by wake and pause, cleared by the put, unpause or block that obeys it, or
+ * when the VCPU runs on. PAUSE is set by pause, cleared by unpause and the put or refused that
+ * obeys it. EVENT is set by event, cleared when the policy has queued the VCPU, or it has started.
+ * CAPPED is set and cleared by accounting, or as a budget goes and comes. STOPPED is set by the
+ * schedule or put that takes the VCPU off because it has no more work, cleared by the put: a wake
+ * that comes between is a wake like any other, with its boost. A VCPU that was preempted gets none.
  */
 #ifndef TAKT_STATES_H
 #define TAKT_STATES_H
 
 #include "access.h"
 
-/* Begins an operation: clears the outputs; time never runs backwards, nor to where sums of it would wrap. */
+/*
+ * Begins an operation: clears the outputs; time never runs backwards, nor to where sums of it would
+ * wrap.
+ */
 TAKT_INLINE u64 takt_begin(struct takt_pool *p, u64 now)
 {
 	p->out.next = TAKT_NIL;
@@ -60,10 +64,14 @@ TAKT_INLINE void update_idle(struct takt_pool *p, u32 cpu)
 		mask_clear(&p->idle, cpu);
 }
 
-/* @cpu is idle, and one VCPU is queued on it: that one may have asked no other PCPU to run it. Or it was asked alone. */
+/*
+ * @cpu is idle, and one VCPU is queued on it: that one may have asked no other PCPU to run it. Or
+ * it was asked alone.
+ */
 TAKT_INLINE u32 was_tickled(struct takt_pool *p, u32 cpu)
 {
-	return mask_test(&p->idle, cpu) && (cpu_of(p, cpu)->nr_queued == 1 || mask_test(&p->tickled, cpu));
+	return mask_test(&p->idle, cpu) &&
+	       (cpu_of(p, cpu)->nr_queued == 1 || mask_test(&p->tickled, cpu));
 }
 
 /* Asks one idle PCPU for the first queued VCPU that one may run, from @cpu on (tickle=one). */
@@ -82,9 +90,10 @@ TAKT_FN void tickle_next(struct takt_pool *p, u32 cpu)
 }
 
 /*
- * @cpu does something else than run the VCPU that relied upon it: the idle ones are asked instead. One that was asked
- * alone has decided, whatever it does now: several may have asked it, or it has found another VCPU than the one that did.
- * As long as one waits that an idle PCPU may run, the question goes on, from one to the next, and none idles beside it.
+ * @cpu does something else than run the VCPU that relied upon it: the idle ones are asked instead.
+ * One that was asked alone has decided, whatever it does now: several may have asked it, or it has
+ * found another VCPU than the one that did. As long as one waits that an idle PCPU may run, the
+ * question goes on, from one to the next, and none idles beside it.
  */
 TAKT_INLINE void pass_tickle(struct takt_pool *p, u32 cpu)
 {
@@ -94,7 +103,8 @@ TAKT_INLINE void pass_tickle(struct takt_pool *p, u32 cpu)
 	} else if (cpu_of(p, cpu)->nr_queued) {
 		kick_idle(p, cpu_of(p, cpu)->head);
 	}
-	mask_clear(&p->out.kick, cpu);	/* one that idles on purpose (RT-Xen's periodic servers) would be asked for ever */
+	/* One that idles on purpose (RT-Xen's periodic servers) would be asked for ever. */
+	mask_clear(&p->out.kick, cpu);
 }
 
 /* Puts @vi into a queue of a PCPU where it may run, or parks it. */
@@ -115,7 +125,7 @@ TAKT_FN void enqueue(struct takt_pool *p, u32 vi, u64 now)
 	v->state = TAKT_QUEUED;
 	hook_queue(p, vi, now);
 	v->enqueue_class = v->class;
-	v->flags &= ~TAKT_F_EVENT;	/* served, whether the policy promotes or not */
+	v->flags &= ~TAKT_F_EVENT; /* served, whether the policy promotes or not */
 }
 
 TAKT_INLINE void dequeue(struct takt_pool *p, u32 vi, u32 state)
@@ -160,7 +170,9 @@ TAKT_INLINE void takt_unpark(struct takt_pool *p, u32 vi)
 
 /* ---- charging ---- */
 
-/* Charges the VCPU running on @cpu up to @now; time taken by a higher class is charged to nobody. */
+/*
+ * Charges the VCPU running on @cpu up to @now; time taken by a higher class is charged to nobody.
+ */
 TAKT_FN void charge_cur(struct takt_pool *p, u32 cpu, u64 now)
 {
 	struct takt_cpu *c = cpu_of(p, cpu);
@@ -176,7 +188,10 @@ TAKT_FN void charge_cur(struct takt_pool *p, u32 cpu, u64 now)
 	hook_charge(p, cur, (s64)ns);
 }
 
-/* The host knows better how long the run was: charges the difference. Bounded, so that no report overflows credit. */
+/*
+ * The host knows better how long the run was: charges the difference. Bounded, so that no report
+ * overflows credit.
+ */
 TAKT_INLINE void charge_correct(struct takt_pool *p, u32 vi, u64 ran)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
@@ -244,7 +259,10 @@ TAKT_FN int takt_block(struct takt_pool *p, u32 vi, u64 now)
 	return 0;
 }
 
-/* A hint whom to run instead (@to) is for policies of directed yield; Credit and Doris just decide anew. */
+/*
+ * A hint whom to run instead (@to) is for policies of directed yield; Credit and Doris just decide
+ * anew.
+ */
 TAKT_FN int takt_yield(struct takt_pool *p, u32 vi, u32 to, u64 now)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
@@ -316,7 +334,8 @@ TAKT_FN int takt_move(struct takt_pool *p, u32 vi, u32 cpu, u64 now)
 	bound = v->bound;
 	v->bound = TAKT_NIL;
 	may = vcpu_may_run(p, v, cpu);
-	v->bound = may && bound != TAKT_NIL ? cpu : bound;	/* the host's word is above the policy's */
+	/* The host's word is above the policy's. */
+	v->bound = may && bound != TAKT_NIL ? cpu : bound;
 	if (!may)
 		return -TAKT_ERANGE;
 	v->flags &= ~TAKT_F_MIGRATE;
@@ -331,7 +350,10 @@ TAKT_FN int takt_move(struct takt_pool *p, u32 vi, u32 cpu, u64 now)
 	return 0;
 }
 
-/* @vi, which holds its PCPU, gives it up outside a decision; what becomes of it is the caller's business. */
+/*
+ * @vi, which holds its PCPU, gives it up outside a decision; what becomes of it is the caller's
+ * business.
+ */
 TAKT_INLINE void take_off(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
@@ -363,7 +385,8 @@ TAKT_FN int takt_schedule(struct takt_pool *p, u32 cpu, u32 flags, u64 now)
 	c->forced_idle = flags & TAKT_FORCE_IDLE;
 	if (cur != TAKT_NIL) {
 		charge_cur(p, cpu, now);
-		mask_clear(&p->out.kick, cpu);	/* a budget that has just been used up: this is the decision */
+		/* A budget that has just been used up: this is the decision. */
+		mask_clear(&p->out.kick, cpu);
 		hook_deschedule(p, cur);
 		if (!(flags & TAKT_CUR_STOPS) && !(v->flags & (TAKT_F_PAUSE | TAKT_F_CAPPED)))
 			back = cur;
@@ -416,8 +439,9 @@ TAKT_FN int takt_started(struct takt_pool *p, u32 vi, u64 now)
 }
 
 /*
- * Off the PCPU for good: queued if runnable or woken meanwhile, unless paused. Only a VCPU that stopped has woken: one that was
- * preempted was runnable all the time, and a boost for an event meanwhile would be a way round its class (rule C4).
+ * Off the PCPU for good: queued if runnable or woken meanwhile, unless paused. Only a VCPU that
+ * stopped has woken: one that was preempted was runnable all the time, and a boost for an event
+ * meanwhile would be a way round its class (rule C4).
  */
 TAKT_FN void settle(struct takt_pool *p, u32 vi, u32 runnable, u64 now)
 {
@@ -449,7 +473,7 @@ TAKT_FN int takt_refused(struct takt_pool *p, u32 vi, u64 now)
 	if (v->state != TAKT_PICKED)
 		return -TAKT_EBUSY;
 	take_off(p, vi);
-	hook_yields(p, vi);	/* the next decision is another one */
+	hook_yields(p, vi); /* the next decision is another one */
 	settle(p, vi, 1, now);
 	return 0;
 }
@@ -522,7 +546,7 @@ TAKT_FN int takt_timer_cpu(struct takt_pool *p, u32 cpu, u64 now)
 	now = takt_begin(p, now);
 	if (!cpu_online(p, cpu))
 		return -TAKT_ENOENT;
-	cpu_of(p, cpu)->timer = TAKT_NEVER;	/* it has fired; the policy arms the next one */
+	cpu_of(p, cpu)->timer = TAKT_NEVER; /* it has fired; the policy arms the next one */
 	charge_cur(p, cpu, now);
 	hook_tick(p, cpu, now);
 	return 0;

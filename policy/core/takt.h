@@ -28,15 +28,18 @@ TAKT_FN int takt_apply(struct takt_pool *p, const struct takt_op *op)
 	switch (op->op) {
 	case TAKT_OP_EPOCH: return takt_epoch(p, now);
 	case TAKT_OP_CPU_ADD:
-		return takt_cpu_add(p, cpu, (op->arg[0] & 0xffff) | (op->arg[1] & 0xffff) << 16 |
-				    (op->arg[2] & 0xffff) << 32, now);
+		return takt_cpu_add(p, cpu,
+				    (op->arg[0] & 0xffff) | (op->arg[1] & 0xffff) << 16 |
+					    (op->arg[2] & 0xffff) << 32,
+				    now);
 	case TAKT_OP_CPU_REMOVE: return takt_cpu_remove(p, cpu, now);
 	case TAKT_OP_VM_ADD: return takt_vm_add(p, vm, arg32(op->arg[0]), op->arg[1], now);
 	case TAKT_OP_VM_REMOVE: return takt_vm_remove(p, vm, now);
 	case TAKT_OP_VCPU_ADD: return takt_vcpu_add(p, v, vm | cpu << 16, arg32(op->arg[0]), now);
 	case TAKT_OP_VCPU_REMOVE: return takt_vcpu_remove(p, v, now);
 	case TAKT_OP_ADJUST: return takt_adjust(p, vm, arg32(op->arg[0]), op->arg[1], now);
-	case TAKT_OP_SET_RT: return takt_set_rt(p, vm, op->arg[1], op->arg[0] ? op->arg[2] : 0, now);
+	case TAKT_OP_SET_RT:
+		return takt_set_rt(p, vm, op->arg[1], op->arg[0] ? op->arg[2] : 0, now);
 	case TAKT_OP_SET_GROUP: return takt_set_group(p, vm, op->arg[0], now);
 	case TAKT_OP_SET_PLACEMENT:
 		for (u32 i = 0; i < TAKT_MASK_WORDS; i++)
@@ -61,14 +64,13 @@ TAKT_FN int takt_apply(struct takt_pool *p, const struct takt_op *op)
 	case TAKT_OP_CPU_BACK: return takt_cpu_back(p, cpu, now);
 	case TAKT_OP_TIMER_CPU: return takt_timer_cpu(p, cpu, now);
 	case TAKT_OP_TIMER_POOL: return takt_timer_pool(p, now);
-	default:
-		takt_begin(p, now);
-		return -TAKT_EINVAL;
+	default: takt_begin(p, now); return -TAKT_EINVAL;
 	}
 }
 
 /* What the operation just done decided, as it is logged. */
-TAKT_FN void takt_result(struct takt_pool *p, const struct takt_op *op, int ret, struct takt_res *res)
+TAKT_FN void takt_result(struct takt_pool *p, const struct takt_op *op, int ret,
+			 struct takt_res *res)
 {
 	u32 i;
 
@@ -80,12 +82,13 @@ TAKT_FN void takt_result(struct takt_pool *p, const struct takt_op *op, int ret,
 		res->armed[i] = p->out.armed.w[i];
 	}
 	switch (op->op) {
-	case TAKT_OP_CPU_ADD: case TAKT_OP_CPU_REMOVE: case TAKT_OP_SCHEDULE: case TAKT_OP_TIMER_CPU:
-	case TAKT_OP_CPU_TAKEN: case TAKT_OP_CPU_BACK:
-		res->cpu_timer = cpu_of(p, op->cpu)->timer;
-		break;
-	default:
-		res->cpu_timer = cpu_of(p, vcpu_of(p, op->vcpu)->cpu)->timer;
+	case TAKT_OP_CPU_ADD:
+	case TAKT_OP_CPU_REMOVE:
+	case TAKT_OP_SCHEDULE:
+	case TAKT_OP_TIMER_CPU:
+	case TAKT_OP_CPU_TAKEN:
+	case TAKT_OP_CPU_BACK: res->cpu_timer = cpu_of(p, op->cpu)->timer; break;
+	default: res->cpu_timer = cpu_of(p, vcpu_of(p, op->vcpu)->cpu)->timer;
 	}
 	res->pool_timer = p->pool_timer;
 }
