@@ -41,7 +41,7 @@ TAKT_INLINE u32 holds_cpu(u32 state)
  */
 #define TAKT_WALK(p, it, start, max, next) \
 	for (u32 it = (start), it##_n = takt_zero(p); \
-	     it##_n < (max) && it != TAKT_NIL && takt_can_loop; it##_n++, it = (next))
+	     it##_n < (max) && takt_can_loop && it != TAKT_NIL; it##_n++, it = (next))
 
 /* All slots, used or not. */
 #define TAKT_SLOTS(p, it, max) \
@@ -54,7 +54,7 @@ TAKT_INLINE u32 holds_cpu(u32 state)
 /* The PCPUs of @mask, which is empty in the end, in cyclic order after @from. */
 #define FOR_EACH_CPU_IN(p, mask, cpu, from) \
 	for (u32 cpu = (from), cpu##_n = takt_zero(p); \
-	     cpu##_n < TAKT_NCPU && !mask_empty(mask) && takt_can_loop && \
+	     cpu##_n < TAKT_NCPU && takt_can_loop && !mask_empty(mask) && \
 	     (cpu = takt_fresh(p, mask_next(mask, cpu)), mask_clear(mask, cpu), 1); \
 	     cpu##_n++)
 
