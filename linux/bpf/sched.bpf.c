@@ -143,10 +143,9 @@ static __always_inline void enqueue_host(struct host *h, struct task_struct *p, 
 }
 
 /*
- * The PCPU that this runs on goes offline and has closed its interrupt controller already: in its last wake-up, that of the
- * thread which waits for it to go. Kicks, timers and ring buffers are for the kernel's irq_work to do, whose interrupt would
- * be lost; and as it is asked for with the first work of a list only, nothing that the PCPU defers would be done after it
- * is back, not even what begins the kernel's grace periods.
+ * This CPU is going offline and its APIC is already down: its last wake-up is that of the thread
+ * that waits for it. Kicks, timers and ring buffers use irq_work, whose interrupt would be lost, and
+ * which asks for one with the first entry of a list only: no later work would run after its return.
  */
 static __always_inline bool deaf(struct host *h)
 {
@@ -400,10 +399,7 @@ void BPF_PROG(takt_set_cpumask, struct task_struct *p, const struct cpumask *cpu
 	act(h, &out);
 }
 
-/*
- * A thread begins where its parent stands, and a little behind: were all placed first, some that do nothing but fork and
- * end would let nobody else run.
- */
+/* A thread begins a little behind its parent, or threads that only fork would starve the rest. */
 static __always_inline u64 vtime_of_child(struct host *h)
 {
 	struct task_ctx *parent = ctx_of(bpf_get_current_task_btf());
