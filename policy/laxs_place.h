@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * S: where its real-time VCPUs are bound, and whose VCPUs a PCPU takes (docs/rules/laxs.md, LL and
+ * S: where its real-time VCPUs are bound, and which VCPUs a PCPU steals (docs/rules/laxs.md, LL and
  * L).
  */
 #ifndef TAKT_LAXS_PLACE_H
@@ -72,8 +72,7 @@ TAKT_INLINE u32 laxs_ran(struct takt_vcpu *v)
 /* What the VCPUs bound to each PCPU ran, into its share. */
 TAKT_FN void laxs_utilisation(struct takt_pool *p)
 {
-	FOR_EACH_CPU(p, i)
-		cpu_of(p, i)->util = 0;
+	util_clear(p);
 	FOR_EACH_VCPU(p, i) {
 		struct takt_vcpu *v = vcpu_of(p, i);
 
@@ -101,8 +100,8 @@ TAKT_FN u32 laxs_extreme(struct takt_pool *p, u32 most)
 }
 
 /*
- * The VCPU whose move from @src to @dst leaves the busier of both with least, if that is less than
- * @src has now; else TAKT_NIL.
+ * The VCPU to move from @src to @dst so that the busier of both is left with least, if that is less
+ * than @src has now; else TAKT_NIL.
  */
 TAKT_FN u32 laxs_mover(struct takt_pool *p, u32 src, u32 dst)
 {
@@ -150,7 +149,7 @@ TAKT_FN void laxs_balance(struct takt_pool *p, u64 now)
 	}
 }
 
-/* ---- L: whose VCPU a PCPU takes ---- */
+/* ---- L: which VCPU a PCPU steals ---- */
 
 /* By class, real-time ones before others; the lower, the better (rule L6). */
 TAKT_FN u32 laxs_rank(struct takt_pool *p, u32 vi)
@@ -176,10 +175,10 @@ TAKT_FN u32 laxs_first(struct takt_pool *p, u32 peer, u32 cpu)
 }
 
 /*
- * Whom @cpu takes from another rather than run @next, which queues since @since: who ranks above
- * it, or, where neither is real-time, has waited by steal_age longer. Of several the one that ranks
- * highest, then the one that has waited longest, or, with peer=next, the first in cyclic order
- * (rule L6).
+ * The VCPU that @cpu steals rather than run @next, which queues since @since: a VCPU that ranks
+ * above @next, or, where neither is real-time, has waited by steal_age longer. Of several, the VCPU
+ * that ranks highest, then the one that has waited longest; or, with peer=next, the first in cyclic
+ * order (rule L6).
  */
 TAKT_FN u32 laxs_steal(struct takt_pool *p, u32 cpu, u32 next, u64 since)
 {

@@ -3,14 +3,14 @@
  * The two baselines that Poris' placement and launch make possible (docs/rules/baselines.md), for
  * the VCPUs of every VM, real-time or not.
  *
- * Balance scheduling: siblings queue on different PCPUs, and nobody is made to run with them. One
- * is bound elsewhere where a PCPU idles on which it has no sibling, or would run nothing better
- * than OVER.
+ * Balance scheduling: siblings queue on different PCPUs, and no VCPU is made to run with them. A
+ * VCPU is bound elsewhere where a PCPU idles on which it has no sibling, or would run nothing
+ * better than OVER.
  *
- * Co-scheduling: besides, VMs take turns of a slice, round robin. All VCPUs of the VM whose turn it
- * is have the class RT on their PCPUs, from when it begins until it ends; nobody is boosted, and no
- * event shortens the way to a turn. What they leave, others run until the turn is over: it ends
- * before its time if none of them is runnable.
+ * Co-scheduling: in addition, VMs take turns of a slice, round robin. All VCPUs of the VM that has
+ * the turn have the class RT on their PCPUs, from when the turn begins until it ends; no VCPU is
+ * boosted, and no event shortens the way to a turn. What they leave, others run until the turn is
+ * over. The turn ends before its time if none of the VM's VCPUs is runnable.
  */
 #ifndef TAKT_GANG_H
 #define TAKT_GANG_H
@@ -39,8 +39,8 @@ TAKT_FN u32 gang_may_bind(struct takt_pool *p, u32 vi, u32 cpu)
 }
 
 /*
- * @vi, which is about to queue, is bound to an idle PCPU with nobody else in its queue, if its own
- * is not one.
+ * @vi, which is about to queue, is bound to an idle PCPU with an empty queue, if its own is not
+ * one.
  */
 TAKT_FN void gang_place(struct takt_pool *p, u32 vi)
 {
@@ -105,7 +105,8 @@ TAKT_INLINE u32 gang_class(struct takt_pool *p, struct takt_vcpu *v)
 }
 
 /*
- * Whether @mi has a VCPU that can run; @cpu decides, and what holds it goes on only if it is @cur.
+ * Whether @mi has a VCPU that can run; @cpu decides, and the VCPU that holds it runs on only if it
+ * is @cur.
  */
 TAKT_FN u32 gang_runnable(struct takt_pool *p, u32 mi, u32 cpu, u32 cur)
 {
@@ -129,16 +130,15 @@ TAKT_FN void gang_mark(struct takt_pool *p, u32 mi)
 {
 	FOR_EACH_VCPU_OF(p, mi, it) {
 		struct takt_vcpu *v = vcpu_of(p, it);
-		u32 class;
+		u32 class = takt_fresh(p, gang_class(p, v));
 
-		class = takt_fresh(p, gang_class(p, v));
-		if (holds_cpu(v->state))
+		if (holds_cpu(v->state)) {
 			v->class = class;
-		if (v->state != TAKT_QUEUED || v->class == class)
-			continue;
-		runq_requeue(p, it, class);
-		if (cur_class(p, v->cpu) > class)
-			kick(p, v->cpu);
+		} else if (v->state == TAKT_QUEUED && v->class != class) {
+			runq_requeue(p, it, class);
+			if (cur_class(p, v->cpu) > class)
+				kick(p, v->cpu);
+		}
 	}
 }
 

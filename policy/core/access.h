@@ -37,11 +37,16 @@ TAKT_INLINE u32 holds_cpu(u32 state)
 
 /*
  * ---- walks: each declares its index and ends at the list's end, or after as many rounds as there
- * may be. The body may not take the entry that it is at out of the list ----
+ * may be. Only the body of a _SAFE walk may take its entry out of the list ----
  */
 #define TAKT_WALK(p, it, start, max, next) \
 	for (u32 it = (start), it##_n = takt_zero(p); \
 	     it##_n < (max) && takt_can_loop && it != TAKT_NIL; it##_n++, it = (next))
+/* The same; the next entry is read before the body runs. */
+#define TAKT_WALK_SAFE(p, it, start, max, next) \
+	for (u32 it = (start), it##_n = takt_zero(p), it##_next; \
+	     it##_n < (max) && takt_can_loop && it != TAKT_NIL && (it##_next = (next), 1); \
+	     it##_n++, it = it##_next)
 
 /* All slots, used or not. */
 #define TAKT_SLOTS(p, it, max) \
@@ -63,6 +68,8 @@ TAKT_INLINE u32 holds_cpu(u32 state)
 	TAKT_WALK(p, vi, vm_of(p, mi)->first, TAKT_NVCPU, vcpu_of(p, vi)->sibling)
 /* The real-time VMs. */
 #define FOR_EACH_RT_VM(p, mi) TAKT_WALK(p, mi, (p)->rt_head, TAKT_NVM, vm_of(p, mi)->rt_next)
+#define FOR_EACH_RT_VM_SAFE(p, mi) \
+	TAKT_WALK_SAFE(p, mi, (p)->rt_head, TAKT_NVM, vm_of(p, mi)->rt_next)
 /* The VMs with VCPUs that earn credit. */
 #define FOR_EACH_EARNING_VM(p, mi) TAKT_WALK(p, mi, (p)->act_head, TAKT_NVM, vm_of(p, mi)->act_next)
 /* The run queue of @cpu. */
@@ -70,6 +77,13 @@ TAKT_INLINE u32 holds_cpu(u32 state)
 	TAKT_WALK(p, vi, cpu_of(p, cpu)->head, TAKT_NVCPU, vcpu_of(p, vi)->rq_next)
 /* The pool's due queue. */
 #define FOR_EACH_DUE(p, vi) TAKT_WALK(p, vi, (p)->due_head, TAKT_NVCPU, vcpu_of(p, vi)->dq_next)
+
+/* Nothing is counted yet in the util of any PCPU. */
+TAKT_INLINE void util_clear(struct takt_pool *p)
+{
+	FOR_EACH_CPU(p, cpu)
+		cpu_of(p, cpu)->util = 0;
+}
 
 /* ---- masks: @cpu is a PCPU number, words are an implementation detail of this section ---- */
 
@@ -235,8 +249,8 @@ TAKT_INLINE void kick_idle(struct takt_pool *p, u32 vi)
 }
 
 /*
- * One of them, each in turn (tickle=one); returns whether there is one. What it does then it does
- * for all who wait: see pass_tickle().
+ * One of them, in rotation (tickle=one); returns whether there is one. That PCPU then decides for
+ * all VCPUs that wait: see pass_tickle().
  */
 TAKT_INLINE u32 kick_one(struct takt_pool *p, u32 vi)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Binding: a policy's own placement, one PCPU for a VCPU (S's LL, rule L32; Poris' spread, rule
- * P30). What the operator's masks forbid it cannot ask for: a binding to a PCPU that is gone or
- * forbidden counts for nothing until the VCPU is bound anew.
+ * P30). It cannot override the operator's masks: a binding to a PCPU that is gone or forbidden has
+ * no effect until the VCPU is bound again.
  */
 #ifndef TAKT_BIND_H
 #define TAKT_BIND_H
@@ -19,8 +19,7 @@ TAKT_INLINE u32 is_bound(struct takt_pool *p, struct takt_vcpu *v)
 /* How many VCPUs are bound to each PCPU, into its share. */
 TAKT_INLINE void bind_count(struct takt_pool *p)
 {
-	FOR_EACH_CPU(p, i)
-		cpu_of(p, i)->util = 0;
+	util_clear(p);
 	FOR_EACH_VCPU(p, i) {
 		struct takt_vcpu *v = vcpu_of(p, i);
 

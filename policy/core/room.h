@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Room for servers: no PCPU is promised twice. A server that keeps to a PCPU takes its share of
- * that one; those that run anywhere (vGEDF) share the whole pool (rule K38). `floor` percent of
- * each PCPU are promised to nobody. A budget is a VCPU's: a VM's I/O threads have none, as Dom0,
+ * that PCPU; servers that run anywhere (vGEDF) share the whole pool (rule K38). `floor` percent of
+ * each PCPU are promised to no server. A budget is a VCPU's: a VM's I/O threads have none, as Dom0,
  * which does this work in the papers, has none.
  */
 #ifndef TAKT_ROOM_H
@@ -39,7 +39,7 @@ TAKT_INLINE u32 server_most(struct takt_pool *p)
 }
 
 /*
- * The PCPU whose time @v's server takes: its home, or where @v queues next if that is gone
+ * The PCPU that @v's server takes its time from: its home, or where @v queues next if that is gone
  * (server_go_home()).
  */
 TAKT_INLINE u32 server_seat(struct takt_pool *p, struct takt_vcpu *v)
@@ -55,8 +55,7 @@ TAKT_INLINE u32 server_seat(struct takt_pool *p, struct takt_vcpu *v)
 /* What the servers of each PCPU take, without VM @but's. */
 TAKT_FN void server_shares(struct takt_pool *p, u32 but)
 {
-	FOR_EACH_CPU(p, i)
-		cpu_of(p, i)->util = 0;
+	util_clear(p);
 	FOR_EACH_VCPU(p, i) {
 		struct takt_vcpu *v = vcpu_of(p, i);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Who is real-time, as the monitor reports it and the parameter `rt` overrides it: a lease that
- * lapses unless it is renewed (rules D36 and D37). What follows from it is the policy's business
- * (hook rt_changed).
+ * Which VMs are real-time, as the monitor reports it and the parameter `rt` overrides it: a lease
+ * that lapses unless it is renewed (rules D36 and D37). What follows from it is the policy's
+ * business (hook rt_changed).
  */
 #ifndef TAKT_RT_H
 #define TAKT_RT_H
@@ -47,16 +47,11 @@ TAKT_FN void rt_end(struct takt_pool *p, u32 mi)
 /* Types that were not renewed in time lapse, except those that rt=on holds. */
 TAKT_FN void rt_expire(struct takt_pool *p, u64 now)
 {
-	u32 mi = p->rt_head, lapsed = takt_zero(p), n;
+	u32 lapsed = takt_zero(p);
 
-	TAKT_LOOP(p, n, TAKT_NVM) {
-		struct takt_vm *m;
-		u32 next;
+	FOR_EACH_RT_VM_SAFE(p, mi) {
+		struct takt_vm *m = vm_of(p, mi);
 
-		if (mi == TAKT_NIL)
-			break;
-		m = vm_of(p, mi);
-		next = m->rt_next;
 		if (m->lease_end <= now) {
 			if (m->rt_mode == TAKT_RT_ON) {
 				m->period = 0;
@@ -66,7 +61,6 @@ TAKT_FN void rt_expire(struct takt_pool *p, u64 now)
 			}
 			lapsed = 1;
 		}
-		mi = next;
 	}
 	if (lapsed)
 		hook_rt_changed(p);
