@@ -58,7 +58,7 @@
 	{ \
 		return 0; \
 	}
-/* There is always room for a budget that nobody keeps. */
+/* There is always room for a budget that the policy ignores. */
 #define TAKT_WITHOUT_admits(policy) \
 	TAKT_INLINE u32 policy##_admits(struct takt_pool *p __attribute__((unused)), \
 					u32 mi __attribute__((unused)), \
@@ -86,35 +86,15 @@
 		return 0; \
 	}
 
-/* TAKT_WITHOUT(policy, hook, …): at most 24 hooks. */
-#define TAKT_W1(p, h) TAKT_WITHOUT_##h(p)
-#define TAKT_W2(p, h, ...) TAKT_WITHOUT_##h(p) TAKT_W1(p, __VA_ARGS__)
-#define TAKT_W3(p, h, ...) TAKT_WITHOUT_##h(p) TAKT_W2(p, __VA_ARGS__)
-#define TAKT_W4(p, h, ...) TAKT_WITHOUT_##h(p) TAKT_W3(p, __VA_ARGS__)
-#define TAKT_W5(p, h, ...) TAKT_WITHOUT_##h(p) TAKT_W4(p, __VA_ARGS__)
-#define TAKT_W6(p, h, ...) TAKT_WITHOUT_##h(p) TAKT_W5(p, __VA_ARGS__)
-#define TAKT_W7(p, h, ...) TAKT_WITHOUT_##h(p) TAKT_W6(p, __VA_ARGS__)
-#define TAKT_W8(p, h, ...) TAKT_WITHOUT_##h(p) TAKT_W7(p, __VA_ARGS__)
-#define TAKT_W9(p, h, ...) TAKT_WITHOUT_##h(p) TAKT_W8(p, __VA_ARGS__)
-#define TAKT_W10(p, h, ...) TAKT_WITHOUT_##h(p) TAKT_W9(p, __VA_ARGS__)
-#define TAKT_W11(p, h, ...) TAKT_WITHOUT_##h(p) TAKT_W10(p, __VA_ARGS__)
-#define TAKT_W12(p, h, ...) TAKT_WITHOUT_##h(p) TAKT_W11(p, __VA_ARGS__)
-#define TAKT_W13(p, h, ...) TAKT_WITHOUT_##h(p) TAKT_W12(p, __VA_ARGS__)
-#define TAKT_W14(p, h, ...) TAKT_WITHOUT_##h(p) TAKT_W13(p, __VA_ARGS__)
-#define TAKT_W15(p, h, ...) TAKT_WITHOUT_##h(p) TAKT_W14(p, __VA_ARGS__)
-#define TAKT_W16(p, h, ...) TAKT_WITHOUT_##h(p) TAKT_W15(p, __VA_ARGS__)
-#define TAKT_W17(p, h, ...) TAKT_WITHOUT_##h(p) TAKT_W16(p, __VA_ARGS__)
-#define TAKT_W18(p, h, ...) TAKT_WITHOUT_##h(p) TAKT_W17(p, __VA_ARGS__)
-#define TAKT_W19(p, h, ...) TAKT_WITHOUT_##h(p) TAKT_W18(p, __VA_ARGS__)
-#define TAKT_W20(p, h, ...) TAKT_WITHOUT_##h(p) TAKT_W19(p, __VA_ARGS__)
-#define TAKT_W21(p, h, ...) TAKT_WITHOUT_##h(p) TAKT_W20(p, __VA_ARGS__)
-#define TAKT_W22(p, h, ...) TAKT_WITHOUT_##h(p) TAKT_W21(p, __VA_ARGS__)
-#define TAKT_W23(p, h, ...) TAKT_WITHOUT_##h(p) TAKT_W22(p, __VA_ARGS__)
-#define TAKT_W24(p, h, ...) TAKT_WITHOUT_##h(p) TAKT_W23(p, __VA_ARGS__)
-#define TAKT_WN(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, q, r, s, t, u, v, w, x, y, N, ...) \
-	TAKT_W##N
-#define TAKT_WITHOUT(policy, ...) \
-	TAKT_WN(__VA_ARGS__, 24, 23, 22, 21, 20, 19, 18, 17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, \
-		6, 5, 4, 3, 2, 1)(policy, __VA_ARGS__)
+/* TAKT_WITHOUT(policy, hook, ...): at most 27 hooks, for each pass of TAKT_AGAIN takes one. */
+#define TAKT_WITHOUT(policy, ...) TAKT_AGAIN(TAKT_EACH(policy, __VA_ARGS__))
+#define TAKT_EACH(policy, hook, ...) \
+	TAKT_WITHOUT_##hook(policy) __VA_OPT__(TAKT_NEXT TAKT_PARENS(policy, __VA_ARGS__))
+#define TAKT_NEXT() TAKT_EACH
+#define TAKT_PARENS ()
+#define TAKT_AGAIN(...) TAKT_AGAIN9(TAKT_AGAIN9(TAKT_AGAIN9(__VA_ARGS__)))
+#define TAKT_AGAIN9(...) TAKT_AGAIN3(TAKT_AGAIN3(TAKT_AGAIN3(__VA_ARGS__)))
+#define TAKT_AGAIN3(...) TAKT_AGAIN1(TAKT_AGAIN1(TAKT_AGAIN1(__VA_ARGS__)))
+#define TAKT_AGAIN1(...) __VA_ARGS__
 
 #endif

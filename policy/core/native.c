@@ -33,7 +33,7 @@ _Static_assert(sizeof(struct takt_op) == 56 && sizeof(struct takt_res) == 48,
 	       "the log format is fixed");
 
 static const struct param_info params[] = {
-#define TAKT_POOL_SETTING(k, type, n, u, lo, hi, d, l, x, text) \
+#define PARAM(k, n, u, lo, hi, d, l, x, text, vm) \
 	{ .name = #n, \
 	  .doc = text, \
 	  .unit = u, \
@@ -42,18 +42,11 @@ static const struct param_info params[] = {
 	  .def = d, \
 	  .linux_def = l, \
 	  .xen_def = x, \
-	  .key = k },
-#define TAKT_VM_SETTING(k, n, u, lo, hi, d, text) \
-	{ .name = #n, \
-	  .doc = text, \
-	  .unit = u, \
-	  .min = lo, \
-	  .max = hi, \
-	  .def = d, \
-	  .linux_def = d, \
-	  .xen_def = d, \
 	  .key = k, \
-	  .per_vm = 1 },
+	  .per_vm = vm },
+#define TAKT_POOL_SETTING(k, type, n, u, lo, hi, d, l, x, text) \
+	PARAM(k, n, u, lo, hi, d, l, x, text, 0)
+#define TAKT_VM_SETTING(k, n, u, lo, hi, d, text) PARAM(k, n, u, lo, hi, d, d, d, text, 1)
 #include "settings.h"
 };
 

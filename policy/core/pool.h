@@ -131,7 +131,7 @@ enum { TAKT_RT_AUTO, TAKT_RT_ON, TAKT_RT_OFF };
 #define TAKT_F_PENALTY 512u	/* a short block cost its budget: first among those (rule E9, L0) */
 #define TAKT_F_LAUNCHED 1024u	/* real-time with the rest of its group until descheduled (Poris) */
 #define TAKT_F_STOPPED 4096u	/* put-pending for want of work, not because it was preempted */
-#define TAKT_F_HAD_SERVER 2048u /* in an operation: its server begins anew, and asks for no more */
+#define TAKT_F_HAD_SERVER 2048u /* in an operation: its server begins again, and asks for no more */
 
 /* A VCPU's part of the policies that use credit (core/credit.h). */
 struct takt_credit_vcpu {
@@ -204,6 +204,12 @@ struct takt_vcpu {
 	u8 pad;
 };
 
+/* What clears a VCPU clears all that a policy may have in it. */
+_Static_assert(__builtin_offsetof(struct takt_vcpu, rq_next) -
+			       __builtin_offsetof(struct takt_vcpu, policy) ==
+		       TAKT_VCPU_WORDS * sizeof(u64),
+	       "TAKT_VCPU_WORDS is the size of the policies' part");
+
 /* What each VCPU of a VM may run: @budget in each @period; none if one of them is 0. */
 struct takt_server {
 	u64 budget, period;
@@ -266,7 +272,7 @@ struct takt_refill {
 struct takt_out {
 	u64 slice;		/* schedule(): longest run of next, ns; TAKT_NEVER: no limit */
 	struct takt_mask kick;	/* PCPUs that shall call schedule() */
-	struct takt_mask armed; /* PCPUs whose timer changed: read cpu[].timer */
+	struct takt_mask armed; /* PCPUs with a changed timer: read cpu[].timer */
 	u32 next;		/* schedule(): the VCPU to run, TAKT_NIL = idle */
 	u32 pool_armed;		/* pool_timer changed */
 };
@@ -278,12 +284,12 @@ struct takt_params {
 };
 
 /*
- * S: whose VCPUs a PCPU takes (rules L30 and L32): as in Credit; by L; by L but real-time ones
- * never, which LL binds.
+ * S: which VCPUs a PCPU steals (rules L30 and L32): as in Credit; by L; by L, but never real-time
+ * VCPUs, which LL binds.
  */
 enum takt_steal { TAKT_STEAL_CREDIT, TAKT_STEAL_LATENCY, TAKT_STEAL_BOUND };
 
-/* Poris: with whom a VCPU is launched (rule P32): alone; the others of its VM; of its group. */
+/* Poris: which VCPUs are launched with one (rule P32): none; the others of its VM; of its group. */
 enum takt_parallel { TAKT_PARALLEL_OFF, TAKT_PARALLEL_VM, TAKT_PARALLEL_GROUP };
 
 /*
