@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! docs/rules.md and the tree say the same: each rule names code and a vector or test that exist, each rule that the tree cites
-//! exists, and links lead somewhere.
+//! docs/rules.md and the tree say the same: each rule names code and a vector or test that exist,
+//! each rule that the tree cites exists, and links lead somewhere.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -59,9 +59,12 @@ struct Rule {
 }
 
 impl Rule {
-    /// What stands behind `- Code:` and the like.
-    fn field<'a>(&'a self, name: &str) -> Option<&'a str> {
-        self.body.lines().find_map(|l| l.strip_prefix("- ")?.strip_prefix(name)?.strip_prefix(": "))
+    /// What stands behind `- Code:` and the like, continuation lines included.
+    fn field(&self, name: &str) -> Option<String> {
+        let mut lines = self.body.lines().skip_while(|l| !l.starts_with(&format!("- {name}: ")));
+        let first = lines.next()?.split_once(": ")?.1.to_owned();
+        let rest = lines.take_while(|l| l.starts_with("  ")).map(str::trim);
+        Some(rest.fold(first, |all, line| all + " " + line))
     }
 }
 
@@ -104,10 +107,10 @@ fn docs_rules_name_code_and_vectors_that_exist() {
         let code = rule.field("Code").unwrap_or_else(|| panic!("{id} names no code"));
         let test = rule.field("Test");
         assert!(test.is_some() || rule.field("Vector").is_some(), "{id} names neither a vector nor a test");
-        for (name, path) in places(&id, code).into_iter().chain(test.map_or_else(Vec::new, |t| places(&id, t))) {
+        for (name, path) in places(&id, &code).into_iter().chain(test.map_or_else(Vec::new, |t| places(&id, &t))) {
             assert!(has_word(&read(&path), &name), "{id}: no `{name}` in {}", path.display());
         }
-        for name in rule.field("Vector").into_iter().flat_map(|v| v.split("; ")) {
+        for name in rule.field("Vector").unwrap_or_default().split("; ").filter(|name| !name.is_empty()) {
             let name = name.trim_matches('"');
             assert!(vectors.contains(name), "{id}: there is no vector \"{name}\"");
         }
@@ -124,7 +127,7 @@ fn docs_rules_name_switches_that_exist() {
     let scenarios = read(Path::new("docs/scenarios.md"));
     let parameters = params();
     for (id, rule) in rules() {
-        for switch in rule.field("Switch").map_or_else(Vec::new, quoted) {
+        for switch in quoted(&rule.field("Switch").unwrap_or_default()) {
             let key = switch.rsplit('.').next().expect("a name");
             let known = parameters.iter().any(|p| p.name == switch) || has_word(&scenarios, key);
             assert!(known, "{id}: there is neither a parameter nor a scenario key `{switch}`");
