@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Lists the experiments and scenarios that the program carries: whatever lies in `experiments/` and `scenarios/`.
+//! Lists the experiments and scenarios that the program carries: all files in `experiments/` and
+//! `scenarios/`.
 
 use std::fmt::Write;
 use std::fs;

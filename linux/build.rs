@@ -19,7 +19,8 @@ fn main() {
     let clang = clang::find();
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("OUT_DIR"));
     let mut table = String::from("&[\n");
-    // One object of each kind a policy: the verifier has a third of the work, and a decision no choice to make.
+    // One object of each kind per policy: the verifier has a third of the work, and a decision has
+    // no policy to choose.
     let text = std::fs::read_to_string("../policy/policies.def").expect("policies.def");
     let mut names: Vec<String> = policies::policies(&text).into_iter().map(|p| p.name).collect();
     names.sort();

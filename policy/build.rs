@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Compiles the policy core natively: one file, which includes the rest of `core/` and every policy. Before that `core/policies.h` is
-//! made from `policies.def` if it is another; it is kept in the tree for those who compile the core without Rust.
+//! Compiles the policy core natively: one file, which includes the rest of `core/` and every
+//! policy. Before that `core/policies.h` is made from `policies.def` if it is another; it is kept
+//! in the tree so that the core compiles without Rust.
 
 #[path = "build-support/policies.rs"]
 mod policies;

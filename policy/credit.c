@@ -59,7 +59,7 @@ TAKT_INLINE void credit_dequeue(struct takt_pool *p, u32 vi)
 }
 
 /*
- * Whether @cur goes on where @head is the best of the queue: it would stand behind its equals, or
+ * Whether @cur runs on where @head is the best of the queue: @cur would queue behind its equals, or
  * before them.
  */
 TAKT_INLINE u32 credit_goes_on(struct takt_pool *p, struct takt_vcpu *cur, struct takt_vcpu *head)

@@ -13,10 +13,10 @@
  * rules D32 and D33); a VM's own I/O threads follow their VM. Type and period are a lease that
  * lapses unless renewed.
  *
- * Who is promoted behind an RT runner waits for that one's slice to end (rule D14), which may be
- * Dom0's 30 ms for itself, beside PCPUs that run hogs. With crowd=move, which is not the paper's,
- * it has a deadline there as well, MIN_TS after an event; when that has come it queues on a PCPU
- * that has no RT VCPU.
+ * A VCPU that is promoted behind an RT runner waits for the slice of that runner to end (rule D14).
+ * This may be Dom0's 30 ms for itself, while other PCPUs run hogs. With crowd=move, which is not
+ * the paper's, the waiting VCPU has a deadline there as well, MIN_TS after an event; when that has
+ * come, the VCPU queues on a PCPU that has no RT VCPU.
  *
  * Host entities: real-time by the collector (dom0=on, and not rt=off for them), else as in Credit.
  * VMs without parameters: as in Credit.
@@ -44,7 +44,7 @@ TAKT_INLINE u64 rtq_first(struct takt_pool *p, u32 cpu)
 	return dueq_first(p, cpu_of(p, cpu)->dq_head);
 }
 
-/* ---- collector (rules D32 and D33): who is real-time, with which period ---- */
+/* ---- collector (rules D32 and D33): which VCPUs are real-time, with which period ---- */
 
 /* Of @v's VM, or for privileged entities of those it works for. */
 TAKT_INLINE u32 doris_is_rt(struct takt_pool *p, struct takt_vcpu *v)
@@ -88,8 +88,8 @@ TAKT_INLINE u32 doris_event_promotes(struct takt_pool *p, struct takt_vcpu *v)
 }
 
 /*
- * Promotes all whose deadline has come (≤ now, rule D11); ineligible ones leave the rtq as they are
- * (rule D8).
+ * Promotes all VCPUs with a deadline that has come (≤ now, rule D11); ineligible VCPUs leave the
+ * rtq as they are (rule D8).
  */
 TAKT_FN void doris_promote_due(struct takt_pool *p, u32 cpu, u64 now)
 {
@@ -125,8 +125,8 @@ TAKT_INLINE u64 doris_waits_until(struct takt_pool *p, u32 cpu)
 }
 
 /*
- * The PCPU without RT VCPUs whose runner ranks lowest, of those where @v may run; its own if there
- * is none.
+ * Of the PCPUs without RT VCPUs where @v may run, the one with the lowest-ranking runner; @v's own
+ * if there is none.
  */
 TAKT_FN u32 doris_elsewhere(struct takt_pool *p, struct takt_vcpu *v)
 {
@@ -264,8 +264,8 @@ TAKT_FN u64 doris_slice(struct takt_pool *p, u32 cpu, u32 back, u64 now)
 }
 
 /*
- * timer(cpu): the rt-timer, and Credit's tick if that is due as well. A runner that is RT goes on
- * (rule D14).
+ * timer(cpu): the rt-timer, and Credit's tick if that is due as well. A runner that is RT keeps the
+ * PCPU (rule D14).
  */
 TAKT_FN void doris_tick(struct takt_pool *p, u32 cpu, u64 now)
 {

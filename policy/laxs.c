@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * S, the scheduler of Lee et al. (LAXS, docs/rules/laxs.md): Credit, whose real-time VCPUs wait no
+ * S, the scheduler of Lee et al. (LAXS, docs/rules/laxs.md): Credit, but real-time VCPUs wait no
  * longer than their laxity.
  *
  * Design: four parts, each a parameter of its own; without any of them this is Credit (rule L20).
  *  A  (queueing=laxity) a real-time VCPU with credit does not queue at the tail of its class, but
  *     where those before it are expected to take no longer than its VM's laxity: each as long as it
- *     took when it last ran. It preempts nobody by that.
+ *     took when it last ran. This preempts no VCPU.
  *  B  (boost=queued) an I/O event boosts a real-time VCPU that is queued, not only one that wakes.
- *  L  (steal=latency) a decision also takes the first of another PCPU's queue that is of a better
- *     class than its own next one, or real-time where that is not, or, where neither is, has waited
- *     `steal_age` longer.
- *  LL (steal=bound) as L, but real-time VCPUs are bound to a PCPU, the one with the fewest at
- *     first. Every `ll_interval` one of them moves from the PCPU whose bound VCPUs ran most to the
- *     one where they ran least, if that evens them out.
+ *  L  (steal=latency) a decision also steals the first VCPU of another PCPU's queue if that VCPU is
+ *     of a better class than the own next one, or is real-time where the own is not, or, where
+ *     neither is, has waited `steal_age` longer.
+ *  LL (steal=bound) as L, but real-time VCPUs are bound to a PCPU, at first the one with the fewest
+ *     of them. Every `ll_interval` one of them moves from the PCPU where the bound VCPUs ran most
+ *     to the PCPU where they ran least, if that evens them out.
  *
- * Who has run a whole slice goes behind its equals whatever its laxity is: of two that only
- * compute, bound to one PCPU, the second would never run, since credit is shared out over all
- * PCPUs. An OVER one queues as others do (rule L2), so that credit limits it; with infinite=on
- * accounting leaves no real-time VCPU OVER (rule L10). What the paper leaves open has a parameter
- * each, for the other way: over, across, running, first_run, peer, history (rules L2, L3, L4, L5,
- * L6 and L9); docs/scenarios.md has them all.
+ * A VCPU that has run a whole slice goes behind its equals whatever its laxity is. Otherwise, of
+ * two VCPUs that only compute, bound to one PCPU, the second would never run, since credit is
+ * shared out over all PCPUs. An OVER VCPU queues as others do (rule L2), so that credit limits it;
+ * with infinite=on accounting leaves no real-time VCPU OVER (rule L10). What the paper leaves open
+ * has a parameter each, for the other way: over, across, running, first_run, peer, history (rules
+ * L2, L3, L4, L5, L6 and L9); docs/scenarios.md has them all.
  *
- * Real-time are the VCPUs of VMs that are (monitor or rt=on, rule L1), whose laxity is their own or
- * the pool's. Host entities and I/O threads are scheduled as Credit does; VMs without parameters
+ * The VCPUs of real-time VMs (monitor or rt=on, rule L1) are real-time; the laxity is the VM's own
+ * or the pool's. Host entities and I/O threads are scheduled as Credit does; VMs without parameters
  * have the pool's laxity.
  *
  * Locking: the pool's lock serialises everything; no function here takes one.
@@ -74,8 +74,8 @@ TAKT_INLINE void laxs_insert(struct takt_pool *p, u32 vi, u64 now)
 }
 
 /*
- * Whether @cur goes on where @head is the first of the queue: it would be inserted before it.
- * Literally that may be one of a better class, which has asked for this decision: with 10 us of
+ * Whether @cur runs on where @head is the first of the queue: @cur would be inserted before it.
+ * Literally @head may be of a better class, and have tickled for this decision: with 10 us of
  * laxity all but the shortest wait (rule L7).
  */
 TAKT_INLINE u32 laxs_goes_on(struct takt_pool *p, struct takt_vcpu *cur, struct takt_vcpu *head)
@@ -156,11 +156,11 @@ TAKT_FN u32 laxs_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
 	if (w != TAKT_NIL)
 		next = w;
 	if (next == cur && cur != TAKT_NIL && !laxs_by_laxity(p, v))
-		v->credit.slice_used = 0; /* behind its equals, and nobody was before it */
+		v->credit.slice_used = 0; /* behind its equals, and no VCPU was before it */
 	return next;
 }
 
-/* Whoever has its place by laxity has what is left of its slice. */
+/* A VCPU with a place by laxity has what is left of its slice. */
 TAKT_INLINE u64 laxs_slice(struct takt_pool *p, u32 cpu, u32 back, u64 now)
 {
 	struct takt_vcpu *v = vcpu_of(p, cpu_of(p, cpu)->cur);

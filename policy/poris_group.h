@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Poris: who starts together, in which subgroup, and on which PCPU each (docs/rules/poris.md). */
+/*
+ * Poris: which VCPUs start together, in which subgroup, and on which PCPUs (docs/rules/poris.md).
+ */
 #ifndef TAKT_PORIS_GROUP_H
 #define TAKT_PORIS_GROUP_H
 
@@ -126,10 +128,10 @@ TAKT_INLINE void poris_bind(struct takt_pool *p, u32 vi)
 		v->cpu = v->bound;
 }
 
-/* ---- who is in which group (rules P30 and P10) ---- */
+/* ---- which VM is in which group (rules P30 and P10) ---- */
 
 /*
- * VCPUs of @m in subgroup @sub: one of more VCPUs than there are PCPUs goes on in the next
+ * VCPUs of @m in subgroup @sub: a VM of more VCPUs than there are PCPUs continues in the next
  * subgroups (rule P8).
  */
 TAKT_INLINE u32 poris_members(struct takt_pool *p, struct takt_vm *m, u32 sub)
@@ -183,7 +185,7 @@ TAKT_FN int poris_group(struct takt_pool *p, u32 mi, u32 id, u32 sub)
 	m->group = id;
 	m->subgroup = sub;
 	p->placement_gen++;
-	/* Their PCPUs are chosen anew, as each queues. */
+	/* Their PCPUs are chosen again, as each queues. */
 	FOR_EACH_VCPU_OF(p, mi, vi)
 		unbind(p, vi);
 	return 0;

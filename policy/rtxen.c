@@ -57,8 +57,8 @@ TAKT_FN u32 rtxen_idling_server(struct takt_pool *p, u32 cpu, u32 stops)
 }
 
 /*
- * Charges what @cpu has idled, or run for those without budget, since this was last called (rule
- * R7: nothing else). What it does is about to change, or somebody looks. An offline one does not
+ * Charges what @cpu has idled, or run for VCPUs without budget, since this was last called (rule
+ * R7: nothing else). What @cpu does is about to change, or is looked at. An offline PCPU does not
  * idle: it may still be the home of a server that has not queued since.
  */
 TAKT_FN void rtxen_idled(struct takt_pool *p, u32 cpu, u64 now)

@@ -118,7 +118,7 @@ TAKT_INLINE u64 refill_next(struct takt_pool *p, struct takt_vcpu *v)
 }
 
 /*
- * All pieces whose time has come are @v's to use, from when the last of them came: who has work,
+ * All pieces that are due are @v's to use, from when the last of them came: a VCPU that has work,
  * and waits for others, loses nothing by that (rule R32). Work after idleness begins later, as the
  * caller says.
  */
@@ -197,7 +197,7 @@ TAKT_FN const char *refill_check_slab(struct takt_pool *p)
 		}
 	}
 	if (p->seq % 64 && !pieces)
-		return 0; /* nobody has any: looked at now and then, for it is a long list */
+		return 0; /* no VCPU has any: looked at now and then, for it is a long list */
 	for (u32 it = p->refill_free; it != TAKT_NIL && n <= TAKT_NREFILL;
 	     it = refill_of(p, it)->next, n++)
 		if (used[it & (TAKT_NREFILL - 1)])

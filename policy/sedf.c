@@ -2,14 +2,14 @@
 /*
  * SEDF, Xen's Simple Earliest Deadline First (docs/rules/sedf.md).
  *
- * Design: a VCPU may run its budget in each period; of those on a PCPU that have work and budget
- * the one whose period ends first runs, until its budget is used up or an earlier deadline comes.
- * What is left goes in turns of 500 us first to those that forfeited their budget by a short block
- * (Xen's L0, which asks nobody for extratime), then to those with extratime and those without
- * budget (L1), who waits longest first. Xen looks at the end of each run whether 500 us fit before
- * the next period begins; here the beginning period preempts them. There is no balancing of
- * budgets: Xen's lowest-numbered PCPU that is allowed is here the one with most room, where the
- * VCPU stays.
+ * Design: a VCPU may run its budget in each period. Of the VCPUs on a PCPU that have work and
+ * budget, the one with the earliest end of its period runs, until its budget is used up or an
+ * earlier deadline comes. What is left goes in turns of 500 us first to the VCPUs that forfeited
+ * their budget by a short block (Xen's L0, which requires no extratime), then to those with
+ * extratime and those without budget (L1), the longest wait first. Xen looks at the end of each run
+ * whether 500 us fit before the next period begins; here the beginning period preempts them. There
+ * is no balancing of budgets: Xen's lowest-numbered PCPU that is allowed is here the one with most
+ * room, where the VCPU stays.
  *
  * Host entities and VMs without budget run in what is left, with a floor (core/server.h). Weights,
  * caps and real-time types are kept and ignored.

@@ -3,16 +3,16 @@
  * vGEDF, the scheduler of Risa's rt-pool (docs/rules/risa.md): global earliest deadline first with
  * a cache-aware pick.
  *
- * Design: servers as SEDF's, but of all VCPUs of the pool that have work and budget those whose
- * periods end first run, on whichever PCPUs; then those of the ExtraQ (x = 1), in turns. RunQ and
- * ExtraQ are kept in parts, one of each on the PCPU where a VCPU ran last, in their order; a
- * decision looks at them all, its own first, which is the same as one queue and finds those that
- * are warm here. One that ran on another PCPU less than `cache_hot` ago is left to that, unless
- * this PCPU would idle (rule K3); a PCPU that has passed one over looks again when it is cold. The
- * WaitQ is the pool's due queue, where one of the ExtraQ waits for its next period as well (rule
- * K2). A wake asks the PCPU that runs the latest deadline, an idle one first, then one that runs
- * what has no budget (rule K4), of those that nobody has asked yet: two that wake at once want two
- * PCPUs.
+ * Design: servers as SEDF's. Of all VCPUs of the pool that have work and budget, those with the
+ * earliest ends of their periods run, on whichever PCPUs; then those of the ExtraQ (x = 1), in
+ * turns. RunQ and ExtraQ are kept in parts, one of each on the PCPU where a VCPU ran last, in their
+ * order; a decision looks at them all, its own first, which is the same as one queue and finds
+ * those that are warm here. A VCPU that ran on another PCPU less than `cache_hot` ago is left to
+ * that PCPU, unless this PCPU would idle (rule K3); a PCPU that has passed a VCPU over looks again
+ * when that VCPU is cold. The WaitQ is the pool's due queue, where a VCPU of the ExtraQ waits for
+ * its next period as well (rule K2). A wake tickles an idle PCPU first, then one that runs a VCPU
+ * without budget, then the one that runs the latest deadline (rule K4), of the PCPUs that no VCPU
+ * has tickled yet: two VCPUs that wake at once want two PCPUs.
  *
  * Host entities and VMs without budget are in the ExtraQ, with a floor of the PCPU where they ran
  * last (core/server.h). Weights, caps and real-time types are kept and ignored.
@@ -37,8 +37,8 @@ TAKT_INLINE u64 vgedf_last_place(struct takt_vcpu *v)
 }
 
 /*
- * Which PCPU gives way: one that idles, else the one whose VCPU has the last place. Never one that
- * cannot, or that has been asked and will decide for another.
+ * Which PCPU gives way: one that idles, else the one that runs the VCPU with the last place. Never
+ * a PCPU that cannot, or that has been tickled and will decide for another VCPU.
  */
 TAKT_INLINE u64 vgedf_gives_way(struct takt_pool *p, u32 cpu)
 {
@@ -77,7 +77,7 @@ TAKT_FN void vgedf_tickle(struct takt_pool *p, u32 vi)
 		cpu_of(p, best)->tickled = 1;
 	}
 	/*
-	 * Whoever of the idle ones comes first has it: the one that was asked may be told to do
+	 * The first of the idle PCPUs to decide runs @vi: the tickled one may be told to do
 	 * something else.
 	 */
 	kick_idle(p, vi);

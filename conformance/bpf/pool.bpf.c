@@ -125,8 +125,9 @@ TAKT_FN int refuse(struct takt_pool *p, const struct takt_op *op)
 	X(timer_pool, TIMER_POOL, takt_timer_pool(p, op->now))
 
 /*
- * A global function is verified by itself, whoever calls it: the batch costs the sum of the
- * operations, not their product. It takes the lock itself, because none may be called under one.
+ * The verifier checks a global function by itself, not at each of its callers: the batch costs the
+ * sum of the operations, not their product. The function takes the lock itself, because no global
+ * function may be called under a lock.
  */
 #define DO(name, code, call) \
 	__attribute__((noinline)) int do_##name(u32 i) \

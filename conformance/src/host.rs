@@ -76,7 +76,8 @@ fn budget(vm: u16, seed: u64) -> [(u16, u32, u64); 3] {
     ]
 }
 
-/// Parameters of Credit and its kin (docs/rules/credit.md, poris.md, laxs.md) by which a seed differs from the defaults.
+/// Parameters of Credit and its kin (docs/rules/credit.md, poris.md, laxs.md) by which a seed
+/// differs from the defaults.
 fn variant(seed: u64) -> &'static [(&'static str, u64)] {
     match seed / 8 % 11 {
         0 => &[],

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Conformance of hosts and policies to `docs/states.md`.
 //!
-//! [`Checker`] judges an operation log from outside: it sees operations and outcomes, never a pool. [`LogFile`] stores
-//! logs and [`replay`] repeats them natively. [`Host`] makes random, host-like operation sequences; [`Run`] drives a core
-//! with them under every check there is; [`agree`] holds a log against the kernel's own trace; [`vectors`] are the worked examples of the rules.
+//! [`Checker`] judges an operation log from outside: it sees operations and outcomes, never a pool.
+//! [`LogFile`] stores logs and [`replay`] repeats them natively. [`Host`] makes random, host-like
+//! operation sequences; [`Run`] drives a core with them under every check there is; [`agree`] holds
+//! a log against the kernel's own trace; [`vectors`] are the worked examples of the rules.
 
 mod agree;
 mod checker;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Groups of real-time VMs of one application (rule P35): which subgroup each VM is in, by first-fit decreasing (rule P9). All VCPUs of
-//! a subgroup run at once, so it has room for as many as there are PCPUs.
+//! Groups of real-time VMs of one application (rule P35): which subgroup each VM is in, by
+//! first-fit decreasing (rule P9). All VCPUs of a subgroup run at once, so it has room for as many
+//! as there are PCPUs.
 
 use anyhow::{Result, ensure};
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,8 +35,8 @@ pub fn name(text: &str) -> Result<String> {
     Ok(text.to_owned())
 }
 
-/// The subgroup of each of `vcpus`, the VCPUs of a group's VMs. One that is larger than the machine goes on in the subgroups behind
-/// (rule P8).
+/// The subgroup of each of `vcpus`, the VCPUs of a group's VMs. A VM that is larger than the
+/// machine continues in the subgroups behind (rule P8).
 ///
 /// # Errors
 /// One line: there are too many of them for the machine.
@@ -198,7 +199,8 @@ mod tests {
         assert_eq!(pack(&[], 8).unwrap(), [0; 0]);
     }
 
-    /// rule P8: what does not fit on the machine at once goes on behind, and leaves its rest to others.
+    /// Rule P8: the part of a VM that does not fit on the machine at once continues in the next
+    /// subgroups, and leaves the rest of the last one to other VMs.
     #[test]
     fn a_vm_larger_than_the_machine_is_split() {
         assert_eq!(pack(&[10, 2, 1], 4).unwrap(), [0, 2, 3]);

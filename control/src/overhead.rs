@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a host's decisions and switches took over a window of time, as it is told to people and scripts (RTXEN-E2).
+//! What a host's decisions and switches took over a window of time, as reported to people and
+//! scripts (RTXEN-E2).
 
 use serde::{Deserialize, Serialize};
 use takt_policy::{Hist, Overhead};

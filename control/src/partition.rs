@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Risa's partition manager (docs/rules/risa.md): PCPUs are lent to a pool of real-time VMs as their parameters ask for, and nobody types a
-//! command.
+//! Risa's partition manager (docs/rules/risa.md): lends PCPUs to a pool of real-time VMs as the
+//! parameters of these VMs require, without any command by an operator.
 //!
-//! A VM with budget and period is real-time and lives in the rt-pool, every other outside. What may change how many PCPUs that
-//! needs comes through [`Partition::set`], or is found by [`Partition::settle`]: a pool that is too small grows at once, before
-//! the VM moves in; one that is too large shrinks after a delay. All the manager knows is when that ends. The rest it reads from
-//! its host each time, so one that is started again goes on where the last one stopped, with a new delay.
+//! A VM with budget and period is real-time and lives in the rt-pool; every other VM lives outside.
+//! What may change how many PCPUs the rt-pool needs comes through [`Partition::set`], or is found
+//! by [`Partition::settle`]. A pool that is too small grows at once, before the VM moves in. A pool
+//! that is too large shrinks after a delay. The manager itself knows only when that delay ends. It
+//! reads the rest from its host each time, so a manager that is started again continues where the
+//! last one stopped, with a new delay.
 
 pub mod need;
 
@@ -38,7 +40,8 @@ pub struct Settings {
     /// Before the rt-pool shrinks, ns.
     pub delay: u64,
     pub shrink: Shrink,
-    /// The rt-pool may take all PCPUs; all VMs live there then, and those without budget get what is left (rule K7).
+    /// The rt-pool may take all PCPUs. Then all VMs live there, and VMs without budget get what is
+    /// left (rule K7).
     pub take_all: bool,
     /// Percent of each PCPU of the rt-pool that its policy keeps for VCPUs without budget.
     pub floor: u32,

@@ -86,8 +86,8 @@ impl Pools {
         Ok(true)
     }
 
-    /// Takes note of what else was given: without `need` the rt-pool's policy says how many PCPUs it needs (rule K23), and a floor is room
-    /// that the rt-pool does not have.
+    /// Takes note of the other settings: without `need` the policy of the rt-pool determines how
+    /// many PCPUs the pool needs (rule K23), and a floor is room that the rt-pool does not have.
     pub fn know(&mut self, keys: &[&str], params: &[(u32, u64)]) {
         if let Size::Managed(settings) = &mut self.size {
             if !keys.contains(&"need") {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! How long VCPUs wait and run, by the class in which they entered their queue (metrics of rule L38), as every host counts them.
+//! How long VCPUs wait and run, by the class in which they entered their queue (metrics of rule
+//! L38), as every host counts them.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

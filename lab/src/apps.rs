@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Applications of several VMs (rule P41): who sends to whom, and what they compute.
+//! Applications of several VMs (rule P41): which VM sends to which, and what they compute.
 
 use crate::plan::MESSAGES;
 use anyhow::{Result, bail};

@@ -87,7 +87,8 @@ pub fn possible(s: &Scenario, but: &[&str]) -> Result<()> {
     groups(s).map(drop)
 }
 
-/// Group and subgroup of each VM, in the order of their names, as a policy that knows groups is told (rule P35); 0 = none.
+/// Group and subgroup of each VM, in the order of the VMs' names, as a policy that knows groups
+/// gets them (rule P35); 0 = none.
 ///
 /// # Errors
 /// A group is too large for the machine.

@@ -294,7 +294,8 @@ fn waits_are_counted_once_for_each_time_that_a_vcpu_is_picked() {
     assert!(total > 100, "{total} are too few to tell anything");
 }
 
-/// RISA-E1 by the host's ordinary commands; bad input, a manager that is killed, and who meddles with its pools.
+/// RISA-E1 by the host's ordinary commands. Then bad input, a manager that is killed, and an
+/// operator's changes to the pools of the manager.
 #[test]
 fn pcpus_follow_guests_that_are_created_resized_and_destroyed() {
     let Some(boot) = RISA.get() else { return };

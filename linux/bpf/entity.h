@@ -218,9 +218,10 @@ static __always_inline u32 first_of_rt(struct host *h, u32 vm)
 }
 
 /*
- * Something arrives for the I/O threads of VM @vm, which to the VM are what Dom0 is in Doris (rule D34): a packet at its
- * device, a notification of the guest. A thread that waits already is woken by nothing, so it is told here. The list is
- * looked at without the lock: at worst a VCPU that has just come is told of an event that was another's.
+ * Something arrives for the I/O threads of VM @vm, which to the VM are what Dom0 is in Doris (rule
+ * D34): a packet at its device, a notification of the guest. A thread that already waits gets no
+ * wake-up, so it gets the event here. The list is read without the lock: at worst a VCPU that has
+ * just come gets an event that was for another VCPU.
  */
 static __always_inline void io_event(struct host *h, u32 vm, struct out *out)
 {

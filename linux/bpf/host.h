@@ -14,8 +14,8 @@
 #include "takt.h"
 
 /*
- * With Risa (rule K20) there are two pools: TAKT_ONLY's, and TAKT_RT_POOL's for the VCPUs of real-time VMs (pools.h). With one pool
- * nothing of this is left in the code.
+ * With Risa (rule K20) there are two pools: TAKT_ONLY's, and TAKT_RT_POOL's for the VCPUs of
+ * real-time VMs (pools.h). With one pool the code contains none of this.
  */
 #ifdef TAKT_RT_POOL
 #define TAKT_POOLS 2u
@@ -83,7 +83,7 @@ struct host_vcpu {
 struct host_vm {
 	u64 kvm;	    /* address of the kernel's struct kvm */
 	u64 rt_at, gone_at; /* when it last became real-time, ceased to be */
-	u64 tenant;	    /* whose quota it counts to (tenant.h) */
+	u64 tenant;	    /* the tenant with the quota it counts to (tenant.h) */
 	u32 tgid;
 	u32 gen;  /* a slot that is used again is another VM */
 	u32 rule; /* by which the monitor found it real-time */

@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * VMs as KVM runs them: which thread is a VCPU of which VM, whatever its name; and what arrives for a VCPU.
+ * VMs as KVM runs them: which thread is a VCPU of which VM, whatever its name; and what arrives for
+ * a VCPU.
  *
- * Design: a thread is a VCPU from its first KVM_RUN on. One program looks where KVM loads a VCPU's state onto a CPU: at
- * each KVM_RUN and whenever the thread is switched to (not at each entry of the guest); it returns at once for threads it
- * knows. Preemption is off there, so it misses none: a program that is interrupted is not entered again on its CPU. VMs
- * that ran before are found once through the open files of all processes. An interrupt counts when it becomes pending (a
- * bit of the APIC's IRR goes from 0 to 1): a message of a device, the local timer, which is no I/O (rule D5), or another
- * VCPU of the VM (IPI). With posted interrupts by the processor itself (AVIC, IPI virtualisation) those between VCPUs are
- * not seen. What the guest notifies by an ioeventfd is an I/O event for the VM's I/O threads.
+ * Design: a thread is a VCPU from its first KVM_RUN on. One program runs where KVM loads a VCPU's
+ * state onto a CPU: at each KVM_RUN and whenever the thread is switched to (not at each entry of
+ * the guest). It returns at once for threads it knows. Preemption is off there, so it misses none:
+ * a program that is interrupted is not entered again on its CPU. VMs that ran before are found once
+ * through the open files of all processes. An interrupt counts when it becomes pending (a bit of
+ * the APIC's IRR goes from 0 to 1): a message of a device, the local timer, which is no I/O (rule
+ * D5), or another VCPU of the VM (IPI). If the processor itself posts interrupts (AVIC, IPI
+ * virtualisation), those between VCPUs are not seen. What the guest notifies by an ioeventfd is an
+ * I/O event for the VM's I/O threads.
  *
- * Locking: host.h. The programs run in the context of KVM's own code, none of which holds a run queue's lock.
+ * Locking: host.h. The programs run in the context of KVM's own code, none of which holds a run
+ * queue's lock.
  */
 #include "serve.h"
 #include "tenant.h"

@@ -1,23 +1,29 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Two pools (Risa, rules K20 and K32): how PCPUs and the VCPUs of a VM move from one to the other while they run. When, and which, is
- * control's business (control/src/partition.rs).
+ * Two pools (Risa, rules K20 and K32): how PCPUs and the VCPUs of a VM move from one pool to the
+ * other while they run. Control decides when they move, and which ones (control/src/partition.rs).
  *
- * Design: two pools of the core, each with a policy, PCPUs, a log and a timer of its own, under the lock that one pool has. A
- * composite policy in one pool would be less to do here, but would be a scheduler of its own: Credit shares out, and steals
- * from, all PCPUs of its pool, vGEDF's room is all of them; simulator and Xen have two pools, and a recording of one of theirs
- * shall be a recording of one of these. Two locks would save nothing, because one serialises one pool's PCPUs today, and would
- * leave a VCPU nowhere while it moves; the verifier lets a program hold one lock at a time.
- * A VCPU moves in one critical section, out of its pool and into the other, by the operations of the state table; both logs
- * have their half of it. A PCPU goes through the state of one that is offline, in several: each is what the verifier walks once.
+ * Design: two pools of the core, each with a policy, PCPUs, a log and a timer of its own, under the
+ * lock that one pool has. A composite policy in one pool would need less code here, but would be a
+ * scheduler of its own: Credit distributes time over, and steals from, all PCPUs of its pool, and
+ * vGEDF's room is all of them. The simulator and Xen have two pools, and a recording of one of
+ * their pools must be a recording of one of these. Two locks would save nothing, because today one
+ * lock serialises the PCPUs of one pool, and would leave a VCPU in neither pool while it moves. The
+ * verifier lets a program hold one lock at a time.
+ * A VCPU moves in one critical section, out of its pool and into the other, by the operations of
+ * the state table; each log has its half of the move. A PCPU goes through the state of an offline
+ * PCPU, in several critical sections: each of them is what the verifier walks once.
  *
- * The verifier sees both policies at each hook, as often as one program calls it. That it is enough is seen with `takt run --verifier`.
+ * The verifier walks both policies at each hook, as often as one program calls it.
+ * `takt run --verifier` shows whether that is within its limits.
  *
- * What the two have in common is by index: VCPU n is in one of them, absent in the other. A VM is in both, with the same
- * parameters, and so it moves by its VCPUs alone. Its I/O threads stay outside the rt-pool, as Dom0 does in the paper: they are no
- * VCPUs of rule K22, and have no budget. A host entity is in the pool of its PCPU, and there it has the host's floor.
+ * What the two pools have in common is by index: VCPU n is in one of them, absent in the other. A
+ * VM is in both, with the same parameters, and so only its VCPUs move. Its I/O threads stay outside
+ * the rt-pool, as Dom0 does in the paper: they are no VCPUs of rule K22, and have no budget. A host
+ * entity is in the pool of its PCPU, and there it has the host's floor.
  *
- * A thread whose affinity leaves it no PCPU of its pool would wait for ever: it runs as a host thread meanwhile.
+ * A thread with an affinity that leaves it no PCPU of its pool would wait for ever: it runs as a
+ * host thread in the meantime.
  */
 #ifndef TAKT_LINUX_POOLS_H
 #define TAKT_LINUX_POOLS_H

@@ -144,8 +144,8 @@ static __always_inline void enqueue_host(struct host *h, struct task_struct *p, 
 
 /*
  * This CPU is going offline and its APIC is already down: its last wake-up is that of the thread
- * that waits for it. Kicks, timers and ring buffers use irq_work, whose interrupt would be lost, and
- * which asks for one with the first entry of a list only: no later work would run after its return.
+ * that waits for it. Kicks, timers and ring buffers use irq_work. Its interrupt would be lost, and
+ * only the first entry of a list asks for one: no later work would run after the CPU's return.
  */
 static __always_inline bool deaf(struct host *h)
 {
@@ -230,7 +230,7 @@ void BPF_PROG(takt_dispatch, s32 cpu, struct task_struct *prev)
 	struct host *h = the_host();
 	struct task_ctx *t = NULL;
 	struct out out = {};
-	bool host = false, looked = false; /* @prev runs for the host entity, and may go on */
+	bool host = false, looked = false; /* @prev runs for the host entity, may keep its CPU */
 	u32 i, v = TAKT_NIL;		   /* its VCPU, likewise */
 
 	if (!h)

@@ -399,7 +399,7 @@ __attribute__((noinline)) int h_cpu_offline(u32 cpu, struct out *out)
 	if (TAKT_POOLS == 1)
 		DO(pool_of(h, cpu), CPU_REMOVE, takt_cpu_remove(p, cpu, now), .cpu = cpu);
 	else if (holds_pool(h, cpu))
-		/* until control has found another for those who are there */
+		/* until control has found another PCPU for the VCPUs of this pool */
 		h->gone |= mask_bit(cpu);
 	else
 		leave_pool(h, l, out, cpu, now);

@@ -1,23 +1,31 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * RTP, the implicit protocol of Doris (rule M7): version, payload type, sequence number, timestamp and SSRC.
+ * RTP, the implicit protocol of Doris (rule M7): version, payload type, sequence number, timestamp
+ * and SSRC.
  *
- * RTP has no magic number: every fourth random datagram has its version, and many protocols have a length, an id, flags or a counter where
- * RTP has its sequence number. So a stream is believed when its numbers go on by one for each packet and something else goes with them, on
- * one pair of ports and with one SSRC:
- *  - a clock of samples: the timestamp has moved TAKT_RTP_STEPS times by the same amount, at a rate of 2 to 250 kHz. Milliseconds
- *    are too slow for that, microseconds too fast. Packets of sound that a late host sends at once look like a faster clock: that is
- *    believed of small packets only. Large ones that count their bytes are a file;
- *  - or a clock of pictures: in TAKT_RTP_FRAMES pictures the timestamp has gone on by 90 kHz of time (RFC 3551 §5), whatever the number of
- *    packets in each;
- *  - or, for game streaming that leaves the timestamp 0, pictures themselves: TAKT_RTP_BARE packets without a gap in their numbers, large
- *    ones, several at a time, TAKT_RTP_BURSTS times in a row at equal distances.
- * Loss, repeats and swapped packets do no harm; a jump, or a silence of a second, is a new beginning. The payload type may change within a
- * stream (telephone events, comfort noise). RTP is looked for within what carries it, too (carry.h). A datagram that the device is to cut (UDP segmentation) counts as what it will be cut into.
+ * RTP has no magic number: every fourth random datagram has its version, and many protocols have a
+ * length, an id, flags or a counter where RTP has its sequence number. So a stream is believed when
+ * its sequence numbers increase by one per packet and something else confirms them, on one pair of
+ * ports and with one SSRC:
+ * - a clock of samples: the timestamp has moved TAKT_RTP_STEPS times by the same amount, at a rate
+ *   of 2 to 250 kHz. Milliseconds are too slow for that, microseconds too fast. Packets of sound
+ *   that a late host sends at once look like a faster clock: that is believed of small packets
+ *   only. Large packets that count their bytes are a file;
+ * - or a clock of pictures: in TAKT_RTP_FRAMES pictures the timestamp has advanced at 90 kHz (RFC
+ *   3551 §5), whatever the number of packets in each picture;
+ * - or, for game streaming that leaves the timestamp 0, pictures themselves: TAKT_RTP_BARE packets
+ *   without a gap in their numbers, large ones, several at a time, TAKT_RTP_BURSTS times in a row
+ *   at equal distances.
+ * Loss, repeats and swapped packets do no harm; a jump, or a silence of a second, is a new
+ * beginning. The payload type may change within a stream (telephone events, comfort noise). RTP is
+ * looked for within its carriers, too (carry.h). A datagram that the device is to cut (UDP
+ * segmentation) counts as the packets that it will be cut into.
  *
- * Candidates live in a small table; each stream has two places. A newcomer takes an empty or stale place, or one that was challenged before
- * and has a candidate that has shown one packet only, or many without a proof. A believed stream frees its place, because from then on its port
- * answers. So 90 calls that begin together all get through, and noise cannot fill the table for long.
+ * Candidates live in a small table; each stream has two places. A newcomer takes an empty or stale
+ * place. It may also take a place that was challenged before and has a candidate with one packet
+ * only, or with many packets without a proof. A believed stream frees its place, because from then
+ * on its port answers. So 90 calls that begin together all get through, and noise cannot fill the
+ * table for long.
  */
 #ifndef TAKT_DETECT_RTP_H
 #define TAKT_DETECT_RTP_H

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * RTSP, the explicit protocol of Doris (rule M6): the keyword "RTSP" in the header, or the well-known port 554 (of
- * TCP, with a payload: media may be interleaved there without any keyword).
+ * RTSP, the explicit protocol of Doris (rule M6): the keyword "RTSP" in the header, or the
+ * well-known port 554 (of TCP, with a payload: media may be interleaved there without any keyword).
  *
- * The keyword is looked for where the protocol has it, so that a web page about RTSP is none: "RTSP/" and a digit at the
- * start of the first line (a response) or after a blank in it (a request), or a URL of its scheme after the method.
- * Only payloads that begin with a capital letter can be either; that excludes nearly everything at the first byte.
+ * The keyword is looked for where the protocol has it, so that a web page about RTSP does not
+ * count: "RTSP/" and a digit at the start of the first line (a response) or after a blank in it (a
+ * request), or a URL of its scheme after the method. Only payloads that begin with a capital letter
+ * can be either; that excludes nearly everything at the first byte.
  */
 #ifndef TAKT_DETECT_RTSP_H
 #define TAKT_DETECT_RTSP_H

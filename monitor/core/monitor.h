@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The monitor of Doris (docs/rules/monitor.md): packets that a VM sends in, "this VM is real-time, its period is p" out.
+ * The monitor of Doris (docs/rules/monitor.md): packets that a VM sends in, "this VM is real-time,
+ * its period is p" out.
  *
- * One struct takt_mon per VM, zero but for its configuration, which takt_config_init() begins. The host copies the head of each packet
- * into a work area and calls takt_parse(), which needs no lock, then takt_mon_packet() under the VM's lock; every 30 ms
- * it calls takt_mon_timer() under the same lock. Time (ns) is an argument; what happened is in w->events.
+ * One struct takt_mon per VM, zero but for its configuration, which takt_config_init() begins. The
+ * host copies the head of each packet into a work area and calls takt_parse(), which needs no lock,
+ * then takt_mon_packet() under the VM's lock. Every 30 ms it calls takt_mon_timer() under the same
+ * lock. Time (ns) is an argument; what happened is in w->events.
  */
 #ifndef TAKT_MONITOR_H
 #define TAKT_MONITOR_H
@@ -96,7 +98,7 @@ TAKT_FN void takt_mon_port(struct takt_mon *m, u32 port, u32 on)
 	}
 }
 
-/* Type non-RT, learned ports cleared, p undefined (rule M12). The next packet is the first again. */
+/* Type non-RT, learned ports cleared, p undefined (rule M12). The next packet is a first one. */
 TAKT_FN void takt_mon_demote(struct takt_mon *m, struct takt_work *w)
 {
 	u32 i, k;

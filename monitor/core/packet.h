@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Packet parser of the monitor: link layer, VLAN tags, IPv4 and IPv6 down to the ports of UDP or TCP (rule M2), and one tunnel: GTP-U,
- * VXLAN or GRE.
+ * Packet parser of the monitor: link layer, VLAN tags, IPv4 and IPv6 down to the ports of UDP or
+ * TCP (rule M2), and one tunnel: GTP-U, VXLAN or GRE.
  *
- * A host copies the first bytes of a packet into the work area and says how many there are; every read is masked to
- * that buffer and preceded by a check against what was captured, so the same code runs natively and passes the BPF
- * verifier. A packet of which too little was captured, or that contradicts itself, has no ports and decides nothing.
+ * A host copies the first bytes of a packet into the work area and says how many there are. Every
+ * read is masked to that buffer and preceded by a check against what was captured, so the same code
+ * runs natively and passes the BPF verifier. A packet that was captured too short, or that
+ * contradicts itself, has no ports and decides nothing.
  */
 #ifndef TAKT_PACKET_H
 #define TAKT_PACKET_H
@@ -65,7 +66,7 @@ struct takt_work {
 	u32 events;
 	u32 rule;
 	u32 after;
-	/* an input, too: bytes of each part that the device cuts the payload into; 0: it does not */
+	/* also an input: bytes of each part that the device cuts the payload into; 0: no cut */
 	u32 segment;
 	u64 period;
 	u64 lease;

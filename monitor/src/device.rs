@@ -90,13 +90,15 @@ pub struct Attached {
     _receives: Option<Link>,
 }
 
-/// An attachment, which ends when this is dropped. To close its descriptor would not do: a process that is just being started, by any
-/// thread, has a copy of it until it executes its program, and the same program cannot be attached twice.
+/// An attachment, which ends when this is dropped. Closing its descriptor would not be enough: a
+/// process that any thread is just starting has a copy of the descriptor until it executes its
+/// program, and the same program cannot be attached twice.
 struct Link(OwnedFd);
 
 impl Drop for Link {
     fn drop(&mut self) {
-        // SAFETY: the descriptor is open. It fails if the device has gone, and the attachment with it.
+        // SAFETY: the descriptor is open. The call fails if the device is gone, and the attachment
+        // with it.
         unsafe { bpf_link_detach(self.0.as_raw_fd()) };
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The monitor of Doris (docs/rules/monitor.md): packets that a virtual machine sends in, "it is real-time, its period
-//! is p" out.
+//! The monitor of Doris (docs/rules/monitor.md): packets that a virtual machine sends in, "it is
+//! real-time, its period is p" out.
 //!
 //! The decision is made in freestanding C (`core/`), which runs here natively and, with the feature `bpf`, in the
 //! kernel. [`Monitor`] wraps one VM's state; [`inspect()`] runs one monitor per sender of a capture file.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Type and period of one VM: the vectors of docs/rules/monitor.md and the open points of docs/rules/doris.md.
+//! Type and period of one VM: the vectors of docs/rules/monitor.md and the open points of
+//! docs/rules/doris.md.
 
 mod common;
 use common::{Flow, MS, flow, rtp, send};

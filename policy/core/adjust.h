@@ -32,8 +32,8 @@ TAKT_FN void uncap(struct takt_pool *p, u32 mi)
 }
 
 /*
- * What @mi's VCPUs may run: all of them end, then each begins anew with it, where hook_admits() has
- * found room for it.
+ * What @mi's VCPUs may run: all of them end, then each begins again with it, where hook_admits()
+ * has found room for it.
  */
 TAKT_INLINE int adjust_server(struct takt_pool *p, u32 mi, u32 key, u64 value)
 {

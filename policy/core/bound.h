@@ -10,7 +10,7 @@
 #include "credit.h"
 #include "server.h"
 
-/* Turns of @turn: everybody's. */
+/* A turn of @turn for each VCPU, and one more. */
 TAKT_INLINE u64 turns_bound(struct takt_pool *p, u64 turn)
 {
 	return (p->nr_vcpu + 1) * turn;
@@ -24,10 +24,10 @@ TAKT_INLINE u64 credit_weights(struct takt_pool *p, struct takt_vm *m)
 
 /*
  * Credit: until the debt of the poorest VCPU is paid back (it is at most one accounting interval
- * deep when accounting comes by, and one more before), then everybody's slice twice. There is none
- * with activate=tick, where an inactive VCPU in debt earns nothing; with charge=sampled, where who
- * runs between ticks preempts for nothing; and with balance=on, where siblings that run keep one
- * that waits in debt (rule C41).
+ * deep when accounting comes by, and one more before), then twice the slice of each VCPU. There is
+ * no bound with activate=tick, where an inactive VCPU in debt earns nothing; with charge=sampled,
+ * where a VCPU that runs between ticks preempts for nothing; and with balance=on, where siblings
+ * that run keep a VCPU that waits in debt (rule C41).
  */
 TAKT_FN u64 credit_bound(struct takt_pool *p)
 {

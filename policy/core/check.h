@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Invariants of a pool, for native test builds: every VCPU is in the one place its state names,
- * queues are in order, sums agree with what they sum up. check_pool() returns NULL, or says what is
- * wrong; @who is then where.
+ * queues are in order, sums agree with what they sum up. check_pool() returns NULL, or what is
+ * wrong; then @who says where.
  */
 #ifndef TAKT_CHECK_H
 #define TAKT_CHECK_H

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Credit: charging, accounting and ticks (docs/rules/credit.md, Xen 4.0.1). What credit.c and
- * doris.c share; credit-derived policies differ in when they promote and for how long they let run,
- * not in who has earned what.
+ * Credit: charging, accounting and ticks (docs/rules/credit.md, Xen 4.0.1). credit.c and doris.c
+ * share this; credit-derived policies differ in when they promote a VCPU and for how long they let
+ * it run, not in what it has earned.
  *
  * One credit is 100 µs on a PCPU (10 credits/ms). Every change of a credit is booked in the pool's
  * ledger.
  *
- * The variants (rule C35) are parameters, whose defaults are 4.0.1: weights, ratelimit, tickle and
- * overflow together make Credit of Xen 4.2.1, charge=sampled that of before 2009, and balance=on
- * that with Nishiguchi's patches.
+ * The variants (rule C35) are parameters; the defaults are 4.0.1. weights, ratelimit, tickle and
+ * overflow together make Credit of Xen 4.2.1, charge=sampled makes Credit of before 2009, and
+ * balance=on makes Credit with Nishiguchi's patches.
  */
 #ifndef TAKT_CREDIT_H
 #define TAKT_CREDIT_H
@@ -143,10 +143,10 @@ TAKT_FN void credit_charge(struct takt_pool *p, u32 vi, s64 ns)
 }
 
 /*
- * What is left of @v's slice: it has all of it when it comes from behind its equals. One that is
- * preempted goes there literally (rule C15), with a new slice, and whoever is preempted more often
- * than others has less than they, whatever its credit is; with preempted=head it goes before them
- * and has the rest.
+ * What is left of @v's slice: all of it when @v comes from behind its equals. Literally (rule C15)
+ * a preempted VCPU goes there, with a new slice, and a VCPU that is preempted more often than
+ * others runs less than they do, whatever its credit is. With preempted=head it goes before its
+ * equals and has the rest of its slice.
  */
 TAKT_INLINE u64 credit_rest(struct takt_pool *p, struct takt_vcpu *v)
 {
@@ -158,8 +158,8 @@ TAKT_INLINE u64 credit_rest(struct takt_pool *p, struct takt_vcpu *v)
 
 /*
  * Whether @v, which a decision finds running, is too young to be preempted (rule C37, 4.2.1's rate
- * limit): it goes on, whatever waits. That its slice ends, or that it yields, is no preemption; nor
- * is it spared if it may not run on at all.
+ * limit): it keeps the PCPU, whatever waits. The end of its slice or a yield is no preemption. Nor
+ * is @v spared if it may not run on at all.
  */
 TAKT_INLINE u32 credit_ratelimited(struct takt_pool *p, struct takt_vcpu *v)
 {
@@ -189,12 +189,12 @@ TAKT_INLINE u32 credit_class(struct takt_vcpu *v)
 /* ---- accounting, every 30 ms ---- */
 
 /*
- * Whether @v is paid no more than it lacks to the ceiling, and keeps what it has there: an I/O
- * thread, and with spare=share everybody. Literally (rule C30) a VCPU above the ceiling loses all
- * it has and earns nothing until it runs. Dom0, whose weight is kept for it, mostly runs less than
- * that: the others together then run more than they earn, and all of them are OVER for a part of
- * each interval, where it is not credit that decides but who asks more often. And a VCPU that has
- * waited long loses what it has saved to those that have preempted it.
+ * Whether @v is credited only up to the ceiling, and keeps what it has there: an I/O thread, and
+ * with spare=share every VCPU. Literally (rule C30) a VCPU above the ceiling loses all it has and
+ * earns nothing until it runs. Dom0's weight is kept for it, but Dom0 mostly runs less than that:
+ * the other VCPUs together then run more than they earn, and all of them are OVER for a part of
+ * each interval. In that part credit does not decide: the VCPU that asks more often runs. And a
+ * VCPU that has waited long loses what it has saved to the VCPUs that have preempted it.
  */
 TAKT_INLINE u32 credit_pays_to_ceiling(struct takt_pool *p, struct takt_vcpu *v)
 {
@@ -241,8 +241,8 @@ TAKT_INLINE void credit_clip(struct takt_pool *p, u32 vi, s32 limit)
 #define NEVER_PARK 0x7fffffffu
 
 /*
- * The class of @vi anew, now that it is paid; BOOST ends here, RT only at deschedule (rule D13b).
- * Whom a cap holds back stays so until its debt is paid.
+ * Sets the class of @vi again, now that it is paid; BOOST ends here, RT only at deschedule (rule
+ * D13b). A VCPU that a cap holds back stays so until its debt is paid.
  */
 TAKT_INLINE void credit_rank(struct takt_pool *p, u32 vi, u32 park)
 {
@@ -493,8 +493,8 @@ TAKT_INLINE u64 credit_next_tick(struct takt_pool *p, struct takt_cpu *c, u64 no
 
 /*
  * What a tick does to the VCPU it finds running (rules C11, C20, C21 and C40). The caller has
- * charged it, unless it is charged by the tick: for all of it, 100 credits, who has run just now
- * and who has not for long alike (before 2009).
+ * charged the VCPU, unless the tick charges (before 2009): then the VCPU pays for the whole tick,
+ * 100 credits, however short its run was.
  */
 TAKT_FN void credit_tick_vcpu(struct takt_pool *p, u32 vi)
 {

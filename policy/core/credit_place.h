@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Credit: where a VCPU should queue, whom it asks to run it, and whose VCPUs a PCPU takes
+ * Credit: where a VCPU should queue, which PCPUs it tickles, and which VCPUs a PCPU steals
  * (docs/rules/credit.md).
  */
 #ifndef TAKT_CREDIT_PLACE_H
@@ -9,9 +9,9 @@
 #include "access.h"
 
 /*
- * "A better place" (rule C21): the idle PCPU whose core, then cache, is idler than that of @v's own
- * PCPU, which counts as idle if @v is all it has. Soft affinity narrows the choice where it leaves
- * one. The present PCPU unless another is strictly better.
+ * "A better place" (rule C21): the idle PCPU with the idlest core, then the idlest cache. The
+ * present PCPU of @v counts as idle if @v is all it has, and stays the choice unless another is
+ * strictly better. Soft affinity narrows the choice where it leaves one.
  */
 TAKT_FN u32 credit_pick_cpu(struct takt_pool *p, u32 vi)
 {
@@ -62,14 +62,14 @@ TAKT_FN u32 credit_pick_cpu(struct takt_pool *p, u32 vi)
 }
 
 /*
- * Asks for a decision where the queued @vi may run now: on its PCPU if it ranks higher there, and
- * on the idle ones unless its own is idle (rule C12). Literally, of two on one idle PCPU the second
- * would wait beside idle ones: hence only one that is alone there asks no other, and the second
- * asks for both (see also pass_tickle()).
+ * Tickles where the queued @vi may run now: its PCPU if @vi ranks higher there, and the idle PCPUs
+ * unless its own is idle (rule C12). Literally, the second of two VCPUs on one idle PCPU would wait
+ * beside idle PCPUs: hence only a VCPU that is alone there tickles no other PCPU, and the second
+ * tickles for both (see also pass_tickle()).
  *
- * With tickle=one, as 4.2.1 does it, whoever is idle is asked one at a time: its own PCPU, else the
- * next in turn. 4.2.1 leaves it at that; here who was asked asks the next one as long as somebody
- * waits (see pass_tickle()).
+ * With tickle=one, as in 4.2.1, one idle PCPU is tickled at a time: the VCPU's own PCPU, else the
+ * next in rotation. 4.2.1 leaves it at that. Here the tickled PCPU tickles the next one as long as
+ * a VCPU waits (see pass_tickle()).
  */
 TAKT_FN void place_tickle(struct takt_pool *p, u32 vi)
 {

@@ -44,7 +44,7 @@ TAKT_FN int takt_epoch(struct takt_pool *p, u64 now)
 		}
 	}
 	/*
-	 * As if added by index just now, whatever the history: whoever records a live pool can
+	 * As if added by index just now, whatever the history: the recorder of a live pool can
 	 * write that down.
 	 */
 	FOR_EACH_VCPU(p, vi) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Times of decisions and of switches, as every host counts them while it is asked to (RTXEN-E2): a
- * histogram whose buckets are as wide as a 32nd of the values in them, at most. It is no part of
+ * histogram. A bucket is at most as wide as a 32nd of the values in it. The histogram is no part of
  * the pool, and no operation looks at it.
  *
- * Values below 64 ns have a bucket each; above, each doubling has 32. What is TAKT_HIST_END or
- * longer is in the last one, of which only the longest is known.
+ * Values below 64 ns have a bucket each; above, each doubling has 32. Values of TAKT_HIST_END or
+ * longer are in the last bucket, of which only the longest value is known.
  */
 #ifndef TAKT_HIST_H
 #define TAKT_HIST_H

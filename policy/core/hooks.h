@@ -9,8 +9,8 @@
  *   dequeue(p, vi)           takes it out
  *   pick(p, cpu, cur, now)   the VCPU to run: @cur (may run on; TAKT_NIL if nothing may), a queued
  *                            one, or TAKT_NIL
- *   slice(p, cpu, back, now) how long; @back goes back to the queue now (TAKT_NIL: nobody). Also
- *                            arms the timer
+ *   slice(p, cpu, back, now) how long; @back goes back to the queue now (TAKT_NIL: no VCPU).
+ *                            Also arms the timer
  *
  *   wake(p, vi)              gives a VCPU that becomes runnable its class; it is queued right after
  *   event(p, vi, now)        an I/O event for a queued VCPU
@@ -27,7 +27,7 @@
  *
  *   fresh(p, vi)             a VCPU without history: what is not zero in its part of it
  *   begin(p, vi)             a VCPU is there; of those with budgets also: what it may run has
- *                            changed, it begins anew
+ *                            changed, it begins again
  *   end(p, vi)               it goes; likewise
  *   moved(p, vi, cpu, now)   its host moves it to @cpu
  *   placement(p)             PCPUs, VCPUs, masks, groups or types have changed: there may be a

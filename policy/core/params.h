@@ -6,7 +6,7 @@
 #include "pool.h"
 
 #define TAKT_RT_MAX 64u	    /* most real-time VMs, unless it is set */
-#define TAKT_PRIORITY 1000u /* of a VM that nobody gave another */
+#define TAKT_PRIORITY 1000u /* of a VM, unless it is set */
 
 /* takt_key_slice of a pool, takt_vm_key_weight of a VM. */
 #define TAKT_POOL_SETTING(key, type, name, unit, min, max, def, linux_def, xen_def, doc) \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Promotion of real-time VCPUs by I/O events: who may be, and how often. What to is the policy's
- * business (Doris, rule D21; Poris, rule P27; S's B, rule L27).
+ * Promotion of real-time VCPUs by I/O events: which VCPUs may be promoted, and how often. The
+ * policy decides to which class (Doris, rule D21; Poris, rule P27; S's B, rule L27).
  */
 #ifndef TAKT_PROMOTE_H
 #define TAKT_PROMOTE_H

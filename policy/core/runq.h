@@ -77,7 +77,7 @@ TAKT_INLINE void runq_place(struct takt_pool *p, u32 vi, u32 first)
 	runq_link(p, c, v, vi, prev);
 }
 
-/* At the tail, as everybody (rule C6). */
+/* At the tail, as every VCPU (rule C6). */
 TAKT_FN void runq_insert(struct takt_pool *p, u32 vi)
 {
 	runq_place(p, vi, 0);
@@ -134,8 +134,8 @@ TAKT_FN void runq_requeue(struct takt_pool *p, u32 vi, u32 class)
 }
 
 /*
- * Queue classes and their last entries anew, from the tail: a place is worth the best class behind
- * it.
+ * Sets the queue classes and their last entries again, from the tail: a place is worth the best
+ * class behind it.
  */
 TAKT_FN void runq_reclass(struct takt_pool *p, u32 cpu)
 {

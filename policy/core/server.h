@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Servers: a VCPU may run its budget in each of its periods. What rtxen.c, sedf.c and vgedf.c share
- * (docs/rules/rtxen.md, sedf.md, risa.md); they differ in whose budget comes first, and in what
- * becomes of one that is not used.
+ * Servers: a VCPU may run its budget in each of its periods. rtxen.c, sedf.c and vgedf.c share this
+ * (docs/rules/rtxen.md, sedf.md, risa.md); they differ in which budget comes first, and in what
+ * becomes of a budget that is not used.
  *
- * A VCPU with budget left is in class RT, in order of its key. Without, it is parked until the next
- * budget, or runs in what is left, which is for those without a server, too: class OVER, in turns,
- * taken by PCPUs that would idle. Lest they starve, `floor` percent of each PCPU come before all
- * others: Dom0 and the host's threads mostly have none. What makes up for a budget that was
- * forfeited (class UNDER) is no part of the floor, and gives way to it as budgets do.
+ * A VCPU with budget left is in class RT, in order of its key. A VCPU without is parked until its
+ * next budget, or runs in what is left, which VCPUs without a server share: class OVER, in turns,
+ * taken by PCPUs that would idle. Lest these VCPUs starve, `floor` percent of each PCPU come before
+ * all others: Dom0 and the host's threads mostly have no server. What makes up for a budget that
+ * was forfeited (class UNDER) is no part of the floor, and gives way to it as budgets do.
  *
  * The pool's due queue has the servers in order of their next budgets, and its timer follows it.
  */
@@ -75,8 +75,8 @@ TAKT_INLINE u32 server_is_spent(struct takt_vcpu *v)
 
 /*
  * @vi's budget has come or gone, or its key is @key now: into its class and its place there,
- * wherever it is; where nothing has changed it keeps its turn. A running one has been charged, and
- * its PCPU compares it anew with those that wait.
+ * wherever it is; where nothing has changed it keeps its turn. A running VCPU has been charged, and
+ * its PCPU compares it again with the VCPUs that wait.
  */
 TAKT_FN void server_reclass(struct takt_pool *p, u32 vi, u64 key, u64 now)
 {
@@ -232,7 +232,7 @@ TAKT_INLINE void server_moved(struct takt_pool *p, u32 vi, u32 cpu, u64 now)
 	vcpu_of(p, vi)->server.home = cpu;
 }
 
-/* Every server begins anew: with what it has left, one of another kind could do nothing. */
+/* Every server begins again: a server of another kind could not use what is left. */
 TAKT_INLINE void server_restart(struct takt_pool *p)
 {
 	FOR_EACH_VCPU(p, vi) {

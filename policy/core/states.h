@@ -90,10 +90,11 @@ TAKT_FN void tickle_next(struct takt_pool *p, u32 cpu)
 }
 
 /*
- * @cpu does something else than run the VCPU that relied upon it: the idle ones are asked instead.
- * One that was asked alone has decided, whatever it does now: several may have asked it, or it has
- * found another VCPU than the one that did. As long as one waits that an idle PCPU may run, the
- * question goes on, from one to the next, and none idles beside it.
+ * @cpu does something else than run the VCPU that relied upon it: the idle PCPUs are tickled
+ * instead. If @cpu was the only one tickled, its decision has consumed the tickle, whatever @cpu
+ * does now: several VCPUs may have tickled it, or it has found another VCPU than the one that did.
+ * As long as a VCPU waits that an idle PCPU may run, the next idle PCPU is tickled, so that none
+ * idles beside that VCPU.
  */
 TAKT_INLINE void pass_tickle(struct takt_pool *p, u32 cpu)
 {
@@ -171,7 +172,7 @@ TAKT_INLINE void takt_unpark(struct takt_pool *p, u32 vi)
 /* ---- charging ---- */
 
 /*
- * Charges the VCPU running on @cpu up to @now; time taken by a higher class is charged to nobody.
+ * Charges the VCPU running on @cpu up to @now; time taken by a higher class is charged to no VCPU.
  */
 TAKT_FN void charge_cur(struct takt_pool *p, u32 cpu, u64 now)
 {
@@ -260,8 +261,8 @@ TAKT_FN int takt_block(struct takt_pool *p, u32 vi, u64 now)
 }
 
 /*
- * A hint whom to run instead (@to) is for policies of directed yield; Credit and Doris just decide
- * anew.
+ * The hint which VCPU to run instead (@to) is for policies of directed yield; Credit and Doris just
+ * decide again.
  */
 TAKT_FN int takt_yield(struct takt_pool *p, u32 vi, u32 to, u64 now)
 {

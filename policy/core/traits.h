@@ -11,7 +11,7 @@
 #define TAKT_T_BUDGETS 4u /* budgets and periods count; others keep those of VMs and ignore them */
 #define TAKT_T_GLOBAL 8u  /* a budget may be used on any PCPU: room is the pool's, not a PCPU's */
 #define TAKT_T_BINDS 16u  /* it may bind a VCPU to one PCPU, which no operation tells */
-#define TAKT_T_GANGS 32u  /* VMs may be in groups, whose VCPUs start together */
+#define TAKT_T_GANGS 32u  /* VMs may be in groups; the VCPUs of a group start together */
 
 /* id, name, what it means */
 #define TAKT_TRAITS(X) \

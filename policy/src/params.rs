@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Policies and parameters as the core declares them (`policies.def`, `settings.def`): one list for every host and for the docs.
+//! Policies and parameters as the core declares them (`policies.def`, `settings.def`): one list for
+//! every host and for the docs.
 
 use crate::ffi;
 use std::ffi::{CStr, c_char};

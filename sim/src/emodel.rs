@@ -8,7 +8,8 @@ pub fn mos(loss: f64, burst: f64, bpl: f64) -> f64 {
     delayed_mos(loss, burst, bpl, 0.0)
 }
 
-/// The same with the impairment by so many ms from mouth to ear (G.107's Id in its usual short form; PORIS-E1).
+/// The same with the impairment by `delay` ms from mouth to ear (G.107's Id in its usual short
+/// form; PORIS-E1).
 pub fn delayed_mos(loss: f64, burst: f64, bpl: f64, delay: f64) -> f64 {
     let late = 0.024 * delay + 0.11 * (delay - 177.3).max(0.0);
     let r = 93.2 - 95.0 * loss / (loss / burst + bpl) - late;

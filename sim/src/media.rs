@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A media server (docs/experiments.md): streams wait in a fixed jitter buffer for their frame, are transcoded, and go to the other
-//! party.
+//! A media server (docs/experiments.md): streams wait in a fixed jitter buffer for their frame, are
+//! transcoded, and go to the other party.
 //!
-//! The server works in frames, as media servers do: one thread, the engine, has a timer of one packet's length, and with every frame it
-//! transcodes one packet of each stream, always in the same order. What comes late in that order has the least time to spare.
+//! The server works in frames, as media servers do. One thread, the engine, has a timer of one
+//! packet's length. With every frame it transcodes one packet of each stream, always in the same
+//! order. A stream that is late in that order has the least time to spare.
 
 use crate::engine::What;
 use crate::guest::OTHER;

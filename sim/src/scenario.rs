@@ -96,7 +96,7 @@ pub enum NetVcpu {
     Spread,
 }
 
-/// Whose clock the monitor reads (rule D3).
+/// The clock that the monitor reads (rule D3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stamp {
     /// When netback transmits the packet.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Keys of what a VM may run: budget, period, priority, extra time, as the server policies take them (rules E1, R21 and K21); and of how
-//! long it may wait (rules P24 and L24).
+//! Keys of what a VM may run: budget, period, priority, extra time, as the server policies take
+//! them (rules E1, R21 and K21); and of how long it may wait (rules P24 and L24).
 
 use crate::keys;
 use anyhow::{Result, bail};

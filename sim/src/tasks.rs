@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Sets of periodic tasks of a VM: as written, or drawn at random as RT-Xen's evaluation draws them (RTXEN-E4).
+//! Sets of periodic tasks of a VM: as written, or drawn at random as RT-Xen's evaluation draws them
+//! (RTXEN-E4).
 
 use crate::keys;
 use crate::rng::{Purpose, Rng};

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A server of films (DORIS-E4), after Darwin Streaming Server: the frames of each user's film leave at their time, as packets
-//! of the network's size. One thread sends them all. It looks at its timers, sends what is due, and sleeps until the next frame, but never
-//! for less than a `nap`; what is more than `late` behind is not sent any more. Like a socket that takes no more, a full ring makes it wait.
+//! A server of films (DORIS-E4), after Darwin Streaming Server: the frames of each user's film
+//! leave at their time, as packets of the network's size. One thread sends them all. It looks at
+//! its timers, sends what is due, and sleeps until the next frame, but never for less than a `nap`.
+//! It no longer sends what is more than `late` behind. A full ring makes it wait, like a socket
+//! that takes no more.
 
 use crate::engine::What;
 use crate::guest::{NET, OTHER};

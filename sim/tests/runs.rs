@@ -334,7 +334,8 @@ fn servers_need_room() {
     checked(&s, "credit", 1);
 }
 
-/// S: who is not real-time, behind many that are and never block, waits for its turn as they do (rule L26).
+/// S: a VM that is not real-time, behind many that are and never block, waits for its turn as they
+/// do (rule L26).
 #[test]
 fn under_s_nobody_starves_behind_real_time_vcpus() {
     let s = scenario(CROWD, &[]);
@@ -345,7 +346,8 @@ fn under_s_nobody_starves_behind_real_time_vcpus() {
         let longest = plain.wait["all"].max_ns / 1_000_000;
         assert!(longest <= 13 * 30, "{policy}: {longest} ms");
         let share = plain.cpu_time_ns as f64 / r.duration_ns as f64 / (2.0 / 13.0);
-        // With infinite credit (rule L10) the others are never OVER, and it is for a part of each interval.
+        // With infinite credit (rule L10) the other VMs are never OVER, and this one is OVER for a
+        // part of each interval.
         let least = if ["AILL", "laxs(infinite=on)"].contains(&policy) { 0.6 } else { 0.9 };
         assert!((least..=1.1).contains(&share), "{policy}: {share} of its share");
     }

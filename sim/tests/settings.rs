@@ -78,7 +78,8 @@ fn who_joins_a_group_starts_with_it() {
     assert!(alone < 30 && within > 90, "{alone} {within}");
 }
 
-/// On two PCPUs a VM of two VCPUs takes the first subgroup from those that had it (first-fit decreasing, rule P9), and gives it back.
+/// On two PCPUs a VM of two VCPUs takes the first subgroup from the VMs that had it (first-fit
+/// decreasing, rule P9), and gives it back.
 #[test]
 fn who_is_packed_elsewhere_is_told() {
     let text = machine(2, "3s", "")

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A VM of an application whose VMs answer a request together (rule P41). VCPU 0 takes the messages, before it goes on with what it is at;
- * each VCPU computes a part of every request, in the order they come, and the last one answers. The front splits clients' requests, sends
- * them to the others, and replies when all have answered.
+ * A VM of an application that answers a request from several VMs together (rule P41). VCPU 0 takes
+ * messages in before it continues what it computes. Each VCPU computes a part of every request, in
+ * the order in which the requests come, and the last VCPU to finish answers. The front splits
+ * clients' requests, sends them to the other VMs, and replies when all have answered.
  *
- * A message is an event, and the channel tells whose client it is about and who sent it. A client has one request at a time, and nobody is
- * sent another message about it before the answer to the one before, so no event is lost in one that is pending.
+ * A message is an event. Its channel tells which client it is about and which VM sent it. A client
+ * has one request at a time, and no VM gets another message about it before it has answered the
+ * previous one, so no event is lost in one that is pending.
  */
 #include "worker.h"
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * media PORT ROUNDS BUFFER GAP: a media server (LAXS-E1) that sends what a party says back to it. RTP packets to PORT wait in a jitter
- * buffer for BUFFER us and then for the next frame, one each GAP us; with each frame the engine transcodes the packets that are due, in the
- * order of their parties, ROUNDS each, and sends them. The engine has the first CPU, who receives the last one.
+ * media PORT ROUNDS BUFFER GAP: a media server (LAXS-E1) that sends what a party says back to it.
+ * RTP packets to PORT wait in a jitter buffer for BUFFER us and then for the next frame, one each
+ * GAP us. With each frame the engine transcodes the packets that are due, in the order of their
+ * parties, ROUNDS each, and sends them. The engine runs on the first CPU, the thread that receives
+ * on the last one.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>

@@ -9,9 +9,10 @@
 #include "core.h"
 
 /*
- * As on Linux, who is preempted loses no turn, and credit does not lapse: literally (rules C15 and C33) a Dom0 that a guest's timer
- * preempts goes behind those who compute, and one that uses less than its weight has saved nothing for a burst. Packets wait for it either
- * way. And what Dom0 does for itself, real-time as it is, keeps nobody waiting who could run elsewhere.
+ * As on Linux, a preempted VCPU loses no turn, and credit does not lapse. Literally (rules C15 and
+ * C33), a Dom0 that a guest's timer preempts goes behind the VCPUs that compute, and a Dom0 that
+ * uses less than its weight has saved nothing for a burst. Packets wait for it either way. And what
+ * Dom0 does for itself, real-time as it is, keeps no VCPU waiting that could run elsewhere.
  */
 int takt_pool_reset(struct takt_pool *p, u32 policy)
 {

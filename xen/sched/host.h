@@ -118,8 +118,9 @@ static inline void takt_act(struct takt_host *h)
 }
 
 /*
- * How long units wait and run, by the class in which they entered their queue (the metrics of rule L38): from when a unit became runnable, or was
- * taken off its PCPU, by Xen's account. One that is picked again without a switch has not waited.
+ * How long units wait and run, by the class in which they entered their queue (the metrics of rule
+ * L38). By Xen's account a wait begins when a unit becomes runnable or is taken off its PCPU. A
+ * unit that is picked again without a switch has not waited.
  */
 
 /* @tu has been picked and begins to run. Lock held. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The policy core for one policy, which TAKT_ONLY names: there is no choice to make at each of an operation's hooks, and the
- * compiler makes one function of them. core.c chooses, once an operation. scripts/xen.sh makes a file for each policy that defines
- * TAKT_ONLY and includes this.
+ * The policy core for the one policy that TAKT_ONLY names: the hooks of an operation have no policy
+ * to choose, and the compiler makes one function of them. core.c chooses, once per operation. For
+ * each policy scripts/xen.sh makes a file that defines TAKT_ONLY and includes this one.
  */
 #include "policy/core/takt.h"
 #include "core.h"

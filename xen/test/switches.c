@@ -99,7 +99,7 @@ static void boosts(void)
 	CHECK(state_of(v) == TAKT_QUEUED && e->class == TAKT_UNDER);
 	settle();
 	CHECK(state_of(v) == TAKT_RUNNING);
-	schedule(0, true); /* nor that it is paused meanwhile, and goes on */
+	schedule(0, true); /* nor that it is paused meanwhile, and continues */
 	vcpu_pause_flag(v);
 	vcpu_sleep(v);
 	vcpu_unpause(v);

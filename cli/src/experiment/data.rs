@@ -103,7 +103,7 @@ impl Sweep {
     }
 }
 
-/// VMs that are real-time because an operator says so, under policies whose operators have to (rule B11).
+/// VMs that an operator marks as real-time, under policies that leave this to operators (rule B11).
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ByHand {

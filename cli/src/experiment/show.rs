@@ -76,7 +76,8 @@ const LATENCY: [(&str, &str, f64, usize); 7] = [
     ("latency_max_ns", "max us", 1e3, 0),
 ];
 
-/// Of a media server and its run queues: UC and UT are entries as UNDER and the time run after one (rule L38).
+/// Of a media server and its run queues: UC is entries as UNDER, UT the run time after an entry
+/// (rule L38).
 const QUEUES: [(&str, &str, f64, usize); 14] = [
     ("pesq_mean", "PESQ", 1.0, 2),
     ("pesq_p25", "p25", 1.0, 2),

@@ -49,7 +49,8 @@ fn bursts(frames: &[(u64, Vec<u8>)]) -> usize {
     1 + frames.windows(2).filter(|w| w[0].1[TIMESTAMP] != w[1].1[TIMESTAMP]).count()
 }
 
-/// Median of the EWMA's local maxima: its value right after the pause between two bursts (rule D16), ms.
+/// Median of the EWMA's local maxima: its value right after the pause between two bursts (rule
+/// D16), ms.
 fn peak(frames: &[(u64, Vec<u8>)]) -> Result<Option<f64>> {
     let mut monitor = Monitor::new(&Config::default())?;
     let mut packet = Packet::new();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Whom a VCPU that is queued asks to run it (rule C12), and that nobody idles beside one (rule C13).
+//! Which PCPUs a queued VCPU tickles (rule C12), and that no PCPU idles beside a queued VCPU (rule
+//! C13).
 
 use super::bench::{Bench, MS};
 use crate::core::Maker;
@@ -27,7 +28,7 @@ pub fn own_first(make: &Maker) {
     }
 }
 
-/// A PCPU that was asked alone and then does something else passes the question on.
+/// A PCPU that was tickled alone and then does something else passes the tickle on.
 pub fn passed_on(make: &Maker) {
     for policy in ["credit", "rr", "doris"] {
         let mut b = pool(make, policy, 2);
@@ -47,7 +48,7 @@ pub fn passed_on(make: &Maker) {
     over_left(make);
 }
 
-/// An idle PCPU that is asked by its own OVER VCPU steals a better one.
+/// An idle PCPU that is tickled by its own OVER VCPU steals a better one.
 fn over_left(make: &Maker) {
     let mut b = pool(make, "credit", 3);
     b.run(1, 0, 0, 90 * MS);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! docs/rules/credit.md, the variants: each parameter, with both of its values. And who a cap withholds.
+//! docs/rules/credit.md, the variants: each parameter, with both of its values. And which VCPUs a
+//! cap withholds.
 
 use super::bench::{Bench, MS, US};
 use crate::core::Maker;

@@ -108,8 +108,8 @@ pub fn paused(make: &Maker) {
     }
 }
 
-/// SEDF's rules are those of a wake as well: a VCPU that stopped inside its period forfeits its budget (rule E7), one that was
-/// preempted keeps it.
+/// SEDF's rules are those of a wake as well: a VCPU that stopped inside its period forfeits its
+/// budget (rule E7), a VCPU that was preempted keeps it.
 pub fn budgets(make: &Maker) {
     for (stops, class) in [(true, Class::Under), (false, Class::Rt)] {
         let mut b = Bench::new(make, "sedf", 1, 2);

@@ -57,7 +57,8 @@ pub fn promotion(make: &Maker) {
     assert_eq!(b.class(2), Class::Rt);
 }
 
-/// One rtq holds several VCPUs in order of their deadlines, equal ones in that of their insertion (rule D25).
+/// One rtq holds several VCPUs in order of their deadlines, those with equal deadlines in order of
+/// their insertion (rule D25).
 pub fn deadline_order(make: &Maker) {
     // VCPU 3 queues first, with its deadline at 37 ms, then VCPU 2.
     let two = |period| {

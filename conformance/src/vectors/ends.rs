@@ -117,7 +117,8 @@ pub fn ties(make: &Maker) {
     }
 }
 
-/// A wake 1 ns before the period ends is a short block, one at its end begins the next (rules E7 and E8).
+/// A wake 1 ns before the period ends is a short block, a wake at its end begins the next period
+/// (rules E7 and E8).
 pub fn short_blocks(make: &Maker) {
     for policy in ["sedf", "vgedf"] {
         for (now, forfeits) in [(10 * MS - 1, true), (10 * MS, false), (10 * MS + 1, false)] {

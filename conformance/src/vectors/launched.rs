@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Poris: which VCPUs are launched together, and which may be exchanged (rules P32 and P34). Which events count in `event_max`.
+//! Poris: which VCPUs are launched together, and which may be exchanged (rules P32 and P34). Which
+//! events count in `event_max`.
 
 use super::bench::{Bench, IO, MS};
 use super::poris::{siblings, siblings_with};

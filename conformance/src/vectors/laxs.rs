@@ -24,7 +24,8 @@ fn queue_after(b: &mut Bench, v: u16, t: u64, e: u64, class: Class) {
     assert_eq!(b.class(v), class);
 }
 
-/// The paper's queue (rule L22): VCPU 4 in the BOOST region, then 2, 7 and 1; up to and with 7 they took 12 µs. Then VCPU 5 comes.
+/// The paper's queue (rule L22): VCPU 4 in the BOOST region, then 2, 7 and 1; up to and with 7 they
+/// took 12 µs. Then VCPU 5 comes.
 fn example(make: &Maker, laxity: u64, class: Class) -> Vec<u32> {
     let mut b = pool(make);
     b.set(0, None, "laxity", laxity);
@@ -43,7 +44,8 @@ fn example(make: &Maker, laxity: u64, class: Class) -> Vec<u32> {
     b.order(40 * MS, 0)
 }
 
-/// The re-sort moves a VCPU that is OVER and no other: the place that laxity gave stays (rules C22 and L3).
+/// The re-sort moves a VCPU that is OVER and no other: the place that laxity gave stays (rules C22
+/// and L3).
 pub fn resort(make: &Maker) {
     for (laxity, want) in [(3 * US, [5, 4]), (5 * US, [4, 5])] {
         let mut b = pool(make);
@@ -87,7 +89,7 @@ pub fn insertion(make: &Maker) {
     assert_eq!(example(make, 10_000 * MS, Class::Under), [4, 2, 7, 1, 5], "no predicted wait is that long");
 }
 
-/// Rule L2, and that nobody keeps a PCPU by laxity for more than a slice.
+/// Rule L2, and that no VCPU keeps a PCPU by laxity for more than a slice.
 pub fn limits(make: &Maker) {
     let mut b = pool(make);
     queue_after(&mut b, 2, 10 * MS, 50 * US, Class::Under);
@@ -196,7 +198,8 @@ pub fn infinite(make: &Maker) {
     }
 }
 
-/// By which class the figures count a wait (rule L38): that of the entry, whatever an event or a tick makes of it later.
+/// By which class the figures count a wait (rule L38): that of the entry, whatever an event or a
+/// tick makes of it later.
 pub fn entered(make: &Maker) {
     let mut b = pool(make);
     b.set(0, None, "boost", 1);

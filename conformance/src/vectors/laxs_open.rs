@@ -122,7 +122,8 @@ pub fn history(make: &Maker) {
     }
 }
 
-/// Rule L9: history=half halves what was run at each look. 400 ms of PCPU 1 are 50 after three of them.
+/// Rule L9: history=half halves what was run at each look. 400 ms of PCPU 1 are 50 after three of
+/// them.
 pub fn halved(make: &Maker) {
     for (looks, want) in [(1, [0, 1, 0]), (4, [0, 1, 1])] {
         let mut b = super::laxs_place::three(make);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! docs/rules/laxs.md, L and LL: whose VCPU a PCPU takes, and where real-time ones are bound.
+//! docs/rules/laxs.md, L and LL: which VCPUs a PCPU steals, and where real-time VCPUs are bound.
 
 use super::bench::{Bench, MS, US};
 use crate::core::Maker;

@@ -9,7 +9,8 @@ use takt_policy::{NEVER, NIL, Op, OpCode, VmStat};
 const SEC: u64 = 1_000 * MS;
 const POOL: u16 = NIL as u16;
 
-/// Parameters of a pool: key, name, lowest, highest, default (docs/rules.md; docs/scenarios.md). Keys are a part of the log's format.
+/// Parameters of a pool: key, name, lowest, highest, default (docs/rules.md; docs/scenarios.md).
+/// Keys are a part of the log's format.
 const OF_THE_POOL: &[(u64, &str, u64, u64, u64)] = &[
     (1, "tick", MS, SEC, 10 * MS),
     (2, "acct", MS, 10 * SEC, 30 * MS),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! docs/rules/baselines.md: co-scheduling and balance scheduling, the baselines that are parts of Poris.
+//! docs/rules/baselines.md: co-scheduling and balance scheduling, the baselines that are parts of
+//! Poris.
 
 use super::bench::{Bench, IO, MS};
 use crate::core::Maker;

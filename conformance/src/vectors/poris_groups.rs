@@ -255,8 +255,8 @@ pub fn unbound(make: &Maker) {
     assert_eq!(b.turn(MS, 1), Some(1));
 }
 
-/// A VM of more VCPUs than sixteen subgroups have PCPUs: the next one is in the first subgroup again, and starts with it
-/// (rule P8).
+/// A VM of more VCPUs than sixteen subgroups have PCPUs: the next VCPU is in the first subgroup
+/// again, and starts with it (rule P8).
 pub fn wraps(make: &Maker) {
     let mut b = Bench::new(make, "poris", 1, 1);
     (1..=18).for_each(|v| b.vcpu(v, 1, 0));

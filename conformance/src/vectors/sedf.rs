@@ -142,7 +142,8 @@ pub fn extra(make: &Maker) {
     assert_eq!(b.turn_slice(2 * MS, 0), (Some(1), 2 * MS));
 }
 
-/// Who waits for extra time keeps its place there while it has a budget (rule K2), not when it blocks.
+/// A VCPU that waits for extra time keeps its place there while it has a budget (rule K2), not when
+/// it blocks.
 pub fn extra_place(make: &Maker) {
     let begun = |b: &mut Bench| {
         b.set(0, None, "extra_quantum", 5 * MS);
@@ -206,7 +207,8 @@ pub fn changes(make: &Maker) {
     }
 }
 
-/// A short block forfeits what is left of a budget, and forgives nothing that was run beyond it (rule E7).
+/// A short block forfeits what is left of a budget, and forgives nothing that was run beyond it
+/// (rule E7).
 pub fn forfeits(make: &Maker) {
     for (ran, next) in [(4 * MS, 10 * MS), (12 * MS, 8 * MS)] {
         let mut b = Bench::new(make, "sedf", 1, 1);

@@ -41,7 +41,8 @@ pub fn asks(make: &Maker) {
     assert_eq!(b.turn(20 * MS, 0), Some(4), "then the next");
 }
 
-/// Rule K4: an idle PCPU before the own one, which runs what has no budget; that before one that runs a deadline.
+/// Rule K4: an idle PCPU before the own one, which runs a VCPU without budget; the own PCPU before
+/// one that runs a deadline.
 pub fn asks_idle(make: &Maker) {
     let mut b = pool(make, 3, &[(0, 10, 100), (2, 10, 20)]);
     b.vcpu(9, 0, 0);
@@ -111,7 +112,8 @@ pub fn masks(make: &Maker) {
     assert_eq!(b.watch(0, 8 * MS, 20 * MS, MS), "112222111111");
 }
 
-/// Rule K3: who ran elsewhere less than 1 ms ago is left to that PCPU, unless this one would idle.
+/// Rule K3: a VCPU that ran elsewhere less than 1 ms ago is left to that PCPU, unless this one
+/// would idle.
 pub fn hot(make: &Maker) {
     // 1 runs on PCPU 0 until 12 ms, where an earlier one comes; PCPU 1 runs a later one.
     let queue = |b: &mut Bench| {

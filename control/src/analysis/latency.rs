@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Poris' formulas (rules P21 and P40): the slice that a latency asks for, how long a VCPU waits then, and how far apart the VCPUs of
-//! an application start.
+//! Poris' formulas (rules P21 and P40): the slice that a latency requires, how long a VCPU then
+//! waits, and how far apart the VCPUs of an application start.
 
 use crate::groups;
 use anyhow::Result;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! How many PCPUs a pool of servers needs: Risa's sum of shares (rule K22), and the bound under which global EDF meets every deadline
-//! (rule K6).
+//! How many PCPUs a pool of servers needs: Risa's sum of shares (rule K22), and the bound under
+//! which global EDF meets every deadline (rule K6).
 
 use super::fraction::Sum;
 

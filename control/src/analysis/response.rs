@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Response times of periodic tasks under fixed priorities, on a server under fixed priorities (after Davis and Burns 2005; RTXEN-E5).
+//! Response times of periodic tasks under fixed priorities, on a server under fixed priorities
+//! (after Davis and Burns 2005; RTXEN-E5).
 //!
-//! Tasks are not bound to their server's releases: a job may find the budget just gone, and waits up to `period - budget` (its jitter) for the next.
-//! The analysis presumes that every server gets its budget in each of its periods. Where servers take all of a PCPU that is not said.
+//! Tasks are not bound to their server's releases: a job may arrive just after the budget is used
+//! up, and waits up to `period - budget` (its jitter) for the next budget. The analysis presumes
+//! that every server gets its budget in each of its periods. Where servers take all of a PCPU,
+//! that is not guaranteed.
 
 /// What becomes of a budget while there is no work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,7 +14,8 @@ pub struct Share {
 /// The rule of a real-time scheduler (rule K23). Another scheduler with other needs adds its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rule {
-    /// The sum of all shares, rounded up (rule K22): necessary, and for global EDF not sufficient (rule K6).
+    /// The sum of all shares, rounded up (rule K22): necessary, but not sufficient for global EDF
+    /// (rule K6).
     #[default]
     Paper,
     /// The least m with U ≤ m − (m−1)·u_max, which is sufficient for global EDF.

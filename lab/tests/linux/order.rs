@@ -107,7 +107,8 @@ fn a_server_does_not_wait_for_others_who_wake() {
     assert!(doris.work >= LEFT * eevdf.work, "{doris:?}, {eevdf:?}");
 }
 
-/// LAXS-E5 without what only Xen's lab has: jobs beside servers under S, and beside servers with a PCPU each.
+/// LAXS-E5 without what only Xen's lab has: jobs beside servers under S, and jobs beside servers
+/// with a PCPU each.
 #[test]
 #[ignore = "five minutes"]
 fn s_leaves_jobs_more_than_pcpus_of_the_servers_own_do() {

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A VM of an application that answers a request from several VMs together (rule P41). VCPU 0 takes messages in before it computes anything;
- * each VCPU computes its part of each request, in the order they come, and the one that is the last of its VM says so. The front splits what
- * comes from clients, has the others compute, stage by stage, and answers when all parts are there.
+ * A VM of an application that answers a request from several VMs together (rule P41). VCPU 0 takes
+ * messages in before it computes anything. Each VCPU computes its part of each request, in the
+ * order in which the requests come. The last VCPU of the VM to finish its part sends the answer.
+ * The front splits what comes from clients, has the other VMs compute, stage by stage, and answers
+ * when all parts are there.
  */
 #ifndef TAKT_VMM_FANOUT_H
 #define TAKT_VMM_FANOUT_H

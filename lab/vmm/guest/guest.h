@@ -85,7 +85,7 @@ struct guest_vcpu {
 	volatile u64 sampled;
 	volatile u64 armed;    /* when the timer is due */
 	volatile u64 due;      /* the timer has come */
-	volatile u64 seen;     /* ECHO, FANOUT: packets whose arrival was measured */
+	volatile u64 seen;     /* ECHO, FANOUT: packets with a measured arrival */
 	volatile u64 handling; /* inside of a handler */
 	volatile u64 spun;     /* PARALLEL, FANOUT: iterations for nothing, while it waited */
 	volatile u64 barriers; /* passed, and it came last */
@@ -102,7 +102,7 @@ struct guest_team {
 	u64 locks;   /* critical sections meanwhile */
 	u64 held;    /* length of each */
 	u64 barrier; /* whether all meet then */
-	u64 spin;    /* who waits there spins for this long before it halts */
+	u64 spin;    /* a thread that waits there spins for this long before it halts */
 	u64 rounds;  /* after so many the program ends; 0: never */
 	u64 seed;
 	LINE volatile u64 locked;
@@ -159,7 +159,7 @@ struct guest_site {
 	u64 seed;
 	LINE volatile u64 locked;
 	LINE volatile u64 requests;	   /* of which each VCPU got a part */
-	LINE u64 queue[GUEST_MAX_CLIENTS]; /* whose those were, the last ones */
+	LINE u64 queue[GUEST_MAX_CLIENTS]; /* the clients of the last ones */
 	LINE struct guest_request request[GUEST_MAX_CLIENTS];
 } LINE;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Groups of VMs on the live host (rule P9): packed anew as VMs come, go, or are put into one.
+//! Groups of VMs on the live host (rule P9): packed again when VMs come, go, or are put into a
+//! group.
 
 use super::{Live, News};
 use crate::shared::Snapshot;

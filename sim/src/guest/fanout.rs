@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Applications that answer requests from several VMs together, in motion (rule P41): a client's request reaches the front, whose desk splits
-//! it; a message goes to each other VM that computes a part, through Dom0; workers compute; the last one of a VM answers; the front replies
-//! when all have.
+//! Applications that answer requests from several VMs together, in motion (rule P41). A client's
+//! request reaches the front, and the front's desk splits it. A message goes through Dom0 to each
+//! other VM that computes a part. Workers compute, and the last worker of a VM answers. The front
+//! replies when all VMs have answered.
 
 use crate::engine::What;
 use crate::fanout::Fanout;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A parallel program in motion: threads that compute, enter critical sections under one spin lock and meet at barriers (rule P42,
-//! docs/scenarios.md).
+//! A parallel program in motion: threads that compute, enter critical sections under one spin lock
+//! and meet at barriers (rule P42, docs/scenarios.md).
 //!
-//! The lock is a plain one: of those that spin *and run*, the one that came first gets it when it becomes free. With tickets, the next in
-//! line would get it even while its VCPU waits for a PCPU, which makes everything worse wherever VCPUs run apart; the lock that flatters
-//! scheduling VCPUs together least is this one. A thread that spins burns its VCPU's time, and nothing tells the hypervisor so.
+//! The lock is a plain one: when it becomes free, it goes to the thread that came first of those
+//! that spin *and run*. With tickets, the next thread in line would get it even while its VCPU
+//! waits for a PCPU, which makes everything worse wherever VCPUs run apart. The plain lock is the
+//! one that favours scheduling VCPUs together least. A thread that spins burns its VCPU's time, and
+//! nothing reports this to the hypervisor.
 
 use super::{Host, OTHER};
 use crate::engine::NEVER;

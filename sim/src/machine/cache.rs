@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Cache warmth: how much of its working set a VCPU has to fetch again when it comes onto a PCPU (docs/scenarios.md).
+//! Cache warmth: how much of its working set a VCPU has to fetch again when it comes onto a PCPU
+//! (docs/scenarios.md).
 
 use super::Machine;
 

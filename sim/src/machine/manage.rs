@@ -137,7 +137,7 @@ impl Machine<'_> {
         self.give_servers(ids)
     }
 
-    /// VMs of pool `n` have come or gone: groups are packed anew, where the policy knows any (rule P9).
+    /// VMs of pool `n` came or went: groups are packed again, if the policy knows any (rule P9).
     fn settle_groups(&mut self, n: usize) -> Result<()> {
         if self.pools[n].pool.policy() != "poris" {
             return Ok(());

@@ -316,7 +316,8 @@ impl Machine<'_> {
 mod tests {
     use super::*;
 
-    /// sp(first=4) of rule B15: four VMs with a budget on the pool's first PCPU, three on the other; Dom0 and the rest are not pinned.
+    /// sp(first=4) of rule B15: four VMs with a budget on the first PCPU of the pool, three on the
+    /// other; Dom0 and the rest are not pinned.
     #[test]
     fn the_first_vms_of_a_static_pool_share_a_pcpu() {
         let s = Scenario::from_toml(include_str!("../../../scenarios/risa-cyclictest.toml"), "risa-cyclictest.toml")

@@ -33,8 +33,8 @@ pub(crate) fn admit(scenario: &Scenario, policy: &PolicySpec, seed: u64) -> Resu
 }
 
 impl Machine<'_> {
-    /// These VMs, which have been created, get their servers: now, or each in its own time (rule R6). After the masks are set: a
-    /// server keeps to the PCPU that it begins on.
+    /// These VMs, which have been created, get their servers: now, or each in its own time (rule
+    /// R6). Called after the masks are set: a server stays on the PCPU on which it begins.
     pub(super) fn give_servers(&mut self, ids: &[u32]) -> Result<()> {
         if self.scenario.servers == Servers::Together {
             return self.give(ids);

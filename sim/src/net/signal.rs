@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Signalling (docs/experiments.md): with each call, messages of its client to a VM, which may ask another one before it
-//! answers. All of them go through Dom0, those between two VMs twice.
+//! Signalling (docs/experiments.md): with each call, messages of its client to a VM, which may ask
+//! another VM before it answers. All messages go through Dom0, those between two VMs twice.
 
 use super::Packet;
 use crate::engine::What;

@@ -109,7 +109,8 @@ impl Metrics {
         m.expected = std::mem::take(&mut m.present);
     }
 
-    /// The VCPU has been queued behind others: it is expected to wait for as long as those ran when they ran last (rule L39).
+    /// The VCPU has been queued behind others: its expected wait is as long as those ran when they
+    /// last ran (rule L39).
     pub fn predict(&mut self, v: u32, ahead: impl Iterator<Item = u32>) {
         let sum = ahead.map(|w| self.vcpus[w as usize].expected).sum();
         self.vcpus[v as usize].predicted = Some(sum);

@@ -279,7 +279,8 @@ const LATER_MS: f64 = 1_000.0;
 /// What the hogs have of each PCPU that is theirs; ticks and the host's own threads take the rest.
 const LEVEL: RangeInclusive<f64> = 0.95..=1.01;
 
-/// RISA-E1 with half of its PCPUs: sizes are those of rule K22, and what the hogs get is what the rt-pool leaves.
+/// RISA-E1 with half of its PCPUs: the pool sizes are those of rule K22, and the hogs get what the
+/// rt-pool leaves.
 #[test]
 #[ignore = "four minutes, most of them the verifier's"]
 fn pools_follow_vms_that_come_change_and_go() {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! In the machine: Risa's pools follow VMs that come, change and go (rule K24), and bear what an operator does to them meanwhile.
+//! In the machine: Risa's pools follow VMs that come, change and go (rule K24), and withstand an
+//! operator's commands in the meantime.
 
 use super::guest::Guest;
 use super::refuse::refused;

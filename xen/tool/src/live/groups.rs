@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Groups of domains (rule P9): packed anew as domains come, go, or are put into one. Each cpupool has its own.
+//! Groups of domains (rule P9): packed again when domains come, go, or are put into a group. Each
+//! cpupool has groups of its own.
 
 use super::{Eyes, Live};
 use crate::host::{Domain, TaktPool};
@@ -39,11 +40,11 @@ impl<E: Eyes> Live<E> {
             inside.iter().map(|&(d, group)| Member { vm: d.id.into(), vcpus: d.info.max_vcpu_id + 1, group }).collect();
         let pcpus = self.host.pcpus(pool)?;
         let groups = self.groups.entry(pool.id).or_default();
-        // The hypervisor has kept what a `takt run` before this one has told it, and a VM leaves its group before it enters another
-        // (rule P10).
+        // The hypervisor has kept the groups that an earlier `takt run` set, and a VM leaves its
+        // group before it enters another (rule P10).
         for (domain, _) in &inside {
             if groups.is_new(domain.id.into()) {
-                // One that does not tell goes just now.
+                // A domain that tells no group is just going.
                 self.host.group(domain).into_iter().for_each(|group| groups.found(domain.id.into(), group));
             }
         }
