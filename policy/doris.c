@@ -14,7 +14,7 @@
  * lapses unless renewed.
  *
  * A VCPU that is promoted behind an RT runner waits for the slice of that runner to end (rule D14).
- * This may be Dom0's 30 ms for itself, while other PCPUs run hogs. With crowd=move, which is not
+ * This may be Dom0's 30 ms for itself, while other PCPUs run hogs. With rt_contention=migrate, which is not
  * the paper's, the waiting VCPU has a deadline there as well, MIN_TS after an event; when that has
  * come, the VCPU queues on a PCPU that has no RT VCPU.
  *
@@ -111,14 +111,14 @@ TAKT_FN void doris_promote_due(struct takt_pool *p, u32 cpu, u64 now)
 	}
 }
 
-/* ---- crowd=move: an RT VCPU that an RT runner keeps waiting ---- */
+/* ---- rt_contention=migrate: an RT VCPU that an RT runner keeps waiting ---- */
 
 /* Until when the first of them waits here, which may be past; TAKT_NEVER if none does. */
 TAKT_INLINE u64 doris_waits_until(struct takt_pool *p, u32 cpu)
 {
 	u32 head = cpu_of(p, cpu)->head;
 
-	if (!p->par.crowd || cur_class(p, cpu) != TAKT_RT || head == TAKT_NIL ||
+	if (!p->par.rt_contention || cur_class(p, cpu) != TAKT_RT || head == TAKT_NIL ||
 	    vcpu_of(p, head)->class != TAKT_RT)
 		return TAKT_NEVER;
 	return vcpu_of(p, head)->deadline;
@@ -194,7 +194,7 @@ TAKT_FN void doris_queue(struct takt_pool *p, u32 vi, u64 now)
 		v->class = TAKT_RT;
 	credit_queue_on(p, vi);
 	if (v->class == TAKT_RT)
-		period = p->par.crowd ? p->par.min_ts : period;
+		period = p->par.rt_contention ? p->par.min_ts : period;
 	v->deadline = doris_is_rt(p, v) && period ? now + period : 0;
 	if (v->deadline && v->class != TAKT_RT)
 		rtq_insert(p, vi);
@@ -219,7 +219,7 @@ TAKT_FN void doris_event(struct takt_pool *p, u32 vi, u64 now)
 		return;
 	rtq_remove(p, vi);
 	runq_requeue(p, vi, TAKT_RT);
-	if (p->par.crowd)
+	if (p->par.rt_contention)
 		v->deadline = now + p->par.min_ts;
 	doris_arm(p, v->cpu);
 	place_tickle(p, vi);

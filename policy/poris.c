@@ -74,7 +74,7 @@ TAKT_FN void poris_launch_vm(struct takt_pool *p, u32 mi, u32 sub, u32 first, u3
 
 		if (v->kind != TAKT_GUEST || it == first ||
 		    (v->state != TAKT_QUEUED && !holds_cpu(v->state) &&
-		     v->state != TAKT_PUT_PENDING))
+		     v->state != TAKT_DESCHEDULING))
 			continue;
 		if (!(p->par.promote_over || has_credit(p, v)) || poris_subgroup(p, it) != sub)
 			continue;

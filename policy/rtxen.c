@@ -17,7 +17,7 @@
  * stolen. The paper's RunQ is the run queue, its RepQ the pool's due queue; its RdyQ is those of
  * the due queue that are blocked.
  *
- * Host entities and VMs without budget run in what is left, with a floor (core/server.h). Weights,
+ * Host entities and VMs without budget run in what is left, with a reserve (core/server.h). Weights,
  * caps and real-time types are kept and ignored.
  *
  * Locking: the pool's lock serialises everything; no function here takes one.
@@ -92,14 +92,14 @@ TAKT_FN void rtxen_idled(struct takt_pool *p, u32 cpu, u64 now)
 TAKT_FN void rtxen_await(struct takt_pool *p, u32 cpu, u32 stops)
 {
 	struct takt_cpu *c = cpu_of(p, cpu);
-	u32 heir;
+	u32 idling;
 
 	if (rtxen_kind(p) != TAKT_PERIODIC || !c->online || c->taken || c->forced_idle ||
 	    cur_class(p, cpu) == TAKT_RT)
 		return;
-	heir = rtxen_idling_server(p, cpu, stops);
-	if (heir != TAKT_NIL)
-		arm_cpu(p, cpu, c->idle_since + (u64)vcpu_of(p, heir)->server.left);
+	idling = rtxen_idling_server(p, cpu, stops);
+	if (idling != TAKT_NIL)
+		arm_cpu(p, cpu, c->idle_since + (u64)vcpu_of(p, idling)->server.left);
 }
 
 /* ---- hooks ---- */
@@ -263,10 +263,10 @@ TAKT_FN u32 rtxen_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
 
 	rtxen_idled(p, cpu, now);
 	if (best != TAKT_NIL && rtxen_kind(p) == TAKT_PERIODIC) {
-		u32 heir = rtxen_idling_server(p, cpu, takt_fresh(p, rtxen_stops(p, cpu, cur)));
+		u32 idling = rtxen_idling_server(p, cpu, takt_fresh(p, rtxen_stops(p, cpu, cur)));
 
-		if (heir != TAKT_NIL &&
-		    server_of(p, vcpu_of(p, heir))->priority < vcpu_of(p, best)->server.key)
+		if (idling != TAKT_NIL &&
+		    server_of(p, vcpu_of(p, idling))->priority < vcpu_of(p, best)->server.key)
 			best = TAKT_NIL;
 	}
 	return server_choose(p, cpu, takt_fresh(p, best), cur, now);
@@ -282,7 +282,7 @@ TAKT_FN u64 rtxen_slice(struct takt_pool *p, u32 cpu, u32 back, u64 now)
 	return slice;
 }
 
-/* An interval of the floor has begun, or a budget has idled away. */
+/* An interval of the reserve has begun, or a budget has idled away. */
 TAKT_INLINE void rtxen_tick(struct takt_pool *p, u32 cpu, u64 now)
 {
 	(void)now;

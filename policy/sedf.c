@@ -11,7 +11,7 @@
  * is no balancing of budgets: Xen's lowest-numbered PCPU that is allowed is here the one with most
  * room, where the VCPU stays.
  *
- * Host entities and VMs without budget run in what is left, with a floor (core/server.h). Weights,
+ * Host entities and VMs without budget run in what is left, with a reserve (core/server.h). Weights,
  * caps and real-time types are kept and ignored.
  *
  * Locking: the pool's lock serialises everything; no function here takes one.
@@ -41,7 +41,7 @@ TAKT_INLINE u64 sedf_slice(struct takt_pool *p, u32 cpu, u32 back, u64 now)
 	return server_slice(p, cpu, budget ? TAKT_LATEST : p->par.extra_quantum, now);
 }
 
-/* An interval of the floor has begun. */
+/* An interval of the reserve has begun. */
 TAKT_INLINE void sedf_tick(struct takt_pool *p, u32 cpu, u64 now)
 {
 	(void)now;

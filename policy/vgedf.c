@@ -14,7 +14,7 @@
  * without budget, then the one that runs the latest deadline (rule K4), of the PCPUs that no VCPU
  * has tickled yet: two VCPUs that wake at once want two PCPUs.
  *
- * Host entities and VMs without budget are in the ExtraQ, with a floor of the PCPU where they ran
+ * Host entities and VMs without budget are in the ExtraQ, with a reserve of the PCPU where they ran
  * last (core/server.h). Weights, caps and real-time types are kept and ignored.
  *
  * Locking: the pool's lock serialises everything; no function here takes one.
@@ -87,7 +87,7 @@ TAKT_INLINE void vgedf_queue(struct takt_pool *p, u32 vi, u64 now)
 {
 	edf_queue(p, vi, now);
 	vgedf_tickle(p, vi);
-	server_tickle_floor(p, vi, now);
+	server_tickle_reserve(p, vi, now);
 }
 
 /* Whether the queued @v is warm elsewhere than on @cpu (rule K3). */
@@ -152,7 +152,7 @@ TAKT_FN u32 vgedf_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
 
 	cpu_of(p, cpu)->again = TAKT_NEVER;
 	next = takt_fresh(p, vgedf_candidate(p, cpu, cur, 1, now));
-	next = takt_fresh(p, server_or_floor(p, cpu, next, cur, now));
+	next = takt_fresh(p, server_or_reserve(p, cpu, next, cur, now));
 	return next != TAKT_NIL ? next : vgedf_candidate(p, cpu, TAKT_NIL, 0, now);
 }
 
@@ -169,7 +169,7 @@ TAKT_INLINE u64 vgedf_slice(struct takt_pool *p, u32 cpu, u32 back, u64 now)
 	return slice;
 }
 
-/* An interval of the floor has begun, or a deadline that was warm elsewhere is cold. */
+/* An interval of the reserve has begun, or a deadline that was warm elsewhere is cold. */
 TAKT_INLINE void vgedf_tick(struct takt_pool *p, u32 cpu, u64 now)
 {
 	(void)now;

@@ -129,7 +129,7 @@ pub struct Analyze {
     /// Scenario file (TOML) whose VMs have budget and period, and tasks; or are real-time (rt = "on"), with latency and group
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Policy that is asked whether it has room, e.g. rtxen or 'sedf(floor=0)'; repeat for more [default: those of the scenario that keep
+    /// Policy that is asked whether it has room, e.g. rtxen or 'sedf(reserve=0)'; repeat for more [default: those of the scenario that keep
     /// budgets, else rtxen, sedf, vgedf]
     #[arg(long = "policy", short, value_name = "P")]
     pub policies: Vec<String>,

@@ -82,7 +82,7 @@ fn rt_xens_experiments_name_their_variants() {
     assert!(rows.iter().all(|r| r["x"] == 30 && r["accepted"].is_f64() && r["variant"].is_string()));
 }
 
-/// What `takt sim` refuses for want of room, `takt analyze` refuses, of the same VM; and a server has a PCPU if rtxen has room without floor.
+/// What `takt sim` refuses for want of room, `takt analyze` refuses, of the same VM; and a server has a PCPU if rtxen has room without reserve.
 #[test]
 fn admission_is_that_of_a_run() {
     let dir = workdir();
@@ -91,9 +91,9 @@ fn admission_is_that_of_a_run() {
     let (mut admitted, mut refused) = ([0; 3], [0; 3]);
     for case in 0..40 {
         let pcpus = rng.choice([1, 2, 4]).unwrap();
-        let apart = rng.choice(["apart", "together"]).unwrap();
+        let release = rng.choice(["random", "synchronous"]).unwrap();
         let mut text =
-            format!("duration = \"1ms\"\nservers = \"{apart}\"\n[machine]\npcpus = {pcpus}\n[dom0]\nvcpus = 1\n");
+            format!("duration = \"1ms\"\nrelease = \"{release}\"\n[machine]\npcpus = {pcpus}\n[dom0]\nvcpus = 1\n");
         for n in 0..rng.u32(1..5) {
             let (budget, period) = rng.choice(servers).unwrap().split_once('/').unwrap();
             let (count, vcpus) = (rng.u32(1..3), rng.u32(1..4));
@@ -105,8 +105,8 @@ fn admission_is_that_of_a_run() {
         }
         std::fs::write(dir.path().join("s.toml"), &text).unwrap();
         for (at, name) in ["rtxen", "sedf", "vgedf"].into_iter().enumerate() {
-            let floor = rng.choice(["", "(floor=0)", "(floor=5)", "(floor=37)"]).unwrap();
-            let policy = format!("{name}{floor}");
+            let reserve = rng.choice(["", "(reserve=0)", "(reserve=5)", "(reserve=37)"]).unwrap();
+            let policy = format!("{name}{reserve}");
             let analysis = takt(dir.path(), &["analyze", "s.toml", "--json", "-p", &policy]);
             let json: serde_json::Value = serde_json::from_slice(&analysis.stdout).expect("JSON");
             let run = takt(dir.path(), &["sim", "s.toml", "-p", &policy]);
@@ -126,10 +126,10 @@ fn admission_is_that_of_a_run() {
                         run.status.code() == Some(2) && error.contains(why),
                         "case {case}, {policy}: {error}\n{text}"
                     );
-                    assert!(why.contains("floor="), "{why}");
+                    assert!(why.contains("reserve="), "{why}");
                 }
             }
-            if policy == "rtxen(floor=0)" || policy == "sedf(floor=0)" {
+            if policy == "rtxen(reserve=0)" || policy == "sedf(reserve=0)" {
                 let placed = json["vcpus"].as_array().unwrap().iter().all(|v| v["pcpu"].is_u64());
                 assert_eq!(placed, admission[0]["refusal"].is_null(), "case {case}, {policy}\n{text}");
             }
@@ -139,17 +139,18 @@ fn admission_is_that_of_a_run() {
 }
 
 #[test]
-fn the_floor_of_each_policy_counts() {
+fn the_reserve_of_each_policy_counts() {
     let dir = workdir();
     let vm = "[[vm]]\nname = \"a\"\ncount = 4\nvcpus = 1\nbudget = \"5ms\"\nperiod = \"10ms\"\n";
-    let policies = "policies = [\"credit\", \"rtxen\", \"rtxen(floor=0)\"]\n";
+    let policies = "policies = [\"credit\", \"rtxen\", \"rtxen(reserve=0)\"]\n";
     std::fs::write(dir.path().join("f.toml"), format!("{policies}[machine]\npcpus = 2\n{vm}")).unwrap();
     let out = takt(dir.path(), &["analyze", "f.toml"]);
     let text = String::from_utf8(out.stdout).unwrap();
     assert_eq!(out.status.code(), Some(1));
-    let why = "no PCPU has room for a budget of 5ms in 10ms (floor=5 keeps 5 % of each PCPU for VCPUs without budget)";
+    let why =
+        "no PCPU has room for a budget of 5ms in 10ms (reserve=5 keeps 5 % of each PCPU for VCPUs without budget)";
     assert!(text.contains(&format!("\nrtxen: a-3: {why}\n")), "{text}");
-    assert!(text.contains("\nrtxen(floor=0): has room for every budget\n") && !text.contains("\ncredit"), "{text}");
+    assert!(text.contains("\nrtxen(reserve=0): has room for every budget\n") && !text.contains("\ncredit"), "{text}");
     // Where no named policy keeps budgets, those that do are asked instead.
     let text = String::from_utf8(takt(dir.path(), &["analyze", "f.toml", "-p", "credit"]).stdout).unwrap();
     assert!(["rtxen", "sedf", "vgedf"].iter().all(|p| text.contains(&format!("\n{p}: a-"))), "{text}");

@@ -119,8 +119,8 @@ TAKT_FN int refuse(struct takt_pool *p, const struct takt_op *op)
 	X(started, STARTED, takt_started(p, op->vcpu, op->now)) \
 	X(refused, REFUSED, takt_refused(p, op->vcpu, op->now)) \
 	X(put, PUT, takt_put(p, op->vcpu, arg32(op->arg[0]), op->arg[1], op->now)) \
-	X(cpu_taken, CPU_TAKEN, takt_cpu_taken(p, op->cpu, op->now)) \
-	X(cpu_back, CPU_BACK, takt_cpu_back(p, op->cpu, op->now)) \
+	X(cpu_release, CPU_RELEASE, takt_cpu_release(p, op->cpu, op->now)) \
+	X(cpu_acquire, CPU_ACQUIRE, takt_cpu_acquire(p, op->cpu, op->now)) \
 	X(timer_cpu, TIMER_CPU, takt_timer_cpu(p, op->cpu, op->now)) \
 	X(timer_pool, TIMER_POOL, takt_timer_pool(p, op->now))
 

@@ -73,9 +73,9 @@ pub fn holders(records: &[Record]) -> Vec<Changes<Holder>> {
             Some(OpCode::Schedule) if r.res.next == NIL => say(op.cpu, Holder::Idle),
             Some(OpCode::Schedule) => kept.into_iter().for_each(|who| say(op.cpu, who)),
             Some(OpCode::Started) => say(model.vcpu[usize::from(op.vcpu)].cpu, holder(&model, op.vcpu)),
-            Some(OpCode::CpuTaken) => say(op.cpu, Holder::Taken),
+            Some(OpCode::CpuRelease) => say(op.cpu, Holder::Taken),
             // A decision that follows at once says whose it is.
-            Some(OpCode::CpuBack) if !records.get(n + 1).is_some_and(|next| decides(op, &next.op)) => {
+            Some(OpCode::CpuAcquire) if !records.get(n + 1).is_some_and(|next| decides(op, &next.op)) => {
                 cur(&model, op.cpu).and_then(|v| running(&model, v)).into_iter().for_each(|who| say(op.cpu, who));
             }
             Some(OpCode::CpuRemove) => say(op.cpu, Holder::Unknown),
@@ -204,8 +204,8 @@ mod tests {
         p.wake(10, 9, Source::Other).unwrap();
         assert_eq!(p.schedule(100, 0, 0).unwrap().0, Some(9));
         p.started(110, 9).unwrap();
-        p.cpu_taken(200, 0).unwrap();
-        p.cpu_back(300, 0).unwrap();
+        p.cpu_release(200, 0).unwrap();
+        p.cpu_acquire(300, 0).unwrap();
         p.put(400, 9, false, takt_policy::NEVER).unwrap();
         p.wake(410, 0, Source::Other).unwrap();
         assert_eq!(p.schedule(420, 0, 0).unwrap().0, Some(0));

@@ -21,7 +21,7 @@ pub enum Rule {
     Slice,
     /// Kicks go to online PCPUs of the pool's own class, and where the table demands them.
     Kick,
-    /// A timer lies ahead, and the host keeps it (within [`Limits::late`]).
+    /// A timer lies ahead, and the host keeps it (within [`Limits::timer_slack`]).
     Timer,
     /// Once kicks have drained no PCPU idles beside a queued VCPU that may run there.
     WorkConservation,
@@ -29,7 +29,7 @@ pub enum Rule {
     LostWake,
     /// No VCPU waits longer than [`Limits::wait`].
     WaitBound,
-    /// Picks, starts, refusals and puts fit together; nothing stays picked, put-pending or kicked.
+    /// Picks, starts, refusals and puts fit together; nothing stays picked, descheduling or kicked.
     Counts,
     /// `put` reports no longer run than the clock allows; unused fields are 0.
     Arguments,
@@ -58,9 +58,9 @@ pub struct Limits {
     /// Longest wait in the queue.
     pub wait: Option<u64>,
     /// How late a timer may be called.
-    pub late: Option<u64>,
-    /// How long a PCPU may stay kicked, and a VCPU picked or put-pending.
-    pub limbo: Option<u64>,
+    pub timer_slack: Option<u64>,
+    /// How long a PCPU may stay kicked, and a VCPU picked or descheduling.
+    pub max_pending: Option<u64>,
     /// How far `now` may lie before the previous one.
     pub skew: u64,
     /// The policy binds VCPUs of real-time VMs, or with `siblings` of any, to single PCPUs, which a log does not tell: others may idle beside them.
@@ -300,8 +300,10 @@ impl Checker {
             self.pool_timer = r.res.pool_timer;
         }
         // Which PCPU's timer a record shows is known only where the operation names one.
-        let shown =
-            matches!(code, OpCode::CpuAdd | OpCode::Schedule | OpCode::TimerCpu | OpCode::CpuTaken | OpCode::CpuBack);
+        let shown = matches!(
+            code,
+            OpCode::CpuAdd | OpCode::Schedule | OpCode::TimerCpu | OpCode::CpuRelease | OpCode::CpuAcquire
+        );
         for c in 0..NCPU as u16 {
             let old = self.timer[usize::from(c)];
             if shown && c == r.op.cpu {
@@ -320,7 +322,7 @@ impl Checker {
     /// Timers, kicks and context switches that the host owes.
     fn late(&self) -> Checked {
         let now = self.model.now;
-        if let Some(late) = self.limits.late {
+        if let Some(late) = self.limits.timer_slack {
             let due = |t: u64| t != NEVER && t.saturating_add(late) < now;
             ensure(!due(self.pool_timer), Rule::Timer, || {
                 format!("pool timer {} not called by {now}", self.pool_timer)
@@ -328,15 +330,16 @@ impl Checker {
             let c = self.timer.iter().position(|&t| due(t));
             ensure(c.is_none(), Rule::Timer, || format!("timer of PCPU {} not called by {now}", c.unwrap_or(0)))?;
         }
-        let Some(limbo) = self.limits.limbo else { return Ok(()) };
+        let Some(max_pending) = self.limits.max_pending else { return Ok(()) };
         let c = (0..NCPU as usize).find(|&c| {
-            (self.kicked & !self.model.taken) >> c & 1 == 1 && self.kicked_at[c].saturating_add(limbo) < now
+            (self.kicked & !self.model.taken) >> c & 1 == 1 && self.kicked_at[c].saturating_add(max_pending) < now
         });
         ensure(c.is_none(), Rule::Counts, || {
             format!("PCPU {} was kicked and did not schedule by {now}", c.unwrap_or(0))
         })?;
-        let stuck =
-            |s: State, since: u64| matches!(s, State::Picked | State::PutPending) && since.saturating_add(limbo) < now;
+        let stuck = |s: State, since: u64| {
+            matches!(s, State::Picked | State::Descheduling) && since.saturating_add(max_pending) < now
+        };
         let v = self.model.vcpu.iter().position(|v| stuck(v.state, v.since));
         ensure(v.is_none(), Rule::Counts, || {
             let v = v.unwrap_or(0);
@@ -396,7 +399,7 @@ fn fields(code: OpCode) -> (bool, bool, bool, usize) {
     match code {
         None | Epoch | TimerPool => (false, false, false, 0),
         CpuAdd => (true, false, false, 3),
-        CpuRemove | CpuTaken | CpuBack | TimerCpu => (true, false, false, 0),
+        CpuRemove | CpuRelease | CpuAcquire | TimerCpu => (true, false, false, 0),
         VmAdd => (false, false, true, 2),
         VmRemove => (false, false, true, 0),
         VcpuAdd => (true, true, true, 1),

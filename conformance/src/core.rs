@@ -183,7 +183,7 @@ impl Core for Loaded {
     }
     fn state(&self, v: u32) -> State {
         use State::*;
-        let all = [Absent, Blocked, Queued, Picked, Running, PutPending, Paused, Parked];
+        let all = [Absent, Blocked, Queued, Picked, Running, Descheduling, Paused, Parked];
         all[unsafe { (self.library.by_index[0])(self.raw(), v) } as usize % all.len()]
     }
     fn class(&self, v: u32) -> Class {

@@ -218,7 +218,7 @@ impl Host {
             let refuse = self.rng.u8(..) < 6;
             return Some(on_vcpu(if refuse { OpCode::Refused } else { OpCode::Started }, v, [0, 0]));
         }
-        if let Some(v) = (0..self.shape.vcpus).find(|&v| m.state(v.into()) == State::PutPending) {
+        if let Some(v) = (0..self.shape.vcpus).find(|&v| m.state(v.into()) == State::Descheduling) {
             return Some(self.put(v, ck));
         }
         let kicked = ck.kicked() & !m.taken & m.online;
@@ -306,10 +306,10 @@ impl Host {
             680..730 => self.set_rt(),
             730..760 => self.adjust(ck),
             760..765 => on_vm(OpCode::SetGroup, vm, [self.rng.u64(..4) | self.rng.u64(..3) << 16, 0, 0]),
-            765..785 => on_cpu(OpCode::CpuTaken, c),
+            765..785 => on_cpu(OpCode::CpuRelease, c),
             785..825 => {
                 let c = (0..self.shape.cpus).find(|&c| m.taken & bit(c) != 0).unwrap_or(c);
-                on_cpu(OpCode::CpuBack, c)
+                on_cpu(OpCode::CpuAcquire, c)
             }
             825..833 => on_cpu(OpCode::CpuRemove, c),
             833..855 => {

@@ -259,8 +259,8 @@ impl Model {
             OpCode::Started => self.set(v, State::Running),
             OpCode::Refused => self.settle(v, true),
             OpCode::Put => self.settle(v, op.arg[0] != 0),
-            OpCode::CpuTaken => self.taken |= bit(c),
-            OpCode::CpuBack => self.taken &= !bit(c),
+            OpCode::CpuRelease => self.taken |= bit(c),
+            OpCode::CpuAcquire => self.taken &= !bit(c),
         }
     }
 
@@ -278,7 +278,7 @@ impl Model {
             return;
         }
         if let Some(v) = old {
-            self.set(v, State::PutPending);
+            self.set(v, State::Descheduling);
         }
         self.cur[usize::from(c)] = next;
         if let Some(v) = next {

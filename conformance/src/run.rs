@@ -94,7 +94,7 @@ impl Run {
         let any = Limits::of(core.policy());
         let limits = match mode {
             Mode::Chaos => Limits { skew: SKEW, ..any },
-            Mode::Faithful => Limits { late: Some(0), limbo: Some(0), ..any },
+            Mode::Faithful => Limits { timer_slack: Some(0), max_pending: Some(0), ..any },
         };
         let host = Host::new(seed, shape, mode);
         Self {

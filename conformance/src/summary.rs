@@ -112,8 +112,8 @@ pub fn name(code: OpCode) -> &'static str {
         Started => "started",
         Refused => "refused",
         Put => "put",
-        CpuTaken => "cpu_taken",
-        CpuBack => "cpu_back",
+        CpuRelease => "cpu_release",
+        CpuAcquire => "cpu_acquire",
         TimerCpu => "timer_cpu",
         TimerPool => "timer_pool",
     }

@@ -80,7 +80,8 @@ impl Model {
                 | Refused
                 | Put
         );
-        let by_cpu = matches!(code, CpuAdd | CpuRemove | VcpuAdd | Move | Schedule | CpuTaken | CpuBack | TimerCpu);
+        let by_cpu =
+            matches!(code, CpuAdd | CpuRemove | VcpuAdd | Move | Schedule | CpuRelease | CpuAcquire | TimerCpu);
         let by_vm =
             matches!(code, VmAdd | VmRemove | VcpuAdd | SetRt | SetGroup) || code == Adjust && u32::from(m) != NIL;
         let wild = Verdict::default()
@@ -95,7 +96,7 @@ impl Model {
         let on = self.online & bit(c) != 0;
         let vm = &self.vm[usize::from(m) % NVM as usize];
         let holds = matches!(s, State::Picked | State::Running);
-        let off_queue = holds || s == State::PutPending;
+        let off_queue = holds || s == State::Descheduling;
         let r = none
             .must(by_vcpu && code != VcpuAdd && s == State::Absent, &[ENOENT])
             .must(by_cpu && code != CpuAdd && !on, &[ENOENT]);
@@ -140,11 +141,11 @@ impl Model {
             }
             Started | Refused => r.must(s != State::Picked && s != State::Absent, &[EBUSY]),
             Put => {
-                let away = !matches!(s, State::Running | State::PutPending | State::Absent);
+                let away = !matches!(s, State::Running | State::Descheduling | State::Absent);
                 r.must(away, &[EBUSY]).must(a[0] > 1, &[ERANGE, EINVAL])
             }
-            CpuTaken => r.must(on && self.taken & bit(c) != 0, &[EBUSY]),
-            CpuBack => r.must(on && self.taken & bit(c) == 0, &[EBUSY]),
+            CpuRelease => r.must(on && self.taken & bit(c) != 0, &[EBUSY]),
+            CpuAcquire => r.must(on && self.taken & bit(c) == 0, &[EBUSY]),
         }
     }
 
@@ -167,8 +168,8 @@ impl Model {
                 .may(p.name == "rt", &[EBUSY])
                 // A budget needs a period that is as long, and room.
                 .may(!pool && ["budget", "period"].contains(&p.name), &[ERANGE, ENOSPC])
-                // A floor does not come out of what servers are promised.
-                .may(pool && p.name == "floor", &[ENOSPC]),
+                // A reserve does not come out of what servers are promised.
+                .may(pool && p.name == "reserve", &[ENOSPC]),
         }
     }
 

@@ -118,7 +118,7 @@ fn kicks_and_timers() {
     let mut s = Script::running(Limits::default());
     let past = Res { cpu_timer: MS, ..res() };
     assert_eq!(s.add(op(OpCode::TimerCpu, MS, 0, 0, 0, [0, 0]), past), Some(Rule::Timer));
-    let mut s = Script::running(Limits { late: Some(0), ..Limits::default() });
+    let mut s = Script::running(Limits { timer_slack: Some(0), ..Limits::default() });
     s.ok(op(OpCode::TimerCpu, MS, 0, 0, 0, [0, 0]), Res { cpu_timer: 2 * MS, ..res() });
     let event = op(OpCode::Event, 3 * MS, 0, 1, 0, [0, 0]);
     assert_eq!(s.add(event, res()), Some(Rule::Timer), "the host did not call it");
@@ -133,7 +133,7 @@ fn hosts_duties() {
     let mut s = Script::running(Limits::default());
     assert_eq!(event(&mut s, 5), None);
     assert_eq!(event(&mut s, 4), Some(Rule::Time));
-    let mut s = Script::running(Limits { limbo: Some(MS), ..Limits::default() });
+    let mut s = Script::running(Limits { max_pending: Some(MS), ..Limits::default() });
     s.wake(0, 1);
     assert_eq!(event(&mut s, 3 * MS), Some(Rule::Counts), "kicked and never scheduled");
     let mut s = Script::running(Limits { wait: Some(MS), ..Limits::default() });

@@ -92,7 +92,7 @@ const EVERY: [(OpCode, usize); 12] = [
     (OpCode::SetAffinity, 20),
     (OpCode::VcpuAdd, 10),
     (OpCode::VcpuRemove, 4),
-    (OpCode::CpuTaken, 20),
+    (OpCode::CpuRelease, 20),
     (OpCode::CpuRemove, 2),
     (OpCode::TimerPool, 10),
 ];

@@ -44,13 +44,13 @@ pub struct Settings {
     /// left (rule K7).
     pub take_all: bool,
     /// Percent of each PCPU of the rt-pool that its policy keeps for VCPUs without budget.
-    pub floor: u32,
+    pub reserve: u32,
 }
 
 impl Default for Settings {
     fn default() -> Self {
         let (rule, shrink) = (Rule::default(), Shrink::default());
-        Self { rule, delay: 15_000_000_000, shrink, take_all: false, floor: 0 }
+        Self { rule, delay: 15_000_000_000, shrink, take_all: false, reserve: 0 }
     }
 }
 
@@ -228,7 +228,7 @@ impl Partition {
 
     fn need(&self, members: &[Member]) -> Option<u32> {
         let shares: Vec<Share> = members.iter().filter_map(Member::share).collect();
-        self.settings.rule.pcpus(&shares, 100 - self.settings.floor.min(99))
+        self.settings.rule.pcpus(&shares, 100 - self.settings.reserve.min(99))
     }
 
     /// The only PCPU cannot go: VMs must have left it first.

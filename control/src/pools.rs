@@ -87,25 +87,25 @@ impl Pools {
     }
 
     /// Takes note of the other settings: without `need` the policy of the rt-pool determines how
-    /// many PCPUs the pool needs (rule K23), and a floor is room that the rt-pool does not have.
+    /// many PCPUs the pool needs (rule K23), and a reserve is room that the rt-pool does not have.
     pub fn know(&mut self, keys: &[&str], params: &[(u32, u64)]) {
         if let Size::Managed(settings) = &mut self.size {
             if !keys.contains(&"need") {
                 settings.rule = Rule::of(&self.rt).unwrap_or_default();
             }
-            let floor = params.iter().find(|(key, _)| *key == floor_key()).map_or(0, |&(_, value)| value as u32);
-            settings.floor = floor;
+            let reserve = params.iter().find(|(key, _)| *key == reserve_key()).map_or(0, |&(_, value)| value as u32);
+            settings.reserve = reserve;
         }
     }
 
     /// What the rt-pool is told before the parameters that were given: nobody without budget lives there, so nothing is kept for them.
     pub fn defaults() -> (u32, u64) {
-        (floor_key(), 0)
+        (reserve_key(), 0)
     }
 }
 
-pub(crate) fn floor_key() -> u32 {
-    takt_policy::params().iter().find(|p| !p.per_vm && p.name == "floor").map_or(0, |p| p.key)
+pub(crate) fn reserve_key() -> u32 {
+    takt_policy::params().iter().find(|p| !p.per_vm && p.name == "reserve").map_or(0, |p| p.key)
 }
 
 fn word<T: Copy>(key: &str, text: &str, words: &[(&str, T)]) -> Result<T> {
@@ -132,9 +132,9 @@ mod tests {
     #[test]
     fn names_and_switches() {
         let parse = |text: &str| PolicySpec::parse(text).unwrap();
-        let risa = parse("risa(need=gfb,delay=5s,shrink=literal,floor=5,slice=5ms)");
+        let risa = parse("risa(need=gfb,delay=5s,shrink=literal,reserve=5,slice=5ms)");
         let want =
-            Settings { rule: Rule::Gfb, delay: 5_000_000_000, shrink: Shrink::Literal, take_all: false, floor: 5 };
+            Settings { rule: Rule::Gfb, delay: 5_000_000_000, shrink: Shrink::Literal, take_all: false, reserve: 5 };
         assert_eq!((risa.name.as_str(), risa.params.len()), ("credit", 4 + 2), "those of the preset and two");
         assert_eq!(risa.pools.unwrap(), Pools { rt: "vgedf".into(), size: Size::Managed(want) });
         let rule = |text: &str| match parse(text).pools.unwrap().size {

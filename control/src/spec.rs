@@ -142,7 +142,12 @@ impl PolicySpec {
             let own = pools.as_mut().map_or(Ok(false), |p| p.set(key, text)).with_context(context)?;
             if !own {
                 let own = pools.as_ref().map_or_else(Vec::new, Pools::keys);
-                params.push(param(key, text, &table, &own).with_context(context)?);
+                let param = param(key, text, &table, &own).with_context(context)?;
+                // By its older name, perhaps.
+                if params.iter().any(|&(other, _)| other == param.0) {
+                    bail!("policy `{label}`: `{pair}` sets a key a second time");
+                }
+                params.push(param);
             }
         }
         if let Some(pools) = &mut pools {
@@ -215,7 +220,7 @@ fn live_of(host: &str) -> Result<fn(&ParamInfo) -> u64> {
 
 /// Reads a value against the pool's parameters in `table`; `own` are the keys of the name itself.
 fn param(key: &str, text: &str, table: &[ParamInfo], own: &[&'static str]) -> Result<(u32, u64)> {
-    let Some(info) = table.iter().find(|p| !p.per_vm && p.name == key) else {
+    let Some(info) = table.iter().find(|p| !p.per_vm && p.is(key)) else {
         let keys: Vec<_> =
             own.iter().copied().chain(table.iter().filter(|p| !p.per_vm).map(|p| p.name)).chain([LIVE]).collect();
         bail!("unknown key `{key}`, known are {}", keys.join(", "));
@@ -223,10 +228,10 @@ fn param(key: &str, text: &str, table: &[ParamInfo], own: &[&'static str]) -> Re
     Ok((info.key, value(info, text)?))
 }
 
-/// Parameters of a pool in an order in which nothing has changed when one is refused: `floor` alone may find no room.
+/// Parameters of a pool in an order in which nothing has changed when one is refused: `reserve` alone may find no room.
 #[must_use]
 pub fn refusable_first(mut params: Vec<(u32, u64)>) -> Vec<(u32, u64)> {
-    params.sort_by_key(|&(key, _)| key != pools::floor_key());
+    params.sort_by_key(|&(key, _)| key != pools::reserve_key());
     params
 }
 
@@ -236,7 +241,7 @@ pub fn refusable_first(mut params: Vec<(u32, u64)>) -> Vec<(u32, u64)> {
 /// One line that names the key and its range.
 pub fn value(info: &ParamInfo, text: &str) -> Result<u64> {
     let value = match words(info) {
-        Some(words) => words.iter().position(|w| *w == text).map(|n| n as u64),
+        Some(_) => info.word(text),
         None if info.unit == "ns" => duration::parse(text).ok(),
         None => text.parse().ok(),
     };
@@ -311,6 +316,20 @@ mod tests {
     }
 
     #[test]
+    fn older_names_are_understood() {
+        let new = PolicySpec::parse("rtxen(surplus=redistribute,rt_contention=migrate,reserve=0)").unwrap();
+        let old = PolicySpec::parse("rtxen(spare=share,crowd=move,floor=0)").unwrap();
+        assert_eq!((&new.params, new.params.len()), (&old.params, 3));
+        assert_eq!(old.label, "rtxen(spare=share,crowd=move,floor=0)", "as written");
+        assert!(
+            refused("credit(spare=discard,surplus=discard)").contains("`surplus=discard` sets a key a second time")
+        );
+        assert!(refused("credit(spare=all)").contains("`surplus=all` is not allowed, allowed discard|redistribute"));
+        let known = refused("credit(x=1)");
+        assert!(known.contains(" reserve,") && !known.contains(" floor,") && !known.contains("crowd"), "{known}");
+    }
+
+    #[test]
     fn a_policy_is_listed_once() {
         let list = |texts: &[&str]| PolicySpec::list(texts.iter().copied());
         assert_eq!(list(&["doris", "doris(dom0=off)", "credit", "pin"]).unwrap().len(), 4);
@@ -344,12 +363,12 @@ mod tests {
     fn a_live_hosts_parameters_can_be_asked_for() {
         let of = |text: &str| {
             let spec = PolicySpec::parse(text).unwrap();
-            ["spare", "preempted", "crowd"].map(|key| get(&spec, key))
+            ["surplus", "preempted", "rt_contention"].map(|key| get(&spec, key))
         };
         assert_eq!(of("doris"), [None; 3]);
         assert_eq!(of("doris(live=linux)"), [Some(1), Some(1), None]);
         assert_eq!(of("doris(live=xen)"), [Some(1); 3]);
-        assert_eq!(of("doris(spare=lapse,live=xen)"), [Some(0), Some(1), Some(1)], "what is given wins");
+        assert_eq!(of("doris(surplus=discard,live=xen)"), [Some(0), Some(1), Some(1)], "what is given wins");
         let refused = PolicySpec::parse("doris(live=bsd)").unwrap_err();
         assert!(format!("{refused:#}").ends_with("allowed linux|xen"), "{refused:#}");
     }

@@ -106,14 +106,19 @@ fn defaults_are_those_of_the_policies() {
     assert_eq!((c.budget, c.period, c.priority, c.extra), (0, 0, 1000, true));
     assert!(c.ports.is_empty() && c.group.is_empty() && !c.has_owner());
     let (pool, vm) = (|name| key(name, false), |name| key(name, true));
-    assert_eq!(Pools::defaults(), (pool("floor"), 0));
+    assert_eq!(Pools::defaults(), (pool("reserve"), 0));
     for info in params() {
-        let live = ["spare", "preempted"].contains(&info.name);
+        let live = ["surplus", "preempted"].contains(&info.name);
         let want = if live { 1 } else { info.default };
-        assert_eq!((info.linux, info.xen), (want, if info.name == "crowd" { 1 } else { want }), "{}", info.name);
+        assert_eq!(
+            (info.linux, info.xen),
+            (want, if info.name == "rt_contention" { 1 } else { want }),
+            "{}",
+            info.name
+        );
     }
-    let order = spec::refusable_first(vec![(pool("slice"), 1), (pool("floor"), 2), (pool("tick"), 3)]);
-    assert_eq!(order, [(pool("floor"), 2), (pool("slice"), 1), (pool("tick"), 3)]);
+    let order = spec::refusable_first(vec![(pool("slice"), 1), (pool("reserve"), 2), (pool("tick"), 3)]);
+    assert_eq!(order, [(pool("reserve"), 2), (pool("slice"), 1), (pool("tick"), 3)]);
     assert_ne!(vm("period"), pool("period"), "two parameters of one name");
 }
 
@@ -339,7 +344,7 @@ fn pools_have_their_own_switches() {
     let base = Settings::default();
     assert_eq!(
         base,
-        Settings { rule: Rule::Paper, delay: 15_000 * MS, shrink: Shrink::Far, take_all: false, floor: 0 }
+        Settings { rule: Rule::Paper, delay: 15_000 * MS, shrink: Shrink::Far, take_all: false, reserve: 0 }
     );
     for (text, rt, want) in [
         ("risa", "vgedf", base),
@@ -352,14 +357,14 @@ fn pools_have_their_own_switches() {
         ("risa(shrink=far)", "vgedf", base),
         ("risa(rt_pool_may_take_all=on)", "vgedf", Settings { take_all: true, ..base }),
         ("risa(rt_pool_may_take_all=off)", "vgedf", base),
-        ("risa(floor=7)", "vgedf", Settings { floor: 7, ..base }),
+        ("risa(reserve=7)", "vgedf", Settings { reserve: 7, ..base }),
         ("risa(slice=7ms)", "vgedf", base),
     ] {
         assert_eq!(managed(text), (rt.to_owned(), want), "{text}");
     }
     let sp = |text: &str| PolicySpec::parse(text).unwrap().pools.unwrap();
     assert_eq!(sp("sp(rt=credit)"), Pools { rt: "credit".into(), size: Size::Fixed { pcpus: 2, first: 0 } });
-    assert_eq!(sp("sp(floor=7)"), sp("sp"), "a floor changes no fixed size");
+    assert_eq!(sp("sp(reserve=7)"), sp("sp"), "a reserve changes no fixed size");
     assert_eq!(sp("risa").keys(), ["rt", "need", "delay", "shrink", "rt_pool_may_take_all"]);
     assert_eq!(sp("sp").keys(), ["rt", "pcpus", "first"]);
 }

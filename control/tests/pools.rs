@@ -183,8 +183,8 @@ fn a_vm_that_changes_counts_once() {
 
 /// What the pool's policy keeps of each PCPU is no room; it never keeps all.
 #[test]
-fn a_floor_is_no_room() {
-    for (floor, budget, want) in [
+fn a_reserve_is_no_room() {
+    for (reserve, budget, want) in [
         (0, 10, 1),
         (1, 10, 2),
         (5, 9, 1),
@@ -198,8 +198,8 @@ fn a_floor_is_no_room() {
     ] {
         let mut h = Fake { pcpus: pcpus(&[(0, Rest); 16]), ..Fake::default() };
         h.vms = vec![vm(1, 1, server(budget, 10), Rest, None)];
-        let p = Partition::new(Settings { floor, ..Settings::default() });
-        assert_eq!(p.wants(&h).unwrap(), want, "{budget} of 10 with {floor} % kept");
+        let p = Partition::new(Settings { reserve, ..Settings::default() });
+        assert_eq!(p.wants(&h).unwrap(), want, "{budget} of 10 with {reserve} % kept");
     }
 }
 

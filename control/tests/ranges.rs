@@ -183,7 +183,7 @@ fn every_parameter_has_two_ends() {
     }
     let of = |name: &str, per_vm| params().into_iter().find(|p| p.name == name && p.per_vm == per_vm).unwrap();
     assert_eq!(range(&of("slice", false)), "100us..=10s");
-    assert_eq!(range(&of("floor", false)), "0..=50");
+    assert_eq!(range(&of("reserve", false)), "0..=50");
     assert_eq!(range(&of("steal", false)), "credit|latency|bound");
     assert_eq!(range(&of("weight", true)), "1..=65535");
 }

@@ -52,7 +52,7 @@ static __always_inline void make_blocked(struct host *h, struct log *l, struct o
 
 	if (state == TAKT_PICKED)
 		DO_VCPU(REFUSED, takt_refused, v);
-	if (state == TAKT_RUNNING || state == TAKT_PUT_PENDING)
+	if (state == TAKT_RUNNING || state == TAKT_DESCHEDULING)
 		put(h, l, out, v, 0, now);
 	if (vcpu_state(h, v) == TAKT_QUEUED || vcpu_state(h, v) == TAKT_PARKED)
 		DO_VCPU(BLOCK, takt_block, v);
@@ -86,7 +86,7 @@ __attribute__((noinline)) int h_enqueue(u32 v, struct out *out)
 		hv->source = TAKT_SRC_OTHER;
 		hv->woken_by = source;
 		DO(pool_of(h, v), WAKE, takt_wake(p, v, source, now), .vcpu = v, .arg = { source });
-	} else if (state == TAKT_PUT_PENDING) {
+	} else if (state == TAKT_DESCHEDULING) {
 		put_queued(h, l, out, v, now);
 	} else if (state == TAKT_PICKED) {
 		DO_VCPU(REFUSED, takt_refused, v);
@@ -134,7 +134,7 @@ __attribute__((noinline)) int h_still_in_dsq(u32 v, struct out *out)
 	(void)now;
 	if (vcpu_state(h, v) == TAKT_BLOCKED) {
 		host_vcpu(h, v)->in_dsq = 1;
-		h->strays = 1;
+		h->untracked = 1;
 		look_for(h, out, v);
 	}
 	LEAVE();
@@ -158,7 +158,7 @@ __attribute__((noinline)) int h_stray(u32 v, u32 cpu, struct out *out)
 	if (cpu_of(pool_of(h, cpu), cpu)->cur == v) {
 		make_blocked(h, l, out, v, now);
 		host_vcpu(h, v)->in_dsq = 1;
-		h->strays = 1;
+		h->untracked = 1;
 	}
 	LEAVE();
 	return 0;
@@ -184,7 +184,7 @@ static __always_inline void tell_queued(struct host *h, struct out *out)
 {
 	u32 i;
 
-	h->strays = 0;
+	h->untracked = 0;
 	TAKT_LOOP(h->pool, i, TAKT_NVCPU - FIRST_GUEST)
 		h_still_queued(FIRST_GUEST + i, out);
 }
@@ -193,7 +193,7 @@ static __always_inline void tell_queued(struct host *h, struct out *out)
 __attribute__((noinline)) int h_put_again(u32 v, struct out *out)
 {
 	ENTER(-1);
-	if (v != TAKT_NIL && vcpu_state(h, v) == TAKT_PUT_PENDING)
+	if (v != TAKT_NIL && vcpu_state(h, v) == TAKT_DESCHEDULING)
 		put_queued(h, l, out, v, now);
 	LEAVE();
 	return 0;

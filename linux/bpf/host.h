@@ -91,7 +91,7 @@ struct host_vm {
 };
 
 struct host_counts {
-	u64 switches, kicks, refused, strays, beside, overflow, offline, quota;
+	u64 switches, kicks, refused, untracked, bypass, overflow, offline, quota;
 };
 
 struct host {
@@ -100,7 +100,7 @@ struct host {
 	u32 cfg_gen;	    /* changes with what an epoch has to be told */
 	u32 vm_gen;	    /* changes with the set of VMs */
 	u32 threads;	    /* runnable host threads in DSQ_HOST */
-	u32 strays;	    /* some VCPU's thread is queued without the policy knowing */
+	u32 untracked;	    /* some VCPU's thread is queued without the policy knowing */
 	u32 measuring, pad; /* what decisions and switches take is counted */
 	u32 tenant_vms, tenant_threads; /* most that one tenant may have */
 	u32 has_vms, has_threads;	/* of the tenant that is being looked at */

@@ -94,7 +94,7 @@ static __always_inline void runs_beside(struct host *h, struct log *l, struct ou
 	host_cpu(h, cpu)->outside = 2;
 	out->kick |= mask_bit(cpu);
 	if (cpu_online(pool_of(h, cpu), cpu) && !cpu_of(pool_of(h, cpu), cpu)->taken)
-		DO(pool_of(h, cpu), CPU_TAKEN, takt_cpu_taken(p, cpu, now), .cpu = cpu);
+		DO(pool_of(h, cpu), CPU_RELEASE, takt_cpu_release(p, cpu, now), .cpu = cpu);
 }
 
 static __always_inline bool runs_here(struct host *h, u32 v)
@@ -157,7 +157,8 @@ __attribute__((noinline)) int h_cpu_joins(u32 cpu, u32 side, u32 how, struct out
 	if (!(how & GOES_OUT)) {
 		join_pool(h, l, out, cpu, side, now);
 		if (host_cpu(h, cpu)->outside || (how & GOES_TAKEN))
-			DO(pool_on(h, side), CPU_TAKEN, takt_cpu_taken(p, cpu, now), .cpu = cpu);
+			DO(pool_on(h, side), CPU_RELEASE, takt_cpu_release(p, cpu, now),
+			   .cpu = cpu);
 		out->kick |= mask_bit(cpu);
 	}
 	LEAVE();

@@ -51,7 +51,7 @@ __attribute__((noinline)) int h_still_taken(u32 cpu, u32 higher, struct out *out
 	ENTER(-1);
 	if (cpu_online(pool_of(h, cpu), cpu) && (higher || host_cpu(h, cpu)->outside) &&
 	    !cpu_of(pool_of(h, cpu), cpu)->taken)
-		DO(pool_of(h, cpu), CPU_TAKEN, takt_cpu_taken(p, cpu, now), .cpu = cpu);
+		DO(pool_of(h, cpu), CPU_RELEASE, takt_cpu_release(p, cpu, now), .cpu = cpu);
 	LEAVE();
 	return 0;
 }

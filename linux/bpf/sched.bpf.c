@@ -147,18 +147,18 @@ static __always_inline void enqueue_host(struct host *h, struct task_struct *p, 
  * that waits for it. Kicks, timers and ring buffers use irq_work. Its interrupt would be lost, and
  * only the first entry of a list asks for one: no later work would run after the CPU's return.
  */
-static __always_inline bool deaf(struct host *h)
+static __always_inline bool apic_down(struct host *h)
 {
 	u32 cpu = bpf_get_smp_processor_id();
 	const struct cpumask *up;
-	bool deaf;
+	bool apic_down;
 
 	if (online(h) & ~h->gone & mask_bit(cpu))
 		return false;
 	up = scx_bpf_get_online_cpumask();
-	deaf = !bpf_cpumask_test_cpu(cpu, up);
+	apic_down = !bpf_cpumask_test_cpu(cpu, up);
 	scx_bpf_put_cpumask(up);
-	return deaf;
+	return apic_down;
 }
 
 SEC("struct_ops/takt_enqueue")
@@ -174,7 +174,7 @@ void BPF_PROG(takt_enqueue, struct task_struct *p, u64 flags)
 		return;
 	}
 	not_waiting(h, t);
-	if (deaf(h)) {
+	if (apic_down(h)) {
 		/* The kernel wakes the other PCPU by itself, and the policy hears of the thread when this slice is over. */
 		t->waits = WAITS_BESIDE;
 		scx_bpf_dsq_insert(p, VALUE(scx_dsq_id_flags, SCX_DSQ_LOCAL), SHORT_SLICE,

@@ -44,7 +44,7 @@ static __always_inline void give_back(struct host *h, struct log *l, struct out 
 				      u64 now)
 {
 	if (cpu_of(pool_of(h, cpu), cpu)->taken)
-		DO(pool_of(h, cpu), CPU_BACK, takt_cpu_back(p, cpu, now), .cpu = cpu);
+		DO(pool_of(h, cpu), CPU_ACQUIRE, takt_cpu_acquire(p, cpu, now), .cpu = cpu);
 }
 
 /* The blocked host entity @v has something to run. */
@@ -162,7 +162,7 @@ static __always_inline void missing(struct host *h, u32 v, u32 cpu, struct out *
 		return;
 	}
 	hv->misses = 0;
-	h->count.strays++;
+	h->count.untracked++;
 	h_stray(v, cpu, out);
 	leave_kicks(h, mask_bit(cpu), STRAY_AGAIN);
 }
@@ -291,7 +291,7 @@ __attribute__((noinline)) int h_running(u32 cpu, u32 v, u32 beside, struct out *
 	}
 	hc->outside = 1;
 	if (cpu_online(pool_of(h, cpu), cpu) && !cpu_of(pool_of(h, cpu), cpu)->taken)
-		DO(pool_of(h, cpu), CPU_TAKEN, takt_cpu_taken(p, cpu, now), .cpu = cpu);
+		DO(pool_of(h, cpu), CPU_RELEASE, takt_cpu_release(p, cpu, now), .cpu = cpu);
 	LEAVE();
 	return 1;
 }
@@ -313,7 +313,7 @@ __attribute__((noinline)) int h_stopping(u32 cpu, u32 v, u64 ran)
 			host_vcpu(h, v)->owed += ran; /* its next run pays for it */
 		hc->outside = 0;
 		hc->allowance -= ran;
-		h->count.beside += ran;
+		h->count.bypass += ran;
 	} else {
 		who = host_vcpu(h, v == TAKT_NIL ? cpu : v);
 		class = who->class;
@@ -354,7 +354,7 @@ __attribute__((noinline)) int h_taken(u32 cpu, struct out *out)
 {
 	ENTER(-1);
 	if (cpu_online(pool_of(h, cpu), cpu) && !cpu_of(pool_of(h, cpu), cpu)->taken)
-		DO(pool_of(h, cpu), CPU_TAKEN, takt_cpu_taken(p, cpu, now), .cpu = cpu);
+		DO(pool_of(h, cpu), CPU_RELEASE, takt_cpu_release(p, cpu, now), .cpu = cpu);
 	LEAVE();
 	return 0;
 }

@@ -29,7 +29,7 @@ static int pool_timer(void *map, u32 *key, struct timer_slot *t)
 		return 0;
 	h_pool_timer(side, &out);
 	check_parked();
-	if (h->strays)
+	if (h->untracked)
 		tell_queued(h, &out);
 	out.pool_armed |= 1u << side;
 	act(h, &out);
@@ -45,7 +45,7 @@ static int kick_timer(void *map, u32 *key, struct timer_slot *t)
 	if (!h)
 		return 0;
 	out.kick = __sync_fetch_and_and(&h->kicks_due, 0);
-	if (h->strays)
+	if (h->untracked)
 		tell_queued(h, &out);
 	act(h, &out);
 	return 0;

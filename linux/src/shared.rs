@@ -80,9 +80,9 @@ pub struct Counts {
     pub kicks: u64,
     /// Picks whose thread was not there yet; and how often one was left alone for that for a moment.
     pub refused: u64,
-    pub strays: u64,
-    /// Time of per-CPU kernel threads beside the pool, ns.
-    pub beside: u64,
+    pub untracked: u64,
+    /// Time of threads that bypass the pool, ns.
+    pub bypass: u64,
     /// Threads that found no room in the pool's tables: they stay host threads.
     pub overflow: u64,
     pub offline: u64,
@@ -119,7 +119,7 @@ struct Head {
     cfg_gen: u32,
     vm_gen: u32,
     threads: u32,
-    strays: u32,
+    untracked: u32,
     measuring: u32,
     pad: u32,
     tenant_vms: u32,

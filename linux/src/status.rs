@@ -278,7 +278,7 @@ fn state(state: State) -> &'static str {
         State::Queued => "queued",
         State::Picked => "picked",
         State::Running => "running",
-        State::PutPending => "put-pending",
+        State::Descheduling => "descheduling",
         State::Paused => "paused",
         State::Parked => "parked",
     }

@@ -42,7 +42,7 @@ static void check_vcpu(struct host *h, struct thread *t, struct task_ctx *c)
 	case IN_DSQ:
 		MUST(t->dsq == DSQ_VCPU + v && hv->in_dsq);
 		MUST(state == TAKT_QUEUED || state == TAKT_PARKED || state == TAKT_PICKED ||
-		     (state == TAKT_BLOCKED && h->strays) ||
+		     (state == TAKT_BLOCKED && h->untracked) ||
 		     (state == TAKT_RUNNING && cpu_of(p, e->cpu)->cur == v));
 		break;
 	case IN_LOCAL:

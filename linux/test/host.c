@@ -79,7 +79,7 @@ static void test_refusals(struct host *h, u32 v)
 {
 	struct host_vcpu *hv = host_vcpu(h, v);
 	struct out out = {};
-	u64 refused, strays = h->count.strays;
+	u64 refused, untracked = h->count.untracked;
 	u32 i;
 
 	pick(v, &out);
@@ -100,12 +100,12 @@ static void test_refusals(struct host *h, u32 v)
 		pick(v, &out);
 		missing(h, v, 0, &out);
 		MUST(hv->refused == refused + i && hv->misses == i % MISSES_MAX);
-		MUST(h->count.strays == strays + i / MISSES_MAX);
+		MUST(h->count.untracked == untracked + i / MISSES_MAX);
 		MUST(vcpu_state(h, v) == (hv->misses ? TAKT_QUEUED : TAKT_BLOCKED));
 		if (hv->misses)
 			h_block(v, &out);
 	}
-	h->strays = 0;
+	h->untracked = 0;
 }
 
 /* Waits by class, from when it queued until it starts. */
@@ -144,7 +144,7 @@ static void test_allowance(struct host *h, u32 v)
 {
 	struct host_cpu *hc = host_cpu(h, 2);
 	struct out out = {};
-	u64 beside = h->count.beside, owed;
+	u64 beside = h->count.bypass, owed;
 
 	fake_clock += TAKT_SEC;
 	MUST(h_allowance(2) && hc->allowance == (s64)ALLOWANCE_MAX && hc->allowed_at == fake_clock);
@@ -152,7 +152,7 @@ static void test_allowance(struct host *h, u32 v)
 	owed = host_vcpu(h, v)->owed;
 	MUST(!h_stopping(2, v, 2 * TAKT_MS) && hc->allowance == (s64)(3 * TAKT_MS) && !hc->outside);
 	MUST(host_vcpu(h, v)->owed == owed + 2 * TAKT_MS &&
-	     h->count.beside == beside + 2 * TAKT_MS);
+	     h->count.bypass == beside + 2 * TAKT_MS);
 	MUST(h_running(2, 2, 1, &out) == 1 && !h_stopping(2, TAKT_NIL, 4 * TAKT_MS) &&
 	     hc->allowance == -(s64)TAKT_MS);
 	MUST(host_vcpu(h, v)->owed == owed + 2 * TAKT_MS);

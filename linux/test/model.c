@@ -271,10 +271,10 @@ static void save_seen(const char *dir, const char *name)
 	snprintf(path, sizeof(path), "%s/%s.seen", dir, name);
 	f = fopen(path, "w");
 	MUST(f);
-	fprintf(f, "host %u %u %llu %llx %llu %llx %llx\n", h->threads, h->strays, h->vtime,
+	fprintf(f, "host %u %u %llu %llx %llu %llx %llx\n", h->threads, h->untracked, h->vtime,
 		h->host_idle, h->weights, h->gone, h->bounce);
 	fprintf(f, "counts %llu %llu %llu %llu %llu %llu %llu %llu\n", h->count.switches,
-		h->count.kicks, h->count.refused, h->count.strays, h->count.beside,
+		h->count.kicks, h->count.refused, h->count.untracked, h->count.bypass,
 		h->count.overflow, h->count.offline, h->count.quota);
 	for (u32 i = 0; i < FAKE_CPUS; i++) {
 		struct host_cpu *c = &h->cpu[i];

@@ -228,7 +228,7 @@ TAKT_INLINE u32 vcpu_may_run(struct takt_pool *p, struct takt_vcpu *v, u32 cpu)
 
 /* ---- what an operation asks of its host ---- */
 
-/* Not an idle PCPU that is taken: cpu_back kicks it. */
+/* Not an idle PCPU that is taken: cpu_acquire kicks it. */
 TAKT_INLINE void kick(struct takt_pool *p, u32 cpu)
 {
 	if (cpu_of(p, cpu)->taken && cpu_of(p, cpu)->cur == TAKT_NIL)

@@ -59,12 +59,12 @@ TAKT_FN u64 credit_bound(struct takt_pool *p)
  * next period, one of less than the shortest slice for as many as it then owes, and then until
  * those before it have run what they may: each its budget once more than there are periods, and the
  * PCPU is not promised twice, so what the server itself is promised is left to it in the long run.
- * Those without wait for their turns in what is left, which is the floor at least; without one
+ * Those without wait for their turns in what is left, which is the reserve at least; without one
  * there is no bound.
  */
 TAKT_FN u64 server_bound(struct takt_pool *p, u64 turn)
 {
-	u64 others = 2 * FLOOR_INTERVAL, periods = 0, least = SERVER_WHOLE;
+	u64 others = 2 * RESERVE_INTERVAL, periods = 0, least = SERVER_WHOLE;
 	u32 servers = 0;
 
 	for (u32 i = 0; i < TAKT_NVM; i++) {
@@ -81,11 +81,12 @@ TAKT_FN u64 server_bound(struct takt_pool *p, u64 turn)
 		least = share < least ? share : least;
 	}
 	if (!servers)
-		return turns_bound(p, turn) + FLOOR_INTERVAL;
-	if (!p->par.floor)
+		return turns_bound(p, turn) + RESERVE_INTERVAL;
+	if (!p->par.reserve)
 		return TAKT_NEVER;
-	least = least < p->par.floor * (SERVER_WHOLE / 100) ? least
-							    : p->par.floor * (SERVER_WHOLE / 100);
+	least = least < p->par.reserve * (SERVER_WHOLE / 100)
+			? least
+			: p->par.reserve * (SERVER_WHOLE / 100);
 	return periods + (others + turns_bound(p, turn)) * (SERVER_WHOLE / (least ? least : 1) + 1);
 }
 

@@ -128,7 +128,7 @@ static const char *check_vcpus(struct takt_pool *p, u8 *queued, u8 *due, u8 *hel
 		CHECK(v->state != TAKT_QUEUED ||
 			      !(v->flags & (TAKT_F_WOKEN | TAKT_F_PAUSE | TAKT_F_EVENT)),
 		      "queued and still remembers: VCPU", i);
-		CHECK(v->state == TAKT_PUT_PENDING || !(v->flags & TAKT_F_STOPPED),
+		CHECK(v->state == TAKT_DESCHEDULING || !(v->flags & TAKT_F_STOPPED),
 		      "has stopped, but is not descheduled: VCPU", i);
 		CHECK(v->bound == TAKT_NIL || v->bound < TAKT_NCPU, "bound to no PCPU: VCPU", i);
 		CHECK(v->state != TAKT_QUEUED || !is_bound(p, v) || v->cpu == v->bound,

@@ -14,8 +14,8 @@ TAKT_INLINE void cpu_clear(struct takt_cpu *c, u64 now)
 	c->timer = c->tick_next = TAKT_NEVER;
 	c->tick_base = c->idle_since = now;
 	c->again = TAKT_NEVER;
-	c->floor_end = 0;
-	c->floor_left = 0;
+	c->reserve_end = 0;
+	c->reserve_left = 0;
 	c->sort_epoch = c->util = 0;
 	c->head = c->tail = c->dq_head = c->cur = TAKT_NIL;
 	for (u32 i = 0; i < TAKT_NCLASS; i++)
@@ -239,7 +239,7 @@ TAKT_FN int takt_vcpu_remove(struct takt_pool *p, u32 vi, u64 now)
 	takt_begin(p, now);
 	if (!vcpu_exists(p, vi))
 		return -TAKT_ENOENT;
-	if (holds_cpu(v->state) || v->state == TAKT_PUT_PENDING)
+	if (holds_cpu(v->state) || v->state == TAKT_DESCHEDULING)
 		return -TAKT_EBUSY;
 	if (v->state == TAKT_QUEUED)
 		hook_dequeue(p, vi);

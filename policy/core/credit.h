@@ -190,7 +190,7 @@ TAKT_INLINE u32 credit_class(struct takt_vcpu *v)
 
 /*
  * Whether @v is credited only up to the ceiling, and keeps what it has there: an I/O thread, and
- * with spare=share every VCPU. Literally (rule C30) a VCPU above the ceiling loses all it has and
+ * with surplus=redistribute every VCPU. Literally (rule C30) a VCPU above the ceiling loses all it has and
  * earns nothing until it runs. Dom0's weight is kept for it, but Dom0 mostly runs less than that:
  * the other VCPUs together then run more than they earn, and all of them are OVER for a part of
  * each interval. In that part credit does not decide: the VCPU that asks more often runs. And a
@@ -198,7 +198,7 @@ TAKT_INLINE u32 credit_class(struct takt_vcpu *v)
  */
 TAKT_INLINE u32 credit_pays_to_ceiling(struct takt_pool *p, struct takt_vcpu *v)
 {
-	return v->kind == TAKT_IO || p->par.spare;
+	return v->kind == TAKT_IO || p->par.surplus;
 }
 
 /*
@@ -214,25 +214,25 @@ TAKT_INLINE u32 credit_waits(struct takt_vcpu *v)
 
 /*
  * Books a balance outside [-limit, limit]: debt is forgiven at the floor, at the ceiling a VCPU
- * stops earning (with spare=share unless it waits). What it keeps then is nothing in 4.0.1, and
+ * stops earning (with surplus=redistribute unless it waits). What it keeps then is nothing in 4.0.1, and
  * half in 4.2.1: it is a little ahead when it earns again.
  */
 TAKT_INLINE void credit_clip(struct takt_pool *p, u32 vi, s32 limit)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
-	u32 modest = credit_pays_to_ceiling(p, v);
+	u32 to_ceiling = credit_pays_to_ceiling(p, v);
 
 	if (v->credit.balance < -limit) {
 		p->ledger.clipped += (s64)v->credit.balance + limit;
 		v->credit.balance = -limit;
-	} else if (v->credit.balance > limit || (modest && v->credit.balance == limit)) {
-		s32 keeps = modest	      ? limit
+	} else if (v->credit.balance > limit || (to_ceiling && v->credit.balance == limit)) {
+		s32 keeps = to_ceiling	      ? limit
 			    : p->par.overflow ? (s32)((u32)v->credit.balance / 2)
 					      : 0;
 
 		p->ledger.clipped += (s64)v->credit.balance - keeps;
 		v->credit.balance = keeps;
-		if (!p->par.spare || !credit_waits(v))
+		if (!p->par.surplus || !credit_waits(v))
 			credit_deactivate(p, vi);
 	}
 }
@@ -295,7 +295,7 @@ TAKT_FN void credit_to_front(struct takt_pool *p, u32 mi)
  */
 TAKT_INLINE u32 credit_first(struct takt_pool *p, struct takt_vcpu *v)
 {
-	return v->kind == TAKT_IO && !p->par.spare;
+	return v->kind == TAKT_IO && !p->par.surplus;
 }
 
 /* What @v takes of @left if it is paid what it lacks to @level. */
@@ -323,7 +323,7 @@ TAKT_INLINE u32 credit_ahead(struct takt_pool *p, struct takt_vcpu *v, u32 left)
 /*
  * Pays @total to the active VCPUs of @mi, in equal parts; where credit lapses, first of all its I/O
  * threads take what they lack: with an equal part each, those that hardly run would let most of
- * their VM's credit lapse, and what one runs beyond it would be free. Returns what with spare=share
+ * their VM's credit lapse, and what one runs beyond it would be free. Returns what with surplus=redistribute
  * one or another cannot hold.
  */
 TAKT_FN u32 credit_pay(struct takt_pool *p, u32 mi, u32 total, u32 park)
@@ -359,11 +359,11 @@ TAKT_FN u32 credit_pay(struct takt_pool *p, u32 mi, u32 total, u32 park)
 			credit_earn(p, vi, part, park);
 	}
 	/* Shares are rounded up: there may be less than nothing. */
-	return p->par.spare && (s32)left > 0 ? left : 0;
+	return p->par.surplus && (s32)left > 0 ? left : 0;
 }
 
 /*
- * With spare=share: what one VCPU of @mi could not hold, @left, goes to its siblings first. Returns
+ * With surplus=redistribute: what one VCPU of @mi could not hold, @left, goes to its siblings first. Returns
  * what others may have: what none can hold, and nothing while one waits.
  */
 TAKT_FN u32 credit_fill(struct takt_pool *p, u32 mi, u32 left)
@@ -473,7 +473,7 @@ TAKT_FN void credit_account_pass(struct takt_pool *p)
 		if (p->par.balance)
 			credit_level(p, mi);
 		spare = takt_fresh(p, credit_pay(p, mi, takt_fresh(p, total), takt_fresh(p, park)));
-		if (p->par.spare)
+		if (p->par.surplus)
 			spare = takt_fresh(p, credit_fill(p, mi, spare));
 		if (left)
 			pot = pot + div_up(spare * weight, left);

@@ -17,6 +17,11 @@ struct param_info {
 	u32 key, per_vm;
 };
 
+struct old_name {
+	const char *name, *unit;
+	u32 key;
+};
+
 struct policy_info {
 	const char *name, *doc;
 	u32 id, traits;
@@ -50,6 +55,11 @@ static const struct param_info params[] = {
 #include "settings.h"
 };
 
+static const struct old_name old_names[] = {
+#define TAKT_OLD_NAME(k, n, u) { .name = #n, .unit = u, .key = k },
+#include "settings.h"
+};
+
 #define POLICY(i, n, t, text) { .name = #n, .doc = text, .id = i, .traits = t },
 static const struct policy_info policies[] = { TAKT_POLICIES(POLICY) };
 
@@ -59,6 +69,11 @@ static const struct policy_info traits[] = { TAKT_TRAITS(TRAIT) };
 const struct param_info *takt_params(u32 n)
 {
 	return n < sizeof(params) / sizeof(params[0]) ? &params[n] : NULL;
+}
+
+const struct old_name *takt_old_names(u32 n)
+{
+	return n < sizeof(old_names) / sizeof(old_names[0]) ? &old_names[n] : NULL;
 }
 
 const struct policy_info *takt_policies(u32 n)

@@ -61,7 +61,7 @@ enum takt_state {
 	TAKT_QUEUED,
 	TAKT_PICKED,
 	TAKT_RUNNING,
-	TAKT_PUT_PENDING,
+	TAKT_DESCHEDULING,
 	TAKT_PAUSED,
 	TAKT_PARKED,
 };
@@ -98,8 +98,8 @@ enum takt_opcode {
 	TAKT_OP_STARTED,
 	TAKT_OP_REFUSED,
 	TAKT_OP_PUT,
-	TAKT_OP_CPU_TAKEN,
-	TAKT_OP_CPU_BACK,
+	TAKT_OP_CPU_RELEASE,
+	TAKT_OP_CPU_ACQUIRE,
 	TAKT_OP_TIMER_CPU,
 	TAKT_OP_TIMER_POOL,
 };
@@ -119,8 +119,8 @@ enum takt_source { TAKT_SRC_OTHER, TAKT_SRC_IO, TAKT_SRC_TIMER, TAKT_SRC_IPI, TA
 enum { TAKT_RT_AUTO, TAKT_RT_ON, TAKT_RT_OFF };
 
 /* Flags of a VCPU; who sets and who clears is said in core/states.h. */
-#define TAKT_F_WOKEN 1u		/* a wake met it running, picked, put-pending or paused */
-#define TAKT_F_PAUSE 2u		/* pause met it running, picked or put-pending: next put obeys */
+#define TAKT_F_WOKEN 1u		/* a wake met it running, picked, descheduling or paused */
+#define TAKT_F_PAUSE 2u		/* pause met it running, picked or descheduling: next put obeys */
 #define TAKT_F_EVENT 4u		/* an I/O event met it off the queue: next insertion may promote */
 #define TAKT_F_ACTIVE 8u	/* on its VM's active list: earns credit */
 #define TAKT_F_MIGRATE 16u	/* a tick found a better PCPU: the next insertion goes there */
@@ -130,7 +130,7 @@ enum { TAKT_RT_AUTO, TAKT_RT_ON, TAKT_RT_OFF };
 #define TAKT_F_EXTRA 256u	/* without budget it runs in what is left, and is not parked */
 #define TAKT_F_PENALTY 512u	/* a short block cost its budget: first among those (rule E9, L0) */
 #define TAKT_F_LAUNCHED 1024u	/* real-time with the rest of its group until descheduled (Poris) */
-#define TAKT_F_STOPPED 4096u	/* put-pending for want of work, not because it was preempted */
+#define TAKT_F_STOPPED 4096u	/* descheduling for want of work, not because it was preempted */
 #define TAKT_F_HAD_SERVER 2048u /* in an operation: its server begins again, and asks for no more */
 
 /* A VCPU's part of the policies that use credit (core/credit.h). */
@@ -237,10 +237,10 @@ struct takt_vm {
 struct takt_cpu {
 	u64 timer; /* out: when the policy wants timer(cpu); TAKT_NEVER: not at all */
 	u64 tick_base, tick_next;
-	u64 idle_since; /* periodic server: what idled is not charged yet */
-	u64 again;	/* when what a decision passed over is cold (vGEDF) */
-	u64 floor_end;	/* end of the present interval of the floor */
-	s64 floor_left; /* what those without budget may run in it before all others, ns */
+	u64 idle_since;	  /* periodic server: what idled is not charged yet */
+	u64 again;	  /* when what a decision passed over is cold (vGEDF) */
+	u64 reserve_end;  /* end of the present interval of the reserve */
+	s64 reserve_left; /* what those without budget may run in it before all others, ns */
 	struct takt_mask core_mask, llc_mask; /* online PCPUs that share them, itself included */
 	u32 sort_epoch;
 	/*

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Room for servers: no PCPU is promised twice. A server that keeps to a PCPU takes its share of
- * that PCPU; servers that run anywhere (vGEDF) share the whole pool (rule K38). `floor` percent of
+ * that PCPU; servers that run anywhere (vGEDF) share the whole pool (rule K38). `reserve` percent of
  * each PCPU are promised to no server. A budget is a VCPU's: a VM's I/O threads have none, as Dom0,
  * which does this work in the papers, has none.
  */
@@ -35,7 +35,7 @@ TAKT_INLINE u32 server_share(const struct takt_server *s)
 /* Most of a PCPU that servers may take. */
 TAKT_INLINE u32 server_most(struct takt_pool *p)
 {
-	return SERVER_WHOLE - p->par.floor * (SERVER_WHOLE / 100);
+	return SERVER_WHOLE - p->par.reserve * (SERVER_WHOLE / 100);
 }
 
 /*

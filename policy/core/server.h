@@ -6,9 +6,9 @@
  *
  * A VCPU with budget left is in class RT, in order of its key. A VCPU without is parked until its
  * next budget, or runs in what is left, which VCPUs without a server share: class OVER, in turns,
- * taken by PCPUs that would idle. Lest these VCPUs starve, `floor` percent of each PCPU come before
+ * taken by PCPUs that would idle. Lest these VCPUs starve, `reserve` percent of each PCPU come before
  * all others: Dom0 and the host's threads mostly have no server. What makes up for a budget that
- * was forfeited (class UNDER) is no part of the floor, and gives way to it as budgets do.
+ * was forfeited (class UNDER) is no part of the reserve, and gives way to it as budgets do.
  *
  * The pool's due queue has the servers in order of their next budgets, and its timer follows it.
  */
@@ -22,8 +22,8 @@
 #include "room.h"
 #include "runq.h"
 
-/* In which the floor is kept: short beside what a host's threads bear. */
-#define FLOOR_INTERVAL (20 * TAKT_MS)
+/* In which the reserve is kept: short beside what a host's threads bear. */
+#define RESERVE_INTERVAL (20 * TAKT_MS)
 
 /* ---- the time of the next budget ---- */
 
@@ -110,7 +110,7 @@ TAKT_INLINE u32 server_account(struct takt_pool *p, u32 vi, s64 ns)
 
 	if (v->class != TAKT_RT) {
 		if (v->class == TAKT_OVER)
-			cpu_of(p, v->cpu)->floor_left -= ns;
+			cpu_of(p, v->cpu)->reserve_left -= ns;
 		return 0;
 	}
 	/*
@@ -190,7 +190,7 @@ TAKT_FN u32 server_begin(struct takt_pool *p, u32 vi, u32 whole, u32 extra)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 	struct takt_server *s = server_of(p, v);
-	u32 share = server_share(s), seated = v->flags & TAKT_F_HAD_SERVER;
+	u32 share = server_share(s), had_server = v->flags & TAKT_F_HAD_SERVER;
 
 	v->flags &= ~TAKT_F_HAD_SERVER;
 	v->server.home = v->cpu;
@@ -201,7 +201,7 @@ TAKT_FN u32 server_begin(struct takt_pool *p, u32 vi, u32 whole, u32 extra)
 	server_shares(p, TAKT_NIL);
 	if (whole)
 		v->server.home = server_place(p, vi);
-	if (!seated && (whole ? server_room(p, v->server.home) : server_free(p)) < share)
+	if (!had_server && (whole ? server_room(p, v->server.home) : server_free(p)) < share)
 		return 0;
 	v->flags |= TAKT_F_SERVER | (extra && s->extra ? TAKT_F_EXTRA : 0);
 	return 1;
@@ -243,10 +243,10 @@ TAKT_INLINE void server_restart(struct takt_pool *p)
 	}
 }
 
-/* No floor out of what servers are promised, of which @whole keep to a PCPU each. */
+/* No reserve out of what servers are promised, of which @whole keep to a PCPU each. */
 TAKT_INLINE int server_adjusted(struct takt_pool *p, u32 key, u64 old, u32 whole)
 {
-	if (key == takt_key_floor && p->par.floor > old && server_overbooked(p, whole))
+	if (key == takt_key_reserve && p->par.reserve > old && server_overbooked(p, whole))
 		return -TAKT_ENOSPC;
 	if (key == takt_key_server || key == takt_key_mode)
 		server_restart(p);
@@ -279,30 +279,30 @@ TAKT_INLINE void server_go_home(struct takt_pool *p, struct takt_vcpu *v)
 
 /* ---- decisions ---- */
 
-/* Whether the floor of @c is owed yet; an interval of it begins when it is asked for. */
-TAKT_INLINE u32 server_floor(struct takt_pool *p, struct takt_cpu *c, u64 now)
+/* Whether the reserve of @c is owed yet; an interval of it begins when it is asked for. */
+TAKT_INLINE u32 server_reserve(struct takt_pool *p, struct takt_cpu *c, u64 now)
 {
-	if (now >= c->floor_end) {
-		c->floor_end = now + FLOOR_INTERVAL;
-		c->floor_left = (s64)(FLOOR_INTERVAL / 100 * p->par.floor);
+	if (now >= c->reserve_end) {
+		c->reserve_end = now + RESERVE_INTERVAL;
+		c->reserve_left = (s64)(RESERVE_INTERVAL / 100 * p->par.reserve);
 	}
-	return c->floor_left > 0;
+	return c->reserve_left > 0;
 }
 
 /*
- * The queued @vi, if the floor is for it and budgets are before it: a decision when that is owed.
+ * The queued @vi, if the reserve is for it and budgets are before it: a decision when that is owed.
  */
-TAKT_INLINE void server_tickle_floor(struct takt_pool *p, u32 vi, u64 now)
+TAKT_INLINE void server_tickle_reserve(struct takt_pool *p, u32 vi, u64 now)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 	struct takt_cpu *c = cpu_of(p, v->cpu);
 
 	if (v->class != TAKT_OVER || cur_class(p, v->cpu) >= TAKT_OVER)
 		return;
-	if (server_floor(p, c, now))
+	if (server_reserve(p, c, now))
 		kick(p, v->cpu);
-	else if (p->par.floor)
-		arm_cpu(p, v->cpu, c->floor_end);
+	else if (p->par.reserve)
+		arm_cpu(p, v->cpu, c->reserve_end);
 }
 
 /* Asks for a decision where the queued @vi may run now. */
@@ -314,7 +314,7 @@ TAKT_FN void server_tickle(struct takt_pool *p, u32 vi, u64 now)
 	    (v->class == TAKT_RT && v->server.key < vcpu_of(p, cpu_of(p, v->cpu)->cur)->server.key))
 		kick(p, v->cpu);
 	else
-		server_tickle_floor(p, vi, now);
+		server_tickle_reserve(p, vi, now);
 	if (v->class > TAKT_RT)
 		kick_idle(p, vi);
 }
@@ -328,7 +328,7 @@ TAKT_INLINE u32 server_first_left(struct takt_pool *p, u32 cpu)
 	return last == TAKT_NIL ? c->head : vcpu_of(p, last)->rq_next;
 }
 
-/* The first of @cpu's queue that the floor is for. */
+/* The first of @cpu's queue that the reserve is for. */
 TAKT_INLINE u32 server_first_over(struct takt_pool *p, u32 cpu)
 {
 	u32 last = cpu_of(p, cpu)->last[TAKT_UNDER];
@@ -336,7 +336,7 @@ TAKT_INLINE u32 server_first_over(struct takt_pool *p, u32 cpu)
 	return last == TAKT_NIL ? server_first_left(p, cpu) : vcpu_of(p, last)->rq_next;
 }
 
-/* Of those that the floor is for: the first of the queue, or @cur. */
+/* Of those that the reserve is for: the first of the queue, or @cur. */
 TAKT_INLINE u32 server_over(struct takt_pool *p, u32 cpu, u32 cur)
 {
 	u32 first = server_first_over(p, cpu);
@@ -392,23 +392,23 @@ TAKT_FN u32 server_steal(struct takt_pool *p, u32 cpu)
 	return TAKT_NIL;
 }
 
-/* @first, unless the floor is owed to another. */
-TAKT_INLINE u32 server_or_floor(struct takt_pool *p, u32 cpu, u32 first, u32 cur, u64 now)
+/* @first, unless the reserve is owed to another. */
+TAKT_INLINE u32 server_or_reserve(struct takt_pool *p, u32 cpu, u32 first, u32 cur, u64 now)
 {
 	u32 over = server_over(p, cpu, cur);
 
-	return over != TAKT_NIL && over != first && server_floor(p, cpu_of(p, cpu), now) ? over
-											 : first;
+	return over != TAKT_NIL && over != first && server_reserve(p, cpu_of(p, cpu), now) ? over
+											   : first;
 }
 
 /*
- * @best of those with budget, or @cur or one from the queue of those without; unless the floor is
+ * @best of those with budget, or @cur or one from the queue of those without; unless the reserve is
  * owed to another.
  */
 TAKT_INLINE u32 server_choose(struct takt_pool *p, u32 cpu, u32 best, u32 cur, u64 now)
 {
-	u32 first = server_or_floor(p, cpu, best != TAKT_NIL ? best : server_left(p, cpu, cur), cur,
-				    now);
+	u32 first = server_or_reserve(p, cpu, best != TAKT_NIL ? best : server_left(p, cpu, cur),
+				      cur, now);
 
 	return first != TAKT_NIL ? first : server_steal(p, cpu);
 }
@@ -417,21 +417,21 @@ TAKT_INLINE u32 server_choose(struct takt_pool *p, u32 cpu, u32 best, u32 cur, u
 #define SERVER_SHORTEST (10 * TAKT_US)
 
 /*
- * How long the VCPU that @cpu has got may run: its budget, or what is left of the floor while that
+ * How long the VCPU that @cpu has got may run: its budget, or what is left of the reserve while that
  * is owed, and at most @most. Arms what ends it else.
  */
 TAKT_INLINE u64 server_slice(struct takt_pool *p, u32 cpu, u64 most, u64 now)
 {
 	struct takt_cpu *c = cpu_of(p, cpu);
 	u32 class = cur_class(p, cpu);
-	u32 waits = p->par.floor && class < TAKT_OVER && server_first_over(p, cpu) != TAKT_NIL;
+	u32 waits = p->par.reserve && class < TAKT_OVER && server_first_over(p, cpu) != TAKT_NIL;
 	s64 left = (s64)most;
 
-	arm_cpu(p, cpu, waits ? c->floor_end : TAKT_NEVER);
+	arm_cpu(p, cpu, waits ? c->reserve_end : TAKT_NEVER);
 	if (class == TAKT_RT)
 		left = vcpu_of(p, c->cur)->server.left;
-	else if (class == TAKT_OVER && now < c->floor_end && c->floor_left > 0)
-		left = c->floor_left;
+	else if (class == TAKT_OVER && now < c->reserve_end && c->reserve_left > 0)
+		left = c->reserve_left;
 	if (left >= (s64)most)
 		return most;
 	return left > (s64)SERVER_SHORTEST ? (u64)left : SERVER_SHORTEST;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Each setting (../settings.def) by TAKT_POOL_SETTING() or TAKT_VM_SETTING(), whichever is defined
- * here; included as often as needed.
+ * Each setting (../settings.def) by TAKT_POOL_SETTING() or TAKT_VM_SETTING(), each older name by
+ * TAKT_OLD_NAME(), whichever is defined here; included as often as needed.
  */
 #ifndef TAKT_POOL_SETTING
 #define TAKT_POOL_SETTING(key, type, name, unit, min, max, def, linux_def, xen_def, doc)
@@ -9,6 +9,10 @@
 #ifndef TAKT_VM_SETTING
 #define TAKT_VM_SETTING(key, name, unit, min, max, def, doc)
 #endif
+#ifndef TAKT_OLD_NAME
+#define TAKT_OLD_NAME(key, name, unit)
+#endif
 #include "../settings.def"
 #undef TAKT_POOL_SETTING
 #undef TAKT_VM_SETTING
+#undef TAKT_OLD_NAME

@@ -7,7 +7,7 @@
  *    BLOCKED ------------> QUEUED ---------------> PICKED ---------> RUNNING
  *       ^  ^                ^ | ^ ^                  |                  | schedule
  *       |  '-----block------|-' | '-----refused------'                  v
- *       |                   |   '----put(runnable)------------- PUT_PENDING
+ *       |                   |   '----put(runnable)------------- DESCHEDULING
  *       '-------------------|-----put(not runnable)-------------------'
  *                    pause / unpause: PAUSED
  *
@@ -250,7 +250,7 @@ TAKT_FN int takt_block(struct takt_pool *p, u32 vi, u64 now)
 	takt_begin(p, now);
 	if (!vcpu_exists(p, vi))
 		return -TAKT_ENOENT;
-	if (holds_cpu(v->state) || v->state == TAKT_PUT_PENDING)
+	if (holds_cpu(v->state) || v->state == TAKT_DESCHEDULING)
 		return -TAKT_EBUSY;
 	if (v->state == TAKT_QUEUED)
 		dequeue(p, vi, TAKT_BLOCKED);
@@ -287,9 +287,9 @@ TAKT_FN int takt_pause(struct takt_pool *p, u32 vi, u64 now)
 		return -TAKT_ENOENT;
 	if (v->state == TAKT_PAUSED || (v->flags & TAKT_F_PAUSE))
 		return -TAKT_EBUSY;
-	if (holds_cpu(v->state) || v->state == TAKT_PUT_PENDING) {
+	if (holds_cpu(v->state) || v->state == TAKT_DESCHEDULING) {
 		v->flags |= TAKT_F_PAUSE;
-		if (v->state != TAKT_PUT_PENDING)
+		if (v->state != TAKT_DESCHEDULING)
 			kick(p, v->cpu);
 		return 0;
 	}
@@ -359,7 +359,7 @@ TAKT_INLINE void take_off(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
-	v->state = TAKT_PUT_PENDING;
+	v->state = TAKT_DESCHEDULING;
 	cpu_of(p, v->cpu)->cur = TAKT_NIL;
 	update_idle(p, v->cpu);
 	kick(p, v->cpu);
@@ -403,7 +403,7 @@ TAKT_FN int takt_schedule(struct takt_pool *p, u32 cpu, u32 flags, u64 now)
 		back = TAKT_NIL;
 	} else {
 		if (cur != TAKT_NIL) {
-			v->state = TAKT_PUT_PENDING;
+			v->state = TAKT_DESCHEDULING;
 			if (flags & TAKT_CUR_STOPS)
 				v->flags |= TAKT_F_STOPPED;
 		}
@@ -486,7 +486,7 @@ TAKT_FN int takt_put(struct takt_pool *p, u32 vi, u32 runnable, u64 ran, u64 now
 	now = takt_begin(p, now);
 	if (!vcpu_exists(p, vi))
 		return -TAKT_ENOENT;
-	if (v->state != TAKT_RUNNING && v->state != TAKT_PUT_PENDING)
+	if (v->state != TAKT_RUNNING && v->state != TAKT_DESCHEDULING)
 		return -TAKT_EBUSY;
 	if (runnable > 1)
 		return -TAKT_ERANGE;
@@ -504,7 +504,7 @@ TAKT_FN int takt_put(struct takt_pool *p, u32 vi, u32 runnable, u64 ran, u64 now
 	return 0;
 }
 
-TAKT_FN int takt_cpu_taken(struct takt_pool *p, u32 cpu, u64 now)
+TAKT_FN int takt_cpu_release(struct takt_pool *p, u32 cpu, u64 now)
 {
 	u32 relied;
 
@@ -523,7 +523,7 @@ TAKT_FN int takt_cpu_taken(struct takt_pool *p, u32 cpu, u64 now)
 	return 0;
 }
 
-TAKT_FN int takt_cpu_back(struct takt_pool *p, u32 cpu, u64 now)
+TAKT_FN int takt_cpu_acquire(struct takt_pool *p, u32 cpu, u64 now)
 {
 	struct takt_cpu *c = cpu_of(p, cpu);
 

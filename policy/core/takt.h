@@ -60,8 +60,8 @@ TAKT_FN int takt_apply(struct takt_pool *p, const struct takt_op *op)
 	case TAKT_OP_STARTED: return takt_started(p, v, now);
 	case TAKT_OP_REFUSED: return takt_refused(p, v, now);
 	case TAKT_OP_PUT: return takt_put(p, v, arg32(op->arg[0]), op->arg[1], now);
-	case TAKT_OP_CPU_TAKEN: return takt_cpu_taken(p, cpu, now);
-	case TAKT_OP_CPU_BACK: return takt_cpu_back(p, cpu, now);
+	case TAKT_OP_CPU_RELEASE: return takt_cpu_release(p, cpu, now);
+	case TAKT_OP_CPU_ACQUIRE: return takt_cpu_acquire(p, cpu, now);
 	case TAKT_OP_TIMER_CPU: return takt_timer_cpu(p, cpu, now);
 	case TAKT_OP_TIMER_POOL: return takt_timer_pool(p, now);
 	default: takt_begin(p, now); return -TAKT_EINVAL;
@@ -86,8 +86,8 @@ TAKT_FN void takt_result(struct takt_pool *p, const struct takt_op *op, int ret,
 	case TAKT_OP_CPU_REMOVE:
 	case TAKT_OP_SCHEDULE:
 	case TAKT_OP_TIMER_CPU:
-	case TAKT_OP_CPU_TAKEN:
-	case TAKT_OP_CPU_BACK: res->cpu_timer = cpu_of(p, op->cpu)->timer; break;
+	case TAKT_OP_CPU_RELEASE:
+	case TAKT_OP_CPU_ACQUIRE: res->cpu_timer = cpu_of(p, op->cpu)->timer; break;
 	default: res->cpu_timer = cpu_of(p, vcpu_of(p, op->vcpu)->cpu)->timer;
 	}
 	res->pool_timer = p->pool_timer;

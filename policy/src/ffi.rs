@@ -40,6 +40,13 @@ pub struct RawParam {
 }
 
 #[repr(C)]
+pub struct RawOldName {
+    pub name: *const c_char,
+    pub unit: *const c_char,
+    pub key: u32,
+}
+
+#[repr(C)]
 pub struct RawPolicy {
     pub name: *const c_char,
     pub doc: *const c_char,
@@ -79,4 +86,5 @@ unsafe extern "C" {
     pub fn takt_params(n: u32) -> *const RawParam;
     pub fn takt_policies(n: u32) -> *const RawPolicy;
     pub fn takt_traits(n: u32) -> *const RawPolicy;
+    pub fn takt_old_names(n: u32) -> *const RawOldName;
 }

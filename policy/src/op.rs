@@ -42,8 +42,8 @@ opcodes! {
     Started,
     Refused,
     Put,
-    CpuTaken,
-    CpuBack,
+    CpuRelease,
+    CpuAcquire,
     TimerCpu,
     TimerPool,
 }

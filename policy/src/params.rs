@@ -22,6 +22,23 @@ pub struct ParamInfo {
     pub xen: u64,
     /// A VM's parameter, else the pool's.
     pub per_vm: bool,
+    /// An older name, and its words (or unit), which users may still type.
+    pub old: Option<(&'static str, &'static str)>,
+}
+
+impl ParamInfo {
+    /// Whether `name` means it.
+    #[must_use]
+    pub fn is(&self, name: &str) -> bool {
+        self.name == name || self.old.is_some_and(|(old, _)| old == name)
+    }
+
+    /// Which of its words a user means, in either form.
+    #[must_use]
+    pub fn word(&self, text: &str) -> Option<u64> {
+        let of = |unit: &str| unit.split('|').position(|word| word == text);
+        of(self.unit).or_else(|| of(self.old?.1)).map(|n| n as u64)
+    }
 }
 
 /// A policy of this build.
@@ -68,8 +85,14 @@ pub fn params() -> Vec<ParamInfo> {
             linux: p.linux,
             xen: p.xen,
             per_vm: p.per_vm != 0,
+            old: old(p.key),
         })
         .collect()
+}
+
+fn old(key: u32) -> Option<(&'static str, &'static str)> {
+    let mut all = (0..).map_while(|n| unsafe { ffi::takt_old_names(n).as_ref() });
+    all.find(|old| old.key == key).map(|old| (text(old.name), text(old.unit)))
 }
 
 /// Every policy.

@@ -63,7 +63,7 @@ pub enum State {
     Queued,
     Picked,
     Running,
-    PutPending,
+    Descheduling,
     Paused,
     Parked,
 }
@@ -75,7 +75,7 @@ impl State {
         State::Queued,
         State::Picked,
         State::Running,
-        State::PutPending,
+        State::Descheduling,
         State::Paused,
         State::Parked,
     ];
@@ -331,11 +331,11 @@ impl Pool {
     pub fn put(&mut self, now: u64, v: u32, runnable: bool, ran: u64) -> Result<()> {
         self.run(OpCode::Put, now, 0, v, 0, [runnable.into(), ran, 0])
     }
-    pub fn cpu_taken(&mut self, now: u64, cpu: u32) -> Result<()> {
-        self.run(OpCode::CpuTaken, now, cpu, 0, 0, [0; 3])
+    pub fn cpu_release(&mut self, now: u64, cpu: u32) -> Result<()> {
+        self.run(OpCode::CpuRelease, now, cpu, 0, 0, [0; 3])
     }
-    pub fn cpu_back(&mut self, now: u64, cpu: u32) -> Result<()> {
-        self.run(OpCode::CpuBack, now, cpu, 0, 0, [0; 3])
+    pub fn cpu_acquire(&mut self, now: u64, cpu: u32) -> Result<()> {
+        self.run(OpCode::CpuAcquire, now, cpu, 0, 0, [0; 3])
     }
     #[inline]
     pub fn timer_cpu(&mut self, now: u64, cpu: u32) -> Result<()> {

@@ -18,7 +18,7 @@ const STRUCTURE: &[&str] = &[
     "warmup",
     "policies",
     "load",
-    "servers",
+    "release",
     "machine.pcpus",
     "machine.threads",
     "machine.llc",

@@ -34,7 +34,7 @@ pub struct Scenario {
     pub policies: Vec<String>,
     /// Load of task sets that are drawn at random, in percent of their VM's share.
     pub load: u32,
-    pub servers: Servers,
+    pub release: Release,
     pub machine: Machine,
     pub dom0: Dom0,
     pub vms: Vec<VmSpec>,
@@ -47,11 +47,11 @@ pub struct Scenario {
 
 /// When the periods of servers begin (rule R6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Servers {
+pub enum Release {
     /// All when the VMs are created.
-    Together,
+    Synchronous,
     /// Each at a random time within its first period, as VMs are not created at the same time.
-    Apart,
+    Random,
 }
 
 /// PCPUs and what they share. PCPU n has core n/threads, LLC n/llc, node n/node.
@@ -137,7 +137,7 @@ impl Default for Scenario {
             warmup: None,
             policies: Vec::new(),
             load: 100,
-            servers: Servers::Together,
+            release: Release::Synchronous,
             machine: Machine { pcpus: 8, machines: 1, threads: 1, llc: 4, node: 4 },
             dom0: Dom0 {
                 vcpus: None,
@@ -243,8 +243,15 @@ impl Scenario {
             "warmup" => self.warmup = Some(keys::time(value, 0, keys::DAY)?),
             "policies" => self.policies = keys::policies(value)?,
             "load" => self.load = keys::count(value, 1, 1_000)?,
-            "servers" => {
-                self.servers = keys::word(value, &[("together", Servers::Together), ("apart", Servers::Apart)])?;
+            // `servers` and its words are older names.
+            "release" | "servers" => {
+                let value = match value {
+                    "together" => "synchronous",
+                    "apart" => "random",
+                    _ => value,
+                };
+                let words = [("synchronous", Release::Synchronous), ("random", Release::Random)];
+                self.release = keys::word(value, &words)?;
             }
             "machine.pcpus" => self.machine.pcpus = keys::count(value, 1, 64)?,
             "machine.machines" => self.machine.machines = keys::count(value, 1, MAX_MACHINES)?,
@@ -397,16 +404,16 @@ impl Scenario {
 
     /// When a period of VM `id`'s servers begins after its tasks have, the first one, ns; Dom0 is VM 0, the scenario's follow in their order.
     pub fn server_begins(&self, id: u32, period: u64, seed: u64) -> u64 {
-        match self.servers {
-            Servers::Together => 0,
-            Servers::Apart => Rng::new(seed, Purpose::Servers, id).below(period),
+        match self.release {
+            Release::Synchronous => 0,
+            Release::Random => Rng::new(seed, Purpose::Servers, id).below(period),
         }
     }
 
     /// How long VMs have been there when sets of tasks begin, and warming up does, ns: until each server is in one of its periods.
     pub fn lead(&self) -> u64 {
-        let apart = self.vms.iter().filter(|_| self.servers == Servers::Apart);
-        apart.filter(|vm| vm.server.is_some()).map(|vm| vm.server.period).max().unwrap_or(0)
+        let random = self.vms.iter().filter(|_| self.release == Release::Random);
+        random.filter(|vm| vm.server.is_some()).map(|vm| vm.server.period).max().unwrap_or(0)
     }
 
     /// What the scenario asks for after the end of its run, and so never gets: a line for each, which names the key.

@@ -282,7 +282,7 @@ const SERVERS: &str = "duration = \"2s\"\nwarmup = \"0\"\n[machine]\npcpus = 2\n
 
 #[test]
 fn tasks_on_servers_meet_their_deadlines_unless_there_are_too_many() {
-    for policy in ["deferrable", "periodic", "polling", "sporadic"].map(|k| format!("rtxen(server={k},floor=0)")) {
+    for policy in ["deferrable", "periodic", "polling", "sporadic"].map(|k| format!("rtxen(server={k},reserve=0)")) {
         let r = checked(&scenario(SERVERS, &[]), &policy, 1);
         for name in ["a", "b"] {
             let tasks = &vm(&r, name).tasks;
@@ -306,7 +306,7 @@ fn tasks_on_servers_meet_their_deadlines_unless_there_are_too_many() {
 fn a_pcpu_that_idles_on_a_budget_asks_for_no_decision_without_end() {
     // The upper server has no work, the lower one waits for it to idle its budget away.
     let s = scenario(SERVERS, &[("duration", "1s"), ("vm.a.tasks", "1us/1s"), ("vm.b.tasks", "9ms/20ms")]);
-    let r = checked(&s, "rtxen(server=periodic,floor=0)", 1);
+    let r = checked(&s, "rtxen(server=periodic,reserve=0)", 1);
     assert!(r.pcpus[1].decisions < 3_000, "{:?}", r.pcpus[1]);
     assert!(r.pcpus[1].switches > 0 && r.pcpus[1].switch_ns >= r.pcpus[1].switches * 2_000);
 }
@@ -315,7 +315,7 @@ fn a_pcpu_that_idles_on_a_budget_asks_for_no_decision_without_end() {
 #[test]
 fn what_decisions_and_switches_cost_is_told_as_by_a_live_host() {
     let s = scenario(SERVERS, &[("machine.decision", "200ns"), ("machine.switch", "40us"), ("machine.resume", "1us")]);
-    let r = checked(&s, "rtxen(floor=0)", 1);
+    let r = checked(&s, "rtxen(reserve=0)", 1);
     let (decisions, switches) = r.pcpus.iter().fold((0, 0), |n, p| (n.0 + p.decision.count, n.1 + p.change.count));
     assert_eq!((decisions, switches), (r.host.decisions, r.host.switches));
     let (d, c) = (r.pcpus[1].decision, r.pcpus[1].change);
@@ -328,7 +328,7 @@ fn what_decisions_and_switches_cost_is_told_as_by_a_live_host() {
 #[test]
 fn servers_need_room() {
     let s = scenario(SERVERS, &[("vm.a.budget", "6ms")]);
-    let policy = PolicySpec::parse("rtxen(floor=0)").unwrap();
+    let policy = PolicySpec::parse("rtxen(reserve=0)").unwrap();
     let error = format!("{:#}", takt_sim::run(&s, &policy, 1, Options::default()).unwrap_err());
     assert!(error.contains("b: no PCPU has room for a budget of 10ms in 20ms"), "{error}");
     checked(&s, "credit", 1);

@@ -113,7 +113,8 @@ fn one_line_names_file_key_and_range() {
         (format!("[dom0]\nbudget = \"11s\"\n{VM}"), "bad.toml: dom0.budget: 11s is out of range; allowed: 0 .. 10s"),
         (format!("[dom0]\naffinity = 8\n{VM}"), "bad.toml: dom0.affinity: no PCPU 8; allowed: 0 .. 7"),
         (format!("load = 0\n{VM}"), "bad.toml: load: '0' is out of range; allowed: 1 .. 1000"),
-        (format!("servers = \"late\"\n{VM}"), "bad.toml: servers: unknown 'late'; allowed: together, apart"),
+        (format!("servers = \"late\"\n{VM}"), "bad.toml: servers: unknown 'late'; allowed: synchronous, random"),
+        (format!("release = \"late\"\n{VM}"), "bad.toml: release: unknown 'late'; allowed: synchronous, random"),
         (format!("{VM}workload = \"tasks\""), "bad.toml: vm.a.tasks: missing; allowed: tasks such as 5ms/100ms"),
         (
             format!("{VM}workload = {{ type = \"tasks\", tasks = \"5ms\" }}"),

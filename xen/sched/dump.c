@@ -4,7 +4,7 @@
 #include "hooks.h"
 
 static const char *const states[] = {
-	"absent", "blocked", "queued", "picked", "running", "put-pending", "paused", "parked",
+	"absent", "blocked", "queued", "picked", "running", "descheduling", "paused", "parked",
 };
 
 /* Printing takes milliseconds a line: not under the lock. */

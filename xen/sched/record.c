@@ -19,7 +19,7 @@ static void epoch(struct takt_host *h)
 		uint8_t state = p->vcpu[v].state;
 
 		if ( h->unit[v] )
-			h->unit[v]->outside |= state == TAKT_RUNNING || state == TAKT_PUT_PENDING;
+			h->unit[v]->outside |= state == TAKT_RUNNING || state == TAKT_DESCHEDULING;
 	}
 	h->recording = false;
 	TAKT_DO(h, NOW(), EPOCH);

@@ -36,7 +36,7 @@ void cf_check takt_sleep(const struct scheduler *ops, struct sched_unit *unit)
 	case TAKT_PARKED:
 		TAKT_DO(h, NOW(), BLOCK, .vcpu = tu->v);
 		break;
-	case TAKT_PUT_PENDING:
+	case TAKT_DESCHEDULING:
 		tu->stops = true;
 		break;
 	}

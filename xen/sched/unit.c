@@ -159,7 +159,7 @@ void cf_check takt_remove_unit(const struct scheduler *ops, struct sched_unit *u
 	unsigned long flags;
 
 	spin_lock_irqsave(&h->lock, flags);
-	while ( tu->outside || takt_vcpu(h, tu)->state == TAKT_PUT_PENDING )
+	while ( tu->outside || takt_vcpu(h, tu)->state == TAKT_DESCHEDULING )
 	{
 		spin_unlock_irqrestore(&h->lock, flags);
 		cpu_relax();

@@ -15,13 +15,13 @@ static void check_unit(struct takt_host *h, const struct sched_unit *unit, unsig
 	      e->soft.w[0] == cpumask_bits(unit->cpu_soft_affinity)[0]);
 	if (tu->outside)
 		CHECK(e->state == TAKT_BLOCKED);
-	if (unit->limbo || tu->outside)
+	if (unit->changing || tu->outside)
 		return;
 	if (!unit->is_running)
 		CHECK(unit_runnable(unit) ? e->state == TAKT_QUEUED || e->state == TAKT_PARKED
 					  : e->state == TAKT_BLOCKED);
 	else if (sr->prev == unit)
-		CHECK(e->state == TAKT_PUT_PENDING);
+		CHECK(e->state == TAKT_DESCHEDULING);
 	else
 		CHECK(sr->curr == unit && e->state == TAKT_RUNNING && e->cpu == sr->master_cpu &&
 		      h->pool.cpu[e->cpu].cur == tu->v);

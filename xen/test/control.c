@@ -133,7 +133,7 @@ static void policies(void)
 		      answer[0] == i);
 		CHECK(!h->recording && h->pool.nr_cpu == cpus && h->pool.online.w[0] == online &&
 		      h->pool.par.slice != 7000000);
-		CHECK(h->pool.par.spare && h->pool.par.preempted && h->pool.par.crowd);
+		CHECK(h->pool.par.surplus && h->pool.par.preempted && h->pool.par.rt_contention);
 		check_units(c);
 	}
 	CHECK(PUT(NULL, POLICY, i, 0) == -ENOENT && h->pool.policy == i - 1);

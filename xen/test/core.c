@@ -419,7 +419,7 @@ void vcpu_wake(struct vcpu *v)
 			runstate(v, RUNSTATE_runnable, NOW());
 		ops_of(unit)->wake(ops_of(unit), unit);
 	}
-	unit->limbo = false;
+	unit->changing = false;
 	spin_unlock_irqrestore(lock, flags);
 }
 
@@ -441,7 +441,7 @@ void vcpu_block(struct vcpu *v)
 void vcpu_pause_flag(struct vcpu *v)
 {
 	v->pause_count++;
-	v->sched_unit->limbo = true;
+	v->sched_unit->changing = true;
 }
 
 /* vcpu_sleep_nosync() */
@@ -457,7 +457,7 @@ void vcpu_sleep(struct vcpu *v)
 			runstate(v, RUNSTATE_offline, NOW());
 		ops_of(unit)->sleep(ops_of(unit), unit);
 	}
-	unit->limbo = false;
+	unit->changing = false;
 	spin_unlock_irqrestore(lock, flags);
 }
 

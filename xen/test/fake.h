@@ -213,7 +213,7 @@ struct sched_unit {
 	struct sched_unit *next_task;
 	s_time_t next_time;
 	/* of the test */
-	bool limbo; /* its flags have changed, and the hook is not called yet */
+	bool changing; /* its flags have changed, and the hook is not called yet */
 	uint64_t starts, ran;
 	s_time_t since;
 };

@@ -13,10 +13,10 @@ static void between(void)
 	CHECK(state_of(v) == TAKT_RUNNING);
 	vcpu_block(v);
 	schedule(0, false);
-	CHECK(state_of(v) == TAKT_PUT_PENDING && op_back(c, 0)->arg[0] == TAKT_CUR_STOPS);
+	CHECK(state_of(v) == TAKT_DESCHEDULING && op_back(c, 0)->arg[0] == TAKT_CUR_STOPS);
 	event_send(v, ECS_INTERDOMAIN, 0, NULL);
 	vcpu_unblock(v);
-	CHECK(last_is(c, 0, TAKT_OP_WAKE, i, TAKT_SRC_IO) && state_of(v) == TAKT_PUT_PENDING);
+	CHECK(last_is(c, 0, TAKT_OP_WAKE, i, TAKT_SRC_IO) && state_of(v) == TAKT_DESCHEDULING);
 	context_saved(0);
 	CHECK(last_is(c, 0, TAKT_OP_PUT, i, 0) && op_back(c, 0)->arg[1] == TAKT_NEVER &&
 	      state_of(v) == TAKT_QUEUED);
@@ -37,7 +37,7 @@ static void between(void)
 	/* A tasklet takes its PCPU; it stays runnable. */
 	schedule(0, true);
 	CHECK(last_is(c, 0, TAKT_OP_SCHEDULE, 0, TAKT_FORCE_IDLE) &&
-	      state_of(v) == TAKT_PUT_PENDING);
+	      state_of(v) == TAKT_DESCHEDULING);
 	context_saved(0);
 	CHECK(last_is(c, 0, TAKT_OP_PUT, i, 1) && state_of(v) == TAKT_QUEUED);
 	schedule(0, false);
@@ -130,7 +130,7 @@ static void removal_waits(void)
 
 	d->pause_count++;
 	schedule(0, false);
-	CHECK(state_of(d->vcpu[0]) == TAKT_PUT_PENDING);
+	CHECK(state_of(d->vcpu[0]) == TAKT_DESCHEDULING);
 	fake_on_relax = finishes_switch;
 	c->sched->remove_unit(c->sched, unit);
 	fake_on_relax = NULL;
@@ -172,7 +172,7 @@ static void begins_between(void)
 	const struct takt_unit *tu = takt_unit(v->sched_unit);
 
 	schedule(0, true);
-	CHECK(state_of(v) == TAKT_PUT_PENDING && vcpu_runnable(v));
+	CHECK(state_of(v) == TAKT_DESCHEDULING && vcpu_runnable(v));
 	CHECK(!pool_put(c, XEN_TAKT_RECORD, 4096, 0));
 	CHECK(state_of(v) == TAKT_BLOCKED && tu->outside && !NR_OPS(host_of(c)));
 	vcpu_wake(v);

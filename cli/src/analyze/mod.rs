@@ -47,7 +47,7 @@ pub struct Analysis {
 #[derive(Debug, Serialize)]
 pub struct Admission {
     pub policy: String,
-    /// The first VM without room, and what floor the policy keeps.
+    /// The first VM without room, and what reserve the policy keeps.
     pub refusal: Option<String>,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Which PCPU a server keeps to: where there is most room, as the policies choose (`policy/core/room.h`). The floor makes every PCPU
+//! Which PCPU a server keeps to: where there is most room, as the policies choose (`policy/core/room.h`). The reserve makes every PCPU
 //! smaller by as much, so it changes no choice; whether it leaves room for all is for `takt_sim::admits` to say.
 
 use takt_control::{Server, analysis};

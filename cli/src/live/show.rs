@@ -44,7 +44,7 @@ fn host(h: &HostStatus, vms: usize) -> String {
         c.switches,
         c.kicks,
         c.refused,
-        duration::human(c.beside as f64),
+        duration::human(c.bypass as f64),
     )
 }
 

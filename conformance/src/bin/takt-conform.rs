@@ -30,11 +30,11 @@ enum Command {
         #[arg(long)]
         wait: Option<u64>,
         /// How late a timer may be called, ns
-        #[arg(long)]
-        late: Option<u64>,
+        #[arg(long, alias = "late")]
+        timer_slack: Option<u64>,
         /// Longest time between kick and schedule, schedule and started or put, ns
-        #[arg(long)]
-        limbo: Option<u64>,
+        #[arg(long, alias = "limbo")]
+        max_pending: Option<u64>,
         /// How far time may step back, ns
         #[arg(long, default_value_t = 0)]
         skew: u64,
@@ -120,9 +120,9 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> Result<bool> {
     match command {
-        Command::Check { log, wait, late, limbo, skew } => {
+        Command::Check { log, wait, timer_slack, max_pending, skew } => {
             let file = read_log(&log)?;
-            let mut checker = Checker::new(Limits { wait, late, limbo, skew, ..Limits::of(&file.policy) });
+            let mut checker = Checker::new(Limits { wait, timer_slack, max_pending, skew, ..Limits::of(&file.policy) });
             let judged = file.records.iter().try_for_each(|r| checker.step(r)).and_then(|()| checker.finish());
             match judged {
                 Ok(summary) => println!("{}", serde_json::to_string_pretty(&summary)?),

@@ -41,9 +41,9 @@ pub fn taken(make: &Maker) {
     let mut b = pool(make, 1);
     b.wake(0, 1);
     b.turn(0, 0);
-    b.ok(MS, OpCode::CpuTaken, (0, 0, 0), [0; 3]);
+    b.ok(MS, OpCode::CpuRelease, (0, 0, 0), [0; 3]);
     b.timer(3 * MS, 0);
-    b.ok(5 * MS, OpCode::CpuBack, (0, 0, 0), [0; 3]);
+    b.ok(5 * MS, OpCode::CpuAcquire, (0, 0, 0), [0; 3]);
     b.stop(6 * MS, 0);
     assert_eq!(b.credit(1), -20);
 }
@@ -160,7 +160,7 @@ pub fn limits(make: &Maker) {
     let mut b = pool(make, 1);
     b.run(1, 0, 0, 90 * MS);
     b.account(90 * MS);
-    assert_eq!(b.credit(1), -300, "floor");
+    assert_eq!(b.credit(1), -300, "reserve");
     assert_eq!(b.core.ledger().clipped, -300);
     let mut b = pool(make, 1);
     b.run(1, 0, 0, 100 * US);
@@ -197,7 +197,7 @@ pub fn io_threads(make: &Maker) {
     assert_eq!(l.total, l.given - l.burned - l.clipped);
     // Where nothing lapses it is one of them: a VM whose I/O thread has no end of work cannot have its VCPU's debt forgiven.
     let mut b = pool(make, 1);
-    b.set(0, None, "spare", 1);
+    b.set(0, None, "surplus", 1);
     b.ok(0, OpCode::VcpuAdd, (0, 2, 1), [IO, 0, 0]);
     b.run(2, 0, 0, 15 * MS);
     b.run(1, 0, 15 * MS, 30 * MS);
@@ -210,7 +210,7 @@ pub fn spare(make: &Maker) {
     for (share, host, guest) in [(0, [0, 210], [-140, -210]), (1, [300, 300], [-140, -140])] {
         let mut b = pool(make, 1);
         b.vcpu(2, 0, 0);
-        b.set(0, None, "spare", share);
+        b.set(0, None, "surplus", share);
         b.run(2, 0, 0, MS);
         b.account(30 * MS);
         assert_eq!(b.credit(2), 290);
@@ -226,7 +226,7 @@ pub fn spare(make: &Maker) {
     // All others have it: 45 each of Dom0's 90, from the second time that it is full. It comes back at the list's front then.
     let mut b = pool(make, 2);
     b.vcpu(3, 0, 0);
-    b.set(0, None, "spare", 1);
+    b.set(0, None, "surplus", 1);
     for at in (0..180).step_by(30) {
         b.run(3, 0, at * MS, (at + 1) * MS);
         b.run(1, 0, (at + 1) * MS, (at + 14) * MS);
@@ -239,7 +239,7 @@ pub fn spare(make: &Maker) {
         let mut b = pool(make, 1);
         b.vcpu(2, 0, 0);
         b.vcpu(3, 0, 0);
-        b.set(0, None, "spare", 1);
+        b.set(0, None, "surplus", 1);
         b.run(idle, 0, 0, MS);
         b.run(busy, 0, MS, 30 * MS);
         for (at, credits) in [(30, (140, -140)), (60, (290, 10)), (90, (300, 300))] {
@@ -250,7 +250,7 @@ pub fn spare(make: &Maker) {
         let mut b = pool(make, 1);
         b.vcpu(2, 0, 0);
         b.vcpu(3, 0, 0);
-        b.set(0, None, "spare", 1);
+        b.set(0, None, "surplus", 1);
         b.run(idle, 0, 0, MS);
         b.run(busy, 0, MS, 30 * MS);
         b.account(30 * MS);
@@ -264,7 +264,7 @@ pub fn spare(make: &Maker) {
         for (debtor, other) in [(1, 3), (3, 1)] {
             let mut b = Bench::new(make, "credit", 2, 2);
             [(1, 1), (2, 2), (3, 1)].into_iter().for_each(|(v, vm)| b.vcpu(v, vm, 0));
-            b.set(0, None, "spare", share);
+            b.set(0, None, "surplus", share);
             b.run(debtor, 0, 0, 50 * MS);
             b.run(other, 1, 50 * MS, 51 * MS);
             b.run(2, 1, 51 * MS, 52 * MS);
@@ -279,7 +279,7 @@ pub fn waiting(make: &Maker) {
     for (vm, waits, others) in [(2, false, [140, 300]), (2, true, [0, 150]), (0, true, [140, 300])] {
         let mut b = Bench::new(make, "credit", 1, 2);
         [(1, 1), (2, vm)].into_iter().for_each(|(v, vm)| b.vcpu(v, vm, 0));
-        b.set(0, None, "spare", 1);
+        b.set(0, None, "surplus", 1);
         for at in (0..120).step_by(30) {
             b.run(2, 0, at * MS, (at + 1) * MS);
             b.run(1, 0, (at + 1) * MS, (at + 16) * MS);

@@ -37,7 +37,7 @@ pub fn passed_on(make: &Maker) {
         assert_eq!(res.kick, 0b1110, "{policy}: told to idle");
         let mut b = pool(make, policy, 2);
         assert_eq!(b.wake(0, 1).kick, 0b0001);
-        let res = b.ok(0, OpCode::CpuTaken, (0, 0, 0), [0; 3]);
+        let res = b.ok(0, OpCode::CpuRelease, (0, 0, 0), [0; 3]);
         assert_eq!(res.kick, 0b1110, "{policy}: taken by a higher class");
         // Another, which may run nowhere else, comes first there (of equals the older one does).
         let mut b = pool(make, policy, 2);

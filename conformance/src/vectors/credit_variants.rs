@@ -172,7 +172,7 @@ pub fn tickle_passed_on(make: &Maker) {
             b
         };
         let mut b = busy();
-        assert_eq!(b.ok(0, OpCode::CpuTaken, (1, 0, 0), [0; 3]).kick, 0b0100, "{policy}: taken");
+        assert_eq!(b.ok(0, OpCode::CpuRelease, (1, 0, 0), [0; 3]).kick, 0b0100, "{policy}: taken");
         let mut b = busy();
         assert_eq!(decide(&mut b, 0, 1, FORCE_IDLE).1, 0b0100, "{policy}: told to idle");
         let mut b = busy();
@@ -210,7 +210,7 @@ pub fn overflow(make: &Maker) {
         b.account(120 * MS);
         assert_eq!(b.credit(1), if value == 1 { 294 } else { 290 }, "289 and 300 are above, −10 and 300 are not");
         balanced(&b);
-        b.set(120 * MS, None, "spare", 1);
+        b.set(120 * MS, None, "surplus", 1);
         b.run(1, 0, 120 * MS, 121 * MS);
         b.account(150 * MS);
         b.account(180 * MS);
@@ -246,10 +246,10 @@ pub fn charge(make: &Maker) {
     b.set(57 * MS, None, "tick", 5 * MS);
     b.timer(60 * MS, 0);
     assert_eq!(b.credit(1), -150, "a tick of 5 ms is worth 50");
-    b.ok(61 * MS, OpCode::CpuTaken, (0, 0, 0), [0; 3]);
+    b.ok(61 * MS, OpCode::CpuRelease, (0, 0, 0), [0; 3]);
     b.timer(65 * MS, 0);
     assert_eq!(b.credit(1), -150, "what a higher class takes is charged to nobody");
-    b.ok(66 * MS, OpCode::CpuBack, (0, 0, 0), [0; 3]);
+    b.ok(66 * MS, OpCode::CpuAcquire, (0, 0, 0), [0; 3]);
     b.ok(67 * MS, OpCode::Schedule, (0, 0, 0), [2, 0, 0]);
     b.ok(67 * MS, OpCode::Put, (0, 1, 0), [0, MS, 0]);
     assert_eq!((b.credit(1), b.core.ledger().burned), (-150, 150), "nor does the host's own account count");

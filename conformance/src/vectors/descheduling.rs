@@ -23,11 +23,11 @@ fn running(make: &Maker, policy: &str) -> Bench {
 /// The next decision on PCPU 0 takes VCPU 1 off; with `woken` it is woken before its `put`.
 fn put(b: &mut Bench, flags: u64, woken: bool, runnable: u64) -> (State, Class) {
     b.ok(11 * MS, OpCode::Schedule, (0, 0, 0), [flags, 0, 0]);
-    assert_eq!(b.state(1), State::PutPending);
+    assert_eq!(b.state(1), State::Descheduling);
     if woken {
         b.ok(11 * MS, OpCode::Event, (0, 1, 0), [IO, 0, 0]);
         b.ok(11 * MS, OpCode::Wake, (0, 1, 0), [OTHER, 0, 0]);
-        assert_eq!(b.state(1), State::PutPending, "a wake is remembered");
+        assert_eq!(b.state(1), State::Descheduling, "a wake is remembered");
     }
     b.ok(11 * MS, OpCode::Put, (0, 1, 0), [runnable, NEVER, 0]);
     (b.state(1), b.class(1))

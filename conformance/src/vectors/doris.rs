@@ -352,7 +352,7 @@ pub fn crowds(make: &Maker) {
     let begin = |moves: bool, may_run: u64| {
         let mut b = Bench::new(make, "doris", 2, 3);
         (1..=3).for_each(|v| b.vcpu(v, v, 0));
-        b.set(0, None, "crowd", moves.into());
+        b.set(0, None, "rt_contention", moves.into());
         b.pin(0, 1, 2);
         b.pin(0, 3, may_run);
         b.wake(0, 1);
@@ -390,11 +390,11 @@ pub fn crowds(make: &Maker) {
     // A higher class has the other PCPU.
     let (mut b, _) = begin(true, 1);
     b.stop(2 * MS, 1);
-    b.ok(2 * MS, OpCode::CpuTaken, (1, 0, 0), [0; 3]);
+    b.ok(2 * MS, OpCode::CpuRelease, (1, 0, 0), [0; 3]);
     b.pin(2 * MS, 3, 3);
     let kick = b.timer(2 * MS, 0).kick;
     assert_eq!((kick, b.core.vcpu_cpu(3)), (0, 0), "nobody runs there");
-    b.ok(3 * MS, OpCode::CpuBack, (1, 0, 0), [0; 3]);
+    b.ok(3 * MS, OpCode::CpuAcquire, (1, 0, 0), [0; 3]);
     b.timer(3 * MS, 0);
     assert_eq!(b.core.vcpu_cpu(3), 1);
     // It may run on its own PCPU only.

@@ -20,10 +20,10 @@ const SERVERS: [(&str, &str, u64); 8] = [
 ];
 const CREDIT: [&str; 4] = ["credit", "doris", "poris", "laxs"];
 
-/// One PCPU, no floor, slices as long as budgets; VCPU 1 has work and 4 ms in 10 from 0 on, and runs.
+/// One PCPU, no reserve, slices as long as budgets; VCPU 1 has work and 4 ms in 10 from 0 on, and runs.
 fn server(make: &Maker, (policy, name, value): (&str, &str, u64)) -> Bench {
     let mut b = Bench::new(make, policy, 1, 2);
-    for (name, value) in [(name, value), ("floor", 0), ("quantum", 100 * MS), ("extra_quantum", 100 * MS)] {
+    for (name, value) in [(name, value), ("reserve", 0), ("quantum", 100 * MS), ("extra_quantum", 100 * MS)] {
         assert_eq!(b.set(0, None, name, value).ret, 0);
     }
     (1..=2).for_each(|v| b.vcpu(v, v, 0));
@@ -152,7 +152,7 @@ pub fn idles_away(make: &Maker) {
     assert_eq!(b.turn_slice(4 * MS - 1, 0), (Some(1), SHORTEST), "it is there to use it");
     // What has idled until a server ends was its own, not the next one's.
     let mut b = Bench::new(make, "rtxen", 1, 2);
-    for (name, value) in [("server", 1), ("floor", 0), ("quantum", 100 * MS)] {
+    for (name, value) in [("server", 1), ("reserve", 0), ("quantum", 100 * MS)] {
         assert_eq!(b.set(0, None, name, value).ret, 0);
     }
     (1..=2).for_each(|v| b.vcpu(v, v, 0));
@@ -181,13 +181,14 @@ pub fn last_piece(make: &Maker) {
     assert_eq!(b.core.check(), Ok(()));
 }
 
-/// The floor: so many percent of each 20 ms, from when it is asked for.
-pub fn floor(make: &Maker) {
+/// The reserve: so many percent of each 20 ms, from when it is asked for.
+pub fn reserve(make: &Maker) {
     for policy in ["rtxen", "sedf", "vgedf"] {
         for percent in [1, 5, 50] {
             let share = percent * 200 * US;
             let mut b = Bench::new(make, policy, 1, 1);
-            for (name, value) in [("floor", percent), ("quantum", 100 * MS), ("extra_quantum", 100 * MS), ("mode", 1)] {
+            for (name, value) in [("reserve", percent), ("quantum", 100 * MS), ("extra_quantum", 100 * MS), ("mode", 1)]
+            {
                 assert_eq!(b.set(0, None, name, value).ret, 0);
             }
             b.vcpu(1, 1, 0);

@@ -50,7 +50,7 @@ pub fn epoch(make: &Maker) {
         (0..3).for_each(|v| _ = live.wake(0, v));
         (0..3).for_each(|c| _ = live.turn(100 * US, c));
         live.event(MS, 5, IO);
-        live.ok(2 * MS, OpCode::CpuTaken, (1, 0, 0), [0; 3]);
+        live.ok(2 * MS, OpCode::CpuRelease, (1, 0, 0), [0; 3]);
         live.timer(10 * MS, 0);
         live.account(30 * MS);
         live.idle(31 * MS, 0);

@@ -24,7 +24,7 @@ const OF_THE_POOL: &[(u64, &str, u64, u64, u64)] = &[
     (10, "promote_on_timer", 0, 1, 0),
     (11, "rt_max", 0, 256, 64),
     (12, "event_max", 0, 1_000_000, 3_000),
-    (13, "spare", 0, 1, 0),
+    (13, "surplus", 0, 1, 0),
     (14, "preempted", 0, 1, 0),
     (15, "server", 0, 3, 0),
     (16, "polling_literal", 0, 1, 0),
@@ -32,7 +32,7 @@ const OF_THE_POOL: &[(u64, &str, u64, u64, u64)] = &[
     (18, "extra_quantum", 10 * US, 100 * MS, 500 * US),
     (19, "mode", 0, 1, 0),
     (20, "cache_hot", 0, SEC, MS),
-    (21, "floor", 0, 50, 5),
+    (21, "reserve", 0, 50, 5),
     (22, "weights", 0, 1, 0),
     (23, "ratelimit", 0, 500 * MS, 0),
     (24, "tickle", 0, 1, 0),
@@ -54,7 +54,7 @@ const OF_THE_POOL: &[(u64, &str, u64, u64, u64)] = &[
     (40, "parallel", 0, 2, 2),
     (41, "promote_over", 0, 1, 0),
     (42, "siblings", 0, 2, 0),
-    (43, "crowd", 0, 1, 0),
+    (43, "rt_contention", 0, 1, 0),
     (44, "over", 0, 1, 0),
     (45, "across", 0, 1, 1),
     (46, "running", 0, 1, 0),
@@ -114,15 +114,15 @@ pub fn of_the_pool(make: &Maker) {
     }
 }
 
-/// A floor out of what servers are promised is refused and not kept: 95% are, so 5% it may be, and less, and 5% again.
-pub fn floor(make: &Maker) {
+/// A reserve out of what servers are promised is refused and not kept: 95% are, so 5% it may be, and less, and 5% again.
+pub fn reserve(make: &Maker) {
     for policy in ["rtxen", "sedf", "vgedf"] {
         let mut b = Bench::new(make, policy, 1, 1);
         b.vcpu(1, 1, 0);
         b.server(0, 1, 95 * MS, 100 * MS, 1);
-        for (floor, want, kept) in [(6, -28, 5), (5, 0, 5), (50, -28, 5), (0, 0, 0), (6, -28, 0), (5, 0, 5)] {
-            assert_eq!(b.set(0, None, "floor", floor).ret, want, "{policy}: {floor}%");
-            assert!(told(&b).contains(&(21, kept)), "{policy}: {floor}%: {kept}% are kept");
+        for (reserve, want, kept) in [(6, -28, 5), (5, 0, 5), (50, -28, 5), (0, 0, 0), (6, -28, 0), (5, 0, 5)] {
+            assert_eq!(b.set(0, None, "reserve", reserve).ret, want, "{policy}: {reserve}%");
+            assert!(told(&b).contains(&(21, kept)), "{policy}: {reserve}%: {kept}% are kept");
         }
     }
 }
@@ -189,7 +189,7 @@ pub fn described(make: &Maker) {
             b.ok(0, OpCode::CpuAdd, (cpu, 0, 0), [(cpu / 2).into(), (cpu / 3 + 7).into(), (cpu / 5 + 3).into()]);
         }
         for &(key, name, min, max, default) in OF_THE_POOL {
-            if !["floor", "server"].contains(&name) {
+            if !["reserve", "server"].contains(&name) {
                 let value = if min + 1 == max { max - default } else { min + (max - min) / 3 };
                 b.ok(0, OpCode::Adjust, (0, 0, POOL), [key, value, 0]);
             }

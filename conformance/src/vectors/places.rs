@@ -130,7 +130,7 @@ pub fn taken_with_a_vcpu(make: &Maker) {
             let mut b = pool(make, policy);
             b.wake(0, 1);
             assert_eq!(b.turn(0, 0), Some(1));
-            b.ok(MS, OpCode::CpuTaken, (0, 0, 0), [0; 3]);
+            b.ok(MS, OpCode::CpuRelease, (0, 0, 0), [0; 3]);
             let kick = b.ok(MS, code, (0, 1, 0), arg).kick;
             assert_eq!(kick & 1, 1, "{policy}, {code:?}");
         }

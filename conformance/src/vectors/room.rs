@@ -24,25 +24,25 @@ pub fn refusals(make: &Maker) {
         let mut b = machine(make, policy, 1, &[(1, 1), (2, 2), (3, 3)]);
         let mut set = |vm, percent: u64| b.set(0, Some(vm), "budget", percent * MS).ret;
         assert_eq!(set(1, 90), 0);
-        assert_eq!(set(2, 6), REFUSED, "{policy}: 5 % are the floor");
+        assert_eq!(set(2, 6), REFUSED, "{policy}: 5 % are the reserve");
         assert_eq!(set(2, 5), 0);
         assert_eq!(set(3, 1), REFUSED);
         assert_eq!(set(2, 6), REFUSED, "{policy}: and nothing has changed");
         assert_eq!(set(2, 4), 0, "{policy}: less is always free");
         assert_eq!(set(3, 1), 0);
         assert_eq!(set(1, 101), -34, "{policy}: more than the period (rule K11)");
-        assert_eq!(b.set(0, None, "floor", 0).ret, 0);
+        assert_eq!(b.set(0, None, "reserve", 0).ret, 0);
         assert_eq!(b.set(0, Some(3), "budget", 6 * MS).ret, 0);
         assert_eq!(b.set(0, Some(3), "budget", 6 * MS + 100).ret, REFUSED, "{policy}: a millionth");
-        assert_eq!(b.set(0, None, "floor", 1).ret, REFUSED, "{policy}: all is promised");
+        assert_eq!(b.set(0, None, "reserve", 1).ret, REFUSED, "{policy}: all is promised");
         assert_eq!(b.set(0, Some(1), "budget", 89 * MS).ret, 0);
-        assert_eq!(b.set(0, None, "floor", 1).ret, 0);
-        assert_eq!(b.set(0, None, "floor", 0).ret, 0);
+        assert_eq!(b.set(0, None, "reserve", 1).ret, 0);
+        assert_eq!(b.set(0, None, "reserve", 0).ret, 0);
         assert_eq!(b.set(0, Some(1), "period", 10_000 * MS).ret, 0, "{policy}: a smaller share");
         assert_eq!(b.set(0, Some(3), "budget", 90 * MS).ret, 0);
         // Three thirds are one PCPU (rules E14 and K22).
         let mut b = machine(make, policy, 1, &[(1, 1), (2, 2), (3, 3)]);
-        b.set(0, None, "floor", 0);
+        b.set(0, None, "reserve", 0);
         for vm in 1..=3 {
             assert_eq!(b.set(0, Some(vm), "budget", MS).ret, 0);
             assert_eq!(b.set(0, Some(vm), "period", 3 * MS).ret, 0, "{policy}");
@@ -51,7 +51,7 @@ pub fn refusals(make: &Maker) {
         }
         // A share of less than a millionth is one.
         let mut b = machine(make, policy, 1, &[(1, 1), (2, 2)]);
-        b.set(0, None, "floor", 0);
+        b.set(0, None, "reserve", 0);
         b.set(0, Some(2), "period", 10_000 * MS);
         assert_eq!(b.set(0, Some(1), "budget", 100 * MS).ret, 0);
         assert_eq!(b.set(0, Some(2), "budget", 1_000).ret, REFUSED, "{policy}: all is promised");
@@ -59,7 +59,7 @@ pub fn refusals(make: &Maker) {
         assert_eq!(b.set(0, Some(2), "budget", 1_000).ret, 0, "{policy}");
         // No arithmetic overflows: 10 s of 10 s is one PCPU.
         let mut b = machine(make, policy, 1, &[(1, 1)]);
-        b.set(0, None, "floor", 0);
+        b.set(0, None, "reserve", 0);
         b.set(0, Some(1), "period", 10_000 * MS);
         assert_eq!(b.set(0, Some(1), "budget", 10_000 * MS).ret, 0);
         assert_eq!(b.core.check(), Ok(()));
@@ -134,7 +134,7 @@ pub fn kept(make: &Maker) {
         assert_eq!(b.set(0, Some(1), "priority", 2).ret, 0);
         let (key, other) = if policy == "rtxen" { ("server", 1) } else { ("mode", 1) };
         assert_eq!(b.set(0, None, key, other).ret, 0);
-        assert_eq!(b.set(0, None, "floor", 6).ret, REFUSED, "{policy}: nor a greater floor");
+        assert_eq!(b.set(0, None, "reserve", 6).ret, REFUSED, "{policy}: nor a greater reserve");
         [1, 2].into_iter().for_each(|v| _ = b.wake(0, v));
         assert_eq!([1, 2].map(|v| b.class(v)), [Class::Rt, Class::Rt], "{policy}");
         // One that had none is not let in by that.
@@ -183,15 +183,15 @@ pub fn of_the_pool(make: &Maker) {
     assert_eq!(b.class(5), Class::Rt, "a third PCPU brings some");
 }
 
-/// Dom0 and others without budget: what is left, and `floor` percent of 20 ms before all others.
+/// Dom0 and others without budget: what is left, and `reserve` percent of 20 ms before all others.
 pub fn left(make: &Maker) {
     let mut b = pool(make, DEFERRABLE, &[(4, 10, 1)]);
     b.vcpu(9, 0, 0);
     b.vcpu(8, 0, 0);
-    b.set(0, None, "floor", 0);
+    b.set(0, None, "reserve", 0);
     (1..=9).filter(|v| [1, 8, 9].contains(v)).for_each(|v| _ = b.wake(0, v));
     assert_eq!(b.watch(0, 0, 20 * MS, MS), "11118989891111898989", "round robin");
-    // A whole PCPU promised but for the floor.
+    // A whole PCPU promised but for the reserve.
     let mut b = pool(make, DEFERRABLE, &[(19, 20, 1)]);
     b.vcpu(9, 0, 0);
     b.wake(0, 1);
@@ -205,7 +205,7 @@ pub fn left(make: &Maker) {
     assert_eq!(b.watch(0, 0, 5 * MS, MS), "11111");
     assert_eq!(b.wake(5 * MS, 9).kick, 1);
     assert_eq!(b.watch(0, 5 * MS, 27 * MS, MS), "9".to_string() + &"1".repeat(19) + "91");
-    // No more than the floor, however long a quantum is.
+    // No more than the reserve, however long a quantum is.
     let mut b = pool(make, DEFERRABLE, &[(90, 100, 1)]);
     b.vcpu(9, 0, 0);
     b.set(0, None, "quantum", 10 * MS);
@@ -239,7 +239,7 @@ pub fn stolen(make: &Maker) {
     assert_eq!(b.set(0, Some(1), "budget", 40 * MS).ret, 0);
     b.wake(0, 1);
     b.wake(0, 2);
-    assert_eq!(b.turn(0, 0), Some(2), "the floor");
+    assert_eq!(b.turn(0, 0), Some(2), "the reserve");
     b.pin(0, 2, 0b01);
     assert_eq!(b.set(MS, Some(2), "budget", 50 * MS).kick, 1);
     b.serve(MS);

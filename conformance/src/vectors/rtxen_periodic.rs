@@ -87,7 +87,7 @@ pub fn forced(make: &Maker) {
 /// What is left runs meanwhile, and the one that idles may go.
 pub fn meanwhile(make: &Maker) {
     let mut b = pool(make, PERIODIC, &[(3, 10, 1), (4, 10, 2)]);
-    b.set(0, None, "floor", 0);
+    b.set(0, None, "reserve", 0);
     b.vcpu(9, 0, 0);
     b.wake(0, 2);
     b.wake(0, 9);
@@ -104,8 +104,8 @@ pub fn meanwhile(make: &Maker) {
     // Nothing idles away on a PCPU that is taken.
     let mut b = pool(make, PERIODIC, &[(3, 10, 1)]);
     assert_eq!(b.watch(0, 0, MS, MS), ".");
-    b.ok(MS, OpCode::CpuTaken, (0, 0, 0), [0; 3]);
-    b.ok(6 * MS, OpCode::CpuBack, (0, 0, 0), [0; 3]);
+    b.ok(MS, OpCode::CpuRelease, (0, 0, 0), [0; 3]);
+    b.ok(6 * MS, OpCode::CpuAcquire, (0, 0, 0), [0; 3]);
     b.wake(7 * MS, 1);
     assert_eq!(b.watch(0, 7 * MS, 10 * MS, MS), "1..", "0 to 1 and 6 to 7 ms have");
 }
@@ -157,9 +157,9 @@ pub fn own_only(make: &Maker) {
 pub fn taken(make: &Maker) {
     let mut b = pool(make, PERIODIC, &[(3, 10, 1)]);
     assert_eq!(b.watch(0, 0, MS, MS), ".");
-    b.ok(MS, OpCode::CpuTaken, (0, 0, 0), [0; 3]);
+    b.ok(MS, OpCode::CpuRelease, (0, 0, 0), [0; 3]);
     b.wake(5 * MS, 1);
     assert_eq!(b.state(1), State::Queued, "1 ms has idled, 4 were taken");
-    b.ok(6 * MS, OpCode::CpuBack, (0, 0, 0), [0; 3]);
+    b.ok(6 * MS, OpCode::CpuAcquire, (0, 0, 0), [0; 3]);
     assert_eq!(b.watch(0, 6 * MS, 10 * MS, MS), "11..");
 }

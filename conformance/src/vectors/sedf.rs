@@ -24,7 +24,7 @@ fn pool(make: &Maker, mode: u64, servers: &[(u64, u64, u64)]) -> Bench {
 pub fn order(make: &Maker) {
     for mode in [XEN, DEFERRABLE] {
         let mut b = pool(make, mode, &[(3, 10, 0), (2, 5, 0), (3, 20, 0)]);
-        b.set(0, None, "floor", 0);
+        b.set(0, None, "reserve", 0);
         b.wake(0, 1);
         assert_eq!(b.turn_slice(0, 0), (Some(1), 3 * MS), "mode {mode}: the slice is the budget");
         assert_eq!(b.wake(MS, 3).kick, 0, "mode {mode}: a later deadline preempts nobody");
@@ -116,7 +116,7 @@ pub fn wakes(make: &Maker) {
 pub fn extra(make: &Maker) {
     // 1 has a penalty and no extratime; 2 has extratime; 3 has neither.
     let mut b = pool(make, XEN, &[(2, 10, 0), (1, 10, 1), (1, 10, 0)]);
-    b.set(0, None, "floor", 0);
+    b.set(0, None, "reserve", 0);
     b.vcpu(9, 0, 0);
     b.run(1, 0, 0, MS);
     b.wake(MS, 2);
@@ -147,7 +147,7 @@ pub fn extra(make: &Maker) {
 pub fn extra_place(make: &Maker) {
     let begun = |b: &mut Bench| {
         b.set(0, None, "extra_quantum", 5 * MS);
-        b.set(0, None, "floor", 0);
+        b.set(0, None, "reserve", 0);
         b.vcpu(9, 0, 0);
         b.vcpu(8, 0, 0);
         [1, 9, 8].iter().for_each(|&v| _ = b.wake(10 * MS, v));
@@ -163,8 +163,8 @@ pub fn extra_place(make: &Maker) {
     assert_eq!(b.watch(0, 22 * MS, 30 * MS, MS), "18888899", "1 waits since 22 ms");
 }
 
-/// What makes up for a short block does not keep the floor from Dom0, nor uses it up.
-pub fn floor(make: &Maker) {
+/// What makes up for a short block does not keep the reserve from Dom0, nor uses it up.
+pub fn reserve(make: &Maker) {
     let mut b = pool(make, XEN, &[(2, 400, 0)]);
     b.vcpu(9, 0, 0);
     b.run(1, 0, 0, MS);
@@ -175,8 +175,8 @@ pub fn floor(make: &Maker) {
     assert_eq!(b.watch(0, 4 * MS, 46 * MS, MS), ["9", &"1".repeat(19)].concat().repeat(2) + "91");
 }
 
-/// A slice as long as a budget is interrupted for the next interval of the floor.
-pub fn floor_timer(make: &Maker) {
+/// A slice as long as a budget is interrupted for the next interval of the reserve.
+pub fn reserve_timer(make: &Maker) {
     let mut b = pool(make, DEFERRABLE, &[(80, 100, 0), (1, 50, 0)]);
     b.vcpu(9, 0, 0);
     b.wake(0, 1);

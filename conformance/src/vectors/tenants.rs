@@ -157,7 +157,7 @@ pub fn pcpus(make: &Maker) {
             used.serve(ms * MS);
         }
         (0..4).for_each(|n| _ = used.stop(50 * MS, n % 2));
-        used.ok(50 * MS, OpCode::CpuTaken, (1, 0, 0), [0; 3]);
+        used.ok(50 * MS, OpCode::CpuRelease, (1, 0, 0), [0; 3]);
         used.ok(51 * MS, OpCode::CpuRemove, (1, 0, 0), [0; 3]);
         used.ok(60 * MS, OpCode::CpuAdd, (1, 0, 0), [1, 0, 0]);
         let mut fresh = build();

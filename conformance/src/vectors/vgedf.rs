@@ -5,11 +5,11 @@ use super::bench::{Bench, MS, US};
 use crate::core::Maker;
 use takt_policy::{Class, FORCE_IDLE, OpCode, State};
 
-/// VMs 1… with one VCPU each of the same number on the PCPUs given, mode=deferrable, no floor, (budget, period) in ms from time 0 on.
+/// VMs 1… with one VCPU each of the same number on the PCPUs given, mode=deferrable, no reserve, (budget, period) in ms from time 0 on.
 fn pool(make: &Maker, cpus: u16, servers: &[(u16, u64, u64)]) -> Bench {
     let mut b = Bench::new(make, "vgedf", cpus, servers.len() as u16);
     b.set(0, None, "mode", 1);
-    b.set(0, None, "floor", 0);
+    b.set(0, None, "reserve", 0);
     for (vm, &(cpu, budget, period)) in (1..).zip(servers) {
         b.vcpu(vm, vm, cpu);
         b.server(0, vm, budget * MS, period * MS, 1);
@@ -84,7 +84,7 @@ pub fn asks_each(make: &Maker) {
         let mut b = pool(make, 2, &[(0, 10, 100), (0, 10, 30)]);
         start(&mut b, T, 1, 0);
         if taken {
-            b.ok(T, OpCode::CpuTaken, (1, 0, 0), [0; 3]);
+            b.ok(T, OpCode::CpuRelease, (1, 0, 0), [0; 3]);
         } else {
             b.ok(T, OpCode::Schedule, (1, 0, 0), [FORCE_IDLE, 0, 0]);
         }

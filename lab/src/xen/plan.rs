@@ -266,7 +266,7 @@ mod tests {
     fn servers_begin_as_in_the_simulator() {
         let vms = "[[vm]]\nname = \"v\"\ncount = 2\nvcpus = 1\nbudget = \"2ms\"\nperiod = \"10ms\"";
         let mut apart = scenario(vms);
-        apart.set("servers", "apart").unwrap();
+        apart.set("release", "random").unwrap();
         let script = plan(&apart, &[Scheduler::parse("rtxen").unwrap()], &[7], false).unwrap().script;
         let words: Vec<_> = script.split_whitespace().filter(|w| w.starts_with("serve=")).collect();
         let begins = |id| apart.server_begins(id, 10_000_000, 7);

@@ -30,12 +30,12 @@ pub fn follow(log: &LogFile) -> Seen {
         match OpCode::from_u16(op.op) {
             Some(OpCode::Epoch) => descheduled.clear(),
             Some(OpCode::Schedule) => {
-                if let Some(cur) = cur.filter(|&cur| pool.state(cur) == State::PutPending) {
+                if let Some(cur) = cur.filter(|&cur| pool.state(cur) == State::Descheduling) {
                     descheduled.insert(cur, (op.arg[0] & CUR_STOPS != 0, false));
                 }
             }
             Some(OpCode::Wake) => {
-                if let Some(d) = descheduled.get_mut(&v).filter(|_| pool.state(v) == State::PutPending) {
+                if let Some(d) = descheduled.get_mut(&v).filter(|_| pool.state(v) == State::Descheduling) {
                     d.1 = true;
                 }
             }

@@ -26,16 +26,16 @@ pub(super) struct Pools {
 }
 
 /// Percent of each PCPU for whoever has no budget.
-fn floor() -> ParamInfo {
-    takt_policy::params().into_iter().find(|p| !p.per_vm && p.name == "floor").expect("a parameter of every pool")
+fn reserve() -> ParamInfo {
+    takt_policy::params().into_iter().find(|p| !p.per_vm && p.name == "reserve").expect("a parameter of every pool")
 }
 
 impl Pools {
-    /// Those of `policy`, if it has two. The rt-pool keeps its policy's floor: the host's threads live there, too.
+    /// Those of `policy`, if it has two. The rt-pool keeps its policy's reserve: the host's threads live there, too.
     pub fn new(policy: &PolicySpec) -> Option<Self> {
         let Size::Managed(mut settings) = policy.pools.clone()?.size else { return None };
-        let given = policy.params.iter().find(|(key, _)| *key == floor().key);
-        settings.floor = given.map_or(floor().default, |&(_, value)| value) as u32;
+        let given = policy.params.iter().find(|(key, _)| *key == reserve().key);
+        settings.reserve = given.map_or(reserve().default, |&(_, value)| value) as u32;
         let manager = Partition::new(settings);
         Some(Self { manager, settings, started: Instant::now(), shape: Shape::default(), rt: Vec::new() })
     }
@@ -102,10 +102,10 @@ impl Live {
         pools.manager.set(&mut self.scheduler, now, vm, want)
     }
 
-    /// A parameter of both pools has been set: the floor is room that the rt-pool does not have.
+    /// A parameter of both pools has been set: the reserve is room that the rt-pool does not have.
     pub(super) fn parameter_is(&mut self, key: u32, value: u64) {
-        if let Some(pools) = self.pools.as_mut().filter(|_| key == floor().key) {
-            pools.settings.floor = value as u32;
+        if let Some(pools) = self.pools.as_mut().filter(|_| key == reserve().key) {
+            pools.settings.reserve = value as u32;
             pools.manager = Partition::new(pools.settings);
             pools.shape = Shape::default();
         }
@@ -123,12 +123,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pool_of_the_hosts_keeps_its_floor() {
+    fn a_pool_of_the_hosts_keeps_its_reserve() {
         let settings = |text: &str| Pools::new(&PolicySpec::parse(text).unwrap()).map(|p| p.settings);
-        let of = |text: &str| settings(text).map(|s| (s.floor, s.delay));
+        let of = |text: &str| settings(text).map(|s| (s.reserve, s.delay));
         assert_eq!(of("risa"), Some((5, 15_000_000_000)), "the policy's own");
-        assert_eq!(of("risa(floor=7)"), Some((7, 15_000_000_000)));
-        assert_eq!(of("risa(delay=2s,floor=0,slice=5ms)"), Some((0, 2_000_000_000)));
-        assert_eq!((of("sp"), of("credit"), of("vgedf(floor=7)")), (None, None, None));
+        assert_eq!(of("risa(reserve=7)"), Some((7, 15_000_000_000)));
+        assert_eq!(of("risa(delay=2s,reserve=0,slice=5ms)"), Some((0, 2_000_000_000)));
+        assert_eq!((of("sp"), of("credit"), of("vgedf(reserve=7)")), (None, None, None));
     }
 }

@@ -31,7 +31,7 @@ fn every_field_is_where_c_has_it() {
         assert_eq!((s.recording(), s.config_generation()), (int(4) != 0, int(8)));
         assert_eq!(s.quota(), Quota { vms: 5, threads: 6 });
         let c = s.counts();
-        let counts = [c.switches, c.kicks, c.refused, c.strays, c.beside, c.overflow, c.offline, c.quota];
+        let counts = [c.switches, c.kicks, c.refused, c.untracked, c.bypass, c.overflow, c.offline, c.quota];
         assert_eq!(counts, std::array::from_fn(|n| long(96 + 8 * n)));
         (0..NCPU).for_each(|cpu| assert_eq!(s.is_gone(cpu), long(80) >> cpu & 1 != 0, "PCPU {cpu}"));
         let cpus = 160 + pools * takt_policy::pool_size();

@@ -178,8 +178,8 @@ fn parameters_that_differ_are_told_as_they_are_set() {
         parameters(&snapshot(&[one], |_| ())).into_iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>().join(" ")
     };
     assert_eq!(told(&[]), "");
-    assert_eq!(told(&[("spare", 0), ("rt_max", 3), ("slice", 5 * MS)]), "rt_max=3 slice=5ms spare=lapse");
-    assert_eq!(told(&[("spare", 1), ("preempted", 1)]), "", "those are this host's own");
+    assert_eq!(told(&[("surplus", 0), ("rt_max", 3), ("slice", 5 * MS)]), "rt_max=3 slice=5ms surplus=discard");
+    assert_eq!(told(&[("surplus", 1), ("preempted", 1)]), "", "those are this host's own");
     assert_eq!(told(&[("laxity", 20_000), ("latency", 16 * MS)]), "latency=16ms laxity=20us", "the pool's");
 }
 
@@ -191,7 +191,7 @@ fn states_have_the_names_of_the_documents() {
         (State::Queued, "queued"),
         (State::Picked, "picked"),
         (State::Running, "running"),
-        (State::PutPending, "put-pending"),
+        (State::Descheduling, "descheduling"),
         (State::Paused, "paused"),
         (State::Parked, "parked"),
     ];

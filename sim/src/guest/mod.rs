@@ -25,7 +25,7 @@ pub enum Host {
     Queued,
     Picked,
     Running,
-    PutPending,
+    Descheduling,
 }
 
 /// What a thread does.

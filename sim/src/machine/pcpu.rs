@@ -189,7 +189,7 @@ impl Machine<'_> {
     pub(super) fn leave(&mut self, v: u32, cpu: u32) {
         let p = &self.pcpus[cpu as usize];
         let vcpu = &mut self.vcpus[v as usize];
-        vcpu.state = Host::PutPending;
+        vcpu.state = Host::Descheduling;
         vcpu.left_at = Some((p.run, self.llc_run[p.llc as usize]));
         self.observe.stopped(self.now, cpu, v);
     }

@@ -14,7 +14,7 @@ use takt_control::{PolicySpec, RtMode, Server};
 use takt_policy::{CUR_STOPS, FORCE_IDLE, Kind, Log, NEVER, NIL, Pool, State};
 
 /// Longest a kicked PCPU may leave the checker waiting for its decision, ns: one that switches answers after it.
-const LIMBO: u64 = 1_000_000_000;
+const MAX_PENDING: u64 = 1_000_000_000;
 
 /// The pool of whoever is in no other.
 pub(crate) const MAIN: usize = 0;
@@ -37,7 +37,7 @@ impl Part {
         if options.checker || options.record {
             pool.record();
         }
-        let limits = Limits { late: Some(0), limbo: Some(LIMBO), ..Limits::of(&policy.name) };
+        let limits = Limits { timer_slack: Some(0), max_pending: Some(MAX_PENDING), ..Limits::of(&policy.name) };
         let checker = options.checker.then(|| Checker::new(limits));
         let log = options.record.then(Vec::new);
         Ok(Self { name: name.to_owned(), policy, pool, timer: Timer::default(), checker, log })
@@ -70,9 +70,9 @@ pub(super) fn parts(s: &Scenario, policy: &PolicySpec, options: &Options) -> Res
     let mut all = vec![Part::new("main", policy.clone(), options)?];
     if let Some(pools) = &policy.pools {
         let mut params = policy.params.clone();
-        let floor = Pools::defaults();
-        if !params.iter().any(|(key, _)| *key == floor.0) {
-            params.push(floor);
+        let reserve = Pools::defaults();
+        if !params.iter().any(|(key, _)| *key == reserve.0) {
+            params.push(reserve);
         }
         let rt = PolicySpec { name: pools.rt.clone(), pools: None, params, ..policy.clone() };
         all.push(Part::new("rt", rt, options)?);

@@ -3,7 +3,7 @@
 
 use super::Machine;
 use crate::engine::What;
-use crate::scenario::Servers;
+use crate::scenario::Release;
 use crate::{Options, Scenario};
 use anyhow::{Context, Result, anyhow};
 use takt_control::{PolicySpec, Server, duration};
@@ -27,7 +27,7 @@ pub(crate) fn admit(scenario: &Scenario, policy: &PolicySpec, seed: u64) -> Resu
     let mut machine = Machine::new(scenario, policy, seed, &options)?;
     let created = u64::from(scenario.pcpus()) * machine.c.stagger;
     let all = scenario.vms.iter().map(|vm| vm.server.period).chain([scenario.dom0.server.period]);
-    let last = if scenario.servers == Servers::Apart { all.max().unwrap_or(0) } else { 0 };
+    let last = if scenario.release == Release::Random { all.max().unwrap_or(0) } else { 0 };
     machine.until = created + last + 1;
     machine.run(&mut options)
 }
@@ -36,7 +36,7 @@ impl Machine<'_> {
     /// These VMs, which have been created, get their servers: now, or each in its own time (rule
     /// R6). Called after the masks are set: a server stays on the PCPU on which it begins.
     pub(super) fn give_servers(&mut self, ids: &[u32]) -> Result<()> {
-        if self.scenario.servers == Servers::Together {
+        if self.scenario.release == Release::Synchronous {
             return self.give(ids);
         }
         for &id in ids {
@@ -88,16 +88,16 @@ impl Machine<'_> {
         let (server, vm) = (self.server(id), &self.vms[id as usize]);
         let (name, params) = (&vm.name, &self.pools[vm.pool].policy.params);
         let (budget, period) = (duration::format(server.budget), duration::format(server.period));
-        let kept = match floor(params) {
-            0 => "floor=0".into(),
-            floor => format!("floor={floor} keeps {floor} % of each PCPU for VCPUs without budget"),
+        let kept = match reserve(params) {
+            0 => "reserve=0".into(),
+            reserve => format!("reserve={reserve} keeps {reserve} % of each PCPU for VCPUs without budget"),
         };
         anyhow!("{name}: no PCPU has room for a budget of {budget} in {period} ({kept})")
     }
 }
 
 /// Percent of each PCPU that a pool with these parameters promises to no server.
-fn floor(params: &[(u32, u64)]) -> u64 {
-    let info = takt_policy::params().into_iter().find(|p| p.name == "floor" && !p.per_vm);
+fn reserve(params: &[(u32, u64)]) -> u64 {
+    let info = takt_policy::params().into_iter().find(|p| p.name == "reserve" && !p.per_vm);
     info.map_or(0, |p| params.iter().rev().find(|(key, _)| *key == p.key).map_or(p.default, |(_, value)| *value))
 }

@@ -182,7 +182,7 @@ fn vcpu(pool: &Pool, v: u32, id: u32, waits: Waits) -> VcpuStatus {
         State::Queued => "queued",
         State::Picked => "picked",
         State::Running => "running",
-        State::PutPending => "put-pending",
+        State::Descheduling => "descheduling",
         State::Paused => "paused",
         State::Parked => "parked",
     };

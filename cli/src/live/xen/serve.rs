@@ -112,9 +112,9 @@ fn managed(policy: &PolicySpec) -> Result<Option<(PolicySpec, partition::Setting
         "`rt_pool_may_take_all=on` is for the simulator: on Xen, PCPU 0 and Dom0 stay in Pool-0"
     );
     let mut params = policy.params.clone();
-    let floor = Pools::defaults();
-    if !params.iter().any(|(key, _)| *key == floor.0) {
-        params.push(floor);
+    let reserve = Pools::defaults();
+    if !params.iter().any(|(key, _)| *key == reserve.0) {
+        params.push(reserve);
     }
     let rt = PolicySpec { name: rt.clone(), pools: None, params, ..policy.clone() };
     Ok(Some((rt, *settings)))

@@ -324,18 +324,18 @@ fn a_kernel_without_sched_ext_is_refused() {
 /// Longest answer and gap between heartbeats on a machine that has less than half of the speed of [`ANSWER`]'s, ms.
 const SLOW_ANSWER: f64 = 2.0 * ANSWER;
 /// What budgets leave of a PCPU to those without, at least, and of the promised budget of 3 ms in 10 what is to be had.
-const FLOOR: f64 = 0.05;
+const RESERVE: f64 = 0.05;
 const SERVED: f64 = 0.29;
 
-/// Ten minutes under a policy: it is not unloaded, host and VMs without parameters keep their floor, and a budget is what it says.
+/// Ten minutes under a policy: it is not unloaded, host and VMs without parameters keep their reserve, and a budget is what it says.
 fn steady_under(policy: &str, settings: &str) {
     let Some(seen) = run_on(CPUS_SLOW, &format!("{}{policy} {settings}", steady::NAME), COUNTED_SLOW) else { return };
     assert!(number(&seen, "seconds") >= 600.0, "{seen:#}");
     assert!(number(&seen, "answer_ms") < SLOW_ANSWER, "{seen:#}");
     assert!(number(&seen, "heartbeat_ms") < SLOW_ANSWER, "{seen:#}");
     assert!(number(&seen, "busy") > 0.0, "{seen:#}");
-    assert!(number(&seen, "plain") >= FLOOR, "{seen:#}");
-    assert!(number(&seen, "served") >= if settings.contains("budget") { SERVED } else { FLOOR }, "{seen:#}");
+    assert!(number(&seen, "plain") >= RESERVE, "{seen:#}");
+    assert!(number(&seen, "served") >= if settings.contains("budget") { SERVED } else { RESERVE }, "{seen:#}");
 }
 
 macro_rules! steady {

@@ -138,8 +138,8 @@ fn budgets() -> Result<Vec<String>> {
         refused(&["set", "hog", "priority=0"], &["priority", "65535"])?,
         refused(&["set", "other", "budget=4ms", "period=10ms"], &["other", "no PCPU has room"])?,
         refused(&["set", "nobody", "budget=1ms", "period=10ms"], &["nobody", "hog"])?,
-        refused(&["set", "--pool", "floor=50"], &["floor=50", "no PCPU has room"])?,
-        refused(&["set", "--pool", "quantum=2ms", "floor=50"], &["no PCPU has room"])?,
+        refused(&["set", "--pool", "reserve=50"], &["reserve=50", "no PCPU has room"])?,
+        refused(&["set", "--pool", "quantum=2ms", "reserve=50"], &["no PCPU has room"])?,
         refused(&["set", "--pool", "server=fast"], &["server", "polling"])?,
     ];
     ensure!(settings()? == before, "a refused command has changed something: {before} before, {} now", settings()?);

@@ -26,8 +26,8 @@ impl Host {
         let policy = takt_control::PolicySpec::parse(policy).unwrap().pools.unwrap();
         let takt_control::pools::Size::Managed(settings) = policy.size else { panic!("{policy:?}") };
         let fakes = Fakes::new(pcpus);
-        let floor = takt_control::pools::Pools::defaults();
-        let manager = Manager::new(RtPool::open(fakes.host(), &policy.rt, &[floor]).unwrap(), settings);
+        let reserve = takt_control::pools::Pools::defaults();
+        let manager = Manager::new(RtPool::open(fakes.host(), &policy.rt, &[reserve]).unwrap(), settings);
         Self::with(fakes, manager)
     }
 
@@ -38,8 +38,8 @@ impl Host {
     }
 
     fn manager(fakes: &Arc<Fakes>) -> Manager {
-        let floor = takt_control::pools::Pools::defaults();
-        Manager::new(RtPool::open(fakes.host(), "vgedf", &[floor]).unwrap(), Settings::default())
+        let reserve = takt_control::pools::Pools::defaults();
+        Manager::new(RtPool::open(fakes.host(), "vgedf", &[reserve]).unwrap(), Settings::default())
     }
 
     fn look(&mut self, now: u64) -> Vec<String> {

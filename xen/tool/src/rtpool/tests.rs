@@ -10,8 +10,8 @@ use std::sync::Arc;
 const MS: u64 = 1_000_000;
 
 fn open(fakes: &Arc<Fakes>) -> Result<RtPool> {
-    let floor = takt_control::pools::Pools::defaults();
-    let mut pools = RtPool::open(fakes.host(), "vgedf", &[floor])?;
+    let reserve = takt_control::pools::Pools::defaults();
+    let mut pools = RtPool::open(fakes.host(), "vgedf", &[reserve])?;
     pools.pause = Duration::ZERO;
     Ok(pools)
 }
@@ -41,9 +41,9 @@ fn the_pool_has_a_name_and_its_policy_and_goes_again() {
     let rt = host.pool(Some(1)).unwrap();
     assert_eq!((rt.policy.name, rt.scheduler), ("vgedf", wire::SCHEDULER_TAKT));
     assert_eq!(host.store().read("/local/pool/1/name").unwrap().as_deref(), Some(RT));
-    let (floor, nothing) = takt_control::pools::Pools::defaults();
+    let (reserve, nothing) = takt_control::pools::Pools::defaults();
     let said = fakes.all().parts[&1].state.pool.describe();
-    assert!(said.iter().any(|o| o.op == OpCode::Adjust as u16 && o.arg[..2] == [floor.into(), nothing]));
+    assert!(said.iter().any(|o| o.op == OpCode::Adjust as u16 && o.arg[..2] == [reserve.into(), nothing]));
     pools.close().unwrap();
     assert_eq!((host.pools().unwrap().len(), host.store().read("/local/pool/1/name").unwrap()), (1, None));
 }
