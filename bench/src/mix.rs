@@ -13,8 +13,6 @@ use takt_policy::{CUR_STOPS, Kind, NEVER, NIL, NVM, Op, OpCode, Pool, Res, Sourc
 pub const PCPUS: usize = 8;
 /// Mean simulated time between operations about a PCPU, ns: 6,250 operations per second.
 const STEP: u64 = 160_000;
-/// Policies with budgets and periods.
-pub const SERVERS: [&str; 3] = ["rtxen", "sedf", "vgedf"];
 /// What servers may take of the PCPUs together, and each of one, in percent.
 const SERVED: u64 = 60;
 const SERVED_EACH: u64 = 50;
@@ -79,7 +77,7 @@ impl<const N: usize> Shared<N> {
             pool.vcpu_add(0, v, vm, v % N as u32, kind).map_err(refused)?;
         }
         let mut shared = Self { pool, now: 0, kicks: all(N), armed: all(N) };
-        if SERVERS.contains(&spec.name.as_str()) {
+        if takt_policy::has(&spec.name, "budgets") {
             shared.serve(vcpus, dom0).map_err(refused)?;
         }
         Ok(shared)

@@ -5,7 +5,6 @@
 
 use crate::clock::Clock;
 use crate::decisions::{record, times};
-use crate::mix::SERVERS;
 use crate::table;
 use anyhow::{Context, Result, bail, ensure};
 use serde::Serialize;
@@ -139,7 +138,7 @@ pub fn measure(quick: bool) -> Result<Sizes> {
 /// Performs the operation; how many budgets it gave anew, if it is the pool's timer.
 fn given(pool: &mut Pool, r: &Record, vcpus: u32) -> usize {
     let timer = r.op.op == OpCode::TimerPool as u16;
-    let look = |pool: &Pool| match timer && SERVERS.contains(&pool.policy()) {
+    let look = |pool: &Pool| match timer && takt_policy::has(pool.policy(), "budgets") {
         true => (0..vcpus).map(|v| (pool.deadline(v), pool.class(v), pool.state(v))).collect(),
         false => Vec::new(),
     };

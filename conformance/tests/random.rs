@@ -2,11 +2,12 @@
 //! Over a million random operations, natively, under all policies and every check.
 
 use takt_conformance::{Mode, OUTCOMES, Run, Shape, maker, outcomes, unchanged, variants};
+use takt_policy::PolicyInfo;
 
 /// Per policy, shape and mode; with five shapes and two modes a million operations of each policy.
 const OPERATIONS: u64 = 100_000;
 
-/// The same for a variant of S or Poris.
+/// The same for a variant of a policy that binds VCPUs.
 const VARIANT: u64 = 30_000;
 
 /// Invariants after each step on pools of up to 8 PCPUs, after each 8th on the big one.
@@ -46,8 +47,8 @@ fn faithful_hosts() {
 }
 
 /// A host's seed decides upon the kind of servers, and from 8 on upon parameters.
-fn varied(policies: &[&str], operations: u64) {
-    for policy in policies {
+fn varied(operations: u64, of: impl Fn(&PolicyInfo) -> bool) {
+    for policy in takt_policy::policies().into_iter().filter(&of).map(|p| p.name) {
         for &seed in variants(policy) {
             let shapes = Shape::ALL.into_iter().filter(|s| s.cpus < 64);
             shapes.for_each(|shape| run_for(operations, policy, shape, Mode::Faithful, seed));
@@ -57,17 +58,17 @@ fn varied(policies: &[&str], operations: u64) {
 
 #[test]
 fn every_kind_of_server() {
-    varied(&["rtxen", "sedf", "vgedf"], OPERATIONS);
+    varied(OPERATIONS, |p| p.has("budgets"));
 }
 
 #[test]
-fn every_variant_of_credit() {
-    varied(&["credit", "doris", "rr"], OPERATIONS);
+fn every_variant_of_others() {
+    varied(OPERATIONS, |p| !p.has("budgets") && !p.has("binds"));
 }
 
 #[test]
-fn every_variant_of_s_and_poris() {
-    varied(&["laxs", "poris"], VARIANT);
+fn every_variant_of_those_that_bind() {
+    varied(VARIANT, |p| p.has("binds"));
 }
 
 /// A line for each policy and no other, and what each says holds: a rule that changes, changes its digest.

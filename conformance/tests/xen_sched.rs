@@ -2,6 +2,7 @@
 //! The Xen host without a hypervisor: xen/sched compiled natively against a fake Xen (xen/test), with sanitizers. Its own tests look at each
 //! hook and do random work on two cpupools; what that leaves in recordings is judged here by the state table and by replay.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -133,7 +134,6 @@ fn judge(dir: &Path, policy: &str) -> LogFile {
         (OpCode::Schedule, 300),
         (OpCode::Started, 150),
         (OpCode::Put, 150),
-        (OpCode::Refused, 1),
         (OpCode::SetAffinity, 300),
         (OpCode::VcpuAdd, 100),
         (OpCode::VcpuRemove, 100),
@@ -156,13 +156,18 @@ fn xen_sched_does_what_xen_and_the_state_table_demand() {
     let dir = tempfile::tempdir().expect("directory");
     let program = build(dir.path());
     let mut others = Vec::new();
+    let mut refused = BTreeMap::new();
     for seed in SEEDS {
         let out = Command::new(&program).arg(dir.path()).arg(seed).output().expect("harness");
         succeeded(&out, &format!("xen/test, seed {seed}"));
         for policy in takt_policy::policies().into_iter().map(|p| p.name) {
             let log = judge(dir.path(), policy);
+            // A VCPU that blocks just when it is picked: a matter of luck in one run.
+            let of_log = log.records.iter().filter(|r| r.op.op == OpCode::Refused as u16).count();
+            *refused.entry(policy).or_insert(0) += of_log;
             others.extend(changed(&format!("xen/{seed}/{policy}"), &[&log], ""));
         }
     }
+    assert!(refused.values().all(|&n| n > 0), "picks refused: {refused:?}");
     assert!(others.is_empty(), "outcomes have changed; if that is meant, their lines are\n{}", others.concat());
 }

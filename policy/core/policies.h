@@ -11,6 +11,7 @@
 #include "../vgedf.c"
 #include "../laxs.c"
 #include "../poris.c"
+#include "../bvt.c"
 
 /* id, name, traits, what it is; then what else X takes. */
 /* clang-format off */
@@ -22,7 +23,8 @@
 	X(4, sedf, TAKT_T_BUDGETS, "Xen's SEDF: budgets and periods, earliest deadline first on each PCPU", ##__VA_ARGS__) \
 	X(5, vgedf, TAKT_T_BUDGETS | TAKT_T_GLOBAL, "vGEDF, of Risa's rt-pool: budgets and periods, earliest deadline first over all PCPUs", ##__VA_ARGS__) \
 	X(6, laxs, TAKT_T_CREDIT | TAKT_T_EVENTS | TAKT_T_BINDS, "S of Lee et al.: real-time VMs queue, are boosted, stolen and balanced by the wait they bear", ##__VA_ARGS__) \
-	X(7, poris, TAKT_T_CREDIT | TAKT_T_EVENTS | TAKT_T_BINDS | TAKT_T_GANGS, "Poris: promotion on events, short slices, and the VCPUs of a VM or group of VMs start together", ##__VA_ARGS__)
+	X(7, poris, TAKT_T_CREDIT | TAKT_T_EVENTS | TAKT_T_BINDS | TAKT_T_GANGS, "Poris: promotion on events, short slices, and the VCPUs of a VM or group of VMs start together", ##__VA_ARGS__) \
+	X(8, bvt, 0, "borrowed virtual time: weights, and real-time VMs run ahead of their share", ##__VA_ARGS__)
 /* clang-format on */
 
 #endif

@@ -172,6 +172,15 @@ struct takt_server_vcpu {
 	u8 pad[3];
 };
 
+/* Borrowed virtual time. */
+struct takt_bvt_vcpu {
+	u64 avt, evt; /* actual and effective virtual time, ns at weight 256 */
+	u64 warped;   /* run while it borrowed, since it blocked, ns */
+	u64 unwarped; /* until when it may not borrow */
+	u8 yields;
+	u8 pad[7];
+};
+
 #define TAKT_VCPU_WORDS 6u
 
 struct takt_vcpu {
@@ -190,6 +199,7 @@ struct takt_vcpu {
 			};
 		};
 		struct takt_server_vcpu server;
+		struct takt_bvt_vcpu bvt;
 		u64 policy[TAKT_VCPU_WORDS];
 	};
 	u16 rq_next, rq_prev; /* run queue */
@@ -321,6 +331,7 @@ struct takt_pool {
 	u64 latency;		       /* Poris, rule P24: min of the RT-VMs' */
 	u64 ll_next;		       /* S: when LL looks again, at the accounting after that */
 	u64 turn_end;		       /* co-scheduling: until when VM turn has its turn */
+	u64 svt;		       /* scheduler virtual time (bvt) */
 	u32 policy;
 	u32 zero, scratch; /* for the verifier; zero stays 0 and neither scratch is state */
 	u64 scratch_long;

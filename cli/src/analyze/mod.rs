@@ -12,9 +12,6 @@ use takt_control::PolicySpec;
 use takt_control::analysis::{self, Kind, Response, Share};
 use takt_sim::{Scenario, tasks};
 
-/// The policies that keep budgets: those that are asked for room if neither the command line nor the scenario names one.
-const POLICIES: [&str; 3] = ["rtxen", "sedf", "vgedf"];
-
 /// The kinds of servers that can be analysed, in the order of tables.
 pub const KINDS: [Kind; 2] = [Kind::Deferrable, Kind::Periodic];
 
@@ -165,7 +162,9 @@ fn admission(s: &Scenario, policies: &[PolicySpec], seed: u64) -> Result<Vec<Adm
     if !named.is_empty() {
         return Ok(named);
     }
-    Ok(PolicySpec::list(POLICIES.into_iter())?.iter().filter_map(ask).collect())
+    let with_budgets = takt_policy::policies().into_iter().filter(|p| p.has("budgets"));
+    let with_budgets: Vec<_> = with_budgets.map(|p| p.name).collect();
+    Ok(PolicySpec::list(with_budgets.into_iter())?.iter().filter_map(ask).collect())
 }
 
 fn vcpu(placed: &[place::Placed], at: usize, tasks: &[takt_sim::TaskSpec]) -> Vcpu {

@@ -3,6 +3,7 @@
 
 mod accounting;
 mod bench;
+mod bvt;
 mod conserve;
 mod credit;
 mod credit_variants;
@@ -184,6 +185,15 @@ pub const VECTORS: &[(&str, Vector)] = &[
     ("K3: warm ones are left", vgedf::hot),
     ("K2: extra time", vgedf::extra),
     ("one ExtraQ for all PCPUs", vgedf::extra_of_all),
+    ("virtual time by weight", bvt::weights),
+    ("virtual time of siblings", bvt::siblings),
+    ("virtual time of a VCPU that sleeps", bvt::sleeps),
+    ("a VCPU that borrows preempts", bvt::warps),
+    ("borrowed virtual time is paid back", bvt::pays_back),
+    ("how long a VCPU borrows", bvt::limit),
+    ("virtual time is the pool's", bvt::pool_wide),
+    ("virtual time that is forgiven", bvt::forgiven),
+    ("a yield in virtual time", bvt::yields),
     ("A: where a real-time VCPU queues", laxs::insertion),
     ("the re-sort leaves places by laxity", laxs::resort),
     ("A: the longest prediction", laxs::longest),

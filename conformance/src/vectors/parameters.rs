@@ -61,6 +61,10 @@ const OF_THE_POOL: &[(u64, &str, u64, u64, u64)] = &[
     (47, "first_run", 0, SEC, 0),
     (48, "peer", 0, 1, 0),
     (49, "history", 0, 1, 0),
+    (50, "ctx_allow", 100 * US, 100 * MS, 5 * MS),
+    (51, "warp", 0, SEC, 50 * MS),
+    (52, "warp_limit", 100 * US, 10 * SEC, 10 * MS),
+    (53, "unwarp", 0, 10 * SEC, 10 * MS),
 ];
 
 /// Where a VM's parameter is told.
