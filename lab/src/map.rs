@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use takt_control::RtMode;
 use takt_control::groups::{Groups, Member};
 use takt_sim::tasks::by_priority;
-use takt_sim::{Scenario, VmSpec, Workload};
+use takt_sim::{Kind, Scenario, VmSpec, Workload};
 
 /// A booted kernel has timers and workers to get rid of.
 const SETTLE: u64 = 5_000_000_000;
@@ -27,6 +27,45 @@ const CALLS: u32 = 200;
 pub const TASKS: usize = 16;
 /// Hogs begin within this, ms.
 pub const HOG_PHASES: u64 = 10;
+
+/// A lab.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lab {
+    Linux,
+    Xen,
+}
+
+impl Lab {
+    /// As errors call it.
+    fn name(self) -> &'static str {
+        match self {
+            Lab::Linux => "the lab",
+            Lab::Xen => "the Xen lab",
+        }
+    }
+
+    /// Whether it has a guest for a workload.
+    fn has(self, workload: Kind) -> bool {
+        use Kind::{Fanout, Hog, Idle, Media, Parallel, Periodic, Signalling, Stream, Tasks, Voip};
+        match workload {
+            Hog | Voip | Periodic | Tasks | Parallel | Fanout | Idle => true,
+            Stream => self == Lab::Linux,
+            Media | Signalling => self == Lab::Xen,
+            _ => false,
+        }
+    }
+
+    /// # Errors
+    /// It has no guest for a VM's workload.
+    fn check(self, vm: &VmSpec) -> Result<()> {
+        if !self.has(vm.workload.kind()) {
+            let all: Vec<_> = Kind::ALL.iter().filter(|kind| self.has(**kind)).map(|kind| kind.name()).collect();
+            let (name, kind, lab, all) = (&vm.name, vm.workload.name(), self.name(), all.join(", "));
+            bail!("vm.{name}.workload: {kind} in {lab}; allowed: {all}");
+        }
+        Ok(())
+    }
+}
 
 /// A plan with a phase for each seed, scheduler after scheduler.
 ///
@@ -50,7 +89,7 @@ pub fn warmup(scenario: &Scenario) -> u64 {
 }
 
 fn check(s: &Scenario) -> Result<()> {
-    possible(s, &[])?;
+    possible(s, Lab::Linux)?;
     ensure!(s.machine.pcpus <= PCPUS, "machine.pcpus: {} in the lab; allowed: 1 .. {PCPUS}", s.machine.pcpus);
     let vms: usize = s.vms.iter().map(|v| v.count as usize).sum();
     ensure!(vms <= VMS, "vm: {vms} VMs in the lab; allowed: at most {VMS}");
@@ -66,22 +105,16 @@ fn check(s: &Scenario) -> Result<()> {
     Ok(())
 }
 
-/// What no lab has, but for those of its workloads that are named.
+/// Whether a lab has what a scenario needs, as far as both labs are alike.
 ///
 /// # Errors
-/// The scenario has several machines, pools, a script, a workload of the simulator's, an application that is too large, or a group that is
-/// too large for its machine.
-pub fn possible(s: &Scenario, but: &[&str]) -> Result<()> {
+/// The scenario has several machines, pools, a script, a workload without a guest in the lab, an application that is too large, or a
+/// group that is too large for its machine.
+pub fn possible(s: &Scenario, lab: Lab) -> Result<()> {
     ensure!(s.machine.machines == 1, "machine.machines: {} in the lab; allowed: 1", s.machine.machines);
     ensure!(s.pools.is_empty() && s.script.is_empty(), "pool and at: for the simulator; allowed in the lab: neither");
     for vm in &s.vms {
-        use Workload::{Cyclictest, Lookbusy, Media, Signalling, Vod};
-        let its_own = matches!(vm.workload, Media(_) | Signalling { .. } | Vod(_));
-        let (name, kind) = (&vm.name, vm.workload.name());
-        if (its_own || matches!(vm.workload, Lookbusy { .. } | Cyclictest { .. })) && !but.contains(&kind) {
-            let all = "hog, voip, stream, periodic, tasks, parallel, fanout, idle";
-            bail!("vm.{name}.workload: {kind} in the lab; allowed: {all}");
-        }
+        lab.check(vm)?;
         App::of(s, vm).map_or(Ok(()), |app| app.check())?;
     }
     groups(s).map(drop)
@@ -144,7 +177,7 @@ fn vm(s: &Scenario, spec: &VmSpec, name: String, n: usize, seed: u64, together: 
     let tap = format!("tap{n}");
     let mut vm = Vm {
         name,
-        serves: spec.rt != RtMode::Off && !matches!(spec.workload, Hog { .. } | Parallel(_) | Idle),
+        serves: spec.rt != RtMode::Off && !matches!(spec.workload, Hog(_) | Parallel(_) | Idle(_)),
         config: spec.config().with(spec.server),
         affinity: spec.affinity.clone(),
         vcpus: spec.vcpus,
@@ -155,29 +188,29 @@ fn vm(s: &Scenario, spec: &VmSpec, name: String, n: usize, seed: u64, together: 
         clients: None,
         requests: None,
     };
-    match spec.workload {
-        Hog { .. } => {
+    match &spec.workload {
+        Hog(_) => {
             vm.start_ms = rng.u64(0..HOG_PHASES);
             vm.workload = object(json!({"kind": "hog"}));
         }
-        Workload::Periodic { period, work } => {
-            vm.workload =
-                object(json!({"kind": "periodic", "period_ns": period, "phase_ns": together % period, "work": 0}));
-            vm.work_ns = Some(work);
+        Workload::Periodic(own) => {
+            let (period, phase) = (own.period, together % own.period);
+            vm.workload = object(json!({"kind": "periodic", "period_ns": period, "phase_ns": phase, "work": 0}));
+            vm.work_ns = Some(own.work);
         }
-        Workload::Stream { period, burst, gap, .. } => {
-            let phase = rng.u64(0..period);
+        Workload::Stream(own) => {
+            let (period, phase) = (own.period, rng.u64(0..own.period));
             vm.workload = object(json!({
-                "kind": "source", "tap": tap, "period_ns": period, "phase_ns": phase, "burst": burst, "gap_ns": gap,
+                "kind": "source", "tap": tap, "period_ns": period, "phase_ns": phase, "burst": own.burst, "gap_ns": own.gap,
             }));
         }
-        Workload::Voip { calls } => {
+        Workload::Voip(own) => {
             let (c, phase, seed) = (&s.constants, rng.u64(0..s.constants.packet_gap), rng.u32(..));
             vm.workload = object(json!({"kind": "echo", "tap": tap, "deadline_ns": c.packet_gap, "work": 0}));
             vm.work_ns = Some(c.voip_packet);
             let arguments = [
                 ("dev", tap),
-                ("streams", calls.to_string()),
+                ("streams", own.calls.to_string()),
                 ("period-ns", c.packet_gap.to_string()),
                 ("jitter-ns", c.send_jitter.to_string()),
                 ("phase-ns", phase.to_string()),
@@ -185,18 +218,18 @@ fn vm(s: &Scenario, spec: &VmSpec, name: String, n: usize, seed: u64, together: 
                 ("seed", seed.to_string()),
             ];
             vm.clients =
-                (calls > 0).then(|| arguments.iter().flat_map(|(k, v)| [format!("--{k}"), v.clone()]).collect());
+                (own.calls > 0).then(|| arguments.iter().flat_map(|(k, v)| [format!("--{k}"), v.clone()]).collect());
         }
-        Parallel(ref program) => {
+        Parallel(program) => {
             let plan = program.plan();
             vm.workload = object(json!({
                 "kind": "parallel", "spread": plan.spread, "locks": plan.locks, "barrier": plan.barrier,
                 "rounds": program.work, "seed": rng.u32(..), "compute": 0, "held": 0, "spin": 0,
             }));
-            let times = [("/compute", plan.compute), ("/held", plan.held), ("/spin", program.spin())];
+            let times = [("/compute", plan.compute), ("/held", plan.held), ("/spin", program.spin)];
             vm.cpu_ns = times.map(|(name, ns)| (name.to_owned(), ns)).into();
         }
-        Workload::Fanout(ref site) => {
+        Workload::Fanout(site) => {
             let Some(app) = App::of(s, spec) else { return vm };
             let (guest, times) = app.guest(&vm.name, site, rng.u32(..));
             (vm.workload, vm.cpu_ns) = (object(guest), times);
@@ -204,18 +237,14 @@ fn vm(s: &Scenario, spec: &VmSpec, name: String, n: usize, seed: u64, together: 
             // Its busy loop would keep everybody else from running under `fifo`.
             vm.serves &= !site.background;
         }
-        Workload::Tasks { .. } => {
+        Workload::Tasks(_) => {
             let set = by_priority(s.tasks(spec, n as u32, seed));
             let periods: Vec<_> = set.iter().map(|t| json!({"period_ns": t.period, "work": 0})).collect();
             vm.workload = object(json!({"kind": "tasks", "tasks": periods}));
             vm.cpu_ns = (0..).zip(&set).map(|(i, t): (u32, _)| (format!("/tasks/{i}/work"), t.cost)).collect();
         }
-        Workload::Lookbusy { .. }
-        | Workload::Cyclictest { .. }
-        | Workload::Media(_)
-        | Workload::Signalling { .. }
-        | Workload::Vod(_)
-        | Idle => vm.workload = object(json!({"kind": "idle"})),
+        // What `Lab::has` leaves.
+        _ => vm.workload = object(json!({"kind": "idle"})),
     }
     vm
 }
@@ -370,6 +399,9 @@ mod tests {
         assert_eq!(app("clients = 26", rings), many);
         let machines = "[[vm]]\nname = \"h\"\nvcpus = 1\non = 2\n[machine]\npcpus = 4\nmachines = 2";
         let machines = Scenario::from_toml(machines, "test.toml").unwrap();
-        assert_eq!(possible(&machines, &[]).unwrap_err().to_string(), "machine.machines: 2 in the lab; allowed: 1");
+        assert_eq!(
+            possible(&machines, Lab::Linux).unwrap_err().to_string(),
+            "machine.machines: 2 in the lab; allowed: 1"
+        );
     }
 }

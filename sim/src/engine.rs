@@ -3,6 +3,8 @@
 //!
 //! Entries are ordered by (time, order class, insertion), so equal times have one order on every machine.
 
+use crate::workload::Kind;
+
 /// "Not at all" as a time.
 pub const NEVER: u64 = u64::MAX;
 
@@ -17,7 +19,6 @@ pub enum Order {
 
 /// What an entry is about; `arg` of the entry says which one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
 pub enum What {
     /// PCPU `arg` comes online.
     Boot,
@@ -47,24 +48,10 @@ pub enum What {
     House,
     /// The next packet of call `arg` reaches the NIC.
     Call,
-    /// The next packet of stream `arg` is due in its guest.
-    Stream,
-    /// A frame of mixer `arg` begins.
-    Frame,
-    /// The next message of signal `arg` reaches the NIC.
-    Signal,
-    /// A job of periodic task `arg` is released.
-    Release,
-    /// Timer of cyclictest `arg` expires.
-    Cyclic,
-    /// Lookbusy `arg` has slept.
-    Look,
-    /// The server of films `arg` has slept.
-    Film,
+    /// Program `arg` of that workload is due.
+    Program(Kind),
     /// The oldest packet between two machines reaches the NIC of the other.
     Wire,
-    /// The request of an application's client `arg` reaches the NIC.
-    Client,
     /// Moderated interrupt of NIC queue `arg`.
     Nic,
     /// What PCPU `arg` works on is complete.
@@ -84,14 +71,7 @@ impl What {
             What::Start
             | What::House
             | What::Call
-            | What::Stream
-            | What::Frame
-            | What::Signal
-            | What::Release
-            | What::Cyclic
-            | What::Look
-            | What::Film
-            | What::Client
+            | What::Program(_)
             | What::Wire
             | What::Nic
             | What::Done
@@ -111,6 +91,8 @@ pub struct Entry {
     pub arg: u16,
     pub what: What,
 }
+
+const _: () = assert!(size_of::<Entry>() == 24);
 
 impl Entry {
     #[inline]

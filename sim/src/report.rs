@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! From a machine that has run to its result.
 
-use crate::guest::fanout::Client;
-use crate::guest::periodic::Task;
 use crate::machine::{Machine, SAMPLE, Vm};
+use crate::net;
 use crate::observe::{CLASSES, Hist, Trace, TraceVcpu, VcpuMetrics};
 use crate::result::{
-    CyclicResult, Drops, FanoutResult, HostResult, ParallelResult, PcpuResult, PeriodicResult, PoolMove, PoolResult,
-    PoolsResult, PredictionStat, RunResult, TaskResult, TxResult, VcpuResult, VmResult, VoipResult, WaitStat,
+    Drops, HostResult, PcpuResult, PoolMove, PoolResult, PoolsResult, PredictionStat, RunResult, TxResult, VcpuResult,
+    VmResult, VoipResult, WaitStat,
 };
 use crate::rng::{Purpose, Rng};
-use crate::{Workload, voip};
 use std::collections::BTreeMap;
 
 impl Machine<'_> {
@@ -58,14 +56,14 @@ impl Machine<'_> {
 
     fn vm_result(&self, id: usize) -> VmResult {
         let vm = &self.vms[id];
-        let spec = vm.spec.map(|i| &self.scenario.vms[i]);
+        let spec = self.spec(id);
         let range = vm.first as usize..(vm.first + vm.vcpus) as usize;
         let metrics = &self.observe.metrics.vcpus[range.clone()];
         let stat = self.pools[vm.pool].pool.vm_stat(id as u32).unwrap_or_default();
-        let batch = spec.is_some_and(|s| matches!(s.workload, Workload::Hog { .. } | Workload::Lookbusy { .. }));
+        let batch = spec.is_some_and(|s| s.workload.spec().is_batch());
         let work: u64 = self.vcpus[range.clone()].iter().map(|v| v.work).sum();
         let drops = &self.net.drops[id];
-        VmResult {
+        let mut result = VmResult {
             name: vm.name.clone(),
             kind: if spec.is_some() { "guest" } else { "host" }.into(),
             workload: spec.map_or("dom0", |s| s.workload.name()).into(),
@@ -79,20 +77,20 @@ impl Machine<'_> {
             refusals: (stat.refusals as i64 + vm.past.1) as u64,
             wait: waits(metrics),
             vcpus: self.vcpu_results(vm),
-            voip: self.voip_result(id as u32),
-            vod: self
-                .films
-                .iter()
-                .find(|f| self.net.vifs[f.vif as usize].vm == id as u32)
-                .map(|f| f.result(self.until - self.from)),
-            periodic: self.periodic_result(vm),
-            tasks: self.task_results(vm),
-            cyclictest: self.cyclic_result(vm),
-            parallel: self.parallel_result(vm),
-            fanout: self.fanout_result(id as u32),
+            voip: None,
+            vod: None,
+            periodic: None,
+            tasks: Vec::new(),
+            cyclictest: None,
+            parallel: None,
+            fanout: None,
             tx: self.tx_result(id as u32),
             drops: Drops { nic: drops.nic, rx: drops.rx, tx: drops.tx },
+        };
+        if let Some(spec) = spec {
+            spec.workload.kind().result(self, id, &mut result);
         }
+        result
     }
 
     fn pools_result(&self) -> PoolsResult {
@@ -135,15 +133,16 @@ impl Machine<'_> {
             });
             VcpuResult { vcpu: v, cpu_time_ns: m.cpu_time, wait: waits(std::slice::from_ref(m)), prediction }
         };
-        (vm.first..vm.first + vm.vcpus).map(result).collect()
+        vm.range().map(result).collect()
     }
 
-    fn voip_result(&self, vm: u32) -> Option<VoipResult> {
+    /// The calls of a server, if it has any.
+    pub(crate) fn calls_result(&self, vm: usize) -> Option<VoipResult> {
         let bpl = self.c.bpl as f64 / 1e3;
         let spread = self.c.noise as f64 / 1e3;
         let noise = |n: u32| (Rng::new(self.seed, Purpose::Pesq, n).unit() * 2.0 - 1.0) * spread;
         let (mut results, mut records) = (Vec::new(), Vec::new());
-        for (n, c) in (0..).zip(&self.net.calls).filter(|(_, c)| c.vm == vm) {
+        for (n, c) in (0..).zip(&self.net.calls).filter(|(_, c)| c.vm as usize == vm) {
             let Some(session) = &c.session else {
                 results.push(c.record.result(c.id, bpl, noise(n)));
                 records.push(&c.record);
@@ -154,87 +153,7 @@ impl Machine<'_> {
                 records.push(record);
             }
         }
-        voip::summary(results, &records, bpl)
-    }
-
-    fn periodic_result(&self, vm: &Vm) -> Option<PeriodicResult> {
-        let vcpus = vm.first..vm.first + vm.vcpus;
-        let tasks: Vec<_> = self.tasks.iter().filter(|t| vcpus.contains(&t.vcpu)).collect();
-        let sum = |of: &dyn Fn(&Task) -> u64| tasks.iter().map(|t| of(t)).sum();
-        let mut latency = Hist::default();
-        tasks.iter().for_each(|t| latency.merge(&t.latency));
-        (!tasks.is_empty()).then(|| PeriodicResult {
-            jobs: sum(&|t| t.done),
-            missed: sum(&|t| t.missed + t.overdue(self.now)),
-            latency: wait(&latency, 0),
-        })
-    }
-
-    fn task_results(&self, vm: &Vm) -> Vec<TaskResult> {
-        let has_set = vm.spec.is_some_and(|i| matches!(self.scenario.vms[i].workload, Workload::Tasks { .. }));
-        let one = |t: &Task| TaskResult {
-            cost_ns: t.work,
-            period_ns: t.period,
-            jobs: t.done + t.overdue(self.now),
-            missed: t.missed + t.overdue(self.now),
-            response_max_ns: t.response(self.now),
-        };
-        // The one of lowest priority was created first.
-        self.tasks.iter().rev().filter(|t| has_set && t.vcpu == vm.first).map(one).collect()
-    }
-
-    fn cyclic_result(&self, vm: &Vm) -> Option<CyclicResult> {
-        let vcpus = vm.first..vm.first + vm.vcpus;
-        let mut all: Option<Hist> = None;
-        for cyclic in self.cyclics.iter().filter(|c| vcpus.contains(&c.vcpu)) {
-            all.get_or_insert_default().merge(&cyclic.latency);
-        }
-        all.map(|h| CyclicResult {
-            samples: h.n,
-            min_ns: h.least(),
-            mean_ns: h.mean(),
-            p50_ns: h.percentile(50),
-            p99_ns: h.percentile(99),
-            p999_ns: h.part(999, 1000),
-            max_ns: h.max,
-        })
-    }
-
-    fn parallel_result(&self, vm: &Vm) -> Option<ParallelResult> {
-        let vcpus = vm.first..vm.first + vm.vcpus;
-        let member = self.members.iter().find(|m| vcpus.contains(&m.vcpu))?;
-        let team = &self.teams[member.team as usize];
-        let (began, ended) = (team.began.unwrap_or(self.until), team.ended.unwrap_or(self.until));
-        let ran = ended.saturating_sub(began.max(self.from));
-        Some(ParallelResult {
-            threads: team.threads,
-            iterations: team.iterations,
-            iteration_ns: (ran * u64::from(team.threads)).checked_div(team.iterations).unwrap_or(0),
-            time_ns: team.ended.map(|ended| ended - began),
-            barriers: team.barriers,
-            sleeps: team.sleeps,
-            spun_ns: vcpus.map(|v| self.vcpus[v as usize].spun).sum(),
-        })
-    }
-
-    fn fanout_result(&self, vm: u32) -> Option<FanoutResult> {
-        let of = |c: &&Client| self.net.vifs[self.sites[c.front as usize].vif as usize].vm == vm;
-        let mut all: Option<Hist> = None;
-        let mut result = FanoutResult::default();
-        for client in self.clients.iter().filter(of) {
-            all.get_or_insert_default().merge(&client.response);
-            result.requests += client.begun;
-            result.missed += client.missed;
-            result.parts += client.computed_in_all;
-        }
-        all.map(|h| FanoutResult {
-            answered: h.n,
-            mean_ns: h.mean(),
-            p50_ns: h.percentile(50),
-            p99_ns: h.percentile(99),
-            max_ns: h.max,
-            ..result
-        })
+        net::summary(results, &records, bpl)
     }
 
     fn tx_result(&self, vm: u32) -> Option<TxResult> {
@@ -253,9 +172,11 @@ impl Machine<'_> {
     pub(crate) fn trace(&mut self) -> Option<Trace> {
         let tracer = self.observe.tracer.take()?;
         let name = |vm: &Vm, v: u32| format!("{}.{}", vm.name, v - vm.first);
-        let vcpus = self.vms.iter().enumerate().flat_map(|(id, vm)| {
-            (vm.first..vm.first + vm.vcpus).map(move |v| TraceVcpu { name: name(vm, v), vm: id as u32 })
-        });
+        let vcpus = self
+            .vms
+            .iter()
+            .enumerate()
+            .flat_map(|(id, vm)| vm.range().map(move |v| TraceVcpu { name: name(vm, v), vm: id as u32 }));
         let names = self.vms.iter().map(|vm| vm.name.clone()).collect();
         Some(tracer.finish(self.now, self.pcpus.len() as u32, names, vcpus.collect()))
     }
@@ -281,7 +202,8 @@ fn waits(vcpus: &[VcpuMetrics]) -> BTreeMap<String, WaitStat> {
     map
 }
 
-fn wait(h: &Hist, run: u64) -> WaitStat {
+/// Waits of which each was followed by its part of `run` ns.
+pub(crate) fn wait(h: &Hist, run: u64) -> WaitStat {
     WaitStat {
         entries: h.n,
         mean_ns: h.mean(),

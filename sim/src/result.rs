@@ -36,7 +36,7 @@ pub struct VmResult {
     pub name: String,
     /// "host" (Dom0) or "guest".
     pub kind: String,
-    /// Type of the workload: "hog", "voip", "stream", "vod", "periodic", "tasks", "lookbusy", "cyclictest", "parallel", "fanout", "idle"; "dom0" for Dom0.
+    /// Type of the workload, as in the scenario; "dom0" for Dom0.
     pub workload: String,
     pub weight: u64,
     /// Time its VCPUs held a PCPU, ns.

@@ -4,15 +4,15 @@
 //! Each key goes through [`Scenario::set`], so that a file and `--set key=value` mean the same and fail alike.
 
 use crate::constants::Constants;
-use crate::fanout;
 use crate::keys;
 use crate::pool::PoolSpec;
 use crate::rng::{Purpose, Rng};
 use crate::script::{self, Step};
 use crate::server;
-use crate::tasks::{self, TaskSpec};
 use crate::units::Unit;
-use crate::vm::{VmSpec, Workload};
+use crate::vm::VmSpec;
+use crate::workload::Kind;
+use crate::workload::tasks::TaskSpec;
 use anyhow::{Context, Result, anyhow, bail};
 use std::collections::HashSet;
 use takt_control::Server;
@@ -312,7 +312,6 @@ impl Scenario {
             if let Some(cpu) = vm.own_pcpus().iter().find(|&&c| c > last) {
                 bail!("vm.{}.dedicated: no PCPU {cpu}; allowed: true, false, or PCPUs of 0 .. {last}", vm.name);
             }
-            self.asks(vm)?;
         }
         PoolSpec::validate(&self.pools, self.machine.pcpus, &entries)?;
         Step::validate(&self.script, &self.vms)?;
@@ -326,7 +325,7 @@ impl Scenario {
         if vcpus > u64::from(NVCPU) {
             bail!("vm: {vcpus} VCPUs with Dom0; allowed: at most {NVCPU}");
         }
-        fanout::validate(&self.vms, self.constants.nic_ring.min(self.constants.vif_ring))?;
+        Kind::ALL.iter().try_for_each(|kind| kind.agree(self))?;
         let calls: u64 = self.vms.iter().map(|v| u64::from(v.count) * u64::from(v.streams())).sum();
         if let Some(vm) = self.vms.iter().find(|v| v.threads() > MAX_THREADS * v.vcpus) {
             let most = MAX_THREADS * vm.vcpus;
@@ -366,19 +365,6 @@ impl Scenario {
         Ok(())
     }
 
-    /// Whoever asks another VM asks one that only answers.
-    fn asks(&self, vm: &VmSpec) -> Result<()> {
-        let Workload::Signalling { next, .. } = &vm.workload else { return Ok(()) };
-        let answers =
-            |v: &&VmSpec| matches!(&v.workload, Workload::Signalling { next, .. } if next.is_empty() && v.count == 1);
-        if !next.is_empty() && !self.vms.iter().filter(answers).any(|v| v.name == *next) {
-            let names: Vec<_> = self.vms.iter().filter(answers).map(|v| v.name.as_str()).collect();
-            let names = if names.is_empty() { "none, for there is no other".to_owned() } else { names.join(", ") };
-            bail!("vm.{}.workload.next: no signalling VM '{next}' that asks nobody; allowed: {names}", vm.name);
-        }
-        Ok(())
-    }
-
     /// PCPUs of all machines.
     pub fn pcpus(&self) -> u32 {
         self.machine.pcpus * self.machine.machines
@@ -391,15 +377,7 @@ impl Scenario {
 
     /// The tasks of a VM, the `n`-th of the guests, with this seed: of a `tasks` workload, or of each VCPU of a `periodic` one.
     pub fn tasks(&self, vm: &VmSpec, n: u32, seed: u64) -> Vec<TaskSpec> {
-        match &vm.workload {
-            Workload::Tasks { list, .. } if !list.is_empty() => list.clone(),
-            Workload::Tasks { random, .. } => {
-                let share = tasks::share(vm.server.budget, vm.server.period);
-                tasks::draw(seed, n, self.load, random, share)
-            }
-            Workload::Periodic { period, work } => vec![TaskSpec { cost: *work, period: *period }],
-            _ => Vec::new(),
-        }
+        vm.workload.spec().task_set(self, vm, n, seed)
     }
 
     /// When a period of VM `id`'s servers begins after its tasks have, the first one, ns; Dom0 is VM 0, the scenario's follow in their order.

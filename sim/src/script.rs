@@ -153,12 +153,11 @@ impl Step {
             let names: Vec<_> = vms.iter().map(|vm| vm.name.as_str()).collect();
             bail!("at.{n}: no VM '{}'; allowed: {}", all[n].vm, names.join(", "));
         }
-        // A message to a VM that is not there would never be answered.
         let moves = |s: &&Self| matches!(s.act, Act::Create | Act::Destroy);
-        let together = vms.iter().filter(|vm| vm.fanout().is_some());
-        for (vm, name) in together.flat_map(|vm| vm.names().map(move |name| (vm, name))) {
+        let stay = vms.iter().filter_map(|vm| Some((vm, vm.workload.spec().stays()?)));
+        for (vm, what, name) in stay.flat_map(|(vm, what)| vm.names().map(move |name| (vm, what, name))) {
             if let Some(n) = all.iter().position(|s| moves(&s) && s.concerns(vm, &name)) {
-                bail!("at.{n}: VM '{name}' is part of an application; allowed: those that are not");
+                bail!("at.{n}: VM '{name}' is {what}; allowed: those that are not");
             }
         }
         for (vm, name) in vms.iter().flat_map(|vm| vm.names().map(move |name| (vm, name))) {

@@ -12,7 +12,7 @@ use super::{Scheduler, domain};
 use crate::map;
 use anyhow::{Result, bail, ensure};
 use std::fmt::Write;
-use takt_sim::vm::Media;
+use takt_sim::workload::media::Media;
 use takt_sim::{Scenario, VmSpec, Workload};
 
 /// Between two packets of the recording that SIPp plays, ns.
@@ -37,12 +37,12 @@ pub struct Boot {
 
 /// Whether there is a VM that is called.
 pub fn any(s: &Scenario) -> bool {
-    s.vms.iter().any(|vm| matches!(vm.workload, Workload::Voip { .. } | Workload::Media(_)))
+    s.vms.iter().any(|vm| matches!(vm.workload, Workload::Voip(_) | Workload::Media(_)))
 }
 
 /// Whether a VM answers calls, or has their packets.
 pub(super) fn takes_part(vm: &VmSpec) -> bool {
-    matches!(vm.workload, Workload::Voip { .. } | Workload::Media(_) | Workload::Signalling { .. })
+    matches!(vm.workload, Workload::Voip(_) | Workload::Media(_) | Workload::Signalling(_))
 }
 
 /// A phase for each scenario and seed.
@@ -116,10 +116,10 @@ fn one<'a, T>(s: &'a Scenario, what: &str, of: fn(&'a Workload) -> Option<T>) ->
 
 /// The VMs that take part in calls.
 fn called(s: &Scenario) -> Result<Called<'_>> {
-    let echo = one(s, "that are called", |w| matches!(w, Workload::Voip { .. }).then_some(()))?;
+    let echo = one(s, "that are called", |w| matches!(w, Workload::Voip(_)).then_some(()))?;
     let media = one(s, "with media", |w| if let Workload::Media(media) = w { Some(media) } else { None })?;
     let control = one(s, "that signal", |w| match w {
-        Workload::Signalling { messages, next, .. } => Some((*messages, next.as_str())),
+        Workload::Signalling(own) => Some((own.messages, own.next.as_str())),
         _ => None,
     })?;
     let called = match (echo, media, control) {

@@ -109,9 +109,9 @@ fn needed(s: &Scenario, spec: &VmSpec) -> Option<(u64, u64)> {
     if spec.server.is_some() {
         return Some((spec.server.period / 1_000, spec.server.budget / 1_000));
     }
-    match spec.workload {
-        Workload::Periodic { period, work } => Some(server(period, work)),
-        Workload::Voip { calls } => Some(packets(calls, s.constants.voip_packet, s)),
+    match &spec.workload {
+        Workload::Periodic(own) => Some(server(own.period, own.work)),
+        Workload::Voip(own) => Some(packets(own.calls, s.constants.voip_packet, s)),
         _ => None,
     }
 }
@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(by_hand(&s, &s.vms[1]), (100_000, 82_500));
         // Of five calls, three may send in the same half of a gap.
         let mut s = s;
-        s.vms[0].workload = Workload::Voip { calls: 5 };
+        s.set("vm.calls.calls", "5").unwrap();
         assert_eq!(by_hand(&s, &s.vms[0]), (10_000, 3_750));
     }
 }

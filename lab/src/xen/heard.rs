@@ -4,7 +4,7 @@
 use super::read::Lines;
 use crate::outcome::{Call, Clients, Latency, Report, Vcpu};
 use anyhow::{Context, Result, bail, ensure};
-use takt_sim::vm::Media;
+use takt_sim::workload::media::Media;
 use takt_sim::{Scenario, VmSpec, Workload, emodel};
 
 /// A call's packets may be fewer or more than due by one in so many, and by one.

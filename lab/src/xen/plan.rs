@@ -5,8 +5,8 @@
 //! network; scenarios with calls have a plan of their own (`calls`).
 
 use super::{Scheduler, calls, domain, fanout};
-use crate::map::{self, HOG_PHASES, TASKS};
-use anyhow::{Result, bail, ensure};
+use crate::map::{self, HOG_PHASES, Lab, TASKS};
+use anyhow::{Result, ensure};
 use std::fmt::Write;
 use takt_control::Server;
 use takt_sim::parallel::{self, Parallel};
@@ -78,7 +78,7 @@ pub fn plan(s: &Scenario, schedulers: &[Scheduler], seeds: &[u64], trace: bool) 
 }
 
 pub(super) fn check(s: &Scenario, schedulers: &[Scheduler]) -> Result<()> {
-    map::possible(s, &["media", "signalling"])?;
+    map::possible(s, Lab::Xen)?;
     if schedulers.iter().any(Scheduler::pins) {
         ensure!(!s.dom0.dedicated, "dom0.dedicated: true under pin in the Xen lab; allowed: false");
         takt_sim::pinned(s)?;
@@ -90,31 +90,20 @@ pub(super) fn check(s: &Scenario, schedulers: &[Scheduler]) -> Result<()> {
     for vm in &s.vms {
         let key = format!("vm.{}", vm.name);
         ensure!(vm.vcpus <= VCPUS, "{key}.vcpus: {} in the Xen lab; allowed: 1 .. {VCPUS}", vm.vcpus);
-        match vm.workload {
-            Workload::Hog { .. } | Workload::Parallel(_) => map::threads(vm)?,
-            Workload::Idle
-            | Workload::Lookbusy { .. }
-            | Workload::Cyclictest { .. }
-            | Workload::Fanout(_)
-            | Workload::Media(_)
-            | Workload::Vod(_) => {}
-            Workload::Signalling { .. } => {
+        match &vm.workload {
+            Workload::Hog(_) | Workload::Parallel(_) => map::threads(vm)?,
+            Workload::Signalling(_) => {
                 ensure!(calls::any(s), "{key}.workload: signalling in the Xen lab; allowed: beside a media server")
             }
-            Workload::Periodic { period, .. } => {
-                let jobs = s.duration / period;
+            Workload::Periodic(own) => {
+                let jobs = s.duration / own.period;
                 ensure!(jobs <= JOBS, "{key}.workload.period: {jobs} jobs in the Xen lab; allowed: at most {JOBS}");
             }
-            Workload::Voip { .. } => {}
-            Workload::Tasks { .. } => {
+            Workload::Tasks(_) => {
                 let tasks = vm.tasks();
                 ensure!(tasks <= TASKS, "{key}.workload.tasks: {tasks} in the Xen lab; allowed: at most {TASKS}");
             }
-            Workload::Stream { .. } => {
-                bail!(
-                    "{key}.workload: stream in the Xen lab; allowed: hog, voip, media, signalling, periodic, tasks, parallel, fanout, idle"
-                )
-            }
+            _ => {}
         }
         if schedulers.contains(&Scheduler::Rtds) {
             ensure!(
@@ -150,11 +139,11 @@ pub(super) fn guests(s: &Scenario, scheduler: &Scheduler, seed: u64, first: u32)
                 continue;
             }
             let (work, options) = match &spec.workload {
-                Workload::Tasks { .. } => (0, set_of_tasks(&s.tasks(spec, number, seed))),
-                Workload::Hog { .. } => (0, format!("hog=1 phase={}", rng.u64(0..HOG_PHASES) * 1_000_000)),
+                Workload::Tasks(_) => (0, set_of_tasks(&s.tasks(spec, number, seed))),
+                Workload::Hog(_) => (0, format!("hog=1 phase={}", rng.u64(0..HOG_PHASES) * 1_000_000)),
                 Workload::Parallel(program) => (0, parallel(program, rng.u32(..))),
                 Workload::Fanout(own) => (0, fanout::options(s, number, own, rng.u32(..))),
-                &Workload::Periodic { period, work } => (work, format!("period={period} phase={}", together % period)),
+                Workload::Periodic(own) => (own.work, format!("period={} phase={}", own.period, together % own.period)),
                 _ => (0, String::new()),
             };
             let lines = domain::configuration(s, spec, nth, scheduler, first);
@@ -181,7 +170,7 @@ fn parallel(program: &Parallel, seed: u32) -> String {
     format!(
         "compute={compute} spread={spread} locks={locks} held={held} barrier={} spin={} iterations={} seed={seed}",
         u32::from(barrier),
-        program.spin(),
+        program.spin,
         program.work
     )
 }

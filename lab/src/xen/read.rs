@@ -86,8 +86,8 @@ fn phase(lines: &mut Lines, s: &Scenario, number: usize, planned: &Phase) -> Res
     let mut vms = Vec::new();
     for (spec, name) in s.vms.iter().flat_map(|spec| spec.names().map(move |name| (spec, name))) {
         let (report, clients) = match (&spec.workload, &mut heard) {
-            (Workload::Voip { .. }, Some(h)) => (h.server.clone(), Some(h.clients.clone())),
-            (Workload::Signalling { .. }, Some(h)) => (h.server.clone(), None),
+            (Workload::Voip(_), Some(h)) => (h.server.clone(), Some(h.clients.clone())),
+            (Workload::Signalling(_), Some(h)) => (h.server.clone(), None),
             (Workload::Media(_), Some(h)) => {
                 (h.media.take().context("several VMs with media")?, Some(h.clients.clone()))
             }

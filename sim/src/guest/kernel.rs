@@ -49,6 +49,22 @@ impl Machine<'_> {
         }
     }
 
+    /// A timer of VCPU `v`'s guest expires.
+    pub(crate) fn expire(&mut self, v: u32) {
+        let own = self.vcpus[v as usize].pcpu;
+        self.interrupt(v, OTHER, own);
+    }
+
+    /// Wakes thread `t` of VCPU `v` from PCPU `cpu`: a wake within the VCPU that runs there, else an IPI, which is no I/O.
+    pub(crate) fn signal(&mut self, v: u32, t: u8, cpu: u32) {
+        let vcpu = &mut self.vcpus[v as usize];
+        if vcpu.state == Host::Running && vcpu.pcpu == cpu {
+            vcpu.wake_thread(t);
+        } else {
+            self.interrupt(v, OTHER, cpu);
+        }
+    }
+
     /// The VCPU in execution handles what is pending.
     fn take_interrupts(&mut self, v: u32) {
         let vcpu = &mut self.vcpus[v as usize];
@@ -65,15 +81,8 @@ impl Machine<'_> {
                 let thread = &vcpu.threads[t];
                 let woken = match thread.body {
                     Body::Spin => bit == OTHER,
-                    Body::Serve(_) | Body::Netback(_) | Body::Desk(_) => bit == NET,
-                    Body::Mix(n) => bit == OTHER && self.mixers[n as usize].waits(),
-                    Body::Send(stream) => bit == OTHER && self.net.streams[stream as usize].due > 0,
-                    Body::Film(n) => self.films[n as usize].is_awake(),
-                    Body::Periodic(task) => bit == OTHER && self.tasks[task as usize].waiting > 0,
-                    Body::Cyclic(n) => bit == OTHER && self.cyclics[n as usize].waiting > 0,
-                    Body::Look(n) => bit == OTHER && self.looks[n as usize].awake,
-                    Body::Member(n) => bit == OTHER && self.members[n as usize].is_ready(),
-                    Body::Work(n) => bit == OTHER && self.workers[n as usize].is_ready(),
+                    Body::Serve(_) | Body::Netback(_) => bit == NET,
+                    Body::Program(kind, n) => self.programs.wakes(kind, n, bit),
                     Body::Jobs(_) => bit == OTHER && thread.jobs > 0,
                 };
                 if woken {
@@ -94,7 +103,7 @@ impl Machine<'_> {
     }
 
     /// Picks a thread if there is none, and sets the PCPU's completion timer; without any work the VCPU idles.
-    pub(super) fn run_guest(&mut self, v: u32) {
+    pub(crate) fn run_guest(&mut self, v: u32) {
         while self.vcpus[v as usize].current.is_none() && !self.vcpus[v as usize].ready.is_empty() {
             let vcpu = &mut self.vcpus[v as usize];
             let t = vcpu.ready.remove(0);

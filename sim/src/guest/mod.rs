@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A VCPU with the guest kernel on it: threads by fixed priority, interrupts before threads, a tick that stops when idle.
 
-pub mod cyclic;
-pub mod fanout;
 mod kernel;
-pub mod periodic;
-pub mod team;
 mod work;
 
 use crate::engine::NEVER;
 use crate::timer::Timer;
+use crate::workload::Kind;
+
+/// Priorities of threads: those that handle packets run before daemons, those before busy loops.
+pub const PRIO_TIMER: u8 = 255;
+pub const PRIO_NET: u8 = 50;
+pub const PRIO_JOBS: u8 = 40;
+pub const PRIO_BATCH: u8 = 10;
 
 /// Interrupt sources of a VCPU: one pending bit each; the 0→1 edge of a bit is what `event` reports.
 pub const NET: u8 = 1;
@@ -33,28 +36,12 @@ pub enum Host {
 pub enum Body {
     /// A busy loop.
     Spin,
-    /// Serves the receive ring of vif `.0`, sends each packet back or leaves it to a mixer.
+    /// Serves the receive ring of vif `.0`, each packet as its workload says.
     Serve(u32),
-    /// Transcodes the packets of mixer `.0` whose frame has begun.
-    Mix(u32),
     /// Dom0: serves NIC queue `.0` and the transmit rings assigned to it.
     Netback(u32),
-    /// Sends the packets that are due of stream `.0`.
-    Send(u32),
-    /// Sends the films of server `.0`.
-    Film(u32),
-    /// Jobs of periodic task `.0`.
-    Periodic(u32),
-    /// Waits for timer `.0` of a cyclictest.
-    Cyclic(u32),
-    /// Lookbusy `.0`.
-    Look(u32),
-    /// Thread `.0` of a parallel program.
-    Member(u32),
-    /// Messages of VM `.0` of an application.
-    Desk(u32),
-    /// Worker `.0` of an application.
-    Work(u32),
+    /// Program `.1` of workload `.0`.
+    Program(Kind, u32),
     /// Timers and daemons: jobs of `.0` ns.
     Jobs(u64),
 }
@@ -112,7 +99,7 @@ pub struct Vcpu {
     /// Run clocks of its PCPU and LLC when it left them; `None` before its first run.
     pub left_at: Option<(u64, u64)>,
 
-    /// Useful time of busy loops and lookbusy, ns.
+    /// Useful time of busy loops and programs, ns: work, if those of the VM are batch work.
     pub work: u64,
     /// Time in busy waits, ns.
     pub spun: u64,
@@ -182,7 +169,7 @@ impl Vcpu {
         if thread.body == Body::Spin {
             self.work += time;
         } else {
-            if matches!(thread.body, Body::Look(_)) {
+            if matches!(thread.body, Body::Program(..)) {
                 self.work += time.min(thread.left);
             }
             if thread.waits {

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The machine: PCPUs that run VCPUs as the policy says, in simulated time.
 
-mod apps;
 mod cache;
 mod control;
 mod manage;
-mod media;
 mod monitor;
 mod pcpu;
 pub(crate) mod pin;
@@ -16,18 +14,14 @@ mod setup;
 
 use crate::constants::Constants;
 use crate::engine::{Entry, Queue, What};
-use crate::guest::cyclic::{Cyclic, Look};
-use crate::guest::fanout::{App, Client, Site, Worker};
-use crate::guest::periodic::Task;
-use crate::guest::team::{Member, Team};
 use crate::guest::{Host, Vcpu};
-use crate::media::Mixer;
 use crate::net::{House, Net};
 use crate::observe::Observe;
 use crate::rng::Rng;
 use crate::scenario::{Scenario, Stamp};
 use crate::timer::Timer;
-use crate::vod::Films;
+use crate::vm::VmSpec;
+use crate::workload::Programs;
 use crate::{CheckFailed, Options};
 use anyhow::{Result, anyhow};
 use manage::History;
@@ -35,6 +29,7 @@ pub(crate) use manage::SAMPLE;
 pub(crate) use pcpu::Pcpu;
 pub(crate) use pools::Part;
 pub(crate) use setup::SETTLE;
+use std::ops::Range;
 use takt_control::{Groups, Partition, PolicySpec, VmConfig};
 use takt_monitor::Monitor;
 use takt_policy::{Log, Overhead};
@@ -73,6 +68,13 @@ pub(crate) struct Vm {
     pub past: (i64, i64),
 }
 
+impl Vm {
+    /// Its VCPUs.
+    pub fn range(&self) -> Range<u32> {
+        self.first..self.first + self.vcpus
+    }
+}
+
 pub(crate) struct Machine<'a> {
     pub scenario: &'a Scenario,
     pub policy: &'a PolicySpec,
@@ -96,20 +98,8 @@ pub(crate) struct Machine<'a> {
     /// Per VCPU; `None` = no wakes of its own.
     pub house: Vec<Option<House>>,
     pub starts: Vec<Rng>,
-    /// Periodic tasks.
-    pub tasks: Vec<Task>,
-    pub cyclics: Vec<Cyclic>,
-    pub mixers: Vec<Mixer>,
-    pub films: Vec<Films>,
-    pub looks: Vec<Look>,
-    /// Parallel programs and their threads.
-    pub teams: Vec<Team>,
-    pub members: Vec<Member>,
-    /// Applications of several VMs.
-    pub apps: Vec<App>,
-    pub sites: Vec<Site>,
-    pub workers: Vec<Worker>,
-    pub clients: Vec<Client>,
+    /// What the workloads are at.
+    pub programs: Programs,
     /// Run clocks of the last-level caches, ns.
     pub llc_run: Vec<u64>,
     pub net: Net,
@@ -129,7 +119,17 @@ pub(crate) struct Machine<'a> {
     pub refused: Option<anyhow::Error>,
 }
 
-impl Machine<'_> {
+impl<'a> Machine<'a> {
+    /// The entry of the scenario that a VM is of; `None` = Dom0.
+    pub(crate) fn spec(&self, vm: usize) -> Option<&'a VmSpec> {
+        self.vms[vm].spec.map(|i| &self.scenario.vms[i])
+    }
+
+    /// The VCPUs of these VMs.
+    pub(crate) fn vcpus_of(&self, vms: &[u32]) -> Vec<u32> {
+        vms.iter().flat_map(|&id| self.vms[id as usize].range()).collect()
+    }
+
     /// Runs to the end of the measured window.
     pub(crate) fn run(&mut self, options: &mut Options) -> Result<()> {
         let mut next = BATCH;
@@ -218,24 +218,12 @@ impl Machine<'_> {
                 self.switched(n);
             }
             What::Call => self.call_packet(n),
-            What::Stream if !self.is_there(self.net.vifs[self.net.streams[at].vif as usize].vcpu) => (),
-            What::Stream => self.stream_due(n),
-            What::Frame if !self.is_there(self.mixers[at].vcpu) => (),
-            What::Frame => self.frame_due(n),
-            What::Signal => self.signal_due(n),
-            What::Release if !self.is_there(self.tasks[at].vcpu) => (),
-            What::Release => self.release(n),
-            What::Cyclic if !self.is_there(self.cyclics[at].vcpu) => (),
-            What::Cyclic => self.expired(n),
-            What::Look => self.slept(n),
-            What::Film if !self.is_there(self.films[at].vcpu) => (),
-            What::Film => self.film_due(n),
-            What::Client => self.request(n),
+            What::Program(kind) => kind.due(self, n),
             What::Wire => self.crossed(),
             What::House => self.housekeeping(n),
             What::Nic => self.nic_fires(n),
             What::Monitor => self.monitor_report(),
-            What::Start => self.start(n),
+            What::Start => self.expire(n),
             What::Serve => self.serve(n),
             What::Measure => self.measure(),
             What::Boot => self.boot(n),
@@ -247,7 +235,7 @@ impl Machine<'_> {
     }
 
     /// Whether a VCPU's VM exists.
-    fn is_there(&self, v: u32) -> bool {
+    pub(crate) fn is_there(&self, v: u32) -> bool {
         self.vcpus[v as usize].state != Host::Absent
     }
 
@@ -265,11 +253,7 @@ impl Machine<'_> {
             v.spun = 0;
             v.cold = 0;
         }
-        self.tasks.iter_mut().for_each(Task::reset);
-        self.teams.iter_mut().for_each(Team::reset);
-        self.clients.iter_mut().for_each(Client::reset);
-        self.films.iter_mut().for_each(Films::reset);
-        self.cyclics.iter_mut().for_each(|c| c.latency = Default::default());
+        self.programs.reset();
         for (id, vm) in self.vms.iter_mut().enumerate() {
             let stat = self.pools[vm.pool].pool.vm_stat(id as u32).unwrap_or_default();
             vm.past = (-(stat.promotions as i64), -(stat.refusals as i64));

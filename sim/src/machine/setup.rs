@@ -3,30 +3,19 @@
 
 use super::{Counters, History, Machine, Vm, pools};
 use crate::engine::{Queue, What};
-use crate::guest::cyclic::{Cyclic, Look};
-use crate::guest::periodic::Task;
-use crate::guest::{Body, OTHER, Thread, Vcpu};
-use crate::net::{Call, House, Net, Netback, Ring, Stream, Template, Vif};
+use crate::guest::{Body, PRIO_JOBS, PRIO_NET, Thread, Vcpu};
+use crate::net::{Call, House, Net, Netback, Record, Ring, Template, Vif};
 use crate::observe::Observe;
 use crate::rng::{Purpose, Rng};
 use crate::scenario::{NetVcpu, Scenario};
-use crate::tasks;
 use crate::timer::Timer;
-use crate::vod::Films;
-use crate::voip::Record;
-use crate::{Options, VmSpec, Workload};
+use crate::workload::{Kind, Programs};
+use crate::{Options, VmSpec};
 use anyhow::Result;
 use takt_control::pools::{Pools, Size};
 use takt_control::{Groups, Partition, PolicySpec, VmConfig};
 use takt_monitor::{Config, Monitor, REPORT_NS};
 
-/// Priorities of threads: those that handle packets run before daemons, those before busy loops.
-const PRIO_TIMER: u8 = 255;
-/// The last of a set of tasks; those with shorter deadlines follow above.
-const PRIO_TASKS: u8 = 60;
-pub(super) const PRIO_NET: u8 = 50;
-pub(super) const PRIO_JOBS: u8 = 40;
-pub(super) const PRIO_BATCH: u8 = 10;
 /// Workloads begin within this time, as VMs do not boot in step; ns.
 const START_SPREAD: u64 = 30_000_000;
 /// Between the creation of VMs and the first call, ns.
@@ -62,17 +51,7 @@ impl<'a> Machine<'a> {
             vms: Vec::new(),
             house: Vec::new(),
             starts: Vec::new(),
-            tasks: Vec::new(),
-            cyclics: Vec::new(),
-            mixers: Vec::new(),
-            films: Vec::new(),
-            looks: Vec::new(),
-            teams: Vec::new(),
-            members: Vec::new(),
-            apps: Vec::new(),
-            sites: Vec::new(),
-            workers: Vec::new(),
-            clients: Vec::new(),
+            programs: Programs::default(),
             llc_run: vec![0; scenario.pcpus().div_ceil(m.llc) as usize],
             net: Net { napi: c.napi, ..Net::default() },
             watches: Vec::new(),
@@ -90,7 +69,7 @@ impl<'a> Machine<'a> {
         };
         machine.build()?;
         let trace = options.trace.map(|w| (from + w.from, from + w.to));
-        let predicts = !machine.mixers.is_empty();
+        let predicts = scenario.vms.iter().any(|vm| vm.workload.spec().predicts());
         machine.observe = Observe::new(machine.vcpus.len(), machine.vms.len(), trace, predicts);
         machine.groups.resize_with(machine.pools.len(), Groups::default);
         for cpu in 0..scenario.pcpus() {
@@ -125,7 +104,10 @@ impl<'a> Machine<'a> {
                 self.add_guest(name, i, spec)?;
             }
         }
-        self.add_signals();
+        for (n, call) in (0..).zip(&self.net.calls) {
+            self.net.flows.push(Template::new(call.vm, n));
+        }
+        Kind::ALL.iter().for_each(|kind| kind.connect(self));
         Ok(())
     }
 
@@ -149,13 +131,14 @@ impl<'a> Machine<'a> {
     }
 
     /// A thread of a VCPU; returns its number there.
-    pub(super) fn add_thread(&mut self, v: u32, body: Body, prio: u8, rr: bool) -> u8 {
+    pub(crate) fn add_thread(&mut self, v: u32, body: Body, prio: u8, rr: bool) -> u8 {
         let threads = &mut self.vcpus[v as usize].threads;
         threads.push(Thread::new(body, prio, rr));
         (threads.len() - 1) as u8
     }
 
-    fn add_house(&mut self, v: u32, rate: u64, cost: u64) {
+    /// Wakes of VCPU `v` by its kernel's timers and daemons, at this rate, of `cost` ns each.
+    pub(crate) fn add_house(&mut self, v: u32, rate: u64, cost: u64) {
         if let Some(mean) = 1_000_000_000_000u64.checked_div(rate) {
             self.add_thread(v, Body::Jobs(cost), PRIO_JOBS, false);
             self.house[v as usize] = Some(House { rng: Rng::new(self.seed, Purpose::House, v), mean });
@@ -163,102 +146,19 @@ impl<'a> Machine<'a> {
     }
 
     fn add_guest(&mut self, name: String, i: usize, spec: &VmSpec) -> Result<()> {
-        let working_set = match spec.workload {
-            Workload::Hog { .. } | Workload::Lookbusy { .. } | Workload::Parallel(_) | Workload::Fanout(_) => {
-                self.c.hog_ws
-            }
-            _ => self.c.voip_ws,
-        };
-        let vm = self.add_vm(name, Some(i), spec.on - 1, spec.vcpus, VmConfig::default().weight, working_set);
-        let first = self.vms[vm].first;
-        match &spec.workload {
-            Workload::Hog { .. } => {
-                for n in 0..spec.threads() {
-                    self.add_thread(first + n % spec.vcpus, Body::Spin, PRIO_BATCH, true);
-                }
-            }
-            &Workload::Voip { calls } => {
-                let vifs: Vec<_> = (0..spec.vcpus).map(|n| self.add_vif(vm, first + n, self.c.voip_packet)).collect();
-                for (n, &vif) in vifs.iter().enumerate() {
-                    self.add_thread(first + n as u32, Body::Serve(vif), PRIO_NET, false);
-                }
-                for id in 0..calls {
-                    self.add_call(vm, id, vifs[id as usize % vifs.len()]);
-                }
-                self.add_watch(vm)?;
-            }
-            Workload::Media(media) => {
-                self.add_media(vm, media);
-                self.add_watch(vm)?;
-            }
-            &Workload::Signalling { work, .. } => {
-                let vif = self.add_vif(vm, first, work);
-                self.add_thread(first, Body::Serve(vif), PRIO_NET, false);
-            }
-            &Workload::Stream { period, burst, gap, work } => {
-                let vif = self.add_vif(vm, first, 0);
-                let s = self.net.streams.len() as u32;
-                let (rest, begin, due, sequence) = (burst, 0, 0, 0);
-                self.net.streams.push(Stream { vif, flow: 0, period, burst, gap, work, rest, begin, due, sequence });
-                self.add_thread(first, Body::Send(s), PRIO_NET, false);
-                self.add_watch(vm)?;
-            }
-            Workload::Vod(own) => {
-                let (vif, n) = (self.add_vif(vm, first, 0), self.films.len() as u32);
-                self.net.vifs[vif as usize].films = Some(n);
-                let mut rng = Rng::new(self.seed, Purpose::Film, n);
-                let phases = (0..own.users).map(|_| rng.below(own.frame)).collect();
-                self.films.push(Films::new(first, vif, own, phases));
-                self.add_thread(first, Body::Film(n), PRIO_NET, false);
-                self.add_watch(vm)?;
-            }
-            &Workload::Periodic { period, work } => {
-                for v in first..first + spec.vcpus {
-                    self.add_thread(v, Body::Periodic(self.tasks.len() as u32), PRIO_NET, false);
-                    self.tasks.push(Task::new(v, period, work, SETTLE));
-                }
-            }
-            Workload::Tasks { .. } => {
-                let tasks = tasks::by_priority(self.scenario.tasks(
-                    spec,
-                    vm as u32 - self.scenario.machine.machines,
-                    self.seed,
-                ));
-                for (prio, task) in (PRIO_TASKS..).zip(tasks.into_iter().rev()) {
-                    self.add_thread(first, Body::Periodic(self.tasks.len() as u32), prio, false);
-                    self.tasks.push(Task::new(first, task.period, task.cost, self.scenario.lead()));
-                }
-            }
-            &Workload::Lookbusy { percent, interval } => {
-                let busy = interval / 100 * u64::from(percent);
-                for vcpu in first..first + spec.vcpus {
-                    let body = if percent == 100 { Body::Spin } else { Body::Look(self.looks.len() as u32) };
-                    self.add_thread(vcpu, body, PRIO_BATCH, true);
-                    self.looks.push(Look { vcpu, busy, idle: interval - busy, awake: true });
-                }
-            }
-            &Workload::Cyclictest { interval, work } => {
-                for v in first..first + spec.vcpus {
-                    self.add_thread(v, Body::Cyclic(self.cyclics.len() as u32), PRIO_TIMER, false);
-                    self.cyclics.push(Cyclic::new(v, interval, work));
-                    self.add_house(v, self.c.idle_hz, self.c.idle_job);
-                }
-            }
-            Workload::Parallel(own) => self.add_team(first, spec.vcpus, own),
-            Workload::Fanout(own) => self.add_site(vm, spec.vcpus, own),
-            Workload::Idle => (0..spec.vcpus).for_each(|n| self.add_house(first + n, self.c.idle_hz, self.c.idle_job)),
-        }
-        Ok(())
+        let (workload, weight) = (spec.workload.spec(), VmConfig::default().weight);
+        let vm = self.add_vm(name, Some(i), spec.on - 1, spec.vcpus, weight, workload.working_set(&self.c));
+        workload.build(self, vm)
     }
 
-    /// Whoever sends packets is watched; what the verdicts are worth is a matter of its configuration.
-    fn add_watch(&mut self, vm: usize) -> Result<()> {
+    /// A VM that sends packets is watched; what the verdicts are worth is a matter of its configuration.
+    pub(crate) fn add_watch(&mut self, vm: usize) -> Result<()> {
         self.watches[vm] = Some(Monitor::new(&Config::default())?);
         Ok(())
     }
 
-    /// A vif, with its place in Dom0 as `dom0.net_vcpu` says.
-    pub(super) fn add_vif(&mut self, vm: usize, vcpu: u32, work: u64) -> u32 {
+    /// A vif of a program, which needs `work` ns for each packet that it receives; its place in Dom0 is as `dom0.net_vcpu` says.
+    pub(crate) fn add_vif(&mut self, vm: usize, vcpu: u32, work: u64, (kind, program): (Kind, u32)) -> u32 {
         let vif = self.net.vifs.len() as u32;
         let dom0 = self.scenario.dom0_vcpus();
         let (nic, back) = match self.scenario.dom0.net_vcpu {
@@ -271,11 +171,12 @@ impl<'a> Machine<'a> {
         self.net.backs[back as usize].vifs.push(vif);
         let rx = Ring::new(self.c.vif_ring + self.c.vif_queue);
         let (vm, tx) = (vm as u32, Ring::new(self.c.vif_ring));
-        self.net.vifs.push(Vif { vm, vcpu, work, mixer: None, films: None, rx, tx, nic, back });
+        self.net.vifs.push(Vif { vm, vcpu, work, kind, program, rx, tx, nic, back });
         vif
     }
 
-    pub(super) fn add_call(&mut self, vm: usize, id: u32, vif: u32) {
+    /// A client that calls VM `vm`, its call number `id`.
+    pub(crate) fn add_call(&mut self, vm: usize, id: u32, vif: u32) {
         let c = &self.c;
         // A packet's way when nobody is in front of it; the client's buffer counts from there.
         let way = 2 * c.wire + c.dom0_rx + c.voip_packet + c.dom0_tx;
@@ -290,20 +191,6 @@ impl<'a> Machine<'a> {
     /// All PCPUs are there, and those VMs that no step of the script creates come.
     pub(super) fn create_first(&mut self) {
         self.make_static_pool();
-        for call in &self.net.calls {
-            let n = self.net.flows.len() as u32;
-            self.net.flows.push(Template::new(call.vm, n));
-        }
-        let calls = self.net.calls.len() as u32;
-        for (n, stream) in (calls..).zip(&mut self.net.streams) {
-            stream.flow = n;
-            self.net.flows.push(Template::new(self.net.vifs[stream.vif as usize].vm, n));
-        }
-        for films in &mut self.films {
-            films.flow = self.net.flows.len() as u32;
-            let vm = self.net.vifs[films.vif as usize].vm;
-            self.net.flows.extend((0..films.users()).map(|user| Template::new(vm, films.flow + user)));
-        }
         let ids: Vec<u32> = (0..self.vms.len() as u32).filter(|&id| !self.comes_later(id)).collect();
         self.create(&ids);
         self.queue.push(self.now + REPORT_NS, What::Monitor, 0);
@@ -311,49 +198,19 @@ impl<'a> Machine<'a> {
 
     /// The workloads of these VMs are set going.
     pub(super) fn begin(&mut self, ids: &[u32]) {
-        let vms: Vec<_> = ids.iter().map(|&id| self.vms[id as usize].clone()).collect();
-        let vcpus: Vec<u32> = vms.iter().flat_map(|vm| vm.first..vm.first + vm.vcpus).collect();
-        for &v in &vcpus {
-            let at = self.now + self.starts[v as usize].below(START_SPREAD);
-            // A VM that has nothing but tasks starts with them.
-            if self.tasks.iter().all(|t| t.vcpu != v || t.phase > 0) {
-                self.queue.push(at, What::Start, v);
-            }
-            if let Some(house) = &mut self.house[v as usize] {
-                let first = house.next();
-                self.queue.push(at + first, What::House, v);
-            }
-        }
-        self.begin_media(&vcpus, ids);
-        let echoed = |call: &Call| call.session.is_none() && ids.contains(&call.vm);
-        for (n, call) in (0..).zip(&mut self.net.calls).filter(|(_, call)| echoed(call)) {
-            let ramp = u64::from(call.id) * 1_000_000_000_000 / self.c.ramp;
-            call.due = self.now + SETTLE + ramp + call.rng.below(self.c.phase_spread);
-            self.queue.push(call.due + self.c.wire, What::Call, n);
-        }
-        for (n, stream) in (0..).zip(&mut self.net.streams) {
-            if vcpus.contains(&self.net.vifs[stream.vif as usize].vcpu) {
-                stream.begin = self.now + SETTLE;
-                self.queue.push(stream.begin, What::Stream, n);
+        for &id in ids {
+            let starts = self.spec(id as usize).is_none_or(|spec| spec.workload.spec().starts(self.scenario));
+            for v in self.vms[id as usize].range() {
+                let at = self.now + self.starts[v as usize].below(START_SPREAD);
+                if starts {
+                    self.queue.push(at, What::Start, v);
+                }
+                if let Some(house) = &mut self.house[v as usize] {
+                    let first = house.next();
+                    self.queue.push(at + first, What::House, v);
+                }
             }
         }
-        for (n, films) in (0..).zip(&mut self.films).filter(|(_, films)| vcpus.contains(&films.vcpu)) {
-            films.begin(self.now + SETTLE);
-            self.queue.push(self.now + SETTLE, What::Film, n);
-        }
-        for (n, task) in (0..).zip(&mut self.tasks).filter(|(_, task)| vcpus.contains(&task.vcpu)) {
-            self.queue.push(task.begin(self.now), What::Release, n);
-        }
-        for (n, cyclic) in (0..).zip(&mut self.cyclics).filter(|(_, cyclic)| vcpus.contains(&cyclic.vcpu)) {
-            cyclic.begin(self.now + SETTLE);
-            self.queue.push(self.now + SETTLE, What::Cyclic, n);
-        }
-        self.begin_clients(ids);
-    }
-
-    /// A VCPU begins what it is there for.
-    pub(super) fn start(&mut self, v: u32) {
-        let own = self.vcpus[v as usize].pcpu;
-        self.interrupt(v, OTHER, own);
+        Kind::ALL.iter().for_each(|kind| kind.begin(self, ids));
     }
 }

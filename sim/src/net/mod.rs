@@ -2,14 +2,15 @@
 //! The network: NIC queues, the rings of the split driver, clients and senders.
 
 mod path;
+mod record;
 mod rtp;
-mod signal;
 
+pub use record::{Record, summary};
 pub use rtp::{Template, WIRE_BYTES};
-pub use signal::Signal;
 
-use crate::media::Session;
 use crate::rng::Rng;
+use crate::workload::Kind;
+use crate::workload::media::Session;
 use std::collections::VecDeque;
 
 /// One packet.
@@ -110,10 +111,9 @@ pub struct Vif {
     pub vcpu: u32,
     /// The guest's work per packet that it receives, ns.
     pub work: u64,
-    /// Where its packets wait for their frame; `None` = they go back at once.
-    pub mixer: Option<u32>,
-    /// The server of films that sends through it.
-    pub films: Option<u32>,
+    /// The program that it belongs to.
+    pub kind: Kind,
+    pub program: u32,
     /// Towards the guest: ring and the queue before it.
     pub rx: Ring,
     /// From the guest.
@@ -147,24 +147,6 @@ impl Netback {
     }
 }
 
-/// A sender on a timer of its own.
-#[derive(Debug)]
-pub struct Stream {
-    pub vif: u32,
-    pub flow: u32,
-    pub period: u64,
-    pub burst: u32,
-    pub gap: u64,
-    pub work: u64,
-    /// Packets of the present burst that are still to come.
-    pub rest: u32,
-    /// When the present burst began.
-    pub begin: u64,
-    /// Packets that shall have been sent.
-    pub due: u32,
-    pub sequence: u32,
-}
-
 /// A client's call.
 #[derive(Debug)]
 pub struct Call {
@@ -179,7 +161,7 @@ pub struct Call {
     /// What its way to the host takes longer than others', ns.
     pub extra: u64,
     pub rng: Rng,
-    pub record: crate::voip::Record,
+    pub record: Record,
     /// Only of a media server.
     pub session: Option<Session>,
 }
@@ -197,9 +179,7 @@ pub struct Net {
     pub vifs: Vec<Vif>,
     pub backs: Vec<Netback>,
     pub calls: Vec<Call>,
-    pub streams: Vec<Stream>,
-    pub signals: Vec<Signal>,
-    /// Header bytes of each flow: calls first, then streams, then films.
+    /// Header bytes of each flow, those of calls first.
     pub flows: Vec<Template>,
     pub drops: Vec<Drop>,
     /// Packets between two machines, in the order that they arrive.
@@ -276,8 +256,8 @@ mod tests {
             vm: 1,
             vcpu: 1,
             work: 0,
-            mixer: None,
-            films: None,
+            kind: Kind::Voip,
+            program: 0,
             rx: Ring::new(8),
             tx: Ring::new(8),
             nic: 0,

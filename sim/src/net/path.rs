@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The way of a packet: client, NIC, Dom0, guest, Dom0, client (docs/scenarios.md).
 
-use super::{Packet, Stream, Vif};
+use super::{Packet, Vif};
 use crate::engine::What;
-use crate::guest::{NET, OTHER};
+use crate::guest::NET;
 use crate::machine::Machine;
 use crate::scenario::Stamp;
+use crate::workload::media;
 
 impl Machine<'_> {
     /// A client's packet reaches the NIC; the next one follows.
     pub(crate) fn call_packet(&mut self, call: u32) {
-        if self.hangs_up(call) {
+        if media::hangs_up(self, call) {
             return;
         }
         let c = &mut self.net.calls[call as usize];
@@ -33,7 +34,7 @@ impl Machine<'_> {
     }
 
     /// The same; netback `by` is about to look there anyway.
-    pub(super) fn receive(&mut self, packet: Packet, by: Option<u32>) {
+    pub(crate) fn receive(&mut self, packet: Packet, by: Option<u32>) {
         let vif = &self.net.vifs[packet.vif as usize];
         let (vm, q) = (vif.vm, vif.nic);
         match self.net.backs[q as usize].nic.push(packet) {
@@ -80,20 +81,18 @@ impl Machine<'_> {
         }
         let vif = back.vifs[back.cursor];
         back.cursor = (back.cursor + 1) % back.vifs.len();
-        if let Some(packet) = self.net.vifs[vif as usize].tx.pop() {
+        let Vif { kind, program, ref mut tx, .. } = self.net.vifs[vif as usize];
+        if let Some(packet) = tx.pop() {
             self.transmit(packet, cpu);
-            self.film_room(vif, cpu);
+            kind.room(self, program, cpu);
         }
     }
 
-    /// The server on PCPU `cpu` has handled the first packet of its receive ring: it goes back, or waits for its frame.
+    /// The guest on PCPU `cpu` has handled the first packet of its receive ring.
     pub(crate) fn served(&mut self, vif: u32, cpu: u32) {
-        let vif = &mut self.net.vifs[vif as usize];
-        let mixer = vif.mixer;
-        match (vif.rx.pop(), mixer) {
-            (Some(packet), None) => self.enqueue_tx(packet, cpu),
-            (Some(packet), Some(n)) => self.buffer(n, packet, cpu),
-            (None, _) => (),
+        let Vif { kind, program, ref mut rx, .. } = self.net.vifs[vif as usize];
+        if let Some(packet) = rx.pop() {
+            kind.received(self, program, packet, cpu);
         }
     }
 
@@ -110,20 +109,21 @@ impl Machine<'_> {
 
     /// A packet leaves Dom0: the monitor sees it, then the client gets it.
     fn transmit(&mut self, packet: Packet, cpu: u32) {
-        let Vif { vm, back, .. } = self.net.vifs[packet.vif as usize];
+        let Vif { vm, back, kind, program, .. } = self.net.vifs[packet.vif as usize];
         self.observe.transmitted(self.now, vm);
         let stamp = match self.stamp {
             Stamp::Netback => self.now,
             Stamp::Guest => packet.queued,
         };
-        if self.passes_on(packet, back) {
+        if kind.passes_on(self, packet, back) {
             return;
         }
         self.monitor_packet(vm, &packet, stamp, cpu);
-        if let Some(message) = packet.message {
-            return self.delivered(message, packet);
-        }
-        self.film_left(&packet);
+        kind.leaves(self, program, &packet);
+    }
+
+    /// A packet of a call reaches its client.
+    pub(crate) fn heard(&mut self, packet: &Packet) {
         if let Some(call) = self.net.calls.get_mut(packet.flow as usize) {
             let arrival = self.now + self.c.wire;
             let before = call.session.as_mut().filter(|s| packet.sequence < s.base).and_then(|s| s.past.last_mut());
@@ -132,31 +132,20 @@ impl Machine<'_> {
         }
     }
 
-    /// A stream's timer in its guest: a packet is due.
-    pub(crate) fn stream_due(&mut self, s: u32) {
-        let stream = &mut self.net.streams[s as usize];
-        stream.due += 1;
-        let next = if stream.rest > 1 {
-            stream.rest -= 1;
-            self.now + stream.gap
-        } else {
-            stream.rest = stream.burst;
-            stream.begin = (stream.begin + stream.period).max(self.now + 1);
-            stream.begin
-        };
-        self.queue.push(next, What::Stream, s);
-        let v = self.net.vifs[stream.vif as usize].vcpu;
-        let own = self.vcpus[v as usize].pcpu;
-        self.interrupt(v, OTHER, own);
+    /// A packet that has left vif `from` goes to another VM: through the bridge, or over the wire to the other machine.
+    pub(crate) fn forward(&mut self, packet: Packet, from: u32) {
+        let on = |vif: u32| self.vms[self.net.vifs[vif as usize].vm as usize].on;
+        if on(packet.vif) == on(from) {
+            return self.arrive(packet);
+        }
+        self.net.flying.push_back(packet);
+        self.queue.push(self.now + self.c.wire, What::Wire, 0);
     }
 
-    /// A stream's guest has made a packet.
-    pub(crate) fn sent(&mut self, s: u32, cpu: u32) {
-        let stream = &mut self.net.streams[s as usize];
-        stream.due -= 1;
-        let Stream { vif, flow, sequence, .. } = *stream;
-        let packet = Packet { vif, flow, sequence, sent: self.now, ..Packet::default() };
-        stream.sequence = stream.sequence.wrapping_add(1);
-        self.enqueue_tx(packet, cpu);
+    /// A packet of another machine reaches the NIC.
+    pub(crate) fn crossed(&mut self) {
+        if let Some(packet) = self.net.flying.pop_front() {
+            self.arrive(packet);
+        }
     }
 }

@@ -2,11 +2,24 @@
 //! Sets of periodic tasks of a VM: as written, or drawn at random as RT-Xen's evaluation draws them
 //! (RTXEN-E4).
 
+use super::{Key, Program, Spec, periodic};
 use crate::keys;
+use crate::machine::Machine;
+use crate::result::VmResult;
 use crate::rng::{Purpose, Rng};
+use crate::scenario::Scenario;
+use crate::vm::VmSpec;
 use anyhow::{Context, Result, bail};
 use std::fmt;
 use takt_control::duration;
+
+/// The workload's keys: tasks of one VCPU under fixed priorities, rate-monotonic. Released together when the VM is created.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tasks {
+    /// As written, or else drawn at random for the VM's share.
+    pub list: Vec<TaskSpec>,
+    pub random: Random,
+}
 
 /// A periodic, independent task that needs only the CPU; each job is due by the next release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +44,9 @@ pub struct Random {
 /// Most sets that are drawn for one.
 const REDRAWS: u32 = 1_000;
 /// Most tasks of a VM.
-pub const MOST: u32 = 32;
+const MOST: u32 = 32;
+/// Priority of the last of a set; those with shorter deadlines follow above.
+const PRIO_LAST: u8 = 60;
 const MS: u64 = 1_000_000;
 const SHORTEST: u64 = 10_000;
 const LONGEST: u64 = 100_000 * MS;
@@ -39,6 +54,93 @@ const LONGEST: u64 = 100_000 * MS;
 const COSTS: std::ops::RangeInclusive<u64> = 5..=10;
 /// A whole PCPU, in the parts that loads are counted in.
 const WHOLE: u64 = 1_000_000_000;
+
+impl Spec for Tasks {
+    fn build(&self, m: &mut Machine, vm: usize) -> Result<()> {
+        let Some(spec) = m.spec(vm) else { return Ok(()) };
+        let (first, lead) = (m.vms[vm].first, m.scenario.lead());
+        let set = m.scenario.tasks(spec, vm as u32 - m.scenario.machine.machines, m.seed);
+        for (prio, task) in (PRIO_LAST..).zip(by_priority(set).into_iter().rev()) {
+            periodic::add_task(m, first, task, lead, prio);
+        }
+        Ok(())
+    }
+
+    fn validate(&self, vm: &VmSpec) -> Result<()> {
+        let (key, random) = (format!("vm.{}", vm.name), self.random.tasks);
+        if vm.vcpus != 1 {
+            bail!("{key}.vcpus: {} with tasks; allowed: 1", vm.vcpus);
+        }
+        match (self.list.is_empty(), random) {
+            (true, 0) => bail!("{key}.tasks: missing; allowed: tasks such as 5ms/100ms, or random"),
+            (false, 1..) => bail!("{key}.random: {random} with tasks; allowed: one of the two"),
+            (true, _) if !vm.server.is_some() => {
+                bail!("{key}.random: no share to draw tasks for; allowed: with budget and period")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn tasks(&self) -> usize {
+        self.list.len().max(self.random.tasks as usize)
+    }
+
+    fn task_set(&self, s: &Scenario, vm: &VmSpec, n: u32, seed: u64) -> Vec<TaskSpec> {
+        if !self.list.is_empty() {
+            return self.list.clone();
+        }
+        draw(seed, n, s.load, &self.random, share(vm.server.budget, vm.server.period))
+    }
+
+    /// A VM that has nothing but tasks starts with them.
+    fn starts(&self, s: &Scenario) -> bool {
+        s.lead() > 0
+    }
+}
+
+impl Program for Tasks {
+    const DOC: &'static str = "periodic tasks of one VCPU, shortest deadline first. See below";
+    const KEYS: &'static [Key<Self>] = &[
+        Key::text(
+            "tasks",
+            "1 to 32 of `cost/period`, 10us to 100s",
+            |_| None,
+            |t, value| {
+                t.list = parse(value)?;
+                Ok(())
+            },
+            "such as `\"5ms/100ms, 7ms/50ms\"`",
+        ),
+        Key::count(
+            "random",
+            (0, MOST),
+            |t| t.random.tasks.into(),
+            |t, n| t.random.tasks = n,
+            "instead, so many drawn at random",
+        ),
+        Key::count(
+            "top",
+            (0, 100),
+            |t| t.random.top.into(),
+            |t, n| t.random.top = n,
+            "percent of a PCPU that the drawn task with the shortest deadline uses instead; 0 = as drawn",
+        ),
+        Key::count(
+            "beyond",
+            (0, 100),
+            |t| t.random.beyond.into(),
+            |t, n| t.random.beyond = n,
+            "sets are drawn until one with such a `top` is more than the VM's share; 0 = the first",
+        ),
+    ];
+    type State = ();
+
+    fn result(m: &Machine, vm: usize, out: &mut VmResult) {
+        periodic::Periodic::result(m, vm, out);
+        // The one of lowest priority was added first.
+        out.tasks = periodic::task_results(m, vm);
+    }
+}
 
 impl TaskSpec {
     /// Billionths of a PCPU.
@@ -57,7 +159,7 @@ impl fmt::Display for TaskSpec {
 ///
 /// # Errors
 /// One line with what is allowed.
-pub fn parse(text: &str) -> Result<Vec<TaskSpec>> {
+fn parse(text: &str) -> Result<Vec<TaskSpec>> {
     let parts = text.split(',').map(str::trim).filter(|p| !p.is_empty());
     let tasks = parts.map(one).collect::<Result<Vec<_>>>()?;
     if !(1..=MOST as usize).contains(&tasks.len()) {
@@ -84,7 +186,7 @@ pub fn by_priority(mut tasks: Vec<TaskSpec>) -> Vec<TaskSpec> {
 /// The paper's generator, literally: costs of 5 to 10 ms, `percent` of the VM's share split at random among them, deadline =
 /// cost over utilisation in whole ms. The split is that of cuts at random; deadlines end at 100 s. Load, VM and run seed it, so
 /// that each VM's set is the same under every policy.
-pub fn draw(seed: u64, vm: u32, percent: u32, random: &Random, share: u64) -> Vec<TaskSpec> {
+fn draw(seed: u64, vm: u32, percent: u32, random: &Random, share: u64) -> Vec<TaskSpec> {
     let mut rng = Rng::new(seed, Purpose::Tasks, percent << 8 | vm);
     let load = (u128::from(share) * u128::from(percent) / 100) as u64;
     let mut set = one_set(&mut rng, random.tasks, load);
@@ -123,7 +225,7 @@ fn task(cost: u64, share: u64) -> TaskSpec {
 }
 
 /// Billionths of a PCPU that `time` in `period` are.
-pub fn share(time: u64, period: u64) -> u64 {
+fn share(time: u64, period: u64) -> u64 {
     (u128::from(time) * u128::from(WHOLE)).checked_div(period.into()).unwrap_or(0) as u64
 }
 

@@ -5,14 +5,16 @@
 //! It no longer sends what is more than `late` behind. A full ring makes it wait, like a socket
 //! that takes no more.
 
+use super::{Key, Kind, Program, Spec};
 use crate::engine::What;
-use crate::guest::{NET, OTHER};
-use crate::keys;
-use crate::machine::Machine;
-use crate::net::Packet;
+use crate::guest::{Body, NET, PRIO_NET};
+use crate::keys::SECOND;
+use crate::machine::{Machine, SETTLE};
+use crate::net::{Packet, Template};
 use crate::observe::Hist;
-use crate::result::VodResult;
-use anyhow::{Result, bail};
+use crate::result::{VmResult, VodResult};
+use crate::rng::{Purpose, Rng};
+use anyhow::Result;
 
 const MS: u64 = 1_000_000;
 
@@ -32,41 +34,19 @@ pub struct Vod {
     pub late: u64,
 }
 
-pub const KEYS: &str = "type, users, frame, packets, bytes, work, nap, late";
-
 impl Default for Vod {
     fn default() -> Self {
         Self { users: 100, frame: 70 * MS, packets: 6, bytes: 1458, work: 20_000, nap: 10 * MS, late: 2_500 * MS }
     }
 }
 
-impl Vod {
-    /// Sets one key.
-    ///
-    /// # Errors
-    /// One line with what is allowed.
-    pub fn set(&mut self, key: &str, value: &str) -> Result<()> {
-        match key {
-            "users" => self.users = keys::count(value, 1, 1_000)?,
-            "frame" => self.frame = keys::time(value, MS, 10_000 * MS)?,
-            "packets" => self.packets = keys::count(value, 1, 1_000)?,
-            "bytes" => self.bytes = keys::count(value, 1, 1_460)?,
-            "work" => self.work = keys::time(value, 0, 1_000 * MS)?,
-            "nap" => self.nap = keys::time(value, 0, 1_000 * MS)?,
-            "late" => self.late = keys::time(value, 0, 3_600_000 * MS)?,
-            _ => bail!("unknown key; allowed: {KEYS}"),
-        }
-        Ok(())
-    }
-}
-
 /// The server of a VM.
 #[derive(Debug)]
-pub struct Films {
-    pub vcpu: u32,
-    pub vif: u32,
+pub(crate) struct Films {
+    vcpu: u32,
+    vif: u32,
     /// Flow of the first user.
-    pub flow: u32,
+    flow: u32,
     spec: Vod,
     /// When in the time of a frame each user's is due, in their order.
     phases: Vec<u64>,
@@ -86,7 +66,7 @@ pub struct Films {
 }
 
 impl Films {
-    pub fn new(vcpu: u32, vif: u32, spec: &Vod, mut phases: Vec<u64>) -> Self {
+    fn new(vcpu: u32, vif: u32, spec: &Vod, mut phases: Vec<u64>) -> Self {
         phases.sort_unstable();
         Self {
             vcpu,
@@ -105,17 +85,13 @@ impl Films {
         }
     }
 
-    pub fn users(&self) -> u32 {
+    fn users(&self) -> u32 {
         self.phases.len() as u32
     }
 
     /// All films begin at that time.
-    pub fn begin(&mut self, at: u64) {
+    fn begin(&mut self, at: u64) {
         (self.begin, self.turn, self.left, self.awake, self.full) = (at, 0, 0, false, false);
-    }
-
-    pub fn is_awake(&self) -> bool {
-        self.awake
     }
 
     fn user(&self) -> usize {
@@ -162,14 +138,14 @@ impl Films {
     }
 
     /// The measured window begins.
-    pub fn reset(&mut self) {
+    fn reset(&mut self) {
         self.sent.fill(0);
         self.skipped = 0;
         self.lag = Hist::default();
     }
 
     /// Over a window of `duration` ns.
-    pub fn result(&self, duration: u64) -> VodResult {
+    fn result(&self, duration: u64) -> VodResult {
         let rate = |packets: u64| (packets * u64::from(self.spec.bytes) * 8) as f64 * 1e9 / duration as f64;
         let all: u64 = self.sent.iter().sum();
         VodResult {
@@ -186,58 +162,136 @@ impl Films {
     }
 }
 
-impl Machine<'_> {
-    /// The next packet of server `n`; without one it sleeps or waits.
-    pub(crate) fn film_next(&mut self, n: u32) -> Option<u64> {
-        let films = &mut self.films[n as usize];
-        films.full = self.net.vifs[films.vif as usize].tx.is_full();
-        let next = if films.full { None } else { Some(films.next(self.now)) };
+impl Spec for Vod {
+    fn build(&self, m: &mut Machine, vm: usize) -> Result<()> {
+        let (first, n) = (m.vms[vm].first, m.programs.vod.len() as u32);
+        let vif = m.add_vif(vm, first, 0, (Kind::Vod, n));
+        let mut rng = Rng::new(m.seed, Purpose::Film, n);
+        let phases = (0..self.users).map(|_| rng.below(self.frame)).collect();
+        m.programs.vod.push(Films::new(first, vif, self, phases));
+        m.add_thread(first, Body::Program(Kind::Vod, n), PRIO_NET, false);
+        m.add_watch(vm)
+    }
+
+    fn is_dedicated(&self) -> bool {
+        true
+    }
+}
+
+impl Program for Vod {
+    const DOC: &'static str = "a server of films, after Darwin Streaming Server. See below";
+    const KEYS: &'static [Key<Self>] = &[
+        Key::count("users", (1, 1_000), |v| v.users.into(), |v, n| v.users = n, "each with a film of its own"),
+        Key::time(
+            "frame",
+            (MS, 10 * SECOND),
+            |v| v.frame.into(),
+            |v, ns| v.frame = ns,
+            "from frame to frame of a film; the users' are at random times within it",
+        ),
+        Key::count(
+            "packets",
+            (1, 1_000),
+            |v| v.packets.into(),
+            |v, n| v.packets = n,
+            "packets of a frame, which leave one after the other",
+        ),
+        Key::count("bytes", (1, 1_460), |v| v.bytes.into(), |v, n| v.bytes = n, "bytes of film in each packet"),
+        Key::time("work", (0, SECOND), |v| v.work.into(), |v, ns| v.work = ns, "guest's work per packet"),
+        Key::time(
+            "nap",
+            (0, SECOND),
+            |v| v.nap.into(),
+            |v, ns| v.nap = ns,
+            "least time that the server sleeps between two looks at its timers",
+        ),
+        Key::time(
+            "late",
+            (0, 3_600 * SECOND),
+            |v| v.late.into(),
+            |v, ns| v.late = ns,
+            "frames that are further behind are left out",
+        ),
+    ];
+    type State = Vec<Films>;
+
+    fn connect(m: &mut Machine) {
+        for films in &mut m.programs.vod {
+            films.flow = m.net.flows.len() as u32;
+            let vm = m.net.vifs[films.vif as usize].vm;
+            m.net.flows.extend((0..films.users()).map(|user| Template::new(vm, films.flow + user)));
+        }
+    }
+
+    fn begin(m: &mut Machine, vms: &[u32]) {
+        let vcpus = m.vcpus_of(vms);
+        for (n, films) in (0..).zip(&mut m.programs.vod).filter(|(_, films)| vcpus.contains(&films.vcpu)) {
+            films.begin(m.now + SETTLE);
+            m.queue.push(m.now + SETTLE, What::Program(Kind::Vod), n);
+        }
+    }
+
+    /// The sleep of a server is over.
+    fn due(m: &mut Machine, n: u32) {
+        let v = m.programs.vod[n as usize].vcpu;
+        if m.is_there(v) {
+            m.programs.vod[n as usize].awake = true;
+            m.expire(v);
+        }
+    }
+
+    fn wakes(all: &Self::State, n: u32, _bit: u8) -> bool {
+        all[n as usize].awake
+    }
+
+    /// The next packet; without one the server sleeps or waits.
+    fn next(m: &mut Machine, n: u32, _v: u32) -> Option<(u64, bool)> {
+        let films = &mut m.programs.vod[n as usize];
+        films.full = m.net.vifs[films.vif as usize].tx.is_full();
+        let next = if films.full { None } else { Some(films.next(m.now)) };
         films.awake = matches!(next, Some(Ok(_)));
         if let Some(Err(until)) = next {
-            self.queue.push(until, What::Film, n);
+            m.queue.push(until, What::Program(Kind::Vod), n);
         }
-        next?.ok()
+        Some((next?.ok()?, false))
     }
 
-    /// The sleep of server `n` is over.
-    pub(crate) fn film_due(&mut self, n: u32) {
-        let films = &mut self.films[n as usize];
-        films.awake = true;
-        let v = films.vcpu;
-        let own = self.vcpus[v as usize].pcpu;
-        self.interrupt(v, OTHER, own);
-    }
-
-    /// Server `n` on PCPU `cpu` has made a packet.
-    pub(crate) fn film_sent(&mut self, n: u32, cpu: u32) {
-        let films = &mut self.films[n as usize];
+    /// A packet is made.
+    fn done(m: &mut Machine, n: u32, cpu: u32) {
+        let films = &mut m.programs.vod[n as usize];
         let (user, sequence, due) = films.made();
         let packet = Packet { vif: films.vif, flow: films.flow + user, sequence, sent: due, ..Packet::default() };
-        self.enqueue_tx(packet, cpu);
+        m.enqueue_tx(packet, cpu);
     }
 
-    /// Netback on PCPU `cpu` has taken a packet of vif `vif`: a server that waits for room goes on when half of the ring is free, as the
-    /// driver of its guest has it told.
-    pub(crate) fn film_room(&mut self, vif: u32, cpu: u32) {
-        let vif = &self.net.vifs[vif as usize];
-        let Some(films) = vif.films.map(|n| &mut self.films[n as usize]) else { return };
-        if films.full && vif.tx.is_half_free() {
+    /// A server that waits for room goes on when half of the ring is free, as the driver of its guest has it told.
+    fn room(m: &mut Machine, n: u32, cpu: u32) {
+        let films = &mut m.programs.vod[n as usize];
+        if films.full && m.net.vifs[films.vif as usize].tx.is_half_free() {
             (films.full, films.awake) = (false, true);
             let v = films.vcpu;
-            self.interrupt(v, NET, cpu);
+            m.interrupt(v, NET, cpu);
         }
     }
 
-    /// A packet of a film leaves the host.
-    pub(crate) fn film_left(&mut self, packet: &Packet) {
-        let Some(n) = self.net.vifs[packet.vif as usize].films else { return };
-        let films = &mut self.films[n as usize];
-        films.left_host(packet.flow - films.flow, packet.sent, self.now);
+    fn leaves(m: &mut Machine, n: u32, packet: &Packet) {
+        let films = &mut m.programs.vod[n as usize];
+        films.left_host(packet.flow - films.flow, packet.sent, m.now);
+    }
+
+    fn reset(all: &mut Self::State) {
+        all.iter_mut().for_each(Films::reset);
+    }
+
+    fn result(m: &Machine, vm: usize, out: &mut VmResult) {
+        let own = m.programs.vod.iter().find(|films| m.vms[vm].range().contains(&films.vcpu));
+        out.vod = own.map(|films| films.result(m.until - m.from));
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::key::set;
     use super::*;
 
     fn films(users: Vec<u64>) -> Films {
@@ -279,7 +333,7 @@ mod tests {
     #[test]
     fn keys_are_read_and_refused_with_what_is_allowed() {
         let mut v = Vod::default();
-        v.set("users", "200").unwrap();
+        set(&mut v, "users", "200").unwrap();
         // The film of the paper: 1 Mbit/s.
         let rate = f64::from(v.packets * v.bytes * 8) / (v.frame as f64 / 1e9);
         assert!((v.users, (rate - 1e6).abs() < 1e3) == (200, true), "{rate}");
@@ -288,7 +342,7 @@ mod tests {
             ("bytes", "1461", "allowed: 1 .. 1460"),
             ("user", "1", "unknown key; allowed: type, users"),
         ] {
-            let error = format!("{:#}", v.set(key, value).unwrap_err());
+            let error = format!("{:#}", set(&mut v, key, value).unwrap_err());
             assert!(error.contains(want), "{error}");
         }
     }

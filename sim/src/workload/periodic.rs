@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Periodic tasks: a job of fixed length at every release, due by the next release. The first releases of all that have the same phase are at the
+//! same time. A late job goes on, later ones queue behind it. `tasks` has its sets of them here, too.
+
+use super::tasks::TaskSpec;
+use super::{Key, Kind, Program, Spec};
+use crate::engine::What;
+use crate::guest::{Body, OTHER, PRIO_NET};
+use crate::keys::SECOND;
+use crate::machine::{Machine, SETTLE};
+use crate::observe::Hist;
+use crate::report;
+use crate::result::{PeriodicResult, TaskResult, VmResult};
+use crate::scenario::Scenario;
+use crate::vm::VmSpec;
+use anyhow::Result;
+
+/// The workload's keys: a task on each VCPU; times in ns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Periodic {
+    pub period: u64,
+    /// CPU time of a job.
+    pub work: u64,
+}
+
+impl Default for Periodic {
+    fn default() -> Self {
+        Self { period: 20_000_000, work: 5_000_000 }
+    }
+}
+
+/// A task.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Task {
+    vcpu: u32,
+    /// ns
+    period: u64,
+    /// CPU time of a job, ns.
+    work: u64,
+    /// From the creation of VMs to the first release, ns.
+    phase: u64,
+    /// Deadline of the oldest job that is not complete, ns.
+    deadline: u64,
+    /// Jobs released and not complete.
+    waiting: u64,
+    /// Jobs completed in the measured window.
+    done: u64,
+    /// Of those, jobs completed after their deadline.
+    missed: u64,
+    /// From a job's release to its beginning, in the measured window.
+    latency: Hist,
+    /// Longest time from a job's release to its completion, in the measured window.
+    response: u64,
+}
+
+impl Task {
+    fn new(vcpu: u32, period: u64, work: u64, phase: u64) -> Self {
+        Self { vcpu, period, work, phase, ..Self::default() }
+    }
+
+    /// VMs have been created: returns the time of the first release.
+    fn begin(&mut self, now: u64) -> u64 {
+        self.deadline = now + self.phase + self.period;
+        now + self.phase
+    }
+
+    /// Figures start from nothing.
+    fn reset(&mut self) {
+        (self.done, self.missed, self.response) = (0, 0, 0);
+        self.latency = Hist::default();
+    }
+
+    /// The oldest job begins, if there is one.
+    fn start(&mut self, now: u64) -> Option<u64> {
+        (self.waiting > 0).then(|| {
+            self.latency.add(now + self.period - self.deadline);
+            self.work
+        })
+    }
+
+    /// Jobs that the end of the run meets after their deadline.
+    fn overdue(&self, now: u64) -> u64 {
+        match now.checked_sub(self.deadline) {
+            Some(late) if self.waiting > 0 => (late / self.period + 1).min(self.waiting),
+            _ => 0,
+        }
+    }
+
+    /// Longest response, of a job that the end of the run meets after its deadline as far as it is known.
+    fn response(&self, now: u64) -> u64 {
+        let waiting = if self.overdue(now) > 0 { now + self.period - self.deadline } else { 0 };
+        self.response.max(waiting)
+    }
+
+    fn complete(&mut self, now: u64) {
+        self.waiting -= 1;
+        self.done += 1;
+        self.missed += u64::from(now > self.deadline);
+        self.response = self.response.max(now + self.period - self.deadline);
+        self.deadline += self.period;
+    }
+}
+
+impl Spec for Periodic {
+    fn build(&self, m: &mut Machine, vm: usize) -> Result<()> {
+        for v in m.vms[vm].range() {
+            add_task(m, v, TaskSpec { cost: self.work, period: self.period }, SETTLE, PRIO_NET);
+        }
+        Ok(())
+    }
+
+    fn task_set(&self, _s: &Scenario, _vm: &VmSpec, _n: u32, _seed: u64) -> Vec<TaskSpec> {
+        vec![TaskSpec { cost: self.work, period: self.period }]
+    }
+}
+
+impl Program for Periodic {
+    const DOC: &'static str = "one task per VCPU: a job at every release, due by the next one";
+    const KEYS: &'static [Key<Self>] = &[
+        Key::time(
+            "period",
+            (10_000, 10 * SECOND),
+            |p| p.period.into(),
+            |p, ns| p.period = ns,
+            "from release to release; all tasks of a scenario begin together",
+        ),
+        Key::time("work", (1_000, 10 * SECOND), |p| p.work.into(), |p, ns| p.work = ns, "CPU time of a job"),
+    ];
+    type State = Vec<Task>;
+
+    fn begin(m: &mut Machine, vms: &[u32]) {
+        let vcpus = m.vcpus_of(vms);
+        for (n, task) in (0..).zip(&mut m.programs.periodic).filter(|(_, task)| vcpus.contains(&task.vcpu)) {
+            m.queue.push(task.begin(m.now), What::Program(Kind::Periodic), n);
+        }
+    }
+
+    /// A job is released.
+    fn due(m: &mut Machine, n: u32) {
+        let v = m.programs.periodic[n as usize].vcpu;
+        if m.is_there(v) {
+            let task = &mut m.programs.periodic[n as usize];
+            task.waiting += 1;
+            m.queue.push(m.now + task.period, What::Program(Kind::Periodic), n);
+            m.expire(v);
+        }
+    }
+
+    fn wakes(all: &Self::State, n: u32, bit: u8) -> bool {
+        bit == OTHER && all[n as usize].waiting > 0
+    }
+
+    fn next(m: &mut Machine, n: u32, _v: u32) -> Option<(u64, bool)> {
+        Some((m.programs.periodic[n as usize].start(m.now)?, false))
+    }
+
+    /// A job is complete.
+    fn done(m: &mut Machine, n: u32, _cpu: u32) {
+        m.programs.periodic[n as usize].complete(m.now);
+    }
+
+    fn reset(all: &mut Self::State) {
+        all.iter_mut().for_each(Task::reset);
+    }
+
+    fn result(m: &Machine, vm: usize, out: &mut VmResult) {
+        let sum = |of: &dyn Fn(&Task) -> u64| tasks_of(m, vm).map(of).sum();
+        let mut latency = Hist::default();
+        tasks_of(m, vm).for_each(|t| latency.merge(&t.latency));
+        out.periodic = Some(PeriodicResult {
+            jobs: sum(&|t| t.done),
+            missed: sum(&|t| t.missed + t.overdue(m.now)),
+            latency: report::wait(&latency, 0),
+        });
+    }
+}
+
+/// A task of VCPU `v`, with a thread of that priority, that is first released `phase` ns after its VM is created.
+pub(super) fn add_task(m: &mut Machine, v: u32, task: TaskSpec, phase: u64, prio: u8) {
+    let n = m.programs.periodic.len() as u32;
+    m.add_thread(v, Body::Program(Kind::Periodic, n), prio, false);
+    m.programs.periodic.push(Task::new(v, task.period, task.cost, phase));
+}
+
+fn tasks_of<'a>(m: &'a Machine, vm: usize) -> impl DoubleEndedIterator<Item = &'a Task> {
+    let vcpus = m.vms[vm].range();
+    m.programs.periodic.iter().filter(move |task| vcpus.contains(&task.vcpu))
+}
+
+/// The tasks of a VM one by one, the one that was added last first.
+pub(super) fn task_results(m: &Machine, vm: usize) -> Vec<TaskResult> {
+    let one = |t: &Task| TaskResult {
+        cost_ns: t.work,
+        period_ns: t.period,
+        jobs: t.done + t.overdue(m.now),
+        missed: t.missed + t.overdue(m.now),
+        response_max_ns: t.response(m.now),
+    };
+    tasks_of(m, vm).rev().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deadlines_are_the_next_release() {
+        let mut t = Task::new(0, 10, 3, 40);
+        assert_eq!(t.begin(60), 100);
+        assert_eq!(t.start(100), None);
+        t.waiting = 3;
+        assert_eq!(t.start(107), Some(3));
+        t.complete(110);
+        t.complete(121);
+        assert_eq!((t.done, t.missed), (2, 1));
+        assert_eq!((t.latency.n, t.latency.max), (1, 7));
+        assert_eq!((t.overdue(129), t.overdue(130), t.overdue(200)), (0, 1, 1));
+        assert_eq!((t.response(129), t.response(200)), (11, 80));
+    }
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A sender on a timer of its own: every `period` a burst of packets, `gap` apart.
+
+use super::{Key, Kind, Program, Spec};
+use crate::engine::What;
+use crate::guest::{Body, OTHER, PRIO_NET};
+use crate::keys::SECOND;
+use crate::machine::{Machine, SETTLE};
+use crate::net::{Packet, Template};
+use anyhow::Result;
+
+/// The workload's keys; times in ns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stream {
+    /// From burst to burst.
+    pub period: u64,
+    /// Packets of a burst.
+    pub burst: u32,
+    pub gap: u64,
+    /// CPU time of the guest for each packet.
+    pub work: u64,
+}
+
+impl Default for Stream {
+    fn default() -> Self {
+        Self { period: 70_000_000, burst: 1, gap: 0, work: 20_000 }
+    }
+}
+
+/// A sender.
+#[derive(Debug)]
+pub(crate) struct Sender {
+    vif: u32,
+    flow: u32,
+    spec: Stream,
+    /// Packets of the present burst that are still to come.
+    rest: u32,
+    /// When the present burst began.
+    begin: u64,
+    /// Packets that shall have been sent.
+    due: u32,
+    sequence: u32,
+}
+
+impl Spec for Stream {
+    fn build(&self, m: &mut Machine, vm: usize) -> Result<()> {
+        let (first, n) = (m.vms[vm].first, m.programs.stream.len() as u32);
+        let vif = m.add_vif(vm, first, 0, (Kind::Stream, n));
+        let (spec, rest) = (self.clone(), self.burst);
+        m.programs.stream.push(Sender { vif, flow: 0, spec, rest, begin: 0, due: 0, sequence: 0 });
+        m.add_thread(first, Body::Program(Kind::Stream, n), PRIO_NET, false);
+        m.add_watch(vm)
+    }
+}
+
+impl Program for Stream {
+    const DOC: &'static str = "a sender on a timer of its own";
+    const KEYS: &'static [Key<Self>] = &[
+        Key::time("period", (10_000, 10 * SECOND), |s| s.period.into(), |s, ns| s.period = ns, "from burst to burst"),
+        Key::count("burst", (1, 1_000), |s| s.burst.into(), |s, n| s.burst = n, "packets per burst"),
+        Key::time("gap", (0, SECOND), |s| s.gap.into(), |s, ns| s.gap = ns, "between the packets of a burst"),
+        Key::time("work", (0, SECOND), |s| s.work.into(), |s, ns| s.work = ns, "guest's work per packet"),
+    ];
+    type State = Vec<Sender>;
+
+    fn connect(m: &mut Machine) {
+        for sender in &mut m.programs.stream {
+            sender.flow = m.net.flows.len() as u32;
+            m.net.flows.push(Template::new(m.net.vifs[sender.vif as usize].vm, sender.flow));
+        }
+    }
+
+    fn begin(m: &mut Machine, vms: &[u32]) {
+        for (n, sender) in (0..).zip(&mut m.programs.stream) {
+            if vms.contains(&m.net.vifs[sender.vif as usize].vm) {
+                sender.begin = m.now + SETTLE;
+                m.queue.push(sender.begin, What::Program(Kind::Stream), n);
+            }
+        }
+    }
+
+    /// A packet is due.
+    fn due(m: &mut Machine, n: u32) {
+        let sender = &mut m.programs.stream[n as usize];
+        let v = m.net.vifs[sender.vif as usize].vcpu;
+        if !m.is_there(v) {
+            return;
+        }
+        let sender = &mut m.programs.stream[n as usize];
+        sender.due += 1;
+        let next = if sender.rest > 1 {
+            sender.rest -= 1;
+            m.now + sender.spec.gap
+        } else {
+            sender.rest = sender.spec.burst;
+            sender.begin = (sender.begin + sender.spec.period).max(m.now + 1);
+            sender.begin
+        };
+        m.queue.push(next, What::Program(Kind::Stream), n);
+        m.expire(v);
+    }
+
+    fn wakes(all: &Self::State, n: u32, bit: u8) -> bool {
+        bit == OTHER && all[n as usize].due > 0
+    }
+
+    fn next(m: &mut Machine, n: u32, _v: u32) -> Option<(u64, bool)> {
+        let sender = &m.programs.stream[n as usize];
+        (sender.due > 0).then_some((sender.spec.work, false))
+    }
+
+    /// A packet is made.
+    fn done(m: &mut Machine, n: u32, cpu: u32) {
+        let sender = &mut m.programs.stream[n as usize];
+        sender.due -= 1;
+        let packet =
+            Packet { vif: sender.vif, flow: sender.flow, sequence: sender.sequence, sent: m.now, ..Packet::default() };
+        sender.sequence = sender.sequence.wrapping_add(1);
+        m.enqueue_tx(packet, cpu);
+    }
+}
