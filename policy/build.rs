@@ -6,31 +6,13 @@
 #[path = "build-support/policies.rs"]
 mod policies;
 
-use policies::Policy;
 use std::fs;
 
 const LIST: &str = "core/policies.h";
 
-/// The list as C takes it: the files, then a macro over all of them.
-fn list(all: &[Policy]) -> String {
-    let files: String = all.iter().map(|p| format!("#include \"../{}.c\"\n", p.name)).collect();
-    let lines: Vec<_> =
-        all.iter().map(|p| format!("\tX({}, {}, {}, {}, ##__VA_ARGS__)", p.id, p.name, p.traits, p.text)).collect();
-    format!(
-        "/* SPDX-License-Identifier: GPL-2.0-only */\n\
-         /* Made from ../policies.def by ../build.rs: change that. */\n\
-         #ifndef TAKT_POLICIES_H\n#define TAKT_POLICIES_H\n\n{files}\n\
-         /* id, name, traits, what it is; then what else X takes. */\n\
-         /* clang-format off */\n\
-         #define TAKT_POLICIES(X, ...) \\\n{}\n\
-         /* clang-format on */\n\n#endif\n",
-        lines.join(" \\\n")
-    )
-}
-
 fn main() {
     let all = policies::policies(&fs::read_to_string("policies.def").expect("policies.def"));
-    let text = list(&all);
+    let text = policies::list(&all);
     if fs::read_to_string(LIST).is_ok_and(|old| old != text) || !fs::exists(LIST).unwrap_or(false) {
         fs::write(LIST, text).expect(LIST);
     }

@@ -6,7 +6,7 @@
 //! interrupts and other tenants, and the spread that remains over the operations of a kind comes from the states they met.
 
 use crate::clock::{Clock, ticks};
-use crate::mix::{Feeder, PCPUS, Shared};
+use crate::mix::{Feeder, PCPUS, POLICIES, Shared};
 use crate::simulator;
 use crate::table;
 use anyhow::{Context, Result, ensure};
@@ -15,7 +15,6 @@ use std::collections::BTreeMap;
 use std::hint::black_box;
 use takt_policy::{CUR_STOPS, Class, Log, NIL, OpCode, Pool, State};
 
-pub const POLICIES: [&str; 2] = ["credit", "doris"];
 pub const SIZES: [u32; 3] = [8, 64, 512];
 const REPLAYS: u32 = 7;
 

@@ -39,7 +39,7 @@ pub fn measure(quick: bool) -> Result<Locking> {
     let cores = thread::available_parallelism().context("number of cores")?.get();
     let time = Duration::from_millis(if quick { 200 } else { 1000 });
     let mut rows = Vec::new();
-    for policy in crate::decisions::POLICIES {
+    for policy in crate::mix::POLICIES {
         for threads in [1, 2, PCPUS as u32] {
             rows.push(if threads as usize <= cores {
                 run::<Spin>(policy, threads, "spinning", time)?

@@ -60,12 +60,6 @@ struct Report {
     simso: Option<simso::Comparison>,
 }
 
-/// Where builds go: two levels above this program. What the benchmarks fetch is kept there.
-fn target_dir() -> Result<PathBuf> {
-    let exe = std::env::current_exe()?;
-    exe.ancestors().nth(2).map(PathBuf::from).context("no target directory above this program")
-}
-
 fn main() -> Result<()> {
     let args = Args::parse();
     let wanted = |part| args.only.is_empty() || args.only.contains(&part);

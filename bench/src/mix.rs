@@ -9,6 +9,8 @@ use std::collections::VecDeque;
 use takt_control::PolicySpec;
 use takt_policy::{CUR_STOPS, Kind, NEVER, NIL, NVM, Op, OpCode, Pool, Res, Source, params};
 
+/// Policies, where they are not what is varied.
+pub const POLICIES: [&str; 2] = ["credit", "doris"];
 /// PCPUs, where their number is not what is varied.
 pub const PCPUS: usize = 8;
 /// Mean simulated time between operations about a PCPU, ns: 6,250 operations per second.

@@ -102,9 +102,15 @@ fn call(program: &Path, args: &[&str]) -> Result<()> {
     Ok(())
 }
 
+/// Where builds go: two levels above this program. What the benchmarks fetch is kept there.
+fn target_dir() -> Result<PathBuf> {
+    let exe = std::env::current_exe()?;
+    exe.ancestors().nth(2).map(PathBuf::from).context("no target directory above this program")
+}
+
 /// The Python of a virtual environment that has SimSo, made on the first run and kept in the target directory.
 fn python() -> Result<PathBuf> {
-    let venv = crate::target_dir()?.join(format!("simso-{VERSION}"));
+    let venv = target_dir()?.join(format!("simso-{VERSION}"));
     let python = venv.join("bin/python");
     if call(&python, &["-c", "import simso"]).is_ok() {
         return Ok(python);

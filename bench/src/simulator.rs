@@ -78,7 +78,7 @@ pub fn replay(start: &Pool, log: &Log) -> f64 {
 pub fn measure(quick: bool) -> Result<Simulator> {
     let scenario = scenario(quick)?;
     let simulated_s = (scenario.warmup() + scenario.duration) as f64 / 1e9;
-    let rows = crate::decisions::POLICIES.iter().map(|p| one(&scenario, p, simulated_s)).collect::<Result<_>>()?;
+    let rows = crate::mix::POLICIES.iter().map(|p| one(&scenario, p, simulated_s)).collect::<Result<_>>()?;
     Ok(Simulator { scenario: scenario.name.clone(), simulated_s, rows })
 }
 

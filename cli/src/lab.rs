@@ -4,8 +4,8 @@
 mod calls;
 mod compare;
 
-use crate::simulate::{self, Job, compare::Comparison};
-use crate::{args, jobs, output};
+use crate::simulate::compare::{Comparison, Job};
+use crate::{args, jobs, output, simulate};
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeSet;
 use std::fmt::Display;

@@ -7,6 +7,9 @@ use std::path::Path;
 use std::rc::Rc;
 use takt_policy::{Class, Ledger, Op, Pool, Res, State, VmStat};
 
+/// Size of `struct takt_out`, the first field of a pool: what the last operation asked of its host.
+pub(crate) const OUTPUTS: usize = 32;
+
 /// What tests ask of a pool.
 pub trait Core {
     /// Performs one operation; assigns `seq`.
@@ -26,7 +29,9 @@ pub trait Core {
     fn wait_bound(&self) -> u64;
     fn cpu_timer(&self, cpu: u32) -> u64;
     fn pool_timer(&self) -> u64;
-    fn policy(&self) -> &'static str;
+    fn policy(&self) -> &str;
+    /// Whether the policy has a trait, by its name in `policy/core/traits.h`.
+    fn has(&self, name: &str) -> bool;
 }
 
 impl Core for Pool {
@@ -75,8 +80,11 @@ impl Core for Pool {
     fn pool_timer(&self) -> u64 {
         Pool::pool_timer(self)
     }
-    fn policy(&self) -> &'static str {
+    fn policy(&self) -> &str {
         Pool::policy(self)
+    }
+    fn has(&self, name: &str) -> bool {
+        takt_policy::has(Pool::policy(self), name)
     }
 }
 
@@ -86,18 +94,44 @@ pub type Maker = Box<dyn Fn(&str) -> Result<Box<dyn Core>>>;
 /// Pools of the linked core, or of the shared library at `path`.
 pub fn maker(path: Option<&Path>) -> Result<Maker> {
     let Some(path) = path else {
-        return Ok(Box::new(|policy| Ok(Box::new(Pool::new(policy).with_context(|| unknown(policy))?))));
+        let names = || takt_policy::policies().into_iter().map(|p| p.name);
+        return Ok(Box::new(move |policy| Ok(Box::new(Pool::new(policy).with_context(|| unknown(policy, names()))?))));
     };
     let library = Rc::new(Library::open(path)?);
     Ok(Box::new(move |policy| Ok(Box::new(Loaded::new(&library, policy)?))))
 }
 
-fn unknown(policy: &str) -> String {
-    let names: Vec<_> = takt_policy::policies().into_iter().map(|p| p.name).collect();
-    format!("unknown policy {policy:?}, there are {}", names.join(", "))
+fn unknown<'a>(policy: &str, names: impl Iterator<Item = &'a str>) -> String {
+    format!("unknown policy {policy:?}; allowed: {}", names.collect::<Vec<_>>().join(", "))
 }
 
 type Raw = *mut u64;
+
+/// `struct policy_info` of `policy/core/native.c`: a policy with its traits, or a trait with its bit.
+#[repr(C)]
+struct RawInfo {
+    name: *const c_char,
+    _doc: *const c_char,
+    id: u32,
+    traits: u32,
+}
+
+/// The same, copied.
+struct Info {
+    name: String,
+    id: u32,
+    traits: u32,
+}
+
+/// All that `nth` has.
+///
+/// # Safety
+/// `nth` is `takt_policies` or `takt_traits` of a core.
+unsafe fn infos(nth: unsafe extern "C" fn(u32) -> *const RawInfo) -> Vec<Info> {
+    let all = (0..).map_while(|n| unsafe { nth(n).as_ref() });
+    let name = |i: &RawInfo| unsafe { CStr::from_ptr(i.name) }.to_string_lossy().into_owned();
+    all.map(|i| Info { name: name(i), id: i.id, traits: i.traits }).collect()
+}
 
 /// Entry points of `policy/core/native.c` in a shared library.
 struct Library {
@@ -112,6 +146,9 @@ struct Library {
     ledger: unsafe extern "C" fn(Raw, *mut [i64; 4]),
     wait_bound: unsafe extern "C" fn(Raw) -> u64,
     describe: unsafe extern "C" fn(Raw, *mut Op, u32) -> u32,
+    /// Its own, which may be others than those of this build.
+    policies: Vec<Info>,
+    traits: Vec<Info>,
     /// Keeps the code mapped.
     _library: libloading::Library,
 }
@@ -142,6 +179,8 @@ impl Library {
                 ledger: *l.get(b"takt_pool_ledger").with_context(name)?,
                 wait_bound: *l.get(b"takt_pool_wait_bound").with_context(name)?,
                 describe: *l.get(b"takt_pool_describe").with_context(name)?,
+                policies: infos(*l.get(b"takt_policies").with_context(name)?),
+                traits: infos(*l.get(b"takt_traits").with_context(name)?),
                 _library: l,
             })
         }
@@ -151,20 +190,22 @@ impl Library {
 /// A pool of a shared library.
 pub struct Loaded {
     library: Rc<Library>,
-    policy: &'static str,
+    /// Which of the library's.
+    policy: usize,
     memory: Box<[u64]>,
     seq: u64,
 }
 
 impl Loaded {
     fn new(library: &Rc<Library>, policy: &str) -> Result<Self> {
-        let info = takt_policy::policies().into_iter().find(|p| p.name == policy);
-        let info = info.with_context(|| unknown(policy))?;
+        let all = &library.policies;
+        let number = all.iter().position(|p| p.name == policy);
+        let number = number.with_context(|| unknown(policy, all.iter().map(|p| p.name.as_str())))?;
         let words = unsafe { (library.size)() }.div_ceil(8);
         let mut memory = vec![0u64; words].into_boxed_slice();
-        let ret = unsafe { (library.init)(memory.as_mut_ptr(), info.id) };
+        let ret = unsafe { (library.init)(memory.as_mut_ptr(), all[number].id) };
         ensure!(ret == 0, "policy {policy:?} of the library: error {ret}");
-        Ok(Self { library: library.clone(), policy: info.name, memory, seq: 0 })
+        Ok(Self { library: library.clone(), policy: number, memory, seq: 0 })
     }
 
     /// The library takes `const` pointers where it only reads.
@@ -223,8 +264,12 @@ impl Core for Loaded {
         unsafe { (self.library.describe)(self.raw(), ops.as_mut_ptr(), count) };
         ops
     }
-    fn policy(&self) -> &'static str {
-        self.policy
+    fn policy(&self) -> &str {
+        &self.library.policies[self.policy].name
+    }
+    fn has(&self, name: &str) -> bool {
+        let of = self.library.traits.iter().find(|t| t.name == name);
+        of.is_some_and(|t| self.library.policies[self.policy].traits & t.id != 0)
     }
     fn bytes(&self) -> &[u8] {
         let size = unsafe { (self.library.size)() };
@@ -237,7 +282,7 @@ impl Core for Loaded {
         unsafe { (self.library.times[1])(self.raw(), cpu) }
     }
     fn pool_timer(&self) -> u64 {
-        // The field behind the outputs: see OUTPUTS in run.rs.
-        self.memory[crate::run::OUTPUTS / 8]
+        // The field behind the outputs.
+        self.memory[OUTPUTS / 8]
     }
 }

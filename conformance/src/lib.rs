@@ -3,8 +3,9 @@
 //!
 //! [`Checker`] judges an operation log from outside: it sees operations and outcomes, never a pool.
 //! [`LogFile`] stores logs and [`replay`] repeats them natively. [`Host`] makes random, host-like
-//! operation sequences; [`Run`] drives a core with them under every check there is; [`agree`] holds
-//! a log against the kernel's own trace; [`vectors`] are the worked examples of the rules.
+//! operation sequences; [`Run`] drives a core with them under every check there is; [`judge`] does
+//! all of that for one policy; [`agree`] holds a log against the kernel's own trace; [`vectors`]
+//! are the worked examples of the rules.
 
 mod agree;
 mod checker;
@@ -12,6 +13,7 @@ mod core;
 mod host;
 mod log;
 mod model;
+mod policy_suite;
 mod recording;
 mod run;
 mod suite;
@@ -36,7 +38,8 @@ pub use core::{Core, Loaded, Maker, maker};
 pub use host::{Host, Mode, Shape, variants};
 pub use log::{LogFile, MAGIC, VERSION, read_log, records, write_log};
 pub use model::Model;
+pub use policy_suite::{Finding, Judgement, Part, judge};
 pub use recording::Beginning;
-pub use run::{Run, Stats, hash, replay, same_but_outputs};
+pub use run::{Invariant, Run, Stats, hash, replay, same_but_outputs};
 pub use suite::{OUTCOMES, changed, outcomes, suite, unchanged};
 pub use summary::{Summary, name as operation_name};

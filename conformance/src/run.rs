@@ -2,15 +2,14 @@
 //! Drives a core with a model host under every check, and replays logs.
 
 use crate::checker::{Checker, Limits};
-use crate::core::Core;
+use crate::core::{Core, OUTPUTS};
 use crate::host::{Host, Mode, SKEW, Shape};
 use crate::log::LogFile;
 use crate::summary::name;
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
+use std::fmt;
 use takt_policy::{NIL, NVCPU, Op, OpCode, Pool, Record, Res, State};
 
-/// Size of `struct takt_out`, the first field of a pool: what the last operation asked of its host.
-pub(crate) const OUTPUTS: usize = 32;
 /// Whether it asks for the pool's timer: `pool_armed`, of which the lowest byte is enough.
 const POOL_ARMED: usize = OUTPUTS - 4;
 /// `now` and `seq` of `struct takt_pool`: every operation advances them, also one that is refused.
@@ -64,6 +63,18 @@ pub fn replay(log: &LogFile) -> Result<u64> {
     Ok(got)
 }
 
+/// A pool that contradicts itself: what is wrong, and after which operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invariant(String);
+
+impl fmt::Display for Invariant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Invariant {}
+
 /// What a run has seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
@@ -91,7 +102,7 @@ pub struct Run {
 impl Run {
     /// A run on a fresh pool. Invariants are checked at every `check_every`-th step.
     pub fn new(core: Box<dyn Core>, seed: u64, shape: Shape, mode: Mode, check_every: u64) -> Self {
-        let any = Limits::of(core.policy());
+        let any = Limits { binds: core.has("binds"), ..Limits::default() };
         let limits = match mode {
             Mode::Chaos => Limits { skew: SKEW, ..any },
             Mode::Faithful => Limits { timer_slack: Some(0), max_pending: Some(0), ..any },
@@ -111,6 +122,9 @@ impl Run {
     }
 
     /// One operation under all checks.
+    ///
+    /// # Errors
+    /// What a check found: a [`crate::Violation`], an [`Invariant`], or another way in which the pool and the log disagree.
     pub fn step(&mut self) -> Result<Record> {
         let mut op = self.host.next(self.core.as_ref(), &self.checker);
         let refuses = self.checker.model().verdict(&op).refuses();
@@ -139,9 +153,10 @@ impl Run {
         self.agree(res.next, &record)?;
         if self.stats.operations % self.check_every == 0 {
             self.stats.checks += 1;
-            self.core.check().map_err(|e| anyhow!("invariant: {e}, after {record:?}"))?;
+            self.core.check().map_err(|e| Invariant(format!("invariant: {e}, after {record:?}")))?;
             let l = self.core.ledger();
-            ensure!(l.total == l.given - l.burned - l.clipped, "ledger: {l:?}, after {record:?}");
+            let balanced = l.total == l.given - l.burned - l.clipped;
+            ensure!(balanced, Invariant(format!("ledger: {l:?}, after {record:?}")));
             (0..self.shape.vcpus.into()).try_for_each(|v| self.agree(v, &record))?;
         }
         if self.mode == Mode::Faithful && self.stats.operations % 64 == 0 {

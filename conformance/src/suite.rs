@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Judges a core: vectors, random hosts, and whether these still have the outcomes that `outcomes.txt` tells of.
+//! Judges a core: vectors, random hosts, and whether these still have the outcomes that
+//! `outcomes.txt` tells of.
 //!
-//! A vector says what is right, an invariant what is never right. An outcome says only what was: one that differs is a rule that changed.
-//! Where that is meant, `takt-conform outcomes` prints the new lines of the policies, and the tests of the hosts' glue print theirs.
+//! A vector says what is right, an invariant what is never right. An outcome says only what was:
+//! one that differs is a rule that changed. Where that is meant, `takt-conform outcomes` prints the
+//! new lines of the policies, and the tests of the hosts' glue print theirs.
 
 use crate::core::Maker;
 use crate::host::{Mode, Shape, variants};
 use crate::log::LogFile;
 use crate::run::{NOTHING, Run, hash, hash_on, hash_record};
-use crate::vectors::VECTORS;
+use crate::vectors::{VECTORS, Vector};
 use anyhow::{Context, Result, ensure};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
+use std::sync::Once;
 
 /// Operations per policy, shape and mode.
 const OPERATIONS: u64 = 6_000;
@@ -20,17 +24,15 @@ const VARIANT: u64 = 4_000;
 /// How the complaint about a changed outcome begins.
 pub(crate) const CHANGED: &str = "outcomes, ";
 
-/// Digests of outcomes: a line for each policy, and one for each run of a host's glue (`linux/...`, `xen/...`).
+/// Digests of outcomes: a line for each policy, and one for each run of a host's glue (`linux/...`,
+/// `xen/...`).
 pub const OUTCOMES: &str = include_str!("../outcomes.txt");
 
 /// Runs vectors and random hosts on a core; what caught it, or `None`.
 pub fn suite(make: &Maker) -> Option<String> {
-    std::panic::set_hook(Box::new(|_| {}));
-    for (name, vector) in VECTORS {
-        if let Err(e) = catch_unwind(AssertUnwindSafe(|| vector(make))) {
-            let text = e.downcast_ref::<String>().map(String::as_str).or(e.downcast_ref::<&str>().copied());
-            return Some(format!("vector {name}: {}", text.unwrap_or("panic").replace('\n', " ")));
-        }
+    let failed = |(name, vector): &(&str, Vector)| Some(format!("vector {name}: {}", fails(*vector, make)?));
+    if let Some(caught) = VECTORS.iter().find_map(failed) {
+        return Some(caught);
     }
     let mut digests = Vec::new();
     for p in takt_policy::policies().iter().rev() {
@@ -41,6 +43,30 @@ pub fn suite(make: &Maker) -> Option<String> {
     }
     // Last: that something changed says less than that something is wrong.
     digests.into_iter().find_map(|(policy, digest)| unchanged(policy, digest).err()).map(|e| format!("{CHANGED}{e:#}"))
+}
+
+thread_local! {
+    /// Whether a panic of this thread is an answer, which needs no message.
+    static EXPECTED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// How a vector fails on a core, in one line; `None` if it does not.
+pub(crate) fn fails(vector: Vector, make: &Maker) -> Option<String> {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let others = take_hook();
+        set_hook(Box::new(move |panic| {
+            if !EXPECTED.get() {
+                others(panic);
+            }
+        }));
+    });
+    EXPECTED.set(true);
+    let result = catch_unwind(AssertUnwindSafe(|| vector(make)));
+    EXPECTED.set(false);
+    let panic = result.err()?;
+    let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+    Some(text.unwrap_or("panic").replace('\n', " "))
 }
 
 /// Runs the random hosts on a policy under every check.
@@ -73,8 +99,8 @@ pub fn unchanged(name: &str, digest: u64) -> Result<()> {
     Ok(())
 }
 
-/// The line that `outcomes.txt` should have for a run of a host's glue, if it has another: a digest of the run's recordings, and of `seen`,
-/// which is what the host knows beside them.
+/// The line that `outcomes.txt` should have for a run of a host's glue, if it has another: a digest
+/// of the run's recordings, and of `seen`, which is what the host knows beside them.
 pub fn changed(name: &str, logs: &[&LogFile], seen: &str) -> Option<String> {
     let records = logs.iter().flat_map(|log| &log.records);
     let digest = records.fold(hash(seen.as_bytes()), |h, r| hash_record(h, &r.op, &r.res));

@@ -9,6 +9,7 @@ pub mod config;
 pub mod duration;
 pub mod groups;
 pub mod host;
+pub mod need;
 pub mod overhead;
 pub mod partition;
 pub mod pools;

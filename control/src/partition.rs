@@ -9,11 +9,11 @@
 //! reads the rest from its host each time, so a manager that is started again continues where the
 //! last one stopped, with a new delay.
 
-pub mod need;
+pub use crate::need::{Rule, Share};
+pub use crate::pools::{Settings, Shrink};
 
 use crate::{Server, duration};
 use anyhow::{Result, anyhow, bail};
-pub use need::{Rule, Share};
 
 /// One of the two pools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,37 +21,6 @@ pub enum Side {
     Rt,
     /// The non-rt-pool.
     Rest,
-}
-
-/// Which PCPUs leave the rt-pool (rule K9).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Shrink {
-    /// Those off its home node, then the highest.
-    #[default]
-    Far,
-    /// Algorithm 2 to the letter: those of the non-rt-pool's node, then the lowest.
-    Literal,
-}
-
-/// Switches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settings {
-    pub rule: Rule,
-    /// Before the rt-pool shrinks, ns.
-    pub delay: u64,
-    pub shrink: Shrink,
-    /// The rt-pool may take all PCPUs. Then all VMs live there, and VMs without budget get what is
-    /// left (rule K7).
-    pub take_all: bool,
-    /// Percent of each PCPU of the rt-pool that its policy keeps for VCPUs without budget.
-    pub reserve: u32,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        let (rule, shrink) = (Rule::default(), Shrink::default());
-        Self { rule, delay: 15_000_000_000, shrink, take_all: false, reserve: 0 }
-    }
 }
 
 /// A PCPU that the manager may move.

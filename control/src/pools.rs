@@ -2,7 +2,7 @@
 //! Names of policies that stand for two pools: `risa`, whose rt-pool follows the VMs, and `sp`, whose rt-pool an administrator has made.
 
 use crate::duration;
-use crate::partition::{Rule, Settings, Shrink};
+use crate::need::Rule;
 use anyhow::{Result, bail};
 
 /// Who is not real-time is scheduled by this, here and in the papers' baseline.
@@ -29,6 +29,37 @@ pub enum Size {
     /// So many PCPUs until the last real-time VM has gone; the first so many of these VMs are pinned to the first PCPU and the
     /// others to the next ones in turn, unless that is 0.
     Fixed { pcpus: u32, first: u32 },
+}
+
+/// Which PCPUs leave the rt-pool (rule K9).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Shrink {
+    /// Those off its home node, then the highest.
+    #[default]
+    Far,
+    /// Algorithm 2 to the letter: those of the non-rt-pool's node, then the lowest.
+    Literal,
+}
+
+/// Switches of the partition manager.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    pub rule: Rule,
+    /// Before the rt-pool shrinks, ns.
+    pub delay: u64,
+    pub shrink: Shrink,
+    /// The rt-pool may take all PCPUs. Then all VMs live there, and VMs without budget get what is
+    /// left (rule K7).
+    pub take_all: bool,
+    /// Percent of each PCPU of the rt-pool that its policy keeps for VCPUs without budget.
+    pub reserve: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let (rule, shrink) = (Rule::default(), Shrink::default());
+        Self { rule, delay: 15_000_000_000, shrink, take_all: false, reserve: 0 }
+    }
 }
 
 impl Pools {

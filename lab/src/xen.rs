@@ -10,11 +10,14 @@ mod calls;
 mod domain;
 mod fanout;
 mod heard;
+mod lines;
+mod parties;
 mod plan;
 mod read;
 mod scheduler;
 
-pub use calls::{any as has_calls, together};
+pub use calls::together;
+pub use parties::any as has_calls;
 pub use scheduler::Scheduler;
 
 use crate::INSTRUCTIONS_PER_ITERATION;
@@ -187,7 +190,7 @@ impl Lab {
 /// # Errors
 /// What it cannot do, by the scenario's key.
 pub fn check(scenario: &Scenario, scheduler: &Scheduler) -> Result<()> {
-    if calls::any(scenario) {
+    if parties::any(scenario) {
         return calls::plan(&[scenario], scheduler, &[0]).map(drop);
     }
     plan::plan(scenario, std::slice::from_ref(scheduler), &[0], false).map(drop)

@@ -6,6 +6,7 @@ mod groups;
 mod manage;
 mod names;
 mod owners;
+mod pools;
 mod shares;
 mod unheeded;
 
@@ -114,7 +115,7 @@ pub struct Live {
     notices: Receiver<Notice>,
     vms: BTreeMap<u32, Vm>,
     config: HostConfig,
-    pools: Option<manage::Pools>,
+    pools: Option<pools::Pools>,
     groups: Groups,
     kvm: bool,
     kernel: String,
@@ -155,7 +156,7 @@ impl Live {
             notices,
             vms: BTreeMap::new(),
             config,
-            pools: manage::Pools::new(policy),
+            pools: pools::Pools::new(policy),
             groups: Groups::default(),
             kvm: false,
             kernel: release.trim().to_owned(),

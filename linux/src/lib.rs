@@ -18,7 +18,8 @@ pub mod status;
 
 pub use control::{LOOK, Live, News, Options};
 pub use environment::{Environment, scheduler_name};
+pub use ops::TIMEOUT_MS;
 pub use record::{LONGEST, Recorder};
-pub use scheduler::{Ended, Epoch, Notice, Scheduler, TIMEOUT_MS, policies};
+pub use scheduler::{Ended, Epoch, Notice, Scheduler, policies};
 pub use shared::{Counts, FIRST_GUEST, HOST_VM, HostCpu, HostVcpu, HostVm, Quota, Snapshot};
 pub use takt_monitor::object::{Verified, verified};

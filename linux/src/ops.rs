@@ -2,11 +2,12 @@
 //! What is settled about `takt_ops` (`struct sched_ext_ops` of `bpf/kernel.h`) before it is loaded: the timeout, and the callbacks that
 //! this kernel has.
 
-use crate::scheduler::TIMEOUT_MS;
 use anyhow::{Context, Result, ensure};
 use libbpf_rs::OpenObject;
 use libbpf_rs::btf::{Btf, types::Struct};
 
+/// Longest wait of a thread before the kernel takes a scheduler out, ms: the kernel's own limit.
+pub const TIMEOUT_MS: u32 = 30_000;
 /// The callbacks of cgroups in the order of `bpf/kernel.h`, where they begin at [`CALLBACKS_AT`].
 const CALLBACKS: [&str; 6] =
     ["cgroup_init", "cgroup_exit", "cgroup_move", "cgroup_set_weight", CGROUP_SET_BANDWIDTH, "cgroup_set_idle"];

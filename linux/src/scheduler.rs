@@ -57,8 +57,6 @@ fn objects(policy: &PolicySpec) -> Result<&'static Objects> {
     found.with_context(|| format!("policy `{policy}`: `rt={}` is not allowed on Linux, allowed {}", pools.rt, rt()))
 }
 
-/// Longest wait of a thread before the kernel takes a scheduler out, ms: the kernel's own limit.
-pub const TIMEOUT_MS: u32 = 30_000;
 /// Programs of the kvm object whose function a kernel may lack: one of the first two there must be, by the processor's
 /// maker; without the IPIs' they count as what they look like, messages; without the last one I/O threads of a real-time
 /// VM are promoted by what it receives only.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The native build of the core (`core/native.c`).
 
-use crate::hist::Hist;
 use crate::op::{Op, Res};
 use std::ffi::{c_char, c_int};
 
@@ -82,7 +81,6 @@ unsafe extern "C" {
     pub fn takt_pool_vm_stat(p: *const RawPool, vm: u32, out: *mut u64) -> c_int;
     pub fn takt_pool_ledger(p: *const RawPool, out: *mut RawLedger);
     pub fn takt_pool_wait_bound(p: *const RawPool) -> u64;
-    pub fn takt_hist_add(h: *mut Hist, ns: u64);
     pub fn takt_params(n: u32) -> *const RawParam;
     pub fn takt_policies(n: u32) -> *const RawPolicy;
     pub fn takt_traits(n: u32) -> *const RawPolicy;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Histograms of what decisions and switches take (`core/hist.h`): every host's, as the simulator keeps them and the others are read.
 
-use crate::ffi;
-
 const BITS: usize = 5;
 const BUCKETS: usize = 641;
+
+unsafe extern "C" {
+    fn takt_hist_add(h: *mut Hist, ns: u64);
+}
 
 /// `struct takt_hist`: times in ns. Percentiles are exact below 64 ns, up to a 32nd too large above, and the longest time from 16.8 ms on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +35,7 @@ impl Default for Hist {
 
 impl Hist {
     pub fn add(&mut self, ns: u64) {
-        unsafe { ffi::takt_hist_add(self, ns) };
+        unsafe { takt_hist_add(self, ns) };
     }
 
     /// Adds what another one, as of another PCPU, has counted.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What measures ask of a whole sweep.
 
-use super::data::X;
-use super::measure::{Names, Stat, each, mean, number};
-use super::row::Row;
+use super::points::{Names, each, mean, number};
+use crate::row::{Row, X};
+use crate::stat::Stat;
 
 /// At each point, in the order of the sweep, the part by which the mean of a metric is below that of another policy.
 pub fn gains(rows: &[&Row], policy: &str, over: &str, metric: &str) -> Option<Vec<f64>> {

@@ -2,7 +2,7 @@
 //! Acceptance rules as data: a measure over rows and the bounds it must keep.
 
 use super::measure::Measure;
-use super::row::Row;
+use crate::row::Row;
 use serde::{Deserialize, Serialize};
 
 /// Whether a check decides the exit status (gate), is worth knowing (stretch), or hands an input back (modelled).
@@ -43,6 +43,16 @@ pub struct Verdict {
     /// Why it was known to be missed before it was run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missed: Option<String>,
+}
+
+/// A gate that does not hold with one constant moved.
+#[derive(Serialize)]
+pub struct Violation {
+    /// Empty: it fails with no constant moved.
+    pub constant: String,
+    pub value: String,
+    #[serde(flatten)]
+    pub verdict: Verdict,
 }
 
 impl Check {
@@ -100,7 +110,7 @@ pub fn round(v: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::data::X;
+    use crate::row::X;
 
     fn row(policy: &str, x: u64, pesq: f64, calls: &[f64]) -> Row {
         Row::of(policy, X::Number(x), 1, [("pesq_mean".to_owned(), pesq)].into(), calls.to_vec())

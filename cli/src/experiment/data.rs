@@ -3,6 +3,7 @@
 
 use super::check::Check;
 use super::measure::Measure;
+use crate::row::X;
 use crate::seeds::Seeds;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Deserializer, de::Error as _};
@@ -164,23 +165,6 @@ pub struct Paper {
     pub what: String,
     pub value: toml::Value,
     pub ours: Measure,
-}
-
-/// A point of a sweep: a number or a name.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize, serde::Serialize)]
-#[serde(untagged)]
-pub enum X {
-    Number(u64),
-    Name(String),
-}
-
-impl std::fmt::Display for X {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            X::Number(n) => n.fmt(f),
-            X::Name(s) => f.pad(s),
-        }
-    }
 }
 
 impl Experiment {

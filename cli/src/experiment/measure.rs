@@ -2,10 +2,10 @@
 //! What a check, or a published value, is about: a measure over rows.
 
 use super::along::{gains, kept, paired_mean, rank_correlation};
-use super::data::X;
-use super::row::Row;
+use super::points::{Names, covers, each, mean, number, pairs};
+use crate::row::{Row, X};
+use crate::stat::Stat;
 use serde::Deserialize;
-use takt_sim::quantile;
 
 /// What is measured; where several metrics, policies, variants or points are named, the one that comes off worst counts.
 #[derive(Clone, Debug, Deserialize)]
@@ -69,35 +69,6 @@ pub enum What {
         #[serde(default)]
         over: Option<Names>,
     },
-}
-
-/// One name or several.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(untagged)]
-pub enum Names {
-    One(String),
-    Many(Vec<String>),
-}
-
-impl Names {
-    fn all(&self) -> &[String] {
-        match self {
-            Names::One(name) => std::slice::from_ref(name),
-            Names::Many(names) => names,
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Stat {
-    #[default]
-    Mean,
-    Min,
-    Q25,
-    Q50,
-    Q75,
-    Max,
 }
 
 impl Measure {
@@ -239,69 +210,5 @@ impl Measure {
                 Some(of(a)? - b.map_or(Some(0.0), of)?)
             }),
         }
-    }
-}
-
-pub(super) fn number(x: &X) -> Option<u64> {
-    match x {
-        X::Number(n) => Some(*n),
-        X::Name(_) => None,
-    }
-}
-
-/// One value per policy, or per pair of policies.
-fn pairs(policy: &Names, over: Option<&Names>, f: impl Fn(&str, Option<&str>) -> Option<f64>) -> Option<Vec<f64>> {
-    let others: Vec<Option<&str>> =
-        over.map_or_else(|| vec![None], |over| over.all().iter().map(|o| Some(o.as_str())).collect());
-    policy.all().iter().flat_map(|p| others.iter().map(|o| f(p, *o))).collect()
-}
-
-fn covers(at: &X, x: &X) -> bool {
-    at == x || matches!(at, X::Name(name) if name == "all")
-}
-
-pub(super) fn mean(rows: &[&Row], metric: &str) -> Option<f64> {
-    Stat::Mean.of(&rows.iter().flat_map(|r| r.get(metric)).collect::<Vec<_>>())
-}
-
-/// Applies `f` to the rows of each policy, with those of each policy of `over`, at each point of `at`; `None` if it has
-/// no answer for one of them, lest a policy that did not run passes.
-pub(super) fn each(
-    policy: &Names,
-    over: Option<&Names>,
-    at: &X,
-    rows: &[&Row],
-    f: impl Fn(&[&Row], &[&Row]) -> Option<f64>,
-) -> Option<Vec<f64>> {
-    let mut points: Vec<&X> = Vec::new();
-    for row in rows {
-        if !points.contains(&&row.x) && covers(at, &row.x) {
-            points.push(&row.x);
-        }
-    }
-    let select = |p: &str, x: &X| rows.iter().copied().filter(|r| r.policy == p && r.x == *x).collect::<Vec<_>>();
-    let mut out = Vec::new();
-    for x in points {
-        out.extend(pairs(policy, over, |p, o| f(&select(p, x), &o.map_or_else(Vec::new, |o| select(o, x))))?);
-    }
-    Some(out)
-}
-
-impl Stat {
-    /// Quantiles by linear interpolation between the values next to them.
-    pub fn of(self, values: &[f64]) -> Option<f64> {
-        if values.is_empty() {
-            return None;
-        }
-        let mut v = values.to_vec();
-        v.sort_by(f64::total_cmp);
-        Some(match self {
-            Stat::Mean => v.iter().sum::<f64>() / v.len() as f64,
-            Stat::Min => v[0],
-            Stat::Q25 => quantile(&v, 0.25),
-            Stat::Q50 => quantile(&v, 0.5),
-            Stat::Q75 => quantile(&v, 0.75),
-            Stat::Max => v[v.len() - 1],
-        })
     }
 }

@@ -4,24 +4,23 @@
 mod along;
 mod analysis;
 pub mod check;
+mod command;
 pub mod data;
 pub mod measure;
+mod options;
 mod page;
 mod plan;
-mod queues;
-pub mod row;
+mod points;
 mod sensitivity;
 mod show;
 mod traffic;
 mod xen;
 
-use crate::{args, output};
-use anyhow::{Result, bail};
-use check::{Kind, Verdict, round};
+pub use command::run;
+
+use crate::row::Row;
+use check::{Kind, Verdict, Violation, round};
 use data::Experiment;
-use plan::Options;
-use row::Row;
-use sensitivity::Violation;
 use serde::Serialize;
 
 /// An experiment that was run; its JSON is a stable interface.
@@ -76,70 +75,4 @@ impl Outcome {
     pub fn holds(&self, known: bool) -> bool {
         self.checks.iter().all(|c| c.ok || c.kind != Kind::Gate || known && c.missed.is_some())
     }
-}
-
-/// Runs the command; the value says whether all gates hold.
-///
-/// # Errors
-/// Bad input, a run that fails, or output that cannot be written.
-pub fn run(args: &args::Experiment) -> Result<bool> {
-    if args.id == "list" {
-        if args.out.html.is_some() || args.out.svg.is_some() {
-            bail!("list: writes no report, allowed is --json");
-        }
-        return list(args.out.json);
-    }
-    // What needs the Xen lab is asked for by its name.
-    let experiments = if args.id == "all" {
-        Experiment::all()?.into_iter().filter(|e| e.xen.is_empty()).collect()
-    } else {
-        vec![Experiment::find(&args.id)?]
-    };
-    let options = Options::new(args)?;
-    let has_host = experiments.iter().any(|e| e.scenario.is_some());
-    if let (false, Some((key, value))) = (has_host, options.set.first()) {
-        bail!("--set {key}={value}: {} has no scenario, allowed are --seeds and --duration", args.id);
-    }
-    for e in &experiments {
-        options.fits(e)?;
-    }
-    if args.out.svg.is_some() && !has_host {
-        bail!("--svg: {} has no chart", args.id);
-    }
-    let [html, svg] = output::open([args.out.html.as_ref(), args.out.svg.as_ref()], &[])?;
-    let mut outcomes = plan::run(&experiments, &options)?;
-    if args.sensitivity {
-        for (e, outcome) in experiments.iter().zip(&mut outcomes) {
-            outcome.sensitivity = sensitivity::run(e, &options)?;
-        }
-    }
-    if let Some(file) = html {
-        file.write(page::page(&experiments, &outcomes, &options)?.html().as_bytes())?;
-    }
-    if let Some(file) = svg {
-        file.write(page::main_chart(&experiments, &outcomes)?.as_bytes())?;
-    }
-    if args.out.json {
-        match &outcomes[..] {
-            [one] if args.id != "all" => output::print_json(one)?,
-            all => output::print_json(&all)?,
-        }
-    } else {
-        output::print(
-            &experiments.iter().zip(&outcomes).map(|(e, o)| show::text(e, o)).collect::<Vec<_>>().join("\n"),
-        )?;
-    }
-    Ok(outcomes.iter().all(|o| o.holds(args.known)))
-}
-
-fn list(json: bool) -> Result<bool> {
-    let all = Experiment::all()?;
-    if json {
-        let one =
-            |e: &Experiment| serde_json::json!({"id": e.id, "title": e.title, "source": e.source, "notes": e.notes});
-        output::print_json(&all.iter().map(one).collect::<Vec<_>>())?;
-    } else {
-        output::print(&show::list(&all))?;
-    }
-    Ok(true)
 }

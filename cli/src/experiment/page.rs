@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Experiments as a report.
 
-use super::data::{Experiment, X};
-use super::plan::Options;
+use super::data::Experiment;
+use super::options::Options;
 use super::show::{self, number};
 use super::{Outcome, check::Kind};
 use crate::report::figures::Figures;
 use crate::report::{Block, Page, Section, Table};
+use crate::row::X;
 use crate::watch;
 use anyhow::{Context, Result};
 use takt_control::{PolicySpec, duration};

@@ -2,26 +2,16 @@
 //! `--sensitivity`: do the gates hold when a constant of the model is not quite what we think?
 
 use super::Moved;
-use super::check::{Kind, Verdict};
+use super::check::{Kind, Violation};
 use super::data::Experiment;
-use super::plan::{self, Job, Options};
+use super::options::Options;
+use super::plan::{self, Job};
 use anyhow::{Context, Result};
-use serde::Serialize;
 use takt_control::{PolicySpec, duration};
 use takt_sim::{CONSTANTS, ConstantInfo};
 
 /// How far each constant is moved, percent of its value.
 const PERCENT: [u64; 2] = [75, 125];
-
-/// A gate that does not hold with one constant moved.
-#[derive(Serialize)]
-pub struct Violation {
-    /// Empty: it fails with no constant moved.
-    pub constant: String,
-    pub value: String,
-    #[serde(flatten)]
-    pub verdict: Verdict,
-}
 
 /// Moves each constant alone; `None` for an experiment without a model.
 ///

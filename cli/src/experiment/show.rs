@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! An experiment as text.
 
-use super::check::{Kind, Verdict};
-use super::data::{Experiment, X};
-use super::measure::Stat;
-use super::row::Row;
-use super::sensitivity::Violation;
+use super::check::{Kind, Verdict, Violation};
+use super::data::Experiment;
 use super::{Moved, Outcome};
+use crate::row::{Row, X};
+use crate::stat::Stat;
 use crate::table;
 
 /// `takt experiment list`.

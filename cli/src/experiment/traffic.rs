@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Servers on an idle LAN (DORIS-E1): frames with their times, which the real monitor reads as a capture.
 
-use super::data::{Experiment, Traffic, X};
-use super::row::Row;
+use super::data::{Experiment, Traffic};
+use crate::row::{Row, X};
 use anyhow::{Context, Result};
 use rand_core::{RngCore, SeedableRng};
 use rand_pcg::Pcg32;

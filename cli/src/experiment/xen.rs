@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! An experiment in the Xen lab: the same scenarios under the real hypervisor, a boot for each variant and point.
 
-use super::data::{Experiment, ON_XEN, X};
-use super::plan::Options;
-use super::row::Row;
+use super::data::{Experiment, ON_XEN};
+use super::options::Options;
 use crate::jobs;
+use crate::row::{Row, X};
 use anyhow::{Context, Result};
 use takt_lab::xen::{self, Lab};
 use takt_sim::Scenario;

@@ -3,9 +3,8 @@
 
 use super::Section;
 use super::chart::{self, Axis, Line, Rows};
-use crate::experiment::data::X;
-use crate::experiment::measure::Stat;
-use crate::experiment::row::Row;
+use crate::row::{Row, X};
+use crate::stat::Stat;
 use anyhow::Result;
 use takt_control::duration;
 use takt_sim::quantile;

@@ -3,6 +3,7 @@
 
 pub mod chart;
 pub mod figures;
+mod html;
 pub mod page;
 pub mod theme;
 pub mod timeline;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A report as one HTML file that needs nothing else: no network, no font, no library.
 
+use super::html::escape;
 use super::theme;
 use super::timeline::Timeline;
 use std::fmt::Write;
@@ -140,19 +141,4 @@ fn scalable(svg: &str) -> String {
     let (head, body) = svg.split_at(end);
     let kept: Vec<_> = head.split(' ').filter(|a| !a.starts_with("width=") && !a.starts_with("height=")).collect();
     format!("{} role=\"img\"{body}", kept.join(" "))
-}
-
-/// Text for HTML.
-pub fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out += "&amp;",
-            '<' => out += "&lt;",
-            '>' => out += "&gt;",
-            '"' => out += "&quot;",
-            _ => out.push(c),
-        }
-    }
-    out
 }

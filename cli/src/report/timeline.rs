@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Who ran where and when, for the timeline of a report (drawn by `assets/timeline.js`).
 
-use super::page::escape;
+use super::html::escape;
 use super::theme;
 use serde_json::{Value, json};
 use std::fmt::Write;

@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Runs of `takt sim` side by side: table, figures, report.
 
-use super::Job;
-use crate::experiment::data::X;
-use crate::experiment::row::Row;
 use crate::report::figures::Figures;
 use crate::report::{Block, Page, Table};
+use crate::row::{Row, X};
 use crate::{table, watch};
 use anyhow::Result;
 use takt_control::{PolicySpec, duration as time};
 use takt_sim::{RunResult, Scenario};
+
+/// One run that the command asks for.
+pub(crate) struct Job<'a> {
+    pub scenario: &'a Scenario,
+    pub policy: PolicySpec,
+    pub seed: u64,
+}
 
 /// The runs of one scenario.
 pub struct Comparison<'a> {

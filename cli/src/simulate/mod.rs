@@ -5,7 +5,7 @@ pub(crate) mod compare;
 
 use crate::{args, jobs, output, watch};
 use anyhow::{Context, Result, bail};
-use compare::Comparison;
+use compare::{Comparison, Job};
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use takt_conformance::LogFile;
@@ -20,12 +20,6 @@ const DURATIONS: [u64; 2] = [1_000_000, 86_400_000_000_000];
 const MAX_RUNS: usize = 100_000;
 /// Longest time that is recorded: some GB of operations under a busy network.
 const RECORDED: u64 = 120_000_000_000;
-
-pub(crate) struct Job<'a> {
-    pub scenario: &'a Scenario,
-    pub policy: PolicySpec,
-    pub seed: u64,
-}
 
 /// Runs the command.
 ///

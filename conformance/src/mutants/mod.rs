@@ -56,7 +56,7 @@ pub const DIRECTORIES: &[Directory] = &[
     },
     Directory {
         name: "control",
-        sources: &["control/src", "control/src/analysis", "control/src/partition"],
+        sources: &["control/src", "control/src/analysis"],
         skip: &[],
         judge: Judge::Cargo(&["-p", "takt-control", "--tests"]),
         least: 15,

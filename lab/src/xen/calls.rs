@@ -7,6 +7,7 @@
 //! of the boot's cpupool. One PCPU more is the callers'; what it does not need of the machine's instructions, the others have, so that all
 //! schedulers have equally many to give.
 
+use super::parties::takes_part;
 use super::plan::{self, Phase, Plan};
 use super::{Scheduler, domain};
 use crate::map;
@@ -33,16 +34,6 @@ pub struct Boot {
     pub plan: Plan,
     /// Options of the hypervisor.
     pub options: String,
-}
-
-/// Whether there is a VM that is called.
-pub fn any(s: &Scenario) -> bool {
-    s.vms.iter().any(|vm| matches!(vm.workload, Workload::Voip(_) | Workload::Media(_)))
-}
-
-/// Whether a VM answers calls, or has their packets.
-pub(super) fn takes_part(vm: &VmSpec) -> bool {
-    matches!(vm.workload, Workload::Voip(_) | Workload::Media(_) | Workload::Signalling(_))
 }
 
 /// A phase for each scenario and seed.

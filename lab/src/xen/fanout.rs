@@ -2,8 +2,8 @@
 //! Applications that answer requests from several VMs together. Their messages are events: a channel for each client between the front and each
 //! other VM that computes, and one between the front and the guest that plays the clients, the world outside.
 
-use super::calls;
-use super::read::{Lines, vcpu};
+use super::lines::{Lines, vcpu};
+use super::parties;
 use crate::outcome::{Requests, Vm};
 use crate::{apps, map};
 use anyhow::{Context, Result, ensure};
@@ -58,7 +58,7 @@ fn apps(s: &Scenario) -> Vec<App<'_>> {
 pub(super) fn check(s: &Scenario) -> Result<()> {
     for (_, vm) in vms(s).filter(|(_, vm)| vm.fanout().is_some()) {
         map::threads(vm)?;
-        ensure!(!calls::any(s), "vm.{}.workload: fanout beside calls in the Xen lab; allowed: without", vm.name);
+        ensure!(!parties::any(s), "vm.{}.workload: fanout beside calls in the Xen lab; allowed: without", vm.name);
     }
     for app in apps(s) {
         let others = app.others().count() as u32;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What the callers' meter says of a VM that is called: the round trips of every call, packet by packet.
 
-use super::read::Lines;
+use super::lines::Lines;
 use crate::outcome::{Call, Clients, Latency, Report, Vcpu};
 use anyhow::{Context, Result, bail, ensure};
 use takt_sim::workload::media::Media;

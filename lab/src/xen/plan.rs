@@ -4,7 +4,7 @@
 //! PCPUs become those of a cpupool; Dom0 has one of its own beside it. VMs are guests without an operating system, and without a
 //! network; scenarios with calls have a plan of their own (`calls`).
 
-use super::{Scheduler, calls, domain, fanout};
+use super::{Scheduler, domain, fanout, parties};
 use crate::map::{self, HOG_PHASES, Lab, TASKS};
 use anyhow::{Result, ensure};
 use std::fmt::Write;
@@ -52,7 +52,7 @@ pub struct Plan {
 /// The lab cannot do what the scenario asks for; names the key.
 pub fn plan(s: &Scenario, schedulers: &[Scheduler], seeds: &[u64], trace: bool) -> Result<Plan> {
     check(s, schedulers)?;
-    ensure!(!calls::any(s), "{}: a VM that is called needs Dom0 under its scheduler, a boot for each", s.name);
+    ensure!(!parties::any(s), "{}: a VM that is called needs Dom0 under its scheduler, a boot for each", s.name);
     let mut order: Vec<usize> = (0..schedulers.len()).collect();
     // A cpupool of RTDS must not be destroyed: Xen 4.20 panics.
     order.sort_by_key(|&n| schedulers[n] == Scheduler::Rtds);
@@ -93,7 +93,7 @@ pub(super) fn check(s: &Scenario, schedulers: &[Scheduler]) -> Result<()> {
         match &vm.workload {
             Workload::Hog(_) | Workload::Parallel(_) => map::threads(vm)?,
             Workload::Signalling(_) => {
-                ensure!(calls::any(s), "{key}.workload: signalling in the Xen lab; allowed: beside a media server")
+                ensure!(parties::any(s), "{key}.workload: signalling in the Xen lab; allowed: beside a media server")
             }
             Workload::Periodic(own) => {
                 let jobs = s.duration / own.period;
@@ -135,7 +135,7 @@ pub(super) fn guests(s: &Scenario, scheduler: &Scheduler, seed: u64, first: u32)
     let (mut number, mut groups) = (0, map::groups(s)?.into_iter());
     for spec in &s.vms {
         for (nth, group) in (0..).zip(groups.by_ref().take(spec.count as usize)) {
-            if calls::takes_part(spec) {
+            if parties::takes_part(spec) {
                 continue;
             }
             let (work, options) = match &spec.workload {

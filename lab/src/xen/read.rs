@@ -2,9 +2,10 @@
 //! Takes apart what Dom0 emits: facts of the machine, then of each phase what its guests said on their consoles and the policy's
 //! pool. Whatever is missing is an error: a guest that said nothing did not do nothing.
 
+use super::lines::{Lines, numbers, vcpu};
 use super::plan::Phase;
-use super::{calls, fanout, heard};
-use crate::outcome::{self, Latency, Outcome, Program, Report, Task, Took, Vcpu};
+use super::{fanout, heard, parties};
+use crate::outcome::{self, Outcome, Program, Report, Task, Took};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -17,32 +18,6 @@ use takt_sim::{Scenario, VmSpec, Workload};
 /// Decisions are counted for as long as is measured, give or take so much, ns: Dom0 reads the counts a little earlier, or when others'
 /// turns in the emulator end, which were seen to last 60 ms.
 const LATE: u64 = 200_000_000;
-
-/// Lines, with the next one in sight.
-pub(super) struct Lines<'a>(std::iter::Peekable<std::str::Lines<'a>>);
-
-impl<'a> Lines<'a> {
-    pub(super) fn of(text: &'a str) -> Self {
-        Self(text.lines().peekable())
-    }
-
-    /// What follows `key` on the next line, if that line begins so.
-    pub(super) fn value(&mut self, key: &str) -> Option<&'a str> {
-        let rest = self.0.peek()?.strip_prefix(key)?.trim_start();
-        self.0.next();
-        Some(rest)
-    }
-
-    pub(super) fn need(&mut self, key: &str) -> Result<&'a str> {
-        let here = self.0.peek().copied().unwrap_or("its end");
-        self.value(key).with_context(|| format!("no `{key}` at `{here}`"))
-    }
-
-    pub(super) fn number(&mut self, key: &str) -> Result<u64> {
-        let text = self.need(key)?;
-        text.parse().with_context(|| format!("`{key} {text}`: no number"))
-    }
-}
 
 /// Text, and the trace behind it if there is one: its length, a line of the text, comes first.
 ///
@@ -80,7 +55,7 @@ pub fn outcome(said: &str, scenarios: &[&Scenario], phases: &[Phase]) -> Result<
 fn phase(lines: &mut Lines, s: &Scenario, number: usize, planned: &Phase) -> Result<outcome::Phase> {
     ensure!(lines.need("phase")? == number.to_string(), "another one is in its place");
     let scheduler = lines.need("scheduler")?;
-    let called = calls::any(s);
+    let called = parties::any(s);
     let dom0_cpu_ns = called.then(|| lines.number("dom0")).transpose()?;
     let mut heard = called.then(|| heard::calls(lines, s)).transpose()?;
     let mut vms = Vec::new();
@@ -157,10 +132,6 @@ fn guest(lines: &mut Lines, s: &Scenario, spec: &VmSpec) -> Result<Report> {
     Ok(Report { measured_ns: s.duration, vcpus, io: None, tasks, program })
 }
 
-fn numbers(text: &str) -> Result<Vec<u64>> {
-    text.split(' ').map(str::parse).collect::<Result<_, _>>().with_context(|| text.to_owned())
-}
-
 fn task(text: &str) -> Result<Task> {
     let [jobs, missed, response_max_ns] = numbers(text)?[..] else { bail!("`task {text}`: 3 numbers are due") };
     Ok(Task { jobs, missed, response_max_ns })
@@ -171,14 +142,6 @@ fn program(text: &str) -> Result<Program> {
         bail!("`program {text}`: 5 numbers are due")
     };
     Ok(Program { barriers, sleeps, spun, ran_ns, time_ns: (time_ns > 0).then_some(time_ns) })
-}
-
-pub(super) fn vcpu(text: &str, number: u32) -> Result<Vcpu> {
-    let [id, cpu_ns, work, jobs, misses, count, mean_ns, p50_ns, p90_ns, p99_ns, max_ns] = numbers(text)?[..] else {
-        bail!("`vcpu {text}`: 11 numbers are due");
-    };
-    ensure!(id == u64::from(number), "VCPU {number}: VCPU {id} is in its place");
-    Ok(Vcpu { cpu_ns, work, jobs, misses, latency: Latency { count, mean_ns, p50_ns, p90_ns, p99_ns, max_ns } })
 }
 
 /// Of the pool's bytes, and of the waits of its VCPUs, what `takt status --json` says of VMs, which have their numbers in the order of their
@@ -224,11 +187,11 @@ fn of_vcpus(mut bytes: &[u8]) -> Result<BTreeMap<u32, [Wait; CLASSES]>> {
 /// What `takt status --json` said, its domains by the names of the scenario.
 fn told(json: &str, phase: usize, s: &Scenario) -> Result<Value> {
     let mut status: Value = serde_json::from_str(json).context("status")?;
-    let called = s.vms.iter().filter(|spec| calls::takes_part(spec)).map(|spec| {
+    let called = s.vms.iter().filter(|spec| parties::takes_part(spec)).map(|spec| {
         let role = if matches!(spec.workload, Workload::Media(_)) { "media" } else { "server" };
         (format!("p{phase}-{role}"), spec.name.clone())
     });
-    let others = s.vms.iter().filter(|spec| !calls::takes_part(spec)).flat_map(VmSpec::names);
+    let others = s.vms.iter().filter(|spec| !parties::takes_part(spec)).flat_map(VmSpec::names);
     let names: Vec<_> = others.enumerate().map(|(n, name)| (format!("p{phase}-{n}"), name)).chain(called).collect();
     for vm in status["vms"].as_array_mut().context("status without VMs")? {
         if let Some((_, name)) = names.iter().find(|(domain, _)| vm["name"] == *domain) {

@@ -12,8 +12,9 @@ use std::os::fd::AsFd;
 use crate::clock::{monotonic, realtime_offset, tsc};
 use crate::control::{Alarm, Control, Event};
 use crate::link;
+use crate::name::address;
 use crate::stats::Summary;
-use crate::wire::{Message, Socket, address};
+use crate::wire::{Message, Socket};
 
 #[derive(clap::Args)]
 pub struct Args {

@@ -11,6 +11,8 @@ mod io;
 mod layout;
 mod link;
 mod machine;
+mod name;
+mod obey;
 mod packet;
 mod report;
 mod send;

@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 
 use crate::layout::{MAX_CLIENTS, MAX_TASKS, MAX_VCPUS, Role, SLOTS};
-use crate::wire::address;
+use crate::name::address;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

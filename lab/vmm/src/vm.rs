@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! One VM: its threads, and what they are told while it runs.
+//! One VM: its threads, and what they are told before it runs.
 
 use anyhow::{Context, Result, bail};
 use kvm_ioctls::{VcpuExit, VcpuFd};
@@ -11,18 +11,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread::{self, JoinHandle};
 
 use crate::clock::{Tsc, monotonic, sleep_until};
-use crate::control::{Alarm, Control, Event};
 use crate::io::{Counters, Io, Msis};
 use crate::layout::{PORT_PANIC, Shared};
 use crate::machine::{Machine, Memory};
 use crate::packet::{End, GUEST_PORT, PEER_IP, PEER_MAC, parse_mac, template};
-use crate::report::{Reading, Report};
 use crate::spec::{Net, Program, Site, Spec, Workload};
 use crate::wire::Wire;
 
-/// How often the boundaries of a dodging guest are adjusted to CLOCK_MONOTONIC, whose rate is not quite the TSC's.
-const ADJUST_NS: u64 = 1_000_000_000;
-const MS: u64 = 1_000_000;
+pub const MS: u64 = 1_000_000;
 
 /// A running VM.
 pub struct Vm {
@@ -33,8 +29,9 @@ pub struct Vm {
     pub memory: Memory,
     pub vcpus: Vec<Thread>,
     pub io: Option<(Thread, Arc<Counters>)>,
-    start: u64,
-    msis: Arc<Msis>,
+    /// When the VCPUs begin, ns of CLOCK_MONOTONIC.
+    pub start: u64,
+    pub msis: Arc<Msis>,
 }
 
 /// A thread whose CPU time can be read.
@@ -104,61 +101,6 @@ impl Vm {
             .collect::<Result<_>>()?;
         Ok(Self { name, spec, tsc, tsc_error_ns, memory, vcpus, io, start, msis })
     }
-
-    /// Obeys signals and commands until the end, and tells what was measured.
-    pub fn control(&self, mut control: Control) -> Result<Report> {
-        let mut adjust = self.start;
-        let end = self.spec.duration_ms.map(|ms| self.start + ms * MS);
-        let mut base = Reading::zero(self, self.start);
-        loop {
-            let alarm = match self.spec.workload {
-                Workload::Dodge { .. } => Alarm::first(end, Some(adjust)),
-                _ => Alarm::first(end, None),
-            };
-            match control.wait(alarm)? {
-                Event::Mark => {
-                    base = Reading::now(self);
-                    self.memory.shared().set.mark.store(base.tsc, Relaxed);
-                }
-                Event::End => break,
-                Event::Alarm if end.is_some_and(|end| monotonic() >= end) => break,
-                Event::Alarm => {
-                    if let Workload::Dodge { tick_ns, .. } = self.spec.workload {
-                        self.memory.shared().config.boundary.store(boundary(self.tsc, tick_ns), Relaxed);
-                    }
-                    adjust = monotonic() + ADJUST_NS;
-                }
-                Event::Command(line) => {
-                    if let Err(e) = self.command(&line) {
-                        eprintln!("takt-vmm: {}: {e:#}", self.name);
-                    }
-                }
-            }
-        }
-        Ok(Report::new(self, &base, &Reading::now(self)))
-    }
-
-    /// `msi [VCPU]`, `signal [VCPU]` or `timer NS [VCPU]`.
-    fn command(&self, line: &str) -> Result<()> {
-        let vcpu = |word: Option<&str>| -> Result<usize> {
-            let index = word.unwrap_or("0");
-            let found = index.parse().ok().filter(|&i| i < self.vcpus.len());
-            found.with_context(|| format!("'{index}' is no VCPU, these are 0 to {}", self.vcpus.len() - 1))
-        };
-        let words: Vec<_> = line.split_whitespace().collect();
-        match words[..] {
-            ["msi"] | ["msi", _] => self.msis.send(vcpu(words.get(1).copied())?),
-            ["signal"] | ["signal", _] => self.msis.signal(vcpu(words.get(1).copied())?),
-            ["timer", ns] | ["timer", ns, _] => {
-                let index = vcpu(words.get(2).copied())?;
-                let ns: u64 = ns.parse().with_context(|| format!("'{ns}' is no number of ns"))?;
-                let cycles = self.tsc.cycles(ns).max(1);
-                self.memory.shared().vcpu[index].timer_request.store(cycles, Relaxed);
-                Ok(())
-            }
-            _ => bail!("command '{line}' is none of 'msi [VCPU]', 'signal [VCPU]', 'timer NS [VCPU]'"),
-        }
-    }
 }
 
 fn run(mut vcpu: VcpuFd) -> Result<()> {
@@ -173,7 +115,7 @@ fn run(mut vcpu: VcpuFd) -> Result<()> {
 }
 
 /// The TSC at the last multiple of `tick` ns of CLOCK_MONOTONIC.
-fn boundary(tsc: Tsc, tick: u64) -> u64 {
+pub fn boundary(tsc: Tsc, tick: u64) -> u64 {
     let now = monotonic();
     tsc.at(now - now % tick)
 }

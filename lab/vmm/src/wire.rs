@@ -8,19 +8,17 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use crate::clock::tsc;
 use crate::layout::{FRAME, MAX_CLIENTS};
+use crate::name::address;
 use crate::packet::{Incoming, Mac, classify};
 use crate::spec::Workload;
 use crate::{packet, tap};
 
 /// Bytes that a socket holds of what its peer has not taken yet: more than messages can be under way.
 const BUFFER: usize = 1 << 20;
-/// Bytes of a socket's name; there is room for 107.
-const NAME: usize = 100;
 
 pub enum Wire {
     Tap {
@@ -213,13 +211,6 @@ impl Message {
 /// A datagram socket with a name in the abstract namespace, which goes with it.
 pub struct Socket(UnixDatagram);
 
-/// What such a name may be, and its address.
-pub fn address(name: &str) -> Result<SocketAddr> {
-    let ok = (1..=NAME).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_graphic());
-    ensure!(ok, "'{name}' is no name for a socket (1 to {NAME} bytes, no blanks)");
-    SocketAddr::from_abstract_name(name).with_context(|| format!("socket {name}"))
-}
-
 impl Socket {
     /// Reads and writes do not block.
     pub fn bind(name: &str) -> Result<Self> {
@@ -278,13 +269,5 @@ mod tests {
         assert_eq!(b.judge(b"x"), Incoming::Other);
         let taken = Socket::bind(&name("a")).err().map(|e| format!("{e:#}")).unwrap();
         assert!(taken.starts_with(&format!("socket {}: ", name("a"))), "{taken}");
-    }
-
-    #[test]
-    fn names_of_sockets() {
-        assert!(address("takt/front-1").is_ok() && address(&"a".repeat(100)).is_ok());
-        for bad in ["", "a b", &"a".repeat(101)] {
-            assert!(address(bad).is_err(), "{bad}");
-        }
     }
 }

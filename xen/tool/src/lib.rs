@@ -3,6 +3,7 @@
 //! tells it what the monitor sees at the guests' network backends.
 
 mod backends;
+mod eyes;
 #[cfg(test)]
 mod fake;
 #[cfg(test)]
@@ -24,11 +25,12 @@ pub mod wire;
 pub mod xenstore;
 
 pub use backends::Backends;
+pub use eyes::{Eyes, Report};
 pub use host::{Domain, TaktPool, Type, Xen};
 pub use hypercall::{Cpupool, Hypervisor, PoolOp, Privcmd, all_domains};
-pub use live::{Eyes, LOOK, Live, News, Told};
+pub use live::{LOOK, Live, News, Told};
 pub use manager::{Manager, MemberStatus, PartStatus, PartitionStatus, count};
-pub use monitor::{Monitor, Report};
+pub use monitor::Monitor;
 pub use place::{Place, open, place};
 pub use record::{LONGEST, Recorder};
 pub use rtpool::RtPool;

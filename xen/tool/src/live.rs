@@ -3,11 +3,11 @@
 
 mod groups;
 
+use crate::eyes::{Eyes, Report};
 use crate::host::{Domain, Xen};
 use crate::manager::{Manager, PartitionStatus};
-use crate::monitor::Report;
 use crate::refusal::refused;
-use crate::status::{DeviceStatus, Seen};
+use crate::status::Seen;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,28 +18,6 @@ use takt_monitor::rule_name;
 
 /// How often [`Live::look`] is to be called.
 pub const LOOK: Duration = Duration::from_millis(500);
-
-/// What watches the domains' devices.
-pub trait Eyes {
-    /// Follows the devices of these domains and of no others; says what has gone wrong that had not before.
-    fn scan(&mut self, domains: &[Domain]) -> Vec<String>;
-    /// The domain that a report is about, if it is still that one.
-    fn whose(&self, report: &Report) -> Option<u16>;
-    fn devices(&self, id: u16) -> Vec<DeviceStatus>;
-    /// Why nothing that the domain sends can be seen; `None` if something can.
-    fn blind(&self, id: u16) -> Option<String>;
-    fn times(&self, id: u16) -> Option<Times>;
-    /// What the domain sends from these ports is real-time, by the user's word.
-    ///
-    /// # Errors
-    /// It has gone.
-    fn ports(&mut self, id: u16, ports: &[u16]) -> Result<()>;
-    /// Watches the network device `ifname` for this domain, too.
-    ///
-    /// # Errors
-    /// No such device, or another domain's.
-    fn watch(&mut self, id: u16, ifname: &str) -> Result<()>;
-}
 
 /// What a look at the host, or a report, has brought.
 #[derive(Clone, Debug, PartialEq, Eq)]

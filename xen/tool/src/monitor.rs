@@ -2,8 +2,8 @@
 //! The monitor on the domains' network backends: attaches `bpf/net.bpf.c` to them, and hands out what it reports.
 
 use crate::backends::{Backends, Kind};
+use crate::eyes::{Eyes, Report};
 use crate::host::Domain;
-use crate::live::Eyes;
 use crate::status::DeviceStatus;
 use crate::xenstore::Store;
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -22,23 +22,6 @@ static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/net.bpf.o"));
 const SLOTS: u32 = 256;
 /// How often the thread that hands out reports looks whether it is still wanted.
 const LOOK: Duration = Duration::from_secs(1);
-
-/// `struct report`: a monitor's state after an event.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C)]
-pub struct Report {
-    pub vm: u32,
-    pub generation: u32,
-    pub rt: u32,
-    pub rule: u32,
-    pub changes: u64,
-    pub now: u64,
-    pub period: u64,
-    pub lease: u64,
-}
-
-// SAFETY: integers only, without padding; a test of the layout is below.
-unsafe impl crate::wire::Plain for Report {}
 
 /// A domain that is watched.
 struct Watched {
@@ -249,15 +232,4 @@ impl Eyes for Monitor {
 fn exists(name: &str) -> bool {
     // SAFETY: a string that ends by 0.
     CString::new(name).is_ok_and(|c| unsafe { libc::if_nametoindex(c.as_ptr()) } != 0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::mem::offset_of;
-
-    #[test]
-    fn reports_are_those_of_the_program() {
-        assert_eq!((size_of::<Report>(), offset_of!(Report, changes), offset_of!(Report, lease)), (48, 16, 40));
-    }
 }

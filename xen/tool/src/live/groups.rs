@@ -2,7 +2,8 @@
 //! Groups of domains (rule P9): packed again when domains come, go, or are put into a group. Each
 //! cpupool has groups of its own.
 
-use super::{Eyes, Live};
+use super::Live;
+use crate::eyes::Eyes;
 use crate::host::{Domain, TaktPool};
 use anyhow::{Error, Result, anyhow};
 use takt_control::groups::{Member, Refused};

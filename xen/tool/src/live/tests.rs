@@ -5,6 +5,7 @@ use super::*;
 use crate::fake::Fake;
 use crate::fakes::Fakes;
 use crate::rtpool::RtPool;
+use crate::status::DeviceStatus;
 use takt_control::partition::Settings;
 
 /// Domain `n` has slot `n`, generation 1.

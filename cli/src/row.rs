@@ -1,13 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! One run as a row of an experiment's output: raw metrics, from which everything else is computed.
 
-use super::data::X;
-use super::queues;
-use serde::Serialize;
+mod queues;
+
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
 use takt_sim::result::{
     CallResult, CyclicResult, ParallelResult, PeriodicResult, PoolsResult, RunResult, VmResult, WaitStat,
 };
+
+/// A point of a sweep: a number or a name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum X {
+    Number(u64),
+    Name(String),
+}
+
+impl fmt::Display for X {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            X::Number(n) => n.fmt(f),
+            X::Name(s) => f.pad(s),
+        }
+    }
+}
 
 /// Policy, point of the sweep, seed, and what was measured.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Which VMs take part in calls: these need a Dom0 that carries packets, so they change what a boot
+//! is.
+
+use takt_sim::{Scenario, VmSpec, Workload};
+
+/// Whether there is a VM that is called.
+pub fn any(s: &Scenario) -> bool {
+    s.vms.iter().any(|vm| matches!(vm.workload, Workload::Voip(_) | Workload::Media(_)))
+}
+
+/// Whether a VM answers calls, or has their packets.
+pub(super) fn takes_part(vm: &VmSpec) -> bool {
+    matches!(vm.workload, Workload::Voip(_) | Workload::Media(_) | Workload::Signalling(_))
+}
