@@ -46,7 +46,7 @@ static const struct param_info params[] = {
 	  .per_vm = vm },
 #define TAKT_POOL_SETTING(k, type, n, u, lo, hi, d, l, x, text) \
 	PARAM(k, n, u, lo, hi, d, l, x, text, 0)
-#define TAKT_VM_SETTING(k, n, u, lo, hi, d, text) PARAM(k, n, u, lo, hi, d, d, d, text, 1)
+#define TAKT_VM_SETTING(k, n, field, u, lo, hi, d, text) PARAM(k, n, u, lo, hi, d, d, d, text, 1)
 #include "settings.h"
 };
 
@@ -188,6 +188,14 @@ int takt_pool_vm_stat(struct takt_pool *p, u32 vm, u64 *out)
 	out[12] = m->latency;
 	out[13] = m->group | (u64)m->subgroup << 16;
 	return 0;
+}
+
+/* What a VM has of setting @key. */
+int takt_pool_vm_setting(struct takt_pool *p, u32 vm, u32 key, u64 *value)
+{
+	if (vm >= TAKT_NVM || !vm_of(p, vm)->used)
+		return -TAKT_ENOENT;
+	return vm_setting(vm_of(p, vm), key, value);
 }
 
 void takt_pool_ledger(struct takt_pool *p, struct ledger_info *out)

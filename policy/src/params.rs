@@ -4,6 +4,7 @@
 
 use crate::ffi;
 use std::ffi::{CStr, c_char};
+use std::sync::LazyLock;
 
 /// A parameter that `adjust` sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +71,12 @@ pub fn params() -> Vec<ParamInfo> {
             per_vm: p.per_vm != 0,
         })
         .collect()
+}
+
+/// The settings of a VM, by ascending key.
+pub fn vm_settings() -> &'static [ParamInfo] {
+    static TABLE: LazyLock<Vec<ParamInfo>> = LazyLock::new(|| params().into_iter().filter(|p| p.per_vm).collect());
+    &TABLE
 }
 
 /// Every policy.

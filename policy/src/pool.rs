@@ -412,6 +412,12 @@ impl Pool {
         let ret = unsafe { ffi::takt_pool_vm_stat(self.raw.as_ptr(), vm, (&raw mut s).cast()) };
         (ret == 0).then_some(s)
     }
+    /// What `vm` has of the setting `key` (see [`crate::vm_settings`]); `None` if there is no such VM or setting.
+    pub fn vm_setting(&self, vm: u32, key: u32) -> Option<u64> {
+        let mut value = 0;
+        let ret = unsafe { ffi::takt_pool_vm_setting(self.raw.as_ptr(), vm, key, &mut value) };
+        (ret == 0).then_some(value)
+    }
     pub fn ledger(&self) -> Ledger {
         let mut l = RawLedger { given: 0, burned: 0, clipped: 0, total: 0 };
         unsafe { ffi::takt_pool_ledger(self.raw.as_ptr(), &mut l) };
