@@ -141,7 +141,7 @@ impl<'a> Machine<'a> {
             self.starts.push(rng);
             self.house.push(None);
         }
-        let config = VmConfig { weight, ..VmConfig::default() };
+        let config = VmConfig::default().with("weight", weight.into());
         self.vms.push(Vm { name, spec, on, first, vcpus, config, pool: 0, past: (0, 0) });
         self.watches.push(None);
         self.net.drops.push(Default::default());
@@ -169,7 +169,7 @@ impl<'a> Machine<'a> {
             }
             _ => self.c.voip_ws,
         };
-        let vm = self.add_vm(name, Some(i), spec.on - 1, spec.vcpus, VmConfig::default().weight, working_set);
+        let vm = self.add_vm(name, Some(i), spec.on - 1, spec.vcpus, VmConfig::default().params.weight(), working_set);
         let first = self.vms[vm].first;
         match &spec.workload {
             Workload::Hog { .. } => {
