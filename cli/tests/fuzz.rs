@@ -21,7 +21,7 @@ fn damaged() -> impl Strategy<Value = String> {
 
 fn check(text: &str) -> Result<(), TestCaseError> {
     match Scenario::from_toml(text, "f.toml") {
-        Ok(s) => prop_assert!(!s.vms.is_empty() && s.vms.iter().all(|vm| vm.vcpus > 0 && vm.weight > 0)),
+        Ok(s) => prop_assert!(!s.vms.is_empty() && s.vms.iter().all(|vm| vm.vcpus > 0 && vm.params.weight() > 0)),
         Err(e) => {
             let line = format!("{e:#}");
             prop_assert!(line.starts_with("f.toml: ") && !line.contains('\n'), "{line:?}");

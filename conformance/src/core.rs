@@ -21,6 +21,7 @@ pub trait Core {
     fn vcpu_cpu(&self, v: u32) -> u32;
     fn deadline(&self, v: u32) -> u64;
     fn vm_stat(&self, vm: u32) -> Option<VmStat>;
+    fn vm_setting(&self, vm: u32, key: u32) -> Option<u64>;
     fn ledger(&self) -> Ledger;
     fn check(&self) -> Result<(), String>;
     /// Its configuration as operations (`describe` of [`Pool`]).
@@ -58,6 +59,9 @@ impl Core for Pool {
     }
     fn vm_stat(&self, vm: u32) -> Option<VmStat> {
         Pool::vm_stat(self, vm)
+    }
+    fn vm_setting(&self, vm: u32, key: u32) -> Option<u64> {
+        Pool::vm_setting(self, vm, key)
     }
     fn ledger(&self) -> Ledger {
         Pool::ledger(self)
@@ -143,6 +147,7 @@ struct Library {
     credit: unsafe extern "C" fn(Raw, u32) -> i32,
     times: [unsafe extern "C" fn(Raw, u32) -> u64; 2],
     vm_stat: unsafe extern "C" fn(Raw, u32, *mut VmStat) -> c_int,
+    vm_setting: unsafe extern "C" fn(Raw, u32, u32, *mut u64) -> c_int,
     ledger: unsafe extern "C" fn(Raw, *mut [i64; 4]),
     wait_bound: unsafe extern "C" fn(Raw) -> u64,
     describe: unsafe extern "C" fn(Raw, *mut Op, u32) -> u32,
@@ -176,6 +181,7 @@ impl Library {
                     *l.get(b"takt_pool_cpu_timer").with_context(name)?,
                 ],
                 vm_stat: *l.get(b"takt_pool_vm_stat").with_context(name)?,
+                vm_setting: *l.get(b"takt_pool_vm_setting").with_context(name)?,
                 ledger: *l.get(b"takt_pool_ledger").with_context(name)?,
                 wait_bound: *l.get(b"takt_pool_wait_bound").with_context(name)?,
                 describe: *l.get(b"takt_pool_describe").with_context(name)?,
@@ -245,6 +251,10 @@ impl Core for Loaded {
     fn vm_stat(&self, vm: u32) -> Option<VmStat> {
         let mut s = VmStat::default();
         (unsafe { (self.library.vm_stat)(self.raw(), vm, &mut s) } == 0).then_some(s)
+    }
+    fn vm_setting(&self, vm: u32, key: u32) -> Option<u64> {
+        let mut value = 0;
+        (unsafe { (self.library.vm_setting)(self.raw(), vm, key, &mut value) } == 0).then_some(value)
     }
     fn ledger(&self) -> Ledger {
         let mut l = [0; 4];

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The configuration of VMs: what an operator may say about each. Every key has a default that asks for nothing.
 
-use crate::server::{self, Server};
-use crate::{duration, groups, spec};
+use crate::groups;
+use crate::params::{self, Reader, VmParams, Written};
+use crate::server::Server;
 use anyhow::{Context, Result, anyhow, bail};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::str::FromStr;
+use takt_policy::{ParamInfo, vm_settings};
 
 /// Whether a VM is real-time: as the monitor infers, always, or never (off wins over everything).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,45 +23,25 @@ pub enum RtMode {
     Off,
 }
 
+impl RtMode {
+    /// As the setting `rt` counts them; `None`: there is no such mode.
+    pub fn of(value: u64) -> Option<Self> {
+        [Self::Auto, Self::On, Self::Off].into_iter().find(|mode| *mode as u64 == value)
+    }
+}
+
 /// What is said of one VM.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VmConfig {
-    pub rt: RtMode,
+    /// A value for each setting that the policy holds. A file leaves out those that shall be the pool's.
+    pub params: VmParams,
     /// Source ports of its real-time application (rule M5); they outlast a demotion.
     pub ports: Ports,
-    /// Share of a VM against others, 1..=65535.
-    #[serde(deserialize_with = "weight")]
-    pub weight: u32,
-    /// Most CPU time in percent of one PCPU, 0 = no cap.
-    #[serde(deserialize_with = "cap")]
-    pub cap: u32,
-    /// What each of its VCPUs may run in each period; none if one of them is 0. ns.
-    #[serde(with = "server::time")]
-    pub budget: u64,
-    #[serde(with = "server::time")]
-    pub period: u64,
-    /// 1 = highest.
-    pub priority: u32,
-    /// Without budget it runs in what others leave.
-    pub extra: bool,
-    /// Longest predicted wait of its VCPUs (S), and longest wait that the slice shall allow (Poris); 0 = the pool's, which a file says by
-    /// leaving it out. ns.
-    #[serde(serialize_with = "server::time::serialize", deserialize_with = "laxity", skip_serializing_if = "is_unset")]
-    pub laxity: u64,
-    #[serde(
-        serialize_with = "server::time::serialize",
-        deserialize_with = "latency",
-        skip_serializing_if = "is_unset"
-    )]
-    pub latency: u64,
     /// VMs of one application, which run at once (Poris); empty = none.
     pub group: String,
     /// Whose VM of that name is meant, for a VMM may give itself any name: its process is in this cgroup (version 2) or below it,
     /// and has this user's number. All that is said must hold.
-    #[serde(deserialize_with = "cgroup", skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<String>,
-    #[serde(deserialize_with = "uid", skip_serializing_if = "Option::is_none")]
     pub uid: Option<u32>,
 }
 
@@ -69,40 +54,13 @@ fn cgroup_path(text: &str) -> Result<()> {
     Ok(())
 }
 
-fn cgroup<'de, D: Deserializer<'de>>(d: D) -> std::result::Result<Option<String>, D::Error> {
-    let text = String::deserialize(d)?;
-    cgroup_path(&text).map_err(D::Error::custom)?;
-    Ok(Some(text))
-}
-
-fn uid<'de, D: Deserializer<'de>>(d: D) -> std::result::Result<Option<u32>, D::Error> {
-    ranged(d, "uid", UIDS).map(Some)
-}
-
 /// All ones stand for no user.
 const UIDS: std::ops::RangeInclusive<i64> = 0..=u32::MAX as i64 - 1;
 
-pub const WEIGHTS: std::ops::RangeInclusive<i64> = 1..=65_535;
-pub const CAPS: std::ops::RangeInclusive<i64> = 0..=6_400;
-
 impl Default for VmConfig {
     fn default() -> Self {
-        let Server { budget, period, priority, extra } = Server::default();
-        Self {
-            rt: RtMode::Auto,
-            ports: Ports::default(),
-            weight: 256,
-            cap: 0,
-            budget,
-            period,
-            priority,
-            extra,
-            laxity: 0,
-            latency: 0,
-            group: String::new(),
-            cgroup: None,
-            uid: None,
-        }
+        let (ports, group) = Default::default();
+        Self { params: VmParams::defaults(), ports, group, cgroup: None, uid: None }
     }
 }
 
@@ -112,20 +70,10 @@ impl VmConfig {
     /// # Errors
     /// One line that names `vm`, the key and its range.
     pub fn validate(&self, vm: &str) -> Result<()> {
-        for (key, value, range) in [("weight", self.weight, WEIGHTS), ("cap", self.cap, CAPS)] {
-            if !range.contains(&i64::from(value)) {
-                bail!("VM `{vm}`: {key} is {value}, allowed {}..={}", range.start(), range.end());
-            }
-        }
-        for (key, value) in [("laxity", self.laxity), ("latency", self.latency)] {
-            let info = server::param(key);
-            if value != 0 && !(info.min..=info.max).contains(&value) {
-                bail!("VM `{vm}`: {key} is {}, allowed {}", spec::show(&info, value), spec::range(&info));
-            }
-        }
+        self.params.check().map_err(|e| anyhow!("VM `{vm}`: {e}"))?;
         self.cgroup.as_deref().map_or(Ok(()), cgroup_path).with_context(|| format!("VM `{vm}`"))?;
         groups::name(&self.group).with_context(|| format!("VM `{vm}`"))?;
-        self.server().validate().with_context(|| format!("VM `{vm}`"))
+        Ok(())
     }
 
     /// Whether it says of whose VM it is.
@@ -145,13 +93,138 @@ impl VmConfig {
 
     /// What its VCPUs may run.
     pub fn server(&self) -> Server {
-        Server { budget: self.budget, period: self.period, priority: self.priority, extra: self.extra }
+        self.params.server()
+    }
+
+    /// The same with another value of setting `name`; see [`VmParams::get`].
+    #[must_use]
+    pub fn with(mut self, name: &str, value: u64) -> Self {
+        self.params = self.params.with(name, value);
+        self
     }
 
     /// The same with another server.
-    pub fn with(self, server: Server) -> Self {
-        let Server { budget, period, priority, extra } = server;
-        Self { budget, period, priority, extra, ..self }
+    #[must_use]
+    pub fn with_server(mut self, server: Server) -> Self {
+        self.params.extend(VmParams::from(&server).iter());
+        self
+    }
+}
+
+/// A key of a VM in a file.
+#[derive(Clone, Copy)]
+enum Key {
+    Setting(&'static ParamInfo),
+    Ports,
+    Group,
+    Cgroup,
+    Uid,
+}
+
+impl Key {
+    /// All, in the order in which they are written: `rt` goes before the ports that a monitor acts on.
+    fn all() -> impl Iterator<Item = Self> {
+        let (rt, rest): (Vec<_>, Vec<_>) = vm_settings().iter().map(Key::Setting).partition(|key| key.name() == "rt");
+        rt.into_iter().chain([Key::Ports]).chain(rest).chain([Key::Group, Key::Cgroup, Key::Uid])
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Key::Setting(info) => info.name,
+            Key::Ports => "ports",
+            Key::Group => "group",
+            Key::Cgroup => "cgroup",
+            Key::Uid => "uid",
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Key {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
+        let name = String::deserialize(from)?;
+        let setting = params::named(&name).map(Key::Setting);
+        setting.or_else(|| Key::all().find(|key| key.name() == name)).ok_or_else(|| {
+            let known: Vec<_> = Key::all().map(|key| format!("`{}`", key.name())).collect();
+            D::Error::custom(format!("unknown field `{name}`, expected one of {}", known.join(", ")))
+        })
+    }
+}
+
+/// A cgroup in a file.
+struct Cgroup(String);
+
+impl<'de> Deserialize<'de> for Cgroup {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        cgroup_path(&text).map_err(D::Error::custom)?;
+        Ok(Self(text))
+    }
+}
+
+fn uid(value: i64) -> Result<u32> {
+    if !UIDS.contains(&value) {
+        bail!("uid is {value}, allowed {}..={}", UIDS.start(), UIDS.end());
+    }
+    Ok(u32::try_from(value)?)
+}
+
+/// A user's number in a file.
+struct Uid(u32);
+
+impl<'de> Deserialize<'de> for Uid {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
+        let value = i64::deserialize(from)?;
+        uid(value).map(Self).map_err(D::Error::custom)
+    }
+}
+
+impl Serialize for VmConfig {
+    fn serialize<S: Serializer>(&self, to: S) -> std::result::Result<S::Ok, S::Error> {
+        let mut map = to.serialize_map(None)?;
+        let said = self.params.said();
+        for key in Key::all() {
+            let name = key.name();
+            match key {
+                Key::Setting(info) => {
+                    said.get(name).map_or(Ok(()), |value| map.serialize_entry(name, &Written::new(info, value)))
+                }
+                Key::Ports => map.serialize_entry(name, &self.ports),
+                Key::Group => map.serialize_entry(name, &self.group),
+                Key::Cgroup => self.cgroup.as_ref().map_or(Ok(()), |cgroup| map.serialize_entry(name, cgroup)),
+                Key::Uid => self.uid.map_or(Ok(()), |uid| map.serialize_entry(name, &uid)),
+            }?;
+        }
+        map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for VmConfig {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
+        from.deserialize_map(Entries)
+    }
+}
+
+struct Entries;
+
+impl<'de> Visitor<'de> for Entries {
+    type Value = VmConfig;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("struct VmConfig")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<VmConfig, A::Error> {
+        let mut config = VmConfig::default();
+        while let Some(key) = map.next_key::<Key>()? {
+            match key {
+                Key::Setting(info) => config.params.set(info, map.next_value_seed(Reader(info))?),
+                Key::Ports => config.ports = map.next_value()?,
+                Key::Group => config.group = map.next_value()?,
+                Key::Cgroup => config.cgroup = Some(map.next_value::<Cgroup>()?.0),
+                Key::Uid => config.uid = Some(map.next_value::<Uid>()?.0),
+            }
+        }
+        Ok(config)
     }
 }
 
@@ -263,49 +336,6 @@ enum Item {
     Range(String),
 }
 
-fn weight<'de, D: Deserializer<'de>>(d: D) -> std::result::Result<u32, D::Error> {
-    ranged(d, "weight", WEIGHTS)
-}
-
-fn cap<'de, D: Deserializer<'de>>(d: D) -> std::result::Result<u32, D::Error> {
-    ranged(d, "cap", CAPS)
-}
-
-fn laxity<'de, D: Deserializer<'de>>(d: D) -> std::result::Result<u64, D::Error> {
-    wait(d, "laxity")
-}
-
-fn latency<'de, D: Deserializer<'de>>(d: D) -> std::result::Result<u64, D::Error> {
-    wait(d, "latency")
-}
-
-/// As `takt set` takes it.
-fn wait<'de, D: Deserializer<'de>>(d: D, key: &str) -> std::result::Result<u64, D::Error> {
-    let (value, info) = (server::time::deserialize(d)?, server::param(key));
-    if !(info.min..=info.max).contains(&value) {
-        let (value, allowed) = (duration::format(value), spec::range(&info));
-        return Err(D::Error::custom(format!("{key} is {value}, allowed {allowed}")));
-    }
-    Ok(value)
-}
-
-fn is_unset(ns: &u64) -> bool {
-    *ns == 0
-}
-
-/// A number within `range`; serde's own message would name the type instead of the range.
-fn ranged<'de, D: Deserializer<'de>>(
-    d: D,
-    key: &str,
-    range: std::ops::RangeInclusive<i64>,
-) -> std::result::Result<u32, D::Error> {
-    let value = i64::deserialize(d)?;
-    if !range.contains(&value) {
-        return Err(D::Error::custom(format!("{key} is {value}, allowed {}..={}", range.start(), range.end())));
-    }
-    u32::try_from(value).map_err(D::Error::custom)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -313,8 +343,9 @@ mod tests {
     #[test]
     fn defaults_ask_for_nothing() {
         let c: HostConfig = toml::from_str("[vm.a]").unwrap();
-        assert_eq!(c.vm["a"], VmConfig { weight: 256, ..VmConfig::default() });
-        assert_eq!((c.vm["a"].rt, c.vm["a"].cap, c.vm["a"].server()), (RtMode::Auto, 0, Server::default()));
+        assert_eq!(c.vm["a"], VmConfig::default().with("weight", 256));
+        let params = &c.vm["a"].params;
+        assert_eq!((params.rt(), params.cap(), params.server()), (RtMode::Auto, 0, Server::default()));
     }
 
     #[test]
@@ -324,7 +355,7 @@ mod tests {
                 .unwrap();
         assert_eq!(c.ports.ranges(), [(554, 554), (16384, 16391)]);
         assert!(c.ports.contains(16385) && !c.ports.contains(555));
-        for c in [VmConfig { laxity: 20_000, latency: 5_000_000, ..c.clone() }, c] {
+        for c in [c.clone().with("laxity", 20_000).with("latency", 5_000_000), c] {
             let text = toml::to_string(&c).unwrap();
             assert_eq!(toml::from_str::<VmConfig>(&text).unwrap(), c);
         }
@@ -383,6 +414,8 @@ mod tests {
             ("ports = [70000]", "port 70000 is not allowed, allowed 0..=65535"),
             ("ports = [\"9-3\"]", "end before they begin"),
             ("budget = \"2\"", "write a number with ns, us"),
+            ("budget = \"11s\"", "budget is 11s, allowed 0..=10s"),
+            ("priority = -1", "priority is -1, allowed 1..=65535"),
             ("laxity = \"0\"", "laxity is 0, allowed 1us..=10s"),
             ("latency = \"0ms\"", "latency is 0, allowed 1ms..=1s"),
             ("latency = \"2s\"", "latency is 2s, allowed 1ms..=1s"),
@@ -396,10 +429,10 @@ mod tests {
             let error = toml::from_str::<VmConfig>(text).expect_err(text).to_string();
             assert!(error.contains(want), "{text}: {error}");
         }
-        let bad = VmConfig { budget: 3_000_000, period: 2_000_000, ..VmConfig::default() };
+        let bad = VmConfig::default().with("budget", 3_000_000).with("period", 2_000_000);
         let error = format!("{:#}", bad.validate("web").unwrap_err());
         assert_eq!(error, "VM `web`: budget is 3ms, allowed at most the period of 2ms");
-        let bad = VmConfig { weight: 0, ..VmConfig::default() };
+        let bad = VmConfig::default().with("weight", 0);
         assert!(bad.validate("web").unwrap_err().to_string().contains("VM `web`: weight is 0, allowed 1..=65535"));
     }
 }

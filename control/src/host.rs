@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A live or simulated host as control sees it, and bringing it to a configuration.
 
-use crate::config::{HostConfig, Ports, RtMode, VmConfig};
-use crate::duration;
+use crate::config::{HostConfig, Ports, VmConfig};
+use crate::params::{is_server, param};
 use crate::server::Server;
+use crate::{duration, spec};
 use anyhow::{Context, Result, bail};
 use std::fmt;
+use takt_policy::ParamInfo;
 
 /// A VM as its host holds it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,33 +62,30 @@ pub trait Host {
 /// One parameter of a VM with its new value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    Rt(RtMode),
+    /// A setting that the policy holds, but none of a server.
+    Param(&'static ParamInfo, u64),
     Ports(Ports),
-    /// 1..=65535
-    Weight(u32),
-    /// Percent of a PCPU, 0 = none.
-    Cap(u32),
     /// From what it has to what it shall have: see [`Server::bring`].
     Server(Server, Server),
-    /// ns
-    Laxity(u64),
-    Latency(u64),
     /// Empty: it leaves its group. The host numbers groups and packs them ([`crate::groups::Groups`]).
     Group(String),
 }
 
 impl Change {
+    /// The setting of that name, with its new value.
+    ///
+    /// # Panics
+    /// There is no such setting.
+    pub fn param(name: &str, value: u64) -> Self {
+        Self::Param(param(name), value)
+    }
+
     /// Key and value for `adjust`; `None` for what concerns the monitor (ports) instead of the policy, or takes several.
     pub fn adjust(&self) -> Option<(u32, u64)> {
-        let (name, value) = match self {
-            Change::Rt(mode) => ("rt", *mode as u64),
-            Change::Weight(w) => ("weight", u64::from(*w)),
-            Change::Cap(c) => ("cap", u64::from(*c)),
-            Change::Laxity(ns) => ("laxity", *ns),
-            Change::Latency(ns) => ("latency", *ns),
-            Change::Ports(_) | Change::Server(..) | Change::Group(_) => return None,
-        };
-        takt_policy::params().iter().find(|p| p.per_vm && p.name == name).map(|p| (p.key, value))
+        match self {
+            Change::Param(info, value) => Some((info.key, *value)),
+            Change::Ports(_) | Change::Server(..) | Change::Group(_) => None,
+        }
     }
 }
 
@@ -94,18 +93,12 @@ impl Change {
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Change::Rt(RtMode::Auto) => f.write_str("rt=auto"),
-            Change::Rt(RtMode::On) => f.write_str("rt=on"),
-            Change::Rt(RtMode::Off) => f.write_str("rt=off"),
+            Change::Param(info, value) => write!(f, "{}={}", info.name, spec::show(info, *value)),
             Change::Ports(_) => f.write_str("ports"),
-            Change::Weight(weight) => write!(f, "weight={weight}"),
-            Change::Cap(cap) => write!(f, "cap={cap}"),
             Change::Server(_, want) => {
                 let [budget, period] = [want.budget, want.period].map(duration::format);
                 write!(f, "budget={budget} period={period} priority={}", want.priority)
             }
-            Change::Laxity(ns) => write!(f, "laxity={}", duration::format(*ns)),
-            Change::Latency(ns) => write!(f, "latency={}", duration::format(*ns)),
             Change::Group(group) => write!(f, "group={group}"),
         }
     }
@@ -150,27 +143,21 @@ fn differences(have: &VmConfig, want: &VmConfig) -> Vec<Change> {
     if have.ports != want.ports {
         all.push(Change::Ports(want.ports.clone()));
     }
-    if have.weight != want.weight {
-        all.push(Change::Weight(want.weight));
-    }
-    if have.cap != want.cap {
-        all.push(Change::Cap(want.cap));
-    }
-    if have.server() != want.server() {
-        all.push(Change::Server(have.server(), want.server()));
-    }
     // Unless they say something, what the pool says counts.
-    if have.laxity != want.laxity && want.laxity != 0 {
-        all.push(Change::Laxity(want.laxity));
-    }
-    if have.latency != want.latency && want.latency != 0 {
-        all.push(Change::Latency(want.latency));
+    let said = want.params.said();
+    let differing = said.iter().filter(|(info, value)| have.params.value(info.name) != *value);
+    let (mut server, mut rt) = (Some(Change::Server(have.server(), want.server())), None);
+    for (info, value) in differing {
+        match info.name {
+            "rt" => rt = Some(Change::Param(info, value)),
+            // Those of a server change together.
+            _ if is_server(info) => all.extend(server.take()),
+            _ => all.push(Change::Param(info, value)),
+        }
     }
     if have.group != want.group {
         all.push(Change::Group(want.group.clone()));
     }
-    if have.rt != want.rt {
-        all.push(Change::Rt(want.rt));
-    }
+    all.extend(rt);
     all
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What a VM's VCPUs may run under a policy with servers: four parameters of the policy that go together.
 
-use crate::{duration, spec};
+use crate::duration;
+use crate::params::{VmParams, param};
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
-use takt_policy::{ParamInfo, VmStat};
+use takt_policy::{ParamInfo, Pool};
 
 /// Each VCPU may run `budget` in each `period`, ns; it has no server if one of them is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -29,37 +30,27 @@ impl Default for Server {
     }
 }
 
-/// The parameter of that name of a VM.
-pub fn param(name: &str) -> ParamInfo {
-    takt_policy::params().into_iter().find(|p| p.per_vm && p.name == name).expect("a parameter of every VM")
-}
-
 impl Server {
     /// Whether there is one.
     pub fn is_some(&self) -> bool {
         self.budget > 0 && self.period > 0
     }
 
-    /// As the policy holds it.
-    pub fn of(stat: &VmStat) -> Self {
-        Self {
-            budget: stat.budget,
-            period: stat.server_period,
-            priority: u32::try_from(stat.priority).unwrap_or(u32::MAX),
-            extra: stat.extra != 0,
-        }
+    /// What the policy holds of `vm`; `None` if there is no such VM.
+    pub fn of(pool: &Pool, vm: u32) -> Option<Self> {
+        VmParams::of(pool, vm).map(|params| params.server())
     }
 
-    /// Keys and values for `adjust` that lead to `want`, such that each step keeps budget ≤ period and takes no more of a
+    /// Settings and values for `adjust` that lead to `want`, such that each step keeps budget ≤ period and takes no more of a
     /// PCPU than the larger of both: a period grows before its budget, and shrinks after it.
-    fn steps(&self, want: &Self) -> Vec<(u32, u64)> {
+    fn steps(&self, want: &Self) -> Vec<(&'static ParamInfo, u64)> {
         let (budget, period) = (("budget", self.budget, want.budget), ("period", self.period, want.period));
         let first = want.period >= self.period && want.period != 0;
         let pair = if first { [period, budget] } else { [budget, period] };
         let rest =
             [("priority", self.priority.into(), want.priority.into()), ("extra", self.extra.into(), want.extra.into())];
         let all = pair.into_iter().chain(rest).filter(|(_, have, want)| have != want);
-        all.map(|(name, _, want)| (param(name).key, want)).collect()
+        all.map(|(name, _, want)| (param(name), want)).collect()
     }
 
     /// Brings a VM from this to `want` by `adjust`.
@@ -68,23 +59,25 @@ impl Server {
     /// A step is refused; those before it are taken back.
     pub fn bring(&self, want: &Self, mut adjust: impl FnMut(u32, u64) -> Result<()>) -> Result<()> {
         let mut at = *self;
-        for (key, value) in self.steps(want) {
-            if let Err(e) = adjust(key, value) {
+        for (info, value) in self.steps(want) {
+            if let Err(e) = adjust(info.key, value) {
                 // What was is allowed again: it takes less than what was refused, or as much as before.
-                at.steps(self).into_iter().try_for_each(|(key, value)| adjust(key, value))?;
+                at.steps(self).into_iter().try_for_each(|(info, value)| adjust(info.key, value))?;
                 return Err(e);
             }
-            at.assign(key, value);
+            at.assign(info, value);
         }
         Ok(())
     }
 
-    fn assign(&mut self, key: u32, value: u64) {
-        match key {
-            k if k == param("budget").key => self.budget = value,
-            k if k == param("period").key => self.period = value,
-            k if k == param("priority").key => self.priority = value as u32,
-            _ => self.extra = value != 0,
+    /// Sets one of the four; all others are no business of a server.
+    pub fn assign(&mut self, info: &ParamInfo, value: u64) {
+        match info.name {
+            "budget" => self.budget = value,
+            "period" => self.period = value,
+            "priority" => self.priority = u32::try_from(value).unwrap_or(u32::MAX),
+            "extra" => self.extra = value != 0,
+            _ => {}
         }
     }
 
@@ -93,23 +86,15 @@ impl Server {
     /// # Errors
     /// One line that names the key and what is allowed.
     pub fn validate(&self) -> Result<()> {
-        for (name, value) in [("budget", self.budget), ("period", self.period), ("priority", u64::from(self.priority))]
-        {
-            let info = param(name);
-            anyhow::ensure!(
-                (info.min..=info.max).contains(&value),
-                "{name} is {}, allowed {}",
-                spec::show(&info, value),
-                spec::range(&info)
-            );
+        VmParams::from(self).check()
+    }
+
+    /// For a table: `2ms/10ms`, `-` where there is none.
+    pub fn share(&self) -> String {
+        match (self.budget, self.period) {
+            (0, _) | (_, 0) => "-".into(),
+            (budget, period) => format!("{}/{}", duration::format(budget), duration::format(period)),
         }
-        anyhow::ensure!(
-            self.period == 0 || self.budget <= self.period,
-            "budget is {}, allowed at most the period of {}",
-            duration::format(self.budget),
-            duration::format(self.period)
-        );
-        Ok(())
     }
 }
 
@@ -136,58 +121,9 @@ impl ServerStatus {
         Server { budget: ns(self.budget_us), period: ns(self.period_us), priority: self.priority, extra: self.extra }
     }
 
-    /// For a table: `2ms/10ms`, `-` where there is none.
+    /// As [`Server::share`].
     pub fn share(&self) -> String {
-        let s = self.server();
-        match (s.budget, s.period) {
-            (0, _) | (_, 0) => "-".into(),
-            (budget, period) => format!("{}/{}", duration::format(budget), duration::format(period)),
-        }
-    }
-}
-
-/// A duration in a file: text with its unit.
-pub(crate) mod time {
-    use crate::duration;
-    use serde::{Deserialize, Deserializer, Serializer, de::Error};
-
-    pub fn serialize<S: Serializer>(ns: &u64, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(&duration::format(*ns))
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
-        duration::parse(&String::deserialize(from)?).map_err(D::Error::custom)
-    }
-}
-
-/// What `takt set` says of a server; `None` leaves what there is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ServerSetting {
-    pub budget: Option<u64>,
-    pub period: Option<u64>,
-    pub priority: Option<u32>,
-    pub extra: Option<bool>,
-}
-
-impl ServerSetting {
-    /// All of `server`.
-    pub fn all(server: &Server) -> Self {
-        let Server { budget, period, priority, extra } = *server;
-        Self { budget: Some(budget), period: Some(period), priority: Some(priority), extra: Some(extra) }
-    }
-
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-
-    /// What it makes of `have`.
-    pub fn on(&self, have: &Server) -> Server {
-        Server {
-            budget: self.budget.unwrap_or(have.budget),
-            period: self.period.unwrap_or(have.period),
-            priority: self.priority.unwrap_or(have.priority),
-            extra: self.extra.unwrap_or(have.extra),
-        }
+        self.server().share()
     }
 }
 
@@ -195,11 +131,16 @@ impl ServerSetting {
 mod tests {
     use super::*;
     use anyhow::bail;
+    use takt_policy::vm_settings;
 
     const MS: u64 = 1_000_000;
 
     fn server(budget: u64, period: u64) -> Server {
         Server { budget: budget * MS, period: period * MS, ..Server::default() }
+    }
+
+    fn info(key: u32) -> &'static ParamInfo {
+        vm_settings().iter().find(|p| p.key == key).unwrap()
     }
 
     /// Every pair of servers; the share of a PCPU never exceeds that of both, nor the budget the period.
@@ -211,7 +152,7 @@ mod tests {
         for (a, b) in all.iter().flat_map(|a| all.iter().map(move |b| (a, b))) {
             let mut at = *a;
             a.bring(b, |key, value| {
-                at.assign(key, value);
+                at.assign(info(key), value);
                 assert!(at.period == 0 || at.budget <= at.period, "{a:?} to {b:?} by {at:?}");
                 assert!(share(&at) <= share(a).max(share(b)), "{a:?} to {b:?} by {at:?}");
                 Ok(())
@@ -241,7 +182,7 @@ mod tests {
                 if n == fails + 1 {
                     bail!("no room");
                 }
-                at.assign(key, value);
+                at.assign(info(key), value);
                 Ok(())
             });
             assert!(done.is_err());

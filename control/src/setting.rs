@@ -1,32 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What `takt set VM key=value…` says.
 
-use crate::config::{CAPS, WEIGHTS};
-use crate::server::{self, ServerSetting};
+use crate::params::{self, VmParams};
 use crate::{Ports, RtMode, duration, groups, spec};
 use anyhow::{Context, Result, bail, ensure};
+use takt_policy::vm_settings;
 
-/// Values for a VM; `None` leaves what there is.
+/// Values for a VM; what is not named keeps what it has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Setting {
-    pub rt: Option<RtMode>,
+    /// Of the policy.
+    pub params: VmParams,
     /// Of a real-time VM, instead of the monitor's, ns.
     pub period: Option<u64>,
-    pub weight: Option<u32>,
-    pub cap: Option<u32>,
-    pub server: ServerSetting,
     pub ports: Option<Ports>,
     pub dev: Option<String>,
-    /// ns (S, Poris)
-    pub laxity: Option<u64>,
-    pub latency: Option<u64>,
     /// Empty: it leaves its group.
     pub group: Option<String>,
 }
 
-const KEYS: &str = "rt, period, weight, cap, budget, priority, extra, laxity, latency, group, ports, dev";
 /// Longest period that the core takes; the shortest that makes sense to write down.
 const PERIODS: std::ops::RangeInclusive<u64> = 1_000..=10_000_000_000;
+
+/// All keys, for an error: first what makes a VM real-time.
+fn keys() -> String {
+    const FIRST: [&str; 2] = ["rt", "period"];
+    let rest = vm_settings().iter().map(|p| p.name).filter(|name| !FIRST.contains(name));
+    FIRST.into_iter().chain(rest).chain(["group", "ports", "dev"]).collect::<Vec<_>>().join(", ")
+}
 
 impl Setting {
     /// Reads `key=value` pairs.
@@ -38,7 +39,7 @@ impl Setting {
     }
 
     fn read(pairs: &[String]) -> Result<Self> {
-        ensure!(!pairs.is_empty(), "nothing to set: write key=value, known keys are {KEYS}");
+        ensure!(!pairs.is_empty(), "nothing to set: write key=value, known keys are {}", keys());
         let mut all = Self::default();
         let mut seen: Vec<&str> = Vec::new();
         for pair in pairs {
@@ -46,39 +47,25 @@ impl Setting {
             ensure!(!seen.contains(&key), "`{pair}` sets a key a second time");
             seen.push(key);
             match key {
-                "rt" => all.rt = Some(mode(value)?),
                 "period" => all.period = Some(period(value)?),
-                "weight" => all.weight = Some(number(key, value, WEIGHTS)?),
-                "cap" => all.cap = Some(number(key, value, CAPS)?),
-                "budget" => all.server.budget = Some(of_server(key, value)?),
-                "priority" => all.server.priority = Some(of_server(key, value)? as u32),
-                "extra" => all.server.extra = Some(of_server(key, value)? != 0),
-                "laxity" => all.laxity = Some(of_server(key, value)?),
-                "latency" => all.latency = Some(of_server(key, value)?),
                 "group" => all.group = Some(groups::name(value)?),
                 "ports" if value.is_empty() => all.ports = Some(Ports::default()),
                 "ports" => all.ports = Some(value.parse().with_context(|| format!("`{pair}`"))?),
                 "dev" => all.dev = Some(device(value)?),
-                _ => bail!("unknown key `{key}`, known are {KEYS}"),
+                _ => match params::named(key) {
+                    Some(info) => all.params.set(info, spec::value(info, value)?),
+                    None => bail!("unknown key `{key}`, known are {}", keys()),
+                },
             }
         }
-        if all.server.budget.is_some() {
-            all.server.period = all.period.take();
+        if all.params.get("budget").is_some() {
+            all.params.extend(all.period.take().map(|ns| (params::param("period"), ns)));
         }
         ensure!(
-            all.period.is_none() || all.rt == Some(RtMode::On),
+            all.period.is_none() || all.params.rt() == RtMode::On,
             "`period` goes with rt=on (otherwise the monitor tells it), or with budget=TIME"
         );
         Ok(all)
-    }
-}
-
-fn mode(value: &str) -> Result<RtMode> {
-    match value {
-        "auto" => Ok(RtMode::Auto),
-        "on" => Ok(RtMode::On),
-        "off" => Ok(RtMode::Off),
-        _ => bail!("`rt={value}` is not allowed, allowed auto|on|off"),
     }
 }
 
@@ -88,16 +75,6 @@ fn period(value: &str) -> Result<u64> {
         let (low, high) = (duration::format(*PERIODS.start()), duration::format(*PERIODS.end()));
         format!("`period={value}` is not allowed, allowed {low}..={high}")
     })
-}
-
-/// A parameter of a VM that the policy has.
-fn of_server(key: &str, value: &str) -> Result<u64> {
-    spec::value(&server::param(key), value)
-}
-
-fn number(key: &str, value: &str, range: std::ops::RangeInclusive<i64>) -> Result<u32> {
-    let n = value.parse().ok().filter(|n| range.contains(n)).and_then(|n| u32::try_from(n).ok());
-    n.with_context(|| format!("`{key}={value}` is not allowed, allowed {}..={}", range.start(), range.end()))
 }
 
 /// A name as the kernel takes it.
@@ -118,19 +95,20 @@ mod tests {
     #[test]
     fn pairs() {
         let all = parse("rt=on period=20ms weight=512 cap=50 ports=554,5000-5010 dev=tap0").unwrap();
-        assert_eq!((all.rt, all.period), (Some(RtMode::On), Some(20_000_000)));
-        assert_eq!((all.weight, all.cap, all.dev.as_deref()), (Some(512), Some(50), Some("tap0")));
+        assert_eq!((all.params.rt(), all.period), (RtMode::On, Some(20_000_000)));
+        assert_eq!((all.params.get("weight"), all.params.get("cap")), (Some(512), Some(50)));
+        assert_eq!((all.params.get("budget"), all.dev.as_deref()), (None, Some("tap0")));
         assert_eq!(all.ports.unwrap().ranges(), [(554, 554), (5000, 5010)]);
         let server = parse("budget=2ms period=10ms priority=1 extra=off").unwrap();
-        assert_eq!(
-            (server.server.budget, server.server.period, server.period),
-            (Some(2_000_000), Some(10_000_000), None)
-        );
-        assert_eq!((server.server.priority, server.server.extra), (Some(1), Some(false)));
+        let of = |name| server.params.get(name);
+        assert_eq!((of("budget"), of("period"), server.period), (Some(2_000_000), Some(10_000_000), None));
+        assert_eq!((of("priority"), of("extra")), (Some(1), Some(0)));
         assert_eq!(parse("ports=").unwrap().ports, Some(Ports::default()));
         let wait = parse("laxity=20us latency=10ms group=web-1").unwrap();
-        assert_eq!((wait.laxity, wait.latency, wait.group.as_deref()), (Some(20_000), Some(10_000_000), Some("web-1")));
-        assert_eq!(parse("rt=auto").unwrap(), Setting { rt: Some(RtMode::Auto), ..Setting::default() });
+        assert_eq!((wait.params.get("laxity"), wait.params.get("latency")), (Some(20_000), Some(10_000_000)));
+        assert_eq!(wait.group.as_deref(), Some("web-1"));
+        let auto = Setting { params: VmParams::default().with("rt", 0), ..Setting::default() };
+        assert_eq!(parse("rt=auto").unwrap(), auto);
     }
 
     #[test]
@@ -138,7 +116,10 @@ mod tests {
         for (text, want) in [
             ("", "known keys are rt, period"),
             ("weight", "`weight` is not key=value"),
-            ("wieght=3", "unknown key `wieght`, known are rt, period"),
+            (
+                "wieght=3",
+                "unknown key `wieght`, known are rt, period, weight, cap, budget, priority, extra, laxity, latency, ",
+            ),
             ("weight=0", "`weight=0` is not allowed, allowed 1..=65535"),
             ("weight=-1", "allowed 1..=65535"),
             ("weight=99999999999999999999", "allowed 1..=65535"),

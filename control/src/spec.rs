@@ -275,7 +275,7 @@ pub fn show(info: &ParamInfo, value: u64) -> String {
 }
 
 /// Words that stand for 0, 1, …; the core gives them in place of a unit.
-fn words(info: &ParamInfo) -> Option<Vec<&'static str>> {
+pub(crate) fn words(info: &ParamInfo) -> Option<Vec<&'static str>> {
     info.unit.contains('|').then(|| info.unit.split('|').collect())
 }
 

@@ -2,10 +2,10 @@
 //! Control against a small host over a real pool of the policy core.
 
 use anyhow::{Result, bail};
-use takt_control::{Change, Host, HostConfig, RtMode, Server, VmConfig, VmState, apply};
+use takt_control::{Change, Host, HostConfig, VmConfig, VmParams, VmState, apply};
 use takt_policy::{Kind, NEVER, Pool};
 
-/// VMs of one pool; what the core does not keep (names, ports, the mode) is here, as a live host would keep it.
+/// VMs of one pool; what the core does not keep (names, ports, groups) is here, as a live host would keep it.
 struct Memory {
     pool: Pool,
     vms: Vec<(String, VmConfig)>,
@@ -33,8 +33,8 @@ impl Host for Memory {
     fn vms(&self) -> Result<Vec<VmState>> {
         let state = |(id, (name, config)): (usize, &(String, VmConfig))| {
             let stat = self.pool.vm_stat(id as u32).expect("VM");
-            let config = VmConfig { weight: stat.weight as u32, cap: stat.cap as u32, ..config.clone() };
-            let config = config.with(Server::of(&stat));
+            let params = VmParams::of(&self.pool, id as u32).expect("VM");
+            let config = VmConfig { params, ..config.clone() };
             VmState { id: id as u32, name: name.clone(), config, rt: stat.rt != 0, period: stat.period }
         };
         Ok(self.vms.iter().enumerate().map(state).collect())
@@ -51,15 +51,12 @@ impl Host for Memory {
         }
         let config = &mut self.vms[vm as usize].1;
         match change {
-            Change::Rt(mode) => config.rt = *mode,
             Change::Ports(ports) => config.ports = ports.clone(),
             Change::Server(have, want) => {
                 have.bring(want, |key, value| Ok(self.pool.adjust(now, vm, key, value)?))?;
             }
-            Change::Laxity(ns) => config.laxity = *ns,
-            Change::Latency(ns) => config.latency = *ns,
             Change::Group(group) => config.group = group.clone(),
-            Change::Weight(_) | Change::Cap(_) => {}
+            Change::Param(..) => {}
         }
         Ok(())
     }
@@ -79,8 +76,8 @@ fn sets_only_what_differs_and_nothing_twice() {
     let want = config("[vm.pbx]\nrt = \"on\"\nports = [\"16384-16400\"]\n[vm.batch]\nweight = 128\ncap = 150");
     let done = apply(&want, &mut host, 1).unwrap();
     assert_eq!((done.changes.len(), host.operations), (4, 4));
-    let stat = host.pool.vm_stat(1).unwrap();
-    assert_eq!((stat.weight, stat.cap), (128, 150));
+    let batch = VmParams::of(&host.pool, 1).unwrap();
+    assert_eq!((batch.weight(), batch.cap()), (128, 150));
     assert!(apply(&want, &mut host, 2).unwrap().changes.is_empty());
     assert_eq!(host.find("pbx").unwrap().config, want.vm["pbx"]);
 }
@@ -94,7 +91,7 @@ fn control_that_died_half_way_completes() {
     host.pool.check().unwrap();
     host.fuse = usize::MAX;
     let again = apply(&want, &mut host, 2).unwrap();
-    assert_eq!(again.changes, [(0, Change::Rt(RtMode::Off))]);
+    assert_eq!(again.changes, [(0, Change::param("rt", 2))]);
     host.pool.check().unwrap();
 }
 
@@ -110,7 +107,8 @@ fn names_that_are_not_there_are_reported() {
 fn a_bad_configuration_changes_nothing() {
     let mut host = Memory::new(&["a", "b"]);
     let mut want = config("[vm.a]\nweight = 7\n[vm.b]");
-    want.vm.get_mut("b").unwrap().cap = 9_999;
+    let b = want.vm.get_mut("b").unwrap();
+    *b = b.clone().with("cap", 9_999);
     assert!(apply(&want, &mut host, 1).unwrap_err().to_string().contains("VM `b`: cap is 9999, allowed 0..=6400"));
     assert_eq!(host.operations, 0);
 }

@@ -4,12 +4,13 @@
 use anyhow::Result;
 use std::collections::BTreeMap;
 use takt_control::overhead::{Times, Window};
+use takt_control::params::{is_server, named};
 use takt_control::pools::{Pools, Size};
 use takt_control::{
-    Change, Host, HostConfig, PolicySpec, Ports, RtMode, Server, ServerSetting, ServerStatus, Setting, VmConfig,
-    VmState, Wait, WaitStatus, apply, one_line, printable, spec, waits,
+    Change, Host, HostConfig, PolicySpec, Ports, RtMode, Server, ServerStatus, Setting, VmConfig, VmParams, VmState,
+    Wait, WaitStatus, apply, one_line, printable, spec, waits,
 };
-use takt_policy::{Overhead, VmStat, params};
+use takt_policy::{Kind, Overhead, Pool, params, vm_settings};
 
 const MS: u64 = 1_000_000;
 
@@ -24,20 +25,19 @@ fn key(name: &str, per_vm: bool) -> u32 {
 
 #[test]
 fn a_setting_has_one_place() {
-    let server = |s: ServerSetting| Setting { server: s, ..Setting::default() };
-    let none = ServerSetting::default;
+    let of = |name, value| Setting { params: VmParams::default().with(name, value), ..Setting::default() };
     for (pair, want) in [
-        ("rt=on", Setting { rt: Some(RtMode::On), ..Setting::default() }),
-        ("rt=off", Setting { rt: Some(RtMode::Off), ..Setting::default() }),
-        ("rt=auto", Setting { rt: Some(RtMode::Auto), ..Setting::default() }),
-        ("weight=7", Setting { weight: Some(7), ..Setting::default() }),
-        ("cap=7", Setting { cap: Some(7), ..Setting::default() }),
-        ("budget=7ms", server(ServerSetting { budget: Some(7 * MS), ..none() })),
-        ("priority=7", server(ServerSetting { priority: Some(7), ..none() })),
-        ("extra=on", server(ServerSetting { extra: Some(true), ..none() })),
-        ("extra=off", server(ServerSetting { extra: Some(false), ..none() })),
-        ("laxity=7ms", Setting { laxity: Some(7 * MS), ..Setting::default() }),
-        ("latency=7ms", Setting { latency: Some(7 * MS), ..Setting::default() }),
+        ("rt=on", of("rt", 1)),
+        ("rt=off", of("rt", 2)),
+        ("rt=auto", of("rt", 0)),
+        ("weight=7", of("weight", 7)),
+        ("cap=7", of("cap", 7)),
+        ("budget=7ms", of("budget", 7 * MS)),
+        ("priority=7", of("priority", 7)),
+        ("extra=on", of("extra", 1)),
+        ("extra=off", of("extra", 0)),
+        ("laxity=7ms", of("laxity", 7 * MS)),
+        ("latency=7ms", of("latency", 7 * MS)),
         ("group=a", Setting { group: Some("a".into()), ..Setting::default() }),
         ("group=", Setting { group: Some(String::new()), ..Setting::default() }),
         ("ports=7", Setting { ports: Some(ports(&[(7, 7)])), ..Setting::default() }),
@@ -49,17 +49,11 @@ fn a_setting_has_one_place() {
 
 /// A configuration in which every value differs from the default and from every other one.
 fn distinct() -> VmConfig {
+    let params = VmParams::default().with("rt", 1).with("weight", 11).with("cap", 12).with("budget", 13 * MS);
+    let params = params.with("period", 14 * MS).with("priority", 15).with("extra", 0);
     VmConfig {
-        rt: RtMode::On,
+        params: params.with("laxity", 16 * MS).with("latency", 17 * MS),
         ports: ports(&[(5, 6), (9, 9)]),
-        weight: 11,
-        cap: 12,
-        budget: 13 * MS,
-        period: 14 * MS,
-        priority: 15,
-        extra: false,
-        laxity: 16 * MS,
-        latency: 17 * MS,
         group: "g".into(),
         cgroup: Some("c/d".into()),
         uid: Some(18),
@@ -70,17 +64,17 @@ fn distinct() -> VmConfig {
 fn a_file_says_each_key_for_itself() {
     let base = VmConfig::default;
     for (line, want) in [
-        ("rt = \"on\"", VmConfig { rt: RtMode::On, ..base() }),
-        ("rt = \"off\"", VmConfig { rt: RtMode::Off, ..base() }),
+        ("rt = \"on\"", base().with("rt", RtMode::On as u64)),
+        ("rt = \"off\"", base().with("rt", RtMode::Off as u64)),
         ("ports = [\"5-6\", 9]", VmConfig { ports: ports(&[(5, 6), (9, 9)]), ..base() }),
-        ("weight = 11", VmConfig { weight: 11, ..base() }),
-        ("cap = 12", VmConfig { cap: 12, ..base() }),
-        ("budget = \"13ms\"", VmConfig { budget: 13 * MS, ..base() }),
-        ("period = \"14ms\"", VmConfig { period: 14 * MS, ..base() }),
-        ("priority = 15", VmConfig { priority: 15, ..base() }),
-        ("extra = false", VmConfig { extra: false, ..base() }),
-        ("laxity = \"16ms\"", VmConfig { laxity: 16 * MS, ..base() }),
-        ("latency = \"17ms\"", VmConfig { latency: 17 * MS, ..base() }),
+        ("weight = 11", base().with("weight", 11)),
+        ("cap = 12", base().with("cap", 12)),
+        ("budget = \"13ms\"", base().with("budget", 13 * MS)),
+        ("period = \"14ms\"", base().with("period", 14 * MS)),
+        ("priority = 15", base().with("priority", 15)),
+        ("extra = false", base().with("extra", 0)),
+        ("laxity = \"16ms\"", base().with("laxity", 16 * MS)),
+        ("latency = \"17ms\"", base().with("latency", 17 * MS)),
         ("group = \"g\"", VmConfig { group: "g".into(), ..base() }),
         ("cgroup = \"c/d\"", VmConfig { cgroup: Some("c/d".into()), ..base() }),
         ("uid = 18", VmConfig { uid: Some(18), ..base() }),
@@ -102,8 +96,9 @@ fn a_file_says_each_key_for_itself() {
 #[test]
 fn defaults_are_those_of_the_policies() {
     let c = VmConfig::default();
-    assert_eq!((c.weight, c.cap, c.laxity, c.latency), (256, 0, 0, 0));
-    assert_eq!((c.budget, c.period, c.priority, c.extra), (0, 0, 1000, true));
+    let names = ["weight", "cap", "rt", "laxity", "latency"];
+    assert_eq!(names.map(|name| c.params.get(name)), [256, 0, 0, 0, 0].map(Some));
+    assert_eq!(c.server(), Server { budget: 0, period: 0, priority: 1000, extra: true });
     assert!(c.ports.is_empty() && c.group.is_empty() && !c.has_owner());
     let (pool, vm) = (|name| key(name, false), |name| key(name, true));
     assert_eq!(Pools::defaults(), (pool("reserve"), 0));
@@ -127,13 +122,13 @@ fn a_change_is_one_parameter() {
     let (a, b) = (Server::default(), distinct().server());
     let vm = |name| key(name, true);
     for (change, adjust, text) in [
-        (Change::Rt(RtMode::Auto), Some((vm("rt"), 0)), "rt=auto"),
-        (Change::Rt(RtMode::On), Some((vm("rt"), 1)), "rt=on"),
-        (Change::Rt(RtMode::Off), Some((vm("rt"), 2)), "rt=off"),
-        (Change::Weight(7), Some((vm("weight"), 7)), "weight=7"),
-        (Change::Cap(8), Some((vm("cap"), 8)), "cap=8"),
-        (Change::Laxity(9_000), Some((vm("laxity"), 9_000)), "laxity=9us"),
-        (Change::Latency(10 * MS), Some((vm("latency"), 10 * MS)), "latency=10ms"),
+        (Change::param("rt", 0), Some((vm("rt"), 0)), "rt=auto"),
+        (Change::param("rt", 1), Some((vm("rt"), 1)), "rt=on"),
+        (Change::param("rt", 2), Some((vm("rt"), 2)), "rt=off"),
+        (Change::param("weight", 7), Some((vm("weight"), 7)), "weight=7"),
+        (Change::param("cap", 8), Some((vm("cap"), 8)), "cap=8"),
+        (Change::param("laxity", 9_000), Some((vm("laxity"), 9_000)), "laxity=9us"),
+        (Change::param("latency", 10 * MS), Some((vm("latency"), 10 * MS)), "latency=10ms"),
         (Change::Ports(ports(&[(1, 2)])), None, "ports"),
         (Change::Server(a, b), None, "budget=13ms period=14ms priority=15"),
         (Change::Group("g".into()), None, "group=g"),
@@ -179,28 +174,28 @@ fn what_differs_is_set_and_nothing_else() {
     };
     let all = [
         Change::Ports(want.ports.clone()),
-        Change::Weight(11),
-        Change::Cap(12),
+        Change::param("weight", 11),
+        Change::param("cap", 12),
         Change::Server(base.server(), want.server()),
-        Change::Laxity(16 * MS),
-        Change::Latency(17 * MS),
+        Change::param("laxity", 16 * MS),
+        Change::param("latency", 17 * MS),
         Change::Group("g".into()),
-        Change::Rt(RtMode::On),
+        Change::param("rt", 1),
     ];
     assert_eq!(bring(&base, &want), all, "the ports before the mode that uses them");
     assert_eq!(bring(&want, &want), []);
     let back = bring(&want, &base);
-    let waits = |c: &Change| matches!(c, Change::Laxity(_) | Change::Latency(_));
+    let waits = |c: &Change| matches!(c, Change::Param(info, _) if ["laxity", "latency"].contains(&info.name));
     assert!(back.len() == 6 && !back.iter().any(waits), "0 leaves what the VM has: {back:?}");
     for (n, one) in [
         VmConfig { ports: want.ports.clone(), ..base.clone() },
-        VmConfig { weight: 11, ..base.clone() },
-        VmConfig { cap: 12, ..base.clone() },
-        base.clone().with(want.server()),
-        VmConfig { laxity: 16 * MS, ..base.clone() },
-        VmConfig { latency: 17 * MS, ..base.clone() },
+        base.clone().with("weight", 11),
+        base.clone().with("cap", 12),
+        base.clone().with_server(want.server()),
+        base.clone().with("laxity", 16 * MS),
+        base.clone().with("latency", 17 * MS),
         VmConfig { group: "g".into(), ..base.clone() },
-        VmConfig { rt: RtMode::On, ..base.clone() },
+        base.clone().with("rt", 1),
     ]
     .iter()
     .enumerate()
@@ -220,33 +215,98 @@ fn a_vm_is_found_by_its_name() {
 #[test]
 fn servers_keep_their_parts_apart() {
     let s = Server { budget: 2_500_000, period: 10 * MS, priority: 3, extra: false };
-    assert_eq!(distinct().with(s).server(), s);
+    assert_eq!(distinct().with_server(s).server(), s);
     let status = ServerStatus::from(&s);
     assert_eq!((status.budget_us, status.period_us, status.priority, status.extra), (2_500.0, 10_000.0, 3, false));
     assert_eq!((status.server(), status.share().as_str()), (s, "2500us/10ms"));
     let share = |budget, period| ServerStatus::from(&Server { budget, period, ..s }).share();
     assert_eq!([share(0, MS), share(MS, 0), share(0, 0), share(1, 2)], ["-", "-", "-", "1ns/2ns"]);
-    let stat = VmStat { budget: 5, server_period: 6, period: 7, priority: 8, extra: 1, ..VmStat::default() };
-    assert_eq!(Server::of(&stat), Server { budget: 5, period: 6, priority: 8, extra: true });
-    let odd = VmStat { priority: u64::MAX, ..VmStat::default() };
-    assert_eq!(Server::of(&odd), Server { budget: 0, period: 0, priority: u32::MAX, extra: false });
-    let none = ServerSetting::default();
-    let all = ServerSetting::all(&s);
+    let mut pool = Pool::new("rtxen").unwrap();
+    pool.vm_add(0, 3, Kind::Guest, 256).unwrap();
+    assert_eq!((Server::of(&pool, 3), Server::of(&pool, 4)), (Some(Server::default()), None));
+    Server::default().bring(&s, |key, value| Ok(pool.adjust(0, 3, key, value)?)).unwrap();
+    assert_eq!(Server::of(&pool, 3), Some(s));
+    let odd = VmParams::default().with("priority", u64::MAX).server();
+    assert_eq!(odd, Server { priority: u32::MAX, ..Server::default() });
+    let (none, all) = (VmParams::default(), VmParams::from(&s));
     assert_eq!(
-        all,
-        ServerSetting { budget: Some(2_500_000), period: Some(10 * MS), priority: Some(3), extra: Some(false) }
+        ["budget", "period", "priority", "extra"].map(|name| all.get(name)),
+        [2_500_000, 10 * MS, 3, 0].map(Some)
     );
     let have = Server { budget: 1, period: 2, priority: 4, extra: true };
-    assert_eq!((all.on(&have), none.on(&have)), (s, have));
-    assert!(none.is_empty() && !all.is_empty());
-    for (one, want) in [
-        (ServerSetting { budget: Some(9), ..none }, Server { budget: 9, ..have }),
-        (ServerSetting { period: Some(9), ..none }, Server { period: 9, ..have }),
-        (ServerSetting { priority: Some(9), ..none }, Server { priority: 9, ..have }),
-        (ServerSetting { extra: Some(false), ..none }, Server { extra: false, ..have }),
+    assert_eq!((all.server_on(&have), none.server_on(&have)), (s, have));
+    assert!(!none.has_server() && all.has_server() && !none.clone().with("laxity", 1).has_server());
+    for (name, value, want) in [
+        ("budget", 9, Server { budget: 9, ..have }),
+        ("period", 9, Server { period: 9, ..have }),
+        ("priority", 9, Server { priority: 9, ..have }),
+        ("extra", 0, Server { extra: false, ..have }),
     ] {
-        assert_eq!((one.on(&have), one.is_empty()), (want, false));
+        let one = none.clone().with(name, value);
+        assert_eq!((one.server_on(&have), one.has_server()), (want, true));
     }
+    let mut rest = distinct().params;
+    let taken = rest.take_server();
+    assert_eq!((taken.clone(), rest.has_server()), (VmParams::from(&distinct().server()), false));
+    assert_eq!(taken.iter().chain(rest.iter()).collect::<VmParams>(), distinct().params);
+}
+
+/// Nothing here names a setting: one that is added to the core's list is read, kept, told and set as all others.
+#[test]
+fn every_setting_goes_all_the_way() {
+    assert!(vm_settings().is_sorted_by_key(|p| p.key), "by ascending key");
+    let word = |info: &takt_policy::ParamInfo, value| match info.unit {
+        "off|on" => (value != 0).to_string(),
+        unit if unit == "ns" || unit.contains('|') => format!("\"{}\"", spec::show(info, value)),
+        _ => value.to_string(),
+    };
+    for info in vm_settings() {
+        let value = if info.max == info.default { info.min } else { info.max };
+        assert_eq!(named(info.name), Some(info));
+        // A server's period may be the longest; a budget needs one that is as long.
+        let base = if info.name == "budget" { VmConfig::default().with("period", value) } else { VmConfig::default() };
+        let period = (info.name == "budget").then(|| format!("period = {}\n", word(named("period").unwrap(), value)));
+        let text = format!("[vm.web]\n{}{} = {}", period.unwrap_or_default(), info.name, word(info, value));
+        let config = HostConfig::from_toml(&text).unwrap().vm["web"].clone();
+        assert_eq!(config, base.clone().with(info.name, value), "{text}");
+        assert_eq!(toml::from_str::<VmConfig>(&toml::to_string(&config).unwrap()).unwrap(), config, "{}", info.name);
+        let json = serde_json::to_value(&config.params).unwrap();
+        let told: VmParams = serde_json::from_value(json.clone()).unwrap();
+        assert_eq!(told.with("rt", config.params.value("rt")), config.params, "{json}");
+        let mut pool = Pool::new("credit").unwrap();
+        pool.vm_add(0, 0, Kind::Guest, 256).unwrap();
+        let mut adjust = |key, value| -> Result<()> { Ok(pool.adjust(0, 0, key, value)?) };
+        let fresh = VmParams::defaults();
+        fresh.server().bring(&config.server(), &mut adjust).unwrap();
+        config.params.said().plain().try_for_each(|(info, value)| adjust(info.key, value)).unwrap();
+        adjust(named("rt").unwrap().key, config.params.value("rt")).unwrap();
+        assert_eq!(VmParams::of(&pool, 0), Some(config.params.clone()), "{}", info.name);
+        if info.unit != "off|on" {
+            let text = format!("[vm.web]\n{} = {}", info.name, word(info, info.max + 1));
+            let error = HostConfig::from_toml(&text).unwrap_err().to_string();
+            let known = spec::range(info);
+            let says = |what: &str| error.starts_with("line 2: ") && error.contains(what);
+            assert!(if info.unit.contains('|') { says("expected one of") } else { says(&known) }, "{error}");
+        }
+    }
+    let plain: Vec<_> = VmParams::defaults().plain().map(|(info, _)| info.name).collect();
+    assert!(plain.starts_with(&["weight", "cap"]) && plain.iter().all(|name| !is_server(named(name).unwrap())));
+    assert!(!plain.contains(&"rt") && VmParams::defaults().said().get("laxity").is_none());
+}
+
+#[test]
+fn a_status_says_settings_in_its_own_way() {
+    let json = |params: &VmParams| serde_json::to_string(params).unwrap();
+    let fresh = "{\"weight\":256,\"cap\":0,\"server\":{\"budget_us\":0.0,\"period_us\":0.0,\"priority\":1000,\"extra\":true},\
+         \"laxity_us\":null,\"latency_us\":null";
+    assert!(json(&VmParams::defaults()).starts_with(fresh), "{}", json(&VmParams::defaults()));
+    let told = json(&distinct().params);
+    assert!(told.contains("\"laxity_us\":16000.0") && told.contains("\"priority\":15,\"extra\":false"), "{told}");
+    let read = |text: &str| serde_json::from_str::<VmParams>(text).map_err(|e| e.to_string());
+    let most = "{\"weight\":1,\"cap\":0,\"new\":[1],\"server\":{\"budget_us\":0.0,\"period_us\":0.0,\"priority\":1,\"extra\":true}}";
+    assert_eq!(read(most).unwrap().get("laxity"), Some(0), "what is not told is the pool's");
+    assert!(read("{\"weight\":1,\"cap\":0}").unwrap_err().starts_with("missing field `server`"));
+    assert!(read("{\"weight\":\"x\"}").unwrap_err().contains("expected u64"));
 }
 
 /// The steps by which a server becomes another one, as keys and values.

@@ -52,9 +52,9 @@ fn a_period_goes_with_what_uses_it() {
         assert!(set(text).unwrap_err().starts_with("`period` goes with rt=on"), "{text}");
     }
     let both = set("rt=on;period=20ms;budget=1ms").unwrap();
-    assert_eq!((both.period, both.server.period), (None, Some(20_000_000)), "the server's, where there is one");
+    assert_eq!((both.period, both.params.get("period")), (None, Some(20_000_000)), "the server's, where there is one");
     let monitor = set("rt=on;period=20ms").unwrap();
-    assert_eq!((monitor.period, monitor.server.period), (Some(20_000_000), None));
+    assert_eq!((monitor.period, monitor.params.get("period")), (Some(20_000_000), None));
     assert_eq!(set("weight=1;cap=2;weight=3").unwrap_err(), "`weight=3` sets a key a second time");
 }
 
@@ -116,16 +116,18 @@ fn files() {
 fn values_in_memory() {
     let ok = |c: VmConfig| c.validate("web").is_ok();
     let base = VmConfig::default;
-    assert!(ok(base()) && ok(VmConfig { laxity: 0, latency: 0, ..base() }), "0 is the pool's");
+    assert!(ok(base()) && ok(base().with("laxity", 0).with("latency", 0)), "0 is the pool's");
     for (config, want) in [
-        (VmConfig { weight: 0, ..base() }, "VM `web`: weight is 0, allowed 1..=65535"),
-        (VmConfig { weight: 65_536, ..base() }, "VM `web`: weight is 65536, allowed 1..=65535"),
-        (VmConfig { cap: 6_401, ..base() }, "VM `web`: cap is 6401, allowed 0..=6400"),
-        (VmConfig { laxity: 999, ..base() }, "VM `web`: laxity is 999ns, allowed 1us..=10s"),
-        (VmConfig { laxity: 10_000_000_001, ..base() }, "VM `web`: laxity is 10000000001ns, allowed 1us..=10s"),
-        (VmConfig { latency: 999_999, ..base() }, "VM `web`: latency is 999999ns, allowed 1ms..=1s"),
-        (VmConfig { latency: 1_000_000_001, ..base() }, "VM `web`: latency is 1000000001ns, allowed 1ms..=1s"),
-        (VmConfig { priority: 0, ..base() }, "VM `web`: priority is 0, allowed 1..=65535"),
+        (base().with("weight", 0), "VM `web`: weight is 0, allowed 1..=65535"),
+        (base().with("weight", 65_536), "VM `web`: weight is 65536, allowed 1..=65535"),
+        (base().with("cap", 6_401), "VM `web`: cap is 6401, allowed 0..=6400"),
+        (base().with("laxity", 999), "VM `web`: laxity is 999ns, allowed 1us..=10s"),
+        (base().with("laxity", 10_000_000_001), "VM `web`: laxity is 10000000001ns, allowed 1us..=10s"),
+        (base().with("latency", 999_999), "VM `web`: latency is 999999ns, allowed 1ms..=1s"),
+        (base().with("latency", 1_000_000_001), "VM `web`: latency is 1000000001ns, allowed 1ms..=1s"),
+        (base().with("priority", 0), "VM `web`: priority is 0, allowed 1..=65535"),
+        (base().with("budget", 10_000_000_001), "VM `web`: budget is 10000000001ns, allowed 0..=10s"),
+        (base().with("rt", 3), "VM `web`: rt is 3, allowed auto|on|off"),
         (VmConfig { group: "a b".into(), ..base() }, "VM `web`: `group=a b` is not allowed"),
         (VmConfig { cgroup: Some("..".into()), ..base() }, "VM `web`: cgroup is `..`, allowed a path"),
     ] {
@@ -133,8 +135,8 @@ fn values_in_memory() {
         assert!(error.starts_with(want), "{error}");
     }
     for c in [
-        VmConfig { weight: 1, cap: 6_400, laxity: 1_000, latency: 1_000_000, ..base() },
-        VmConfig { weight: 65_535, laxity: 10_000_000_000, latency: 1_000_000_000, ..base() },
+        base().with("weight", 1).with("cap", 6_400).with("laxity", 1_000).with("latency", 1_000_000),
+        base().with("weight", 65_535).with("laxity", 10_000_000_000).with("latency", 1_000_000_000),
         VmConfig { cgroup: Some("a/b".into()), uid: Some(0), group: "g".repeat(64), ..base() },
     ] {
         assert!(ok(c.clone()), "{c:?}");

@@ -177,8 +177,8 @@ fn vm(s: &Scenario, spec: &VmSpec, name: String, n: usize, seed: u64, together: 
     let tap = format!("tap{n}");
     let mut vm = Vm {
         name,
-        serves: spec.rt != RtMode::Off && !matches!(spec.workload, Hog(_) | Parallel(_) | Idle(_)),
-        config: spec.config().with(spec.server),
+        serves: spec.rt() != RtMode::Off && !matches!(spec.workload, Hog(_) | Parallel(_) | Idle(_)),
+        config: spec.config().with_server(spec.server),
         affinity: spec.affinity.clone(),
         vcpus: spec.vcpus,
         start_ms: 0,
@@ -307,10 +307,11 @@ mod tests {
         );
         assert_eq!([0, 1, 3, 4, 5].map(kind), ["echo", "hog", "periodic", "source", "tasks"]);
         assert_eq!(vms.iter().map(|v| v.serves).collect::<Vec<_>>(), [true, false, false, false, true, true]);
-        assert_eq!((vms[3].work_ns, vms[3].config.rt), (Some(1_000_000), RtMode::Off));
+        assert_eq!((vms[3].work_ns, vms[3].config.params.rt()), (Some(1_000_000), RtMode::Off));
         assert_eq!(vms[0].workload["tap"], "tap0");
         assert_eq!(vms[4].workload["burst"], 5);
-        assert_eq!((vms[5].config.budget, vms[5].config.period), (3_000_000, 10_000_000));
+        let server = vms[5].config.server();
+        assert_eq!((server.budget, server.period), (3_000_000, 10_000_000));
         // The shorter period first.
         assert_eq!(
             vms[5].workload["tasks"],
@@ -366,8 +367,8 @@ mod tests {
         assert_eq!(times, [1_000_000, 1_000, 10_000_000_000]);
         assert!(!vm.serves, "it waits for nobody outside");
         let config = &vm.config;
-        assert_eq!((config.rt, config.group.as_str()), (RtMode::On, "both"));
-        assert_eq!((config.latency, config.laxity), (5_000_000, 20_000));
+        assert_eq!((config.params.rt(), config.group.as_str()), (RtMode::On, "both"));
+        assert_eq!(["latency", "laxity"].map(|name| config.params.value(name)), [5_000_000, 20_000]);
         let other = &plan.phases[1].vms[0];
         assert_ne!(of("seed"), other.workload["seed"]);
         assert_ne!(of("seed"), plan.phases[0].vms[1].workload["seed"]);

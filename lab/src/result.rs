@@ -149,7 +149,7 @@ fn vm_result(s: &Scenario, spec: &VmSpec, vm: &outcome::Vm, first: u32, rate: f6
         name: vm.name.clone(),
         kind: "guest".into(),
         workload: spec.workload.name().into(),
-        weight: spec.weight.into(),
+        weight: spec.params.value("weight"),
         cpu_time_ns: sum(|v| v.cpu_ns),
         work: if hog { work as f64 / rate } else { 0.0 },
         cold_ns: 0,

@@ -395,21 +395,20 @@ impl Live {
 
     fn set_rest(&mut self, name: &str, vm: &VmState, setting: &Setting) -> Result<()> {
         let old = self.vms.get(&vm.id).map(|v| v.rt);
-        let (have, want) = (vm.config.server(), setting.server.on(&vm.config.server()));
+        let have = vm.config.server();
+        let want = setting.params.server_on(&have);
         want.validate().with_context(|| format!("VM `{name}`"))?;
         self.serve(vm, have, want)?;
-        if let Some(mode) = setting.rt {
-            if let Err(e) = self.change(vm, &Change::Rt(mode)) {
+        if let Some(mode) = setting.params.get("rt") {
+            if let Err(e) = self.change(vm, &Change::param("rt", mode)) {
                 self.serve(vm, want, have)?;
-                return Err(match (mode, old) {
-                    (RtMode::On, Some(false)) => e.context("the policy has `rt_max` real-time VMs already"),
-                    _ => e,
-                });
+                let full = mode == RtMode::On as u64 && old == Some(false);
+                return Err(if full { e.context("the policy has `rt_max` real-time VMs already") } else { e });
             }
         }
         if let Some(dev) = &setting.dev {
             if let Err(e) = self.net.watch(vm.id, dev) {
-                self.change(vm, &Change::Rt(vm.config.rt))?;
+                self.change(vm, &Change::param("rt", vm.config.params.value("rt")))?;
                 self.serve(vm, want, have)?;
                 return Err(e.context(format!("VM `{name}`")));
             }
@@ -417,18 +416,13 @@ impl Live {
         if let Some(period) = setting.period {
             self.scheduler.mark(vm.id, period, NEVER).with_context(|| format!("VM `{name}`: period"))?;
         }
-        let rest = [
-            setting.ports.clone().map(Change::Ports),
-            setting.weight.map(Change::Weight),
-            setting.cap.map(Change::Cap),
-            setting.laxity.map(Change::Laxity),
-            setting.latency.map(Change::Latency),
-        ];
-        for change in rest.into_iter().flatten() {
+        let params = setting.params.plain().map(|(info, value)| Change::Param(info, value));
+        for change in setting.ports.clone().map(Change::Ports).into_iter().chain(params) {
             self.change(vm, &change)?;
         }
-        if let Some(vm) = self.vms.get_mut(&vm.id).filter(|_| setting.weight.is_some() || setting.cap.is_some()) {
-            vm.follows = false;
+        let follows = ["weight", "cap"].iter().all(|name| setting.params.get(name).is_none());
+        if let Some(vm) = self.vms.get_mut(&vm.id) {
+            vm.follows &= follows;
         }
         Ok(())
     }
@@ -528,13 +522,8 @@ impl Host for Live {
         let all = status::vms(&snapshot, &|index| self.known(index));
         let id = |name: &str| self.vms.iter().find(|(_, v)| v.name == name).map(|(i, _)| *i);
         let state = |vm: status::VmStatus| {
-            let config = VmConfig {
-                rt: vm.rt_mode,
-                ports: vm.ports,
-                weight: u32::try_from(vm.weight).unwrap_or(u32::MAX),
-                cap: u32::try_from(vm.cap).unwrap_or(u32::MAX),
-                ..VmConfig::default().with(vm.server.server())
-            };
+            let params = vm.params.with("rt", vm.rt_mode as u64);
+            let config = VmConfig { params, ports: vm.ports, ..VmConfig::default() };
             let period = vm.period_us.map_or(0, |p| (p * 1e3) as u64);
             Some(VmState { id: id(&vm.name)?, name: vm.name, config, rt: vm.rt, period })
         };

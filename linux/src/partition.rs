@@ -27,8 +27,8 @@ impl PartitionHost for Scheduler {
     }
 
     fn set_server(&mut self, _: u64, vm: u32, want: &Server) -> Result<()> {
-        let stat = self.peek()?.pool.vm_stat(vm).with_context(|| format!("no VM {vm}"))?;
-        Server::of(&stat).bring(want, |key, value| self.adjust(vm, key, value))
+        let have = Server::of(&self.peek()?.pool, vm).with_context(|| format!("no VM {vm}"))?;
+        have.bring(want, |key, value| self.adjust(vm, key, value))
     }
 }
 
@@ -43,14 +43,14 @@ pub fn pcpus(snapshot: &Snapshot) -> Vec<Pcpu> {
 
 /// All VMs. One whose VMM has no VCPU yet is promised nothing yet.
 pub fn members(snapshot: &Snapshot) -> Vec<Member> {
-    let (all, _) = status::members(snapshot);
+    let all = status::members(snapshot);
     let member = |id| {
-        let stat = snapshot.pool.vm_stat(id)?;
+        let server = Server::of(&snapshot.pool, id)?;
         let mine = || all.iter().filter(|m| m.vm == id && m.kind == Kind::Guest as u64);
         let ran = |v: &u32| snapshot.vcpu(*v).wait.iter().any(|w| w.count > 0);
         let last = mine().map(|m| m.vcpu).find(ran).map(|v| snapshot.pool_of(v).vcpu_cpu(v));
         let vcpus = mine().count() as u32;
-        let server = if vcpus > 0 { Server::of(&stat) } else { Server::default() };
+        let server = if vcpus > 0 { server } else { Server::default() };
         Some(Member { id, vcpus, server, side: snapshot.vm(id).side(), last })
     };
     (0..NVM).filter(|vm| *vm != HOST_VM).filter_map(member).collect()
@@ -109,7 +109,7 @@ fn rescue(
     }
     let gone = (0..takt_policy::NCPU).filter(|&cpu| snapshot.is_gone(cpu));
     gone.for_each(|cpu| drop(move_cpu(cpu, Side::Rest))); // one that still may not goes another time
-    let (all, _) = status::members(snapshot);
+    let all = status::members(snapshot);
     let lost = |m: &status::Member| m.vm != HOST_VM && snapshot.vcpu(m.vcpu).side() != snapshot.vm(m.vm).side();
     let guests = all.iter().filter(|m| m.kind == Kind::Guest as u64);
     guests.filter(|m| lost(m)).for_each(|m| note(move_vm(m.vm, snapshot.vm(m.vm).side())));

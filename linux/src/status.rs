@@ -6,7 +6,7 @@ use crate::shared::{Counts, HOST_VM, Snapshot};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use takt_control::partition::Side;
-use takt_control::{Ports, RtMode, Server, ServerStatus, Waits, waits};
+use takt_control::{Ports, RtMode, VmParams, Waits, waits};
 use takt_policy::{Kind, NEVER, NIL, NVM, OpCode, State};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -65,13 +65,9 @@ pub struct VmStatus {
     pub promotions: u64,
     /// Promotions that it had no credit for.
     pub refusals: u64,
-    pub weight: u64,
-    pub cap: u64,
-    /// What each of its VCPUs may run.
-    pub server: ServerStatus,
-    /// Its own, if it has one (S, Poris).
-    pub laxity_us: Option<f64>,
-    pub latency_us: Option<f64>,
+    /// Its settings, without `rt`.
+    #[serde(flatten)]
+    pub params: VmParams,
     /// With which VMs it is launched (Poris).
     pub group: Option<String>,
     pub ports: Ports,
@@ -128,31 +124,21 @@ pub struct Member {
     pub kind: u64,
 }
 
-/// Members and `rt` modes, as the configuration of the pool says.
-pub fn members(snapshot: &Snapshot) -> (Vec<Member>, BTreeMap<u32, RtMode>) {
-    let rt = takt_policy::params().iter().find(|p| p.per_vm && p.name == "rt").map_or(0, |p| p.key);
-    let (mut all, mut modes) = (Vec::new(), BTreeMap::new());
-    for op in snapshot.pools().flat_map(|(_, pool)| pool.describe()) {
-        let vm = u32::from(op.vm);
-        match OpCode::from_u16(op.op) {
-            Some(OpCode::VcpuAdd) => all.push(Member { vcpu: op.vcpu.into(), vm, kind: op.arg[0] }),
-            Some(OpCode::Adjust) if vm != NIL && op.arg[0] == u64::from(rt) => {
-                let mode = [RtMode::Auto, RtMode::On, RtMode::Off].get(op.arg[1] as usize).copied();
-                modes.insert(vm, mode.unwrap_or_default());
-            }
-            _ => {}
-        }
-    }
-    (all, modes)
+/// Members, as the configuration of the pools says.
+pub fn members(snapshot: &Snapshot) -> Vec<Member> {
+    let all = snapshot.pools().flat_map(|(_, pool)| pool.describe());
+    let added = all.filter(|op| OpCode::from_u16(op.op) == Some(OpCode::VcpuAdd));
+    added.map(|op| Member { vcpu: op.vcpu.into(), vm: op.vm.into(), kind: op.arg[0] }).collect()
 }
 
 /// The VMs of a snapshot; `known` tells the rest of each by index.
 pub fn vms(snapshot: &Snapshot, known: &dyn Fn(u32) -> Known) -> Vec<VmStatus> {
-    let (members, modes) = members(snapshot);
+    let members = members(snapshot);
     let one = |vm: u32| {
         let stat = snapshot.pool.vm_stat(vm)?;
         let (host, known) = (snapshot.vm(vm), known(vm));
-        let mode = modes.get(&vm).copied().unwrap_or_default();
+        let params = VmParams::of(&snapshot.pool, vm)?;
+        let mode = params.rt();
         let of = |kind: Kind| -> Vec<VcpuStatus> {
             let mine = members.iter().filter(|m| m.vm == vm && m.kind == kind as u64);
             let mut all: Vec<_> = mine.map(|m| vcpu(snapshot, m.vcpu)).collect();
@@ -176,11 +162,7 @@ pub fn vms(snapshot: &Snapshot, known: &dyn Fn(u32) -> Known) -> Vec<VmStatus> {
             lease_us: lease.map(us),
             promotions: stat.promotions,
             refusals: stat.refusals,
-            weight: stat.weight,
-            cap: stat.cap,
-            server: (&Server::of(&stat)).into(),
-            laxity_us: (stat.laxity > 0).then(|| us(stat.laxity)),
-            latency_us: (stat.latency > 0).then(|| us(stat.latency)),
+            params,
             group: Some(known.group).filter(|g| !g.is_empty()),
             ports: known.ports,
             devices: known.devices,
@@ -198,7 +180,7 @@ pub fn vms(snapshot: &Snapshot, known: &dyn Fn(u32) -> Known) -> Vec<VmStatus> {
 
 /// The host entities of the PCPUs that are online, and their PCPUs.
 pub fn entities(snapshot: &Snapshot) -> (Vec<VcpuStatus>, Waits) {
-    let (members, _) = members(snapshot);
+    let members = members(snapshot);
     let mine: Vec<u32> = members.iter().filter(|m| m.vm == HOST_VM).map(|m| m.vcpu).collect();
     let all = waits(mine.iter().map(|&v| snapshot.vcpu(v).wait));
     (mine.iter().map(|&v| vcpu(snapshot, v)).collect(), all)
@@ -330,7 +312,7 @@ mod tests {
         assert_eq!(all.len(), 1);
         let vm = &all[0];
         assert_eq!((vm.name.as_str(), vm.rt, vm.rule.as_deref()), ("vm3", true, Some("by hand")));
-        assert_eq!((vm.period_us, vm.lease_us, vm.weight), (Some(20_000.0), Some(50.0), 512));
+        assert_eq!((vm.period_us, vm.lease_us, vm.params.weight()), (Some(20_000.0), Some(50.0), 512));
         assert_eq!((vm.vcpus.len(), vm.io.len(), vm.vcpus[0].state.as_str()), (1, 1, "blocked"));
         assert_eq!(s.quota(), crate::Quota { vms: 3, threads: 7 });
         assert_eq!((s.counts(), s.recording()), (Counts::default(), false));

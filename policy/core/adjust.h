@@ -22,6 +22,16 @@ TAKT_FN int adjust_pool(struct takt_pool *p, u32 key, u64 value, u64 *old)
 	return -TAKT_EINVAL;
 }
 
+/* 0: @value is in the range of setting @key of a VM. */
+TAKT_FN int vm_setting_allows(u32 key, u64 value)
+{
+#define TAKT_VM_SETTING(k, name, field, unit, min, max, def, doc) \
+	if (key == (k)) \
+		return value + 1 < (u64)(min) + 1 || value > (max) ? -TAKT_ERANGE : 0;
+#include "settings.h"
+	return -TAKT_EINVAL;
+}
+
 /* Without a cap nobody is parked. */
 TAKT_FN void uncap(struct takt_pool *p, u32 mi)
 {
@@ -47,10 +57,7 @@ TAKT_INLINE int adjust_server(struct takt_pool *p, u32 mi, u32 key, u64 value)
 	case takt_vm_key_priority: s.priority = value; break;
 	default: s.extra = value;
 	}
-	if (s.budget > 10 * TAKT_SEC || s.period > 10 * TAKT_SEC ||
-	    (s.period && s.budget > s.period))
-		return -TAKT_ERANGE;
-	if (!s.priority || s.priority > 65535 || value > 10 * TAKT_SEC || s.extra > 1)
+	if (s.period && s.budget > s.period)
 		return -TAKT_ERANGE;
 	/* Less than it has it may always have, also where PCPUs have gone since. */
 	more = takt_fresh(p, server_share(&s) > server_share(&m->server));
@@ -71,32 +78,41 @@ TAKT_INLINE int adjust_server(struct takt_pool *p, u32 mi, u32 key, u64 value)
 	return 0;
 }
 
-/* For how long @mi's VCPUs may wait while it is real-time: S's laxity, Poris' latency. */
-TAKT_INLINE int adjust_wait(struct takt_pool *p, u32 mi, u32 key, u64 value)
+/*
+ * Setting @key of @mi becomes @value, which is in its range. What else a policy does then is in its
+ * hook adjusted.
+ */
+TAKT_INLINE int adjust_vm(struct takt_pool *p, u32 mi, u32 key, u64 value)
 {
 	struct takt_vm *m = vm_of(p, mi);
-	u32 laxity = key == takt_vm_key_laxity;
 
-	if (value < (laxity ? TAKT_US : TAKT_MS) || value > (laxity ? 10 * TAKT_SEC : TAKT_SEC))
-		return -TAKT_ERANGE;
-	if (laxity)
-		m->laxity = value;
-	else
-		m->latency = value;
-	hook_rt_changed(p);
-	return 0;
+	if (key == takt_vm_key_rt)
+		return adjust_rt(p, mi, value);
+	if (key >= takt_vm_key_budget && key <= takt_vm_key_extra)
+		return adjust_server(p, mi, key, value);
+#define TAKT_VM_SETTING(k, name, field, unit, min, max, def, doc) \
+	if (key == (k)) \
+		m->field = value;
+#include "settings.h"
+	if (key == takt_vm_key_cap && !value)
+		uncap(p, mi);
+	/* For how long its VCPUs may wait while it is real-time (S, Poris). */
+	if (key == takt_vm_key_laxity || key == takt_vm_key_latency)
+		hook_rt_changed(p);
+	return hook_adjusted(p, key, 0);
 }
 
 /* @mi TAKT_NIL: a parameter of the pool. */
 TAKT_FN int takt_adjust(struct takt_pool *p, u32 mi, u32 key, u64 value, u64 now)
 {
 	struct takt_vm *m = vm_of(p, mi);
+	int ret;
 
 	takt_begin(p, now);
 	if (mi == TAKT_NIL) {
 		u64 old, none;
-		int ret = adjust_pool(p, key, value, &old);
 
+		ret = adjust_pool(p, key, value, &old);
 		if (ret || old == value)
 			return ret;
 		ret = hook_adjusted(p, key, old);
@@ -106,27 +122,8 @@ TAKT_FN int takt_adjust(struct takt_pool *p, u32 mi, u32 key, u64 value, u64 now
 	}
 	if (mi >= TAKT_NVM || !m->used)
 		return -TAKT_ENOENT;
-	if (key == takt_vm_key_rt)
-		return adjust_rt(p, mi, value);
-	if (key >= takt_vm_key_budget && key <= takt_vm_key_extra)
-		return adjust_server(p, mi, key, value);
-	if (key == takt_vm_key_laxity || key == takt_vm_key_latency)
-		return adjust_wait(p, mi, key, value);
-	if (key == takt_vm_key_weight) {
-		if (value < 1 || value > 65535)
-			return -TAKT_ERANGE;
-		m->weight = value;
-		return hook_adjusted(p, key, 0);
-	}
-	if (key == takt_vm_key_cap) {
-		if (value > 6400)
-			return -TAKT_ERANGE;
-		m->cap = value;
-		if (!value)
-			uncap(p, mi);
-		return 0;
-	}
-	return -TAKT_EINVAL;
+	ret = vm_setting_allows(key, value);
+	return ret ? ret : adjust_vm(p, mi, key, value);
 }
 
 /* @group = group | subgroup << 16; group 0: a group of its own. */

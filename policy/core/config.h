@@ -133,9 +133,9 @@ TAKT_FN int takt_vm_add(struct takt_pool *p, u32 mi, u32 kind, u64 weight, u64 n
 		return -TAKT_ERANGE;
 	m->used = 1;
 	m->kind = kind;
+#define TAKT_VM_SETTING(key, name, field, unit, min, max, def, doc) m->field = (def);
+#include "settings.h"
 	m->weight = weight;
-	m->server.priority = TAKT_PRIORITY;
-	m->server.extra = 1;
 	m->first = m->act_next = m->act_prev = m->rt_next = m->rt_prev = TAKT_NIL;
 	p->nr_vm++;
 	return 0;
@@ -153,13 +153,12 @@ TAKT_FN int takt_vm_remove(struct takt_pool *p, u32 mi, u64 now)
 	rt_end(p, mi);
 	hook_rt_changed(p);
 	m->period = m->lease_end = m->promotions = m->refusals = 0;
-	m->weight = m->cap = m->window = 0;
-	m->laxity = m->latency = 0;
+#define TAKT_VM_SETTING(key, name, field, unit, min, max, def, doc) m->field = 0;
+#include "settings.h"
+	m->window = 0;
 	m->group = m->subgroup = 0;
-	m->server.budget = m->server.period = 0;
-	m->server.priority = m->server.extra = 0;
 	m->first = m->act_next = m->act_prev = m->rt_next = m->rt_prev = 0;
-	m->used = m->kind = m->rt_mode = 0;
+	m->used = m->kind = 0;
 	p->nr_vm--;
 	return 0;
 }

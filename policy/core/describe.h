@@ -27,6 +27,17 @@ static void say_adjust(struct takt_script *s, u32 vm, u64 key, u64 value)
 	say(s, &op);
 }
 
+/* Settings of @mi, of keys @first to @last, that differ from those of a new VM. */
+static void say_settings(struct takt_script *s, struct takt_pool *p, u32 mi, u32 first, u32 last)
+{
+	const struct takt_vm *m = vm_of(p, mi);
+
+#define TAKT_VM_SETTING(k, name, field, unit, min, max, def, doc) \
+	if ((k) >= first && (k) <= last && m->field != (def)) \
+		say_adjust(s, mi, k, m->field);
+#include "settings.h"
+}
+
 static void say_vm(struct takt_script *s, struct takt_pool *p, u32 mi)
 {
 	struct takt_vm *m = vm_of(p, mi);
@@ -35,28 +46,18 @@ static void say_vm(struct takt_script *s, struct takt_pool *p, u32 mi)
 	if (!m->used)
 		return;
 	say(s, &op);
-	if (m->cap)
-		say_adjust(s, mi, takt_vm_key_cap, m->cap);
-	if (m->rt_mode)
-		say_adjust(s, mi, takt_vm_key_rt, m->rt_mode);
-	if (m->server.period)
-		say_adjust(s, mi, takt_vm_key_period, m->server.period);
-	if (m->server.budget)
-		say_adjust(s, mi, takt_vm_key_budget, m->server.budget);
-	if (m->server.priority != TAKT_PRIORITY)
-		say_adjust(s, mi, takt_vm_key_priority, m->server.priority);
-	if (!m->server.extra)
-		say_adjust(s, mi, takt_vm_key_extra, 0);
+	say_settings(s, p, mi, takt_vm_key_cap, takt_vm_key_rt);
+	/* No budget is above its period, which comes first. */
+	say_settings(s, p, mi, takt_vm_key_period, takt_vm_key_period);
+	say_settings(s, p, mi, takt_vm_key_budget, takt_vm_key_budget);
+	say_settings(s, p, mi, takt_vm_key_priority, takt_vm_key_extra);
 	if (m->group) {
 		op = (struct takt_op){ .op = TAKT_OP_SET_GROUP,
 				       .vm = mi,
 				       .arg = { m->group | m->subgroup << 16 } };
 		say(s, &op);
 	}
-	if (m->laxity)
-		say_adjust(s, mi, takt_vm_key_laxity, m->laxity);
-	if (m->latency)
-		say_adjust(s, mi, takt_vm_key_latency, m->latency);
+	say_settings(s, p, mi, takt_vm_key_extra + 1, ~0u);
 }
 
 static void say_vcpu(struct takt_script *s, struct takt_pool *p, u32 vi)

@@ -35,8 +35,8 @@
  *   cpu_changes(p, cpu, now) a PCPU is about to be taken, given back, forced to idle, or not any
  *                            more
  *   group(p, mi, group, sub) a VM enters a group (trait gangs); returns 0 or an error
- *   adjusted(p, key, old)    a parameter has changed: a pool's, which was @old, or the weight of a
- *                            VM; an error refuses it
+ *   adjusted(p, key, old)    a setting has changed: a pool's, which was @old, and which an error
+ *                            gives back; or a VM's, but neither rt nor one of its server
  *
  *   timer(p, now)            timer(pool), whatever it was for: arms it again
  *   refill(p, vi, now)       a VCPU's deadline in the pool's due queue has come; it has been

@@ -51,7 +51,7 @@ static const struct param_info params[] = {
 	  .per_vm = vm },
 #define TAKT_POOL_SETTING(k, type, n, u, lo, hi, d, l, x, text) \
 	PARAM(k, n, u, lo, hi, d, l, x, text, 0)
-#define TAKT_VM_SETTING(k, n, u, lo, hi, d, text) PARAM(k, n, u, lo, hi, d, d, d, text, 1)
+#define TAKT_VM_SETTING(k, n, field, u, lo, hi, d, text) PARAM(k, n, u, lo, hi, d, d, d, text, 1)
 #include "settings.h"
 };
 
@@ -177,10 +177,7 @@ u32 takt_pool_cur(struct takt_pool *p, u32 cpu)
 	return cpu < TAKT_NCPU ? cpu_of(p, cpu)->cur : TAKT_NIL;
 }
 
-/*
- * @out: rt, period, promotions, refusals, weight, cap, lease, and of its server budget, period,
- * priority, extra; of a host VM the collector's view.
- */
+/* @out: rt, period, promotions, refusals, lease, group; of a host VM the collector's view. */
 int takt_pool_vm_stat(struct takt_pool *p, u32 vm, u64 *out)
 {
 	struct takt_vm *m = vm_of(p, vm);
@@ -192,17 +189,17 @@ int takt_pool_vm_stat(struct takt_pool *p, u32 vm, u64 *out)
 	out[1] = host ? p->dom0_period : m->period;
 	out[2] = m->promotions;
 	out[3] = m->refusals;
-	out[4] = m->weight;
-	out[5] = m->cap;
-	out[6] = m->lease_end;
-	out[7] = m->server.budget;
-	out[8] = m->server.period;
-	out[9] = m->server.priority;
-	out[10] = m->server.extra;
-	out[11] = m->laxity;
-	out[12] = m->latency;
-	out[13] = m->group | (u64)m->subgroup << 16;
+	out[4] = m->lease_end;
+	out[5] = m->group | (u64)m->subgroup << 16;
 	return 0;
+}
+
+/* What a VM has of setting @key. */
+int takt_pool_vm_setting(struct takt_pool *p, u32 vm, u32 key, u64 *value)
+{
+	if (vm >= TAKT_NVM || !vm_of(p, vm)->used)
+		return -TAKT_ENOENT;
+	return vm_setting(vm_of(p, vm), key, value);
 }
 
 void takt_pool_ledger(struct takt_pool *p, struct ledger_info *out)

@@ -7,7 +7,7 @@
 #define TAKT_POOL_SETTING(key, type, name, unit, min, max, def, linux_def, xen_def, doc)
 #endif
 #ifndef TAKT_VM_SETTING
-#define TAKT_VM_SETTING(key, name, unit, min, max, def, doc)
+#define TAKT_VM_SETTING(key, name, field, unit, min, max, def, doc)
 #endif
 #ifndef TAKT_OLD_NAME
 #define TAKT_OLD_NAME(key, name, unit)

@@ -4,6 +4,7 @@
 
 use crate::ffi;
 use std::ffi::{CStr, c_char};
+use std::sync::LazyLock;
 
 /// A parameter that `adjust` sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +94,12 @@ pub fn params() -> Vec<ParamInfo> {
 fn old(key: u32) -> Option<(&'static str, &'static str)> {
     let mut all = (0..).map_while(|n| unsafe { ffi::takt_old_names(n).as_ref() });
     all.find(|old| old.key == key).map(|old| (text(old.name), text(old.unit)))
+}
+
+/// The settings of a VM, by ascending key.
+pub fn vm_settings() -> &'static [ParamInfo] {
+    static TABLE: LazyLock<Vec<ParamInfo>> = LazyLock::new(|| params().into_iter().filter(|p| p.per_vm).collect());
+    &TABLE
 }
 
 /// Every policy.

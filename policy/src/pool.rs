@@ -110,7 +110,7 @@ pub struct Ledger {
     pub total: i64,
 }
 
-/// What the policy holds of a VM.
+/// What the policy holds of a VM beside its settings ([`Pool::vm_setting`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct VmStat {
@@ -119,18 +119,8 @@ pub struct VmStat {
     pub period: u64,
     pub promotions: u64,
     pub refusals: u64,
-    pub weight: u64,
-    pub cap: u64,
     /// When its type lapses, absolute ns; 0 = it is not real-time, [`crate::NEVER`] = not by itself.
     pub lease_end: u64,
-    /// What each of its VCPUs may run in each period of its server, ns; none if one is 0.
-    pub budget: u64,
-    pub server_period: u64,
-    pub priority: u64,
-    pub extra: u64,
-    /// ns; 0 = the pool's (S, Poris)
-    pub laxity: u64,
-    pub latency: u64,
     /// As `set_group` takes it, 0 = none (Poris).
     pub group: u64,
 }
@@ -411,6 +401,12 @@ impl Pool {
         let mut s = VmStat::default();
         let ret = unsafe { ffi::takt_pool_vm_stat(self.raw.as_ptr(), vm, (&raw mut s).cast()) };
         (ret == 0).then_some(s)
+    }
+    /// What `vm` has of the setting `key` (see [`crate::vm_settings`]); `None` if there is no such VM or setting.
+    pub fn vm_setting(&self, vm: u32, key: u32) -> Option<u64> {
+        let mut value = 0;
+        let ret = unsafe { ffi::takt_pool_vm_setting(self.raw.as_ptr(), vm, key, &mut value) };
+        (ret == 0).then_some(value)
     }
     pub fn ledger(&self) -> Ledger {
         let mut l = RawLedger { given: 0, burned: 0, clipped: 0, total: 0 };

@@ -10,6 +10,7 @@ use crate::result::{
 };
 use crate::rng::{Purpose, Rng};
 use std::collections::BTreeMap;
+use takt_control::VmParams;
 
 impl Machine<'_> {
     /// The figures of the measured window.
@@ -59,7 +60,8 @@ impl Machine<'_> {
         let spec = self.spec(id);
         let range = vm.first as usize..(vm.first + vm.vcpus) as usize;
         let metrics = &self.observe.metrics.vcpus[range.clone()];
-        let stat = self.pools[vm.pool].pool.vm_stat(id as u32).unwrap_or_default();
+        let pool = &self.pools[vm.pool].pool;
+        let stat = pool.vm_stat(id as u32).unwrap_or_default();
         let batch = spec.is_some_and(|s| s.workload.spec().is_batch());
         let work: u64 = self.vcpus[range.clone()].iter().map(|v| v.work).sum();
         let drops = &self.net.drops[id];
@@ -67,7 +69,7 @@ impl Machine<'_> {
             name: vm.name.clone(),
             kind: if spec.is_some() { "guest" } else { "host" }.into(),
             workload: spec.map_or("dom0", |s| s.workload.name()).into(),
-            weight: stat.weight,
+            weight: VmParams::of(pool, id as u32).map_or(0, |params| params.value("weight")),
             cpu_time_ns: metrics.iter().map(|m| m.cpu_time).sum(),
             work: if batch { work as f64 / 1e9 } else { 0.0 },
             cold_ns: self.vcpus[range].iter().map(|v| v.cold).sum(),

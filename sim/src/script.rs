@@ -8,7 +8,8 @@ use crate::server;
 use crate::vm::VmSpec;
 use anyhow::{Context, Result, bail};
 use takt_control::duration::format;
-use takt_control::{Change, Server, groups};
+use takt_control::{Change, Server, VmParams, groups};
+use takt_policy::vm_settings;
 use toml::Table;
 
 /// One `[[at]]` table.
@@ -33,9 +34,7 @@ pub enum Act {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     pub server: Option<Server>,
-    /// ns (S, Poris)
-    pub laxity: Option<u64>,
-    pub latency: Option<u64>,
+    pub params: VmParams,
     /// Empty: it leaves its group.
     pub group: Option<String>,
 }
@@ -43,10 +42,12 @@ pub struct Settings {
 impl Settings {
     /// Sets one key; false if there is none of that name.
     fn set(&mut self, key: &str, value: &str) -> Result<bool> {
+        if FIXED.contains(&key) {
+            return Ok(false);
+        }
         match key {
-            "laxity" => self.laxity = Some(server::wait(key, value)?),
-            "latency" => self.latency = Some(server::wait(key, value)?),
             "group" => self.group = Some(groups::name(value)?),
+            _ if server::set_other(&mut self.params, key, value)? => {}
             _ => {
                 let mut server = self.server.unwrap_or_default();
                 if !server::set(&mut server, key, value)? {
@@ -60,8 +61,8 @@ impl Settings {
 
     /// Those that a host sets one by one.
     pub(crate) fn changes(&self) -> impl Iterator<Item = Change> {
-        let group = self.group.clone().map(Change::Group);
-        [self.laxity.map(Change::Laxity), self.latency.map(Change::Latency), group].into_iter().flatten()
+        let params = self.params.iter().map(|(info, value)| Change::Param(info, value));
+        params.chain(self.group.clone().map(Change::Group))
     }
 }
 
@@ -90,7 +91,14 @@ pub(crate) fn too_late(s: &Scenario) -> Vec<String> {
     out
 }
 
-const KEYS: &str = "time, and create, destroy, or vm with budget, period, priority, extra, laxity, latency, group";
+/// Settings that a VM keeps as it got them.
+const FIXED: [&str; 3] = ["weight", "cap", "rt"];
+
+/// Keys, for an error.
+fn allowed() -> String {
+    let settings = vm_settings().iter().map(|p| p.name).filter(|name| !FIXED.contains(name));
+    format!("time, and create, destroy, or vm with {}, group", settings.collect::<Vec<_>>().join(", "))
+}
 
 impl Step {
     /// Reads the `n`-th `[[at]]` table.
@@ -113,16 +121,18 @@ impl Step {
                 "vm" => whom(None)?,
                 _ => {
                     if !set.get_or_insert_default().set(&key, &text).context(path.clone())? {
-                        bail!("{path}: unknown key; allowed: {KEYS}");
+                        bail!("{path}: unknown key; allowed: {}", allowed());
                     }
                 }
             }
         }
-        let (Some(time), Some((vm, act))) = (time, act) else { bail!("{prefix}: not complete; allowed: {KEYS}") };
+        let (Some(time), Some((vm, act))) = (time, act) else {
+            bail!("{prefix}: not complete; allowed: {}", allowed())
+        };
         let act = match (act, set) {
             (Some(act), None) => act,
             (None, Some(settings)) => Act::Set(settings),
-            _ => bail!("{prefix}: parameters without vm, or vm without them; allowed: {KEYS}"),
+            _ => bail!("{prefix}: parameters without vm, or vm without them; allowed: {}", allowed()),
         };
         if let Act::Set(Settings { server: Some(server), .. }) = &act {
             server::validate(server, &prefix)?;

@@ -1,37 +1,43 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Keys of what a VM may run: budget, period, priority, extra time, as the server policies take
-//! them (rules E1, R21 and K21); and of how long it may wait (rules P24 and L24).
+//! Keys of a VM's settings that its policy holds: of what it may run, budget, period, priority and
+//! extra time, as the server policies take them (rules E1, R21 and K21); and all others.
 
 use crate::keys;
 use anyhow::{Result, bail};
-use takt_control::Server;
 use takt_control::duration::format;
-
-/// Longest budget and period that the core takes.
-const LONGEST: u64 = 10 * keys::SECOND;
+use takt_control::params::{is_server, named};
+use takt_control::{Server, VmParams};
+use takt_policy::ParamInfo;
 
 /// Sets one key; false if it is none of a server's.
 ///
 /// # Errors
 /// One line with what is allowed.
-pub fn set(server: &mut Server, key: &str, value: &str) -> Result<bool> {
-    match key {
-        "budget" => server.budget = keys::time(value, 0, LONGEST)?,
-        "period" => server.period = keys::time(value, 0, LONGEST)?,
-        "priority" => server.priority = keys::count(value, 1, 65_535)?,
-        "extra" => server.extra = keys::word(value, &[("on", true), ("off", false)])?,
-        _ => return Ok(false),
-    }
+pub fn set(server: &mut Server, key: &str, text: &str) -> Result<bool> {
+    let Some(info) = named(key).filter(|info| is_server(info)) else { return Ok(false) };
+    server.assign(info, value(info, text)?);
     Ok(true)
 }
 
-/// A VM's `laxity` or `latency`, ns.
+/// Sets one of the other settings; false if there is none of that name.
 ///
 /// # Errors
 /// One line with what is allowed.
-pub fn wait(key: &str, value: &str) -> Result<u64> {
-    let info = takt_control::server::param(key);
-    keys::time(value, info.min, info.max)
+pub fn set_other(params: &mut VmParams, key: &str, text: &str) -> Result<bool> {
+    let Some(info) = named(key).filter(|info| !is_server(info)) else { return Ok(false) };
+    params.set(info, value(info, text)?);
+    Ok(true)
+}
+
+/// The value of a setting, as a scenario writes it.
+fn value(info: &ParamInfo, text: &str) -> Result<u64> {
+    let (min, max) = (info.min, info.max);
+    match info.unit {
+        "ns" => keys::time(text, min, max),
+        "off|on" => keys::word(text, &[("on", 1), ("off", 0)]),
+        words if words.contains('|') => keys::word(text, &words.split('|').zip(0..).collect::<Vec<_>>()),
+        _ => keys::count(text, u32::try_from(min)?, u32::try_from(max)?).map(u64::from),
+    }
 }
 
 /// What no single key can tell; `vm` is the section.

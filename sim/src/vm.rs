@@ -6,7 +6,8 @@ use crate::scenario::MAX_MACHINES;
 use crate::server;
 use crate::workload::{self, Workload};
 use anyhow::{Context, Result, bail};
-use takt_control::{Ports, RtMode, Server, VmConfig, groups};
+use takt_control::{Ports, RtMode, Server, VmConfig, VmParams, groups};
+use takt_policy::vm_settings;
 use toml::{Table, Value};
 
 /// The workload of a VM that names none.
@@ -18,17 +19,12 @@ pub struct VmSpec {
     pub name: String,
     pub count: u32,
     pub vcpus: u32,
-    pub weight: u32,
-    /// Percent of one PCPU, 0 = none.
-    pub cap: u32,
-    pub rt: RtMode,
+    /// What the policy holds of it beside its server.
+    pub params: VmParams,
     /// Source ports of its real-time application, known beforehand (rule M5).
     pub ports: Ports,
     /// Budget and period of each of its VCPUs.
     pub server: Server,
-    /// Of a real-time VM under S and Poris, ns; 0 = the policy's.
-    pub laxity: u64,
-    pub latency: u64,
     /// VMs of one application (rule P35); empty = none.
     pub group: String,
     /// Machine that it is on, from 1.
@@ -64,13 +60,9 @@ impl VmSpec {
             name,
             count: 1,
             vcpus: 1,
-            weight: 256,
-            cap: 0,
-            rt: RtMode::Auto,
+            params: VmParams::defaults(),
             ports: Ports::default(),
             server: Server::default(),
-            laxity: 0,
-            latency: 0,
             group: String::new(),
             on: 1,
             affinity: Vec::new(),
@@ -109,14 +101,9 @@ impl VmSpec {
         match key {
             "count" => self.count = keys::count(value, 1, 255)?,
             "vcpus" => self.vcpus = keys::count(value, 1, 1024)?,
-            "weight" => self.weight = keys::count(value, 1, 65_535)?,
-            "cap" => self.cap = keys::count(value, 0, 6_400)?,
-            "rt" => self.rt = keys::word(value, &[("auto", RtMode::Auto), ("on", RtMode::On), ("off", RtMode::Off)])?,
             "ports" => self.ports = if value.is_empty() { Ports::default() } else { value.parse()? },
             "on" => self.on = keys::count(value, 1, MAX_MACHINES)?,
             "affinity" => self.affinity = keys::cpus(value)?,
-            "laxity" => self.laxity = server::wait(key, value)?,
-            "latency" => self.latency = server::wait(key, value)?,
             "group" => self.group = groups::name(value)?,
             "dedicated" => {
                 self.dedicated = match value {
@@ -127,12 +114,15 @@ impl VmSpec {
             }
             "workload" | "workload.type" => self.workload = Workload::named(value)?,
             _ if server::set(&mut self.server, key, value)? => {}
+            _ if server::set_other(&mut self.params, key, value)? => {}
             _ => {
                 let own = key.strip_prefix("workload.").unwrap_or(key);
                 let kind = self.workload.kind();
                 if !kind.has_key(own) {
+                    let settings = vm_settings().iter().map(|p| if p.name == "rt" { "rt, ports" } else { p.name });
                     bail!(
-                        "unknown key; allowed: count, vcpus, weight, cap, rt, ports, budget, period, priority, extra, laxity, latency, group, on, affinity, dedicated, workload; of the workload {}: {}",
+                        "unknown key; allowed: count, vcpus, {}, group, on, affinity, dedicated, workload; of the workload {}: {}",
+                        settings.collect::<Vec<_>>().join(", "),
                         kind.name(),
                         kind.key_names()
                     );
@@ -151,16 +141,12 @@ impl VmSpec {
 
     /// What the operator says of each.
     pub fn config(&self) -> VmConfig {
-        VmConfig {
-            rt: self.rt,
-            ports: self.ports.clone(),
-            weight: self.weight,
-            cap: self.cap,
-            laxity: self.laxity,
-            latency: self.latency,
-            group: self.group.clone(),
-            ..VmConfig::default()
-        }
+        let (params, ports, group) = (self.params.clone(), self.ports.clone(), self.group.clone());
+        VmConfig { params, ports, group, ..VmConfig::default() }
+    }
+
+    pub fn rt(&self) -> RtMode {
+        self.params.rt()
     }
 
     /// Calls of a VoIP or media server, else 0.

@@ -35,7 +35,7 @@ fn every_shipped_scenario_is_read() {
 #[test]
 fn the_host_of_lee_et_al() {
     let s = Scenario::from_toml(include_str!("../../scenarios/laxs.toml"), "laxs.toml").unwrap();
-    let vms: Vec<_> = s.vms.iter().map(|vm| (vm.name.as_str(), vm.vcpus, vm.rt == RtMode::On)).collect();
+    let vms: Vec<_> = s.vms.iter().map(|vm| (vm.name.as_str(), vm.vcpus, vm.rt() == RtMode::On)).collect();
     assert_eq!(vms, [("media-s", 2, true), ("call-c", 1, true), ("sip-s", 1, false), ("c-dom", 4, false)]);
     assert_eq!((s.machine.pcpus, s.dom0_vcpus()), (4, 1));
 }

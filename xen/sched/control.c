@@ -3,23 +3,6 @@
 #include <xen/lib.h>
 #include "hooks.h"
 
-static int vm_param(const struct takt_vm *m, uint64_t key, uint64_t *value)
-{
-	switch ( key )
-	{
-	case takt_vm_key_weight: *value = m->weight; return 0;
-	case takt_vm_key_cap: *value = m->cap; return 0;
-	case takt_vm_key_rt: *value = m->rt_mode; return 0;
-	case takt_vm_key_budget: *value = m->server.budget; return 0;
-	case takt_vm_key_period: *value = m->server.period; return 0;
-	case takt_vm_key_priority: *value = m->server.priority; return 0;
-	case takt_vm_key_extra: *value = m->server.extra; return 0;
-	case takt_vm_key_laxity: *value = m->laxity; return 0;
-	case takt_vm_key_latency: *value = m->latency; return 0;
-	}
-	return -EINVAL;
-}
-
 /* A key is 32 bits to the core: what is more is none that it knows. */
 static uint64_t key_of(const struct xen_takt_op *r)
 {
@@ -49,7 +32,7 @@ static int get_dom(struct takt_host *h, const struct domain *d, unsigned int vm,
 	switch ( r->what )
 	{
 	case XEN_TAKT_PARAM:
-		return vm_param(m, r->arg[0], &r->arg[1]);
+		return vm_setting(m, r->arg[0], &r->arg[1]);
 	case XEN_TAKT_RT:
 		get_rt(&h->pool, m, r);
 		return 0;

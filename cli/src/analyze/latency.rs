@@ -67,8 +67,8 @@ fn default(name: &str) -> u64 {
 
 fn of(s: &Scenario, machine: u32) -> Result<Option<Poris>> {
     let here: Vec<&VmSpec> = s.vms.iter().filter(|vm| vm.on == machine).collect();
-    let rt = |vm: &&&VmSpec| vm.rt == RtMode::On;
-    let latency = |vm: &VmSpec| if vm.latency > 0 { vm.latency } else { default("latency") };
+    let rt = |vm: &&&VmSpec| vm.rt() == RtMode::On;
+    let latency = |vm: &VmSpec| vm.params.said().get("latency").unwrap_or_else(|| default("latency"));
     let Some(shortest) = here.iter().filter(rt).map(|vm| latency(vm)).min() else { return Ok(None) };
     let guests: u64 = here.iter().map(|vm| u64::from(vm.vcpus) * u64::from(vm.count)).sum();
     let host = analysis::Host {
@@ -113,9 +113,9 @@ fn one_line(e: anyhow::Error) -> anyhow::Error {
 fn groups_of(here: &[&VmSpec]) -> BTreeMap<(bool, String), Vec<u32>> {
     let mut groups: BTreeMap<(bool, String), Vec<u32>> = BTreeMap::new();
     for vm in here {
-        let joins = here.iter().any(|other| other.group == vm.group && other.rt == RtMode::On);
+        let joins = here.iter().any(|other| other.group == vm.group && other.rt() == RtMode::On);
         for name in vm.names() {
-            if vm.group.is_empty() && vm.rt == RtMode::On {
+            if vm.group.is_empty() && vm.rt() == RtMode::On {
                 groups.insert((true, name), vec![vm.vcpus]);
             } else if !vm.group.is_empty() && joins {
                 groups.entry((false, vm.group.clone())).or_default().push(vm.vcpus);

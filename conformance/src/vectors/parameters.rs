@@ -2,9 +2,10 @@
 //! What is set is what is kept: each parameter in its own place, its default until then, and nothing else changes.
 
 use super::bench::{Bench, MS, US};
-use crate::core::Maker;
+use crate::core::{Core, Maker};
 use crate::run::same_but_outputs;
-use takt_policy::{NEVER, NIL, Op, OpCode, VmStat};
+use std::collections::BTreeMap;
+use takt_policy::{NEVER, NIL, Op, OpCode, ParamInfo, VmStat, vm_settings};
 
 const SEC: u64 = 1_000 * MS;
 const POOL: u16 = NIL as u16;
@@ -67,8 +68,18 @@ const OF_THE_POOL: &[(u64, &str, u64, u64, u64)] = &[
     (53, "unwarp", 0, 10 * SEC, 10 * MS),
 ];
 
-/// Where a VM's parameter is told.
-type Field = fn(&mut VmStat) -> &mut u64;
+/// What a VM has until it is given something else.
+const FRESH: [(&str, u64); 9] = [
+    ("weight", 256),
+    ("cap", 0),
+    ("rt", 0),
+    ("budget", 0),
+    ("period", 0),
+    ("priority", 1_000),
+    ("extra", 1),
+    ("laxity", 0),
+    ("latency", 0),
+];
 
 fn names() -> impl Iterator<Item = &'static str> {
     takt_policy::policies().into_iter().map(|p| p.name)
@@ -135,27 +146,33 @@ pub fn reserve(make: &Maker) {
 pub fn of_a_vm(make: &Maker) {
     for policy in names() {
         let mut b = Bench::new(make, policy, 1, 2);
-        let fresh = VmStat { weight: 256, priority: 1_000, extra: 1, ..VmStat::default() };
         let stat = |b: &Bench| b.core.vm_stat(1).expect("VM 1");
-        assert_eq!(stat(&b), fresh, "{policy}");
-        let set: [(&str, u64, Field); 9] = [
-            ("weight", 300, |s| &mut s.weight),
-            ("cap", 40, |s| &mut s.cap),
-            ("period", 20 * MS, |s| &mut s.server_period),
-            ("budget", 3 * MS, |s| &mut s.budget),
-            ("priority", 7, |s| &mut s.priority),
-            ("extra", 0, |s| &mut s.extra),
-            ("laxity", 4 * MS, |s| &mut s.laxity),
-            ("latency", 9 * MS, |s| &mut s.latency),
-            ("cap", 0, |s| &mut s.cap),
-        ];
-        let mut want = fresh;
-        for (name, value, field) in set {
+        let has = |b: &Bench, vm: u32| {
+            let one = |info: &ParamInfo| (info.name, b.core.vm_setting(vm, info.key).expect(info.name));
+            vm_settings().iter().map(one).collect::<BTreeMap<_, _>>()
+        };
+        let fresh = BTreeMap::from(FRESH);
+        assert_eq!((stat(&b), has(&b, 1)), (VmStat::default(), fresh.clone()), "{policy}");
+        assert_eq!((b.core.vm_setting(1, 100), b.core.vm_setting(9, 101)), (None, None), "{policy}");
+        let mut want = fresh.clone();
+        for (name, value) in [
+            ("weight", 300),
+            ("cap", 40),
+            ("period", 20 * MS),
+            ("budget", 3 * MS),
+            ("priority", 7),
+            ("extra", 0),
+            ("laxity", 4 * MS),
+            ("latency", 9 * MS),
+            ("cap", 0),
+        ] {
             assert_eq!(b.set(0, Some(1), name, value).ret, 0, "{policy}: {name}");
-            *field(&mut want) = value;
-            assert_eq!(stat(&b), want, "{policy}: {name}");
-            assert_eq!(b.core.vm_stat(2), Some(fresh), "{policy}: {name} of another VM");
+            want.insert(name, value);
+            assert_eq!(has(&b, 1), want, "{policy}: {name}");
+            assert_eq!(has(&b, 2), fresh, "{policy}: {name} of another VM");
         }
+        let mut want = VmStat::default();
+        assert_eq!(stat(&b), want, "{policy}");
         // Its type: as reported; by hand for ever, with the period of the report; by hand never.
         b.ok(7, OpCode::SetRt, (0, 0, 1), [1, 5 * MS, 30 * MS]);
         want = VmStat { rt: 1, period: 5 * MS, lease_end: 7 + 30 * MS, ..want };
@@ -233,8 +250,10 @@ pub fn described(make: &Maker) {
         }
         assert_eq!(copy.describe(), ops, "{policy}: what was built is told alike");
         for vm in 0..4 {
-            let (a, b) = (b.core.vm_stat(vm).expect("a VM"), copy.vm_stat(vm).expect("a VM"));
-            assert_eq!(a, b, "{policy}: VM {vm}");
+            let settings =
+                |core: &dyn Core| vm_settings().iter().map(|p| core.vm_setting(vm, p.key)).collect::<Vec<_>>();
+            let held = |core: &dyn Core| (core.vm_stat(vm).expect("a VM"), settings(core));
+            assert_eq!(held(&*b.core), held(&*copy), "{policy}: VM {vm}");
         }
         let epoch = Op { op: OpCode::Epoch as u16, now: 5, ..Op::default() };
         assert_eq!((copy.op(epoch).ret, b.core.op(epoch).ret), (0, 0));

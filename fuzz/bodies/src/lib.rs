@@ -74,7 +74,7 @@ pub fn scenario(data: &[u8]) {
             for (key, value) in [("machine.pcpus", "1"), ("duration", "1ms"), ("policies", text)] {
                 let _ = s.set(key, value);
             }
-            assert!(!s.vms.is_empty() && s.vms.iter().all(|vm| vm.vcpus > 0 && vm.weight > 0));
+            assert!(!s.vms.is_empty() && s.vms.iter().all(|vm| vm.vcpus > 0 && vm.params.weight() > 0));
         }
         Err(e) => {
             let line = format!("{e:#}");
@@ -114,8 +114,9 @@ pub fn request(data: &[u8]) {
             Err(e) => one_line(&e),
             Ok(Request::Set { vm: Some(_), values }) => match Setting::parse(&values) {
                 Ok(s) => {
-                    assert!(s.weight.is_none_or(|w| (1..=65_535).contains(&w)));
-                    assert!(s.cap.is_none_or(|c| c <= 6_400));
+                    for (info, value) in s.params.iter() {
+                        assert!((info.min..=info.max).contains(&value), "{}={value}", info.name);
+                    }
                 }
                 Err(e) => one_line(&e),
             },

@@ -13,6 +13,7 @@ use super::{Scheduler, domain};
 use crate::map;
 use anyhow::{Result, bail, ensure};
 use std::fmt::Write;
+use takt_control::params::param;
 use takt_sim::workload::media::Media;
 use takt_sim::{Scenario, VmSpec, Workload};
 
@@ -186,7 +187,7 @@ fn dom0(s: &Scenario, scheduler: &Scheduler) -> String {
     match scheduler {
         Scheduler::Credit => format!("dom0 sched-credit -w {weight}"),
         Scheduler::Credit2 => format!("dom0 sched-credit2 -w {weight}"),
-        Scheduler::Takt(_) => format!("configure Domain-0 {}={weight}", domain::WEIGHT),
+        Scheduler::Takt(_) => format!("configure Domain-0 {}={weight}", param("weight").key),
         Scheduler::Rtds => {
             let (period, budget) = domain::dom0_by_hand(s).unwrap_or_default();
             format!("dom0 sched-rtds -v all -p {period} -b {budget} -e 1")

@@ -3,19 +3,10 @@
 
 use super::Scheduler;
 use std::fmt::Write;
-use takt_control::{RtMode, Server};
+use takt_control::VmParams;
+use takt_control::params::{is_server, param};
 use takt_sim::{Scenario, VmSpec, Workload};
 
-/// Keys of a VM's parameters.
-pub const WEIGHT: u32 = 101;
-const CAP: u32 = 102;
-const RT: u32 = 103;
-const BUDGET: u32 = 104;
-const SERVER_PERIOD: u32 = 105;
-const PRIORITY: u32 = 106;
-const EXTRA: u32 = 107;
-const LAXITY: u32 = 108;
-const LATENCY: u32 = 109;
 /// Under RTDS, µs: the period of who serves calls, and is to be early; that of a VCPU that nobody waits for, long so that its deadlines
 /// come after all others'; and the least budget.
 const PERIOD: u64 = 10_000;
@@ -33,8 +24,8 @@ pub fn configuration(s: &Scenario, spec: &VmSpec, nth: u32, scheduler: &Schedule
     }
     match scheduler {
         Scheduler::Credit | Scheduler::Credit2 => {
-            lines.push(format!("cpu_weight={}", spec.weight));
-            lines.push(format!("cap={}", spec.cap));
+            lines.push(format!("cpu_weight={}", spec.params.weight()));
+            lines.push(format!("cap={}", spec.params.cap()));
         }
         Scheduler::Rtds => {
             let (period, budget) = by_hand(s, spec);
@@ -64,19 +55,17 @@ fn pinned(s: &Scenario, spec: &VmSpec, nth: u32, first: u32) -> String {
 pub fn parameters(spec: &VmSpec, scheduler: &Scheduler, group: u64) -> String {
     let mut words = String::new();
     if let Scheduler::Takt(policy) = scheduler {
-        let _ = write!(words, " {WEIGHT}={} {CAP}={}", spec.weight, spec.cap);
-        if spec.rt != RtMode::Auto {
-            let _ = write!(words, " {RT}={}", spec.rt as u64);
-        }
-        let Server { budget, period, priority, extra } = spec.server;
-        if spec.server.is_some() {
-            // A budget may not exceed its period.
-            let _ = write!(words, " {SERVER_PERIOD}={period} {BUDGET}={budget}");
-            let _ = write!(words, " {PRIORITY}={priority} {EXTRA}={}", u32::from(extra));
-        }
-        for (key, value) in [(LAXITY, spec.laxity), (LATENCY, spec.latency)] {
-            if value > 0 {
-                let _ = write!(words, " {key}={value}");
+        let mut say = |name: &str, value: u64| {
+            let _ = write!(words, " {}={value}", param(name).key);
+        };
+        let mut server = spec.server.is_some().then(|| VmParams::from(&spec.server));
+        for (info, value) in spec.params.iter() {
+            if is_server(info) {
+                let Some(server) = server.take() else { continue };
+                // A budget may not exceed its period.
+                ["period", "budget", "priority", "extra"].into_iter().for_each(|name| say(name, server.value(name)));
+            } else if ["weight", "cap"].contains(&info.name) || value != info.default {
+                say(info.name, value);
             }
         }
         if group > 0 && takt_policy::has(&policy.name, "gangs") {

@@ -107,7 +107,7 @@ pub(super) fn check(s: &Scenario, schedulers: &[Scheduler]) -> Result<()> {
         }
         if schedulers.contains(&Scheduler::Rtds) {
             ensure!(
-                (vm.weight == 256 || vm.server.is_some()) && vm.cap == 0,
+                (vm.params.weight() == 256 || vm.server.is_some()) && vm.params.cap() == 0,
                 "{key}: xen-rtds knows neither weight nor cap; allowed: 256, or budget and period, and 0"
             );
         }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use takt_control::overhead::Window;
 use takt_control::waits::{CLASSES, from_bytes};
-use takt_control::{Wait, waits};
+use takt_control::{VmParams, Wait, waits};
 use takt_policy::{OpCode, Overhead, Pool};
 use takt_sim::{Scenario, VmSpec, Workload};
 
@@ -152,7 +152,8 @@ fn status(pool: &str, waited: &str, vms: &[outcome::Vm]) -> Result<Value> {
     let added = pool.describe().into_iter().filter(|op| op.op == OpCode::VcpuAdd as u16);
     let owned: Vec<(u32, u32)> = added.map(|op| (op.vm.into(), op.vcpu.into())).collect();
     let vm = |(n, vm): (u32, &outcome::Vm)| {
-        let stat = pool.vm_stat(n).with_context(|| format!("{} is not in the pool", vm.name))?;
+        let there = pool.vm_stat(n).zip(VmParams::of(&pool, n));
+        let (stat, params) = there.with_context(|| format!("{} is not in the pool", vm.name))?;
         let vcpu = |&(_, v): &(u32, u32)| {
             let own = waited.get(&v).with_context(|| format!("{}: no waits of VCPU {v}", vm.name))?;
             Ok(json!({"vcpu": v, "waits": waits(std::iter::once(*own))}))
@@ -162,7 +163,7 @@ fn status(pool: &str, waited: &str, vms: &[outcome::Vm]) -> Result<Value> {
         let together = waits(own().filter_map(|(_, v)| waited.get(v)).copied());
         Ok(json!({
             "name": vm.name, "rt": stat.rt != 0, "period_us": stat.period as f64 / 1e3,
-            "promotions": stat.promotions, "refusals": stat.refusals, "weight": stat.weight, "cap": stat.cap,
+            "promotions": stat.promotions, "refusals": stat.refusals, "weight": params.weight(), "cap": params.cap(),
             "vcpus": vcpus, "waits": together,
         }))
     };

@@ -27,7 +27,7 @@ impl Live {
             };
             return self.vms.values().filter(|vm| !vm.group.is_empty()).map(no_use).collect();
         }
-        let (members, _) = status::members(snapshot);
+        let members = status::members(snapshot);
         let vcpus = |vm: u32| members.iter().filter(|m| m.vm == vm && m.kind == Kind::Guest as u64).count() as u32;
         let all: Vec<Member> =
             self.vms.iter().map(|(&vm, v)| Member { vm, vcpus: vcpus(vm), group: &v.group }).collect();

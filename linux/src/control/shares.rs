@@ -63,7 +63,7 @@ pub fn shares(root: &Path, vms: &[Vec<String>]) -> Vec<Share> {
 impl Live {
     /// Weight and cap of VMs follow their cgroups.
     pub(super) fn follow_cgroups(&mut self, snapshot: &Snapshot, news: &mut Vec<News>) {
-        let (members, _) = status::members(snapshot);
+        let members = status::members(snapshot);
         let threads = |(&index, vm): (&u32, &super::Vm)| {
             let mine = members.iter().filter(|m| m.vm == index && m.kind == Kind::Guest as u64);
             let all: Vec<_> = mine.filter_map(|m| cgroups::of_thread(vm.tgid, snapshot.vcpu(m.vcpu).pid)).collect();
@@ -77,8 +77,9 @@ impl Live {
                 Some((key, value)) => self.scheduler.adjust(index, key, value),
                 None => Ok(()),
             };
+            let (weight, cap) = (share.weight.into(), share.cap.into());
             // A VM that has gone meanwhile needs no share.
-            if set(Change::Weight(share.weight)).and_then(|()| set(Change::Cap(share.cap))).is_ok() {
+            if set(Change::param("weight", weight)).and_then(|()| set(Change::param("cap", cap))).is_ok() {
                 vm.share = share;
                 news.push(News::Share { name: vm.name.clone(), weight: share.weight, cap: share.cap });
             }

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::Quota;
-use takt_control::Wait;
+use takt_control::{Server, Wait};
 use takt_policy::{Pool, Source};
 
 const MS: u64 = 1_000_000;
@@ -84,9 +84,9 @@ fn a_vm_is_told_as_its_pool_and_host_have_it() {
     let (db, web) = (&all[0], &all[1]);
     assert_eq!((web.tgid, web.kind.as_str(), web.pool.as_deref()), (1002, "kvm", None));
     assert_eq!((web.rt, web.rt_mode, web.rule.as_deref(), web.period_us), (false, RtMode::Off, None, None));
-    assert_eq!((web.weight, web.cap, web.laxity_us, web.latency_us), (7, 8, Some(12.0), Some(13_000.0)));
-    let server = ServerStatus { budget_us: 9_000.0, period_us: 20_000.0, priority: 11, extra: false };
-    assert_eq!((web.server, web.group.as_deref(), db.group.as_deref()), (server, Some("g"), None));
+    assert_eq!(["weight", "cap", "laxity", "latency"].map(|name| web.params.value(name)), [7, 8, 12_000, 13 * MS]);
+    let server = Server { budget: 9 * MS, period: 20 * MS, priority: 11, extra: false };
+    assert_eq!((web.params.server(), web.group.as_deref(), db.group.as_deref()), (server, Some("g"), None));
     assert_eq!((&web.ports, &web.devices, web.blind.as_deref()), (&ports, &vec![device], Some("why")));
     assert_eq!(web.monitor, Some(times));
     let of = |list: &[VcpuStatus]| list.iter().map(|v| (v.vcpu, v.id, v.tid, v.refused)).collect::<Vec<_>>();
@@ -98,9 +98,9 @@ fn a_vm_is_told_as_its_pool_and_host_have_it() {
     assert_eq!((web.vcpus[1].waits["boost"].count, web.io[0].waits["boost"].count), (1, 3));
     assert!(web.vcpus[0].waits.is_empty());
     assert_eq!((db.tgid, db.rt, db.rt_mode, db.rule.as_deref()), (1005, true, RtMode::Auto, Some("rtp")));
-    assert_eq!((db.period_us, db.lease_us, db.laxity_us), (Some(21_000.0), Some(22_000.0), None));
-    assert_eq!((db.waits["under"].count, db.weight, db.cap), (5, 105, 0));
-    assert_eq!(db.server, (&Server::default()).into());
+    assert_eq!((db.period_us, db.lease_us, db.params.value("laxity")), (Some(21_000.0), Some(22_000.0), 0));
+    assert_eq!((db.waits["under"].count, db.params.weight(), db.params.cap()), (5, 105, 0));
+    assert_eq!(db.params.server(), Server::default());
 }
 
 #[test]
@@ -139,9 +139,8 @@ fn the_hosts_entities_are_no_vms() {
         [(0, 0, "blocked"), (1, 1, "queued")]
     );
     assert_eq!((waits.len(), waits["over"].count, all[1].waits["over"].count), (1, 6, 4));
-    let (members, modes) = members(&s);
+    let members = members(&s);
     assert_eq!(members.iter().map(|m| (m.vcpu, m.vm)).collect::<Vec<_>>().len(), 8);
-    assert!(modes.is_empty());
     let kind = |v| members.iter().find(|m| m.vcpu == v).unwrap().kind;
     assert_eq!([kind(0), kind(70), kind(72)], [Kind::Host as u64, Kind::Guest as u64, Kind::Io as u64]);
     assert_eq!(vms(&s, &known).len(), 2);

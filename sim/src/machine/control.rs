@@ -3,16 +3,16 @@
 
 use super::Machine;
 use anyhow::Result;
-use takt_control::{Change, Host, Server, VmConfig, VmState};
+use takt_control::{Change, Host, VmConfig, VmParams, VmState};
 
 impl Host for Machine<'_> {
     fn vms(&self) -> Result<Vec<VmState>> {
         let guests = (0u32..).zip(&self.vms).filter(|(_, vm)| vm.spec.is_some());
         Ok(guests
             .filter_map(|(id, vm)| {
-                let stat = self.pools[vm.pool].pool.vm_stat(id)?;
-                let config = VmConfig { weight: stat.weight as u32, cap: stat.cap as u32, ..vm.config.clone() };
-                let config = config.with(Server::of(&stat));
+                let pool = &self.pools[vm.pool].pool;
+                let (stat, params) = (pool.vm_stat(id)?, VmParams::of(pool, id)?);
+                let config = VmConfig { params, ..vm.config.clone() };
                 Some(VmState { id, name: vm.name.clone(), config, rt: stat.rt != 0, period: stat.period })
             })
             .collect())
@@ -26,7 +26,10 @@ impl Host for Machine<'_> {
         }
         let config = &mut self.vms[vm as usize].config;
         match change {
-            Change::Rt(mode) => config.rt = *mode,
+            // Asked for at each report of a monitor.
+            Change::Param(info, value) if info.name == "rt" => config.params.set(info, *value),
+            // The policy keeps them.
+            Change::Param(..) => {}
             Change::Ports(ports) => {
                 let before = std::mem::replace(&mut config.ports, ports.clone());
                 if let Some(watch) = &mut self.watches[vm as usize] {
@@ -35,12 +38,8 @@ impl Host for Machine<'_> {
                 }
             }
             Change::Server(have, want) => self.bring(vm, have, want)?,
-            Change::Laxity(ns) => config.laxity = *ns,
-            Change::Latency(ns) => config.latency = *ns,
             // Numbered and packed when all that come together are there.
             Change::Group(name) => config.group = name.clone(),
-            // The policy keeps them.
-            Change::Weight(_) | Change::Cap(_) => {}
         }
         Ok(())
     }

@@ -52,10 +52,10 @@ impl PartitionHost for Machine<'_> {
                 MAIN => Side::Rest,
                 _ => return None,
             };
-            let stat = self.pools[vm.pool].pool.vm_stat(id)?;
+            let server = Server::of(&self.pools[vm.pool].pool, id)?;
             let ran = |v: &&crate::guest::Vcpu| v.left_at.is_some();
             let last = self.vcpus[vm.first as usize..][..vm.vcpus as usize].iter().find(ran).map(|v| v.pcpu);
-            Some(Member { id, vcpus: vm.vcpus, server: Server::of(&stat), side, last })
+            Some(Member { id, vcpus: vm.vcpus, server, side, last })
         };
         Ok((0..).zip(&self.vms).filter_map(member).collect())
     }
@@ -70,8 +70,9 @@ impl PartitionHost for Machine<'_> {
     }
 
     fn set_server(&mut self, _: u64, vm: u32, want: &Server) -> Result<()> {
-        let stat = self.pools[self.vms[vm as usize].pool].pool.vm_stat(vm).with_context(|| format!("no VM {vm}"))?;
-        self.bring(vm, &Server::of(&stat), want)
+        let pool = &self.pools[self.vms[vm as usize].pool].pool;
+        let have = Server::of(pool, vm).with_context(|| format!("no VM {vm}"))?;
+        self.bring(vm, &have, want)
     }
 }
 

@@ -31,7 +31,7 @@ impl Machine<'_> {
 
     /// Type at once, period with the report, each with its lease. `rt=off` reports nothing, `rt=on` only periods.
     fn report(&mut self, vm: u32, outcome: &Outcome, cpu: u32) {
-        let mode = self.vms[vm as usize].config.rt;
+        let mode = self.vms[vm as usize].config.params.rt();
         let on = mode == RtMode::On;
         if mode == RtMode::Off {
             return;

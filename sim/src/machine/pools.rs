@@ -9,8 +9,9 @@ use crate::timer::Timer;
 use crate::{CheckFailed, Options};
 use anyhow::{Context, Result, anyhow, bail};
 use takt_conformance::{Checker, Limits};
+use takt_control::params::is_server;
 use takt_control::pools::{Pools, Size};
-use takt_control::{PolicySpec, RtMode, Server};
+use takt_control::{PolicySpec, RtMode, Server, VmParams};
 use takt_policy::{CUR_STOPS, FORCE_IDLE, Kind, Log, NEVER, NIL, Pool, State};
 
 /// Longest a kicked PCPU may leave the checker waiting for its decision, ns: one that switches answers after it.
@@ -218,7 +219,7 @@ impl Machine<'_> {
         let vm = self.vms[id as usize].clone();
         let kind = if vm.spec.is_none() { Kind::Host } else { Kind::Guest };
         self.vms[id as usize].pool = to;
-        let res = self.pools[to].pool.vm_add(self.now, id, kind, vm.config.weight.into());
+        let res = self.pools[to].pool.vm_add(self.now, id, kind, vm.config.params.value("weight"));
         self.apply(to, res, 0, "vm_add", id);
     }
 
@@ -265,19 +266,19 @@ impl Machine<'_> {
     pub(super) fn move_vm_to(&mut self, id: u32, to: usize) -> Result<()> {
         let now = self.now;
         let from = self.vms[id as usize].pool;
-        let stat = self.pools[from].pool.vm_stat(id).with_context(|| format!("no VM {id}"))?;
+        let there = &self.pools[from].pool;
+        let stat = there.vm_stat(id).with_context(|| format!("no VM {id}"))?;
+        let params = VmParams::of(there, id).with_context(|| format!("no VM {id}"))?;
         self.depart(id);
         self.enter(id, to);
-        let mode = self.vms[id as usize].config.rt;
-        for (name, value) in [("weight", stat.weight), ("cap", stat.cap), ("rt", mode as u64)] {
-            let key = takt_control::server::param(name).key;
-            let res = self.pools[to].pool.adjust(now, id, key, value);
+        for (info, value) in params.said().iter().filter(|(info, _)| !is_server(info)) {
+            let res = self.pools[to].pool.adjust(now, id, info.key, value);
             self.apply(to, res, 0, "adjust", id);
         }
-        self.bring(id, &Server::default(), &Server::of(&stat))?;
+        self.bring(id, &Server::default(), &params.server())?;
         self.enter_vcpus(id);
         self.set_affinity(id);
-        if stat.rt != 0 && mode == RtMode::Auto {
+        if stat.rt != 0 && params.rt() == RtMode::Auto {
             let lease = if stat.lease_end == NEVER { NEVER } else { stat.lease_end.saturating_sub(now) };
             self.report_rt(id, true, stat.period, lease, 0);
         }

@@ -53,8 +53,8 @@ impl Machine<'_> {
 
     /// The server of VM `id` begins, unless the script has been there before.
     pub(super) fn serve(&mut self, id: u32) {
-        let stat = self.pools[self.vms[id as usize].pool].pool.vm_stat(id);
-        if stat.is_some_and(|stat| Server::of(&stat) == Server::default()) {
+        let has = Server::of(&self.pools[self.vms[id as usize].pool].pool, id);
+        if has == Some(Server::default()) {
             let done = self.give(&[id]);
             self.must(done);
         }

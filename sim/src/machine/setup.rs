@@ -123,7 +123,7 @@ impl<'a> Machine<'a> {
             self.starts.push(rng);
             self.house.push(None);
         }
-        let config = VmConfig { weight, ..VmConfig::default() };
+        let config = VmConfig::default().with("weight", weight.into());
         self.vms.push(Vm { name, spec, on, first, vcpus, config, pool: 0, past: (0, 0) });
         self.watches.push(None);
         self.net.drops.push(Default::default());
@@ -146,7 +146,7 @@ impl<'a> Machine<'a> {
     }
 
     fn add_guest(&mut self, name: String, i: usize, spec: &VmSpec) -> Result<()> {
-        let (workload, weight) = (spec.workload.spec(), VmConfig::default().weight);
+        let (workload, weight) = (spec.workload.spec(), VmConfig::default().params.weight());
         let vm = self.add_vm(name, Some(i), spec.on - 1, spec.vcpus, weight, workload.working_set(&self.c));
         workload.build(self, vm)
     }

@@ -11,7 +11,7 @@ use std::io::Error;
 use std::sync::{Arc, Mutex, MutexGuard};
 use takt_control::Wait;
 use takt_control::waits::CLASSES;
-use takt_policy::{Kind, NEVER, NIL, OpCode, Overhead, Pool, Record};
+use takt_policy::{Kind, NEVER, NIL, Overhead, Pool, Record};
 
 /// The number of the domain that is VM `n` of the pool.
 const DOMIDS: [u16; 3] = [0, 3, 7];
@@ -116,27 +116,13 @@ impl State {
     pub fn of_vm(&mut self, vm: u32, act: Act, op: &mut TaktOp) -> Result<(), Error> {
         let stat = self.pool.vm_stat(vm).unwrap();
         let [a, b, _] = op.arg;
-        let key =
-            |name: &str| takt_policy::params().iter().any(|p| p.per_vm && p.name == name && u64::from(p.key) == a);
         match (act, op.what) {
-            (Act::Get, wire::PARAM) if key("weight") => op.arg[1] = stat.weight,
-            (Act::Get, wire::PARAM) if key("cap") => op.arg[1] = stat.cap,
-            (Act::Get, wire::PARAM) if key("budget") => op.arg[1] = stat.budget,
-            (Act::Get, wire::PARAM) if key("period") => op.arg[1] = stat.server_period,
-            (Act::Get, wire::PARAM) if key("priority") => op.arg[1] = stat.priority,
-            (Act::Get, wire::PARAM) if key("extra") => op.arg[1] = stat.extra,
-            (Act::Get, wire::PARAM) if key("laxity") => op.arg[1] = stat.laxity,
-            (Act::Get, wire::PARAM) if key("latency") => op.arg[1] = stat.latency,
+            (Act::Get, wire::PARAM) => {
+                let Some(value) = self.pool.vm_setting(vm, a as u32) else { return fail(libc::EINVAL) };
+                op.arg[1] = value;
+            }
             (Act::Get, wire::GROUP) => op.arg[0] = stat.group,
             (Act::Put, wire::GROUP) => return self.act(|p, now| p.set_group(now, vm, a)),
-            (Act::Get, wire::PARAM) if key("rt") => {
-                let said = self
-                    .pool
-                    .describe()
-                    .into_iter()
-                    .find(|o| o.op == OpCode::Adjust as u16 && u32::from(o.vm) == vm && o.arg[0] == a);
-                op.arg[1] = said.map_or(0, |o| o.arg[1]);
-            }
             (Act::Put, wire::PARAM) => return self.act(|p, now| p.adjust(now, vm, a as u32, b)),
             (Act::Get, wire::RT) => op.arg = [stat.period, stat.lease_end, stat.rt],
             (Act::Put, wire::RT) => return self.act(|p, now| p.set_rt(now, vm, b != 0, a, b)),

@@ -9,8 +9,8 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use std::io::Error;
 use std::sync::Arc;
 use takt_control::waits::{self, CLASSES};
-use takt_control::{RtMode, Server, Setting, Wait, spec};
-use takt_policy::{NEVER, ParamInfo, PolicyInfo, Pool};
+use takt_control::{RtMode, Server, Setting, VmParams, Wait, params, spec};
+use takt_policy::{NEVER, ParamInfo, PolicyInfo, Pool, vm_settings};
 
 /// A cpupool that Takt schedules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,7 +180,7 @@ impl Xen {
     /// # Errors
     /// The domain has gone.
     pub fn get(&self, domain: &Domain, name: &str) -> Result<u64> {
-        let info = param(name, true)?;
+        let info = param(name)?;
         let answer = self.ask(domain, Act::Get, wire::PARAM, [info.key.into(), 0, 0]);
         Ok(answer.map_err(|e| refused(&e, &format!("{}: {name}", target(domain))))?[1])
     }
@@ -190,12 +190,20 @@ impl Xen {
     /// # Errors
     /// Out of range, which is named; the domain has gone; too many real-time domains.
     pub fn set(&self, domain: &Domain, name: &str, value: u64) -> Result<()> {
-        let info = param(name, true)?;
+        let info = param(name)?;
         let answer = self.ask(domain, Act::Put, wire::PARAM, [info.key.into(), value, 0]);
         answer.map(drop).map_err(|e| {
-            let what = format!("{}: `{name}={}`", target(domain), spec::show(&info, value));
-            out_of(&e, &what, &info)
+            let what = format!("{}: `{name}={}`", target(domain), spec::show(info, value));
+            out_of(&e, &what, info)
         })
+    }
+
+    /// All parameters of a domain.
+    ///
+    /// # Errors
+    /// The domain has gone.
+    pub fn params(&self, domain: &Domain) -> Result<VmParams> {
+        vm_settings().iter().map(|info| Ok((info, self.get(domain, info.name)?))).collect()
     }
 
     /// What a domain's VCPUs may run.
@@ -227,8 +235,7 @@ impl Xen {
     /// # Errors
     /// The domain has gone.
     pub fn mode(&self, domain: &Domain) -> Result<RtMode> {
-        let mode = usize::try_from(self.get(domain, "rt")?)?;
-        [RtMode::Auto, RtMode::On, RtMode::Off].get(mode).copied().context("a mode that this build does not know")
+        RtMode::of(self.get(domain, "rt")?).context("a mode that this build does not know")
     }
 
     /// Sets what `setting` says to the policy; ports and devices are the monitor's.
@@ -237,11 +244,11 @@ impl Xen {
     /// One line; nothing has changed then.
     pub fn apply(&self, domain: &Domain, setting: &Setting) -> Result<()> {
         // What may be refused though its value is allowed comes first, and is taken back when the next is.
-        if setting.server.is_empty() {
+        if !setting.params.has_server() {
             return self.apply_rest(domain, setting);
         }
         let have = self.server(domain)?;
-        let want = setting.server.on(&have);
+        let want = setting.params.server_on(&have);
         want.validate().with_context(|| target(domain))?;
         self.set_server(domain, &have, &want)?;
         let done = self.apply_rest(domain, setting);
@@ -252,17 +259,11 @@ impl Xen {
     }
 
     fn apply_rest(&self, domain: &Domain, setting: &Setting) -> Result<()> {
-        let rest = [
-            ("rt", setting.rt.map(|m| m as u64)),
-            ("weight", setting.weight.map(u64::from)),
-            ("cap", setting.cap.map(u64::from)),
-            ("laxity", setting.laxity),
-            ("latency", setting.latency),
-        ];
-        for (name, value) in rest {
-            if let Some(value) = value {
-                self.set(domain, name, value)?;
-            }
+        if let Some(mode) = setting.params.get("rt") {
+            self.set(domain, "rt", mode)?;
+        }
+        for (info, value) in setting.params.plain() {
+            self.set(domain, info.name, value)?;
         }
         let Some(period) = setting.period else { return Ok(()) };
         self.report(domain, period, NEVER).map_err(|e| refused(&e, &format!("{}: its period", target(domain))))
@@ -416,9 +417,8 @@ impl Xen {
     }
 }
 
-fn param(name: &str, per_vm: bool) -> Result<ParamInfo> {
-    let found = takt_policy::params().into_iter().find(|p| p.per_vm == per_vm && p.name == name);
-    found.with_context(|| format!("no parameter `{name}`"))
+fn param(name: &str) -> Result<&'static ParamInfo> {
+    params::named(name).with_context(|| format!("no parameter `{name}`"))
 }
 
 fn target(domain: &Domain) -> String {

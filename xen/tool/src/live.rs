@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
-use takt_control::{Groups, HostConfig, Ports, RtMode, ServerSetting, Setting};
+use takt_control::{Groups, HostConfig, Ports, RtMode, Setting, VmParams};
 use takt_monitor::device::Times;
 use takt_monitor::rule_name;
 
@@ -171,13 +171,8 @@ impl<E: Eyes> Live<E> {
         for name in made {
             let Some(want) = self.config.vm.get(&name) else { continue };
             let setting = Setting {
-                rt: Some(want.rt),
-                weight: Some(want.weight),
-                cap: Some(want.cap),
-                server: ServerSetting::all(&want.server()),
+                params: want.params.said(),
                 ports: Some(want.ports.clone()).filter(|p| !p.is_empty()),
-                laxity: Some(want.laxity).filter(|&ns| ns > 0),
-                latency: Some(want.latency).filter(|&ns| ns > 0),
                 group: Some(want.group.clone()).filter(|g| !g.is_empty()),
                 ..Setting::default()
             };
@@ -248,22 +243,22 @@ impl<E: Eyes> Live<E> {
         if let Some(dev) = &setting.dev {
             self.eyes.watch(domain.id, dev).with_context(|| format!("domain `{name}`"))?;
         }
-        if self.manager.is_none() || setting.server.is_empty() {
+        if self.manager.is_none() || !setting.params.has_server() {
             return self.set_rest(&domain, setting);
         }
         let (have, mut rest) = (self.host.server(&domain)?, setting.clone());
-        self.serve(&domain, &std::mem::take(&mut rest.server))?;
+        self.serve(&domain, &rest.params.take_server())?;
         // It may have moved.
         let domain = self.host.find(name)?;
         let done = self.set_rest(&domain, &rest);
         if done.is_err() {
-            self.serve(&domain, &ServerSetting::all(&have))?;
+            self.serve(&domain, &VmParams::from(&have))?;
         }
         done
     }
 
     /// A domain is to have these parameters, as the partition manager finds room.
-    fn serve(&mut self, domain: &Domain, want: &ServerSetting) -> Result<()> {
+    fn serve(&mut self, domain: &Domain, want: &VmParams) -> Result<()> {
         let now = self.now();
         self.manager.as_mut().map_or(Ok(()), |manager| manager.set(now, domain, want))
     }

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use takt_control::partition::{Settings, Side};
-use takt_control::{Partition, Server, ServerSetting, duration};
+use takt_control::{Partition, Server, VmParams, duration};
 
 /// As often it settles in one look, while domains come and go.
 const SETTLES: u32 = 8;
@@ -96,14 +96,14 @@ impl Manager {
         Ok(lines)
     }
 
-    /// Gives a domain parameters, or takes them away.
+    /// Gives a domain the parameters of a server, or takes them away.
     ///
     /// # Errors
     /// It is not admitted, or the host refuses it: nothing has changed then.
-    pub fn set(&mut self, now: u64, domain: &Domain, setting: &ServerSetting) -> Result<()> {
+    pub fn set(&mut self, now: u64, domain: &Domain, params: &VmParams) -> Result<()> {
         let whose = || format!("domain `{}` ({})", domain.name, domain.id);
         let have = self.pools.host().server(domain)?;
-        let want = setting.on(&have);
+        let want = params.server_on(&have);
         ensure!(domain.id != 0 || !want.is_some(), "{}: it stays in {MAIN}, and has no budget under risa", whose());
         if !self.is_managed(domain) {
             return self.pools.host().set_server(domain, &have, &want);

@@ -9,7 +9,7 @@ use anyhow::Result;
 use std::io::Error;
 use std::sync::{Arc, Mutex};
 use takt_control::{RtMode, Server, Wait};
-use takt_policy::{NEVER, Overhead, Pool, params, policies};
+use takt_policy::{NEVER, Overhead, Pool, params, policies, vm_settings};
 
 /// A question: of domain or cpupool `target`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,7 +104,7 @@ const SEVENS: [u64; 3] = [71, 72, 73];
 #[test]
 fn questions_about_a_domain_and_the_places_of_their_replies() {
     let about = |act, what, arg| Asked { domain: true, target: 3, scheduler: 10, act, what, arg, room: 0 };
-    for name in ["weight", "cap", "rt", "budget", "period", "priority", "extra", "laxity", "latency"] {
+    for name in vm_settings().iter().map(|info| info.name) {
         let (got, asked) = one(SEVENS, |h| h.get(&voip(), name).unwrap());
         assert_eq!((got, asked), (72, about(Act::Get, 0, [key(name), 0, 0])), "{name}");
         let ((), asked) = one(SEVENS, |h| h.set(&voip(), name, 5).unwrap());

@@ -11,9 +11,10 @@ use crate::refusal::{refused, scheduler_name};
 use anyhow::{Context, Result, bail, ensure};
 use std::io::Error;
 use std::time::Duration;
+use takt_control::params::{is_server, named};
 use takt_control::partition::{Member, Pcpu, Side};
-use takt_control::{PartitionHost, Server};
-use takt_policy::{OpCode, Pool};
+use takt_control::{PartitionHost, Server, VmParams};
+use takt_policy::{OpCode, Pool, vm_settings};
 
 /// What `xl` calls Pool-0, and the other one.
 pub const MAIN: &str = "Pool-0";
@@ -29,22 +30,12 @@ const SOON: [i32; 3] = [libc::EBUSY, libc::EAGAIN, libc::EADDRINUSE];
 const TRIES: u32 = 40;
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Parameters of a domain beside its server that move with it.
-const CARRIED: [&str; 3] = ["weight", "cap", "rt"];
-
 /// Both pools.
 pub struct RtPool {
     host: Xen,
     main: TaktPool,
     rt: TaktPool,
     pause: Duration,
-}
-
-/// What a pool holds of a domain.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Held {
-    server: Server,
-    carried: [u64; CARRIED.len()],
 }
 
 impl RtPool {
@@ -140,28 +131,19 @@ impl RtPool {
         found.with_context(|| format!("domain {vm} has gone"))
     }
 
-    fn held(&self, domain: &Domain) -> Result<Held> {
-        let mut carried = [0; CARRIED.len()];
-        for (value, name) in carried.iter_mut().zip(CARRIED) {
-            *value = self.host.get(domain, name)?;
-        }
-        Ok(Held { server: self.host.server(domain)?, carried })
-    }
-
     /// Gives a domain what another pool held of it.
-    fn give(&self, domain: &Domain, held: &Held) -> Result<()> {
-        let have = self.held(domain)?;
-        self.host.set_server(domain, &have.server, &held.server)?;
-        for (n, name) in CARRIED.iter().enumerate().filter(|(n, _)| have.carried[*n] != held.carried[*n]) {
-            self.host.set(domain, name, held.carried[n])?;
-        }
-        Ok(())
+    fn give(&self, domain: &Domain, held: &VmParams) -> Result<()> {
+        let have = self.host.params(domain)?;
+        self.host.set_server(domain, &have.server(), &held.server())?;
+        let said = held.said();
+        let mut others = said.iter().filter(|(info, value)| !is_server(info) && have.value(info.name) != *value);
+        others.try_for_each(|(info, value)| self.host.set(domain, info.name, value))
     }
 
     fn move_domain(&mut self, domain: &Domain, to: Side) -> Result<()> {
         let what = format!("domain `{}` ({}): its move to {}", domain.name, domain.id, self.name(to));
-        let held = self.held(domain)?;
-        self.host.store().write(DOMAIN, &held.text(domain.id))?;
+        let held = self.host.params(domain)?;
+        self.host.store().write(DOMAIN, &written(domain.id, &held))?;
         let to = *self.pool(to);
         let moved = self.patiently(PoolOp::MoveDomain { pool: to.id, domain: domain.id });
         let moved = moved.map_err(|e| refused(&e, &what)).and_then(|()| {
@@ -194,7 +176,7 @@ impl RtPool {
             }
             store.remove(PCPU)?;
         }
-        if let Some((id, held)) = store.read(DOMAIN)?.as_deref().and_then(Held::read) {
+        if let Some((id, held)) = store.read(DOMAIN)?.as_deref().and_then(read) {
             if let Ok(domain) = self.domain(id.into()) {
                 self.give(&domain, &held)?;
             }
@@ -270,19 +252,24 @@ impl PartitionHost for RtPool {
     }
 }
 
-impl Held {
-    fn text(&self, domain: u16) -> String {
-        let Server { budget, period, priority, extra } = self.server;
-        let numbers = [domain.into(), budget, period, priority.into(), extra.into()].into_iter().chain(self.carried);
-        numbers.map(|n| n.to_string()).collect::<Vec<_>>().join(" ")
-    }
+/// What a pool holds of a domain as it is written down: the domain's number, and `NAME=VALUE` of each setting.
+fn written(domain: u16, held: &VmParams) -> String {
+    let pairs = held.iter().map(|(info, value)| format!(" {}={value}", info.name));
+    domain.to_string() + &pairs.collect::<String>()
+}
 
-    fn read(text: &str) -> Option<(u16, Self)> {
-        let numbers: Vec<u64> = text.split(' ').map(|n| n.parse().ok()).collect::<Option<_>>()?;
-        let [domain, budget, period, priority, extra, ref carried @ ..] = numbers[..] else { return None };
-        let server = Server { budget, period, priority: u32::try_from(priority).ok()?, extra: extra != 0 };
-        Some((u16::try_from(domain).ok()?, Self { server, carried: carried.try_into().ok()? }))
+/// The same, read; `None` unless it names each setting once, within its range.
+fn read(text: &str) -> Option<(u16, VmParams)> {
+    let mut words = text.split(' ');
+    let domain = words.next()?.parse().ok()?;
+    let mut held = VmParams::default();
+    for word in words {
+        let (name, value) = word.split_once('=')?;
+        let info = named(name).filter(|info| held.get(info.name).is_none())?;
+        held.set(info, value.parse().ok()?);
     }
+    let all = vm_settings().iter().all(|info| held.get(info.name).is_some());
+    (all && held.check().is_ok()).then_some((domain, held))
 }
 
 /// The cpupool of that number.

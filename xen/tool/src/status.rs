@@ -9,7 +9,7 @@ use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
-use takt_control::{Ports, RtMode, Server, ServerStatus, Waits, spec, waits};
+use takt_control::{Ports, RtMode, VmParams, Waits, spec, waits};
 use takt_policy::{NEVER, NIL, OpCode, Pool, State};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -56,13 +56,9 @@ pub struct VmStatus {
     pub promotions: u64,
     /// Promotions that it had no credit for.
     pub refusals: u64,
-    pub weight: u64,
-    pub cap: u64,
-    /// What each of its VCPUs may run.
-    pub server: ServerStatus,
-    /// Its own, if it has one (S, Poris).
-    pub laxity_us: Option<f64>,
-    pub latency_us: Option<f64>,
+    /// Its settings, without `rt`.
+    #[serde(flatten)]
+    pub params: VmParams,
     #[serde(flatten)]
     pub seen: Seen,
     pub vcpus: Vec<VcpuStatus>,
@@ -134,7 +130,7 @@ pub fn status(host: &Xen, pool: &TaktPool, known: Option<Known>) -> Result<Statu
 
 fn vm(host: &Xen, pool: &TaktPool, snapshot: &Pool, domain: &Domain, known: Option<Known>) -> Result<Option<VmStatus>> {
     let Some((index, _)) = host.index(domain, 0)? else { return Ok(None) };
-    let Some(stat) = snapshot.vm_stat(index) else { return Ok(None) };
+    let (Some(stat), Some(params)) = (snapshot.vm_stat(index), VmParams::of(snapshot, index)) else { return Ok(None) };
     let mut vcpus = Vec::new();
     for id in 0..=domain.info.max_vcpu_id {
         let Some((_, v)) = host.index(domain, id)? else { break };
@@ -165,11 +161,7 @@ fn vm(host: &Xen, pool: &TaktPool, snapshot: &Pool, domain: &Domain, known: Opti
         lease_us: lease.map(us),
         promotions: stat.promotions,
         refusals: stat.refusals,
-        weight: stat.weight,
-        cap: stat.cap,
-        server: (&Server::of(&stat)).into(),
-        laxity_us: (stat.laxity > 0).then(|| us(stat.laxity)),
-        latency_us: (stat.latency > 0).then(|| us(stat.latency)),
+        params,
         seen,
         vcpus,
     }))

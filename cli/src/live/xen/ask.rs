@@ -70,7 +70,7 @@ pub fn set(args: &args::SetLive) -> Result<bool> {
     let domain = host.find(vm)?;
     // Where budgets make PCPUs move, who moves them must know.
     let client = Client::connect(&args.socket.socket);
-    let manager = !setting.server.is_empty() && client.is_ok();
+    let manager = setting.params.has_server() && client.is_ok();
     // Groups are packed with all others of the cpupool.
     if setting.ports.is_some() || setting.dev.is_some() || setting.group.is_some() || manager {
         client

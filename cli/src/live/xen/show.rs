@@ -78,9 +78,9 @@ fn vms(all: &[VmStatus]) -> String {
             time(v.lease_us),
             v.promotions.to_string(),
             v.refusals.to_string(),
-            v.weight.to_string(),
-            if v.cap == 0 { "-".into() } else { format!("{} %", v.cap) },
-            v.server.share(),
+            v.params.weight().to_string(),
+            if v.params.cap() == 0 { "-".into() } else { format!("{} %", v.params.cap()) },
+            v.params.server().share(),
             v.vcpus.len().to_string(),
         ]
     };

@@ -138,10 +138,11 @@ pub fn group(vm: &plan::Vm, scheduler: &Scheduler) -> Result<String> {
         _ => 1,
     };
     let [scenario, kernel] = WEIGHT;
-    let weight = (u64::from(vm.config.weight) * kernel * times / scenario).clamp(WEIGHTS[0], WEIGHTS[1]);
+    let weight = (vm.config.params.value("weight") * kernel * times / scenario).clamp(WEIGHTS[0], WEIGHTS[1]);
     write("cpu.weight", weight.to_string())?;
-    if vm.config.cap > 0 {
-        write("cpu.max", format!("{} {CAP_PERIOD}", u64::from(vm.config.cap) * CAP_PERIOD / 100))?;
+    let cap = vm.config.params.value("cap");
+    if cap > 0 {
+        write("cpu.max", format!("{} {CAP_PERIOD}", cap * CAP_PERIOD / 100))?;
     }
     Ok(dir)
 }

@@ -39,7 +39,8 @@ pub fn with_budgets(policies: &[&str]) -> Plan {
             name if name.starts_with("task") => (MS / 5, 2 * MS),
             _ => continue,
         };
-        vm.config = VmConfig { budget, period, priority: n as u32 + 1, ..VmConfig::default() };
+        let config = VmConfig::default().with("budget", budget).with("period", period);
+        vm.config = config.with("priority", n as u64 + 1);
     }
     plan
 }
@@ -50,8 +51,8 @@ pub fn with_groups(policies: &[&str]) -> Plan {
     for (policy, phase) in policies.iter().zip(&mut plan.phases) {
         let group = if knows_groups(policy) { "g" } else { "" };
         for vm in phase.vms.iter_mut().filter(|vm| ["hogs", RT].contains(&vm.name.as_str())) {
-            let (laxity, latency) = (MS, 10 * MS);
-            vm.config = VmConfig { rt: RtMode::On, laxity, latency, group: group.into(), ..VmConfig::default() };
+            let config = VmConfig { group: group.into(), ..VmConfig::default() };
+            vm.config = config.with("rt", RtMode::On as u64).with("laxity", MS).with("latency", 10 * MS);
         }
         phase.vms.iter_mut().filter(|vm| vm.name.starts_with("task")).for_each(|vm| vm.start_ms = 0);
     }
@@ -84,7 +85,7 @@ fn vms() -> Vec<Vm> {
         // Neither period is a multiple of the other, or of a slice.
         Vm {
             affinity: vec![PCPUS - 1],
-            config: VmConfig { rt: RtMode::On, weight: 512, ..VmConfig::default() },
+            config: VmConfig::default().with("rt", RtMode::On as u64).with("weight", 512),
             ..vm(RT, 1, json!({"kind": "interrupts", "msi_ns": 7_300_000, "timer_ns": 11_900_000}))
         },
         Vm { affinity: vec![PCPUS - 1], ..vm("beside", 1, json!({"kind": "hog"})) },

@@ -46,6 +46,11 @@ fn live(fake: &std::sync::Arc<Fake>, config: &str) -> Live<Told> {
     Live::new(fake.host(&[]), Told::default(), toml::from_str(config).unwrap())
 }
 
+/// What the policy has of a VM's setting.
+fn has(fake: &Fake, vm: u32, name: &str) -> u64 {
+    VmParams::of(&fake.state().pool, vm).unwrap().value(name)
+}
+
 fn report(rt: bool, changes: u64, now: u64, period: u64) -> Report {
     let rule = (1..9).find(|n| rule_name(*n) == "rtp").unwrap();
     Report { vm: 3, generation: 1, rt: rt.into(), rule, changes, now, period, lease: 1_060_000_000 }
@@ -96,7 +101,7 @@ fn what_must_not_be_real_time_is_not() {
     let fake = Fake::new();
     let mut live = live(&fake, "[vm.voip]\nrt = \"off\"\nweight = 512\nports = [554]");
     live.look().unwrap();
-    assert_eq!(fake.state().pool.vm_stat(1).unwrap().weight, 512);
+    assert_eq!(has(&fake, 1, "weight"), 512);
     assert_eq!(live.eyes.ports, [554]);
     assert_eq!(live.report(&report(true, 1, 100, 0)), []);
     let seen = live.seen();
@@ -114,11 +119,11 @@ fn settings_by_hand() {
     let parse = |text: &str| Setting::parse(&text.split(' ').map(str::to_owned).collect::<Vec<_>>()).unwrap();
     live.set("voip", &parse("rt=on period=20ms cap=50")).unwrap();
     let stat = fake.state().pool.vm_stat(1).unwrap();
-    assert_eq!((stat.rt, stat.period, stat.cap), (1, 20_000_000, 50));
+    assert_eq!((stat.rt, stat.period, has(&fake, 1, "cap")), (1, 20_000_000, 50));
     assert!(live.look().unwrap().contains(&real_time("voip", "by hand")));
     let error = live.set("voip", &parse("dev=tap0 cap=10")).unwrap_err();
     assert_eq!(format!("{error:#}"), "domain `voip`: tap0: no such network device");
-    assert_eq!(fake.state().pool.vm_stat(1).unwrap().cap, 50, "all or none");
+    assert_eq!(has(&fake, 1, "cap"), 50, "all or none");
     assert!(live.set("web", &parse("cap=10")).unwrap_err().to_string().contains("no domain `web`"));
 }
 
@@ -129,7 +134,7 @@ fn groups_are_packed_and_told() {
     let mut live = live(&fake, "[vm.voip]\ngroup = \"web\"\nlatency = \"5ms\"");
     live.look().unwrap();
     let groups = || [1, 2].map(|vm| fake.state().pool.vm_stat(vm).unwrap().group);
-    assert_eq!((groups(), fake.state().pool.vm_stat(1).unwrap().latency), ([1, 0], 5_000_000));
+    assert_eq!((groups(), has(&fake, 1, "latency")), ([1, 0], 5_000_000));
     let other = live.host.domains().unwrap().into_iter().find(|d| d.id == 7).unwrap().name;
     let parse = |text: &str| Setting::parse(&text.split(' ').map(str::to_owned).collect::<Vec<_>>()).unwrap();
     live.set(&other, &parse("group=web laxity=20us")).unwrap();
@@ -143,7 +148,7 @@ fn groups_are_packed_and_told() {
     live.look().unwrap();
     let error = format!("{:#}", live.set("voip", &parse("group=web weight=300")).unwrap_err());
     assert_eq!(error, "domain `voip`: `group` of `voip` is of no use, policy `doris` knows no groups");
-    assert_eq!(fake.state().pool.vm_stat(1).unwrap().weight, 256, "all or none");
+    assert_eq!(has(&fake, 1, "weight"), 256, "all or none");
     assert_eq!(live.look().unwrap(), [], "and it is in none");
 }
 
@@ -161,7 +166,7 @@ fn groups_outlast_who_told_them() {
     look(config);
     assert_eq!(groups(), [1, 1 | 1 << 16]);
     look("[vm.voip]\ngroup = \"b\"\nweight = 300");
-    assert_eq!((groups(), fake.state().pool.vm_stat(1).unwrap().weight), ([1, 0], 300));
+    assert_eq!((groups(), has(&fake, 1, "weight")), ([1, 0], 300));
     look(config);
     assert_eq!(groups(), [1, 1 | 1 << 16]);
 }
@@ -178,7 +183,7 @@ fn a_group_that_is_refused_holds_up_nobody() {
     fake.state().pool.set_group(2000, 2, 9).unwrap();
     let error = format!("{:#}", live.set("7", &parse("group=b weight=300")).unwrap_err());
     assert!(error.contains("domain `domain-7` (7): its group"), "{error}");
-    assert_eq!((live.seen()[&7].1.group.as_str(), fake.state().pool.vm_stat(2).unwrap().weight), ("", 256));
+    assert_eq!((live.seen()[&7].1.group.as_str(), has(&fake, 2, "weight")), ("", 256));
     let error = live.set("7", &parse("group=a")).unwrap_err();
     assert_eq!(groups(), [1, 9], "{error:#}");
     live.set("voip", &parse("group=")).unwrap();
@@ -269,6 +274,5 @@ fn a_budget_is_set_where_nobody_manages_pools() {
     live.look().unwrap();
     let values = ["budget=1ms", "period=10ms", "weight=7"].map(String::from);
     live.set("voip", &Setting::parse(&values).unwrap()).unwrap();
-    let stat = fake.state().pool.vm_stat(1).unwrap();
-    assert_eq!((stat.budget, stat.server_period, stat.weight), (1_000_000, 10_000_000, 7));
+    assert_eq!(["budget", "period", "weight"].map(|name| has(&fake, 1, name)), [1_000_000, 10_000_000, 7]);
 }

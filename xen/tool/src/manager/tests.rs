@@ -48,8 +48,8 @@ impl Host {
 
     fn set(&mut self, now: u64, name: &str, budget: u64, period: u64) -> Result<()> {
         let domain = self.fakes.host().find(name)?;
-        let (budget, period) = (Some(budget * MS), Some(period * MS));
-        self.manager.set(now, &domain, &ServerSetting { budget, period, ..ServerSetting::default() })
+        let params = VmParams::default().with("budget", budget * MS).with("period", period * MS);
+        self.manager.set(now, &domain, &params)
     }
 
     /// PCPUs of the rt-pool.

@@ -57,12 +57,14 @@ fn what_a_pool_holds_of_a_domain_moves_with_it() {
     let voip = host.find("voip").unwrap();
     host.set(&voip, "weight", 512).unwrap();
     host.set(&voip, "rt", 2).unwrap();
+    host.set(&voip, "laxity", 20_000).unwrap();
     pools.set_server(0, 3, &server(2, 10)).unwrap();
     pools.move_pcpu(0, 2, Side::Rt).unwrap();
     for (to, home) in [(Side::Rt, 1), (Side::Rest, 0)] {
         pools.move_vm(0, 3, to).unwrap();
         let voip = host.find("voip").unwrap();
-        assert_eq!((fakes.home(3), host.get(&voip, "weight").unwrap()), (home, 512));
+        let get = |name| host.get(&voip, name).unwrap();
+        assert_eq!((fakes.home(3), get("weight"), get("laxity"), get("latency")), (home, 512, 20_000, 0));
         assert_eq!(
             (host.server(&voip).unwrap(), host.mode(&voip).unwrap()),
             (server(2, 10), takt_control::RtMode::Off)
@@ -185,38 +187,34 @@ fn somebody_elses_pools_are_left_alone() {
 }
 
 #[test]
-fn what_is_written_down_is_read() {
-    let held = Held { server: Server { extra: false, ..server(6, 10) }, carried: [300, 150, 1] };
-    assert_eq!(Held::read(&held.text(7)), Some((7, held)));
-    for text in ["", "7", "x 1 2 3 4 5 6 7", "70000 1 2 3 1 5 6 7", "7 1 2 3 1 5 6 7 8"] {
-        assert_eq!(Held::read(text), None, "{text}");
-    }
-}
-
-#[test]
 fn what_is_written_down_is_read_back_in_its_places() {
+    let held = VmParams::defaults().with("weight", 14).with("cap", 15).with("rt", 1).with("laxity", 16_000);
     let server = Server { budget: 11, period: 12, priority: 13, extra: true };
-    let held = Held { server, carried: [14, 15, 16] };
-    assert_eq!(held.text(3), "3 11 12 13 1 14 15 16");
-    assert_eq!(Held::read("3 11 12 13 1 14 15 16"), Some((3, held)));
-    let off = Held { server: Server { extra: false, ..server }, ..held };
-    assert_eq!(
-        (off.text(65_535).as_str(), Held::read("65535 11 12 13 0 14 15 16")),
-        ("65535 11 12 13 0 14 15 16", Some((65_535, off)))
-    );
-    assert_eq!(CARRIED, ["weight", "cap", "rt"]);
-    for odd in [
-        "",
-        "3",
-        "3 11 12 13 1 14 15",
-        "3 11 12 13 1 14 15 16 17",
-        "3 11 12 13 1 14 15 x",
-        "3 11 12 13 1 14 15 -1",
-        "3  11 12 13 1 14 15 16",
-        "65536 11 12 13 1 14 15 16",
-        "3 11 12 4294967296 1 14 15 16",
-        "3 18446744073709551616 12 13 1 14 15 16",
+    let held = held.iter().chain(VmParams::from(&server).iter()).collect::<VmParams>();
+    let text = written(3, &held);
+    let known = "3 weight=14 cap=15 rt=1 budget=11 period=12 priority=13 extra=1 laxity=16000 latency=0";
+    assert!(text.starts_with(known), "{text}");
+    assert_eq!(read(&text), Some((3, held)));
+    assert_eq!(read(&written(65_535, &VmParams::defaults())), Some((65_535, VmParams::defaults())));
+    for odd in ["", "3", "3 11 12 13 1 14 15 16", "3 weight=14"] {
+        assert_eq!(read(odd), None, "{odd}");
+    }
+    for (from, to) in [
+        ("3 ", "65536 "),
+        ("3 ", "x "),
+        ("3 ", "3  "),
+        (" cap=15", ""),
+        ("cap=15", "cap=15 cap=15"),
+        ("cap=15", "cup=15"),
+        ("cap=15", "cap"),
+        ("cap=15", "cap="),
+        ("cap=15", "cap=-1"),
+        ("cap=15", "cap=6401"),
+        ("cap=15", "cap=18446744073709551616"),
+        ("rt=1", "rt=3"),
+        ("budget=11", "budget=13"),
     ] {
-        assert_eq!(Held::read(odd), None, "{odd}");
+        let odd = text.replacen(from, to, 1);
+        assert_eq!(read(&odd), None, "{odd}");
     }
 }
