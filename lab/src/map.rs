@@ -322,6 +322,26 @@ mod tests {
         assert!(clients.starts_with("--dev tap0 --streams 3 --period-ns 20000000 "), "{clients}");
     }
 
+    /// What the lab says it has is not left to the guest that idles.
+    #[test]
+    fn each_workload_that_the_lab_has_is_a_guest_of_its_own() {
+        for &kind in Kind::ALL {
+            let keys = match kind {
+                Kind::Tasks => ", tasks = \"1ms/10ms\"",
+                Kind::Fanout => ", clients = 1",
+                _ => "",
+            };
+            let vm = format!("[[vm]]\nname = \"v\"\nvcpus = 1\nworkload = {{ type = \"{}\"{keys} }}", kind.name());
+            match plan_of(&vm, &[1]) {
+                Ok(plan) => {
+                    let idle = plan.phases[0].vms[0].workload["kind"] == "idle";
+                    assert_eq!(idle, kind == Kind::Idle, "{}", kind.name());
+                }
+                Err(error) => assert!(!Lab::Linux.has(kind), "{error}"),
+            }
+        }
+    }
+
     #[test]
     fn pinned_vms_have_the_simulators_pcpus() {
         let vms = "[dom0]\ndedicated = false\n[[vm]]\nname = \"v\"\ncount = 2\nvcpus = 1\ndedicated = true\n[[vm]]\nname = \"hog\"\n\
@@ -377,6 +397,9 @@ mod tests {
     #[test]
     fn what_the_lab_cannot_do_is_named() {
         let error = |vms: &str| plan_of(vms, &[1]).unwrap_err().to_string();
+        let films = "[[vm]]\nname = \"v\"\nvcpus = 1\nworkload = \"vod\"";
+        let all = "hog, voip, stream, periodic, tasks, parallel, fanout, idle";
+        assert_eq!(error(films), format!("vm.v.workload: vod in the lab; allowed: {all}"));
         let threads = "[[vm]]\nname = \"h\"\nvcpus = 2\nworkload = { type = \"hog\", threads = 3 }";
         assert_eq!(error(threads), "vm.h.threads: 3 on 2 VCPUs in the lab; allowed: one per VCPU");
         let program = "[[vm]]\nname = \"p\"\nvcpus = 4\nworkload = { type = \"parallel\", threads = 8 }";

@@ -19,6 +19,7 @@ pub enum Order {
 
 /// What an entry is about; `arg` of the entry says which one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
 pub enum What {
     /// PCPU `arg` comes online.
     Boot,

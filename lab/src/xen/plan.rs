@@ -318,10 +318,14 @@ mod tests {
     #[test]
     fn what_the_lab_cannot_do_is_named() {
         let error = |vms: &str| plan_of(vms, &["xen-rtds"], &[1]).unwrap_err().to_string();
-        assert_eq!(
-            error("[[vm]]\nname = \"v\"\nvcpus = 1\nworkload = \"stream\""),
-            "vm.v.workload: stream in the Xen lab; allowed: hog, voip, media, signalling, periodic, tasks, parallel, fanout, idle"
-        );
+        for workload in ["stream", "vod"] {
+            assert_eq!(
+                error(&format!("[[vm]]\nname = \"v\"\nvcpus = 1\nworkload = \"{workload}\"")),
+                format!(
+                    "vm.v.workload: {workload} in the Xen lab; allowed: hog, voip, media, signalling, periodic, tasks, parallel, fanout, idle"
+                )
+            );
+        }
         assert_eq!(
             error("[[vm]]\nname = \"v\"\nvcpus = 1\nworkload = \"signalling\""),
             "vm.v.workload: signalling in the Xen lab; allowed: beside a media server"
