@@ -14,7 +14,7 @@
 #include "core/bound.h"
 #include "core/credit.h"
 
-/* ---- state: words of the VCPU's policy part, which are zero in a new VCPU and after an epoch ---- */
+/* ---- state: words of the VCPU's policy part; zero in a new VCPU and after an epoch ---- */
 
 /* What @v has run in its present turn, ns. */
 #define fifo_used(v) ((v)->policy[0])
@@ -86,7 +86,7 @@ TAKT_INLINE const char *fifo_check(struct takt_pool *p, u32 vi)
 	return v->state == TAKT_QUEUED && fifo_used(v) ? "queued within its turn: VCPU" : 0;
 }
 
-/* Hooks that other files have, and hooks that FIFO does without (core/hooks.h says what each is). */
+/* Hooks that other files have, and those that FIFO does without (core/hooks.h has them all). */
 #define fifo_dequeue runq_remove
 #define fifo_bound(p) turns_bound(p, p->par.slice)
 TAKT_WITHOUT(fifo, wake, event, deschedule, put, tick, account, restored, rt_changed, fresh, begin,
