@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The configuration of VMs: what an operator may say about each. Every key has a default that asks for nothing.
 
-use crate::groups;
-use crate::params::{self, Reader, VmParams, Written};
+use crate::params::{Reader, VmParams, Written};
 use crate::server::Server;
+use crate::{groups, settings};
 use anyhow::{Context, Result, anyhow, bail};
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::ser::SerializeMap;
@@ -12,23 +12,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 use takt_policy::{ParamInfo, vm_settings};
-
-/// Whether a VM is real-time: as the monitor infers, always, or never (off wins over everything).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum RtMode {
-    #[default]
-    Auto,
-    On,
-    Off,
-}
-
-impl RtMode {
-    /// As the setting `rt` counts them; `None`: there is no such mode.
-    pub fn of(value: u64) -> Option<Self> {
-        [Self::Auto, Self::On, Self::Off].into_iter().find(|mode| *mode as u64 == value)
-    }
-}
 
 /// What is said of one VM.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -142,7 +125,7 @@ impl Key {
 impl<'de> Deserialize<'de> for Key {
     fn deserialize<D: Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
         let name = String::deserialize(from)?;
-        let setting = params::named(&name).map(Key::Setting);
+        let setting = settings::named(&name).map(Key::Setting);
         setting.or_else(|| Key::all().find(|key| key.name() == name)).ok_or_else(|| {
             let known: Vec<_> = Key::all().map(|key| format!("`{}`", key.name())).collect();
             D::Error::custom(format!("unknown field `{name}`, expected one of {}", known.join(", ")))
@@ -339,6 +322,7 @@ enum Item {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::RtMode;
 
     #[test]
     fn defaults_ask_for_nothing() {

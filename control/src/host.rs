@@ -2,8 +2,9 @@
 //! A live or simulated host as control sees it, and bringing it to a configuration.
 
 use crate::config::{HostConfig, Ports, VmConfig};
-use crate::params::{is_server, param};
+use crate::params::is_server;
 use crate::server::Server;
+use crate::settings::param;
 use crate::{duration, spec};
 use anyhow::{Context, Result, bail};
 use std::fmt;

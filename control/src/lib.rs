@@ -16,11 +16,12 @@ pub mod partition;
 pub mod pools;
 pub mod server;
 mod setting;
+pub mod settings;
 pub mod socket;
 pub mod spec;
 pub mod waits;
 
-pub use config::{HostConfig, Ports, RtMode, VmConfig};
+pub use config::{HostConfig, Ports, VmConfig};
 pub use groups::Groups;
 pub use host::{Applied, Change, Host, VmState, apply};
 pub use params::VmParams;
@@ -28,6 +29,7 @@ pub use partition::{Partition, PartitionHost};
 pub use pools::Pools;
 pub use server::{Server, ServerStatus};
 pub use setting::Setting;
+pub use settings::RtMode;
 pub use spec::PolicySpec;
 pub use waits::{Wait, WaitStatus, Waits, waits};
 

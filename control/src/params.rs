@@ -3,8 +3,8 @@
 //! `takt set` says, and for what a host reports. Which there are, their units and ranges is in
 //! `policy/settings.def`.
 
-use crate::config::RtMode;
 use crate::server::{Server, ServerStatus};
+use crate::settings::{RtMode, param};
 use crate::{duration, spec};
 use anyhow::{Error, Result, ensure};
 use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, Visitor};
@@ -16,19 +16,6 @@ use takt_policy::{ParamInfo, Pool, vm_settings};
 
 /// The settings that go together: a host brings a VM from one [`Server`] to another.
 const SERVER: [&str; 4] = ["budget", "period", "priority", "extra"];
-
-/// The setting of a VM that has this name.
-pub fn named(name: &str) -> Option<&'static ParamInfo> {
-    vm_settings().iter().find(|p| p.name == name)
-}
-
-/// The same, of a name that the caller knows to be there.
-///
-/// # Panics
-/// No setting has this name.
-pub fn param(name: &str) -> &'static ParamInfo {
-    named(name).unwrap_or_else(|| panic!("no setting of a VM is named `{name}`"))
-}
 
 /// Whether the setting is part of a [`Server`].
 pub fn is_server(info: &ParamInfo) -> bool {
@@ -153,6 +140,21 @@ impl FromIterator<(&'static ParamInfo, u64)> for VmParams {
 impl Extend<(&'static ParamInfo, u64)> for VmParams {
     fn extend<I: IntoIterator<Item = (&'static ParamInfo, u64)>>(&mut self, all: I) {
         all.into_iter().for_each(|(info, value)| self.set(info, value));
+    }
+}
+
+impl Server {
+    /// What the policy holds of `vm`; `None` if there is no such VM.
+    pub fn of(pool: &Pool, vm: u32) -> Option<Self> {
+        VmParams::of(pool, vm).map(|params| params.server())
+    }
+
+    /// Checks ranges, and that the budget fits into the period.
+    ///
+    /// # Errors
+    /// One line that names the key and what is allowed.
+    pub fn validate(&self) -> Result<()> {
+        VmParams::from(self).check()
     }
 }
 

@@ -2,10 +2,10 @@
 //! What a VM's VCPUs may run under a policy with servers: four parameters of the policy that go together.
 
 use crate::duration;
-use crate::params::{VmParams, param};
+use crate::settings::param;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
-use takt_policy::{ParamInfo, Pool};
+use takt_policy::ParamInfo;
 
 /// Each VCPU may run `budget` in each `period`, ns; it has no server if one of them is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -34,11 +34,6 @@ impl Server {
     /// Whether there is one.
     pub fn is_some(&self) -> bool {
         self.budget > 0 && self.period > 0
-    }
-
-    /// What the policy holds of `vm`; `None` if there is no such VM.
-    pub fn of(pool: &Pool, vm: u32) -> Option<Self> {
-        VmParams::of(pool, vm).map(|params| params.server())
     }
 
     /// Settings and values for `adjust` that lead to `want`, such that each step keeps budget ≤ period and takes no more of a
@@ -79,14 +74,6 @@ impl Server {
             "extra" => self.extra = value != 0,
             _ => {}
         }
-    }
-
-    /// Checks ranges, and that the budget fits into the period.
-    ///
-    /// # Errors
-    /// One line that names the key and what is allowed.
-    pub fn validate(&self) -> Result<()> {
-        VmParams::from(self).check()
     }
 
     /// For a table: `2ms/10ms`, `-` where there is none.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What `takt set VM key=value…` says.
 
-use crate::params::{self, VmParams};
-use crate::{Ports, RtMode, duration, groups, spec};
+use crate::params::VmParams;
+use crate::{Ports, RtMode, duration, groups, settings, spec};
 use anyhow::{Context, Result, bail, ensure};
 use takt_policy::vm_settings;
 
@@ -52,14 +52,14 @@ impl Setting {
                 "ports" if value.is_empty() => all.ports = Some(Ports::default()),
                 "ports" => all.ports = Some(value.parse().with_context(|| format!("`{pair}`"))?),
                 "dev" => all.dev = Some(device(value)?),
-                _ => match params::named(key) {
+                _ => match settings::named(key) {
                     Some(info) => all.params.set(info, spec::value(info, value)?),
                     None => bail!("unknown key `{key}`, known are {}", keys()),
                 },
             }
         }
         if all.params.get("budget").is_some() {
-            all.params.extend(all.period.take().map(|ns| (params::param("period"), ns)));
+            all.params.extend(all.period.take().map(|ns| (settings::param("period"), ns)));
         }
         ensure!(
             all.period.is_none() || all.params.rt() == RtMode::On,

@@ -5,7 +5,8 @@
 use crate::keys;
 use anyhow::{Result, bail};
 use takt_control::duration::format;
-use takt_control::params::{is_server, named};
+use takt_control::params::is_server;
+use takt_control::settings::named;
 use takt_control::{Server, VmParams};
 use takt_policy::ParamInfo;
 

@@ -131,7 +131,7 @@ fn changes_meet_vcpus_in_every_state() {
             let slowest = r.vms.iter().filter_map(|v| v.parallel).map(|p| p.iterations).min().unwrap();
             assert!(r.host.stalls == 0 && slowest > 50, "{policy}: {slowest}");
             let of = |code: OpCode| log.iter().map(|r| r.op).filter(move |op| op.op == code as u16);
-            let laxity = takt_control::params::param("laxity").key;
+            let laxity = takt_control::settings::param("laxity").key;
             assert_eq!(of(OpCode::Adjust).filter(|op| op.arg[0] == u64::from(laxity)).count(), 240, "{policy}");
             let regrouped = of(OpCode::SetGroup).count();
             let knows = PolicySpec::parse(policy).unwrap().name == "poris";

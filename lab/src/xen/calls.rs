@@ -13,7 +13,7 @@ use super::{Scheduler, domain};
 use crate::map;
 use anyhow::{Result, bail, ensure};
 use std::fmt::Write;
-use takt_control::params::param;
+use takt_control::settings::param;
 use takt_sim::workload::media::Media;
 use takt_sim::{Scenario, VmSpec, Workload};
 

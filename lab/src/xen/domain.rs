@@ -4,7 +4,8 @@
 use super::Scheduler;
 use std::fmt::Write;
 use takt_control::VmParams;
-use takt_control::params::{is_server, param};
+use takt_control::params::is_server;
+use takt_control::settings::param;
 use takt_sim::{Scenario, VmSpec, Workload};
 
 /// Under RTDS, µs: the period of who serves calls, and is to be early; that of a VCPU that nobody waits for, long so that its deadlines

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use std::io::Error;
 use std::sync::Arc;
 use takt_control::waits::{self, CLASSES};
-use takt_control::{RtMode, Server, Setting, VmParams, Wait, params, spec};
+use takt_control::{RtMode, Server, Setting, VmParams, Wait, settings, spec};
 use takt_policy::{NEVER, ParamInfo, PolicyInfo, Pool, vm_settings};
 
 /// A cpupool that Takt schedules.
@@ -418,7 +418,7 @@ impl Xen {
 }
 
 fn param(name: &str) -> Result<&'static ParamInfo> {
-    params::named(name).with_context(|| format!("no parameter `{name}`"))
+    settings::named(name).with_context(|| format!("no parameter `{name}`"))
 }
 
 fn target(domain: &Domain) -> String {
