@@ -4,8 +4,9 @@
 use anyhow::Result;
 use std::collections::BTreeMap;
 use takt_control::overhead::{Times, Window};
-use takt_control::params::{is_server, named};
+use takt_control::params::is_server;
 use takt_control::pools::{Pools, Size};
+use takt_control::settings::named;
 use takt_control::{
     Change, Host, HostConfig, PolicySpec, Ports, RtMode, Server, ServerStatus, Setting, VmConfig, VmParams, VmState,
     Wait, WaitStatus, apply, one_line, printable, spec, waits,

@@ -11,8 +11,9 @@ use crate::refusal::{refused, scheduler_name};
 use anyhow::{Context, Result, bail, ensure};
 use std::io::Error;
 use std::time::Duration;
-use takt_control::params::{is_server, named};
+use takt_control::params::is_server;
 use takt_control::partition::{Member, Pcpu, Side};
+use takt_control::settings::named;
 use takt_control::{PartitionHost, Server, VmParams};
 use takt_policy::{OpCode, Pool, vm_settings};
 
