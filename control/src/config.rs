@@ -4,12 +4,14 @@
 use crate::server::{self, Server};
 use crate::{duration, groups, spec};
 use anyhow::{Context, Result, anyhow, bail};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
 /// Whether a VM is real-time: as the monitor infers, always, or never (off wins over everything).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RtMode {
     #[default]
@@ -240,6 +242,16 @@ impl Serialize for Ports {
     }
 }
 
+impl JsonSchema for Ports {
+    fn schema_name() -> Cow<'static, str> {
+        "Ports".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        Vec::<Item>::json_schema(generator)
+    }
+}
+
 impl<'de> Deserialize<'de> for Ports {
     fn deserialize<D: Deserializer<'de>>(d: D) -> std::result::Result<Self, D::Error> {
         let mut ranges = Vec::new();
@@ -256,8 +268,10 @@ impl<'de> Deserialize<'de> for Ports {
     }
 }
 
-#[derive(Serialize, Deserialize)]
+/// A port, or the first and the last of several: `"16384-32767"`.
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
+#[schemars(rename = "PortItem")]
 enum Item {
     Port(i64),
     Range(String),
