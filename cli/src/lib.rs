@@ -15,6 +15,7 @@ pub mod output;
 pub mod policies;
 pub mod replay;
 pub mod report;
+pub mod schema;
 pub mod seeds;
 pub mod simulate;
 pub mod table;
@@ -55,6 +56,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         args::Command::Record(a) => live::record(a),
         args::Command::Overhead(a) => live::overhead(a),
         args::Command::Replay(a) => replay::run(a),
+        args::Command::Schema(a) => schema::run(a),
     })
 }
 

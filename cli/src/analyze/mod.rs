@@ -7,9 +7,10 @@ mod show;
 
 use crate::{args, output, simulate};
 use anyhow::{Context, Result, ensure};
+use schemars::JsonSchema;
 use serde::Serialize;
-use takt_control::PolicySpec;
 use takt_control::analysis::{self, Kind, Response, Share};
+use takt_control::{Document, PolicySpec};
 use takt_sim::{Scenario, tasks};
 
 /// The policies that keep budgets: those that are asked for room if neither the command line nor the scenario names one.
@@ -27,7 +28,7 @@ pub fn name(kind: Kind) -> &'static str {
 }
 
 /// What can be said of a scenario; its JSON is a stable interface.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Analysis {
     pub scenario: String,
     pub seed: u64,
@@ -43,8 +44,13 @@ pub struct Analysis {
     pub admission: Vec<Admission>,
 }
 
+impl Document for Analysis {
+    const NAME: &'static str = "analyze";
+    const VERSION: u32 = 1;
+}
+
 /// What a policy that keeps budgets says of those of a scenario, before anything runs.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Admission {
     pub policy: String,
     /// The first VM without room, and what floor the policy keeps.
@@ -52,7 +58,8 @@ pub struct Admission {
 }
 
 /// One value for each kind of server.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "{T}_by_kind")]
 pub struct Kinds<T> {
     pub deferrable: T,
     pub periodic: T,
@@ -72,7 +79,7 @@ impl<T> Kinds<T> {
 }
 
 /// A VCPU with a server.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Vcpu {
     pub vm: String,
     pub vcpu: u32,
@@ -88,7 +95,7 @@ pub struct Vcpu {
     pub tasks: Vec<Task>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Task {
     pub cost_ns: u64,
     /// Period and deadline.
@@ -96,9 +103,9 @@ pub struct Task {
     pub response: Kinds<Bound>,
 }
 
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct Bound {
-    /// Nothing: far beyond the deadline, or never.
+    /// Null: far beyond the deadline, or never.
     pub response_ns: Option<u64>,
     pub fits: bool,
     /// Deadline minus response; negative: that much too late.
@@ -106,14 +113,15 @@ pub struct Bound {
 }
 
 /// VMs with budgets, as one pool.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Pool {
     pub name: String,
     pub vcpus: u64,
     /// Sum of the shares, in PCPUs.
     pub share: f64,
-    /// PCPUs needed: the sum rounded up, and as many as make global EDF certain.
+    /// PCPUs needed: the sum rounded up.
     pub pcpus: u64,
+    /// As many as make global EDF certain; null if no number does.
     pub pcpus_gfb: Option<u64>,
 }
 

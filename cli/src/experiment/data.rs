@@ -167,7 +167,7 @@ pub struct Paper {
 }
 
 /// A point of a sweep: a number or a name.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize, serde::Serialize, schemars::JsonSchema)]
 #[serde(untagged)]
 pub enum X {
     Number(u64),

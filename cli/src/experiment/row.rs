@@ -3,6 +3,7 @@
 
 use super::data::X;
 use super::queues;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use takt_sim::result::{
@@ -10,14 +11,16 @@ use takt_sim::result::{
 };
 
 /// Policy, point of the sweep, seed, and what was measured.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Row {
     pub policy: String,
     /// Of the experiment; empty if it has none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub variant: String,
+    /// Point of the sweep.
     pub x: X,
     pub seed: u64,
+    /// Each metric under its own name.
     #[serde(flatten)]
     pub metrics: BTreeMap<String, f64>,
     /// PESQ of each call.

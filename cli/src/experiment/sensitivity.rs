@@ -6,6 +6,7 @@ use super::check::{Kind, Verdict};
 use super::data::Experiment;
 use super::plan::{self, Job, Options};
 use anyhow::{Context, Result};
+use schemars::JsonSchema;
 use serde::Serialize;
 use takt_control::{PolicySpec, duration};
 use takt_sim::{CONSTANTS, ConstantInfo};
@@ -14,10 +15,11 @@ use takt_sim::{CONSTANTS, ConstantInfo};
 const PERCENT: [u64; 2] = [75, 125];
 
 /// A gate that does not hold with one constant moved.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub struct Violation {
     /// Empty: it fails with no constant moved.
     pub constant: String,
+    /// What it was moved to, in percent of its value.
     pub value: String,
     #[serde(flatten)]
     pub verdict: Verdict,
