@@ -44,6 +44,15 @@ pub enum Command {
     Overhead(Overhead),
     /// Judge a recording by the state table and repeat it natively: exit status 1 if either disagrees
     Replay(Replay),
+    /// List the documents that --json prints, or print the JSON schema of one
+    Schema(Schema),
+}
+
+#[derive(Group, Debug)]
+pub struct Schema {
+    /// Document, e.g. sim [default: list them all]
+    #[arg(value_name = "NAME")]
+    pub name: Option<String>,
 }
 
 #[derive(Group, Debug)]
@@ -286,6 +295,9 @@ pub struct Run {
     /// Print how much of its limit the kernel's verifier needed for each program
     #[arg(long)]
     pub verifier: bool,
+    /// Say what happens as JSON, a document a line
+    #[arg(long)]
+    pub json: bool,
     #[command(flatten)]
     pub socket: Socket,
 }
@@ -312,6 +324,9 @@ pub struct SetLive {
     /// VM and what to set: rt=auto|on|off, period=TIME (with rt=on or budget), weight=N, cap=PERCENT, budget=TIME, priority=N, extra=off|on, ports=554,5000-5010, dev=IFNAME
     #[arg(required = true, value_names = ["VM", "KEY=VALUE"], num_args = 1..)]
     pub words: Vec<String>,
+    /// Print what the VM, or the policy, has now as JSON
+    #[arg(long)]
+    pub json: bool,
     #[command(flatten)]
     pub cpupool: Cpupool,
     #[command(flatten)]
@@ -329,6 +344,9 @@ pub struct Record {
     /// How many operations at most
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub operations: Option<u64>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
     #[command(flatten)]
     pub cpupool: Cpupool,
     #[command(flatten)]

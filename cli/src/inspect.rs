@@ -6,10 +6,25 @@ use crate::report::chart::{self, Axis, Line};
 use crate::report::{Block, Page, Section, Table};
 use crate::{args, output, table};
 use anyhow::{Context, Result, bail, ensure};
+use schemars::JsonSchema;
+use serde::Serialize;
+use takt_control::Document;
 use takt_monitor::{Inspector, Named, Options, Report, Sender, Timeline};
 
 /// Senders that a report's chart shows: those with most real-time packets.
 const DRAWN: usize = 6;
+
+/// What `takt inspect --json` prints.
+#[derive(Serialize, JsonSchema)]
+pub struct Inspected<'a> {
+    #[serde(flatten)]
+    report: &'a Report,
+}
+
+impl Document for Inspected<'_> {
+    const NAME: &'static str = "inspect";
+    const VERSION: u32 = 1;
+}
 
 /// Runs the command.
 ///
@@ -23,7 +38,7 @@ pub fn run(args: &args::Inspect) -> Result<bool> {
     args.files.iter().try_for_each(|file| inspector.read(file))?;
     let report = inspector.finish();
     if args.json {
-        output::print_json(&report)?;
+        output::print_json(&Inspected { report: &report })?;
     } else {
         output::print(&text(&report))?;
     }

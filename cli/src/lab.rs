@@ -2,21 +2,36 @@
 //! `takt lab`: scenarios on a real kernel or hypervisor, in an emulated machine, side by side.
 
 mod calls;
-mod compare;
+pub mod compare;
 
 use crate::simulate::compare::{Comparison, Job};
 use crate::{args, jobs, output, simulate};
 use anyhow::{Context, Result, bail, ensure};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::slice;
-use takt_control::PolicySpec;
+use takt_control::{Document, PolicySpec, document};
 use takt_lab::{Kernel, Lab, LabRun, Scheduler, linux, xen};
 use takt_sim::{RunResult, Scenario};
 
 /// Policies to compare if the command line names none: a scenario's are the simulator's, `pin` among them.
 const DEFAULT: [&str; 3] = ["eevdf", "credit", "doris"];
 const XEN_DEFAULT: [&str; 3] = ["xen-credit2", "credit", "doris"];
+
+/// What `takt lab linux --json` and `takt lab xen --json` print.
+#[derive(Serialize, JsonSchema)]
+pub struct Runs<'a> {
+    /// By scenario, scheduler and seed, in the order of the command.
+    #[serde(serialize_with = "document::sorted")]
+    pub runs: &'a [LabRun],
+}
+
+impl Document for Runs<'_> {
+    const NAME: &'static str = "lab";
+    const VERSION: u32 = 1;
+}
 
 /// Runs the command.
 ///
@@ -122,7 +137,7 @@ fn show(
     counted: bool,
 ) -> Result<bool> {
     if json {
-        output::print_json(&serde_json::json!({"runs": runs}))?;
+        output::print_json(&Runs { runs })?;
     } else {
         let work = scenarios.iter().flat_map(|s| schedulers.iter().map(move |p| (s, p)));
         let jobs: Vec<Job> = work

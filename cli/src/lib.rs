@@ -16,6 +16,7 @@ pub mod policies;
 pub mod replay;
 pub mod report;
 pub mod row;
+pub mod schema;
 pub mod seeds;
 pub mod simulate;
 pub mod stat;
@@ -57,6 +58,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         args::Command::Record(a) => live::record(a),
         args::Command::Overhead(a) => live::overhead(a),
         args::Command::Replay(a) => replay::run(a),
+        args::Command::Schema(a) => schema::run(a),
     })
 }
 

@@ -3,8 +3,8 @@
 
 #[cfg(feature = "linux")]
 mod ask;
-#[cfg(any(feature = "linux", feature = "xen"))]
-mod done;
+pub mod done;
+pub mod event;
 #[cfg(any(feature = "linux", feature = "xen"))]
 mod overhead;
 #[cfg(feature = "linux")]
@@ -64,6 +64,8 @@ mod without {
 
 #[cfg(any(feature = "linux", feature = "xen"))]
 mod shared {
+    use super::event::Event;
+    use crate::output;
     use anyhow::{Context, Result};
     use std::path::Path;
     use std::time::Duration;
@@ -72,6 +74,29 @@ mod shared {
     /// Between two looks of `takt status --watch`.
     pub const AGAIN: Duration = Duration::from_secs(1);
 
+    /// How `takt run` speaks: a line for people, or a document a line.
+    #[derive(Clone, Copy)]
+    pub struct Voice {
+        pub json: bool,
+    }
+
+    impl Voice {
+        /// Says `event`, to people in the words of `line`.
+        pub fn say(self, line: &str, event: &Event) {
+            if self.json { output::say_json(event) } else { output::say(line) }
+        }
+
+        /// The same of what is wrong, which people find on stderr.
+        pub fn complain(self, line: &str, event: &Event) {
+            if self.json { output::say_json(event) } else { output::complain(line) }
+        }
+
+        /// Something is wrong that has no event of its own.
+        pub fn warn(self, line: &str) {
+            self.complain(line, &Event::Warning { text: line.into() });
+        }
+    }
+
     pub fn read_config(path: &Path) -> Result<HostConfig> {
         let name = || path.display().to_string();
         let text = std::fs::read_to_string(path).with_context(name)?;
@@ -79,9 +104,7 @@ mod shared {
     }
 }
 #[cfg(any(feature = "linux", feature = "xen"))]
-use crate::output::{complain as warn, say};
-#[cfg(any(feature = "linux", feature = "xen"))]
-use shared::{AGAIN, read_config};
+use shared::{AGAIN, Voice, read_config};
 
 #[cfg(feature = "linux")]
 fn no_cpupool(args: &args::Cpupool) -> Result<()> {

@@ -5,6 +5,8 @@ use anyhow::{Context, Result, anyhow, bail};
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use takt_control::Document;
+use takt_control::document::Versioned;
 use tempfile::NamedTempFile;
 
 /// A file to be written: opened (and so refused) before the long run, visible under its name only when complete.
@@ -190,11 +192,23 @@ fn print_raw(text: &str) -> Result<()> {
     }
 }
 
-/// [`print`] of a value as JSON.
+/// [`print`] of a document as JSON.
 ///
 /// # Errors
 /// Those of [`print`].
-pub fn print_json(value: &impl serde::Serialize) -> Result<()> {
+pub fn print_json<T: Document>(document: &T) -> Result<()> {
+    print_value(&Versioned::from(document))
+}
+
+/// [`print_json`] of a list: each document in it has its version.
+///
+/// # Errors
+/// Those of [`print`].
+pub fn print_list<T: Document>(documents: &[T]) -> Result<()> {
+    print_value(&documents.iter().map(Versioned::from).collect::<Vec<_>>())
+}
+
+fn print_value(value: &impl serde::Serialize) -> Result<()> {
     print_raw(&(json(&serde_json::to_string_pretty(value)?) + "\n"))
 }
 
@@ -203,6 +217,14 @@ pub fn print_json(value: &impl serde::Serialize) -> Result<()> {
 #[cfg(any(feature = "linux", feature = "xen"))]
 pub fn say(line: &str) {
     say_to(&mut std::io::stdout().lock(), line);
+}
+
+/// [`say`] of a document, which is one line of JSON.
+#[cfg(any(feature = "linux", feature = "xen"))]
+pub fn say_json<T: Document>(document: &T) {
+    let Ok(text) = serde_json::to_string(&Versioned::from(document)) else { return };
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all((json(&text) + "\n").as_bytes()).and_then(|()| out.flush());
 }
 
 #[cfg(any(feature = "linux", feature = "xen", test))]

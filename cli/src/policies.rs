@@ -3,10 +3,55 @@
 
 use crate::{args, output, table};
 use anyhow::Result;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
+use takt_control::Document;
 use takt_control::pools::{BASELINE, NON_RT, RISA, STATIC};
 use takt_control::spec::{self, PRESETS};
 use takt_policy::{ParamInfo, PolicyInfo, params, policies, traits};
+
+/// What `takt policies --json` prints.
+#[derive(Serialize, JsonSchema)]
+pub struct Policies {
+    pub policies: Vec<Policy>,
+    /// Parameters of a policy.
+    pub pool: Vec<Param>,
+    /// Parameters of a VM.
+    pub vm: Vec<Param>,
+}
+
+/// A name that `--policy` takes.
+#[derive(Serialize, JsonSchema)]
+pub struct Policy {
+    pub doc: String,
+    /// Of a preset: what it stands for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub means: Option<&'static str>,
+    pub name: &'static str,
+    /// Of a policy of the core: what it can do (docs/writing-a-policy.md).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub traits: Option<Vec<&'static str>>,
+}
+
+/// A parameter; its values are whole numbers.
+#[derive(Serialize, JsonSchema)]
+pub struct Param {
+    /// The range, or the words, as a user writes them.
+    pub allowed: String,
+    /// Unless it is set, in the simulator.
+    pub default: u64,
+    pub doc: &'static str,
+    pub max: u64,
+    pub min: u64,
+    pub name: &'static str,
+    /// Of the numbers: `ns`, or empty.
+    pub unit: &'static str,
+}
+
+impl Document for Policies {
+    const NAME: &'static str = "policies";
+    const VERSION: u32 = 1;
+}
 
 /// Runs the command.
 ///
@@ -14,30 +59,31 @@ use takt_policy::{ParamInfo, PolicyInfo, params, policies, traits};
 /// stdout cannot be written.
 pub fn run(args: &args::Policies) -> Result<bool> {
     if args.json {
-        output::print_json(&as_json())?;
+        output::print_json(&all())?;
     } else {
         output::print(&as_text())?;
     }
     Ok(true)
 }
 
-fn as_json() -> serde_json::Value {
-    let param = |p: &ParamInfo| {
-        json!({
-            "name": p.name, "unit": p.unit, "min": p.min, "max": p.max, "default": p.default,
-            "allowed": spec::range(p), "doc": p.doc,
-        })
+/// All that this build knows.
+pub fn all() -> Policies {
+    let param = |p: &ParamInfo| Param {
+        allowed: spec::range(p),
+        default: p.default,
+        doc: p.doc,
+        max: p.max,
+        min: p.min,
+        name: p.name,
+        unit: p.unit,
     };
-    let of = |per_vm: bool| params().iter().filter(|p| p.per_vm == per_vm).map(param).collect::<Vec<_>>();
-    json!({
-        "policies": policies().iter().map(|p| json!({"name": p.name, "doc": p.doc, "traits": traits_of(p)})).chain(
-            PRESETS.iter().map(|p| json!({"name": p.name, "doc": p.doc, "means": p.means})),
-        ).chain(
-            made().iter().map(|(name, doc)| json!({"name": name, "doc": doc})),
-        ).collect::<Vec<_>>(),
-        "pool": of(false),
-        "vm": of(true),
-    })
+    let of = |per_vm: bool| params().iter().filter(|p| p.per_vm == per_vm).map(param).collect();
+    let core = |p: &PolicyInfo| Policy { doc: p.doc.into(), means: None, name: p.name, traits: Some(traits_of(p)) };
+    let mut names: Vec<_> = policies().iter().map(core).collect();
+    let preset = |p: &spec::Preset| Policy { doc: p.doc.into(), means: Some(p.means), name: p.name, traits: None };
+    names.extend(PRESETS.iter().map(preset));
+    names.extend(made().map(|(name, doc)| Policy { doc, means: None, name, traits: None }));
+    Policies { policies: names, pool: of(false), vm: of(true) }
 }
 
 fn traits_of(policy: &PolicyInfo) -> Vec<&'static str> {
@@ -80,13 +126,12 @@ mod tests {
 
     #[test]
     fn presets_are_listed_with_what_they_stand_for() {
-        let (text, json) = (as_text(), as_json());
-        let policies = json["policies"].as_array().expect("a list");
+        let (text, policies) = (as_text(), all().policies);
         assert_eq!(policies.len(), spec::known().len());
         for p in PRESETS {
             let line = text.lines().find(|l| l.starts_with(&format!("{} ", p.name))).expect(p.name);
             assert!(line.contains(p.means), "{line}");
-            assert!(policies.iter().any(|j| j["name"] == p.name && j["means"] == p.means), "{}", p.name);
+            assert!(policies.iter().any(|j| j.name == p.name && j.means == Some(p.means)), "{}", p.name);
         }
     }
 }

@@ -3,35 +3,44 @@
 
 use crate::{args, output, table};
 use anyhow::Result;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use takt_conformance::{Checker, Limits, LogFile, operation_name, read_log};
-use takt_control::duration;
+use takt_control::{Document, duration};
 use takt_policy::OpCode;
 
 /// A thread that waits longer is taken for lost: the kernel itself ends a scheduler after this time, ns.
 const LOST: u64 = 30_000_000_000;
 
-#[derive(Serialize)]
-struct Report {
+/// What `takt replay --json` prints.
+#[derive(Serialize, JsonSchema)]
+pub struct Report {
     file: String,
     policy: String,
+    /// Operations in the file.
     records: usize,
     /// From the first to the last record.
     span_us: f64,
+    /// By the name of the operation.
     operations: BTreeMap<&'static str, Count>,
-    /// The first violation of the state table.
+    /// The first violation of the state table; null if there is none.
     violation: Option<String>,
-    /// The first difference from the native core.
+    /// The first difference from the native core; null if there is none.
     difference: Option<String>,
     /// The final pool's bytes were recorded, and compared if the decisions are identical.
     pool_recorded: bool,
 }
 
-#[derive(Default, Serialize)]
+#[derive(Default, Serialize, JsonSchema)]
 struct Count {
     accepted: u64,
     refused: u64,
+}
+
+impl Document for Report {
+    const NAME: &'static str = "replay";
+    const VERSION: u32 = 1;
 }
 
 /// Runs the command; false if the recording breaks the table or differs.

@@ -3,6 +3,7 @@
 
 mod queues;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,7 +12,7 @@ use takt_sim::result::{
 };
 
 /// A point of a sweep: a number or a name.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum X {
     Number(u64),
@@ -28,14 +29,16 @@ impl fmt::Display for X {
 }
 
 /// Policy, point of the sweep, seed, and what was measured.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Row {
     pub policy: String,
     /// Of the experiment; empty if it has none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub variant: String,
+    /// Point of the sweep.
     pub x: X,
     pub seed: u64,
+    /// Each metric under its own name.
     #[serde(flatten)]
     pub metrics: BTreeMap<String, f64>,
     /// PESQ of each call.

@@ -5,9 +5,11 @@ use crate::params::{Reader, VmParams, Written};
 use crate::server::Server;
 use crate::{groups, settings};
 use anyhow::{Context, Result, anyhow, bail};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
@@ -296,6 +298,16 @@ impl Serialize for Ports {
     }
 }
 
+impl JsonSchema for Ports {
+    fn schema_name() -> Cow<'static, str> {
+        "Ports".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        Vec::<Item>::json_schema(generator)
+    }
+}
+
 impl<'de> Deserialize<'de> for Ports {
     fn deserialize<D: Deserializer<'de>>(d: D) -> std::result::Result<Self, D::Error> {
         let mut ranges = Vec::new();
@@ -312,8 +324,10 @@ impl<'de> Deserialize<'de> for Ports {
     }
 }
 
-#[derive(Serialize, Deserialize)]
+/// A port, or the first and the last of several: `"16384-32767"`.
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
+#[schemars(rename = "PortItem")]
 enum Item {
     Port(i64),
     Range(String),

@@ -6,6 +6,7 @@
 
 pub mod analysis;
 pub mod config;
+pub mod document;
 pub mod duration;
 pub mod groups;
 pub mod host;
@@ -22,6 +23,7 @@ pub mod spec;
 pub mod waits;
 
 pub use config::{HostConfig, Ports, VmConfig};
+pub use document::Document;
 pub use groups::Groups;
 pub use host::{Applied, Change, Host, VmState, apply};
 pub use params::VmParams;

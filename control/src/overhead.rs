@@ -2,11 +2,13 @@
 //! What a host's decisions and switches took over a window of time, as reported to people and
 //! scripts (RTXEN-E2).
 
+use crate::Document;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use takt_policy::{Hist, Overhead};
 
 /// Of decisions, or of switches. Median and 99 % are at most a 32nd too large.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Times {
     pub count: u64,
     pub total_us: f64,
@@ -28,9 +30,10 @@ impl From<&Hist> for Times {
 }
 
 /// A window of a live host.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Window {
     pub policy: String,
+    /// How many were counted.
     pub pcpus: usize,
     /// By the clock of its recordings, ns.
     pub from_ns: u64,
@@ -40,6 +43,11 @@ pub struct Window {
     pub change: Times,
     /// Both of them, in percent of the PCPUs' time.
     pub loss_pct: f64,
+}
+
+impl Document for Window {
+    const NAME: &'static str = "overhead";
+    const VERSION: u32 = 1;
 }
 
 impl Window {

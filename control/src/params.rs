@@ -7,9 +7,12 @@ use crate::server::{Server, ServerStatus};
 use crate::settings::{RtMode, param};
 use crate::{duration, spec};
 use anyhow::{Error, Result, ensure};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Map;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use takt_policy::{ParamInfo, Pool, vm_settings};
@@ -248,6 +251,37 @@ impl Serialize for VmParams {
             }
         }
         map.end()
+    }
+}
+
+/// The schema of a value in a status.
+fn schema_of(info: &ParamInfo, generator: &mut SchemaGenerator) -> Schema {
+    let nullable = spec::is_unset(info, 0);
+    let mut schema = match info.unit {
+        _ if is_server(info) => generator.subschema_for::<ServerStatus>(),
+        "ns" if nullable => generator.subschema_for::<Option<f64>>(),
+        "ns" => generator.subschema_for::<f64>(),
+        "off|on" => generator.subschema_for::<bool>(),
+        unit if unit.contains('|') => generator.subschema_for::<String>(),
+        _ if nullable => generator.subschema_for::<Option<u64>>(),
+        _ => generator.subschema_for::<u64>(),
+    };
+    let what = if is_server(info) { "what each of its VCPUs may run" } else { info.doc };
+    schema.insert("description".into(), what.into());
+    schema
+}
+
+impl JsonSchema for VmParams {
+    fn schema_name() -> Cow<'static, str> {
+        "VmParams".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let settings = vm_settings().iter().filter(|info| info.name != "rt");
+        let properties: Map<_, _> =
+            settings.map(|info| (status_key(info), schema_of(info, generator).into())).collect();
+        let required: Vec<_> = properties.keys().cloned().collect();
+        json_schema!({"type": "object", "properties": properties, "required": required})
     }
 }
 

@@ -4,6 +4,7 @@
 use crate::duration;
 use crate::settings::param;
 use anyhow::Result;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use takt_policy::ParamInfo;
 
@@ -86,11 +87,13 @@ impl Server {
 }
 
 /// The same as `takt status` says it: times in µs, 0 = none.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ServerStatus {
     pub budget_us: f64,
     pub period_us: f64,
+    /// 1 = highest (RT-Xen).
     pub priority: u32,
+    /// Without budget it runs in what others leave (SEDF, vGEDF).
     pub extra: bool,
 }
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The settings of a VM by name, and the words of one of them.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use takt_policy::{ParamInfo, vm_settings};
 
 /// Whether a VM is real-time: as the monitor infers, always, or never (off wins over everything).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RtMode {
     #[default]

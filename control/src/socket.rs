@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The control socket of a running Takt: one JSON object a line each way, for root only.
+//! The control socket of a running Takt: one JSON object a line each way, for root only (docs/json.md).
 //!
 //! A thread a client reads requests and hands them to the owner of the scheduler, which answers between two looks at its
 //! host: a client that hangs keeps nobody else waiting.
 
+use crate::document::{self, Document, TAKT, Versioned};
 use anyhow::{Context, Result, anyhow, bail, ensure};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
@@ -28,29 +30,41 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How often a client that waits for its answer is looked after.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// What a client may ask for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// What a client may ask for. Each request names the version that the client speaks; the answer is in that version.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "do", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Request {
+    /// All that is known of the host and its VMs.
     Status {},
-    /// Without `vm`: parameters of the policy.
+    /// Sets values of a VM, or of the policy.
     Set {
-        #[serde(default)]
+        /// Name of the VM; without it, parameters of the policy are set.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         vm: Option<String>,
+        /// `key=value` each, as `takt set` takes them.
         values: Vec<String>,
     },
-    /// Ends after so long or so much, or when the client closes its half of the connection.
+    /// Records until so long or so much is reached, or the client closes its half of the connection.
     Record {
+        /// Absolute path.
         file: PathBuf,
-        #[serde(default)]
+        /// Longest time, ms.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         duration_ms: Option<u64>,
-        #[serde(default)]
+        /// Most operations.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         operations: Option<u64>,
     },
-    /// Begins to count what decisions and switches take; or ends it, and answers with that.
+    /// Counts what decisions and switches take.
     Overhead {
+        /// Begins to count; or ends it, and answers with what was counted.
         on: bool,
     },
+}
+
+impl Document for Request {
+    const NAME: &'static str = "request";
+    const VERSION: u32 = 1;
 }
 
 /// A request with the way back.
@@ -68,11 +82,20 @@ impl Asked {
     }
 }
 
-#[derive(Serialize, Deserialize)]
+/// The answer to a request, in the version that the request names.
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum Answer {
+    /// What was asked for: a document, or an empty object where there is nothing to say.
     Ok(Value),
+    /// One line; nothing was changed.
     Error(String),
+}
+
+/// The schema of an answer.
+#[must_use]
+pub fn answer_schema() -> Value {
+    document::root::<Answer>("takt: answer")
 }
 
 /// The socket while it is there; dropping it takes it away.
@@ -178,11 +201,28 @@ fn may_ask(peer: u32, own: u32) -> bool {
 /// # Errors
 /// The input ends within a request, or a request is too long: nothing after it can be understood.
 pub fn next_request(input: &mut impl BufRead) -> Result<Option<Result<Request>>> {
-    let line = read_line(input)?;
-    Ok(line.map(|line| {
-        // A text in it may have line breaks, which an answer may not.
-        serde_json::from_slice(&line).map_err(|e| anyhow!("malformed request: {}", crate::printable(&e.to_string())))
-    }))
+    Ok(read_line(input)?.map(|line| parse(&line)))
+}
+
+/// A request in a version that this Takt speaks.
+fn parse(line: &[u8]) -> Result<Request> {
+    // A text in it may have line breaks, which an answer may not.
+    let malformed = |e: serde_json::Error| anyhow!("malformed request: {}", crate::printable(&e.to_string()));
+    let mut fields: Map<String, Value> = serde_json::from_slice(line).map_err(malformed)?;
+    let version = fields.remove("version");
+    if version != Some(Request::VERSION.into()) {
+        let named = match version {
+            None => "no version".to_owned(),
+            Some(Value::Number(n)) => format!("version {n}"),
+            Some(_) => "a version that is no number".to_owned(),
+        };
+        bail!(
+            "this Takt ({TAKT}) speaks version {} of the control socket's protocol, the request names {named}",
+            Request::VERSION
+        );
+    }
+    fields.remove("takt");
+    serde_json::from_value(Value::Object(fields)).map_err(malformed)
 }
 
 /// A line without its end; `None` where the input ends.
@@ -257,7 +297,7 @@ impl Client {
     /// # Errors
     /// What the other side says, or that it has gone.
     pub fn ask(&self, request: &Request) -> Result<Value> {
-        let mut line = serde_json::to_vec(request)?;
+        let mut line = serde_json::to_vec(&Versioned::from(request))?;
         line.push(b'\n');
         (&self.stream).write_all(&line).context("control socket")?;
         let mut answer = String::new();
@@ -283,7 +323,7 @@ mod tests {
     use super::*;
 
     fn status() -> Vec<u8> {
-        b"{\"do\":\"status\"}\n".to_vec()
+        b"{\"version\":1,\"do\":\"status\"}\n".to_vec()
     }
 
     /// A client's end of a connection that is served here with `hand`; what the client has written before.
@@ -322,7 +362,10 @@ mod tests {
     #[test]
     fn a_request_has_at_most_64_kib() {
         // So many bytes, without the end of the line.
-        let request = |bytes: usize| format!("{{\"do\":\"set\",\"values\":[\"{}\"]}}\n", "x".repeat(bytes - 26));
+        let request = |bytes: usize| {
+            let values = "x".repeat(bytes - 38);
+            format!("{{\"version\":1,\"do\":\"set\",\"values\":[\"{values}\"]}}\n")
+        };
         assert_eq!(request(100).len(), 101);
         let read = |text: &str| next_request(&mut text.as_bytes());
         assert!(read(&request(65_536)).unwrap().unwrap().is_ok());
@@ -333,7 +376,7 @@ mod tests {
         let error = read(cut.trim_end()).unwrap_err().to_string();
         assert_eq!(error, "malformed request: it does not end by a line break");
         assert!(read("").unwrap().is_none() && read("\n").unwrap().unwrap().is_err());
-        let two = request(65_536) + "{\"do\":\"status\"}\n";
+        let two = request(65_536) + "{\"version\":1,\"do\":\"status\"}\n";
         let mut input = two.as_bytes();
         next_request(&mut input).unwrap().unwrap().unwrap();
         assert_eq!(next_request(&mut input).unwrap().unwrap().unwrap(), Request::Status {}, "the next one is whole");

@@ -2,6 +2,7 @@
 //! How long VCPUs wait and run, by the class in which they entered their queue (metrics of rule
 //! L38), as every host counts them.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use takt_policy::Class;
@@ -23,8 +24,9 @@ pub struct Wait {
 pub type Waits = BTreeMap<String, WaitStatus>;
 
 /// As `takt status` says it, µs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WaitStatus {
+    /// Entries into a queue.
     pub count: u64,
     pub mean_us: f64,
     pub max_us: f64,

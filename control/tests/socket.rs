@@ -10,7 +10,8 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::channel;
-use takt_control::socket::{Asked, Client, Request, Socket};
+use takt_control::document::{TAKT, Versioned};
+use takt_control::socket::{Asked, Client, Request, Socket, next_request};
 
 /// A socket whose requests `answer` serves, one after the other.
 fn serve(answer: impl Fn(Asked) + Send + 'static) -> (tempfile::TempDir, PathBuf, Socket) {
@@ -60,7 +61,7 @@ fn requests_are_answered() {
     let set = |vm: &str| Request::Set { vm: Some(vm.into()), values: vec!["weight=1".into()] };
     client.ask(&set("web")).unwrap();
     assert_eq!(client.ask(&set("x")).unwrap_err().to_string(), "no VM `x`, there are web");
-    assert_eq!(raw(&path, b"{\"do\":\"status\"}\n"), json!({"ok": {"vms": ["web"]}}));
+    assert_eq!(raw(&path, b"{\"version\":1,\"do\":\"status\"}\n"), json!({"ok": {"vms": ["web"]}}));
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
 }
 
@@ -70,9 +71,9 @@ fn malformed_requests_are_refused_one_by_one() {
     let long = [vec![b'x'; 70_000], b"\n".to_vec()].concat();
     for (bytes, want) in [
         (&b"hello\n"[..], "malformed request"),
-        (b"{\"do\":\"reboot\"}\n", "unknown variant `reboot`"),
-        (b"{\"do\":\"status\",\"x\":1}\n", "unknown field `x`"),
-        (b"{\"do\":\"set\"}\n", "missing field `values`"),
+        (b"{\"version\":1,\"do\":\"reboot\"}\n", "unknown variant `reboot`"),
+        (b"{\"version\":1,\"do\":\"status\",\"x\":1}\n", "unknown field `x`"),
+        (b"{\"version\":1,\"do\":\"set\"}\n", "missing field `values`"),
         (b"\xff\xfe\n", "malformed request"),
         (b"{\"do\":\"status\"}", "does not end by a line break"),
         (&long, "at most 65536 bytes"),
@@ -82,9 +83,33 @@ fn malformed_requests_are_refused_one_by_one() {
     }
     // The next request of the same client is a new one.
     let mut stream = UnixStream::connect(&path).unwrap();
-    stream.write_all(b"?\n{\"do\":\"status\"}\n").unwrap();
+    stream.write_all(b"?\n{\"version\":1,\"do\":\"status\"}\n").unwrap();
     let lines: Vec<String> = BufReader::new(stream).lines().take(2).map(Result::unwrap).collect();
     assert!(lines[0].contains("error") && lines[1].contains("ok"), "{lines:?}");
+}
+
+/// A request of another version, and one of a client that knows no versions, are answered by one line that names both; so is the
+/// next one of that client, if it has the right version.
+#[test]
+fn other_versions_are_told_both() {
+    let (_dir, path, _socket) = serve(fake);
+    for (version, named) in [
+        ("", "no version"),
+        ("\"version\":0,", "version 0"),
+        ("\"version\":2,", "version 2"),
+        ("\"version\":1.5,", "version 1.5"),
+        ("\"version\":\"1\",", "a version that is no number"),
+        ("\"version\":null,", "a version that is no number"),
+    ] {
+        let answer = raw(&path, format!("{{{version}\"do\":\"status\",\"later\":[1]}}\n").as_bytes());
+        let protocol = "version 1 of the control socket's protocol";
+        let want = format!("this Takt ({TAKT}) speaks {protocol}, the request names {named}");
+        assert_eq!(answer, json!({"error": want}));
+    }
+    let mut stream = UnixStream::connect(&path).unwrap();
+    stream.write_all(b"{\"do\":\"status\"}\n{\"version\":1,\"takt\":\"9.9\",\"do\":\"status\"}\n").unwrap();
+    let lines: Vec<String> = BufReader::new(stream).lines().take(2).map(Result::unwrap).collect();
+    assert!(lines[0].starts_with("{\"error\":\"this Takt") && lines[1] == "{\"ok\":{\"vms\":[\"web\"]}}", "{lines:?}");
 }
 
 #[test]
@@ -133,26 +158,30 @@ fn one_takt_only_and_no_other_file_is_replaced() {
 /// Each request as it is written, with its values in their places; what may be left out is nothing.
 #[test]
 fn requests_have_one_form() {
+    let read = |text: &str| next_request(&mut format!("{text}\n").as_bytes()).unwrap().unwrap();
     let words = |list: &[&str]| list.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>();
     let set = |vm: Option<&str>, values: &[&str]| Request::Set { vm: vm.map(Into::into), values: words(values) };
     let record = |duration_ms, operations| Request::Record { file: "/x".into(), duration_ms, operations };
     for (text, want) in [
-        (r#"{"do":"status"}"#, Request::Status {}),
-        (r#"{"do":"set","vm":"a","values":["cap=1","weight=2"]}"#, set(Some("a"), &["cap=1", "weight=2"])),
-        (r#"{"do":"set","values":[]}"#, set(None, &[])),
-        (r#"{"do":"record","file":"/x","duration_ms":5,"operations":6}"#, record(Some(5), Some(6))),
-        (r#"{"do":"record","file":"/x"}"#, record(None, None)),
-        (r#"{"do":"overhead","on":true}"#, Request::Overhead { on: true }),
-        (r#"{"do":"overhead","on":false}"#, Request::Overhead { on: false }),
+        (r#"{"version":1,"do":"status"}"#, Request::Status {}),
+        (r#"{"version":1,"do":"set","vm":"a","values":["cap=1","weight=2"]}"#, set(Some("a"), &["cap=1", "weight=2"])),
+        (r#"{"version":1,"do":"set","values":[]}"#, set(None, &[])),
+        (r#"{"version":1,"do":"record","file":"/x","duration_ms":5,"operations":6}"#, record(Some(5), Some(6))),
+        (r#"{"version":1,"do":"record","file":"/x"}"#, record(None, None)),
+        (r#"{"version":1,"do":"overhead","on":true}"#, Request::Overhead { on: true }),
+        (r#"{"version":1,"do":"overhead","on":false}"#, Request::Overhead { on: false }),
     ] {
-        assert_eq!(serde_json::from_str::<Request>(text).unwrap(), want, "{text}");
-        let again = serde_json::to_string(&want).unwrap();
-        assert_eq!(serde_json::from_str::<Request>(&again).unwrap(), want, "{again}");
+        assert_eq!(read(text).unwrap(), want, "{text}");
+        let again = serde_json::to_string(&Versioned::from(&want)).unwrap();
+        assert_eq!(read(&again).unwrap(), want, "{again}");
     }
-    for text in
-        [r#"{"do":"overhead"}"#, r#"{"do":"record"}"#, r#"{"do":"set","vm":1,"values":[]}"#, r#"{"do":"Status"}"#]
-    {
-        assert!(serde_json::from_str::<Request>(text).is_err(), "{text}");
+    for text in [
+        r#"{"version":1,"do":"overhead"}"#,
+        r#"{"version":1,"do":"record"}"#,
+        r#"{"version":1,"do":"set","vm":1,"values":[]}"#,
+        r#"{"version":1,"do":"Status"}"#,
+    ] {
+        assert!(read(text).is_err(), "{text}");
     }
 }
 
@@ -187,5 +216,6 @@ fn a_server_that_ends_without_an_answer_is_told() {
         line
     });
     assert_eq!(client.ask(&Request::Status {}).unwrap_err().to_string(), "Takt has ended");
-    assert_eq!(serving.join().unwrap(), "{\"do\":\"status\"}\n");
+    let want = format!("{{\"version\":1,\"takt\":\"{TAKT}\",\"do\":\"status\"}}\n");
+    assert_eq!(serving.join().unwrap(), want);
 }

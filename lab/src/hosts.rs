@@ -4,6 +4,7 @@
 
 use crate::{Lab, Scheduler, xen};
 use anyhow::{Context, Result, ensure};
+use schemars::JsonSchema;
 use serde::Serialize;
 use takt_control::PolicySpec;
 use takt_sim::result::{RunResult, WaitStat};
@@ -16,7 +17,7 @@ pub const XEN: &str = "xen";
 /// What is compared. Waits are medians over VMs with tasks and over seeds, misses over seeds: one that had bad luck does not make the
 /// figure. Under credit a VM that falls behind never blocks, so nothing boosts it, and may go on missing for a second: of a thousand
 /// runs in the simulator most miss 0 to 3 jobs, the worst 10, and 58 where jobs take 15 % longer.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Figures {
     /// Jobs that were not done when they were due, of all these VMs in a run.
     pub missed: f64,
@@ -41,7 +42,7 @@ pub const FIGURES: [Figure; 5] = [
 ];
 
 /// What a policy did on a host, over all seeds.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Did {
     pub host: &'static str,
     pub policy: String,
@@ -49,8 +50,8 @@ pub struct Did {
     pub figures: Figures,
 }
 
-/// A figure that differs from the simulator's by more than [`TOLERANCE`].
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// A figure that differs from the simulator's by more than 10 %.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Difference {
     pub host: &'static str,
     pub policy: String,
@@ -69,8 +70,11 @@ pub struct Comparison {
     pub runs: Vec<HostRun>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// A run on one of the hosts.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct HostRun {
+    /// `simulator`, `linux` or `xen`; `host` is the machine's part of the result.
+    #[serde(rename = "on")]
     pub host: &'static str,
     #[serde(flatten)]
     pub result: RunResult,

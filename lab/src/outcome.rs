@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What the lab's init found, as JSON in the outbox.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use takt_control::overhead::Window;
@@ -51,7 +52,7 @@ pub struct Took {
     pub pcpus: Vec<PcpuResult>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Vm {
     pub name: String,
     /// The VMM's own account.
@@ -66,7 +67,7 @@ pub struct Vm {
 }
 
 /// `/proc/PID/task/TID/schedstat` over the measured time.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Thread {
     pub name: String,
     pub cpu_ns: u64,
@@ -76,7 +77,7 @@ pub struct Thread {
 }
 
 /// What is read of `takt-vmm`'s result; in Xen the guest itself says it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
     pub measured_ns: u64,
     pub vcpus: Vec<Vcpu>,
@@ -90,7 +91,7 @@ pub struct Report {
 }
 
 /// What its VCPUs did together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Program {
     pub barriers: u64,
     pub sleeps: u64,
@@ -103,14 +104,14 @@ pub struct Program {
 }
 
 /// One of a set; as `TaskResult` counts.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Task {
     pub jobs: u64,
     pub missed: u64,
     pub response_max_ns: u64,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Vcpu {
     pub cpu_ns: u64,
     /// Iterations.
@@ -121,7 +122,7 @@ pub struct Vcpu {
     pub latency: Latency,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Io {
     pub cpu_ns: u64,
     pub packets_in: u64,
@@ -133,7 +134,7 @@ pub struct Io {
 }
 
 /// What is read of `takt-vmm send`'s result.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Clients {
     pub sent: u64,
     pub late: u64,
@@ -146,7 +147,7 @@ pub struct Clients {
     pub calls: Vec<Call>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Call {
     pub sent: u64,
     pub late: u64,
@@ -156,7 +157,7 @@ pub struct Call {
 }
 
 /// What an application's clients saw of it; as `FanoutResult` counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Requests {
     pub sent: u64,
     /// Answered after the deadline.
@@ -167,7 +168,7 @@ pub struct Requests {
     pub response: Latency,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Latency {
     pub count: u64,
     pub mean_ns: u64,

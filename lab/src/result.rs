@@ -5,6 +5,7 @@
 
 use crate::map;
 use crate::outcome::{self, Call, Clients, Latency, Outcome, Program, Requests};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -18,7 +19,7 @@ use takt_sim::tasks::{TaskSpec, by_priority};
 use takt_sim::{Scenario, VmSpec, Workload, emodel, quantile};
 
 /// A run in the lab: a result like the simulator's, and what only a real host has.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LabRun {
     #[serde(flatten)]
     pub result: RunResult,
@@ -29,7 +30,7 @@ pub struct LabRun {
 }
 
 /// What the table does not show.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Facts {
     /// As `uname -r` says; in Xen Dom0's.
     pub kernel: String,

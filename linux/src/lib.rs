@@ -13,6 +13,9 @@ mod ops;
 mod partition;
 mod record;
 mod scheduler;
+#[cfg(test)]
+#[path = "../../cli/tests/common/schema.rs"]
+mod schema;
 mod shared;
 pub mod status;
 

@@ -73,18 +73,21 @@ pub struct HostCpu {
 }
 
 /// Since the scheduler was loaded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[repr(C)]
 pub struct Counts {
     pub switches: u64,
+    /// PCPUs that the policy asked to decide again.
     pub kicks: u64,
-    /// Picks whose thread was not there yet; and how often one was left alone for that for a moment.
+    /// Picks of a thread that was not there yet.
     pub refused: u64,
+    /// How often a thread was left alone for a moment for that reason.
     pub untracked: u64,
     /// Time of threads that bypass the pool, ns.
     pub bypass: u64,
     /// Threads that found no room in the pool's tables: they stay host threads.
     pub overflow: u64,
+    /// How often a PCPU went offline.
     pub offline: u64,
     /// VMs and threads beyond their tenant's quota: likewise.
     #[serde(default)]

@@ -1,33 +1,68 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What `takt status` says: a stable interface (docs/linux.md). Times are µs.
+//! What `takt status` says: a stable interface (docs/json.md). Times are µs.
 
 use crate::net::Times;
 use crate::shared::{Counts, HOST_VM, Snapshot};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use takt_control::partition::Side;
-use takt_control::{Ports, RtMode, VmParams, Waits, waits};
+use takt_control::{Document, Ports, RtMode, VmParams, Waits, waits};
 use takt_policy::{Kind, NEVER, NIL, NVM, OpCode, State};
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Status {
     pub host: HostStatus,
+    /// Sorted by name.
     pub vms: Vec<VmStatus>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+impl Document for Status {
+    const NAME: &'static str = "status-linux";
+    const VERSION: u32 = 1;
+}
+
+/// What holds after `takt set`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct After {
+    pub policy: String,
+    /// Parameters of the policy that are not at their defaults.
+    pub parameters: BTreeMap<String, String>,
+    /// The VM; null if parameters of the policy were set, or the VM has gone meanwhile.
+    pub vm: Option<VmStatus>,
+}
+
+impl Document for After {
+    const NAME: &'static str = "set-linux";
+    const VERSION: u32 = 1;
+}
+
+impl Status {
+    /// What of it concerns somebody who has set values of VM `name`, or of the policy.
+    #[must_use]
+    pub fn after(self, name: Option<&str>) -> After {
+        let vm = self.vms.into_iter().find(|vm| Some(vm.name.as_str()) == name);
+        After { policy: self.host.policy, parameters: self.host.parameters, vm }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HostStatus {
     pub policy: String,
     /// Parameters of the policy that are not at their defaults.
     pub parameters: BTreeMap<String, String>,
+    /// Release of the kernel.
     pub kernel: String,
+    /// Since the scheduler was loaded.
     pub uptime_s: f64,
+    /// PCPUs that are online.
     pub pcpus: Vec<u16>,
     /// With Risa: the rt-pool, and that of whoever is outside. Else there is one, which this does not list.
     #[serde(default)]
     pub pools: Vec<PoolStatus>,
     /// KVM is loaded and watched.
     pub kvm: bool,
+    /// A recording is under way.
     pub recording: bool,
     pub real_time_vms: usize,
     pub counts: Counts,
@@ -36,32 +71,38 @@ pub struct HostStatus {
     pub waits: Waits,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PoolStatus {
     /// `rt` or `rest`.
     pub name: String,
     pub policy: String,
     pub pcpus: Vec<u16>,
+    /// Their names.
     pub vms: Vec<String>,
     /// Until it gives back PCPUs that it does not need, if it has such.
     pub shrinks_in_s: Option<f64>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct VmStatus {
     pub name: String,
     /// With Risa: `rt` or `rest`.
     #[serde(default)]
     pub pool: Option<String>,
+    /// Process of its VMM.
     pub tgid: u32,
+    /// `kvm`.
     pub kind: String,
+    /// Whether it is real-time now.
     pub rt: bool,
     pub rt_mode: RtMode,
     /// Why it is real-time: a rule of the monitor, or `by hand`.
     pub rule: Option<String>,
+    /// Null: none is known.
     pub period_us: Option<f64>,
     /// Until its type lapses, if it does.
     pub lease_us: Option<f64>,
+    /// To the real-time class, by event and by deadline.
     pub promotions: u64,
     /// Promotions that it had no credit for.
     pub refusals: u64,
@@ -70,7 +111,9 @@ pub struct VmStatus {
     pub params: VmParams,
     /// With which VMs it is launched (Poris).
     pub group: Option<String>,
+    /// Source ports that are real-time, by the user's word.
     pub ports: Ports,
+    /// What is watched.
     pub devices: Vec<DeviceStatus>,
     /// Why the monitor does not see its packets.
     pub blind: Option<String>,
@@ -82,13 +125,14 @@ pub struct VmStatus {
     pub waits: Waits,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceStatus {
     pub name: String,
+    /// `tap`, `macvtap`, `named` (by the user).
     pub kind: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct VcpuStatus {
     /// Index in the pool, as in recordings.
     pub vcpu: u32,
@@ -96,8 +140,11 @@ pub struct VcpuStatus {
     pub id: u32,
     /// Its thread; 0 for the host's entities, which have many.
     pub tid: u32,
+    /// Where it queues or runs.
     pub pcpu: u32,
+    /// As docs/states.md calls it.
     pub state: String,
+    /// `rt`, `boost`, `under`, `over`.
     pub class: String,
     pub credit: i32,
     /// Picks whose thread could not run.

@@ -4,6 +4,7 @@
 use anyhow::{Context, Result, ensure};
 use libbpf_rs::libbpf_sys::{BPF_TCX_EGRESS, BPF_TCX_INGRESS, bpf_link_create, bpf_link_detach};
 use libbpf_rs::query::{LinkInfo, LinkTypeInfo};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ffi::{CStr, CString};
 use std::fs::File;
@@ -46,18 +47,20 @@ impl Key {
 }
 
 /// `struct net_times`: a monitor's acts, ns of the monotonic clock, 0 = not yet.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[repr(C)]
 pub struct Times {
     /// First packet after a demotion, or after a silence as long as that takes.
     pub first: u64,
     /// When the VM became real-time.
     pub verdict: u64,
+    /// Last real-time packet.
     pub last_rt: u64,
+    /// When the VM ceased to be real-time.
     pub demoted: u64,
     /// Last packet of any kind.
     pub last: u64,
-    /// Reports to the pool.
+    /// Reports to the pool, a number.
     pub told: u64,
     /// Packets from the first one up to the verdict.
     pub packets: u32,

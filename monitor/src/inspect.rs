@@ -11,6 +11,7 @@ use crate::statistic::PeriodStatistic;
 use crate::traffic::{Facts, Timeline, Traffic};
 use anyhow::{Context, Result, ensure};
 use lru::LruCache;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::io::Read;
 use std::net::IpAddr;
@@ -25,7 +26,7 @@ const MAX_WATCHED: NonZeroUsize = NonZeroUsize::new(256).expect("not 0");
 const COPIES_NS: u64 = 10_000_000;
 
 /// One sender of a capture. The first six fields are a stable interface.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Sender {
     /// Source address, or the name that the user gave it.
     pub sender: String,
@@ -41,10 +42,13 @@ pub struct Sender {
     pub verdict_after: Option<u32>,
     /// Real-time streams: different source ports, destinations and destination ports.
     pub streams: usize,
+    /// Packets of those streams.
     pub rt_packets: u64,
     /// Whether it is real-time at the end of the capture.
     pub rt_at_end: bool,
+    /// How often it ceased to be real-time.
     pub demotions: u32,
+    /// Packets that are later fragments of a datagram, cut by the capture, or malformed.
     pub fragments: u64,
     pub truncated: u64,
     pub malformed: u64,
@@ -66,7 +70,7 @@ pub struct Sender {
 }
 
 /// Senders that are not told one by one, because there are too many.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Others {
     /// How many; one that came back after it had gone counts again.
     pub senders: u64,
@@ -74,7 +78,7 @@ pub struct Others {
 }
 
 /// What [`inspect`] finds.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Report {
     /// Ordered by name, then address.
     pub senders: Vec<Sender>,

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What a run yields: a stable JSON interface. Times are ns, and all figures are of the measured window (after the warm-up).
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use takt_control::overhead::Times;
 use takt_policy::Overhead;
 
 /// One run of one scenario under one policy with one seed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunResult {
     /// Name of the scenario.
     pub scenario: String,
@@ -30,7 +31,7 @@ pub struct RunResult {
 }
 
 /// One VM, or Dom0.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct VmResult {
     /// Name from the scenario; with `count` above 1 a number is appended ("hog-2"). Dom0 is "dom0".
     pub name: String,
@@ -81,13 +82,13 @@ pub struct VmResult {
 }
 
 /// One VCPU.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct VcpuResult {
     /// Number within the pool, as in logs and traces.
     pub vcpu: u32,
     /// Time it held a PCPU, ns.
     pub cpu_time_ns: u64,
-    /// Waits as in [`VmResult::wait`].
+    /// Waits in run queues by class, as for the whole VM.
     pub wait: BTreeMap<String, WaitStat>,
     /// Only beside media servers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -95,7 +96,7 @@ pub struct VcpuResult {
 }
 
 /// Predicted minus actual waits in a run queue: predicted is what those ahead ran when they ran last, ns.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PredictionStat {
     pub entries: u64,
     pub p5_ns: i64,
@@ -106,7 +107,7 @@ pub struct PredictionStat {
 }
 
 /// Waits from entering a run queue to running.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WaitStat {
     /// Entries into a queue.
     pub entries: u64,
@@ -123,7 +124,7 @@ pub struct WaitStat {
 }
 
 /// The calls of a VoIP server.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct VoipResult {
     pub calls: Vec<CallResult>,
     /// Mean over the calls; 1 to 4.5.
@@ -137,8 +138,9 @@ pub struct VoipResult {
     pub mean_mos: f64,
     /// Packets late or lost, percent of those sent.
     pub late_lost_pct: f64,
-    /// Mean and extreme time from client to client, ns; of packets that arrived.
+    /// Mean time from client to client, ns; of packets that arrived.
     pub delay_mean_ns: u64,
+    /// The longest, ns.
     pub delay_max_ns: u64,
     /// Mean MOS with the delay until play-out; where every packet is measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -154,7 +156,7 @@ pub struct VoipResult {
 }
 
 /// One call, as its client hears it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CallResult {
     /// Number of the call, from 0 in the order of the ramp; of a media server twice that, and one more for the way back.
     pub id: u32,
@@ -173,7 +175,7 @@ pub struct CallResult {
 }
 
 /// The films of a server, as they leave the host.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct VodResult {
     pub users: u32,
     pub packets: u64,
@@ -190,7 +192,7 @@ pub struct VodResult {
 }
 
 /// The jobs of a VM's periodic tasks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PeriodicResult {
     /// Jobs completed.
     pub jobs: u64,
@@ -201,7 +203,7 @@ pub struct PeriodicResult {
 }
 
 /// One task of a set.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskResult {
     /// CPU time of a job, ns.
     pub cost_ns: u64,
@@ -216,7 +218,7 @@ pub struct TaskResult {
 }
 
 /// One PCPU.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PcpuResult {
     /// Calls of `schedule`.
     pub decisions: u64,
@@ -245,7 +247,7 @@ impl From<&Overhead> for PcpuResult {
 }
 
 /// Latencies of cyclictest's threads: from the expiry of the timer until the thread runs, ns.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CyclicResult {
     pub samples: u64,
     /// Exact to 1.6%, as are the quantiles.
@@ -259,7 +261,7 @@ pub struct CyclicResult {
 }
 
 /// A parallel program.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ParallelResult {
     pub threads: u32,
     /// Iterations that all threads have completed together.
@@ -276,7 +278,7 @@ pub struct ParallelResult {
 }
 
 /// Requests to an application, as its clients see them; times from leaving a client to being back there.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FanoutResult {
     /// Requests sent, and those of them that were answered.
     pub requests: u64,
@@ -294,7 +296,7 @@ pub struct FanoutResult {
 }
 
 /// Packets a VM sent, at netback's transmit side.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TxResult {
     pub packets: u64,
     /// Gaps between packets, ns.
@@ -304,7 +306,7 @@ pub struct TxResult {
 }
 
 /// Packets that found no room.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Drops {
     /// Packets for this VM at the NIC's ring.
     pub nic: u64,
@@ -315,7 +317,7 @@ pub struct Drops {
 }
 
 /// The machine as a whole.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HostResult {
     pub pcpus: u32,
     /// Context switches between different VCPUs.
@@ -349,7 +351,7 @@ pub struct HostResult {
 }
 
 /// The pools, and what became of them. Times are from the beginning of the measured window, ns.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PoolsResult {
     /// Pool commands that an administrator has typed.
     pub commands: u64,
@@ -366,7 +368,7 @@ pub struct PoolsResult {
 }
 
 /// A pool at the end of the run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PoolResult {
     /// "main", "rt", or as the scenario says.
     pub name: String,
@@ -377,7 +379,7 @@ pub struct PoolResult {
 }
 
 /// A PCPU that changed its pool.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PoolMove {
     /// Negative before the measured window.
     pub at_ns: i64,

@@ -2,6 +2,7 @@
 //! What Poris makes of a scenario's real-time VMs, by its formulas (rules P21 and P40).
 
 use anyhow::{Context, Result};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use takt_control::RtMode;
@@ -9,7 +10,7 @@ use takt_control::analysis::{self, Fit};
 use takt_sim::{Scenario, VmSpec};
 
 /// Of a machine with real-time VMs.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Poris {
     /// From 1.
     pub machine: u32,
@@ -25,7 +26,7 @@ pub struct Poris {
 }
 
 /// A real-time VM.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Latency {
     pub vm: String,
     pub latency_ns: u64,
@@ -35,22 +36,26 @@ pub struct Latency {
 }
 
 /// VMs that start together, or one alone.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Group {
     /// The group's name, or that of the VM.
     pub name: String,
     pub vms: u64,
     pub vcpus: u64,
     pub subgroups: u64,
-    /// Whether all its VCPUs run at once; if not, how many of them have no PCPU then.
+    /// Whether all its VCPUs run at once.
     pub fits: bool,
+    /// If not, how many of them have no PCPU then.
     pub too_many: u64,
     /// Turns of a round that each launch gives, if there are subgroups.
     pub rounds: u64,
-    /// C_sync: under Credit, with Poris' slice alone, with groups, with groups and rounds.
+    /// How far apart its VCPUs start at most (C_sync): under Credit.
     pub lag_credit_ns: u64,
+    /// The same with Poris' slice alone.
     pub lag_alone_ns: u64,
+    /// The same with groups.
     pub lag_group_ns: u64,
+    /// The same with groups and rounds.
     pub lag_rounds_ns: u64,
 }
 

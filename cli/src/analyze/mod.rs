@@ -8,7 +8,9 @@ mod show;
 
 pub use command::run;
 
+use schemars::JsonSchema;
 use serde::Serialize;
+use takt_control::Document;
 use takt_control::analysis::{self, Kind, Response, Share};
 use takt_sim::{Scenario, tasks};
 
@@ -24,7 +26,7 @@ pub fn name(kind: Kind) -> &'static str {
 }
 
 /// What can be said of a scenario; its JSON is a stable interface.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Analysis {
     pub scenario: String,
     pub seed: u64,
@@ -40,8 +42,13 @@ pub struct Analysis {
     pub admission: Vec<Admission>,
 }
 
+impl Document for Analysis {
+    const NAME: &'static str = "analyze";
+    const VERSION: u32 = 1;
+}
+
 /// What a policy that keeps budgets says of those of a scenario, before anything runs.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Admission {
     pub policy: String,
     /// The first VM without room, and what reserve the policy keeps.
@@ -49,7 +56,8 @@ pub struct Admission {
 }
 
 /// One value for each kind of server.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "{T}_by_kind")]
 pub struct Kinds<T> {
     pub deferrable: T,
     pub periodic: T,
@@ -69,7 +77,7 @@ impl<T> Kinds<T> {
 }
 
 /// A VCPU with a server.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Vcpu {
     pub vm: String,
     pub vcpu: u32,
@@ -85,7 +93,7 @@ pub struct Vcpu {
     pub tasks: Vec<Task>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Task {
     pub cost_ns: u64,
     /// Period and deadline.
@@ -93,9 +101,9 @@ pub struct Task {
     pub response: Kinds<Bound>,
 }
 
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct Bound {
-    /// Nothing: far beyond the deadline, or never.
+    /// Null: far beyond the deadline, or never.
     pub response_ns: Option<u64>,
     pub fits: bool,
     /// Deadline minus response; negative: that much too late.
@@ -103,14 +111,15 @@ pub struct Bound {
 }
 
 /// VMs with budgets, as one pool.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Pool {
     pub name: String,
     pub vcpus: u64,
     /// Sum of the shares, in PCPUs.
     pub share: f64,
-    /// PCPUs needed: the sum rounded up, and as many as make global EDF certain.
+    /// PCPUs needed: the sum rounded up.
     pub pcpus: u64,
+    /// As many as make global EDF certain; null if no number does.
     pub pcpus_gfb: Option<u64>,
 }
 

@@ -3,10 +3,11 @@
 
 use super::measure::Measure;
 use crate::row::Row;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Whether a check decides the exit status (gate), is worth knowing (stretch), or hands an input back (modelled).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
     Gate,
@@ -32,13 +33,15 @@ pub struct Check {
 }
 
 /// A check that was evaluated.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Verdict {
     pub name: String,
     pub kind: Kind,
+    /// Bounds, as `>= 4.3`.
     pub want: String,
-    /// `None` when there is nothing to measure.
+    /// The worst value; null when there is nothing to measure.
     pub got: Option<f64>,
+    /// Whether it is within the bounds.
     pub ok: bool,
     /// Why it was known to be missed before it was run.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -46,10 +49,11 @@ pub struct Verdict {
 }
 
 /// A gate that does not hold with one constant moved.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub struct Violation {
     /// Empty: it fails with no constant moved.
     pub constant: String,
+    /// What it was moved to, in percent of its value.
     pub value: String,
     #[serde(flatten)]
     pub verdict: Verdict,

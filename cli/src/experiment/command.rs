@@ -3,7 +3,7 @@
 
 use super::data::Experiment;
 use super::options::Options;
-use super::{page, plan, sensitivity, show};
+use super::{Listed, page, plan, sensitivity, show};
 use crate::{args, output};
 use anyhow::{Result, bail};
 
@@ -51,7 +51,7 @@ pub fn run(args: &args::Experiment) -> Result<bool> {
     if args.out.json {
         match &outcomes[..] {
             [one] if args.id != "all" => output::print_json(one)?,
-            all => output::print_json(&all)?,
+            all => output::print_list(all)?,
         }
     } else {
         output::print(
@@ -64,9 +64,7 @@ pub fn run(args: &args::Experiment) -> Result<bool> {
 fn list(json: bool) -> Result<bool> {
     let all = Experiment::all()?;
     if json {
-        let one =
-            |e: &Experiment| serde_json::json!({"id": e.id, "title": e.title, "source": e.source, "notes": e.notes});
-        output::print_json(&all.iter().map(one).collect::<Vec<_>>())?;
+        output::print_list(&all.into_iter().map(Listed::from).collect::<Vec<_>>())?;
     } else {
         output::print(&show::list(&all))?;
     }

@@ -3,9 +3,45 @@
 
 use crate::{args, jobs, output, simulate, table};
 use anyhow::{Context, Result, ensure};
-use takt_control::PolicySpec;
-use takt_lab::hosts::{Comparison, FIGURES, LINUX, SIMULATOR, TOLERANCE, XEN};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use takt_control::{Document, PolicySpec, document};
+use takt_lab::hosts::{Comparison, Did, Difference, FIGURES, HostRun, LINUX, SIMULATOR, TOLERANCE, XEN};
 use takt_lab::{Kernel, Lab, linux, xen};
+
+/// What `takt lab compare --json` prints.
+#[derive(Serialize, JsonSchema)]
+pub struct Compared<'a> {
+    /// Figures that are more than 10 % away from the simulator's.
+    #[serde(serialize_with = "document::sorted")]
+    pub differences: Vec<Difference>,
+    /// By host and figure: Kendall's tau of the order of the policies and that in the simulator, 1 if they are the same.
+    pub order: BTreeMap<&'static str, BTreeMap<&'static str, f64>>,
+    /// By host, in the order simulator, Linux, Xen; then by policy.
+    #[serde(serialize_with = "document::sorted")]
+    pub rows: &'a [Did],
+    /// What the rows are made of.
+    #[serde(serialize_with = "document::sorted")]
+    pub runs: &'a [HostRun],
+}
+
+impl Document for Compared<'_> {
+    const NAME: &'static str = "compare";
+    const VERSION: u32 = 1;
+}
+
+impl<'a> From<&'a Comparison> for Compared<'a> {
+    fn from(c: &'a Comparison) -> Self {
+        let order = |host| (host, FIGURES.into_iter().map(|(name, of)| (name, c.agreement(host, of))).collect());
+        Self {
+            differences: c.differences(),
+            order: [LINUX, XEN].into_iter().map(order).collect(),
+            rows: &c.rows,
+            runs: &c.runs,
+        }
+    }
+}
 
 /// Runs the command.
 ///
@@ -25,15 +61,7 @@ pub fn run(args: &args::LabCompare) -> Result<bool> {
     let all = jobs::run("comparing hosts", &[()], run).with_context(|| scenario.name.clone())?;
     let comparison = all.first().context("no comparison")?;
     if args.json {
-        let order = |host| {
-            let agreement = |(name, of): (&str, _)| (name.to_owned(), comparison.agreement(host, of).into());
-            FIGURES.into_iter().map(agreement).collect::<serde_json::Map<_, _>>()
-        };
-        let differences = comparison.differences();
-        output::print_json(&serde_json::json!({
-            "rows": comparison.rows, "order": {LINUX: order(LINUX), XEN: order(XEN)}, "differences": differences,
-            "runs": comparison.runs,
-        }))?;
+        output::print_json(&Compared::from(comparison))?;
     } else {
         output::print(&text(&scenario.title, comparison))?;
     }

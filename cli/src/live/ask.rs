@@ -8,9 +8,9 @@ use super::show;
 use crate::{args, output};
 use anyhow::{Context, Result, ensure};
 use std::net::Shutdown;
-use takt_control::Setting;
 use takt_control::socket::{Client, Request};
-use takt_linux::status::Status;
+use takt_control::{Setting, document};
+use takt_linux::status::{After, Status};
 
 /// Runs `takt status`.
 ///
@@ -21,7 +21,7 @@ pub fn status(args: &args::Status) -> Result<bool> {
     let client = Client::connect(&args.socket.socket)?;
     loop {
         let value = client.ask(&Request::Status {})?;
-        let status: Status = serde_json::from_value(value).context("the running Takt is of another version")?;
+        let status: Status = document::read(value)?;
         if args.json {
             output::print_json(&status)?;
         } else {
@@ -51,7 +51,10 @@ pub fn set(args: &args::SetLive) -> Result<bool> {
         }
         _ => (None, args.words.clone()),
     };
-    Client::connect(&args.socket.socket)?.ask(&Request::Set { vm, values })?;
+    let answer = Client::connect(&args.socket.socket)?.ask(&Request::Set { vm, values })?;
+    if args.json {
+        output::print_json(&document::read::<After>(answer)?)?;
+    }
     Ok(true)
 }
 
@@ -68,9 +71,8 @@ pub fn record(args: &args::Record) -> Result<bool> {
     let stream = client.stream()?;
     ctrlc::set_handler(move || drop(stream.shutdown(Shutdown::Write))).context("signals")?;
     let answer = client.ask(&Request::Record { file, duration_ms, operations: args.operations })?;
-    let done: Done = serde_json::from_value(answer).context("the running Takt is of another version")?;
-    output::print(&format!("{}\n", done.line(&args.file)))?;
-    Ok(true)
+    let done: Done = document::read(answer)?;
+    done.print(args)
 }
 
 /// Runs `takt overhead`.
@@ -84,6 +86,5 @@ pub fn overhead(args: &args::Overhead) -> Result<bool> {
     let ask = |on| Client::connect(&args.socket.socket)?.ask(&Request::Overhead { on });
     window::wait(time, || ask(true).map(drop))?;
     let answer = ask(false)?;
-    let seen = serde_json::from_value(answer).context("the running Takt is of another version")?;
-    window::print(args, &seen)
+    window::print(args, &document::read(answer)?)
 }

@@ -7,6 +7,7 @@ use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
+use takt_control::document;
 use takt_control::socket::Asked;
 use takt_linux::{LONGEST, Live};
 
@@ -78,16 +79,16 @@ impl Recording {
         self.span.map(|s| self.began + s)
     }
 
-    /// Ends it and writes the file; the line that says so, if nobody else is told.
+    /// Ends it and writes the file; what became of it, if nobody else is told.
     ///
     /// # Errors
     /// Records were lost or the file cannot be written, and nobody else is told.
-    pub fn end(self, live: &mut Live) -> Result<Option<String>> {
+    pub fn end(self, live: &mut Live) -> Result<Option<Done>> {
         let seconds = self.began.elapsed().as_millis() as f64 / 1e3;
         let most = self.most.unwrap_or(LONGEST);
         let rt_pool = (self.files.len() > 1).then(|| of_rt_pool(&self.path));
         let written = live.finish(Some(most)).and_then(|logs| {
-            let mut done = Done { operations: 0, seconds, cut: false, rt_pool };
+            let mut done = Done { file: self.path.clone(), operations: 0, seconds, cut: false, rt_pool };
             for (log, file) in logs.iter().zip(self.files) {
                 let since = log.records.iter().rposition(|r| r.op.op == takt_policy::OpCode::Epoch as u16);
                 let operations = log.records.len() - since.context("a recording has an epoch")? - 1;
@@ -99,10 +100,10 @@ impl Recording {
         });
         match self.asked {
             Some(asked) => {
-                asked.answer(written.and_then(|done| Ok(serde_json::to_value(done)?)));
+                asked.answer(written.and_then(|done| document::value(&done)));
                 Ok(None)
             }
-            None => Ok(Some(written?.line(&self.path))),
+            None => written.map(Some),
         }
     }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `takt run`: schedules the host until it is told to end, says what it finds, and answers what it is asked.
 
+use super::event::Event as Said;
 use super::recording::Recording;
-use super::{say, show, warn};
+use super::{Voice, show};
 use crate::output;
 use crate::{args, table};
 use anyhow::{Context, Result, ensure};
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 use takt_control::socket::{Asked, Request, Socket};
-use takt_control::{HostConfig, PolicySpec, Setting};
+use takt_control::{HostConfig, PolicySpec, Setting, document};
 use takt_linux::{Ended, LOOK, Live, News, Options, Quota, TIMEOUT_MS};
 
 /// How often records are fetched: the kernel's ring of them holds more than a host makes in this time.
@@ -40,6 +41,7 @@ pub fn run(args: &args::Run) -> Result<bool> {
     ensure!(!policy.pin, "policy `pin` is for the simulator: on Linux, pin VCPUs with taskset or cpusets");
     let config = args.config.as_deref().map_or(Ok(HostConfig::default()), super::read_config)?;
     takt_linux::Environment::check()?;
+    let voice = Voice { json: args.json };
     let record = args.record.as_deref().map(|path| Recording::open(path, policy.pools.is_some())).transpose()?;
     let socket = Socket::bind(&args.socket.socket)?;
     let (send, events) = channel();
@@ -48,7 +50,9 @@ pub fn run(args: &args::Run) -> Result<bool> {
 
     let mut live = Live::start(&policy, config, options(args))?;
     if args.accept_core_scheduling {
-        warn("threads with a core scheduling cookie are not looked for: on a host with SMT one may hang the machine");
+        voice.warn(
+            "threads with a core scheduling cookie are not looked for: on a host with SMT one may hang the machine",
+        );
     }
     let recording = match (record, &args.record) {
         (Some(files), Some(path)) => Some(Recording::begin_in(&mut live, files, path, None, None)?),
@@ -56,40 +60,45 @@ pub fn run(args: &args::Run) -> Result<bool> {
     };
     socket.serve(move |asked| send.send(Event::Asked(asked)).is_ok())?;
     if args.verifier {
-        output::print(&verifier(&live)?)?;
+        verifier(&live, voice)?;
     }
     let news = live.look()?;
     let status = live.status()?;
     let (pcpus, vms) = (status.host.pcpus.len(), status.vms.len());
-    say(&format!(
-        "{policy} schedules this host: Linux {}, {pcpus} PCPUs, {vms} VMs found{}",
-        status.host.kernel,
-        if status.host.kvm { "" } else { "; KVM is not loaded yet" },
-    ));
-    news.iter().for_each(tell);
-    let ended = Serving { live: &mut live, recording, events, trouble: None }.until_the_end();
+    let (kernel, kvm) = (status.host.kernel, status.host.kvm);
+    let line = format!(
+        "{policy} schedules this host: Linux {kernel}, {pcpus} PCPUs, {vms} VMs found{}",
+        if kvm { "" } else { "; KVM is not loaded yet" },
+    );
+    voice.say(&line, &Said::Scheduling { policy: policy.to_string(), kernel, pcpus, vms, kvm });
+    news.iter().for_each(|news| tell(voice, news));
+    let ended = Serving { live: &mut live, recording, events, trouble: None, voice }.until_the_end();
     let counts = live.status().map(|s| s.host);
     drop(live);
     drop(socket);
     match ended {
         End::Leaves(why) => {
-            warn(&format!(
+            let line = format!(
                 "{why}: the scheduler has left, for that may hang the machine; the kernel's default scheduler is back"
-            ));
+            );
+            voice.complain(&line, &Said::Left { reason: why });
             Ok(false)
         }
         End::TakenOut(end) => {
-            end.dump.lines().for_each(warn);
+            end.dump.lines().for_each(|line| voice.warn(line));
             let why = [end.reason, end.message].into_iter().filter(|t| !t.is_empty()).collect::<Vec<_>>().join(": ");
-            say(&format!("the kernel has taken the scheduler out: {why}; the kernel's default scheduler is back"));
+            let line = format!("the kernel has taken the scheduler out: {why}; the kernel's default scheduler is back");
+            voice.say(&line, &Said::TakenOut { reason: why });
             Ok(false)
         }
         End::Told => {
-            let (host, c) = counts.map(|h| (h.uptime_s, h.counts)).unwrap_or_default();
-            say(&format!(
-                "unloaded after {host:.1} s: {} switches, {} kicks, {} picks refused; the kernel's default scheduler is back",
+            let (uptime_s, c) = counts.map(|h| (h.uptime_s, h.counts)).unwrap_or_default();
+            let line = format!(
+                "unloaded after {uptime_s:.1} s: {} switches, {} kicks, {} picks refused; the kernel's default scheduler is back",
                 c.switches, c.kicks, c.refused
-            ));
+            );
+            let (switches, kicks, refused) = (c.switches, c.kicks, c.refused);
+            voice.say(&line, &Said::Unloaded { uptime_s, switches, kicks, refused });
             Ok(true)
         }
     }
@@ -115,6 +124,7 @@ struct Serving<'a> {
     events: Receiver<Event>,
     /// What the last look failed with.
     trouble: Option<String>,
+    voice: Voice,
 }
 
 impl Serving<'_> {
@@ -159,12 +169,12 @@ impl Serving<'_> {
         match news {
             Ok(news) => {
                 self.trouble = None;
-                news.iter().for_each(tell);
+                news.iter().for_each(|news| tell(self.voice, news));
             }
             Err(e) => {
                 let why = format!("{e:#}");
                 if self.trouble.as_ref() != Some(&why) {
-                    warn(&why);
+                    self.voice.warn(&why);
                 }
                 self.trouble = Some(why);
             }
@@ -183,32 +193,28 @@ impl Serving<'_> {
             }
             (Err(e), Some(recording)) => {
                 if let Err(e) = recording.lost(e) {
-                    warn(&format!("{e:#}"));
+                    self.voice.warn(&format!("{e:#}"));
                 }
             }
-            (Err(e), None) => warn(&format!("{e:#}")),
+            (Err(e), None) => self.voice.warn(&format!("{e:#}")),
         }
     }
 
     fn end_recording(&mut self) {
         let Some(recording) = self.recording.take() else { return };
         match recording.end(self.live) {
-            Ok(line) => line.iter().for_each(|line| say(line)),
-            Err(e) => warn(&format!("{e:#}")),
+            Ok(None) => {}
+            Ok(Some(done)) => self.voice.say(&done.line(&done.file), &Said::Recorded(done.clone())),
+            Err(e) => self.voice.warn(&format!("{e:#}")),
         }
     }
 
     fn answer(&mut self, asked: Asked) {
         let answer = match asked.request.clone() {
-            Request::Status {} => self.live.status().and_then(|s| Ok(serde_json::to_value(s)?)),
-            Request::Set { vm: Some(vm), values } => {
-                Setting::parse(&values).and_then(|s| self.live.set(&vm, &s)).map(|()| json!({}))
-            }
-            Request::Set { vm: None, values } => self.live.set_pool(&values).map(|()| json!({})),
+            Request::Status {} => self.live.status().and_then(|s| document::value(&s)),
+            Request::Set { vm, values } => self.set(vm.as_deref(), &values),
             Request::Overhead { on: true } => self.live.begin_measuring().map(|()| json!({})),
-            Request::Overhead { on: false } => {
-                self.live.end_measuring().and_then(|window| Ok(serde_json::to_value(window)?))
-            }
+            Request::Overhead { on: false } => self.live.end_measuring().and_then(|window| document::value(&window)),
             Request::Record { file, duration_ms, operations } => {
                 match Recording::begin(self.live, &file, duration_ms, operations) {
                     Ok(recording) => {
@@ -221,29 +227,52 @@ impl Serving<'_> {
         };
         asked.answer(answer);
     }
-}
 
-fn tell(news: &News) {
-    match news {
-        News::Vm { name, tgid } => say(&format!("VM {name}: found, process {tgid}")),
-        News::Gone { name } => say(&format!("VM {name}: gone")),
-        News::RealTime { name, rule } => say(&format!("VM {name}: real-time ({rule})")),
-        News::NotRealTime { name } => say(&format!("VM {name}: not real-time any more")),
-        News::RtPool { pcpus } => {
-            say(&format!("rt-pool: {}", if pcpus.is_empty() { "no PCPU".into() } else { show::pcpus(pcpus) }))
+    /// Sets values of a VM, or of the policy; what holds after it.
+    fn set(&mut self, vm: Option<&str>, values: &[String]) -> Result<Value> {
+        match vm {
+            Some(vm) => self.live.set(vm, &Setting::parse(values)?)?,
+            None => self.live.set_pool(values)?,
         }
-        News::Moved { name, rt: true } => say(&format!("VM {name}: in the rt-pool")),
-        News::Moved { name, rt: false } => say(&format!("VM {name}: outside the rt-pool")),
-        News::Share { name, weight, cap: 0 } => say(&format!("VM {name}: weight {weight} by its cgroups")),
-        News::Share { name, weight, cap } => say(&format!("VM {name}: weight {weight}, cap {cap} % by its cgroups")),
-        News::Kvm => say("KVM is loaded: its VMs are watched"),
-        News::Warning(text) => warn(text),
+        document::value(&self.live.status()?.after(vm))
     }
 }
 
-/// The verifier's work as a table.
-fn verifier(live: &Live) -> Result<String> {
+fn tell(voice: Voice, news: &News) {
+    let (line, said) = match news.clone() {
+        News::Vm { name, tgid } => {
+            (format!("VM {name}: found, process {tgid}"), Said::VmFound { name, tgid: Some(tgid), domid: None })
+        }
+        News::Gone { name } => (format!("VM {name}: gone"), Said::VmGone { name }),
+        News::RealTime { name, rule } => (format!("VM {name}: real-time ({rule})"), Said::RealTime { name, rule }),
+        News::NotRealTime { name } => (format!("VM {name}: not real-time any more"), Said::NotRealTime { name }),
+        News::RtPool { pcpus } => {
+            let list = if pcpus.is_empty() { "no PCPU".into() } else { show::pcpus(&pcpus) };
+            (format!("rt-pool: {list}"), Said::RtPool { pcpus })
+        }
+        News::Moved { name, rt } => {
+            let place = if rt { "in the rt-pool" } else { "outside the rt-pool" };
+            (format!("VM {name}: {place}"), Said::Moved { name, rt })
+        }
+        News::Share { name, weight, cap } => {
+            let cap_too = if cap == 0 { String::new() } else { format!(", cap {cap} %") };
+            (format!("VM {name}: weight {weight}{cap_too} by its cgroups"), Said::Share { name, weight, cap })
+        }
+        News::Kvm => ("KVM is loaded: its VMs are watched".into(), Said::KvmLoaded),
+        News::Warning(text) => return voice.warn(&text),
+    };
+    voice.say(&line, &said);
+}
+
+/// The verifier's work, as a table.
+fn verifier(live: &Live, voice: Voice) -> Result<()> {
+    let all = live.verified()?;
+    if voice.json {
+        let said = |v: takt_linux::Verified| Said::Verified { program: v.program, walked: v.walked, size: v.size };
+        all.into_iter().map(said).for_each(|said| output::say_json(&said));
+        return Ok(());
+    }
     let row = |v: takt_linux::Verified| vec![v.program, v.walked.to_string(), v.size.to_string()];
-    let rows: Vec<_> = live.verified()?.into_iter().map(row).collect();
-    Ok(table::render("", &["program", "instructions walked (of 1000000)", "instructions"], &rows, 1))
+    let rows: Vec<_> = all.into_iter().map(row).collect();
+    output::print(&table::render("", &["program", "instructions walked (of 1000000)", "instructions"], &rows, 1))
 }

@@ -6,10 +6,12 @@ pub(crate) mod compare;
 use crate::{args, jobs, output, watch};
 use anyhow::{Context, Result, bail};
 use compare::{Comparison, Job};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use takt_conformance::LogFile;
-use takt_control::{PolicySpec, duration as time};
+use takt_control::{Document, PolicySpec, document, duration as time};
 use takt_sim::{RunResult, Scenario};
 
 /// Policies to compare if neither the command line nor the scenario names any.
@@ -20,6 +22,19 @@ const DURATIONS: [u64; 2] = [1_000_000, 86_400_000_000_000];
 const MAX_RUNS: usize = 100_000;
 /// Longest time that is recorded: some GB of operations under a busy network.
 const RECORDED: u64 = 120_000_000_000;
+
+/// What `takt sim --json` prints.
+#[derive(Serialize, JsonSchema)]
+pub struct Runs {
+    /// By scenario, policy and seed, in the order of the command.
+    #[serde(serialize_with = "document::sorted")]
+    pub runs: Vec<RunResult>,
+}
+
+impl Document for Runs {
+    const NAME: &'static str = "sim";
+    const VERSION: u32 = 1;
+}
 
 /// Runs the command.
 ///
@@ -79,7 +94,7 @@ pub fn run(args: &args::Sim) -> Result<bool> {
         file.write(compare::page(&comparisons, &args.seed.to_string(), &settings)?.html().as_bytes())?;
     }
     if args.out.json {
-        output::print_json(&serde_json::json!({"runs": runs}))?;
+        output::print_json(&Runs { runs })?;
     } else {
         output::print(&comparisons.iter().map(Comparison::text).collect::<Vec<_>>().join("\n"))?;
     }

@@ -61,12 +61,12 @@ pub fn recordings() -> Vec<Vec<u8>> {
 /// What clients write to the control socket.
 pub fn requests() -> Vec<Vec<u8>> {
     [
-        "{\"do\":\"status\"}\n{\"do\":\"overhead\",\"on\":true}\n",
-        "{\"do\":\"set\",\"vm\":\"web\",\"values\":[\"rt=on\",\"period=20ms\",\"weight=512\",\"cap=50\"]}\n",
-        "{\"do\":\"set\",\"vm\":\"web\",\"values\":[\"budget=2ms\",\"priority=3\",\"extra=on\",\"laxity=1ms\",\"latency=5ms\"]}\n",
-        "{\"do\":\"set\",\"vm\":\"a\",\"values\":[\"group=render\",\"ports=554,16384-32767\",\"dev=tap0\"]}\n",
-        "{\"do\":\"set\",\"values\":[\"dom0=off\",\"slice=30ms\"]}\n",
-        "{\"do\":\"record\",\"file\":\"/tmp/a.log\",\"duration_ms\":1000,\"operations\":5}\n",
+        "{\"version\":1,\"do\":\"status\"}\n{\"version\":1,\"do\":\"overhead\",\"on\":true}\n",
+        "{\"version\":1,\"do\":\"set\",\"vm\":\"web\",\"values\":[\"rt=on\",\"period=20ms\",\"weight=512\",\"cap=50\"]}\n",
+        "{\"version\":1,\"do\":\"set\",\"vm\":\"web\",\"values\":[\"budget=2ms\",\"priority=3\",\"extra=on\",\"laxity=1ms\",\"latency=5ms\"]}\n",
+        "{\"version\":1,\"do\":\"set\",\"vm\":\"a\",\"values\":[\"group=render\",\"ports=554,16384-32767\",\"dev=tap0\"]}\n",
+        "{\"version\":1,\"do\":\"set\",\"values\":[\"dom0=off\",\"slice=30ms\"]}\n",
+        "{\"version\":1,\"do\":\"record\",\"file\":\"/tmp/a.log\",\"duration_ms\":1000,\"operations\":5}\n",
     ]
     .map(|text| text.as_bytes().to_vec())
     .into()

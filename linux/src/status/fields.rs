@@ -2,8 +2,8 @@
 //! What `takt status` says is said of the right thing: values that all differ, each looked for in its own place.
 
 use super::*;
-use crate::Quota;
-use takt_control::{Server, Wait};
+use crate::{Quota, schema};
+use takt_control::{Server, Wait, document};
 use takt_policy::{Pool, Source};
 
 const MS: u64 = 1_000_000;
@@ -209,4 +209,51 @@ fn a_vcpu_is_told_from_its_own_pool() {
     let v = vcpu(&s, 71);
     assert_eq!((v.vcpu, v.pcpu, v.state.as_str(), v.class.as_str()), (71, 3, "queued", s.pool.class(71).name()));
     assert_eq!((v.credit, vcpu(&s, 70).state.as_str()), (s.pool.credit(71), "blocked"));
+}
+
+/// With everything that may be there: one VM, and Risa's pools.
+#[test]
+fn documents_are_as_published() {
+    let (mut rest, rt) = (pool("credit", &[0, 3]), pool("vgedf", &[1, 2]));
+    for info in takt_policy::params().iter().filter(|p| !p.per_vm) {
+        rest.adjust(1, NIL, info.key, if info.name == "slice" { 5 * MS } else { info.linux }).unwrap();
+    }
+    rest.set_rt(1, 2, true, 21 * MS, 22 * MS).unwrap();
+    let s = snapshot(&[rest, rt], |bytes| {
+        Snapshot::set_side(bytes, 2, 5, Side::Rt);
+        Snapshot::set_vcpu(bytes, 2, 80, |h| h.wait[1] = wait(1));
+        Snapshot::set_vcpu(bytes, 2, 0, |h| h.wait[3] = wait(2));
+    });
+    let device = DeviceStatus { name: "tap0".into(), kind: "tap".into() };
+    let vms = vms(&s, &|vm| Known {
+        ports: "554,5000-5010".parse().unwrap(),
+        devices: vec![device.clone()],
+        blind: (vm == 5).then(|| "vhost-user".to_owned()),
+        monitor: (vm == 2).then(|| Times { first: 3, told: 1, ..Times::default() }),
+        group: if vm == 2 { "g".into() } else { String::new() },
+        ..known(vm)
+    });
+    let (entities, waits) = entities(&s);
+    let host = HostStatus {
+        policy: s.pool.policy().to_owned(),
+        parameters: parameters(&s),
+        kernel: "7.3.4".into(),
+        uptime_s: 12.5,
+        pcpus: pcpus(&s),
+        pools: pools(&s, &vms, Some(2.5)),
+        kvm: true,
+        recording: false,
+        real_time_vms: 1,
+        counts: s.counts(),
+        entities,
+        waits,
+    };
+    let all = Status { host, vms };
+    schema::example::<Status>(&document::value(&all).unwrap());
+    let after = all.clone().after(Some("web"));
+    assert_eq!((after.policy.as_str(), after.vm.as_ref().map(|v| v.name.as_str())), ("credit", Some("web")));
+    schema::example::<After>(&document::value(&after).unwrap());
+    let policy = all.after(None);
+    assert_eq!((policy.parameters["slice"].as_str(), &policy.vm), ("5ms", &None));
+    schema::valid::<After>(&document::value(&policy).unwrap());
 }

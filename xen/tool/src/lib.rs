@@ -20,6 +20,9 @@ mod refusal;
 #[cfg(test)]
 mod replies;
 mod rtpool;
+#[cfg(test)]
+#[path = "../../../cli/tests/common/schema.rs"]
+mod schema;
 pub mod status;
 pub mod wire;
 pub mod xenstore;

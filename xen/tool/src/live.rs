@@ -9,10 +9,11 @@ use crate::manager::{Manager, PartitionStatus};
 use crate::refusal::refused;
 use crate::status::Seen;
 use anyhow::{Context, Result};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
-use takt_control::{Groups, HostConfig, Ports, RtMode, Setting, VmParams};
+use takt_control::{Document, Groups, HostConfig, Ports, RtMode, Setting, VmParams};
 use takt_monitor::device::Times;
 use takt_monitor::rule_name;
 
@@ -41,13 +42,18 @@ pub enum News {
     Warning(String),
 }
 
-/// What only this process knows.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+/// What only this process knows, for `takt status`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Told {
-    /// Of each domain.
+    /// Of each domain by its number: the monitor's rule, and what is seen of it.
     pub domains: BTreeMap<u16, (Option<String>, Seen)>,
     /// Of both pools, if it manages them.
     pub partition: Option<PartitionStatus>,
+}
+
+impl Document for Told {
+    const NAME: &'static str = "told";
+    const VERSION: u32 = 1;
 }
 
 struct Vm {

@@ -4,6 +4,7 @@
 use crate::host::Domain;
 use crate::rtpool::{MAIN, RT, RtPool};
 use anyhow::{Context, Result, ensure};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use takt_control::partition::{Settings, Side};
@@ -30,7 +31,7 @@ struct Told {
 }
 
 /// What `takt status` says of both pools. Times are µs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PartitionStatus {
     pub pools: Vec<PartStatus>,
     /// PCPUs that the real-time pool shall have.
@@ -39,16 +40,17 @@ pub struct PartitionStatus {
     pub shrinks_us: Option<f64>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PartStatus {
     pub name: String,
+    /// Its number.
     pub cpupool: u32,
     pub policy: String,
     pub pcpus: Vec<u32>,
     pub domains: Vec<MemberStatus>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MemberStatus {
     pub name: String,
     pub domid: u16,

@@ -1,31 +1,65 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What `takt status` says in Dom0: a stable interface, with the keys of the Linux host where they mean the same. Times
-//! are µs.
+//! What `takt status` says in Dom0: a stable interface (docs/json.md), with the keys of the Linux host where they mean the
+//! same. Times are µs.
 
 use crate::host::{Domain, TaktPool, Xen};
 use crate::manager::PartitionStatus;
 use crate::wire;
 use anyhow::Result;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
-use takt_control::{Ports, RtMode, VmParams, Waits, spec, waits};
+use takt_control::{Document, Ports, RtMode, VmParams, Waits, spec, waits};
+use takt_monitor::device::Times;
 use takt_policy::{NEVER, NIL, OpCode, Pool, State};
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Status {
     pub host: HostStatus,
+    /// Domains of the cpupool, Dom0 first.
     pub vms: Vec<VmStatus>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+impl Document for Status {
+    const NAME: &'static str = "status-xen";
+    const VERSION: u32 = 1;
+}
+
+/// What holds after `takt set`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct After {
+    pub policy: String,
+    /// Parameters of the policy that are not at their defaults.
+    pub parameters: BTreeMap<String, String>,
+    /// The domain; null if parameters of the policy were set, or the domain has gone meanwhile.
+    pub vm: Option<VmStatus>,
+}
+
+impl Document for After {
+    const NAME: &'static str = "set-xen";
+    const VERSION: u32 = 1;
+}
+
+impl Status {
+    /// What of it concerns somebody who has set values of domain `id`, or of the policy.
+    #[must_use]
+    pub fn after(self, id: Option<u16>) -> After {
+        let vm = self.vms.into_iter().find(|vm| Some(vm.domid) == id);
+        After { policy: self.host.policy, parameters: self.host.parameters, vm }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HostStatus {
     pub policy: String,
     /// Parameters of the policy that are not at their defaults.
     pub parameters: BTreeMap<String, String>,
     /// Version of the hypervisor.
     pub xen: String,
+    /// Its number.
     pub cpupool: u32,
+    /// PCPUs of the cpupool.
     pub pcpus: Vec<u16>,
     pub real_time_vms: usize,
     /// Operations since the cpupool began, or since its last recording did.
@@ -37,7 +71,7 @@ pub struct HostStatus {
     pub partition: Option<PartitionStatus>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct VmStatus {
     pub name: String,
     pub domid: u16,
@@ -45,14 +79,17 @@ pub struct VmStatus {
     pub kind: String,
     /// Index in the pool, as in recordings.
     pub vm: u32,
+    /// Whether it is real-time now.
     pub rt: bool,
     pub rt_mode: RtMode,
     /// Why it is real-time: a rule of the monitor, `by hand`, `dom0` of what serves real-time domains, or `reported` where
     /// nobody here knows by which.
     pub rule: Option<String>,
+    /// Null: none is known.
     pub period_us: Option<f64>,
     /// Until its type lapses, if it does.
     pub lease_us: Option<f64>,
+    /// To the real-time class, by event and by deadline.
     pub promotions: u64,
     /// Promotions that it had no credit for.
     pub refusals: u64,
@@ -65,33 +102,40 @@ pub struct VmStatus {
 }
 
 /// What only `takt run` knows of a domain.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Seen {
     /// With which domains it is launched (Poris); empty: none.
     #[serde(default)]
     pub group: String,
+    /// Source ports that are real-time, by the user's word.
     pub ports: Ports,
+    /// What is watched.
     pub devices: Vec<DeviceStatus>,
     /// Why the monitor does not see its packets.
     pub blind: Option<String>,
     /// When it saw what, if it has seen any.
+    #[schemars(with = "Option<Times>")]
     pub monitor: Option<serde_json::Value>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceStatus {
     pub name: String,
+    /// `vif`, `emulated` (its `-emu` device), `named` (by the user).
     pub kind: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct VcpuStatus {
     /// Index in the pool, as in recordings.
     pub vcpu: u32,
     /// Number in its domain.
     pub id: u32,
+    /// Where it queues or runs.
     pub pcpu: u32,
+    /// As docs/states.md calls it.
     pub state: String,
+    /// `rt`, `boost`, `under`, `over`.
     pub class: String,
     pub credit: i32,
     /// Since it is in the cpupool.
@@ -218,7 +262,9 @@ fn us(ns: u64) -> f64 {
 mod tests {
     use super::*;
     use crate::fake::Fake;
-    use takt_control::Wait;
+    use crate::manager::{MemberStatus, PartStatus};
+    use crate::schema;
+    use takt_control::{Wait, document};
 
     #[test]
     fn domains_of_a_pool() {
@@ -258,6 +304,46 @@ mod tests {
         host.set(&voip, "rt", 1).unwrap();
         let s = status(&host, &host.pool(None).unwrap(), Some(&known)).unwrap();
         assert_eq!(s.vms[1].rule.as_deref(), Some("by hand"));
+    }
+
+    /// With everything that may be there.
+    #[test]
+    fn documents_are_as_published() {
+        let fake = Fake::new();
+        let host = fake.host(&[]);
+        let pool = host.pool(None).unwrap();
+        let voip = host.find("voip").unwrap();
+        host.report(&voip, 20_000_000, 50_000).unwrap();
+        host.set_pool(&pool, &["slice=5ms".into()]).unwrap();
+        fake.state().waits[3][2] = Wait { count: 2, sum: 6_000, max: 5_000, ran: 10_000 };
+        let seen = Seen {
+            group: "web".into(),
+            ports: "554,5000-5010".parse().unwrap(),
+            devices: vec![DeviceStatus { name: "vif3.0".into(), kind: "vif".into() }],
+            blind: None,
+            monitor: serde_json::to_value(Times { first: 7, told: 1, ..Times::default() }).ok(),
+        };
+        let known = |id: u16| (id == 3).then(|| (Some("rtp".to_owned()), seen.clone()));
+        let mut all = status(&host, &pool, Some(&known)).unwrap();
+        all.host.xen = "4.20.4".into();
+        let domain = MemberStatus { name: "voip".into(), domid: 3, share: "2ms/10ms".into() };
+        let part = PartStatus {
+            name: "takt-rt".into(),
+            cpupool: 1,
+            policy: "vgedf".into(),
+            pcpus: vec![1],
+            domains: vec![domain],
+        };
+        all.host.partition = Some(PartitionStatus { pools: vec![part], wants: 1, shrinks_us: Some(5e6) });
+        schema::example::<Status>(&document::value(&all).unwrap());
+        let after = all.clone().after(Some(3));
+        assert_eq!((after.policy.as_str(), after.vm.as_ref().map(|v| v.domid)), ("doris", Some(3)));
+        schema::example::<After>(&document::value(&after).unwrap());
+        let policy = all.after(None);
+        assert_eq!((policy.parameters["slice"].as_str(), &policy.vm), ("5ms", &None));
+        schema::valid::<After>(&document::value(&policy).unwrap());
+        let bare = status(&host, &pool, None).unwrap();
+        schema::valid::<Status>(&document::value(&bare).unwrap());
     }
 
     #[test]

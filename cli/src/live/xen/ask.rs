@@ -11,9 +11,10 @@ use anyhow::{Context, Result, ensure};
 use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
-use takt_control::Setting;
 use takt_control::socket::{Client, Request};
-use takt_xen::{LONGEST, Recorder, Told};
+use takt_control::{Setting, document};
+use takt_xen::status::Status;
+use takt_xen::{LONGEST, Recorder, TaktPool, Told, Xen};
 
 /// How often records are fetched: the hypervisor's ring of them holds more than a host makes in this time.
 const FETCH: Duration = Duration::from_millis(50);
@@ -26,10 +27,7 @@ pub fn status(args: &args::Status) -> Result<bool> {
     let host = takt_xen::open()?;
     loop {
         let pool = host.pool(args.cpupool.cpupool)?;
-        let told = monitor(&args.socket.socket)?;
-        let known = told.as_ref().map(|told| |domid: u16| told.domains.get(&domid).cloned());
-        let mut status = takt_xen::status::status(&host, &pool, known.as_ref().map(|k| k as _))?;
-        status.host.partition = told.as_ref().and_then(|told| told.partition.clone());
+        let status = seen(&host, &pool, &args.socket.socket)?;
         if args.json {
             output::print_json(&status)?;
         } else {
@@ -45,11 +43,20 @@ pub fn status(args: &args::Status) -> Result<bool> {
     }
 }
 
+/// The status of a cpupool, with what a `takt run` knows.
+fn seen(host: &Xen, pool: &TaktPool, socket: &Path) -> Result<Status> {
+    let told = monitor(socket)?;
+    let known = told.as_ref().map(|told| |domid: u16| told.domains.get(&domid).cloned());
+    let mut status = takt_xen::status::status(host, pool, known.as_ref().map(|k| k as _))?;
+    status.host.partition = told.as_ref().and_then(|told| told.partition.clone());
+    Ok(status)
+}
+
 /// What `takt run` knows, if one runs.
 fn monitor(socket: &Path) -> Result<Option<Told>> {
     let Ok(client) = Client::connect(socket) else { return Ok(None) };
     let answer = client.ask(&Request::Status {})?;
-    Ok(Some(serde_json::from_value(answer).context("the running Takt is of another version")?))
+    document::read(answer).map(Some)
 }
 
 /// Runs `takt set`.
@@ -60,7 +67,7 @@ pub fn set(args: &args::SetLive) -> Result<bool> {
     if args.pool {
         let host = takt_xen::open()?;
         host.set_pool(&host.pool(args.cpupool.cpupool)?, &args.words)?;
-        return Ok(true);
+        return after(args, &host, args.cpupool.cpupool, None);
     }
     ensure!(args.cpupool.cpupool.is_none(), "--cpupool goes with --pool: a domain is found wherever it is");
     let (vm, values) = args.words.split_first().context("no domain named")?;
@@ -78,6 +85,17 @@ pub fn set(args: &args::SetLive) -> Result<bool> {
             .ask(&Request::Set { vm: Some(domain.name), values: values.to_vec() })?;
     } else {
         host.apply(&domain, &setting)?;
+    }
+    after(args, &host, None, Some(vm))
+}
+
+/// Prints what a domain, or the policy of a cpupool, has now, if that is asked for.
+fn after(args: &args::SetLive, host: &Xen, cpupool: Option<u32>, domain: Option<&str>) -> Result<bool> {
+    if args.json {
+        // The domain may be in another cpupool now, and the cpupool under another policy.
+        let domain = domain.map(|name| host.find(name)).transpose()?;
+        let pool = host.pool(domain.as_ref().map_or(cpupool, |d| Some(d.pool.id)))?;
+        output::print_json(&seen(host, &pool, &args.socket.socket)?.after(domain.map(|d| d.id)))?;
     }
     Ok(true)
 }
@@ -111,10 +129,9 @@ pub fn record(args: &args::Record) -> Result<bool> {
     let all = recorder.operations();
     let log = recorder.finish(Some(most))?;
     file.write(&log.to_bytes()?)?;
-    let done =
-        Done { operations: all.min(most), seconds, cut: args.operations.is_none() && all >= LONGEST, rt_pool: None };
-    output::print(&format!("{}\n", done.line(&args.file)))?;
-    Ok(true)
+    let absolute = std::path::absolute(&args.file).with_context(|| args.file.display().to_string())?;
+    let cut = args.operations.is_none() && all >= LONGEST;
+    Done { file: absolute, operations: all.min(most), seconds, cut, rt_pool: None }.print(args)
 }
 
 /// Runs `takt overhead`.

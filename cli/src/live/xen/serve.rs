@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `takt run` in Dom0: hands what the monitor finds to the hypervisor until it is told to end.
 
-use super::super::{read_config, say, warn};
+use super::super::event::{Cpupool, Event as Said};
+use super::super::{Voice, read_config};
 use crate::args;
 use anyhow::{Context, Result, bail, ensure};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -9,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use takt_control::pools::{Pools, Size};
 use takt_control::socket::{Asked, Request, Socket};
-use takt_control::{HostConfig, PolicySpec, Setting, partition};
+use takt_control::{HostConfig, PolicySpec, Setting, document, partition};
 use takt_xen::{LOOK, Live, Manager, Monitor, News, Report, RtPool, TaktPool, Xen, xenstore};
 
 enum Event {
@@ -50,6 +51,7 @@ pub fn run(args: &args::Run) -> Result<bool> {
     if let Some((name, _)) = config.vm.iter().find(|(_, vm)| vm.has_owner()) {
         bail!("VM `{name}`: cgroup and uid are for a Linux host, this is Xen's Dom0, where names are the toolstack's");
     }
+    let voice = Voice { json: args.json };
     let host = takt_xen::open()?;
     let risa = policy.as_ref().map(managed).transpose()?.flatten();
     let main = if risa.is_some() { host.pool(Some(0))? } else { host.pools()?[0] };
@@ -75,29 +77,32 @@ pub fn run(args: &args::Run) -> Result<bool> {
     }
     let live = Arc::new(Mutex::new(live));
     let params = policy.map_or_else(Vec::new, |policy| policy.params);
-    let begun = host.set_params(&main, &params).and_then(|()| begin(&live, &host, &socket, send));
-    let done = begun.and_then(|()| serve(&live, &events));
+    let begun = host.set_params(&main, &params).and_then(|()| begin(&live, &host, &socket, send, voice));
+    let done = begun.and_then(|()| serve(&live, &events, voice));
     let closed = lock(&live).close();
     drop(socket);
     done?;
     closed?;
-    say("ended: types that were reported lapse within a second");
+    voice.say("ended: types that were reported lapse within a second", &Said::Ended);
     Ok(true)
 }
 
 /// Looks for the first time, and says what it is about.
-fn begin(live: &Shared, host: &Xen, socket: &Socket, send: Sender<Event>) -> Result<()> {
+fn begin(live: &Shared, host: &Xen, socket: &Socket, send: Sender<Event>, voice: Voice) -> Result<()> {
     let news = lock(live).look()?;
     let reported = live.clone();
     let hand = move |report: Report| {
-        lock(&reported).report(&report).iter().for_each(tell);
+        lock(&reported).report(&report).iter().for_each(|news| tell(voice, news));
         true
     };
     lock(live).eyes().reports(hand)?;
     socket.serve(move |asked| send.send(Event::Asked(asked)).is_ok())?;
-    let names: Vec<_> = host.pools()?.iter().map(|p| format!("cpupool {} by {}", p.id, p.policy.name)).collect();
-    say(&format!("the hypervisor schedules {}; watching what its domains send", names.join(", ")));
-    news.iter().for_each(tell);
+    let one = |p: &TaktPool| Cpupool { id: p.id, policy: p.policy.name.into() };
+    let cpupools: Vec<_> = host.pools()?.iter().map(one).collect();
+    let names: Vec<_> = cpupools.iter().map(|p| format!("cpupool {} by {}", p.id, p.policy)).collect();
+    let line = format!("the hypervisor schedules {}; watching what its domains send", names.join(", "));
+    voice.say(&line, &Said::Watching { cpupools });
+    news.iter().for_each(|news| tell(voice, news));
     Ok(())
 }
 
@@ -134,7 +139,7 @@ fn check(pool: &TaktPool, policy: &PolicySpec) -> Result<()> {
 }
 
 /// Until told to stop.
-fn serve(live: &Shared, events: &Receiver<Event>) -> Result<()> {
+fn serve(live: &Shared, events: &Receiver<Event>, voice: Voice) -> Result<()> {
     let mut look = Instant::now() + LOOK;
     loop {
         let next = lock(live).due().map_or(look, |due| look.min(due));
@@ -147,14 +152,14 @@ fn serve(live: &Shared, events: &Receiver<Event>) -> Result<()> {
         if Instant::now() >= look {
             look = Instant::now() + LOOK;
             let news = lock(live).look()?;
-            news.iter().for_each(tell);
+            news.iter().for_each(|news| tell(voice, news));
         }
     }
 }
 
 fn answer(live: &mut Live<Monitor>, asked: Asked) {
     let answer = match &asked.request {
-        Request::Status {} => live.told().and_then(|told| Ok(serde_json::to_value(told)?)),
+        Request::Status {} => live.told().and_then(|told| document::value(&told)),
         Request::Set { vm: Some(vm), values } => {
             Setting::parse(values).and_then(|s| live.set(vm, &s)).map(|()| serde_json::json!({}))
         }
@@ -165,13 +170,16 @@ fn answer(live: &mut Live<Monitor>, asked: Asked) {
     asked.answer(answer);
 }
 
-fn tell(news: &News) {
-    match news {
-        News::Domain { name, id } => say(&format!("domain {name}: found, number {id}")),
-        News::Gone { name } => say(&format!("domain {name}: gone")),
-        News::RealTime { name, rule } => say(&format!("domain {name}: real-time ({rule})")),
-        News::NotRealTime { name } => say(&format!("domain {name}: not real-time any more")),
-        News::Partition(text) => say(text),
-        News::Warning(text) => warn(text),
-    }
+fn tell(voice: Voice, news: &News) {
+    let (line, said) = match news.clone() {
+        News::Domain { name, id } => {
+            (format!("domain {name}: found, number {id}"), Said::VmFound { name, tgid: None, domid: Some(id) })
+        }
+        News::Gone { name } => (format!("domain {name}: gone"), Said::VmGone { name }),
+        News::RealTime { name, rule } => (format!("domain {name}: real-time ({rule})"), Said::RealTime { name, rule }),
+        News::NotRealTime { name } => (format!("domain {name}: not real-time any more"), Said::NotRealTime { name }),
+        News::Partition(text) => (text.clone(), Said::Partition { text }),
+        News::Warning(text) => return voice.warn(&text),
+    };
+    voice.say(&line, &said);
 }

@@ -5,7 +5,9 @@ use super::*;
 use crate::fake::Fake;
 use crate::fakes::Fakes;
 use crate::rtpool::RtPool;
+use crate::schema;
 use crate::status::DeviceStatus;
+use takt_control::document;
 use takt_control::partition::Settings;
 
 /// Domain `n` has slot `n`, generation 1.
@@ -198,6 +200,15 @@ fn managed(fakes: &std::sync::Arc<Fakes>, config: &str) -> Live<Told> {
     Live::new(fakes.host(), Told::default(), toml::from_str(config).unwrap()).managed(manager)
 }
 
+#[test]
+fn what_is_told_is_as_published() {
+    let fake = Fake::new();
+    let mut live = live(&fake, "[vm.voip]\nports = [554]");
+    live.look().unwrap();
+    live.report(&report(true, 1, 100, 20_000_000));
+    schema::example::<super::Told>(&document::value(&live.told().unwrap()).unwrap());
+}
+
 /// Under risa: a budget moves its domain, and what is set with it goes along.
 #[test]
 fn budgets_are_the_managers() {
@@ -224,7 +235,9 @@ fn budgets_are_the_managers() {
     assert_eq!(host.get(&host.find("web").unwrap(), "cap").unwrap(), 50, "all or none");
     live.set("web", &parse("budget=0")).unwrap();
     assert!(live.due().is_some());
-    let told: super::Told = serde_json::from_value(serde_json::to_value(live.told().unwrap()).unwrap()).unwrap();
+    let value = document::value(&live.told().unwrap()).unwrap();
+    schema::valid::<super::Told>(&value);
+    let told: super::Told = document::read(value).unwrap();
     assert_eq!((told.partition.unwrap().wants, told.domains.len()), (1, 3));
     live.close().unwrap();
     assert_eq!((fakes.home(3), fakes.bits()), (0, [0b1111, 0]));

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `takt schema`: what the JSON is like that Takt prints and reads (docs/json.md).
+
+use crate::{args, output, table};
+use anyhow::{Context, Result};
+
+macro_rules! schemas {
+    ($($name:literal: $what:literal,)*) => {
+        /// Name of each document, what it is, and its schema.
+        pub const SCHEMAS: &[(&str, &str, &str)] =
+            &[$(($name, $what, include_str!(concat!("../../docs/schema/", $name, ".json"))),)*];
+    };
+}
+
+schemas! {
+    "analyze": "takt analyze --json",
+    "answer": "an answer of the control socket",
+    "compare": "takt lab compare --json",
+    "experiment": "takt experiment ID --json; of `all` one each in a list",
+    "experiment-list": "takt experiment list --json: one each in a list",
+    "inspect": "takt inspect --json",
+    "lab": "takt lab linux --json, takt lab xen --json",
+    "overhead": "takt overhead --json",
+    "policies": "takt policies --json",
+    "record": "takt record --json",
+    "replay": "takt replay --json",
+    "request": "a request to the control socket",
+    "run": "takt run --json: one each line",
+    "set-linux": "takt set --json, on Linux",
+    "set-xen": "takt set --json, in Xen's Dom0",
+    "sim": "takt sim --json",
+    "status-linux": "takt status --json, on Linux",
+    "status-xen": "takt status --json, in Xen's Dom0",
+    "told": "what a takt run in Dom0 tells takt status",
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// There is no such document, or stdout cannot be written.
+pub fn run(args: &args::Schema) -> Result<bool> {
+    let Some(name) = &args.name else {
+        let rows: Vec<_> = SCHEMAS.iter().map(|(name, what, _)| vec![(*name).into(), (*what).into()]).collect();
+        output::print(&table::render("", &["document", "what it is"], &rows, 9))?;
+        return Ok(true);
+    };
+    let known = || SCHEMAS.iter().map(|(name, ..)| *name).collect::<Vec<_>>().join(", ");
+    let found = SCHEMAS.iter().find(|(other, ..)| other == name);
+    let (.., schema) = found.with_context(|| format!("no document `{name}`, known are {}", known()))?;
+    output::print(schema)?;
+    Ok(true)
+}
