@@ -104,8 +104,11 @@ fn defaults_are_those_of_the_policies() {
     let (pool, vm) = (|name| key(name, false), |name| key(name, true));
     assert_eq!(Pools::defaults(), (pool("reserve"), 0));
     for info in params() {
-        let live = ["surplus", "preempted"].contains(&info.name);
-        let want = if live { 1 } else { info.default };
+        let want = match info.name {
+            "surplus" | "preempted" => 1,
+            "ctx_allow" => 1_000_000,
+            _ => info.default,
+        };
         assert_eq!(
             (info.linux, info.xen),
             (want, if info.name == "rt_contention" { 1 } else { want }),
