@@ -179,4 +179,13 @@ pub fn yields(make: &Maker) {
     b.ok(MS, OpCode::Yield, (0, 1, 0), [0xffff, 0, 0]);
     assert_eq!(b.turn(MS, 0), Some(2));
     assert_eq!(b.turn(2 * MS, 0), Some(2), "once");
+    // Alone it runs on, and gives way to no VCPU that comes later.
+    let mut b = pool(make, 1, &[256, 256]);
+    b.set(0, None, "ctx_allow", 100 * MS);
+    assert_eq!(b.turn(0, 0), Some(1));
+    assert_eq!(b.stop(0, 0), Some(2));
+    b.ok(MS, OpCode::Yield, (0, 2, 0), [0xffff, 0, 0]);
+    assert_eq!(b.turn(MS, 0), Some(2));
+    b.wake(2 * MS, 1);
+    assert_eq!(b.turn(3 * MS, 0), Some(2));
 }
