@@ -4,6 +4,7 @@
 use crate::seeds::Seeds;
 use clap::{Args as Group, CommandFactory, Parser, Subcommand};
 use std::path::PathBuf;
+use takt_control::settings;
 
 /// Scheduling of soft real-time virtual machines: simulate hosts, reproduce published results, inspect traffic.
 #[derive(Parser, Debug)]
@@ -11,6 +12,19 @@ use std::path::PathBuf;
 pub struct Args {
     #[command(subcommand)]
     pub command: Command,
+}
+
+/// The settings are those of `policy/settings.def`.
+fn set_help() -> String {
+    let usage = settings::usage();
+    format!(
+        "VM and what to set: {usage}, group=NAME, ports=554,5000-5010, dev=IFNAME; period goes with rt=on or budget"
+    )
+}
+
+fn config_help() -> String {
+    let names = settings::names();
+    format!("What to set of VMs by name when they appear (TOML, `[vm.NAME]` with {names}, group, ports, cgroup, uid)")
 }
 
 /// Names of the commands.
@@ -135,11 +149,12 @@ pub struct Inspect {
 
 #[derive(Group, Debug)]
 pub struct Analyze {
-    /// Scenario file (TOML) whose VMs have budget and period, and tasks; or are real-time (rt = "on"), with latency and group
+    /// Scenario file (TOML) of VMs with budget, period and tasks, or of real-time VMs (rt = "on")
+    /// with latency and group
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Policy that is asked whether it has room, e.g. rtxen or 'sedf(reserve=0)'; repeat for more [default: those of the scenario that keep
-    /// budgets, else rtxen, sedf, vgedf]
+    /// Policy that is asked whether it has room, e.g. rtxen or 'sedf(reserve=0)'; repeat for more
+    /// [default: those of the scenario that keep budgets, else all that do]
     #[arg(long = "policy", short, value_name = "P")]
     pub policies: Vec<String>,
     /// Seed of the sets of tasks that are drawn at random
@@ -268,8 +283,7 @@ pub struct Run {
     /// Policy, e.g. doris or 'credit(slice=5ms)'; see `takt policies` [default: doris; on Xen what the hypervisor has]
     #[arg(long, short, value_name = "P")]
     pub policy: Option<String>,
-    /// What to set of VMs by name when they appear (TOML, `[vm.NAME]` with rt, ports, weight, cap, budget, period, priority, extra)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help = config_help())]
     pub config: Option<PathBuf>,
     /// Record from the start to FILE
     #[arg(long, value_name = "FILE")]
@@ -321,8 +335,7 @@ pub struct SetLive {
     /// Parameters of the policy instead of a VM's; see `takt policies`
     #[arg(long)]
     pub pool: bool,
-    /// VM and what to set: rt=auto|on|off, period=TIME (with rt=on or budget), weight=N, cap=PERCENT, budget=TIME, priority=N, extra=off|on, ports=554,5000-5010, dev=IFNAME
-    #[arg(required = true, value_names = ["VM", "KEY=VALUE"], num_args = 1..)]
+    #[arg(required = true, value_names = ["VM", "KEY=VALUE"], num_args = 1.., help = set_help())]
     pub words: Vec<String>,
     /// Print what the VM, or the policy, has now as JSON
     #[arg(long)]

@@ -34,3 +34,19 @@ pub fn named(name: &str) -> Option<&'static ParamInfo> {
 pub fn param(name: &str) -> &'static ParamInfo {
     named(name).unwrap_or_else(|| panic!("no setting of a VM is named `{name}`"))
 }
+
+/// What a user may write of a VM's settings, for a help text: `weight=N, cap=PERCENT, …`.
+pub fn usage() -> String {
+    let value = |p: &ParamInfo| match p.unit {
+        "ns" => "TIME".to_owned(),
+        "%" => "PERCENT".to_owned(),
+        words if words.contains('|') => words.to_owned(),
+        _ => "N".to_owned(),
+    };
+    vm_settings().iter().map(|p| format!("{}={}", p.name, value(p))).collect::<Vec<_>>().join(", ")
+}
+
+/// The names of a VM's settings, for a help text.
+pub fn names() -> String {
+    vm_settings().iter().map(|p| p.name).collect::<Vec<_>>().join(", ")
+}
