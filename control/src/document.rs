@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What Takt prints for other programs: documents of JSON, each with a name, a version and a schema (docs/json.md).
+//! What Takt prints for other programs: documents of JSON, each with a name, a version and a schema
+//! (docs/json.md).
 
 use anyhow::{Context, Result, ensure};
 use schemars::{JsonSchema, generate::SchemaSettings};
@@ -43,7 +44,8 @@ pub fn value<T: Document>(document: &T) -> Result<Value> {
 /// Reads what another process has written.
 ///
 /// # Errors
-/// It is of another version, which one line names together with this one; or it is no such document.
+/// It is of another version, which one line names together with this one; or it is no such
+/// document.
 pub fn read<T: Document + DeserializeOwned>(value: Value) -> Result<T> {
     let (version, takt) = (&value["version"], value["takt"].as_str().unwrap_or("of unknown version"));
     ensure!(
@@ -55,7 +57,7 @@ pub fn read<T: Document + DeserializeOwned>(value: Value) -> Result<T> {
     serde_json::from_value(value).with_context(|| format!("what the running Takt says is no `{}`", T::NAME))
 }
 
-/// For a field whose objects have their keys in alphabetical order.
+/// For a field with objects that have their keys in alphabetical order.
 ///
 /// # Errors
 /// An object has keys that are no names.
@@ -63,8 +65,8 @@ pub fn sorted<T: Serialize, S: Serializer>(value: &T, to: S) -> std::result::Res
     serde_json::to_value(value).map_err(S::Error::custom)?.serialize(to)
 }
 
-/// The schema of a kind of document (JSON Schema, draft 2020-12), with its version as the only one that it allows. It does not
-/// forbid further fields: later programs may add some.
+/// The schema of a kind of document (JSON Schema, draft 2020-12), with its version as the only one
+/// that it allows. It does not forbid further fields: later programs may add some.
 pub fn schema<T: Document>() -> Value {
     let mut all = root::<T>(&format!("takt: {}, version {}", T::NAME, T::VERSION));
     match all.get_mut("oneOf").and_then(Value::as_array_mut) {
@@ -78,8 +80,24 @@ pub fn schema<T: Document>() -> Value {
 pub(crate) fn root<T: JsonSchema>(title: &str) -> Value {
     let generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
     let mut all = generator.into_root_schema_for::<T>().to_value();
+    unwrap_lines(&mut all);
     all["title"] = title.into();
     all
+}
+
+/// A description is the type's comment: where that is wrapped says nothing. Paragraphs stay.
+fn unwrap_lines(schema: &mut Value) {
+    match schema {
+        Value::Object(map) => {
+            if let Some(Value::String(text)) = map.get_mut("description") {
+                let paragraphs = text.split("\n\n").map(|p| p.replace('\n', " "));
+                *text = paragraphs.collect::<Vec<_>>().join("\n\n");
+            }
+            map.values_mut().for_each(unwrap_lines);
+        }
+        Value::Array(list) => list.iter_mut().for_each(unwrap_lines),
+        _ => {}
+    }
 }
 
 /// Adds to the schema of an object what every document begins with.
@@ -98,7 +116,8 @@ mod tests {
     use super::*;
     use serde::Deserialize;
 
-    /// A thing.
+    /// A thing
+    /// of two lines.
     #[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
     struct Thing {
         /// How much, us.
@@ -136,6 +155,7 @@ mod tests {
     fn a_schema_allows_one_version() {
         let all = schema::<Thing>();
         assert_eq!(all["title"], "takt: thing, version 3");
+        assert_eq!(all["description"], "A thing of two lines.");
         assert_eq!(all["properties"]["version"]["const"], 3);
         assert_eq!(all["properties"]["b"]["description"], "How much, us.");
         assert_eq!(all["required"], json!(["b", "a", "version"]), "null is written, not left out");
