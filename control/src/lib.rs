@@ -4,6 +4,7 @@
 //! Nothing here decides who runs. Control only issues operations; a host whose control has died stays correct, and
 //! control that comes back reads the host's state again ([`apply`] keeps none of its own). Times are ns.
 
+mod after;
 pub mod analysis;
 pub mod config;
 pub mod document;
@@ -22,6 +23,7 @@ pub mod socket;
 pub mod spec;
 pub mod waits;
 
+pub use after::{After, AfterSet};
 pub use config::{HostConfig, Ports, VmConfig};
 pub use document::Document;
 pub use groups::Groups;

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use takt_control::partition::Side;
-use takt_control::{Document, Ports, RtMode, VmParams, Waits, waits};
+use takt_control::{After, AfterSet, Document, Ports, RtMode, VmParams, Waits, waits};
 use takt_policy::{Kind, NEVER, NIL, NVM, OpCode, State};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -22,25 +22,15 @@ impl Document for Status {
     const VERSION: u32 = 1;
 }
 
-/// What holds after `takt set`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct After {
-    pub policy: String,
-    /// Parameters of the policy that are not at their defaults.
-    pub parameters: BTreeMap<String, String>,
-    /// The VM; null if parameters of the policy were set, or the VM has gone meanwhile.
-    pub vm: Option<VmStatus>,
-}
-
-impl Document for After {
+impl AfterSet for VmStatus {
     const NAME: &'static str = "set-linux";
     const VERSION: u32 = 1;
 }
 
 impl Status {
-    /// What of it concerns somebody who has set values of VM `name`, or of the policy.
+    /// The part to print after a change of values of VM `name`, or of the policy.
     #[must_use]
-    pub fn after(self, name: Option<&str>) -> After {
+    pub fn after(self, name: Option<&str>) -> After<VmStatus> {
         let vm = self.vms.into_iter().find(|vm| Some(vm.name.as_str()) == name);
         After { policy: self.host.policy, parameters: self.host.parameters, vm }
     }
@@ -57,7 +47,8 @@ pub struct HostStatus {
     pub uptime_s: f64,
     /// PCPUs that are online.
     pub pcpus: Vec<u16>,
-    /// With Risa: the rt-pool, and that of whoever is outside. Else there is one, which this does not list.
+    /// With Risa: the rt-pool and the pool of all others. Else there is one pool, which is not
+    /// listed.
     #[serde(default)]
     pub pools: Vec<PoolStatus>,
     /// KVM is loaded and watched.
@@ -147,7 +138,7 @@ pub struct VcpuStatus {
     /// `rt`, `boost`, `under`, `over`.
     pub class: String,
     pub credit: i32,
-    /// Picks whose thread could not run.
+    /// Picks of a thread that could not run.
     pub refused: u64,
     pub waits: Waits,
 }

@@ -8,9 +8,10 @@ use super::show;
 use crate::{args, output};
 use anyhow::{Context, Result, ensure};
 use std::net::Shutdown;
+use takt_control::After;
 use takt_control::socket::{Client, Request};
 use takt_control::{Setting, document};
-use takt_linux::status::{After, Status};
+use takt_linux::status::{Status, VmStatus};
 
 /// Runs `takt status`.
 ///
@@ -53,7 +54,7 @@ pub fn set(args: &args::SetLive) -> Result<bool> {
     };
     let answer = Client::connect(&args.socket.socket)?.ask(&Request::Set { vm, values })?;
     if args.json {
-        output::print_json(&document::read::<After>(answer)?)?;
+        output::print_json(&document::read::<After<VmStatus>>(answer)?)?;
     }
     Ok(true)
 }

@@ -252,8 +252,8 @@ fn documents_are_as_published() {
     schema::example::<Status>(&document::value(&all).unwrap());
     let after = all.clone().after(Some("web"));
     assert_eq!((after.policy.as_str(), after.vm.as_ref().map(|v| v.name.as_str())), ("credit", Some("web")));
-    schema::example::<After>(&document::value(&after).unwrap());
+    schema::example::<After<VmStatus>>(&document::value(&after).unwrap());
     let policy = all.after(None);
     assert_eq!((policy.parameters["slice"].as_str(), &policy.vm), ("5ms", &None));
-    schema::valid::<After>(&document::value(&policy).unwrap());
+    schema::valid::<After<VmStatus>>(&document::value(&policy).unwrap());
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What `takt status` says in Dom0: a stable interface (docs/json.md), with the keys of the Linux host where they mean the
-//! same. Times are µs.
+//! What `takt status` says in Dom0: a stable interface (docs/json.md), with the keys of the Linux
+//! host where they mean the same. Times are µs.
 
 use crate::host::{Domain, TaktPool, Xen};
 use crate::manager::PartitionStatus;
@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
-use takt_control::{Document, Ports, RtMode, VmParams, Waits, spec, waits};
+use takt_control::{After, AfterSet, Document, Ports, RtMode, VmParams, Waits, spec, waits};
 use takt_monitor::device::Times;
 use takt_policy::{NEVER, NIL, OpCode, Pool, State};
 
@@ -26,25 +26,15 @@ impl Document for Status {
     const VERSION: u32 = 1;
 }
 
-/// What holds after `takt set`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct After {
-    pub policy: String,
-    /// Parameters of the policy that are not at their defaults.
-    pub parameters: BTreeMap<String, String>,
-    /// The domain; null if parameters of the policy were set, or the domain has gone meanwhile.
-    pub vm: Option<VmStatus>,
-}
-
-impl Document for After {
+impl AfterSet for VmStatus {
     const NAME: &'static str = "set-xen";
     const VERSION: u32 = 1;
 }
 
 impl Status {
-    /// What of it concerns somebody who has set values of domain `id`, or of the policy.
+    /// The part to print after a change of values of domain `id`, or of the policy.
     #[must_use]
-    pub fn after(self, id: Option<u16>) -> After {
+    pub fn after(self, id: Option<u16>) -> After<VmStatus> {
         let vm = self.vms.into_iter().find(|vm| Some(vm.domid) == id);
         After { policy: self.host.policy, parameters: self.host.parameters, vm }
     }
@@ -83,7 +73,7 @@ pub struct VmStatus {
     pub rt: bool,
     pub rt_mode: RtMode,
     /// Why it is real-time: a rule of the monitor, `by hand`, `dom0` of what serves real-time domains, or `reported` where
-    /// nobody here knows by which.
+    /// the rule is unknown here.
     pub rule: Option<String>,
     /// Null: none is known.
     pub period_us: Option<f64>,
@@ -264,17 +254,23 @@ mod tests {
     use crate::fake::Fake;
     use crate::manager::{MemberStatus, PartStatus};
     use crate::schema;
+    use std::sync::Arc;
     use takt_control::{Wait, document};
 
-    #[test]
-    fn domains_of_a_pool() {
+    /// A pool with a parameter, a real-time domain, and waits of one of its VCPUs.
+    fn busy() -> (Arc<Fake>, Xen, TaktPool) {
         let fake = Fake::new();
         let host = fake.host(&[]);
         let pool = host.pool(None).unwrap();
-        let voip = host.find("voip").unwrap();
-        host.report(&voip, 20_000_000, 50_000).unwrap();
+        host.report(&host.find("voip").unwrap(), 20_000_000, 50_000).unwrap();
         host.set_pool(&pool, &["slice=5ms".into()]).unwrap();
         fake.state().waits[3][2] = Wait { count: 2, sum: 6_000, max: 5_000, ran: 10_000 };
+        (fake, host, pool)
+    }
+
+    #[test]
+    fn domains_of_a_pool() {
+        let (_fake, host, pool) = busy();
         let s = status(&host, &pool, None).unwrap();
         assert_eq!((s.host.policy.as_str(), s.host.cpupool, s.host.real_time_vms), ("doris", 0, 2));
         assert_eq!(s.host.parameters, BTreeMap::from([("slice".into(), "5ms".into())]));
@@ -309,13 +305,7 @@ mod tests {
     /// With everything that may be there.
     #[test]
     fn documents_are_as_published() {
-        let fake = Fake::new();
-        let host = fake.host(&[]);
-        let pool = host.pool(None).unwrap();
-        let voip = host.find("voip").unwrap();
-        host.report(&voip, 20_000_000, 50_000).unwrap();
-        host.set_pool(&pool, &["slice=5ms".into()]).unwrap();
-        fake.state().waits[3][2] = Wait { count: 2, sum: 6_000, max: 5_000, ran: 10_000 };
+        let (_fake, host, pool) = busy();
         let seen = Seen {
             group: "web".into(),
             ports: "554,5000-5010".parse().unwrap(),
@@ -338,10 +328,10 @@ mod tests {
         schema::example::<Status>(&document::value(&all).unwrap());
         let after = all.clone().after(Some(3));
         assert_eq!((after.policy.as_str(), after.vm.as_ref().map(|v| v.domid)), ("doris", Some(3)));
-        schema::example::<After>(&document::value(&after).unwrap());
+        schema::example::<After<VmStatus>>(&document::value(&after).unwrap());
         let policy = all.after(None);
         assert_eq!((policy.parameters["slice"].as_str(), &policy.vm), ("5ms", &None));
-        schema::valid::<After>(&document::value(&policy).unwrap());
+        schema::valid::<After<VmStatus>>(&document::value(&policy).unwrap());
         let bare = status(&host, &pool, None).unwrap();
         schema::valid::<Status>(&document::value(&bare).unwrap());
     }
