@@ -30,7 +30,7 @@
 
 /* ---- queues ---- */
 
-/* Into the queue of its PCPU, behind those whose evt is not later. */
+/* Into the queue of its PCPU, behind those with an evt that is not later. */
 TAKT_FN void bvt_insert(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);

@@ -14,9 +14,9 @@
  * lapses unless renewed.
  *
  * A VCPU that is promoted behind an RT runner waits for the slice of that runner to end (rule D14).
- * This may be Dom0's 30 ms for itself, while other PCPUs run hogs. With rt_contention=migrate, which is not
- * the paper's, the waiting VCPU has a deadline there as well, MIN_TS after an event; when that has
- * come, the VCPU queues on a PCPU that has no RT VCPU.
+ * This may be Dom0's 30 ms for itself, while other PCPUs run hogs. With rt_contention=migrate,
+ * which is not the paper's, the waiting VCPU has a deadline there as well, MIN_TS after an event;
+ * when that has come, the VCPU queues on a PCPU that has no RT VCPU.
  *
  * Host entities: real-time by the collector (dom0=on, and not rt=off for them), else as in Credit.
  * VMs without parameters: as in Credit.

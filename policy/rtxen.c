@@ -17,8 +17,8 @@
  * stolen. The paper's RunQ is the run queue, its RepQ the pool's due queue; its RdyQ is those of
  * the due queue that are blocked.
  *
- * Host entities and VMs without budget run in what is left, with a reserve (core/server.h). Weights,
- * caps and real-time types are kept and ignored.
+ * Host entities and VMs without budget run in what is left, with a reserve (core/server.h).
+ * Weights, caps and real-time types are kept and ignored.
  *
  * Locking: the pool's lock serialises everything; no function here takes one.
  */

@@ -11,8 +11,8 @@
  * is no balancing of budgets: Xen's lowest-numbered PCPU that is allowed is here the one with most
  * room, where the VCPU stays.
  *
- * Host entities and VMs without budget run in what is left, with a reserve (core/server.h). Weights,
- * caps and real-time types are kept and ignored.
+ * Host entities and VMs without budget run in what is left, with a reserve (core/server.h).
+ * Weights, caps and real-time types are kept and ignored.
  *
  * Locking: the pool's lock serialises everything; no function here takes one.
  */

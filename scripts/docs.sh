@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Writes what the program prints now into README.md, and the schemas and examples of its JSON into docs/schema. Shows the figures
-# that docs/experiments.md has of DORIS-E2 and DORIS-E3.
+# Writes what the program prints now into README.md, and the schemas and examples of its JSON into
+# docs/schema. Shows the figures that docs/experiments.md has of DORIS-E2 and DORIS-E3.
 set -eu
 
 CARGO=${CARGO:-cargo}

@@ -82,7 +82,8 @@ fn rt_xens_experiments_name_their_variants() {
     assert!(rows.iter().all(|r| r["x"] == 30 && r["accepted"].is_f64() && r["variant"].is_string()));
 }
 
-/// What `takt sim` refuses for want of room, `takt analyze` refuses, of the same VM; and a server has a PCPU if rtxen has room without reserve.
+/// What `takt sim` refuses for want of room, `takt analyze` refuses, of the same VM; and a server
+/// has a PCPU if rtxen has room without reserve.
 #[test]
 fn admission_is_that_of_a_run() {
     let dir = workdir();

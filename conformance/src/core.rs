@@ -111,7 +111,8 @@ fn unknown<'a>(policy: &str, names: impl Iterator<Item = &'a str>) -> String {
 
 type Raw = *mut u64;
 
-/// `struct policy_info` of `policy/core/native.c`: a policy with its traits, or a trait with its bit.
+/// `struct policy_info` of `policy/core/native.c`: a policy with its traits, or a trait with its
+/// bit.
 #[repr(C)]
 struct RawInfo {
     name: *const c_char,

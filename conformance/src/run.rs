@@ -124,7 +124,8 @@ impl Run {
     /// One operation under all checks.
     ///
     /// # Errors
-    /// What a check found: a [`crate::Violation`], an [`Invariant`], or another way in which the pool and the log disagree.
+    /// What a check found: a [`crate::Violation`], an [`Invariant`], or another way in which the
+    /// pool and the log disagree.
     pub fn step(&mut self) -> Result<Record> {
         let mut op = self.host.next(self.core.as_ref(), &self.checker);
         let refuses = self.checker.model().verdict(&op).refuses();

@@ -18,7 +18,8 @@ use takt_policy::{ParamInfo, vm_settings};
 /// What is said of one VM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VmConfig {
-    /// A value for each setting that the policy holds. A file leaves out those that shall be the pool's.
+    /// A value for each setting that the policy holds. A file leaves out those that shall be the
+    /// pool's.
     pub params: VmParams,
     /// Source ports of its real-time application (rule M5); they outlast a demotion.
     pub ports: Ports,
@@ -107,7 +108,8 @@ enum Key {
 }
 
 impl Key {
-    /// All, in the order in which they are written: `rt` goes before the ports that a monitor acts on.
+    /// All, in the order in which they are written: `rt` goes before the ports that a monitor acts
+    /// on.
     fn all() -> impl Iterator<Item = Self> {
         let (rt, rest): (Vec<_>, Vec<_>) = vm_settings().iter().map(Key::Setting).partition(|key| key.name() == "rt");
         rt.into_iter().chain([Key::Ports]).chain(rest).chain([Key::Group, Key::Cgroup, Key::Uid])

@@ -66,7 +66,8 @@ impl VmParams {
         vm_settings().iter().filter_map(|p| Some((p, *self.0.get(&p.key)?)))
     }
 
-    /// Those of them that a host sets one by one and refuses only out of range: without `rt` and a server's.
+    /// Those of them that a host sets one by one and refuses only out of range: without `rt` and a
+    /// server's.
     pub fn plain(&self) -> impl Iterator<Item = (&'static ParamInfo, u64)> {
         self.iter().filter(|(info, _)| info.name != "rt" && !is_server(info))
     }
@@ -217,7 +218,8 @@ impl<'de> DeserializeSeed<'de> for Reader {
     }
 }
 
-/// The value if it is in the setting's range, else a line that says what is allowed; `None`: it is no number that fits.
+/// The value if it is in the setting's range, else a line that says what is allowed; `None`: it is
+/// no number that fits.
 fn within(info: &ParamInfo, value: Option<u64>, shown: &str) -> Result<u64, String> {
     match value {
         Some(value) if (info.min..=info.max).contains(&value) => Ok(value),
@@ -234,7 +236,8 @@ fn status_key(info: &ParamInfo) -> String {
     }
 }
 
-/// As `takt status` says it, which has `rt` beside it: times in µs, null where the pool's value counts.
+/// As `takt status` says it, which has `rt` beside it: times in µs, null where the pool's value
+/// counts.
 impl Serialize for VmParams {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let mut map = to.serialize_map(None)?;

@@ -37,8 +37,9 @@ impl Server {
         self.budget > 0 && self.period > 0
     }
 
-    /// Settings and values for `adjust` that lead to `want`, such that each step keeps budget ≤ period and takes no more of a
-    /// PCPU than the larger of both: a period grows before its budget, and shrinks after it.
+    /// Settings and values for `adjust` that lead to `want`, such that each step keeps budget ≤
+    /// period and takes no more of a PCPU than the larger of both: a period grows before its
+    /// budget, and shrinks after it.
     fn steps(&self, want: &Self) -> Vec<(&'static ParamInfo, u64)> {
         let (budget, period) = (("budget", self.budget, want.budget), ("period", self.period, want.period));
         let first = want.period >= self.period && want.period != 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The control socket of a running Takt: one JSON object a line each way, for root only (docs/json.md).
+//! The control socket of a running Takt: one JSON object a line each way, for root only
+//! (docs/json.md).
 //!
 //! A thread a client reads requests and hands them to the owner of the scheduler, which answers between two looks at its
 //! host: a client that hangs keeps nobody else waiting.
@@ -30,7 +31,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How often a client that waits for its answer is looked after.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// What a client may ask for. Each request names the version that the client speaks; the answer is in that version.
+/// What a client may ask for. Each request names the version that the client speaks; the answer is
+/// in that version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "do", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Request {
@@ -44,7 +46,8 @@ pub enum Request {
         /// `key=value` each, as `takt set` takes them.
         values: Vec<String>,
     },
-    /// Records until so long or so much is reached, or the client closes its half of the connection.
+    /// Records until so long or so much is reached, or the client closes its half of the
+    /// connection.
     Record {
         /// Absolute path.
         file: PathBuf,

@@ -228,7 +228,8 @@ fn param(key: &str, text: &str, table: &[ParamInfo], own: &[&'static str]) -> Re
     Ok((info.key, value(info, text)?))
 }
 
-/// Parameters of a pool in an order in which nothing has changed when one is refused: `reserve` alone may find no room.
+/// Parameters of a pool in an order in which nothing has changed when one is refused: `reserve`
+/// alone may find no room.
 #[must_use]
 pub fn refusable_first(mut params: Vec<(u32, u64)>) -> Vec<(u32, u64)> {
     params.sort_by_key(|&(key, _)| key != pools::reserve_key());

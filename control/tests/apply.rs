@@ -5,7 +5,8 @@ use anyhow::{Result, bail};
 use takt_control::{Change, Host, HostConfig, VmConfig, VmParams, VmState, apply};
 use takt_policy::{Kind, NEVER, Pool};
 
-/// VMs of one pool; what the core does not keep (names, ports, groups) is here, as a live host would keep it.
+/// VMs of one pool; what the core does not keep (names, ports, groups) is here, as a live host
+/// would keep it.
 struct Memory {
     pool: Pool,
     vms: Vec<(String, VmConfig)>,

@@ -255,7 +255,8 @@ fn servers_keep_their_parts_apart() {
     assert_eq!(taken.iter().chain(rest.iter()).collect::<VmParams>(), distinct().params);
 }
 
-/// Nothing here names a setting: one that is added to the core's list is read, kept, told and set as all others.
+/// Nothing here names a setting: one that is added to the core's list is read, kept, told and set
+/// as all others.
 #[test]
 fn every_setting_goes_all_the_way() {
     assert!(vm_settings().is_sorted_by_key(|p| p.key), "by ascending key");

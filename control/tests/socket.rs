@@ -88,8 +88,8 @@ fn malformed_requests_are_refused_one_by_one() {
     assert!(lines[0].contains("error") && lines[1].contains("ok"), "{lines:?}");
 }
 
-/// A request of another version, and one of a client that knows no versions, are answered by one line that names both; so is the
-/// next one of that client, if it has the right version.
+/// A request of another version, and one of a client that knows no versions, are answered by one
+/// line that names both; so is the next one of that client, if it has the right version.
 #[test]
 fn other_versions_are_told_both() {
     let (_dir, path, _socket) = serve(fake);

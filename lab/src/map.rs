@@ -108,8 +108,8 @@ fn check(s: &Scenario) -> Result<()> {
 /// Whether a lab has what a scenario needs, as far as both labs are alike.
 ///
 /// # Errors
-/// The scenario has several machines, pools, a script, a workload without a guest in the lab, an application that is too large, or a
-/// group that is too large for its machine.
+/// The scenario has several machines, pools, a script, a workload without a guest in the lab, an
+/// application that is too large, or a group that is too large for its machine.
 pub fn possible(s: &Scenario, lab: Lab) -> Result<()> {
     ensure!(s.machine.machines == 1, "machine.machines: {} in the lab; allowed: 1", s.machine.machines);
     ensure!(s.pools.is_empty() && s.script.is_empty(), "pool and at: for the simulator; allowed in the lab: neither");

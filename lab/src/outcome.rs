@@ -39,7 +39,7 @@ pub struct Phase {
     pub vms: Vec<Vm>,
     /// What `takt status --json` said at the end.
     pub status: Option<Value>,
-    /// Of Takt's policies in Xen, where nobody is called.
+    /// Of Takt's policies in Xen, in runs without calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub took: Option<Took>,
 }
@@ -85,7 +85,7 @@ pub struct Report {
     /// Of a set of tasks, by priority.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<Task>,
-    /// Of a parallel program, whose iterations are its VCPUs' jobs.
+    /// Of a parallel program: its iterations are the jobs of its VCPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<Program>,
 }

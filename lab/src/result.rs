@@ -50,8 +50,8 @@ pub struct Facts {
     pub vms: Vec<outcome::Vm>,
     /// What `takt status --json` said at the end, of the host (`host`) since the policy was loaded. In Xen the same of the pool's state.
     pub status: Option<Value>,
-    /// What `takt overhead --json` says of the measured time; each PCPU's is in the result. Only in Xen, of Takt's policies, where
-    /// nobody is called.
+    /// What `takt overhead --json` says of the measured time; each PCPU's is in the result. Only in Xen, of Takt's policies, in
+    /// runs without calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overhead: Option<Window>,
 }

@@ -2,7 +2,7 @@
 /*
  * Invariants of a pool, for native test builds: every VCPU is in the one place its state names,
  * queues are in order, sums agree with what they sum up. check_pool() returns NULL, or what is
- * wrong; then @who says where.
+ * wrong; then @at says where.
  */
 #ifndef TAKT_CHECK_H
 #define TAKT_CHECK_H
@@ -12,7 +12,7 @@
 #include "check_slots.h"
 
 /* Walks the run queue of @cpu; counts in @seen how often each VCPU is queued. */
-static const char *check_runq(struct takt_pool *p, u32 cpu, u8 *seen, u32 *who)
+static const char *check_runq(struct takt_pool *p, u32 cpu, u8 *seen, u32 *at)
 {
 	struct takt_cpu *c = cpu_of(p, cpu);
 	u16 last[TAKT_NCLASS] = { TAKT_NIL, TAKT_NIL, TAKT_NIL, TAKT_NIL, TAKT_NIL };
@@ -42,7 +42,7 @@ static const char *check_runq(struct takt_pool *p, u32 cpu, u8 *seen, u32 *who)
 	return 0;
 }
 
-static const char *check_rtq(struct takt_pool *p, u32 cpu, u8 *seen, u32 *who)
+static const char *check_rtq(struct takt_pool *p, u32 cpu, u8 *seen, u32 *at)
 {
 	struct takt_cpu *c = cpu_of(p, cpu);
 	u32 prev = TAKT_NIL, n = 0;
@@ -67,17 +67,17 @@ static const char *check_rtq(struct takt_pool *p, u32 cpu, u8 *seen, u32 *who)
 	return 0;
 }
 
-static const char *check_cpus(struct takt_pool *p, u8 *queued, u8 *due, u8 *held, u32 *who)
+static const char *check_cpus(struct takt_pool *p, u8 *queued, u8 *due, u8 *held, u32 *at)
 {
 	u32 online = 0;
 
 	for (u32 cpu = 0; cpu < TAKT_NCPU; cpu++) {
 		struct takt_cpu *c = cpu_of(p, cpu);
-		const char *bad = check_runq(p, cpu, queued, who);
+		const char *bad = check_runq(p, cpu, queued, at);
 		u32 idle = c->online && c->cur == TAKT_NIL && !c->taken && !c->forced_idle;
 
 		if (!bad)
-			bad = check_rtq(p, cpu, due, who);
+			bad = check_rtq(p, cpu, due, at);
 		if (bad)
 			return bad;
 		online += c->online;
@@ -101,7 +101,7 @@ static const char *check_cpus(struct takt_pool *p, u8 *queued, u8 *due, u8 *held
 	return 0;
 }
 
-static const char *check_vcpus(struct takt_pool *p, u8 *queued, u8 *due, u8 *held, u32 *who)
+static const char *check_vcpus(struct takt_pool *p, u8 *queued, u8 *due, u8 *held, u32 *at)
 {
 	const char *bad;
 	u32 n = 0, io = 0;
@@ -144,7 +144,7 @@ static const char *check_vcpus(struct takt_pool *p, u8 *queued, u8 *due, u8 *hel
 	return 0;
 }
 
-static const char *check_vms(struct takt_pool *p, u32 *who)
+static const char *check_vms(struct takt_pool *p, u32 *at)
 {
 	u64 weight = 0;
 	u32 n = 0, rt = 0, listed = 0, prev = TAKT_NIL;
@@ -192,23 +192,23 @@ static s64 total_credit(struct takt_pool *p)
 	return sum;
 }
 
-static const char *check_pool(struct takt_pool *p, u32 *who)
+static const char *check_pool(struct takt_pool *p, u32 *at)
 {
 	u8 queued[TAKT_NVCPU] = { 0 }, due[TAKT_NVCPU] = { 0 }, held[TAKT_NVCPU] = { 0 };
-	const char *bad = check_cpus(p, queued, due, held, who);
+	const char *bad = check_cpus(p, queued, due, held, at);
 
 	if (!bad)
-		bad = check_servers(p, due, who);
+		bad = check_servers(p, due, at);
 	if (!bad)
-		bad = check_vcpus(p, queued, due, held, who);
+		bad = check_vcpus(p, queued, due, held, at);
 	if (!bad)
-		bad = check_vms(p, who);
+		bad = check_vms(p, at);
 	if (!bad)
-		bad = check_vm_lists(p, who);
+		bad = check_vm_lists(p, at);
 	if (!bad)
-		bad = check_unused(p, who);
+		bad = check_unused(p, at);
 	if (!bad)
-		bad = check_topology(p, who);
+		bad = check_topology(p, at);
 	if (bad)
 		return bad;
 	CHECK(total_credit(p) == p->ledger.given - p->ledger.burned - p->ledger.clipped,

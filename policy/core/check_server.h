@@ -8,12 +8,12 @@
 #define CHECK(cond, text, where) \
 	do { \
 		if (!(cond)) { \
-			*who = (where); \
+			*at = (where); \
 			return text; \
 		} \
 	} while (0)
 
-static const char *check_server(struct takt_pool *p, u32 i, u32 *who)
+static const char *check_server(struct takt_pool *p, u32 i, u32 *at)
 {
 	struct takt_vcpu *v = vcpu_of(p, i);
 	u32 may_go_on = v->flags & (TAKT_F_EXTRA | TAKT_F_PENALTY);
@@ -41,7 +41,7 @@ static const char *check_server(struct takt_pool *p, u32 i, u32 *who)
 }
 
 /* Every server, and the pool's due queue. */
-static const char *check_servers(struct takt_pool *p, u8 *due, u32 *who)
+static const char *check_servers(struct takt_pool *p, u8 *due, u32 *at)
 {
 	u32 prev = TAKT_NIL, n = 0;
 
@@ -58,7 +58,7 @@ static const char *check_servers(struct takt_pool *p, u8 *due, u32 *who)
 	CHECK(p->pool_timer <= p->acct_next && p->pool_timer <= dueq_first(p, p->due_head),
 	      "no timer for a budget", 0);
 	for (u32 i = 0; i < TAKT_NVCPU; i++) {
-		const char *bad = vcpu_of(p, i)->state == TAKT_ABSENT ? 0 : check_server(p, i, who);
+		const char *bad = vcpu_of(p, i)->state == TAKT_ABSENT ? 0 : check_server(p, i, at);
 
 		if (bad)
 			return bad;

@@ -13,7 +13,7 @@
  * What is left in a slot stays there until its next tenant comes: it is enough to look now and
  * then. PCPUs are cleared as they come.
  */
-static const char *check_unused(struct takt_pool *p, u32 *who)
+static const char *check_unused(struct takt_pool *p, u32 *at)
 {
 	static const struct takt_vcpu no_vcpu;
 	static const struct takt_vm no_vm;
@@ -34,7 +34,7 @@ static const char *check_unused(struct takt_pool *p, u32 *who)
  * PCPUs that share a core or a cache: online ones that say so, and none with an offline one. Looked
  * at as slots are.
  */
-static const char *check_topology(struct takt_pool *p, u32 *who)
+static const char *check_topology(struct takt_pool *p, u32 *at)
 {
 	if (p->seq % 16)
 		return 0;
@@ -62,7 +62,7 @@ static const char *check_topology(struct takt_pool *p, u32 *who)
  * The lists of real-time VMs and of VMs that earn, both ways; and what a VM that is in neither must
  * not have.
  */
-static const char *check_vm_lists(struct takt_pool *p, u32 *who)
+static const char *check_vm_lists(struct takt_pool *p, u32 *at)
 {
 	u32 n = 0, prev = TAKT_NIL;
 

@@ -190,10 +190,10 @@ TAKT_INLINE u32 credit_class(struct takt_vcpu *v)
 
 /*
  * Whether @v is credited only up to the ceiling, and keeps what it has there: an I/O thread, and
- * with surplus=redistribute every VCPU. Literally (rule C30) a VCPU above the ceiling loses all it has and
- * earns nothing until it runs. Dom0's weight is kept for it, but Dom0 mostly runs less than that:
- * the other VCPUs together then run more than they earn, and all of them are OVER for a part of
- * each interval. In that part credit does not decide: the VCPU that asks more often runs. And a
+ * with surplus=redistribute every VCPU. Literally (rule C30) a VCPU above the ceiling loses all it
+ * has and earns nothing until it runs. Dom0's weight is kept for it, but Dom0 mostly runs less than
+ * that: the other VCPUs together then run more than they earn, and all of them are OVER for a part
+ * of each interval. In that part credit does not decide: the VCPU that asks more often runs. And a
  * VCPU that has waited long loses what it has saved to the VCPUs that have preempted it.
  */
 TAKT_INLINE u32 credit_pays_to_ceiling(struct takt_pool *p, struct takt_vcpu *v)
@@ -214,8 +214,8 @@ TAKT_INLINE u32 credit_waits(struct takt_vcpu *v)
 
 /*
  * Books a balance outside [-limit, limit]: debt is forgiven at the floor, at the ceiling a VCPU
- * stops earning (with surplus=redistribute unless it waits). What it keeps then is nothing in 4.0.1, and
- * half in 4.2.1: it is a little ahead when it earns again.
+ * stops earning (with surplus=redistribute unless it waits). What it keeps then is nothing in
+ * 4.0.1, and half in 4.2.1: it is a little ahead when it earns again.
  */
 TAKT_INLINE void credit_clip(struct takt_pool *p, u32 vi, s32 limit)
 {
@@ -323,8 +323,8 @@ TAKT_INLINE u32 credit_ahead(struct takt_pool *p, struct takt_vcpu *v, u32 left)
 /*
  * Pays @total to the active VCPUs of @mi, in equal parts; where credit lapses, first of all its I/O
  * threads take what they lack: with an equal part each, those that hardly run would let most of
- * their VM's credit lapse, and what one runs beyond it would be free. Returns what with surplus=redistribute
- * one or another cannot hold.
+ * their VM's credit lapse, and what one runs beyond it would be free. Returns what with
+ * surplus=redistribute one or another cannot hold.
  */
 TAKT_FN u32 credit_pay(struct takt_pool *p, u32 mi, u32 total, u32 park)
 {
@@ -363,8 +363,8 @@ TAKT_FN u32 credit_pay(struct takt_pool *p, u32 mi, u32 total, u32 park)
 }
 
 /*
- * With surplus=redistribute: what one VCPU of @mi could not hold, @left, goes to its siblings first. Returns
- * what others may have: what none can hold, and nothing while one waits.
+ * With surplus=redistribute: what one VCPU of @mi could not hold, @left, goes to its siblings
+ * first. Returns what others may have: what none can hold, and nothing while one waits.
  */
 TAKT_FN u32 credit_fill(struct takt_pool *p, u32 mi, u32 left)
 {

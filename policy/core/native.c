@@ -114,12 +114,12 @@ int takt_pool_op(struct takt_pool *p, const struct takt_op *op, struct takt_res 
 
 int takt_pool_check(struct takt_pool *p, char *msg, size_t len)
 {
-	u32 who = 0;
-	const char *bad = check_pool(p, &who);
+	u32 at = 0;
+	const char *bad = check_pool(p, &at);
 
 	if (!bad)
 		return 0;
-	snprintf(msg, len, "%s %u", bad, who);
+	snprintf(msg, len, "%s %u", bad, at);
 	return -1;
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Room for servers: no PCPU is promised twice. A server that keeps to a PCPU takes its share of
- * that PCPU; servers that run anywhere (vGEDF) share the whole pool (rule K38). `reserve` percent of
- * each PCPU are promised to no server. A budget is a VCPU's: a VM's I/O threads have none, as Dom0,
- * which does this work in the papers, has none.
+ * that PCPU; servers that run anywhere (vGEDF) share the whole pool (rule K38). `reserve` percent
+ * of each PCPU are promised to no server. A budget is a VCPU's: a VM's I/O threads have none, as
+ * Dom0, which does this work in the papers, has none.
  */
 #ifndef TAKT_ROOM_H
 #define TAKT_ROOM_H

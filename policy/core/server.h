@@ -6,9 +6,9 @@
  *
  * A VCPU with budget left is in class RT, in order of its key. A VCPU without is parked until its
  * next budget, or runs in what is left, which VCPUs without a server share: class OVER, in turns,
- * taken by PCPUs that would idle. Lest these VCPUs starve, `reserve` percent of each PCPU come before
- * all others: Dom0 and the host's threads mostly have no server. What makes up for a budget that
- * was forfeited (class UNDER) is no part of the reserve, and gives way to it as budgets do.
+ * taken by PCPUs that would idle. Lest these VCPUs starve, `reserve` percent of each PCPU come
+ * before all others: Dom0 and the host's threads mostly have no server. What makes up for a budget
+ * that was forfeited (class UNDER) is no part of the reserve, and gives way to it as budgets do.
  *
  * The pool's due queue has the servers in order of their next budgets, and its timer follows it.
  */
@@ -417,8 +417,8 @@ TAKT_INLINE u32 server_choose(struct takt_pool *p, u32 cpu, u32 best, u32 cur, u
 #define SERVER_SHORTEST (10 * TAKT_US)
 
 /*
- * How long the VCPU that @cpu has got may run: its budget, or what is left of the reserve while that
- * is owed, and at most @most. Arms what ends it else.
+ * How long the VCPU that @cpu has got may run: its budget, or what is left of the reserve while
+ * that is owed, and at most @most. Arms what ends it else.
  */
 TAKT_INLINE u64 server_slice(struct takt_pool *p, u32 cpu, u64 most, u64 now)
 {

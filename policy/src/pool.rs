@@ -402,7 +402,8 @@ impl Pool {
         let ret = unsafe { ffi::takt_pool_vm_stat(self.raw.as_ptr(), vm, (&raw mut s).cast()) };
         (ret == 0).then_some(s)
     }
-    /// What `vm` has of the setting `key` (see [`crate::vm_settings`]); `None` if there is no such VM or setting.
+    /// What `vm` has of the setting `key` (see [`crate::vm_settings`]); `None` if there is no such
+    /// VM or setting.
     pub fn vm_setting(&self, vm: u32, key: u32) -> Option<u64> {
         let mut value = 0;
         let ret = unsafe { ffi::takt_pool_vm_setting(self.raw.as_ptr(), vm, key, &mut value) };

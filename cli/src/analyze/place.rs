@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Which PCPU a server keeps to: where there is most room, as the policies choose (`policy/core/room.h`). The reserve makes every PCPU
-//! smaller by as much, so it changes no choice; whether it leaves room for all is for `takt_sim::admits` to say.
+//! Which PCPU a server keeps to: where there is most room, as the policies choose
+//! (`policy/core/room.h`). The reserve makes every PCPU smaller by as much, so it changes no
+//! choice; whether it leaves room for all is for `takt_sim::admits` to say.
 
 use takt_control::{Server, analysis};
 use takt_sim::Scenario;

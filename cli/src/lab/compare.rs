@@ -16,7 +16,8 @@ pub struct Compared<'a> {
     /// Figures that are more than 10 % away from the simulator's.
     #[serde(serialize_with = "document::sorted")]
     pub differences: Vec<Difference>,
-    /// By host and figure: Kendall's tau of the order of the policies and that in the simulator, 1 if they are the same.
+    /// By host and figure: Kendall's tau of the order of the policies and that in the simulator, 1
+    /// if they are the same.
     pub order: BTreeMap<&'static str, BTreeMap<&'static str, f64>>,
     /// By host, in the order simulator, Linux, Xen; then by policy.
     #[serde(serialize_with = "document::sorted")]

@@ -91,7 +91,8 @@ pub enum Event {
         /// Picks of a thread that was not there yet.
         refused: u64,
     },
-    /// Linux: the scheduler has left by itself; the kernel's default scheduler is back. Exit status 1.
+    /// Linux: the scheduler has left by itself; the kernel's default scheduler is back. Exit status
+    /// 1.
     Left {
         reason: String,
     },

@@ -79,10 +79,10 @@ impl Recording {
         self.span.map(|s| self.began + s)
     }
 
-    /// Ends it and writes the file; what became of it, if nobody else is told.
+    /// Ends it and writes the file; what became of it, unless a client is told.
     ///
     /// # Errors
-    /// Records were lost or the file cannot be written, and nobody else is told.
+    /// Records were lost or the file cannot be written, and no client is told.
     pub fn end(self, live: &mut Live) -> Result<Option<Done>> {
         let seconds = self.began.elapsed().as_millis() as f64 / 1e3;
         let most = self.most.unwrap_or(LONGEST);

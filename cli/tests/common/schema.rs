@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Documents against docs/schema, for the tests of every crate that has some. `TAKT_BLESS=1` writes the files instead of comparing.
+//! Documents against docs/schema, for the tests of every crate that has some. `TAKT_BLESS=1` writes
+//! the files instead of comparing.
 
 use boon::{Compiler, Schemas};
 use serde::Serialize;
@@ -7,7 +8,8 @@ use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 use takt_control::document::{self, Document};
 
-/// Checks that docs/schema has the schema of `T`, and that `document` is what it says; and that it is the example there.
+/// Checks that docs/schema has the schema of `T`, and that `document` is what it says; and that it
+/// is the example there.
 #[track_caller]
 pub fn example<T: Document>(document: &Value) {
     published::<T>();
@@ -21,7 +23,8 @@ pub fn published<T: Document>() {
     same(&file(T::NAME), &document::schema::<T>());
 }
 
-/// Panics unless `document` is what the schema of `T` says, and has no field that the schema does not name.
+/// Panics unless `document` is what the schema of `T` says, and has no field that the schema does
+/// not name.
 #[track_caller]
 pub fn valid<T: Document>(document: &Value) {
     if let Err(e) = check(document::schema::<T>(), document) {

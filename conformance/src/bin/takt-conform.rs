@@ -84,9 +84,9 @@ enum Command {
         #[arg(long, default_value_t = 8)]
         pcpus: u16,
     },
-    /// Run vectors and random hosts on this build's core, or on that of a shared library; exit status
-    /// 1 if anything fails. Says what failed first; with --policy, what came of each part, which
-    /// takes less than 20 s, in a debug build too
+    /// Run vectors and random hosts on this build's core, or on that of a shared library; exit
+    /// status 1 if anything fails. Says what failed first; with --policy, what came of each part,
+    /// which takes less than 20 s, in a debug build too
     Suite {
         library: Option<PathBuf>,
         /// Judge this policy alone: its vectors, and random hosts under every check

@@ -67,7 +67,8 @@ pub fn sleeps(make: &Maker) {
     assert_eq!(b.watch(0, 8 * MS, 28 * MS, MS), "22222222222222222211", "8 ms behind, and 10 ms of allowance");
 }
 
-/// Rules B21 and B22: who borrows preempts at once, by more than the allowance.
+/// Rules B21 and B22: a VCPU that borrows preempts at once, if it is earlier by more than the
+/// allowance.
 pub fn warps(make: &Maker) {
     let mut b = pool(make, 1, &[256, 256, 256]);
     b.set(0, None, "warp", 20 * MS);
@@ -171,7 +172,7 @@ pub fn forgiven(make: &Maker) {
     assert!((70..=76).contains(&count(&both, '1')), "then both: {both}");
 }
 
-/// A yield lets the next one run, whoever is earlier.
+/// A yield lets the next VCPU run, even if the one that yields is earlier.
 pub fn yields(make: &Maker) {
     let mut b = pool(make, 1, &[256, 256]);
     b.set(0, None, "ctx_allow", 100 * MS);

@@ -20,7 +20,8 @@ const SERVERS: [(&str, &str, u64); 8] = [
 ];
 const CREDIT: [&str; 4] = ["credit", "doris", "poris", "laxs"];
 
-/// One PCPU, no reserve, slices as long as budgets; VCPU 1 has work and 4 ms in 10 from 0 on, and runs.
+/// One PCPU, no reserve, slices as long as budgets; VCPU 1 has work and 4 ms in 10 from 0 on, and
+/// runs.
 fn server(make: &Maker, (policy, name, value): (&str, &str, u64)) -> Bench {
     let mut b = Bench::new(make, policy, 1, 2);
     for (name, value) in [(name, value), ("reserve", 0), ("quantum", 100 * MS), ("extra_quantum", 100 * MS)] {

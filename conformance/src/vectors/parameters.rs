@@ -129,7 +129,8 @@ pub fn of_the_pool(make: &Maker) {
     }
 }
 
-/// A reserve out of what servers are promised is refused and not kept: 95% are, so 5% it may be, and less, and 5% again.
+/// A reserve out of what servers are promised is refused and not kept: 95% are, so 5% it may be,
+/// and less, and 5% again.
 pub fn reserve(make: &Maker) {
     for policy in ["rtxen", "sedf", "vgedf"] {
         let mut b = Bench::new(make, policy, 1, 1);

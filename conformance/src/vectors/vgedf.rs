@@ -5,7 +5,8 @@ use super::bench::{Bench, MS, US};
 use crate::core::Maker;
 use takt_policy::{Class, FORCE_IDLE, OpCode, State};
 
-/// VMs 1… with one VCPU each of the same number on the PCPUs given, mode=deferrable, no reserve, (budget, period) in ms from time 0 on.
+/// VMs 1… with one VCPU each of the same number on the PCPUs given, mode=deferrable, no reserve,
+/// (budget, period) in ms from time 0 on.
 fn pool(make: &Maker, cpus: u16, servers: &[(u16, u64, u64)]) -> Bench {
     let mut b = Bench::new(make, "vgedf", cpus, servers.len() as u16);
     b.set(0, None, "mode", 1);

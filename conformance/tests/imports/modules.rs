@@ -37,7 +37,7 @@ struct Place {
 }
 
 impl Crate {
-    /// The crate whose root is `file`; modules that only tests have are left out.
+    /// The crate with the root `file`; modules that only tests have are left out.
     pub fn read(file: &Path) -> Self {
         let mut all = Self(vec![Module::default()]);
         let dir = file.parent().expect("a directory").to_owned();

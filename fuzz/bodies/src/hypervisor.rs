@@ -188,7 +188,7 @@ impl Eyes for Blind {
         Vec::new()
     }
 
-    fn whose(&self, report: &Report) -> Option<u16> {
+    fn domain_of(&self, report: &Report) -> Option<u16> {
         Some(report.rule as u16)
     }
 

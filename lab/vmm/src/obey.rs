@@ -10,7 +10,7 @@ use crate::report::{Reading, Report};
 use crate::spec::Workload;
 use crate::vm::{MS, Vm, boundary};
 
-/// How often the boundaries of a dodging guest are adjusted to CLOCK_MONOTONIC, whose rate is not
+/// How often the boundaries of a dodging guest are adjusted to CLOCK_MONOTONIC: its rate is not
 /// quite the TSC's.
 const ADJUST_NS: u64 = 1_000_000_000;
 

@@ -11,7 +11,7 @@ use takt_control::pools::Size;
 use takt_control::{PolicySpec, Server};
 use takt_policy::ParamInfo;
 
-/// Who decides on the pools, and for what.
+/// The partition manager, and what it decides for.
 pub(super) struct Pools {
     manager: Partition,
     settings: Settings,
@@ -23,7 +23,7 @@ pub(super) struct Pools {
     pub(super) rt: Vec<u16>,
 }
 
-/// Percent of each PCPU for whoever has no budget.
+/// Percent of each PCPU for VMs and threads without a budget.
 fn reserve() -> ParamInfo {
     takt_policy::params().into_iter().find(|p| !p.per_vm && p.name == "reserve").expect("a parameter of every pool")
 }
@@ -43,7 +43,7 @@ impl Pools {
         self.started.elapsed().as_nanos() as u64
     }
 
-    /// Returns VMs whose parameters there is no room for.
+    /// Returns the VMs with parameters for which there is no room.
     pub(super) fn settle(&mut self, scheduler: &mut Scheduler, snapshot: &Snapshot) -> Result<Vec<u32>> {
         let (shape, now) = (Shape::of(snapshot), self.now());
         if shape != self.shape {

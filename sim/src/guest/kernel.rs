@@ -55,7 +55,8 @@ impl Machine<'_> {
         self.interrupt(v, OTHER, own);
     }
 
-    /// Wakes thread `t` of VCPU `v` from PCPU `cpu`: a wake within the VCPU that runs there, else an IPI, which is no I/O.
+    /// Wakes thread `t` of VCPU `v` from PCPU `cpu`: a wake within the VCPU that runs there, else
+    /// an IPI, which is no I/O.
     pub(crate) fn signal(&mut self, v: u32, t: u8, cpu: u32) {
         let vcpu = &mut self.vcpus[v as usize];
         if vcpu.state == Host::Running && vcpu.pcpu == cpu {

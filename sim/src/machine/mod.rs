@@ -162,8 +162,8 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    /// Handles one entry; false if it was a timer that has been cancelled or moved. In place, as `run` does
-    /// little else.
+    /// Handles one entry; false if it was a timer that has been cancelled or moved. In place, as
+    /// `run` does little else.
     #[inline(always)]
     fn handle(&mut self, entry: &Entry) -> bool {
         let n = u32::from(entry.arg);

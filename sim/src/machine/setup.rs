@@ -151,13 +151,15 @@ impl<'a> Machine<'a> {
         workload.build(self, vm)
     }
 
-    /// A VM that sends packets is watched; what the verdicts are worth is a matter of its configuration.
+    /// A VM that sends packets is watched; what the verdicts are worth is a matter of its
+    /// configuration.
     pub(crate) fn add_watch(&mut self, vm: usize) -> Result<()> {
         self.watches[vm] = Some(Monitor::new(&Config::default())?);
         Ok(())
     }
 
-    /// A vif of a program, which needs `work` ns for each packet that it receives; its place in Dom0 is as `dom0.net_vcpu` says.
+    /// A vif of a program, which needs `work` ns for each packet that it receives; its place in
+    /// Dom0 is as `dom0.net_vcpu` says.
     pub(crate) fn add_vif(&mut self, vm: usize, vcpu: u32, work: u64, (kind, program): (Kind, u32)) -> u32 {
         let vif = self.net.vifs.len() as u32;
         let dom0 = self.scenario.dom0_vcpus();

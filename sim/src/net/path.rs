@@ -132,7 +132,8 @@ impl Machine<'_> {
         }
     }
 
-    /// A packet that has left vif `from` goes to another VM: through the bridge, or over the wire to the other machine.
+    /// A packet that has left vif `from` goes to another VM: through the bridge, or over the wire
+    /// to the other machine.
     pub(crate) fn forward(&mut self, packet: Packet, from: u32) {
         let on = |vif: u32| self.vms[self.net.vifs[vif as usize].vm as usize].on;
         if on(packet.vif) == on(from) {

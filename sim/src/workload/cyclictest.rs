@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! cyclictest: on each VCPU a thread of the highest priority that a timer wakes every `interval`. Beside it the kernel's own wakes. The
-//! time from an expiry until the thread runs is measured.
+//! cyclictest: on each VCPU a thread of the highest priority that a timer wakes every `interval`.
+//! Beside it the kernel's own wakes. The time from an expiry until the thread runs is measured.
 
 use super::{Key, Kind, Program, Spec};
 use crate::engine::What;

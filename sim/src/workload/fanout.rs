@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Applications that answer a request from several VMs together (rule P41): one VM, the front, has the clients. A client's
-//! request reaches the front, and the front's first VCPU splits it. A message goes through Dom0 to each
-//! other VM that computes a part. Workers compute, and the last worker of a VM answers. The front
-//! replies when all VMs have answered.
+//! Applications that answer a request from several VMs together (rule P41): one VM, the front, has
+//! the clients. A client's request reaches the front, and the front's first VCPU splits it. A
+//! message goes through Dom0 to each other VM that computes a part. Workers compute, and the last
+//! worker of a VM answers. The front replies when all VMs have answered.
 
 mod requests;
 
@@ -27,7 +27,8 @@ const SECOND: u64 = 1_000 * MS;
 pub struct Fanout {
     /// Application that it belongs to.
     pub app: String,
-    /// Clients, each with one request at a time; the VM that has any is the front of its application.
+    /// Clients, each with one request at a time; the VM that has any is the front of its
+    /// application.
     pub clients: u32,
     /// Mean time from an answer to the client's next request, ns.
     pub think: u64,
@@ -43,8 +44,8 @@ pub struct Fanout {
     pub reach: u32,
     /// Rounds of parts in a request: each begins when all parts of the one before are there.
     pub stages: u32,
-    /// By how many per mille a part takes longer for each other VM that computes (contention), and for each pair of them (coherence):
-    /// the universal scalability law.
+    /// By how many per mille a part takes longer for each other VM that computes (contention), and
+    /// for each pair of them (coherence): the universal scalability law.
     pub contention: u32,
     pub coherence: u32,
     /// Answers after this count as missed, ns; 0 = none does.
@@ -203,8 +204,8 @@ impl Program for Fanout {
     ];
     type State = Apps;
 
-    /// Each application has one front and a VM that computes, and no ring can overflow, so that no message is lost that nobody would
-    /// send again.
+    /// Each application has one front and a VM that computes, and no ring can overflow, so that
+    /// no message is lost: none is sent again.
     fn agree(s: &Scenario) -> Result<()> {
         let (vms, slots) = (&s.vms, s.constants.nic_ring.min(s.constants.vif_ring));
         let mut flying = 0;

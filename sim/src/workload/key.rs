@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Keys of workloads. A key says once how it is read, what is allowed and what it is for: the reader of scenarios, its errors and the table
-//! of `docs/scenarios.md` derive from that.
+//! Keys of workloads. A key says once how it is read, what is allowed and what it is for: the
+//! reader of scenarios, its errors and the table of `docs/scenarios.md` derive from that.
 
 use super::Program;
 use crate::keys;
@@ -11,7 +11,8 @@ use anyhow::{Result, bail};
 pub(crate) struct Key<W> {
     name: &'static str,
     value: Value<W>,
-    /// In the docs: what is allowed, if the value cannot tell, and the default where there is no value.
+    /// In the docs: what is allowed, if the value cannot tell, and the default where there is no
+    /// value.
     allowed: &'static str,
     unset: &'static str,
     doc: &'static str,

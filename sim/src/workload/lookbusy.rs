@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! lookbusy: on each VCPU a thread that takes a part of a CPU, busy for `percent` of `interval` and asleep for the rest of it.
+//! lookbusy: on each VCPU a thread that takes a part of a CPU, busy for `percent` of `interval` and
+//! asleep for the rest of it.
 
 use super::{Key, Kind, Program, Spec};
 use crate::constants::Constants;

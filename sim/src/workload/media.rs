@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A media server (docs/experiments.md): both directions of each call wait in a fixed jitter buffer for their frame, are
-//! transcoded, and go to the other party.
+//! A media server (docs/experiments.md): both directions of each call wait in a fixed jitter buffer
+//! for their frame, are transcoded, and go to the other party.
 //!
 //! The server works in frames, as media servers do. One thread, the engine, has a timer of one
 //! packet's length. With every frame it transcodes one packet of each stream, always in the same
@@ -50,7 +50,7 @@ pub(crate) struct Mixer {
     /// Frames that have begun.
     begun: u64,
     buffer: BTreeMap<Turn, Packet>,
-    /// Whose turn was last: what is not before that is too late.
+    /// The last turn that was taken: a packet for it or for an earlier one is too late.
     last: Option<Turn>,
     current: Option<Packet>,
 }
@@ -91,7 +91,7 @@ impl Mixer {
         fits
     }
 
-    /// Whether there is a packet whose frame has begun.
+    /// Whether there is a packet of a frame that has begun.
     fn waits(&self) -> bool {
         self.buffer.first_key_value().is_some_and(|(turn, _)| turn.0 < self.begun)
     }
@@ -108,7 +108,8 @@ impl Mixer {
     }
 }
 
-/// One direction of a call through a media server; when the call is over the next one takes its place.
+/// One direction of a call through a media server; when the call is over the next one takes its
+/// place.
 #[derive(Debug)]
 pub struct Session {
     mixer: u32,
@@ -133,7 +134,8 @@ const SCORED: u32 = 4;
 const LEAST: u64 = 250;
 
 impl Session {
-    /// The calls of stream `stream` that are scored, each with a number of its own; `present` is the one that has not ended.
+    /// The calls of stream `stream` that are scored, each with a number of its own; `present` is
+    /// the one that has not ended.
     pub fn scored<'a>(&'a self, stream: u32, present: &'a Record) -> impl Iterator<Item = (u32, &'a Record)> {
         let all = self.past.iter().map(|(number, record)| (*number, record)).chain([(self.number, present)]);
         all.filter(|(number, record)| number % SCORED == 0 && record.packets() >= LEAST)
@@ -274,8 +276,8 @@ pub(super) fn begin(m: &mut Machine, vms: &[u32]) {
     }
 }
 
-/// A call begins in stream `flow`: a packet is heard if it comes no more than `playout` later than it would if the engine did nothing
-/// but transcode from the frame's beginning on.
+/// A call begins in stream `flow`: a packet is heard if it comes no more than `playout` later than
+/// it would if the engine did nothing but transcode from the frame's beginning on.
 fn open(m: &mut Machine, flow: u32) {
     let call = &mut m.net.calls[flow as usize];
     let Some(session) = &mut call.session else { return };
@@ -289,7 +291,8 @@ fn open(m: &mut Machine, flow: u32) {
     call.record = Record::new(m.from.saturating_sub(limit), m.until - limit.min(m.until), m.c.packet_gap, limit);
 }
 
-/// A packet of stream `flow` is due. Returns whether the call was over by then, so that the next one begins instead.
+/// A packet of stream `flow` is due. Returns whether the call was over by then, so that the next
+/// one begins instead.
 pub(crate) fn hangs_up(m: &mut Machine, flow: u32) -> bool {
     let call = &mut m.net.calls[flow as usize];
     let Some(session) = call.session.as_mut().filter(|s| call.due >= s.end) else { return false };

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Workloads: what runs in a VM. Each has one file, with its keys, the threads that it adds to a VM, its events and its results;
-//! `docs/writing-a-workload.md` walks through one. A workload is what its file says and a line in the list below; nothing else in the
-//! simulator names one, but for two workloads with something in common.
+//! Workloads: what runs in a VM. Each has one file, with its keys, the threads that it adds to a
+//! VM, its events and its results; `docs/writing-a-workload.md` walks through one. A workload is
+//! what its file says and a line in the list below; nothing else in the simulator names one, but
+//! for two workloads with something in common.
 
 pub mod cyclictest;
 pub mod fanout;
@@ -61,7 +62,8 @@ pub(crate) trait Spec {
         0
     }
 
-    /// What the tasks are in VM `vm`, the `n`-th of the guests, with this seed; where each VCPU has the same ones, those of one.
+    /// What the tasks are in VM `vm`, the `n`-th of the guests, with this seed; where each VCPU has
+    /// the same ones, those of one.
     fn task_set(&self, _s: &Scenario, _vm: &VmSpec, _n: u32, _seed: u64) -> Vec<TaskSpec> {
         Vec::new()
     }
@@ -102,8 +104,9 @@ pub(crate) trait Spec {
     }
 }
 
-/// A workload as a whole: its keys, and its programs in motion on a machine. A program is what an event, a thread or an interface is
-/// about: a task, a stream, a server. It has a number among those of its workload.
+/// A workload as a whole: its keys, and its programs in motion on a machine. A program is what an
+/// event, a thread or an interface is about: a task, a stream, a server. It has a number among
+/// those of its workload.
 pub(crate) trait Program: Default + 'static {
     /// The workload in a line of the docs.
     const DOC: &'static str;
@@ -133,7 +136,8 @@ pub(crate) trait Program: Default + 'static {
         false
     }
 
-    /// What the thread of program `n`, on VCPU `v`, does next, ns, and whether it only waits then; `None` if it sleeps.
+    /// What the thread of program `n`, on VCPU `v`, does next, ns, and whether it only waits then;
+    /// `None` if it sleeps.
     fn next(_m: &mut Machine, _n: u32, _v: u32) -> Option<(u64, bool)> {
         None
     }
@@ -154,7 +158,8 @@ pub(crate) trait Program: Default + 'static {
     /// Netback on PCPU `cpu` has made room in the transmit ring of an interface of program `n`.
     fn room(_m: &mut Machine, _n: u32, _cpu: u32) {}
 
-    /// Netback `q` has copied a packet of its own; true if that goes to another VM, past the monitor.
+    /// Netback `q` has copied a packet of its own; true if that goes to another VM, past the
+    /// monitor.
     fn passes_on(_m: &mut Machine, _packet: Packet, _q: u32) -> bool {
         false
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Parallel programs: threads that compute, enter critical sections under one spin lock and meet at barriers (rule P42,
-//! docs/scenarios.md); and the profiles of thirteen of them (PORIS-E5).
+//! Parallel programs: threads that compute, enter critical sections under one spin lock and meet at
+//! barriers (rule P42, docs/scenarios.md); and the profiles of thirteen of them (PORIS-E5).
 //!
 //! The lock is a plain one: when it becomes free, it goes to the thread that came first of those
 //! that spin *and run*. With tickets, the next thread in line would get it even while its VCPU
@@ -34,7 +34,7 @@ pub struct Plan {
     pub barrier: bool,
 }
 
-/// A program whose ways are known.
+/// A known program: how it computes and synchronises.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Profile {
     pub name: &'static str,
@@ -47,9 +47,11 @@ const fn plan(compute: u64, spread: u32, locks: u32, held: u64, barrier: bool) -
     Plan { compute, spread, locks, held, barrier }
 }
 
-/// Stand-ins for the thirteen programs of PARSEC, in the order of how often a thread synchronises for the time that it computes. They keep the
-/// order and the kind that the suite's published characterisation gives (which of locks and barriers, how many of them, how fine the
-/// grain), not its numbers. No program keeps its lock for more than a fiftieth of the time, so that on PCPUs of their own all of them scale.
+/// Stand-ins for the thirteen programs of PARSEC, in the order of how often a thread synchronises
+/// for the time that it computes. They keep the order and the kind that the suite's published
+/// characterisation gives (which of locks and barriers, how many of them, how fine the grain), not
+/// its numbers. No program keeps its lock for more than a fiftieth of the time, so that on PCPUs of
+/// their own all of them scale.
 pub const PROFILES: [Profile; 13] = [
     Profile {
         name: "swaptions",
@@ -220,7 +222,8 @@ pub(crate) struct Team {
     /// When the first thread began and the last one ended.
     began: Option<u64>,
     ended: Option<u64>,
-    /// In the measured window: iterations of all threads, barriers that were passed, how often a thread slept at one.
+    /// In the measured window: iterations of all threads, barriers that were passed, how often a
+    /// thread slept at one.
     iterations: u64,
     barriers: u64,
     sleeps: u64,
@@ -519,7 +522,8 @@ impl Machine<'_> {
         }
     }
 
-    /// What thread `n` spins for may be there. It sees that when it runs: at once, or as soon as its VCPU does.
+    /// What thread `n` spins for may be there. It sees that when it runs: at once, or as soon as
+    /// its VCPU does.
     fn look(&mut self, n: u32) {
         let Member { vcpu: v, thread: t, phase, .. } = self.programs.parallel.members[n as usize];
         let vcpu = &mut self.vcpus[v as usize];

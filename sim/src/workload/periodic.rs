@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Periodic tasks: a job of fixed length at every release, due by the next release. The first releases of all that have the same phase are at the
-//! same time. A late job goes on, later ones queue behind it. `tasks` has its sets of them here, too.
+//! Periodic tasks: a job of fixed length at every release, due by the next release. The first
+//! releases of all that have the same phase are at the same time. A late job goes on, later ones
+//! queue behind it. `tasks` has its sets of them here, too.
 
 use super::tasks::TaskSpec;
 use super::{Key, Kind, Program, Spec};
@@ -86,7 +87,8 @@ impl Task {
         }
     }
 
-    /// Longest response, of a job that the end of the run meets after its deadline as far as it is known.
+    /// Longest response, of a job that the end of the run meets after its deadline as far as it is
+    /// known.
     fn response(&self, now: u64) -> u64 {
         let waiting = if self.overdue(now) > 0 { now + self.period - self.deadline } else { 0 };
         self.response.max(waiting)
@@ -175,7 +177,8 @@ impl Program for Periodic {
     }
 }
 
-/// A task of VCPU `v`, with a thread of that priority, that is first released `phase` ns after its VM is created.
+/// A task of VCPU `v`, with a thread of that priority, that is first released `phase` ns after its
+/// VM is created.
 pub(super) fn add_task(m: &mut Machine, v: u32, task: TaskSpec, phase: u64, prio: u8) {
     let n = m.programs.periodic.len() as u32;
     m.add_thread(v, Body::Program(Kind::Periodic, n), prio, false);

@@ -14,7 +14,8 @@ use crate::scenario::Scenario;
 use crate::vm::VmSpec;
 use anyhow::{Result, bail};
 
-/// Mean time between two messages of a call, ns: set-up, ringing, answer and clearing follow what people do.
+/// Mean time between two messages of a call, ns: set-up, ringing, answer and clearing follow what
+/// people do.
 const GAP: u64 = 250_000_000;
 
 /// The workload's keys.
@@ -37,7 +38,7 @@ impl Default for Signalling {
 /// The messages of one of the calls that a media server has at a time, to one signalling VM.
 #[derive(Debug)]
 pub(crate) struct Signal {
-    /// The stream whose calls they are about.
+    /// The stream of the calls that the messages are about.
     flow: u32,
     /// Vif of the VM that the client talks to, and of the one that is asked.
     vif: u32,
@@ -143,7 +144,8 @@ fn of(vm: &VmSpec) -> Option<&Signalling> {
     }
 }
 
-/// A call begins in stream `flow`: its messages follow. Those of the call that has ended are among them.
+/// A call begins in stream `flow`: its messages follow. Those of the call that has ended are among
+/// them.
 pub(super) fn call(m: &mut Machine, flow: u32) {
     for n in 0..m.programs.signalling.len() {
         let signal = &mut m.programs.signalling[n];

@@ -13,7 +13,8 @@ use anyhow::{Context, Result, bail};
 use std::fmt;
 use takt_control::duration;
 
-/// The workload's keys: tasks of one VCPU under fixed priorities, rate-monotonic. Released together when the VM is created.
+/// The workload's keys: tasks of one VCPU under fixed priorities, rate-monotonic. Released together
+/// when the VM is created.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tasks {
     /// As written, or else drawn at random for the VM's share.

@@ -264,7 +264,8 @@ impl Program for Vod {
         m.enqueue_tx(packet, cpu);
     }
 
-    /// A server that waits for room goes on when half of the ring is free, as the driver of its guest has it told.
+    /// A server that waits for room goes on when half of the ring is free, as the driver of its
+    /// guest has it told.
     fn room(m: &mut Machine, n: u32, cpu: u32) {
         let films = &mut m.programs.vod[n as usize];
         if films.full && m.net.vifs[films.vif as usize].tx.is_half_free() {

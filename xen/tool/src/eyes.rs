@@ -12,7 +12,7 @@ pub trait Eyes {
     /// before.
     fn scan(&mut self, domains: &[Domain]) -> Vec<String>;
     /// The domain that a report is about, if it is still that one.
-    fn whose(&self, report: &Report) -> Option<u16>;
+    fn domain_of(&self, report: &Report) -> Option<u16>;
     fn devices(&self, id: u16) -> Vec<DeviceStatus>;
     /// Why nothing that the domain sends can be seen; `None` if something can.
     fn blind(&self, id: u16) -> Option<String>;

@@ -194,7 +194,7 @@ impl<E: Eyes> Live<E> {
 
     /// Tells the hypervisor what the monitor has found. What is older than what it knows already is left out.
     pub fn report(&mut self, report: &Report) -> Vec<News> {
-        let vm = self.eyes.whose(report).and_then(|id| self.vms.get_mut(&id));
+        let vm = self.eyes.domain_of(report).and_then(|id| self.vms.get_mut(&id));
         let Some(vm) = vm.filter(|vm| (report.changes, report.now) >= vm.newest) else { return Vec::new() };
         vm.newest = (report.changes, report.now);
         let rt = report.rt != 0;

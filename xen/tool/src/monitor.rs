@@ -172,7 +172,7 @@ impl Eyes for Monitor {
         lines
     }
 
-    fn whose(&self, report: &Report) -> Option<u16> {
+    fn domain_of(&self, report: &Report) -> Option<u16> {
         let is = |w: &Watched| (w.slot, w.generation) == (report.vm, report.generation);
         self.domains.iter().find(|(_, w)| is(w)).map(|(id, _)| *id)
     }

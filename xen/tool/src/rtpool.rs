@@ -253,7 +253,8 @@ impl PartitionHost for RtPool {
     }
 }
 
-/// What a pool holds of a domain as it is written down: the domain's number, and `NAME=VALUE` of each setting.
+/// What a pool holds of a domain as it is written down: the domain's number, and `NAME=VALUE` of
+/// each setting.
 fn written(domain: u16, held: &VmParams) -> String {
     let pairs = held.iter().map(|(info, value)| format!(" {}={value}", info.name));
     domain.to_string() + &pairs.collect::<String>()

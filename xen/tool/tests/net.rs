@@ -71,7 +71,7 @@ fn a_sender_of_rtp_is_reported_until_it_is_silent() {
         sleep(Duration::from_millis(20));
     }
     let all: Vec<Report> = reports.try_iter().collect();
-    assert_eq!((all[0].rt, all[0].period, monitor.whose(&all[0])), (1, 0, Some(3)), "the type, at once: {all:?}");
+    assert_eq!((all[0].rt, all[0].period, monitor.domain_of(&all[0])), (1, 0, Some(3)), "the type, at once: {all:?}");
     let last = all.last().expect("reports");
     assert!(all.len() > 10 && last.rt == 1 && last.lease == 1_060_000_000, "periods: {all:?}");
     assert!((15_000_000..60_000_000).contains(&last.period), "{last:?}");
@@ -82,7 +82,7 @@ fn a_sender_of_rtp_is_reported_until_it_is_silent() {
     assert_eq!((end.period, end.changes), (0, 2));
     assert!(end.now - times.last_rt >= 1_000_000_000);
     assert!(monitor.scan(&[domain(4)]).is_empty());
-    assert_eq!(monitor.whose(&end), None, "of a domain that has gone");
+    assert_eq!(monitor.domain_of(&end), None, "of a domain that has gone");
 }
 
 #[test]

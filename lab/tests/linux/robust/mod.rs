@@ -327,7 +327,8 @@ const SLOW_ANSWER: f64 = 2.0 * ANSWER;
 const RESERVE: f64 = 0.05;
 const SERVED: f64 = 0.29;
 
-/// Ten minutes under a policy: it is not unloaded, host and VMs without parameters keep their reserve, and a budget is what it says.
+/// Ten minutes under a policy: it is not unloaded, host and VMs without parameters keep their
+/// reserve, and a budget is what it says.
 fn steady_under(policy: &str, settings: &str) {
     let Some(seen) = run_on(CPUS_SLOW, &format!("{}{policy} {settings}", steady::NAME), COUNTED_SLOW) else { return };
     assert!(number(&seen, "seconds") >= 600.0, "{seen:#}");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Applications in motion: requests, the messages that they cause, and the threads that compute their parts.
+//! Applications in motion: requests, the messages that they cause, and the threads that compute
+//! their parts.
 
 use super::Fanout;
 use crate::engine::What;
@@ -13,7 +14,8 @@ use crate::workload::Kind;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Applications and their VMs. The programs that interfaces name are VMs, those of threads workers, those of events clients.
+/// Applications and their VMs. The programs that interfaces name are VMs, those of threads workers,
+/// those of events clients.
 #[derive(Debug, Default)]
 pub(crate) struct Apps {
     apps: Vec<App>,
@@ -63,7 +65,7 @@ struct Client {
     rng: Rng,
     /// When the request left it.
     sent: u64,
-    /// VMs whose part is not there yet.
+    /// VMs with a part that is not there yet.
     open: u32,
     /// By place in the application: parts that a VM has not computed yet.
     parts: Vec<u32>,
@@ -156,7 +158,8 @@ impl Apps {
     }
 }
 
-/// A VM of an application: its desk, which takes in messages, its workers and, if it is the front, its clients.
+/// A VM of an application: its desk, which takes in messages, its workers and, if it is the front,
+/// its clients.
 pub(super) fn add_site(m: &mut Machine, vm: usize, spec: &Fanout) {
     let (first, vcpus) = (m.vms[vm].first, m.vms[vm].vcpus);
     let all = &mut m.programs.fanout;
@@ -191,7 +194,7 @@ pub(super) fn add_site(m: &mut Machine, vm: usize, spec: &Fanout) {
     }
 }
 
-/// The clients of the applications whose front is among these VMs begin.
+/// The clients of the applications with a front among these VMs begin.
 pub(super) fn begin(m: &mut Machine, vms: &[u32]) {
     let all = &mut m.programs.fanout;
     for (n, client) in (0..).zip(&mut all.clients) {
@@ -236,7 +239,7 @@ fn stage(m: &mut Machine, front: u32, client: u32, cpu: u32) {
     let c = &mut all.clients[client as usize];
     (c.open, c.parts, c.stages, c.computed) =
         (others.len() as u32, parts, c.stages - 1, c.computed + u64::from(computed));
-    // Messages first: what the front computes itself does not wait for anybody.
+    // Messages first: what the front computes itself waits for no other VM.
     let vif_of = |m: &Machine, s: u32| m.programs.fanout.sites[s as usize].vif;
     for &s in others.iter().filter(|&&s| s != front) {
         let message = Message { client, to: To::Vif(vif_of(m, s)), request: true };
@@ -281,7 +284,8 @@ pub(super) fn part_done(m: &mut Machine, n: u32, cpu: u32) {
     }
 }
 
-/// The front knows that a VM has computed its part; with the last one the next stage begins, or the reply goes out.
+/// The front knows that a VM has computed its part; with the last one the next stage begins, or the
+/// reply goes out.
 fn answered(m: &mut Machine, client: u32, cpu: u32) {
     let all = &mut m.programs.fanout;
     let c = &mut all.clients[client as usize];
@@ -298,7 +302,8 @@ fn answered(m: &mut Machine, client: u32, cpu: u32) {
     }
 }
 
-/// A message leaves its VM: to another one through the bridge or over the wire, or to its client, which thinks and asks again.
+/// A message leaves its VM: to another one through the bridge or over the wire, or to its client,
+/// which thinks and asks again.
 pub(super) fn delivered(m: &mut Machine, message: Message, packet: Packet) {
     if let To::Vif(vif) = message.to {
         return m.forward(Packet { vif, ..packet }, packet.vif);

@@ -22,7 +22,7 @@ impl Eyes for Told {
         self.scanned = domains.iter().map(|d| d.id).collect();
         Vec::new()
     }
-    fn whose(&self, report: &Report) -> Option<u16> {
+    fn domain_of(&self, report: &Report) -> Option<u16> {
         let id = report.vm as u16;
         (report.generation == 1 && self.scanned.contains(&id)).then_some(id)
     }
