@@ -38,7 +38,7 @@ TAKT_FN void bvt_insert(struct takt_pool *p, u32 vi)
 	u32 it = c->tail, n;
 
 	TAKT_LOOP(p, n, TAKT_NVCPU) {
-		if (it == TAKT_NIL || !bvt_before(v->bvt.evt, vcpu_of(p, it)->bvt.evt))
+		if (it == TAKT_NIL || !bvt_before(bvt_of(v)->evt, bvt_of(vcpu_of(p, it))->evt))
 			break;
 		it = takt_fresh(p, vcpu_of(p, it)->rq_prev);
 	}
@@ -55,7 +55,7 @@ TAKT_FN void bvt_insert(struct takt_pool *p, u32 vi)
 TAKT_INLINE void bvt_preempt(struct takt_pool *p, u32 vi, u64 now)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
-	u64 latest = v->bvt.evt;
+	u64 latest = bvt_of(v)->evt;
 	u32 best = TAKT_NIL;
 	struct takt_mask to;
 
@@ -68,7 +68,7 @@ TAKT_INLINE void bvt_preempt(struct takt_pool *p, u32 vi, u64 now)
 
 		if (c->cur == TAKT_NIL || c->taken)
 			continue;
-		evt = w->bvt.evt + bvt_running(p, w, now) - bvt_virtual(p, w, p->par.ctx_allow);
+		evt = bvt_of(w)->evt + bvt_running(p, w, now) - bvt_virtual(p, w, p->par.ctx_allow);
 		if (bvt_before(latest, evt)) {
 			latest = evt;
 			best = it;
@@ -83,7 +83,7 @@ TAKT_INLINE void bvt_preempt(struct takt_pool *p, u32 vi, u64 now)
 /* How long @cur may run before it is later than @v by its allowance; both as they are at @now. */
 TAKT_INLINE u64 bvt_left(struct takt_pool *p, struct takt_vcpu *cur, struct takt_vcpu *v, u64 now)
 {
-	u64 ahead = v->bvt.evt + bvt_virtual(p, cur, p->par.ctx_allow) - cur->bvt.evt -
+	u64 ahead = bvt_of(v)->evt + bvt_virtual(p, cur, p->par.ctx_allow) - bvt_of(cur)->evt -
 		    bvt_running(p, cur, now);
 
 	return (s64)ahead > 0 ? bvt_real(p, cur, ahead) : 0;
@@ -108,8 +108,8 @@ TAKT_INLINE void bvt_wake(struct takt_pool *p, u32 vi)
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
 	bvt_advance(p, p->now);
-	if (bvt_before(v->bvt.avt, p->svt))
-		v->bvt.avt = p->svt;
+	if (bvt_before(bvt_of(v)->avt, p->svt))
+		bvt_of(v)->avt = p->svt;
 }
 
 TAKT_FN void bvt_queue(struct takt_pool *p, u32 vi, u64 now)
@@ -117,10 +117,10 @@ TAKT_FN void bvt_queue(struct takt_pool *p, u32 vi, u64 now)
 	struct takt_vcpu *v = vcpu_of(p, vi);
 	u64 most = p->svt + bvt_ahead(p, v);
 
-	if (bvt_before(most, v->bvt.avt))
-		v->bvt.avt = most;
+	if (bvt_before(most, bvt_of(v)->avt))
+		bvt_of(v)->avt = most;
 	bvt_place(p, v, now);
-	v->bvt.yields = 0;
+	bvt_of(v)->yields = 0;
 	bvt_insert(p, vi);
 	place_tickle(p, vi);
 	bvt_preempt(p, vi, now);
@@ -136,7 +136,7 @@ TAKT_INLINE void bvt_tick(struct takt_pool *p, u32 cpu, u64 now)
 /* The next decision is for another VCPU, if one waits there. */
 TAKT_INLINE void bvt_yields(struct takt_pool *p, u32 vi)
 {
-	vcpu_of(p, vi)->bvt.yields = 1;
+	bvt_of(vcpu_of(p, vi))->yields = 1;
 }
 
 /* ---- decisions ---- */
@@ -151,7 +151,7 @@ TAKT_FN u32 bvt_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
 
 	bvt_advance(p, now);
 	if (cur != TAKT_NIL)
-		first = v->bvt.evt - bvt_virtual(p, v, p->par.ctx_allow);
+		first = bvt_of(v)->evt - bvt_virtual(p, v, p->par.ctx_allow);
 	TAKT_LOOP(p, n, TAKT_NCPU) {
 		u64 allow = peer == cpu ? 0 : p->par.ctx_allow;
 
@@ -163,9 +163,9 @@ TAKT_FN u32 bvt_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
 
 			if (!vcpu_may_run(p, w, cpu))
 				continue;
-			if (best == TAKT_NIL || (best == cur && peer == cpu && v->bvt.yields) ||
-			    !bvt_before(first, w->bvt.evt + allow)) {
-				first = w->bvt.evt;
+			if (best == TAKT_NIL || (best == cur && peer == cpu && bvt_of(v)->yields) ||
+			    !bvt_before(first, bvt_of(w)->evt + allow)) {
+				first = bvt_of(w)->evt;
 				best = it;
 			}
 			break;
@@ -190,7 +190,7 @@ TAKT_FN u64 bvt_slice(struct takt_pool *p, u32 cpu, u32 back, u64 now)
 	arm_cpu(p, cpu, TAKT_NEVER);
 	if (c->cur == TAKT_NIL)
 		return left;
-	v->bvt.yields = 0;
+	bvt_of(v)->yields = 0;
 	if (c->head != TAKT_NIL) {
 		other = bvt_left(p, v, vcpu_of(p, c->head), now);
 		left = other < left ? other : left;
@@ -199,8 +199,8 @@ TAKT_FN u64 bvt_slice(struct takt_pool *p, u32 cpu, u32 back, u64 now)
 		other = bvt_left(p, v, vcpu_of(p, back), now);
 		left = other < left ? other : left;
 	}
-	if (bvt_warps(p, v, now) && p->par.warp_limit - v->bvt.warped < left)
-		left = p->par.warp_limit - v->bvt.warped;
+	if (bvt_warps(p, v, now) && p->par.warp_limit - bvt_of(v)->warped < left)
+		left = p->par.warp_limit - bvt_of(v)->warped;
 	return left > BVT_SHORTEST ? left : BVT_SHORTEST;
 }
 
@@ -236,7 +236,7 @@ TAKT_INLINE const char *bvt_check(struct takt_pool *p, u32 vi)
 	struct takt_vcpu *v = vcpu_of(p, vi);
 	u32 next = vi == TAKT_NIL || v->state != TAKT_QUEUED ? TAKT_NIL : v->rq_next;
 
-	if (next != TAKT_NIL && bvt_before(vcpu_of(p, next)->bvt.evt, v->bvt.evt))
+	if (next != TAKT_NIL && bvt_before(bvt_of(vcpu_of(p, next))->evt, bvt_of(v)->evt))
 		return "queued before one with an earlier evt";
 	return 0;
 }

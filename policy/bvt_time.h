@@ -12,6 +12,16 @@
 #define BVT_WEIGHT 256u
 /* No single run is charged as longer. */
 #define BVT_LONGEST (100 * TAKT_SEC)
+
+/* What is kept of a VCPU. */
+struct bvt_vcpu {
+	u64 avt, evt; /* actual and effective virtual time, ns at weight 256 */
+	u64 warped;   /* run while it borrowed, since it blocked, ns */
+	u64 unwarped; /* until when it may not borrow */
+	u8 yields;
+};
+TAKT_OWN_STATE(bvt, policy)
+
 /* ---- virtual times, compared by their difference: they may wrap around ---- */
 
 TAKT_INLINE u32 bvt_before(u64 a, u64 b)
@@ -61,13 +71,13 @@ TAKT_INLINE u32 bvt_is_rt(struct takt_pool *p, struct takt_vcpu *v)
 /* Whether @v borrows now (rules B22 and B23). */
 TAKT_INLINE u32 bvt_warps(struct takt_pool *p, struct takt_vcpu *v, u64 now)
 {
-	return bvt_is_rt(p, v) && now >= v->bvt.unwarped;
+	return bvt_is_rt(p, v) && now >= bvt_of(v)->unwarped;
 }
 
 /* Its avt or its type has changed. */
 TAKT_INLINE void bvt_place(struct takt_pool *p, struct takt_vcpu *v, u64 now)
 {
-	v->bvt.evt = v->bvt.avt - (bvt_warps(p, v, now) ? p->par.warp : 0);
+	bvt_of(v)->evt = bvt_of(v)->avt - (bvt_warps(p, v, now) ? p->par.warp : 0);
 }
 
 TAKT_FN void bvt_charge(struct takt_pool *p, u32 vi, s64 ns)
@@ -76,15 +86,15 @@ TAKT_FN void bvt_charge(struct takt_pool *p, u32 vi, s64 ns)
 	u64 ran = (u64)(ns < 0 ? -ns : ns);
 
 	if (ns < 0) {
-		v->bvt.avt -= bvt_virtual(p, v, ran);
-		v->bvt.warped -= ran < v->bvt.warped ? ran : v->bvt.warped;
+		bvt_of(v)->avt -= bvt_virtual(p, v, ran);
+		bvt_of(v)->warped -= ran < bvt_of(v)->warped ? ran : bvt_of(v)->warped;
 	} else {
-		v->bvt.avt += bvt_virtual(p, v, ran);
+		bvt_of(v)->avt += bvt_virtual(p, v, ran);
 		if (bvt_warps(p, v, p->now))
-			v->bvt.warped += ran;
-		if (v->bvt.warped >= p->par.warp_limit) {
-			v->bvt.warped = 0;
-			v->bvt.unwarped = p->now + p->par.unwarp;
+			bvt_of(v)->warped += ran;
+		if (bvt_of(v)->warped >= p->par.warp_limit) {
+			bvt_of(v)->warped = 0;
+			bvt_of(v)->unwarped = p->now + p->par.unwarp;
 		}
 	}
 	bvt_place(p, v, p->now);
@@ -96,7 +106,7 @@ TAKT_INLINE void bvt_put(struct takt_pool *p, u32 vi, u32 runnable, u64 now)
 	(void)p;
 	(void)now;
 	if (!runnable)
-		vcpu_of(p, vi)->bvt.warped = 0;
+		bvt_of(vcpu_of(p, vi))->warped = 0;
 }
 
 /* ---- scheduler virtual time ---- */
@@ -124,15 +134,15 @@ TAKT_FN void bvt_advance(struct takt_pool *p, u64 now)
 		if (c->cur != TAKT_NIL) {
 			struct takt_vcpu *v = vcpu_of(p, c->cur);
 
-			first = bvt_earlier(v->bvt.avt + bvt_running(p, v, now), first, any);
+			first = bvt_earlier(bvt_of(v)->avt + bvt_running(p, v, now), first, any);
 			any = 1;
 		}
 		FOR_EACH_QUEUED(p, cpu, it) {
 			struct takt_vcpu *v = vcpu_of(p, it);
 
-			first = takt_fresh_long(p, bvt_earlier(v->bvt.avt, first, any));
+			first = takt_fresh_long(p, bvt_earlier(bvt_of(v)->avt, first, any));
 			any = 1;
-			if (v->bvt.avt == v->bvt.evt)
+			if (bvt_of(v)->avt == bvt_of(v)->evt)
 				break;
 		}
 		first = takt_fresh_long(p, first);
@@ -144,7 +154,7 @@ TAKT_FN void bvt_advance(struct takt_pool *p, u64 now)
 
 TAKT_INLINE void bvt_fresh(struct takt_pool *p, u32 vi)
 {
-	vcpu_of(p, vi)->bvt.avt = vcpu_of(p, vi)->bvt.evt = p->svt;
+	bvt_of(vcpu_of(p, vi))->avt = bvt_of(vcpu_of(p, vi))->evt = p->svt;
 }
 
 TAKT_INLINE void bvt_epoch(struct takt_pool *p, u64 now)

@@ -58,7 +58,7 @@ TAKT_INLINE u64 laxs_running(struct takt_pool *p, u32 cpu, u64 now)
 	if (!p->par.running || cur == TAKT_NIL)
 		return 0;
 	ran = v->state == TAKT_RUNNING ? v->ran + (now - v->start) : 0;
-	return v->laxs.expected > ran ? v->laxs.expected - ran : 0;
+	return laxs_of(v)->expected > ran ? laxs_of(v)->expected - ran : 0;
 }
 
 TAKT_INLINE void laxs_insert(struct takt_pool *p, u32 vi, u64 now)
@@ -82,7 +82,7 @@ TAKT_INLINE u32 laxs_goes_on(struct takt_pool *p, struct takt_vcpu *cur, struct 
 {
 	if (cur->class < head->qclass)
 		return 1;
-	return laxs_by_laxity(p, cur) && head->laxs.expected > laxs_laxity(p, cur) &&
+	return laxs_by_laxity(p, cur) && laxs_of(head)->expected > laxs_laxity(p, cur) &&
 	       (p->par.across || head->qclass == cur->class);
 }
 
@@ -100,7 +100,7 @@ TAKT_FN void laxs_queue(struct takt_pool *p, u32 vi, u64 now)
 	if ((v->flags & TAKT_F_EVENT) && p->par.boost && v->class == TAKT_UNDER &&
 	    laxs_is_rt(p, v) && event_promotes(p, v, 1))
 		v->class = TAKT_BOOST;
-	v->laxs.queued_at = now;
+	laxs_of(v)->queued_at = now;
 	laxs_insert(p, vi, now);
 	place_tickle(p, vi);
 }
@@ -121,7 +121,7 @@ TAKT_FN void laxs_event(struct takt_pool *p, u32 vi, u64 now)
 TAKT_INLINE void laxs_charge(struct takt_pool *p, u32 vi, s64 ns)
 {
 	credit_charge(p, vi, ns);
-	vcpu_of(p, vi)->laxs.ran_since += (u64)ns;
+	laxs_of(vcpu_of(p, vi))->ran_since += (u64)ns;
 }
 
 /* e(v): the length of its last run (rule L23). */
@@ -132,7 +132,7 @@ TAKT_INLINE void laxs_put(struct takt_pool *p, u32 vi, u32 runnable, u64 now)
 	(void)p;
 	(void)runnable;
 	(void)now;
-	v->laxs.expected = v->ran < 0xffffffffULL ? (u32)v->ran : 0xffffffffu;
+	laxs_of(v)->expected = v->ran < 0xffffffffULL ? (u32)v->ran : 0xffffffffu;
 }
 
 TAKT_FN u32 laxs_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
@@ -146,7 +146,7 @@ TAKT_FN u32 laxs_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
 	if (cur != TAKT_NIL && (next == TAKT_NIL || laxs_goes_on(p, v, vcpu_of(p, next))))
 		next = cur;
 	if (next != cur)
-		since = vcpu_of(p, next)->laxs.queued_at;
+		since = laxs_of(vcpu_of(p, next))->queued_at;
 	if (p->par.steal != TAKT_STEAL_CREDIT)
 		w = laxs_steal(p, cpu, takt_fresh(p, next), takt_fresh_long(p, since));
 	else if (next == TAKT_NIL || vcpu_of(p, next)->class >= TAKT_OVER)
@@ -211,7 +211,7 @@ TAKT_INLINE u64 laxs_bound(struct takt_pool *p)
 TAKT_INLINE void laxs_fresh(struct takt_pool *p, u32 vi)
 {
 	credit_fresh(p, vi);
-	vcpu_of(p, vi)->laxs.expected = p->par.first_run;
+	laxs_of(vcpu_of(p, vi))->expected = p->par.first_run;
 }
 
 TAKT_INLINE void laxs_epoch(struct takt_pool *p, u64 now)

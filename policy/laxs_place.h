@@ -9,6 +9,14 @@
 #include "core/bind.h"
 #include "core/runq.h"
 
+/* What S keeps of a VCPU. */
+struct laxs_vcpu {
+	u64 queued_at;
+	u64 ran_since; /* run since LL last looked, ns */
+	u32 expected;  /* e(v), what its last run took, ns; at most 4.2 s (rule L23) */
+};
+TAKT_OWN_STATE(laxs, beside_credit)
+
 TAKT_INLINE u32 laxs_is_rt(struct takt_pool *p, struct takt_vcpu *v)
 {
 	return v->kind == TAKT_GUEST && vm_of(p, v->vm)->rt;
@@ -33,12 +41,12 @@ TAKT_INLINE void laxs_insert_within(struct takt_pool *p, u32 vi, u64 before, u64
 
 		if (it == TAKT_NIL || w->qclass > v->class)
 			break;
-		if (sum + w->laxs.expected > most && (p->par.across || w->qclass == v->class)) {
+		if (sum + laxs_of(w)->expected > most && (p->par.across || w->qclass == v->class)) {
 			v->qclass = w->qclass;
 			runq_link(p, c, v, vi, prev);
 			return;
 		}
-		sum = takt_fresh_long(p, sum + w->laxs.expected);
+		sum = takt_fresh_long(p, sum + laxs_of(w)->expected);
 		prev = it;
 		it = w->rq_next;
 	}
@@ -57,7 +65,7 @@ TAKT_INLINE void laxs_bind(struct takt_pool *p, u32 vi)
 	} else if (!is_bound(p, v)) {
 		mask_zero(&used);
 		bind(p, vi, &used);
-		v->laxs.ran_since = 0;
+		laxs_of(v)->ran_since = 0;
 	}
 	if (v->bound != TAKT_NIL)
 		v->cpu = v->bound;
@@ -66,7 +74,7 @@ TAKT_INLINE void laxs_bind(struct takt_pool *p, u32 vi)
 /* What @v ran since LL last looked, in us. */
 TAKT_INLINE u32 laxs_ran(struct takt_vcpu *v)
 {
-	return (s64)v->laxs.ran_since > 0 ? (u32)(v->laxs.ran_since / TAKT_US) : 0;
+	return (s64)laxs_of(v)->ran_since > 0 ? (u32)(laxs_of(v)->ran_since / TAKT_US) : 0;
 }
 
 /* What the VCPUs bound to each PCPU ran, into its share. */
@@ -145,7 +153,7 @@ TAKT_FN void laxs_balance(struct takt_pool *p, u64 now)
 	FOR_EACH_VCPU(p, i) {
 		struct takt_vcpu *v = vcpu_of(p, i);
 
-		v->laxs.ran_since = p->par.history ? (u64)laxs_ran(v) * TAKT_US / 2 : 0;
+		laxs_of(v)->ran_since = p->par.history ? (u64)laxs_ran(v) * TAKT_US / 2 : 0;
 	}
 }
 
@@ -198,9 +206,9 @@ TAKT_FN u32 laxs_steal(struct takt_pool *p, u32 cpu, u32 next, u64 since)
 		if (it == TAKT_NIL)
 			continue;
 		r = takt_fresh(p, laxs_rank(p, it));
-		if (r < rank || (r == rank && vcpu_of(p, it)->laxs.queued_at < before)) {
+		if (r < rank || (r == rank && laxs_of(vcpu_of(p, it))->queued_at < before)) {
 			rank = r;
-			before = vcpu_of(p, it)->laxs.queued_at;
+			before = laxs_of(vcpu_of(p, it))->queued_at;
 			best = it;
 		}
 		rank = takt_fresh(p, rank);

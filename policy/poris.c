@@ -78,7 +78,7 @@ TAKT_FN void poris_launch_vm(struct takt_pool *p, u32 mi, u32 sub, u32 first, u3
 			continue;
 		if (!(p->par.promote_over || has_credit(p, v)) || poris_subgroup(p, it) != sub)
 			continue;
-		v->poris.round = round;
+		poris_of(v)->round = round;
 		v->flags |= TAKT_F_LAUNCHED;
 		if (v->state != TAKT_QUEUED) {
 			v->class = TAKT_RT; /* rule P6: it runs, and no queue knows it */
@@ -110,7 +110,7 @@ TAKT_INLINE void poris_launch(struct takt_pool *p, u32 first)
 	v->flags |= TAKT_F_LAUNCHED;
 	if (p->par.promote_over || has_credit(p, v)) {
 		v->class = TAKT_RT;
-		v->poris.round = round;
+		poris_of(v)->round = round;
 	}
 	TAKT_LOOP(p, k, TAKT_NSUBGROUP) {
 		if (k >= nr)
@@ -156,7 +156,7 @@ TAKT_INLINE void poris_wake(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
-	v->poris.round = 0;
+	poris_of(v)->round = 0;
 	v->flags &= ~TAKT_F_LAUNCHED;
 	if (v->class == TAKT_RT)
 		v->class = credit_class(v);
@@ -208,9 +208,9 @@ TAKT_INLINE void poris_deschedule(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
-	if (v->poris.round)
-		v->poris.round--;
-	if (v->poris.round)
+	if (poris_of(v)->round)
+		poris_of(v)->round--;
+	if (poris_of(v)->round)
 		return;
 	v->flags &= ~TAKT_F_LAUNCHED;
 	if (p->par.siblings == TAKT_SIBLINGS_CO)
@@ -247,7 +247,7 @@ TAKT_FN u32 poris_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
 	}
 	v = vcpu_of(p, next);
 	if (next != TAKT_NIL && p->par.parallel && !p->par.siblings && poris_is_rt(p, v) &&
-	    !v->poris.round && !(v->flags & TAKT_F_LAUNCHED)) {
+	    !poris_of(v)->round && !(v->flags & TAKT_F_LAUNCHED)) {
 		poris_launch(p, next);
 		mask_clear(&p->out.kick, cpu); /* this is its decision */
 	}
@@ -264,7 +264,7 @@ TAKT_INLINE u64 poris_slice(struct takt_pool *p, u32 cpu, u32 back, u64 now)
 		return credit_runs(p, v);
 	if (p->par.siblings == TAKT_SIBLINGS_CO)
 		return gang_slice(p);
-	return v->poris.round ? p->par.t_round : poris_current_slice(p);
+	return poris_of(v)->round ? p->par.t_round : poris_current_slice(p);
 }
 
 TAKT_INLINE void poris_account(struct takt_pool *p, u64 now)
@@ -285,7 +285,7 @@ TAKT_INLINE const char *poris_check(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
-	if (vi != TAKT_NIL && v->poris.round && !(v->flags & TAKT_F_LAUNCHED))
+	if (vi != TAKT_NIL && poris_of(v)->round && !(v->flags & TAKT_F_LAUNCHED))
 		return "has turns, but was not launched: VCPU";
 	return credit_check(p, vi);
 }
@@ -293,7 +293,7 @@ TAKT_INLINE const char *poris_check(struct takt_pool *p, u32 vi)
 TAKT_INLINE void poris_fresh(struct takt_pool *p, u32 vi)
 {
 	credit_fresh(p, vi);
-	vcpu_of(p, vi)->poris.placement_gen = p->placement_gen;
+	poris_of(vcpu_of(p, vi))->placement_gen = p->placement_gen;
 }
 
 TAKT_INLINE void poris_placement(struct takt_pool *p)

@@ -7,6 +7,13 @@
 
 #include "core/bind.h"
 
+/* What Poris keeps of a VCPU. */
+struct poris_vcpu {
+	u16 round;	   /* turns of T_round that its launch gives it yet */
+	u16 placement_gen; /* the pool's, when its PCPU was chosen or looked at */
+};
+TAKT_OWN_STATE(poris, beside_credit)
+
 TAKT_INLINE u32 poris_is_rt(struct takt_pool *p, struct takt_vcpu *v)
 {
 	return v->kind == TAKT_GUEST && vm_of(p, v->vm)->rt;
@@ -101,10 +108,10 @@ TAKT_INLINE void poris_bind(struct takt_pool *p, u32 vi)
 	takt_opaque(own);
 	if (!poris_spreads(p, v)) {
 		v->bound = TAKT_NIL;
-	} else if (v->poris.placement_gen != p->placement_gen || !is_bound(p, v)) {
+	} else if (poris_of(v)->placement_gen != p->placement_gen || !is_bound(p, v)) {
 		if (is_bound(p, v))
 			own = v->bound;
-		v->poris.placement_gen = p->placement_gen;
+		poris_of(v)->placement_gen = p->placement_gen;
 		v->bound = TAKT_NIL;
 		mask_zero(&used);
 		sub = takt_fresh(p, poris_subgroup(p, vi));

@@ -35,7 +35,7 @@ fn copy(from: &Path, to: &Path) {
 /// A name, what of the template is changed, and into what; it has each once.
 const BROKEN: [(&str, &str, &str); 4] = [
     ("unkicked", "	kick_idle(p, vi);", "	(void)p;"),
-    ("untidy", "	fifo_used(vcpu_of(p, vi)) = 0;\n", ""),
+    ("untidy", "	fifo_of(vcpu_of(p, vi))->used = 0;\n", ""),
     ("unfair", "	runq_insert(p, vi);", "	runq_insert_first(p, vi);"),
     ("shared", "	return p->par.slice - ", "	static u64 more;\n\n	return p->par.slice + more++ % 2 - "),
 ];

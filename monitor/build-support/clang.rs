@@ -24,7 +24,7 @@ pub fn compile(clang: &str, source: &Path, object: &Path, flags: &[&str]) {
         other => other,
     };
     let mut command = Command::new(clang);
-    command.args(["-g", "-O2", "-target", "bpf", "-mcpu=v3", "-std=gnu11", "-fno-builtin"]);
+    command.args(["-g", "-O2", "-target", "bpf", "-mcpu=v3", "-std=gnu11", "-fno-builtin", "-fno-strict-aliasing"]);
     // Callbacks take what the kernel passes, wanted or not.
     command.args(["-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter"]);
     command.arg(format!("-D__TARGET_ARCH_{define}"));

@@ -142,21 +142,6 @@ struct takt_credit_vcpu {
 	u8 pad[7];
 };
 
-/* S, besides credit. */
-struct takt_laxs_vcpu {
-	u64 queued_at;
-	u64 ran_since; /* run since LL last looked, ns */
-	u32 expected;  /* e(v), what its last run took, ns; at most 4.2 s (rule L23) */
-	u32 pad;
-};
-
-/* Poris, besides credit. */
-struct takt_poris_vcpu {
-	u16 round;	   /* turns of T_round that its launch gives it yet */
-	u16 placement_gen; /* the pool's, when its PCPU was chosen or looked at */
-	u8 pad[4];
-};
-
 /* Of the policies with budgets (core/server.h). */
 struct takt_server_vcpu {
 	s64 left;     /* of the budget of the present period, ns */
@@ -172,16 +157,9 @@ struct takt_server_vcpu {
 	u8 pad[3];
 };
 
-/* Borrowed virtual time. */
-struct takt_bvt_vcpu {
-	u64 avt, evt; /* actual and effective virtual time, ns at weight 256 */
-	u64 warped;   /* run while it borrowed, since it blocked, ns */
-	u64 unwarped; /* until when it may not borrow */
-	u8 yields;
-	u8 pad[7];
-};
-
+/* Words of a VCPU that are the policy's, and those that Credit leaves of them. */
 #define TAKT_VCPU_WORDS 6u
+#define TAKT_BESIDE_CREDIT 3u
 
 struct takt_vcpu {
 	struct takt_mask hard, soft; /* the operator's; never written by a policy */
@@ -189,17 +167,13 @@ struct takt_vcpu {
 	u64 start;		     /* since when the present run is not charged yet */
 	u64 ran;		     /* charged in the present run, ns */
 	u64 deadline; /* of a deadline queue: latest start (rule D20), or the next budget's time */
-	/* The policy's. */
+	/* The policy's: what several policies share, or a struct of its own (TAKT_OWN_STATE). */
 	union {
 		struct {
 			struct takt_credit_vcpu credit;
-			union {
-				struct takt_laxs_vcpu laxs;
-				struct takt_poris_vcpu poris;
-			};
+			u64 beside_credit[TAKT_BESIDE_CREDIT];
 		};
 		struct takt_server_vcpu server;
-		struct takt_bvt_vcpu bvt;
 		u64 policy[TAKT_VCPU_WORDS];
 	};
 	u16 rq_next, rq_prev; /* run queue */
@@ -219,6 +193,19 @@ _Static_assert(__builtin_offsetof(struct takt_vcpu, rq_next) -
 			       __builtin_offsetof(struct takt_vcpu, policy) ==
 		       TAKT_VCPU_WORDS * sizeof(u64),
 	       "TAKT_VCPU_WORDS is the size of the policies' part");
+
+/*
+ * What a policy NAME keeps of a VCPU is a struct NAME_vcpu in its own file, in @words: `policy`, or
+ * `beside_credit` where it uses credit as well. NAME_of(v) is the VCPU's. It is zero in a new VCPU
+ * and after an epoch.
+ */
+#define TAKT_OWN_STATE(name, words) \
+	_Static_assert(sizeof(struct name##_vcpu) <= sizeof(((struct takt_vcpu *)0)->words), \
+		       "struct " #name "_vcpu does not fit into a VCPU's " #words); \
+	TAKT_INLINE struct name##_vcpu *name##_of(struct takt_vcpu *v) \
+	{ \
+		return (struct name##_vcpu *)v->words; \
+	}
 
 /* What each VCPU of a VM may run: @budget in each @period; none if one of them is 0. */
 struct takt_server {

@@ -14,10 +14,12 @@
 #include "core/bound.h"
 #include "core/credit.h"
 
-/* ---- state: words of the VCPU's policy part; zero in a new VCPU and after an epoch ---- */
+/* ---- state ---- */
 
-/* What @v has run in its present turn, ns. */
-#define fifo_used(v) ((v)->policy[0])
+struct fifo_vcpu {
+	u64 used; /* run in the present turn, ns */
+};
+TAKT_OWN_STATE(fifo, policy)
 
 /* ---- queues: where a VCPU waits, and which PCPUs must know ---- */
 
@@ -25,7 +27,7 @@
 TAKT_INLINE void fifo_queue(struct takt_pool *p, u32 vi, u64 now)
 {
 	(void)now;
-	fifo_used(vcpu_of(p, vi)) = 0;
+	fifo_of(vcpu_of(p, vi))->used = 0;
 	runq_insert(p, vi);
 	kick_idle(p, vi); /* an idle PCPU must not stay idle beside it */
 }
@@ -38,13 +40,13 @@ TAKT_INLINE u32 fifo_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
 	u32 head = cpu_of(p, cpu)->head;
 
 	(void)now;
-	if (cur != TAKT_NIL && fifo_used(vcpu_of(p, cur)) < p->par.slice)
+	if (cur != TAKT_NIL && fifo_of(vcpu_of(p, cur))->used < p->par.slice)
 		return cur;
 	if (head != TAKT_NIL)
 		return head;
 	if (cur == TAKT_NIL)
 		return place_steal(p, cpu, TAKT_IDLE);
-	fifo_used(vcpu_of(p, cur)) = 0; /* alone here: its next turn */
+	fifo_of(vcpu_of(p, cur))->used = 0; /* alone here: its next turn */
 	return cur;
 }
 
@@ -54,7 +56,7 @@ TAKT_INLINE u64 fifo_slice(struct takt_pool *p, u32 cpu, u32 back, u64 now)
 	(void)cpu;
 	(void)back;
 	(void)now;
-	return p->par.slice - fifo_used(vcpu_of(p, p->out.next));
+	return p->par.slice - fifo_of(vcpu_of(p, p->out.next))->used;
 }
 
 /* ---- accounting ---- */
@@ -63,15 +65,15 @@ TAKT_INLINE u64 fifo_slice(struct takt_pool *p, u32 cpu, u32 back, u64 now)
 TAKT_INLINE void fifo_charge(struct takt_pool *p, u32 vi, s64 ns)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
-	s64 used = (s64)fifo_used(v) + ns;
+	s64 used = (s64)fifo_of(v)->used + ns;
 
-	fifo_used(v) = used > 0 ? (u64)used : 0;
+	fifo_of(v)->used = used > 0 ? (u64)used : 0;
 }
 
 /* The guest gives the rest of its turn away. */
 TAKT_INLINE void fifo_yields(struct takt_pool *p, u32 vi)
 {
-	fifo_used(vcpu_of(p, vi)) = p->par.slice;
+	fifo_of(vcpu_of(p, vi))->used = p->par.slice;
 }
 
 /* ---- what tests hold ---- */
@@ -83,7 +85,7 @@ TAKT_INLINE const char *fifo_check(struct takt_pool *p, u32 vi)
 
 	if (vi == TAKT_NIL)
 		return 0;
-	return v->state == TAKT_QUEUED && fifo_used(v) ? "queued within its turn: VCPU" : 0;
+	return v->state == TAKT_QUEUED && fifo_of(v)->used ? "queued within its turn: VCPU" : 0;
 }
 
 /* Hooks that other files have, and those that FIFO does without (core/hooks.h has them all). */
