@@ -16,9 +16,7 @@
  *
  * Without (3) this is RS, with (3) alone par-only, with (3) for single VMs Poris_s (rules B6, B7
  * and B8). Groups and subgroups are told by set_group(); a VM in none is a group of its own. One
- * that is larger than the machine continues in further subgroups (rule P8). Co-scheduling and
- * balance scheduling, the other baselines (rules B1 and B4), spread the VCPUs of all VMs and launch
- * none (poris_gang.h).
+ * that is larger than the machine continues in further subgroups (rule P8).
  *
  * Host entities and I/O threads are never real-time (rule P12): as in Credit. VMs without
  * parameters: as in Credit, at the dynamic slice.
@@ -26,7 +24,6 @@
  * Locking: the pool's lock serialises everything; no function here takes one.
  */
 #include "core/credit.h"
-#include "poris_gang.h"
 #include "poris_group.h"
 #include "core/promote.h"
 
@@ -123,32 +120,6 @@ TAKT_INLINE void poris_launch(struct takt_pool *p, u32 first)
 	}
 }
 
-/*
- * Affinity exchange: @v1, next on its PCPU @cpu and OVER, has a sibling that ranks above it in the
- * queue of another: they swap their PCPUs, since no run queue shall hold two of one subgroup. The
- * sibling, or TAKT_NIL.
- */
-TAKT_FN u32 poris_exchange(struct takt_pool *p, u32 cpu, u32 v1, u64 now)
-{
-	struct takt_vcpu *v = vcpu_of(p, v1);
-	u32 sub = takt_fresh(p, poris_subgroup(p, v1));
-
-	FOR_EACH_VCPU_OF(p, v->vm, vi) {
-		struct takt_vcpu *w = vcpu_of(p, vi);
-		u32 there = w->bound;
-
-		if (w->state == TAKT_QUEUED && w->class < v->class && there != TAKT_NIL &&
-		    there == w->cpu && there != cpu && mask_test(&w->hard, cpu) &&
-		    mask_test(&w->placement, cpu) && mask_test(&v->hard, there) &&
-		    mask_test(&v->placement, there) && poris_subgroup(p, vi) == sub) {
-			w->bound = cpu;
-			rebind(p, v1, there, now);
-			return vi;
-		}
-	}
-	return TAKT_NIL;
-}
-
 /* ---- hooks ---- */
 
 /* What a launch gave it ended when it blocked (rule P4). */
@@ -173,11 +144,6 @@ TAKT_FN void poris_queue(struct takt_pool *p, u32 vi, u64 now)
 
 	(void)now;
 	poris_bind(p, vi);
-	if (p->par.siblings) {
-		gang_place(p, vi);
-		if (p->par.siblings == TAKT_SIBLINGS_CO)
-			v->class = gang_class(p, v);
-	}
 	if (v->flags & TAKT_F_MIGRATE) {
 		v->flags &= ~TAKT_F_MIGRATE;
 		v->cpu = credit_pick_cpu(p, vi);
@@ -213,22 +179,15 @@ TAKT_INLINE void poris_deschedule(struct takt_pool *p, u32 vi)
 	if (poris_of(v)->round)
 		return;
 	v->flags &= ~TAKT_F_LAUNCHED;
-	if (p->par.siblings == TAKT_SIBLINGS_CO)
-		v->class = gang_class(p, v);
-	else if (v->class == TAKT_RT)
+	if (v->class == TAKT_RT)
 		v->class = credit_class(v);
 }
 
 TAKT_FN u32 poris_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
 {
-	u32 next, class, w;
+	u32 next = cpu_of(p, cpu)->head, class, w;
 	struct takt_vcpu *v;
 
-	if (p->par.siblings == TAKT_SIBLINGS_CO) {
-		gang_turn(p, cpu, cur, now);
-		mask_clear(&p->out.kick, cpu); /* this is its decision */
-	}
-	next = cpu_of(p, cpu)->head;
 	if (cur != TAKT_NIL && credit_ratelimited(p, vcpu_of(p, cur)))
 		return cur;
 	if (cur != TAKT_NIL &&
@@ -238,16 +197,14 @@ TAKT_FN u32 poris_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
 	class = next == TAKT_NIL ? TAKT_IDLE : vcpu_of(p, next)->class;
 	if (class >= TAKT_OVER) {
 		w = takt_fresh(p, place_steal(p, cpu, class));
-		if (w == TAKT_NIL && p->par.siblings)
-			w = takt_fresh(p, gang_take(p, cpu, class));
 		if (w == TAKT_NIL && class == TAKT_OVER && vcpu_of(p, next)->bound == cpu)
-			w = takt_fresh(p, poris_exchange(p, cpu, next, now));
+			w = takt_fresh(p, spread_exchange(p, cpu, next, now));
 		if (w != TAKT_NIL)
 			next = w;
 	}
 	v = vcpu_of(p, next);
-	if (next != TAKT_NIL && p->par.parallel && !p->par.siblings && poris_is_rt(p, v) &&
-	    !poris_of(v)->round && !(v->flags & TAKT_F_LAUNCHED)) {
+	if (next != TAKT_NIL && p->par.parallel && poris_is_rt(p, v) && !poris_of(v)->round &&
+	    !(v->flags & TAKT_F_LAUNCHED)) {
 		poris_launch(p, next);
 		mask_clear(&p->out.kick, cpu); /* this is its decision */
 	}
@@ -262,8 +219,6 @@ TAKT_INLINE u64 poris_slice(struct takt_pool *p, u32 cpu, u32 back, u64 now)
 	arm_cpu(p, cpu, credit_tick_due(p, cpu, now));
 	if (credit_ratelimited(p, v))
 		return credit_runs(p, v);
-	if (p->par.siblings == TAKT_SIBLINGS_CO)
-		return gang_slice(p);
 	return poris_of(v)->round ? p->par.t_round : poris_current_slice(p);
 }
 
@@ -274,11 +229,10 @@ TAKT_INLINE void poris_account(struct takt_pool *p, u64 now)
 	event_windows(p);
 }
 
-/* With promote_over=on debt is no limit; co-scheduling's turns do not ask for it. */
+/* With promote_over=on debt is no limit. */
 TAKT_INLINE u64 poris_bound(struct takt_pool *p)
 {
-	return p->par.promote_over || p->par.siblings == TAKT_SIBLINGS_CO ? TAKT_NEVER
-									  : credit_bound(p);
+	return p->par.promote_over ? TAKT_NEVER : credit_bound(p);
 }
 
 TAKT_INLINE const char *poris_check(struct takt_pool *p, u32 vi)
@@ -312,8 +266,6 @@ TAKT_INLINE void poris_epoch(struct takt_pool *p, u64 now)
 {
 	(void)now;
 	p->placement_gen = 0;
-	p->turn_end = 0;
-	p->turn = 0;
 }
 
 /* hooks taken from Credit as they are */

@@ -5,7 +5,7 @@
 #ifndef TAKT_PORIS_GROUP_H
 #define TAKT_PORIS_GROUP_H
 
-#include "core/bind.h"
+#include "core/spread.h"
 
 /* What Poris keeps of a VCPU. */
 struct poris_vcpu {
@@ -19,17 +19,6 @@ TAKT_INLINE u32 poris_is_rt(struct takt_pool *p, struct takt_vcpu *v)
 	return v->kind == TAKT_GUEST && vm_of(p, v->vm)->rt;
 }
 
-/*
- * Whether @v gets a PCPU of its own: as one of a real-time VM, or, in the baselines (rules B1 and
- * B4), of any.
- */
-TAKT_INLINE u32 poris_spreads(struct takt_pool *p, struct takt_vcpu *v)
-{
-	if (p->par.siblings)
-		return v->kind != TAKT_IO;
-	return p->par.parallel && poris_is_rt(p, v);
-}
-
 /* Whether @mi starts with @own. */
 TAKT_INLINE u32 poris_together(struct takt_pool *p, u32 own, u32 mi)
 {
@@ -40,26 +29,13 @@ TAKT_INLINE u32 poris_together(struct takt_pool *p, u32 own, u32 mi)
 	return mi == own || (group && vm_of(p, mi)->group == group);
 }
 
-/*
- * The subgroup of @vi: its VM's, or a later one if it is not among the first VCPUs for which there
- * are PCPUs (rule P8); after the last the first.
- */
-TAKT_FN u32 poris_subgroup(struct takt_pool *p, u32 vi)
+/* The subgroup of @vi: its VM's, or a later one if it is in a later lap (rule P8). */
+TAKT_INLINE u32 poris_subgroup(struct takt_pool *p, u32 vi)
 {
-	struct takt_vcpu *v = vcpu_of(p, vi);
-	struct takt_vm *m = vm_of(p, v->vm);
-	u32 it = v->sibling, before = takt_zero(p), n;
-	u32 sub = p->par.parallel == TAKT_PARALLEL_GROUP ? m->subgroup : 0;
+	u32 sub =
+		p->par.parallel == TAKT_PARALLEL_GROUP ? vm_of(p, vcpu_of(p, vi)->vm)->subgroup : 0;
 
-	if (m->nr_guest <= p->nr_cpu || !p->nr_cpu)
-		return sub;
-	TAKT_LOOP(p, n, TAKT_NVCPU) {
-		if (it == TAKT_NIL)
-			break;
-		before = takt_fresh(p, before + (vcpu_of(p, it)->kind != TAKT_IO));
-		it = vcpu_of(p, it)->sibling;
-	}
-	return (sub + before / p->nr_cpu) % TAKT_NSUBGROUP;
+	return (sub + spread_lap(p, vi)) % TAKT_NSUBGROUP;
 }
 
 /* How many subgroups start with @own's VCPUs. */
@@ -95,7 +71,7 @@ TAKT_INLINE void poris_used(struct takt_pool *p, u32 mi, u32 sub, struct takt_ma
 }
 
 /*
- * A VCPU that is spread gets a PCPU of its own among those of its subgroup (rule P7), where it
+ * A VCPU of a real-time VM gets a PCPU of its own among those of its subgroup (rule P7), where it
  * queues from now on. One that had to share one looks again where that may have changed: a PCPU has
  * come, masks are wider, a VCPU has gone.
  */
@@ -103,10 +79,10 @@ TAKT_INLINE void poris_bind(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 	struct takt_mask used;
-	u32 mi = p->rt_head, own = TAKT_NIL, sub, n;
+	u32 own = TAKT_NIL, sub;
 
 	takt_opaque(own);
-	if (!poris_spreads(p, v)) {
+	if (!p->par.parallel || !poris_is_rt(p, v)) {
 		v->bound = TAKT_NIL;
 	} else if (poris_of(v)->placement_gen != p->placement_gen || !is_bound(p, v)) {
 		if (is_bound(p, v))
@@ -115,16 +91,9 @@ TAKT_INLINE void poris_bind(struct takt_pool *p, u32 vi)
 		v->bound = TAKT_NIL;
 		mask_zero(&used);
 		sub = takt_fresh(p, poris_subgroup(p, vi));
-		if (p->par.siblings) {
-			poris_used(p, v->vm, sub, &used);
-			mi = takt_fresh(p, TAKT_NIL);
-		}
-		TAKT_LOOP(p, n, TAKT_NVM) {
-			if (mi == TAKT_NIL)
-				break;
+		FOR_EACH_RT_VM(p, mi) {
 			if (poris_together(p, v->vm, mi))
 				poris_used(p, mi, sub, &used);
-			mi = vm_of(p, mi)->rt_next;
 		}
 		if (own != TAKT_NIL && !mask_test(&used, own))
 			v->bound = own;

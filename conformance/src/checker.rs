@@ -63,14 +63,18 @@ pub struct Limits {
     pub max_pending: Option<u64>,
     /// How far `now` may lie before the previous one.
     pub skew: u64,
-    /// The policy binds VCPUs of real-time VMs, or with `siblings` of any, to single PCPUs, which a log does not tell: others may idle beside them.
+    /// The policy binds VCPUs of real-time VMs to single PCPUs, which a log does not tell: others may
+    /// idle beside them.
     pub binds: bool,
+    /// The same of the VCPUs of any VM.
+    pub spreads: bool,
 }
 
 impl Limits {
     /// What can be said of any host of a policy: S's LL and Poris' spread bind (rule 9).
     pub fn of(policy: &str) -> Self {
-        Self { binds: takt_policy::has(policy, "binds"), ..Self::default() }
+        let has = |name| takt_policy::has(policy, name);
+        Self { binds: has("binds"), spreads: has("spreads"), ..Self::default() }
     }
 }
 
@@ -258,7 +262,7 @@ impl Checker {
     /// is another PCPU's besides; or the policy has bound it to another.
     fn waits_for(&self, v: u16, cpus: u64) -> bool {
         let vm = &self.model.vm[usize::from(self.model.vcpu[usize::from(v)].vm)];
-        let bound = self.limits.binds && (vm.rt_ever || self.model.spread_ever);
+        let bound = self.limits.spreads || self.limits.binds && vm.rt_ever;
         !(vm.capped || vm.server || bound) && self.model.allowed(v) & cpus != 0
     }
 

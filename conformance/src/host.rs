@@ -88,9 +88,9 @@ fn variant(seed: u64) -> &'static [(&'static str, u64)] {
         4 => &[("queueing", 1), ("steal", 1), ("boost", 1), ("across", 0), ("running", 1), ("parallel", 0)],
         5 => &[("queueing", 0), ("steal", 2), ("boost", 1), ("history", 1), ("parallel", 1)],
         6 => &[("queueing", 1), ("steal", 0), ("infinite", 1), ("promote", 0), ("dynamic", 0)],
-        8 => &[("parallel", 1), ("promote", 0), ("dynamic", 0), ("siblings", 1)],
+        8 => &[("parallel", 1), ("promote", 0), ("dynamic", 0), ("turns", 0)],
+        9 => &[("ratelimit", MS), ("turns", 0)],
         10 => &[("over", 1), ("running", 1), ("peer", 1)],
-        9 => &[("parallel", 1), ("promote", 0), ("dynamic", 0), ("siblings", 2)],
         _ => &[
             ("laxity", 10 * MS),
             ("first_run", MS),
@@ -110,7 +110,8 @@ pub fn variants(policy: &str) -> &'static [u64] {
         "credit" => &[8, 16, 24],
         "doris" => &[8, 16],
         "laxs" => &[32, 40, 48, 56, 80],
-        "poris" => &[32, 40, 48, 56, 64, 72],
+        "poris" => &[32, 40, 48, 56, 64],
+        "gang" => &[8, 64, 72],
         _ => &[8],
     }
 }

@@ -69,9 +69,6 @@ pub struct Model {
     pub(crate) nr_vcpu: u32,
     pub(crate) now: u64,
     pub(crate) rt_max: Option<u64>,
-    /// The VCPUs of any VM may be bound (`siblings`, rules B1 and B4): now, and since the epoch.
-    pub(crate) spreads: bool,
-    pub(crate) spread_ever: bool,
     pub(crate) params: Vec<takt_policy::ParamInfo>,
 }
 
@@ -100,8 +97,6 @@ impl Model {
             queued: [0; NVCPU as usize / 64],
             nr_vcpu: 0,
             now: 0,
-            spreads: false,
-            spread_ever: false,
             rt_max: params.iter().find(|p| p.name == "rt_max").map(|p| p.default),
             params,
         }
@@ -299,7 +294,6 @@ impl Model {
         self.cur = [None; NCPU as usize];
         self.taken = 0;
         self.forced = 0;
-        self.spread_ever = self.spreads;
         for vm in self.vm.iter_mut() {
             vm.rt_until = if vm.rt_on { u64::MAX } else { 0 };
             vm.rt_ever = vm.rt_on;
@@ -309,13 +303,8 @@ impl Model {
     fn adjust(&mut self, op: &Op) {
         let Some(name) = self.params.iter().find(|p| u64::from(p.key) == op.arg[0]).map(|p| p.name) else { return };
         if u32::from(op.vm) == NIL {
-            match name {
-                "rt_max" => self.rt_max = Some(op.arg[1]),
-                "siblings" => {
-                    self.spreads = op.arg[1] != 0;
-                    self.spread_ever |= self.spreads;
-                }
-                _ => {}
+            if name == "rt_max" {
+                self.rt_max = Some(op.arg[1]);
             }
             return;
         }

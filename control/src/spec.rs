@@ -63,12 +63,12 @@ pub const PRESETS: [Preset; 18] = [
     },
     Preset {
         name: "co",
-        means: "poris(promote=off,dynamic=off,parallel=vm,siblings=co)",
+        means: "gang",
         doc: "co-scheduling: all VCPUs of a VM start and stop together, VMs take turns",
     },
     Preset {
         name: "balance",
-        means: "poris(promote=off,dynamic=off,parallel=vm,siblings=balance)",
+        means: "gang(turns=off)",
         doc: "balance scheduling: the VCPUs of a VM queue on different PCPUs",
     },
     Preset { name: "poris_s", means: "poris(parallel=vm)", doc: "Poris without groups" },

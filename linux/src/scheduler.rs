@@ -512,7 +512,7 @@ mod tests {
 
     #[test]
     fn each_policy_has_its_objects() {
-        assert_eq!(policies(), ["bvt", "credit", "doris", "laxs", "poris", "rr", "rtxen", "sedf", "vgedf"]);
+        assert_eq!(policies(), ["bvt", "credit", "doris", "gang", "laxs", "poris", "rr", "rtxen", "sedf", "vgedf"]);
         let of = |text: &str| {
             objects(&PolicySpec::parse(text).unwrap()).map(|o| (o.policy, o.rt)).map_err(|e| e.to_string())
         };

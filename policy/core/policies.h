@@ -12,6 +12,7 @@
 #include "../laxs.c"
 #include "../poris.c"
 #include "../bvt.c"
+#include "../gang.c"
 
 /* id, name, traits, what it is; then what else X takes. */
 /* clang-format off */
@@ -24,7 +25,8 @@
 	X(5, vgedf, TAKT_T_BUDGETS | TAKT_T_GLOBAL, "vGEDF, of Risa's rt-pool: budgets and periods, earliest deadline first over all PCPUs", ##__VA_ARGS__) \
 	X(6, laxs, TAKT_T_CREDIT | TAKT_T_EVENTS | TAKT_T_BINDS, "S of Lee et al.: real-time VMs queue, are boosted, stolen and balanced by the wait they bear", ##__VA_ARGS__) \
 	X(7, poris, TAKT_T_CREDIT | TAKT_T_EVENTS | TAKT_T_BINDS | TAKT_T_GANGS, "Poris: promotion on events, short slices, and the VCPUs of a VM or group of VMs start together", ##__VA_ARGS__) \
-	X(8, bvt, 0, "borrowed virtual time: weights, and real-time VMs run ahead of their share", ##__VA_ARGS__)
+	X(8, bvt, 0, "borrowed virtual time: weights, and real-time VMs run ahead of their share", ##__VA_ARGS__) \
+	X(9, gang, TAKT_T_CREDIT | TAKT_T_BINDS | TAKT_T_SPREADS, "co-scheduling: the VCPUs of a VM run at the same time, and VMs take turns; or balance scheduling", ##__VA_ARGS__)
 /* clang-format on */
 
 #endif

@@ -289,11 +289,6 @@ enum takt_steal { TAKT_STEAL_CREDIT, TAKT_STEAL_LATENCY, TAKT_STEAL_BOUND };
 /* Poris: which VCPUs are launched with one (rule P32): none; the others of its VM; of its group. */
 enum takt_parallel { TAKT_PARALLEL_OFF, TAKT_PARALLEL_VM, TAKT_PARALLEL_GROUP };
 
-/*
- * What happens to siblings (rules P30, B1 and B4): Poris' ways; co-scheduling; balance scheduling.
- */
-enum takt_siblings { TAKT_SIBLINGS_PORIS, TAKT_SIBLINGS_CO, TAKT_SIBLINGS_BALANCE };
-
 /* RT-Xen's kinds of servers (rule R35). */
 enum takt_server_kind { TAKT_DEFERRABLE, TAKT_PERIODIC, TAKT_POLLING, TAKT_SPORADIC };
 
@@ -330,7 +325,7 @@ struct takt_pool {
 	u16 refill_free;
 	u16 nr_io; /* VCPUs that are I/O threads */
 	u16 turn;
-	u16 placement_gen; /* grows with whatever may give a VCPU a PCPU of its own (Poris) */
+	u16 placement_gen; /* grows with whatever may give a VCPU a PCPU of its own */
 	u16 pad;
 	struct takt_cpu cpu[TAKT_NCPU];
 	struct takt_vm vm[TAKT_NVM];

@@ -405,8 +405,7 @@ pub fn gangs(make: &Maker) {
     for (left, next) in
         [(100 * US + 1, (1, 100 * US + 1)), (100 * US, (1, 100 * US)), (1, (1, 100 * US)), (0, (2, 30 * MS))]
     {
-        let mut b = Bench::new(make, "poris", 1, 2);
-        b.set(0, None, "siblings", 1);
+        let mut b = Bench::new(make, "gang", 1, 2);
         (1..=2).for_each(|v| b.vcpu(v, v, 0));
         (1..=2).for_each(|v| _ = b.wake(0, v));
         assert_eq!(b.turn_slice(0, 0), (Some(1), 30 * MS));

@@ -33,12 +33,9 @@ pub fn end_of_time(make: &Maker) {
 
 /// A recording can begin on a live pool: after `epoch` only what operations say again is left.
 pub fn epoch(make: &Maker) {
-    let policies = takt_policy::policies().into_iter().map(|p| (p.name, 0));
-    // Co-scheduling has turns as well.
-    for (policy, siblings) in policies.chain([("poris", 1)]) {
+    for policy in takt_policy::policies().into_iter().map(|p| p.name) {
         let build = |order: [u16; 3]| {
             let mut b = Bench::new(make, policy, 3, 1);
-            b.set(0, None, "siblings", siblings);
             b.set(0, None, "server", 1);
             b.server(0, 1, 3 * MS, 10 * MS, 1);
             order.iter().for_each(|&v| b.vcpu(v, 1, v));

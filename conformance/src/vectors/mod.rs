@@ -12,6 +12,7 @@ mod doris;
 mod doris_slice;
 mod ends;
 mod extremes;
+mod gang;
 mod launched;
 mod laxs;
 mod laxs_open;
@@ -19,7 +20,6 @@ mod laxs_place;
 mod parameters;
 mod places;
 mod poris;
-mod poris_gangs;
 mod poris_groups;
 mod ranges;
 mod room;
@@ -233,10 +233,10 @@ pub const VECTORS: &[(&str, Vector)] = &[
     ("a VM that joins a group loses its bindings", poris_groups::unbound),
     ("a VCPU that shared a PCPU looks again", poris_groups::again),
     ("P10: groups that are refused", poris_groups::refusals),
-    ("co-scheduling: VMs take turns", poris_gangs::turns),
-    ("co-scheduling: what a turn leaves", poris_gangs::left),
-    ("co-scheduling: which VCPUs are RT, and until when", poris_gangs::ends),
-    ("co-scheduling: no urgency", poris_gangs::no_urgency),
-    ("balance scheduling: siblings on different PCPUs", poris_gangs::spread),
-    ("balance scheduling: which VCPU is stolen", poris_gangs::taken),
+    ("co-scheduling: VMs take turns", gang::turns),
+    ("co-scheduling: what a turn leaves", gang::left),
+    ("co-scheduling: which VCPUs are RT, and until when", gang::ends),
+    ("co-scheduling: no urgency", gang::no_urgency),
+    ("balance scheduling: siblings on different PCPUs", gang::spread),
+    ("balance scheduling: which VCPU is stolen", gang::taken),
 ];

@@ -54,7 +54,6 @@ const OF_THE_POOL: &[(u64, &str, u64, u64, u64)] = &[
     (39, "dynamic", 0, 1, 1),
     (40, "parallel", 0, 2, 2),
     (41, "promote_over", 0, 1, 0),
-    (42, "siblings", 0, 2, 0),
     (43, "rt_contention", 0, 1, 0),
     (44, "over", 0, 1, 0),
     (45, "across", 0, 1, 1),
@@ -66,6 +65,7 @@ const OF_THE_POOL: &[(u64, &str, u64, u64, u64)] = &[
     (51, "warp", 0, SEC, 50 * MS),
     (52, "warp_limit", 100 * US, 10 * SEC, 10 * MS),
     (53, "unwarp", 0, 10 * SEC, 10 * MS),
+    (54, "turns", 0, 1, 1),
 ];
 
 /// What a VM has until it is given something else.

@@ -140,7 +140,7 @@ impl Machine<'_> {
 
     /// VMs of pool `n` came or went: groups are packed again, if the policy knows any (rule P9).
     fn settle_groups(&mut self, n: usize) -> Result<()> {
-        if self.pools[n].pool.policy() != "poris" {
+        if !takt_policy::has(self.pools[n].pool.policy(), "gangs") {
             return Ok(());
         }
         let pcpus = self.pcpus_of(n).len() as u32;

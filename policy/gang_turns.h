@@ -1,24 +1,57 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The two baselines that Poris' placement and launch make possible (docs/rules/baselines.md), for
- * the VCPUs of every VM, real-time or not.
- *
- * Balance scheduling: siblings queue on different PCPUs, and no VCPU is made to run with them. A
- * VCPU is bound elsewhere where a PCPU idles on which it has no sibling, or would run nothing
- * better than OVER.
- *
- * Co-scheduling: in addition, VMs take turns of a slice, round robin. All VCPUs of the VM that has
- * the turn have the class RT on their PCPUs, from when the turn begins until it ends; no VCPU is
- * boosted, and no event shortens the way to a turn. What they leave, others run until the turn is
- * over. The turn ends before its time if none of the VM's VCPUs is runnable.
+ * gang.c: on which PCPU each VCPU queues, and which VM has its turn (docs/rules/baselines.md, B1 to
+ * B4).
  */
-#ifndef TAKT_GANG_H
-#define TAKT_GANG_H
+#ifndef TAKT_GANG_TURNS_H
+#define TAKT_GANG_TURNS_H
 
 #include "core/credit.h"
-#include "poris_group.h"
+#include "core/spread.h"
 
-/* ---- balance scheduling ---- */
+/* What gang keeps of a VCPU. */
+struct gang_vcpu {
+	u16 placement_gen; /* the pool's, when its PCPU was chosen or looked at */
+};
+TAKT_OWN_STATE(gang, beside_credit)
+
+/* ---- places ---- */
+
+/*
+ * Each VCPU, but an I/O thread, gets a PCPU of its own among those of its VM, where it queues from
+ * now on. One that had to share one looks again where that may have changed: a PCPU has come, masks
+ * are wider, a VCPU has gone.
+ */
+TAKT_INLINE void gang_bind(struct takt_pool *p, u32 vi)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+	struct takt_mask used;
+	u32 own = TAKT_NIL, lap;
+
+	takt_opaque(own);
+	if (v->kind == TAKT_IO) {
+		v->bound = TAKT_NIL;
+	} else if (gang_of(v)->placement_gen != p->placement_gen || !is_bound(p, v)) {
+		if (is_bound(p, v))
+			own = v->bound;
+		gang_of(v)->placement_gen = p->placement_gen;
+		v->bound = TAKT_NIL;
+		mask_zero(&used);
+		lap = takt_fresh(p, spread_lap(p, vi));
+		FOR_EACH_VCPU_OF(p, v->vm, it) {
+			struct takt_vcpu *w = vcpu_of(p, it);
+
+			if (w->bound != TAKT_NIL && spread_lap(p, it) == lap)
+				mask_set(&used, w->bound);
+		}
+		if (own != TAKT_NIL && !mask_test(&used, own))
+			v->bound = own;
+		else
+			bind(p, vi, &used);
+	}
+	if (v->bound != TAKT_NIL)
+		v->cpu = v->bound;
+}
 
 /* Whether @vi may be bound to @cpu: its masks allow it, and no sibling is bound there. */
 TAKT_FN u32 gang_may_bind(struct takt_pool *p, u32 vi, u32 cpu)
@@ -97,7 +130,7 @@ TAKT_FN u32 gang_take(struct takt_pool *p, u32 cpu, u32 class)
 	return TAKT_NIL;
 }
 
-/* ---- co-scheduling ---- */
+/* ---- turns ---- */
 
 TAKT_INLINE u32 gang_class(struct takt_pool *p, struct takt_vcpu *v)
 {
@@ -165,7 +198,7 @@ TAKT_INLINE void gang_turn(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
 }
 
 /* All stop when the turn does. */
-TAKT_INLINE u64 gang_slice(struct takt_pool *p)
+TAKT_INLINE u64 gang_left(struct takt_pool *p)
 {
 	u64 left = p->turn_end > p->now ? p->turn_end - p->now : 0;
 

@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! docs/rules/baselines.md: co-scheduling and balance scheduling, the baselines that are parts of
-//! Poris.
+//! docs/rules/baselines.md: co-scheduling and balance scheduling.
 
 use super::bench::{Bench, IO, MS};
 use crate::core::Maker;
 use takt_policy::{Class, OpCode};
 
 const CO: u64 = 1;
-const BALANCE: u64 = 2;
+const BALANCE: u64 = 0;
 
 /// Two PCPUs; VMs 1 to 3 have two VCPUs each: VM n 2n - 1 and 2n. None is real-time.
-fn pool(make: &Maker, siblings: u64) -> Bench {
-    let mut b = Bench::new(make, "poris", 2, 3);
-    for (name, value) in [("promote", 0), ("dynamic", 0), ("parallel", 1), ("siblings", siblings)] {
-        assert_eq!(b.set(0, None, name, value).ret, 0);
-    }
+fn pool(make: &Maker, turns: u64) -> Bench {
+    let mut b = Bench::new(make, "gang", 2, 3);
+    assert_eq!(b.set(0, None, "turns", turns).ret, 0);
     (1..=6).for_each(|v| b.vcpu(v, v.div_ceil(2), 0));
     b
 }

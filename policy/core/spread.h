@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Spread: siblings are bound to PCPUs of their own (rules P7, B1 and B4), those of Poris' real-time
+ * VMs, or under gang those of each VM. A VM of more VCPUs than there are PCPUs goes over the PCPUs
+ * in several laps, and only siblings of one lap are kept apart (rule P8).
+ */
+#ifndef TAKT_SPREAD_H
+#define TAKT_SPREAD_H
+
+#include "bind.h"
+
+/* In which lap over the PCPUs @vi is, by its place among its siblings; after the last the first. */
+TAKT_FN u32 spread_lap(struct takt_pool *p, u32 vi)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+	u32 it = v->sibling, before = takt_zero(p), n;
+
+	if (vm_of(p, v->vm)->nr_guest <= p->nr_cpu || !p->nr_cpu)
+		return 0;
+	TAKT_LOOP(p, n, TAKT_NVCPU) {
+		if (it == TAKT_NIL)
+			break;
+		before = takt_fresh(p, before + (vcpu_of(p, it)->kind != TAKT_IO));
+		it = vcpu_of(p, it)->sibling;
+	}
+	return before / p->nr_cpu % TAKT_NSUBGROUP;
+}
+
+/*
+ * Affinity exchange: @v1, next on its PCPU @cpu and OVER, has a sibling that ranks above it in the
+ * queue of another: they swap their PCPUs, since no run queue shall hold two of one lap. The
+ * sibling, or TAKT_NIL.
+ */
+TAKT_FN u32 spread_exchange(struct takt_pool *p, u32 cpu, u32 v1, u64 now)
+{
+	struct takt_vcpu *v = vcpu_of(p, v1);
+	u32 lap = takt_fresh(p, spread_lap(p, v1));
+
+	FOR_EACH_VCPU_OF(p, v->vm, vi) {
+		struct takt_vcpu *w = vcpu_of(p, vi);
+		u32 there = w->bound;
+
+		if (w->state == TAKT_QUEUED && w->class < v->class && there != TAKT_NIL &&
+		    there == w->cpu && there != cpu && mask_test(&w->hard, cpu) &&
+		    mask_test(&w->placement, cpu) && mask_test(&v->hard, there) &&
+		    mask_test(&v->placement, there) && spread_lap(p, vi) == lap) {
+			w->bound = cpu;
+			rebind(p, v1, there, now);
+			return vi;
+		}
+	}
+	return TAKT_NIL;
+}
+
+#endif
