@@ -122,6 +122,12 @@ TAKT_INLINE void poris_launch(struct takt_pool *p, u32 first)
 
 /* ---- hooks ---- */
 
+/* The class RT ends: UNDER until the next accounting, or what credit says at once (rule P3). */
+TAKT_INLINE u32 poris_demoted(struct takt_pool *p, struct takt_vcpu *v)
+{
+	return p->par.demote ? credit_class(v) : (u32)TAKT_UNDER;
+}
+
 /* What a launch gave it ended when it blocked (rule P4). */
 TAKT_INLINE void poris_wake(struct takt_pool *p, u32 vi)
 {
@@ -130,7 +136,7 @@ TAKT_INLINE void poris_wake(struct takt_pool *p, u32 vi)
 	poris_of(v)->round = 0;
 	v->flags &= ~TAKT_F_LAUNCHED;
 	if (v->class == TAKT_RT)
-		v->class = credit_class(v);
+		v->class = poris_demoted(p, v);
 	credit_wake(p, vi);
 }
 
@@ -147,6 +153,7 @@ TAKT_FN void poris_queue(struct takt_pool *p, u32 vi, u64 now)
 	if (v->flags & TAKT_F_MIGRATE) {
 		v->flags &= ~TAKT_F_MIGRATE;
 		v->cpu = credit_pick_cpu(p, vi);
+		spread_follow(p, vi, v->cpu);
 	}
 	if ((v->flags & TAKT_F_EVENT) && p->par.promote && v->class != TAKT_RT &&
 	    poris_is_rt(p, v) && event_promotes(p, v, has_credit(p, v)))
@@ -180,7 +187,7 @@ TAKT_INLINE void poris_deschedule(struct takt_pool *p, u32 vi)
 		return;
 	v->flags &= ~TAKT_F_LAUNCHED;
 	if (v->class == TAKT_RT)
-		v->class = credit_class(v);
+		v->class = poris_demoted(p, v);
 }
 
 TAKT_FN u32 poris_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
@@ -203,6 +210,8 @@ TAKT_FN u32 poris_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
 			next = w;
 	}
 	v = vcpu_of(p, next);
+	if (next != TAKT_NIL)
+		spread_follow(p, next, cpu);
 	if (next != TAKT_NIL && p->par.parallel && poris_is_rt(p, v) && !poris_of(v)->round &&
 	    !(v->flags & TAKT_F_LAUNCHED)) {
 		poris_launch(p, next);
@@ -241,6 +250,9 @@ TAKT_INLINE const char *poris_check(struct takt_pool *p, u32 vi)
 
 	if (vi != TAKT_NIL && poris_of(v)->round && !(v->flags & TAKT_F_LAUNCHED))
 		return "has turns, but was not launched: VCPU";
+	if (vi != TAKT_NIL && v->bound != TAKT_NIL && !mask_empty(&vm_of(p, v->vm)->homes) &&
+	    !mask_test(&vm_of(p, v->vm)->homes, v->bound))
+		return "its siblings do not know where it is bound: VCPU";
 	return credit_check(p, vi);
 }
 
@@ -255,8 +267,28 @@ TAKT_INLINE void poris_placement(struct takt_pool *p)
 	p->placement_gen++;
 }
 
+/* Its PCPU is free for siblings. */
+TAKT_INLINE void poris_end(struct takt_pool *p, u32 vi)
+{
+	vcpu_of(p, vi)->bound = TAKT_NIL;
+	spread_homes(p, vcpu_of(p, vi)->vm);
+	credit_end(p, vi);
+}
+
+/* The host has moved it, and bound it there. */
+TAKT_INLINE void poris_moved(struct takt_pool *p, u32 vi, u32 cpu, u64 now)
+{
+	(void)cpu;
+	(void)now;
+	spread_homes(p, vcpu_of(p, vi)->vm);
+}
+
 TAKT_INLINE int poris_adjusted(struct takt_pool *p, u32 key, u64 old)
 {
+	if (key == takt_key_spread) {
+		FOR_EACH_RT_VM(p, mi)
+			spread_homes(p, mi);
+	}
 	if (key == takt_key_latency)
 		poris_rt_changed(p);
 	return credit_adjusted(p, key, old);
@@ -273,5 +305,4 @@ TAKT_INLINE void poris_epoch(struct takt_pool *p, u64 now)
 #define poris_charge credit_charge
 #define poris_yields credit_yields
 #define poris_tick credit_tick
-#define poris_end credit_end
-TAKT_WITHOUT(poris, put, restored, begin, moved, cpu_changes, timer, refill, admits, init)
+TAKT_WITHOUT(poris, put, restored, begin, cpu_changes, timer, refill, admits, init)

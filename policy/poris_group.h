@@ -71,9 +71,9 @@ TAKT_INLINE void poris_used(struct takt_pool *p, u32 mi, u32 sub, struct takt_ma
 }
 
 /*
- * A VCPU of a real-time VM gets a PCPU of its own among those of its subgroup (rule P7), where it
- * queues from now on. One that had to share one looks again where that may have changed: a PCPU has
- * come, masks are wider, a VCPU has gone.
+ * A VCPU of a real-time VM gets a PCPU of its own among those of its subgroup (rule P30), where it
+ * queues until a PCPU takes it to which no sibling is bound (rule P7). One that had to share one
+ * looks again where that may have changed: a PCPU has come, masks are wider, a VCPU has gone.
  */
 TAKT_INLINE void poris_bind(struct takt_pool *p, u32 vi)
 {
@@ -83,7 +83,10 @@ TAKT_INLINE void poris_bind(struct takt_pool *p, u32 vi)
 
 	takt_opaque(own);
 	if (!p->par.parallel || !poris_is_rt(p, v)) {
-		v->bound = TAKT_NIL;
+		if (v->bound != TAKT_NIL) {
+			v->bound = TAKT_NIL;
+			spread_homes(p, v->vm);
+		}
 	} else if (poris_of(v)->placement_gen != p->placement_gen || !is_bound(p, v)) {
 		if (is_bound(p, v))
 			own = v->bound;
@@ -99,6 +102,7 @@ TAKT_INLINE void poris_bind(struct takt_pool *p, u32 vi)
 			v->bound = own;
 		else
 			bind(p, vi, &used);
+		spread_homes(p, v->vm);
 	}
 	if (v->bound != TAKT_NIL)
 		v->cpu = v->bound;
@@ -162,6 +166,7 @@ TAKT_FN int poris_group(struct takt_pool *p, u32 mi, u32 id, u32 sub)
 	m->subgroup = sub;
 	p->placement_gen++;
 	/* Their PCPUs are chosen again, as each queues. */
+	mask_zero(&m->homes);
 	FOR_EACH_VCPU_OF(p, mi, vi)
 		unbind(p, vi);
 	return 0;

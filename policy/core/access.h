@@ -198,7 +198,8 @@ TAKT_INLINE u32 mask_next(const struct takt_mask *m, u32 cpu)
 /*
  * The PCPUs where @v may run: operator and placement; without the placement if that leaves nothing
  * online; any online one if the operator's mask has none; of these the one that the policy has
- * bound it to (docs/states.md rule 9).
+ * bound it to, or, if siblings keep each other apart, those to which none of these is bound
+ * (docs/states.md rule 9).
  */
 TAKT_INLINE void vcpu_allowed(struct takt_pool *p, struct takt_vcpu *v, struct takt_mask *out)
 {
@@ -212,7 +213,12 @@ TAKT_INLINE void vcpu_allowed(struct takt_pool *p, struct takt_vcpu *v, struct t
 	if (mask_empty(out))
 		*out = p->online;
 	if (v->bound != TAKT_NIL && mask_test(out, v->bound)) {
-		mask_zero(out);
+		struct takt_mask *homes = &vm_of(p, v->vm)->homes;
+
+		if (mask_test(homes, v->bound))
+			mask_without(out, homes);
+		else
+			mask_zero(out);
 		mask_set(out, v->bound);
 	}
 	mask_fresh(p, out);

@@ -157,6 +157,7 @@ TAKT_FN int takt_vm_remove(struct takt_pool *p, u32 mi, u64 now)
 #include "settings.h"
 	m->window = 0;
 	m->group = m->subgroup = 0;
+	mask_zero(&m->homes);
 	m->first = m->act_next = m->act_prev = m->rt_next = m->rt_prev = 0;
 	m->used = m->kind = 0;
 	p->nr_vm--;

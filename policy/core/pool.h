@@ -220,6 +220,7 @@ struct takt_vm {
 	u64 promotions, refusals; /* events that did and did not promote */
 	u64 laxity, latency;	  /* S, Poris; 0 = the pool's */
 	struct takt_server server;
+	struct takt_mask homes;	  /* PCPUs that siblings keep each other from (core/spread.h) */
 	u32 weight, cap;	  /* cap in percent of a PCPU; 0 = none */
 	u32 window;		  /* event promotions since the last accounting */
 	u16 first, nr, nr_active; /* VCPUs */

@@ -9,6 +9,35 @@
 
 #include "bind.h"
 
+/*
+ * The PCPUs to which @mi's VCPUs are bound: none of them takes a sibling, and all others do (rule
+ * P7). Not where spread=one binds a VCPU to its PCPU alone, nor in several laps.
+ */
+TAKT_FN void spread_homes(struct takt_pool *p, u32 mi)
+{
+	struct takt_vm *m = vm_of(p, mi);
+
+	mask_zero(&m->homes);
+	if (p->par.spread || m->nr_guest > p->nr_cpu)
+		return;
+	FOR_EACH_VCPU_OF(p, mi, vi) {
+		if (vcpu_of(p, vi)->bound != TAKT_NIL)
+			mask_set(&m->homes, vcpu_of(p, vi)->bound);
+	}
+}
+
+/* @vi queues or runs on @cpu from now on, where none of its siblings is. */
+TAKT_INLINE void spread_follow(struct takt_pool *p, u32 vi, u32 cpu)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+	u32 bound = v->bound;
+
+	if (bound == TAKT_NIL || bound == cpu || !mask_test(&vm_of(p, v->vm)->homes, bound))
+		return;
+	v->bound = cpu;
+	spread_homes(p, v->vm);
+}
+
 /* In which lap over the PCPUs @vi is, by its place among its siblings; after the last the first. */
 TAKT_FN u32 spread_lap(struct takt_pool *p, u32 vi)
 {

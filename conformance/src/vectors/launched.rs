@@ -96,6 +96,7 @@ pub fn not_exchanged(make: &Maker) {
     assert_eq!(exchange(make, |b| _ = b.ok(401 * MS, OpCode::Block, (0, 2, 0), [0; 3])), 1, "2 has no work");
     // 2 owes as much as 1.
     let mut b = Bench::new(make, "poris", 2, 2);
+    b.set(0, None, "demote", 1);
     (1..=2).for_each(|v| b.vcpu(v, 1, v - 1));
     b.vcpu(3, 2, 1);
     b.rt(0, 1, 0);

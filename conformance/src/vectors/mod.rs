@@ -233,6 +233,8 @@ pub const VECTORS: &[(&str, Vector)] = &[
     ("a VM that joins a group loses its bindings", poris_groups::unbound),
     ("a VCPU that shared a PCPU looks again", poris_groups::again),
     ("P10: groups that are refused", poris_groups::refusals),
+    ("P3: a class RT that ends", poris::demoted),
+    ("P7: apart from siblings", poris_groups::apart),
     ("co-scheduling: VMs take turns", gang::turns),
     ("co-scheduling: what a turn leaves", gang::left),
     ("co-scheduling: which VCPUs are RT, and until when", gang::ends),

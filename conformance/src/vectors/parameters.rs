@@ -66,6 +66,8 @@ const OF_THE_POOL: &[(u64, &str, u64, u64, u64)] = &[
     (52, "warp_limit", 100 * US, 10 * SEC, 10 * MS),
     (53, "unwarp", 0, 10 * SEC, 10 * MS),
     (54, "turns", 0, 1, 1),
+    (55, "demote", 0, 1, 0),
+    (56, "spread", 0, 1, 0),
 ];
 
 /// What a VM has until it is given something else.

@@ -59,13 +59,18 @@ pub fn migration(make: &Maker) {
     }
 }
 
-/// Where a VCPU is bound no tick finds a better PCPU (rules L34 and P32).
+/// Where a VCPU is bound no tick finds a better PCPU (rule L34, and P7 with spread=one); a VCPU that
+/// siblings keep apart may go where none of them is.
 pub fn bound_stays(make: &Maker) {
     for policy in ["laxs", "poris"] {
         let mut b = pool(make, policy);
+        b.set(0, None, "spread", 1);
         b.rt(0, 1, 0);
         assert_eq!(after_tick(&mut b), None, "{policy}");
     }
+    let mut b = pool(make, "poris");
+    b.rt(0, 1, 0);
+    assert_eq!(after_tick(&mut b), Some(2), "as under Credit");
 }
 
 /// A tick found a better PCPU, and its host moves the VCPU before it queues: the host's word is the last one.

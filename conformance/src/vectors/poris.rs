@@ -213,6 +213,7 @@ pub fn siblings(make: &Maker, bound: bool) -> Bench {
 pub fn siblings_with(make: &Maker, bound: bool, between: &[u16]) -> Bench {
     let mut b = Bench::new(make, "poris", 2, 3);
     b.set(0, None, "parallel", bound.into());
+    b.set(0, None, "demote", 1);
     b.set(0, None, "t_round", 30 * MS);
     b.vcpu(1, 1, 0);
     between.iter().for_each(|&v| b.vcpu(v, 1, 0));
@@ -248,4 +249,25 @@ pub fn exchange(make: &Maker) {
     // Unbound ones are taken as Credit takes them.
     let mut b = setup(false);
     assert_eq!(b.ok(402 * MS, OpCode::Schedule, (0, 0, 0), [CUR_STOPS, 0, 0]).next, 2);
+}
+
+/// Rule P3: what was RT is UNDER until the next accounting, whatever its credit; with demote=credit
+/// it has the class of its credit at once.
+pub fn demoted(make: &Maker) {
+    for (demote, class) in [(0, Class::Under), (1, Class::Over)] {
+        let mut b = Bench::new(make, "poris", 1, 2);
+        b.set(0, None, "demote", demote);
+        (1..=2).for_each(|v| b.vcpu(v, v, 0));
+        b.rt(0, 1, 0);
+        b.wake(0, 1);
+        assert_eq!(b.turn(0, 0), Some(1));
+        assert_eq!(b.class(1), Class::Rt, "launched");
+        b.wake(20 * MS, 2);
+        // It has run without having earned, so it is in debt.
+        b.turn(25 * MS, 0);
+        assert_eq!(b.class(1), class, "demote={demote}");
+        assert!(b.credit(1) < 0, "{}", b.credit(1));
+        b.account(30 * MS);
+        assert_eq!(b.class(1), if b.credit(1) < 0 { Class::Over } else { Class::Under }, "by accounting");
+    }
 }

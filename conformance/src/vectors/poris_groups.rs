@@ -3,7 +3,7 @@
 
 use super::bench::{Bench, MS, US};
 use crate::core::Maker;
-use takt_policy::{Class, OpCode};
+use takt_policy::{Class, OpCode, State};
 
 fn group(b: &mut Bench, vm: u16, group: u64, sub: u64) -> i32 {
     b.op(0, OpCode::SetGroup, (0, 0, vm), [group | sub << 16, 0, 0]).ret
@@ -77,6 +77,7 @@ pub fn spread(make: &Maker) {
     assert_eq!([1, 2, 3, 4, 5, 6, 7, 8].map(|v| b.core.vcpu_cpu(v)), [0, 1, 2, 3, 0, 1, 2, 3]);
     // A VM alone is a group of its own; whoever is not real-time may go anywhere.
     let mut b = Bench::new(make, "poris", 4, 2);
+    b.set(0, None, "spread", 1);
     (0..4).for_each(|v| b.vcpu(v, 1 + v / 2, 3));
     (0..4).for_each(|c| b.idle(0, c));
     b.rt(0, 1, 0);
@@ -240,6 +241,7 @@ pub fn shared(make: &Maker) {
 /// A VM that joins a group loses its bindings until its VCPUs queue again; those that wait may run wherever a PCPU idles.
 pub fn unbound(make: &Maker) {
     let mut b = Bench::new(make, "poris", 2, 2);
+    b.set(0, None, "spread", 1);
     (1..=2).for_each(|v| b.vcpu(v, v, 0));
     b.pin(0, 2, 1);
     b.rt(0, 1, 0);
@@ -264,4 +266,54 @@ pub fn wraps(make: &Maker) {
     (1..=18).for_each(|v| _ = b.wake(0, v));
     assert!(b.turn(0, 0).is_some());
     (1..=18).for_each(|v| assert_eq!(b.class(v), Class::Rt, "VCPU {v} starts with the others"));
+}
+
+/// Rule P7: a VCPU may be on every PCPU that none of its siblings has; with spread=one on its own
+/// PCPU alone.
+pub fn apart(make: &Maker) {
+    // VM 1 has VCPUs 1 and 2, bound to PCPUs 0 and 1; hog 5 of VM 2 runs on PCPU 0.
+    let setup = |spread: u64| {
+        let mut b = Bench::new(make, "poris", 3, 3);
+        b.set(0, None, "spread", spread);
+        (1..=2).for_each(|v| b.vcpu(v, 1, v - 1));
+        b.vcpu(5, 2, 0);
+        b.vcpu(6, 3, 0);
+        b.rt(0, 1, 0);
+        b.pin(0, 5, 0b001);
+        b.wake(0, 5);
+        assert_eq!(b.turn(0, 0), Some(5));
+        b.ok(0, OpCode::CpuRelease, (0, 0, 0), [0; 3]);
+        (1..=2).for_each(|v| _ = b.wake(0, v));
+        assert_eq!([1, 2].map(|v| b.core.vcpu_cpu(v)), [0, 1]);
+        b
+    };
+    let mut b = setup(0);
+    assert_eq!(b.turn(MS, 1), Some(2), "on its own PCPU");
+    assert_eq!(b.stop(2 * MS, 1), None, "PCPU 1 is its sibling's, also while that sleeps");
+    assert_eq!(b.turn(2 * MS, 2), Some(1), "PCPU 2 is no sibling's");
+    // It has PCPU 2 now, and PCPU 0 is free for the other one.
+    b.stop(3 * MS, 2);
+    b.ok(3 * MS, OpCode::CpuAcquire, (0, 0, 0), [0; 3]);
+    b.pin(3 * MS, 6, 0b010);
+    b.wake(3 * MS, 6);
+    assert_eq!(b.turn(3 * MS, 1), Some(6));
+    b.wake(3 * MS, 2);
+    assert_eq!(b.stop(3 * MS, 0), Some(2), "where a sibling was");
+    assert_eq!(b.core.check(), Ok(()));
+    let mut b = setup(1);
+    assert_eq!((b.turn(2 * MS, 2), b.state(1)), (None, State::Queued), "it has PCPU 0 alone");
+    // A VM of one VCPU is as free as under Credit.
+    for (spread, next) in [(0, Some(1)), (1, None)] {
+        let mut b = Bench::new(make, "poris", 2, 2);
+        b.set(0, None, "spread", spread);
+        (1..=2).for_each(|v| b.vcpu(v, v, 0));
+        b.rt(0, 1, 0);
+        b.pin(0, 2, 0b01);
+        b.wake(0, 2);
+        assert_eq!(b.turn(0, 0), Some(2));
+        b.pin(0, 1, 0b01);
+        b.wake(0, 1);
+        b.pin(0, 1, 0b11);
+        assert_eq!(b.turn(MS, 1), next, "spread={spread}");
+    }
 }
