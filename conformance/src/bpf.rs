@@ -9,6 +9,8 @@ use memmap2::{MmapMut, MmapOptions};
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use takt_policy::{Op, OpCode, Record, Res};
 
@@ -24,14 +26,38 @@ pub fn object(dir: &Path, policy: &str) -> PathBuf {
     dir.join(format!("pool-{policy}.bpf.o"))
 }
 
+/// What `of` says of each policy, in the order of the list; as many at a time as there are CPUs, for
+/// compiler and verifier use one each.
+///
+/// # Errors
+/// The first of the list's that failed.
+pub fn each_policy<R: Send>(of: impl Fn(&'static str) -> Result<R> + Sync) -> Result<Vec<R>> {
+    let policies = takt_policy::policies();
+    let (next, said) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    std::thread::scope(|threads| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            threads.spawn(|| {
+                while let Some(policy) = policies.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let one = of(policy.name).with_context(|| policy.name);
+                    said.lock().expect("no thread panics with it").push((policy.id, one));
+                }
+            });
+        }
+    });
+    let mut said = said.into_inner().expect("no thread panics with it");
+    said.sort_by_key(|(id, _)| *id);
+    said.into_iter().map(|(_, one)| one).collect()
+}
+
 /// Compiles `bpf/pool.bpf.c` of the crate at `crate_dir` to an [`object`] of each policy. Fails without clang, or with what it said.
 pub fn compile(crate_dir: &Path, dir: &Path) -> Result<()> {
     let include = format!("-I{}", crate_dir.join("../policy/core").display());
-    takt_policy::policies().iter().try_for_each(|p| {
+    let all = each_policy(|policy| {
         // A hook that a policy does not have takes its arguments for nothing.
-        let flags = [include.clone(), format!("-DTAKT_ONLY={}", p.name), "-Wno-unused-parameter".into()];
-        takt_bpf_build::compile(&crate_dir.join("bpf/pool.bpf.c"), &object(dir, p.name), &flags)
-    })
+        let flags = [include.clone(), format!("-DTAKT_ONLY={policy}"), "-Wno-unused-parameter".into()];
+        takt_bpf_build::compile(&crate_dir.join("bpf/pool.bpf.c"), &object(dir, policy), &flags)
+    });
+    all.map(|_| ())
 }
 
 /// The verifier's work on a program.

@@ -205,14 +205,13 @@ fn run(command: Command) -> Result<bool> {
 
 #[cfg(feature = "bpf")]
 fn bpf(objects: &std::path::Path, operations: u64, seed: u64) -> Result<()> {
-    use takt_conformance::bpf::{Kernel, object};
-    for policy in takt_policy::policies() {
-        let policy = policy.name;
-        let mut kernel = Kernel::load(&object(objects, policy)).with_context(|| policy)?;
+    use takt_conformance::bpf::{Kernel, each_policy, object};
+    let said = each_policy(|policy| {
+        let mut kernel = Kernel::load(&object(objects, policy))?;
         let verified = kernel.verified()?;
         let most =
             verified.iter().filter(|v| v.program != "run_batch").max_by_key(|v| v.walked).context("no program")?;
-        println!(
+        let loaded = format!(
             "{policy}: loaded in {} ms; instructions walked by the verifier (of at most 1000000): {} in all, {} for {}",
             kernel.load_time.as_millis(),
             verified.iter().map(|v| u64::from(v.walked)).sum::<u64>(),
@@ -220,7 +219,7 @@ fn bpf(objects: &std::path::Path, operations: u64, seed: u64) -> Result<()> {
             most.program,
         );
         for (shape, mode) in Shape::ALL.into_iter().flat_map(|s| [(s, Mode::Chaos), (s, Mode::Faithful)]) {
-            let what = || format!("{policy}, {} PCPUs, {mode:?}, seed {seed}", shape.cpus);
+            let what = || format!("{} PCPUs, {mode:?}, seed {seed}", shape.cpus);
             let core = maker(None)?(policy)?;
             let empty = core.bytes().to_vec();
             let mut run = Run::new(core, seed, shape, mode, 1024);
@@ -230,10 +229,13 @@ fn bpf(objects: &std::path::Path, operations: u64, seed: u64) -> Result<()> {
             ensure!(differs.is_none(), "{}: the final pools differ at byte {}", what(), differs.unwrap_or(0));
         }
         let per = kernel.spent.as_nanos() / u128::from(kernel.done.max(1));
-        println!("{policy}: {} outcomes and all pool bytes identical, {per} ns each with lock and maps", kernel.done);
-        if kernel.by_kind {
-            println!("{policy}: the batch does not load here: one system call for each operation");
-        }
-    }
+        let singly = if kernel.by_kind { "; no batch loads here: a system call for each" } else { "" };
+        let same = format!(
+            "{policy}: {} outcomes and all pool bytes identical, {per} ns each with lock and maps{singly}",
+            kernel.done
+        );
+        Ok([loaded, same])
+    })?;
+    said.iter().flatten().for_each(|line| println!("{line}"));
     Ok(())
 }
