@@ -131,11 +131,16 @@ impl Host {
             // The first is Dom0.
             setup.push_back(on_vm(OpCode::VmAdd, vm, [if vm == 0 { 2 } else { 0 }, 256, 0]));
         }
-        // Each seed has its own kind of servers, and those from 8 on a variant of Credit.
+        // Each seed has its own kind of servers and their rules, and those from 8 on a variant of Credit.
         let pool = |name, value| on_vm(OpCode::Adjust, NIL as u16, [key(name, false).into(), value, 0]);
-        for (name, values) in [("server", 4), ("mode", 2)] {
-            setup.push_back(pool(name, seed % values));
-        }
+        let kinds = [
+            ("server", seed % 4),
+            ("mode", seed % 2),
+            ("spent_wake", seed / 2 % 2),
+            ("penalty", seed / 4 % 2),
+            ("extra_place", seed % 3 % 2),
+        ];
+        setup.extend(kinds.map(|(name, value)| pool(name, value)));
         setup.extend(variant(seed).iter().map(|&(name, value)| pool(name, value)));
         // Every second VM has a budget, of a fifth or a tenth of a PCPU for each VCPU.
         for (vm, key, value) in (1..shape.vms).step_by(2).flat_map(|vm| budget(vm, seed)) {

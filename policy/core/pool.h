@@ -166,10 +166,11 @@ struct takt_server_vcpu {
 		u64 chunk;	 /* sporadic: since when it may use what it has left (rule R32) */
 		u64 extra_since; /* SEDF, vGEDF: since when it waits for extra time; 0: not */
 	};
-	u16 home;    /* its PCPU, where servers keep to one */
-	u16 refills; /* sporadic: its first replenishment */
+	u16 home;	/* its PCPU, where servers keep to one */
+	u16 refills;	/* sporadic: its first replenishment */
+	u32 extra_used; /* SEDF, vGEDF: of its turn of extra time, ns */
 	u8 nr_refills;
-	u8 pad[3];
+	u8 pad[7];
 };
 
 /* Borrowed virtual time. */

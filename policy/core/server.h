@@ -392,11 +392,13 @@ TAKT_FN u32 server_steal(struct takt_pool *p, u32 cpu)
 	return TAKT_NIL;
 }
 
-/* @first, unless the reserve is owed to another. */
+/* @first, unless the reserve is owed to another. A turn in it is not cut short for it. */
 TAKT_INLINE u32 server_or_reserve(struct takt_pool *p, u32 cpu, u32 first, u32 cur, u64 now)
 {
 	u32 over = server_over(p, cpu, cur);
 
+	if (first != TAKT_NIL && first == cur && vcpu_of(p, cur)->class == TAKT_OVER)
+		return cur;
 	return over != TAKT_NIL && over != first && server_reserve(p, cpu_of(p, cpu), now) ? over
 											   : first;
 }

@@ -27,6 +27,7 @@ mod rtxen;
 mod rtxen_periodic;
 mod rtxen_sporadic;
 mod sedf;
+mod sedf_xen;
 mod tenants;
 mod vgedf;
 
@@ -178,6 +179,9 @@ pub const VECTORS: &[(&str, Vector)] = &[
     ("L0 beside the reserve", sedf::reserve),
     ("the reserve within a long slice", sedf::reserve_timer),
     ("SEDF servers that change while they run", sedf::changes),
+    ("a spent budget, and a wake in the next period", sedf_xen::spent),
+    ("what makes up for a short block", sedf_xen::penalty),
+    ("a turn of extra time that is interrupted", sedf_xen::place),
     ("K4: which PCPU a wake tickles", vgedf::asks),
     ("K4: idle PCPUs first", vgedf::asks_idle),
     ("two wakes ask two PCPUs", vgedf::asks_each),

@@ -66,6 +66,9 @@ const OF_THE_POOL: &[(u64, &str, u64, u64, u64)] = &[
     (51, "warp", 0, SEC, 50 * MS),
     (52, "warp_limit", 100 * US, 10 * SEC, 10 * MS),
     (53, "unwarp", 0, 10 * SEC, 10 * MS),
+    (60, "spent_wake", 0, 1, 1),
+    (61, "penalty", 0, 1, 1),
+    (62, "extra_place", 0, 1, 1),
 ];
 
 /// What a VM has until it is given something else.
