@@ -52,17 +52,17 @@ TAKT_INLINE void sedf_tick(struct takt_pool *p, u32 cpu, u64 now)
 }
 
 /* hooks */
-#define sedf_wake edf_wake
+#define sedf_wake(p, vi) edf_wake(p, vi, edf_keeps(p, 0))
 #define sedf_dequeue runq_remove
 #define sedf_charge edf_charge
 #define sedf_deschedule edf_deschedule
 #define sedf_fresh server_fresh
-#define sedf_begin(p, vi) edf_begin(p, vi, 1)
+#define sedf_begin(p, vi) edf_begin(p, vi, 1, edf_keeps(p, 0))
 #define sedf_end server_end
 #define sedf_moved server_moved
 #define sedf_adjusted(p, key, old) server_adjusted(p, key, old, 1)
 #define sedf_timer server_timer
-#define sedf_refill edf_refill
+#define sedf_refill(p, vi, now) edf_refill(p, vi, edf_keeps(p, 0), now)
 #define sedf_admits(p, mi, s) server_fits(p, mi, s, 1)
 #define sedf_bound(p) server_bound(p, p->par.extra_quantum)
 #define sedf_check edf_check

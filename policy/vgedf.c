@@ -3,7 +3,7 @@
  * vGEDF, the scheduler of Risa's rt-pool (docs/rules/risa.md): global earliest deadline first with
  * a cache-aware pick.
  *
- * Design: servers as SEDF's. Of all VCPUs of the pool that have work and budget, those with the
+ * Design: servers as SEDF's, but a block costs no budget (rule K5). Of all VCPUs of the pool that have work and budget, those with the
  * earliest ends of their periods run, on whichever PCPUs; then those of the ExtraQ (x = 1), in
  * turns. RunQ and ExtraQ are kept in parts, one of each on the PCPU where a VCPU ran last, in their
  * order; a decision looks at them all, its own first, which is the same as one queue and finds
@@ -184,17 +184,17 @@ TAKT_INLINE void vgedf_tick(struct takt_pool *p, u32 cpu, u64 now)
 }
 
 /* hooks */
-#define vgedf_wake edf_wake
+#define vgedf_wake(p, vi) edf_wake(p, vi, edf_keeps(p, 1))
 #define vgedf_dequeue runq_remove
 #define vgedf_charge edf_charge
 #define vgedf_deschedule edf_deschedule
 #define vgedf_fresh server_fresh
-#define vgedf_begin(p, vi) edf_begin(p, vi, 0)
+#define vgedf_begin(p, vi) edf_begin(p, vi, 0, edf_keeps(p, 1))
 #define vgedf_end server_end
 #define vgedf_moved server_moved
 #define vgedf_adjusted(p, key, old) server_adjusted(p, key, old, 0)
 #define vgedf_timer server_timer
-#define vgedf_refill edf_refill
+#define vgedf_refill(p, vi, now) edf_refill(p, vi, edf_keeps(p, 1), now)
 #define vgedf_admits(p, mi, s) server_fits(p, mi, s, 0)
 #define vgedf_bound(p) server_bound(p, p->par.extra_quantum)
 #define vgedf_check edf_check

@@ -135,10 +135,12 @@ impl Host {
         let pool = |name, value| on_vm(OpCode::Adjust, NIL as u16, [key(name, false).into(), value, 0]);
         let kinds = [
             ("server", seed % 4),
-            ("mode", seed % 2),
+            ("mode", seed % 3),
             ("spent_wake", seed / 2 % 2),
             ("penalty", seed / 4 % 2),
             ("extra_place", seed % 3 % 2),
+            ("polling_literal", seed / 4 % 2),
+            ("admission", u64::from(seed % 8 != 5)),
         ];
         setup.extend(kinds.map(|(name, value)| pool(name, value)));
         setup.extend(variant(seed).iter().map(|&(name, value)| pool(name, value)));

@@ -4,14 +4,21 @@
  * others wait for what is left: what sedf.c and vgedf.c share (docs/rules/sedf.md,
  * docs/rules/risa.md).
  *
- * mode=deferrable is the view of the literature: a budget is kept while there is no work, and new
- * in each period. mode=xen is what Xen did: a VCPU that blocks has no budget until the next period
- * begins, and one that wakes after its deadline begins a period there and then.
+ * mode=deferrable is the view of the literature, and vGEDF's: a budget is kept while there is no
+ * work, and new in each period. mode=xen is what Xen did, and SEDF's: a VCPU that blocks has no
+ * budget until the next period begins, and one that wakes after its deadline begins a period there
+ * and then.
  */
 #ifndef TAKT_EDF_H
 #define TAKT_EDF_H
 
 #include "server.h"
+
+/* Whether a budget is kept while there is no work; @own: it is with mode=auto. */
+TAKT_INLINE u32 edf_keeps(struct takt_pool *p, u32 own)
+{
+	return p->par.mode == TAKT_MODE_AUTO ? own : p->par.mode;
+}
 
 TAKT_INLINE u32 edf_has_work(struct takt_vcpu *v)
 {
@@ -92,14 +99,14 @@ TAKT_INLINE u64 edf_longest(struct takt_pool *p, u32 cpu, u64 now)
  * before (a): rules E8, E7 and E6. Xen moves the deadline as the budget is used up. So a VCPU that
  * wakes in the period after that one forfeits the budget of that period (spent_wake=forfeit).
  */
-TAKT_FN void edf_wake(struct takt_pool *p, u32 vi)
+TAKT_FN void edf_wake(struct takt_pool *p, u32 vi, u32 keeps)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 	u64 end = v->deadline;
 	u32 had;
 
 	edf_end_turn(v);
-	if (!(v->flags & TAKT_F_SERVER) || p->par.mode)
+	if (!(v->flags & TAKT_F_SERVER) || keeps)
 		return;
 	had = v->server.left > 0;
 	if (p->par.spent_wake && !had && p->now >= end) {
@@ -150,13 +157,14 @@ TAKT_INLINE void edf_charge(struct takt_pool *p, u32 vi, s64 ns)
 }
 
 /*
- * A period ends. With mode=xen nothing begins for one that has no work: its wake will see to that.
+ * A period ends. Unless it @keeps its budget, nothing begins for a VCPU that has no work: its wake
+ * will see to that.
  */
-TAKT_INLINE void edf_refill(struct takt_pool *p, u32 vi, u64 now)
+TAKT_INLINE void edf_refill(struct takt_pool *p, u32 vi, u32 keeps, u64 now)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
-	if (!p->par.mode && !edf_has_work(v)) {
+	if (!keeps && !edf_has_work(v)) {
 		dueq_remove(p, &p->due_head, vi);
 		return;
 	}
@@ -165,14 +173,14 @@ TAKT_INLINE void edf_refill(struct takt_pool *p, u32 vi, u64 now)
 	server_reclass(p, vi, v->deadline, now);
 }
 
-TAKT_INLINE void edf_begin(struct takt_pool *p, u32 vi, u32 whole)
+TAKT_INLINE void edf_begin(struct takt_pool *p, u32 vi, u32 whole, u32 keeps)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
 	server_settle(p, vi);
 	server_end(p, vi);
 	if (server_begin(p, vi, whole, 1)) {
-		if (p->par.mode || edf_has_work(v)) {
+		if (keeps || edf_has_work(v)) {
 			server_start(p, vi);
 		} else {
 			/* Its wake begins the first period. Nothing is used up. */

@@ -308,6 +308,9 @@ enum takt_parallel { TAKT_PARALLEL_OFF, TAKT_PARALLEL_VM, TAKT_PARALLEL_GROUP };
  */
 enum takt_siblings { TAKT_SIBLINGS_PORIS, TAKT_SIBLINGS_CO, TAKT_SIBLINGS_BALANCE };
 
+/* SEDF, vGEDF: what a block costs (rules E7, E12 and K5): of AUTO the policy says it. */
+enum takt_mode { TAKT_MODE_XEN, TAKT_MODE_DEFERRABLE, TAKT_MODE_AUTO };
+
 /* RT-Xen's kinds of servers (rule R35). */
 enum takt_server_kind { TAKT_DEFERRABLE, TAKT_PERIODIC, TAKT_POLLING, TAKT_SPORADIC };
 

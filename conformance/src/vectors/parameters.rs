@@ -28,10 +28,10 @@ const OF_THE_POOL: &[(u64, &str, u64, u64, u64)] = &[
     (13, "surplus", 0, 1, 0),
     (14, "preempted", 0, 1, 0),
     (15, "server", 0, 3, 0),
-    (16, "polling_literal", 0, 1, 0),
+    (16, "polling_literal", 0, 1, 1),
     (17, "quantum", 10 * US, 100 * MS, MS),
     (18, "extra_quantum", 10 * US, 100 * MS, 500 * US),
-    (19, "mode", 0, 1, 0),
+    (19, "mode", 0, 2, 2),
     (20, "cache_hot", 0, SEC, MS),
     (21, "reserve", 0, 50, 5),
     (22, "weights", 0, 1, 0),
@@ -69,6 +69,7 @@ const OF_THE_POOL: &[(u64, &str, u64, u64, u64)] = &[
     (60, "spent_wake", 0, 1, 1),
     (61, "penalty", 0, 1, 1),
     (62, "extra_place", 0, 1, 1),
+    (63, "admission", 0, 1, 1),
 ];
 
 /// What a VM has until it is given something else.

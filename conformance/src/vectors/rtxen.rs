@@ -98,7 +98,13 @@ pub fn deferrable(make: &Maker) {
 }
 
 pub fn polling(make: &Maker) {
-    let mut b = pool(make, POLLING, &[(3, 10, 1)]);
+    let begun = |literal| {
+        let mut b = pool(make, POLLING, &[(3, 10, 1)]);
+        assert_eq!(b.set(0, None, "polling_literal", literal).ret, 0);
+        b.set(0, Some(1), "priority", 1);
+        b
+    };
+    let mut b = begun(0);
     b.wake(2 * MS, 1);
     assert_eq!(b.state(1), State::Parked, "rule R2, strict: replenished without work it has nothing");
     assert_eq!(b.watch(0, 2 * MS, 12 * MS, MS), "........11", "the poll of 10 ms finds work");
@@ -110,9 +116,7 @@ pub fn polling(make: &Maker) {
     assert_eq!(b.watch(0, 21 * MS, 31 * MS, MS), "..........");
     b.wake(31 * MS, 1);
     assert_eq!(b.state(1), State::Parked, "strict: also at 30 ms there was no work");
-    let mut b = pool(make, POLLING, &[(3, 10, 1)]);
-    b.set(0, None, "polling_literal", 1);
-    b.set(0, Some(1), "priority", 1);
+    let mut b = begun(1);
     b.wake(2 * MS, 1);
     assert_eq!(b.watch(0, 2 * MS, 3 * MS, MS), "1", "rule R2, literal: nobody took it at its refill");
     b.stop(3 * MS, 0);
@@ -127,6 +131,8 @@ pub fn polling(make: &Maker) {
 /// A polling server that is preempted has work yet: its budget stays.
 pub fn polling_preempted(make: &Maker) {
     let mut b = pool(make, POLLING, &[(5, 10, 2), (1, 5, 1)]);
+    b.set(0, None, "polling_literal", 0);
+    (1..=2).for_each(|vm| _ = b.set(0, Some(vm), "extra", 0));
     (1..=2).for_each(|v| _ = b.wake(2 * MS, v));
     assert_eq!(b.watch(0, 2 * MS, 20 * MS, MS), "...2....2111121...");
 }

@@ -110,8 +110,7 @@ pub fn place(make: &Maker) {
         // 9 has run 3 of 5 ms when the next budget of 1 comes; 8 has waited for as long as 9 ran.
         let interrupted = |extra_place| {
             let mut b = Bench::new(make, policy, 1, 1);
-            for (name, value) in
-                [("mode", 1), ("reserve", 0), ("extra_quantum", 5 * MS), ("extra_place", extra_place)]
+            for (name, value) in [("mode", 1), ("reserve", 0), ("extra_quantum", 5 * MS), ("extra_place", extra_place)]
             {
                 b.set(0, None, name, value);
             }
