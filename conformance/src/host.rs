@@ -79,7 +79,7 @@ fn budget(vm: u16, seed: u64) -> [(u16, u32, u64); 3] {
 /// Parameters of Credit and its kin (docs/rules/credit.md, poris.md, laxs.md) by which a seed
 /// differs from the defaults.
 fn variant(seed: u64) -> &'static [(&'static str, u64)] {
-    match seed / 8 % 11 {
+    match seed / 8 % 13 {
         0 => &[],
         1 => &[("weights", 1), ("ratelimit", MS), ("tickle", 1), ("overflow", 1)],
         2 => &[("charge", 1), ("tickle", 1)],
@@ -89,6 +89,9 @@ fn variant(seed: u64) -> &'static [(&'static str, u64)] {
         5 => &[("queueing", 0), ("steal", 2), ("boost", 1), ("history", 1), ("parallel", 1)],
         6 => &[("queueing", 1), ("steal", 0), ("infinite", 1), ("promote", 0), ("dynamic", 0)],
         8 => &[("parallel", 1), ("promote", 0), ("dynamic", 0), ("siblings", 1)],
+        // Not work-conserving, as Xen is.
+        11 => &[("tickle", 2), ("queueing", 0), ("steal", 0)],
+        12 => &[("tickle", 3), ("ratelimit", MS), ("balance", 1)],
         10 => &[("over", 1), ("running", 1), ("peer", 1)],
         9 => &[("parallel", 1), ("promote", 0), ("dynamic", 0), ("siblings", 2)],
         _ => &[
@@ -107,11 +110,11 @@ fn variant(seed: u64) -> &'static [(&'static str, u64)] {
 pub fn variants(policy: &str) -> &'static [u64] {
     match policy {
         "rtxen" | "sedf" | "vgedf" => &[3, 4, 5, 6],
-        "credit" => &[8, 16, 24],
-        "doris" => &[8, 16],
-        "laxs" => &[32, 40, 48, 56, 80],
-        "poris" => &[32, 40, 48, 56, 64, 72],
-        _ => &[8],
+        "credit" => &[8, 16, 24, 88, 96],
+        "doris" => &[8, 16, 88],
+        "laxs" => &[32, 40, 48, 56, 80, 88],
+        "poris" => &[32, 40, 48, 56, 64, 72, 88],
+        _ => &[8, 88],
     }
 }
 

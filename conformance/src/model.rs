@@ -24,6 +24,9 @@ pub(crate) struct Vcpu {
     pub since: u64,
 }
 
+/// The least value of `tickle` with which PCPUs may idle beside a VCPU that waits (rule C13).
+const TICKLE_XEN: u64 = 2;
+
 const ABSENT: Vcpu = Vcpu {
     state: State::Absent,
     vm: 0,
@@ -72,6 +75,9 @@ pub struct Model {
     /// The VCPUs of any VM may be bound (`siblings`, rules B1 and B4): now, and since the epoch.
     pub(crate) spreads: bool,
     pub(crate) spread_ever: bool,
+    /// PCPUs may idle beside a VCPU that waits (`tickle=xen`, rule C13): now, and since the epoch.
+    pub(crate) idles: bool,
+    pub(crate) idled_ever: bool,
     pub(crate) params: Vec<takt_policy::ParamInfo>,
 }
 
@@ -102,6 +108,8 @@ impl Model {
             now: 0,
             spreads: false,
             spread_ever: false,
+            idles: false,
+            idled_ever: false,
             rt_max: params.iter().find(|p| p.name == "rt_max").map(|p| p.default),
             params,
         }
@@ -300,6 +308,7 @@ impl Model {
         self.taken = 0;
         self.forced = 0;
         self.spread_ever = self.spreads;
+        self.idled_ever = self.idles;
         for vm in self.vm.iter_mut() {
             vm.rt_until = if vm.rt_on { u64::MAX } else { 0 };
             vm.rt_ever = vm.rt_on;
@@ -314,6 +323,10 @@ impl Model {
                 "siblings" => {
                     self.spreads = op.arg[1] != 0;
                     self.spread_ever |= self.spreads;
+                }
+                "tickle" => {
+                    self.idles = op.arg[1] >= TICKLE_XEN;
+                    self.idled_ever |= self.idles;
                 }
                 _ => {}
             }

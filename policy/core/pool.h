@@ -132,6 +132,7 @@ enum { TAKT_RT_AUTO, TAKT_RT_ON, TAKT_RT_OFF };
 #define TAKT_F_LAUNCHED 1024u	/* real-time with the rest of its group until descheduled (Poris) */
 #define TAKT_F_STOPPED 4096u	/* descheduling for want of work, not because it was preempted */
 #define TAKT_F_HAD_SERVER 2048u /* in an operation: its server begins again, and asks for no more */
+#define TAKT_F_PREEMPTED 8192u	/* in an operation: it queues because it was taken off its PCPU */
 
 /* A VCPU's part of the policies that use credit (core/credit.h). */
 struct takt_credit_vcpu {
@@ -307,6 +308,12 @@ enum takt_parallel { TAKT_PARALLEL_OFF, TAKT_PARALLEL_VM, TAKT_PARALLEL_GROUP };
  * What happens to siblings (rules P30, B1 and B4): Poris' ways; co-scheduling; balance scheduling.
  */
 enum takt_siblings { TAKT_SIBLINGS_PORIS, TAKT_SIBLINGS_CO, TAKT_SIBLINGS_BALANCE };
+
+/*
+ * Which idle PCPUs a queued VCPU tickles (rules C12, C13 and C38): all or one; with XEN set no
+ * other tickle follows, and a VCPU that was preempted tickles none.
+ */
+enum takt_tickle { TAKT_TICKLE_ALL, TAKT_TICKLE_ONE, TAKT_TICKLE_XEN };
 
 /* SEDF, vGEDF: what a block costs (rules E7, E12 and K5): of AUTO the policy says it. */
 enum takt_mode { TAKT_MODE_XEN, TAKT_MODE_DEFERRABLE, TAKT_MODE_AUTO };

@@ -60,6 +60,7 @@ pub const VECTORS: &[(&str, Vector)] = &[
     ("tickle", credit::tickle),
     ("the own PCPU first, the idle ones if that will not do", conserve::own_first),
     ("a PCPU tickled alone that does something else passes the tickle on", conserve::passed_on),
+    ("C13: a preempted VCPU tickles, or not", conserve::as_xen),
     ("stealing: which VCPU, from which PCPU, in which order", credit::stealing),
     ("slice of 30 ms", credit::slice),
     ("equal classes take turns", credit::turns),

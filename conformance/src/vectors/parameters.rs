@@ -36,7 +36,7 @@ const OF_THE_POOL: &[(u64, &str, u64, u64, u64)] = &[
     (21, "reserve", 0, 50, 5),
     (22, "weights", 0, 1, 0),
     (23, "ratelimit", 0, 500 * MS, 0),
-    (24, "tickle", 0, 1, 0),
+    (24, "tickle", 0, 3, 0),
     (25, "overflow", 0, 1, 0),
     (26, "charge", 0, 1, 0),
     (27, "balance", 0, 1, 0),
