@@ -144,6 +144,7 @@ impl Host {
             ("extra_place", seed % 3 % 2),
             ("polling_literal", seed / 4 % 2),
             ("admission", u64::from(seed % 8 != 5)),
+            ("idle_quantum", seed / 2 % 2),
         ];
         setup.extend(kinds.map(|(name, value)| pool(name, value)));
         setup.extend(variant(seed).iter().map(|&(name, value)| pool(name, value)));

@@ -110,7 +110,7 @@ fn defaults_are_those_of_the_policies() {
         let want = match info.name {
             "surplus" | "preempted" => 1,
             "ctx_allow" => 1_000_000,
-            "spent_wake" | "penalty" => 0,
+            "spent_wake" | "penalty" | "idle_quantum" => 0,
             _ => info.default,
         };
         assert_eq!(

@@ -148,6 +148,7 @@ pub const VECTORS: &[(&str, Vector)] = &[
     ("rt_contention=migrate: an RT VCPU goes where none is", doris::crowds),
     ("servers by priority", rtxen::priorities),
     ("R3: a quantum or the budget", rtxen::slices),
+    ("R23: a PCPU that idles", rtxen::idle_quantum),
     ("R4, R5: without budget, and with a new one", rtxen::without_budget),
     ("deferrable servers", rtxen::deferrable),
     ("R2: polling servers", rtxen::polling),

@@ -70,6 +70,7 @@ const OF_THE_POOL: &[(u64, &str, u64, u64, u64)] = &[
     (61, "penalty", 0, 1, 1),
     (62, "extra_place", 0, 1, 1),
     (63, "admission", 0, 1, 1),
+    (64, "idle_quantum", 0, 1, 1),
 ];
 
 /// What a VM has until it is given something else.

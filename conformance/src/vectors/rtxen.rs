@@ -3,7 +3,7 @@
 
 use super::bench::{Bench, MS, US};
 use crate::core::Maker;
-use takt_policy::State;
+use takt_policy::{NEVER, State};
 
 pub const DEFERRABLE: u64 = 0;
 pub const PERIODIC: u64 = 1;
@@ -12,10 +12,11 @@ pub const SPORADIC: u64 = 3;
 /// Half a ms.
 pub const HALF: u64 = 500 * US;
 
-/// One PCPU; VMs 1… with one VCPU each of the same number, and (budget, period, priority) in ms from time 0 on.
+/// One PCPU, which decides when something comes; VMs 1… with one VCPU each of the same number, and (budget, period, priority) in ms from time 0 on.
 pub fn pool(make: &Maker, kind: u64, servers: &[(u64, u64, u64)]) -> Bench {
     let mut b = Bench::new(make, "rtxen", 1, servers.len() as u16);
     b.set(0, None, "server", kind);
+    b.set(0, None, "idle_quantum", 0);
     for (vm, &(budget, period, priority)) in (1..).zip(servers) {
         b.vcpu(vm, vm, 0);
         b.server(0, vm, budget * MS, period * MS, priority);
@@ -50,6 +51,34 @@ pub fn slices(make: &Maker) {
     assert_eq!(b.turn_slice(2 * MS + 300 * US, 0), (Some(2), MS));
     b.set(3 * MS, None, "quantum", 100 * US);
     assert_eq!(b.turn_slice(3 * MS, 0), (Some(2), 100 * US));
+}
+
+/// A PCPU that idles decides after each quantum (rule R23), or when something comes.
+pub fn idle_quantum(make: &Maker) {
+    for (on, decisions) in [(1, 10), (0, 0)] {
+        let mut b = pool(make, DEFERRABLE, &[(1, 10, 1)]);
+        b.set(0, None, "idle_quantum", on);
+        b.wake(0, 1);
+        assert_eq!(b.turn_slice(0, 0), (Some(1), MS));
+        assert_eq!(b.core.cpu_timer(0), NEVER, "{on}: it runs");
+        assert_eq!(b.stop(HALF, 0), None);
+        let mut fired = 0;
+        for now in (1..=10).map(|n| HALF + n * MS) {
+            if b.core.cpu_timer(0) == now {
+                assert_eq!(b.timer(now, 0).kick, 1, "a decision");
+                assert_eq!(b.turn(now, 0), None);
+                fired += 1;
+            }
+        }
+        assert_eq!(fired, decisions, "{on}");
+        // What idles away ends sooner.
+        let mut b = pool(make, PERIODIC, &[(1, 10, 1)]);
+        b.set(0, None, "idle_quantum", on);
+        b.wake(0, 1);
+        b.turn(0, 0);
+        b.stop(HALF, 0);
+        assert_eq!(b.core.cpu_timer(0), MS, "{on}: the budget");
+    }
 }
 
 /// Rules R4 and R5.
