@@ -272,17 +272,23 @@ TAKT_FN u32 rtxen_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
 	return server_choose(p, cpu, takt_fresh(p, best), cur, now);
 }
 
-/* A quantum (rule R3: or the budget). */
+/*
+ * A quantum (rule R3: or the budget). As in RT-Xen an idle PCPU has one, too (rule R23); no other
+ * policy has slices of idleness, so it is a timer.
+ */
 TAKT_FN u64 rtxen_slice(struct takt_pool *p, u32 cpu, u32 back, u64 now)
 {
 	u64 slice = server_slice(p, cpu, p->par.quantum, now);
+	struct takt_cpu *c = cpu_of(p, cpu);
 
 	(void)back;
 	rtxen_await(p, cpu, TAKT_NIL);
+	if (p->par.idle_quantum && c->cur == TAKT_NIL && now + p->par.quantum < c->timer)
+		arm_cpu(p, cpu, now + p->par.quantum);
 	return slice;
 }
 
-/* An interval of the reserve has begun, or a budget has idled away. */
+/* An interval of the reserve has begun, a budget has idled away, or a quantum of idleness is over. */
 TAKT_INLINE void rtxen_tick(struct takt_pool *p, u32 cpu, u64 now)
 {
 	(void)now;

@@ -3,7 +3,7 @@
  * vGEDF, the scheduler of Risa's rt-pool (docs/rules/risa.md): global earliest deadline first with
  * a cache-aware pick.
  *
- * Design: servers as SEDF's. Of all VCPUs of the pool that have work and budget, those with the
+ * Design: servers as SEDF's, but a block costs no budget (rule K5). Of all VCPUs of the pool that have work and budget, those with the
  * earliest ends of their periods run, on whichever PCPUs; then those of the ExtraQ (x = 1), in
  * turns. RunQ and ExtraQ are kept in parts, one of each on the PCPU where a VCPU ran last, in their
  * order; a decision looks at them all, its own first, which is the same as one queue and finds
@@ -34,6 +34,14 @@ TAKT_INLINE u64 vgedf_place(u32 class, u64 key)
 TAKT_INLINE u64 vgedf_last_place(struct takt_vcpu *v)
 {
 	return vgedf_place(v->class, v->class == TAKT_RT ? v->server.key : TAKT_LATEST - 2);
+}
+
+/* That of @cur, which runs on @cpu: the first of its class while its turn is not over. */
+TAKT_INLINE u64 vgedf_own_place(struct takt_pool *p, u32 cpu, u32 cur)
+{
+	struct takt_vcpu *v = vcpu_of(p, cur);
+
+	return edf_in_turn(p, cpu, cur) ? vgedf_place(v->class, 0) : vgedf_last_place(v);
 }
 
 /*
@@ -117,7 +125,7 @@ TAKT_FN u32 vgedf_candidate(struct takt_pool *p, u32 cpu, u32 cur, u32 warm, u64
 {
 	struct takt_mask peers = p->online;
 	u32 peer = cpu, best = cur, n;
-	u64 first = cur == TAKT_NIL ? TAKT_NEVER : vgedf_last_place(vcpu_of(p, cur));
+	u64 first = cur == TAKT_NIL ? TAKT_NEVER : vgedf_own_place(p, cpu, cur);
 
 	TAKT_LOOP(p, n, TAKT_NCPU) {
 		if (mask_empty(&peers))
@@ -158,9 +166,8 @@ TAKT_FN u32 vgedf_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
 
 TAKT_INLINE u64 vgedf_slice(struct takt_pool *p, u32 cpu, u32 back, u64 now)
 {
-	u32 budget = cur_class(p, cpu) == TAKT_RT;
 	struct takt_cpu *c = cpu_of(p, cpu);
-	u64 slice = server_slice(p, cpu, budget ? TAKT_LATEST : p->par.extra_quantum, now);
+	u64 slice = server_slice(p, cpu, edf_longest(p, cpu, now), now);
 
 	(void)back;
 	c->tickled = 0;
@@ -177,18 +184,19 @@ TAKT_INLINE void vgedf_tick(struct takt_pool *p, u32 cpu, u64 now)
 }
 
 /* hooks */
-#define vgedf_wake edf_wake
+#define vgedf_wake(p, vi) edf_wake(p, vi, edf_keeps(p, 1))
 #define vgedf_dequeue runq_remove
 #define vgedf_charge edf_charge
+#define vgedf_deschedule edf_deschedule
 #define vgedf_fresh server_fresh
-#define vgedf_begin(p, vi) edf_begin(p, vi, 0)
+#define vgedf_begin(p, vi) edf_begin(p, vi, 0, edf_keeps(p, 1))
 #define vgedf_end server_end
 #define vgedf_moved server_moved
 #define vgedf_adjusted(p, key, old) server_adjusted(p, key, old, 0)
 #define vgedf_timer server_timer
-#define vgedf_refill edf_refill
+#define vgedf_refill(p, vi, now) edf_refill(p, vi, edf_keeps(p, 1), now)
 #define vgedf_admits(p, mi, s) server_fits(p, mi, s, 0)
 #define vgedf_bound(p) server_bound(p, p->par.extra_quantum)
 #define vgedf_check edf_check
-TAKT_WITHOUT(vgedf, event, deschedule, put, yields, account, restored, rt_changed, placement,
-	     cpu_changes, group, init, epoch)
+TAKT_WITHOUT(vgedf, event, put, yields, account, restored, rt_changed, placement, cpu_changes,
+	     group, init, epoch)

@@ -23,7 +23,7 @@ pub enum Rule {
     Kick,
     /// A timer lies ahead, and the host keeps it (within [`Limits::timer_slack`]).
     Timer,
-    /// Once kicks have drained no PCPU idles beside a queued VCPU that may run there.
+    /// Once kicks have drained no PCPU idles beside a queued VCPU that may run there; with `tickle=xen` not all of them do.
     WorkConservation,
     /// Rule 1, seen through an idle PCPU or the wait bound.
     LostWake,
@@ -357,7 +357,10 @@ impl Checker {
             return Ok(());
         }
         let idle = m.empty() & !m.taken & !m.forced;
-        let Some(v) = m.queued().filter(|_| idle != 0).find(|&v| self.waits_for(v, idle)) else { return Ok(()) };
+        // With `tickle=xen` only the PCPU where it is queued does not idle, which may be any one of its masks.
+        let enough = |v| !m.idled_ever || m.allowed(v) & !idle == 0;
+        let waits = |&v: &u16| self.waits_for(v, idle) && enough(v);
+        let Some(v) = m.queued().filter(|_| idle != 0).find(waits) else { return Ok(()) };
         let e = &m.vcpu[usize::from(v)];
         let rule = if e.by_memory { Rule::LostWake } else { Rule::WorkConservation };
         Err((rule, format!("VCPU {v} is queued since {} while PCPUs {:#x} idle", e.since, idle & m.allowed(v))))

@@ -79,7 +79,7 @@ fn budget(vm: u16, seed: u64) -> [(u16, u32, u64); 3] {
 /// Parameters of Credit and its kin (docs/rules/credit.md, poris.md, laxs.md) by which a seed
 /// differs from the defaults.
 fn variant(seed: u64) -> &'static [(&'static str, u64)] {
-    match seed / 8 % 11 {
+    match seed / 8 % 13 {
         0 => &[],
         1 => &[("weights", 1), ("ratelimit", MS), ("tickle", 1), ("overflow", 1)],
         2 => &[("charge", 1), ("tickle", 1)],
@@ -90,6 +90,9 @@ fn variant(seed: u64) -> &'static [(&'static str, u64)] {
         6 => &[("queueing", 1), ("steal", 0), ("infinite", 1), ("promote", 0), ("dynamic", 0)],
         8 => &[("parallel", 1), ("promote", 0), ("dynamic", 0), ("turns", 0)],
         9 => &[("ratelimit", MS), ("turns", 0)],
+        // Not work-conserving, as Xen is.
+        11 => &[("tickle", 2), ("queueing", 0), ("steal", 0)],
+        12 => &[("tickle", 3), ("ratelimit", MS), ("balance", 1)],
         10 => &[("over", 1), ("running", 1), ("peer", 1)],
         _ => &[
             ("laxity", 10 * MS),
@@ -107,12 +110,12 @@ fn variant(seed: u64) -> &'static [(&'static str, u64)] {
 pub fn variants(policy: &str) -> &'static [u64] {
     match policy {
         "rtxen" | "sedf" | "vgedf" => &[3, 4, 5, 6],
-        "credit" => &[8, 16, 24],
-        "doris" => &[8, 16],
-        "laxs" => &[32, 40, 48, 56, 80],
-        "poris" => &[32, 40, 48, 56, 64],
-        "gang" => &[8, 64, 72],
-        _ => &[8],
+        "credit" => &[8, 16, 24, 88, 96],
+        "doris" => &[8, 16, 88],
+        "laxs" => &[32, 40, 48, 56, 80, 88],
+        "poris" => &[32, 40, 48, 56, 64, 88],
+        "gang" => &[8, 64, 72, 88],
+        _ => &[8, 88],
     }
 }
 
@@ -132,11 +135,19 @@ impl Host {
             // The first is Dom0.
             setup.push_back(on_vm(OpCode::VmAdd, vm, [if vm == 0 { 2 } else { 0 }, 256, 0]));
         }
-        // Each seed has its own kind of servers, and those from 8 on a variant of Credit.
+        // Each seed has its own kind of servers and their rules, and those from 8 on a variant of Credit.
         let pool = |name, value| on_vm(OpCode::Adjust, NIL as u16, [key(name, false).into(), value, 0]);
-        for (name, values) in [("server", 4), ("mode", 2)] {
-            setup.push_back(pool(name, seed % values));
-        }
+        let kinds = [
+            ("server", seed % 4),
+            ("mode", seed % 3),
+            ("spent_wake", seed / 2 % 2),
+            ("penalty", seed / 4 % 2),
+            ("extra_place", seed % 3 % 2),
+            ("polling_literal", seed / 4 % 2),
+            ("admission", u64::from(seed % 8 != 5)),
+            ("idle_quantum", seed / 2 % 2),
+        ];
+        setup.extend(kinds.map(|(name, value)| pool(name, value)));
         setup.extend(variant(seed).iter().map(|&(name, value)| pool(name, value)));
         // Every second VM has a budget, of a fifth or a tenth of a PCPU for each VCPU.
         for (vm, key, value) in (1..shape.vms).step_by(2).flat_map(|vm| budget(vm, seed)) {

@@ -24,6 +24,9 @@ pub(crate) struct Vcpu {
     pub since: u64,
 }
 
+/// The least value of `tickle` with which PCPUs may idle beside a VCPU that waits (rule C13).
+const TICKLE_XEN: u64 = 2;
+
 const ABSENT: Vcpu = Vcpu {
     state: State::Absent,
     vm: 0,
@@ -69,6 +72,9 @@ pub struct Model {
     pub(crate) nr_vcpu: u32,
     pub(crate) now: u64,
     pub(crate) rt_max: Option<u64>,
+    /// PCPUs may idle beside a VCPU that waits (`tickle=xen`, rule C13): now, and since the epoch.
+    pub(crate) idles: bool,
+    pub(crate) idled_ever: bool,
     pub(crate) params: Vec<takt_policy::ParamInfo>,
 }
 
@@ -97,6 +103,8 @@ impl Model {
             queued: [0; NVCPU as usize / 64],
             nr_vcpu: 0,
             now: 0,
+            idles: false,
+            idled_ever: false,
             rt_max: params.iter().find(|p| p.name == "rt_max").map(|p| p.default),
             params,
         }
@@ -294,6 +302,7 @@ impl Model {
         self.cur = [None; NCPU as usize];
         self.taken = 0;
         self.forced = 0;
+        self.idled_ever = self.idles;
         for vm in self.vm.iter_mut() {
             vm.rt_until = if vm.rt_on { u64::MAX } else { 0 };
             vm.rt_ever = vm.rt_on;
@@ -303,8 +312,13 @@ impl Model {
     fn adjust(&mut self, op: &Op) {
         let Some(name) = self.params.iter().find(|p| u64::from(p.key) == op.arg[0]).map(|p| p.name) else { return };
         if u32::from(op.vm) == NIL {
-            if name == "rt_max" {
-                self.rt_max = Some(op.arg[1]);
+            match name {
+                "rt_max" => self.rt_max = Some(op.arg[1]),
+                "tickle" => {
+                    self.idles = op.arg[1] >= TICKLE_XEN;
+                    self.idled_ever |= self.idles;
+                }
+                _ => {}
             }
             return;
         }

@@ -108,6 +108,27 @@ fn conservation() {
     assert_eq!(lost, Some(Rule::LostWake));
 }
 
+/// Rule C13: with `tickle=xen` a VCPU may wait beside an idle PCPU, but not on one, and no PCPU
+/// begins to idle meanwhile.
+#[test]
+fn a_pool_as_xens_may_idle_beside_what_waits() {
+    let xen = |begun: fn(Limits) -> Script| {
+        let mut s = begun(Limits::default());
+        let tickle = takt_policy::params().into_iter().find(|p| p.name == "tickle").expect("tickle").key;
+        s.ok(op(OpCode::Adjust, 0, 0, 0, NIL as u16, [tickle.into(), 2]), res());
+        s
+    };
+    let quiet = |s: &mut Script, v| s.add(op(OpCode::Wake, MS, 0, v, 0, [0, 0]), res());
+    let mut s = xen(Script::running);
+    assert_eq!(quiet(&mut s, 1), None, "PCPU 0 is busy, and 1 may be where it is queued");
+    let schedule = op(OpCode::Schedule, MS, 1, 0, 0, [0, 0]);
+    assert_eq!(s.add(schedule, Res { slice: NEVER, ..res() }), Some(Rule::WorkConservation), "it begins to idle");
+    assert_eq!(quiet(&mut xen(Script::new), 1), Some(Rule::WorkConservation), "both PCPUs idle");
+    let mut s = xen(Script::running);
+    s.ok(op(OpCode::SetAffinity, 0, 0, 1, 0, [0, 2]), res());
+    assert_eq!(quiet(&mut s, 1), Some(Rule::WorkConservation), "PCPU 1 is its only one");
+}
+
 #[test]
 fn kicks_and_timers() {
     let mut s = Script::running(Limits::default());

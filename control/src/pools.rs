@@ -133,10 +133,25 @@ impl Pools {
     pub fn defaults() -> (u32, u64) {
         (reserve_key(), 0)
     }
+
+    /// The same in the simulator. A static pool is a published baseline, where SEDF refuses nothing
+    /// (rule E14).
+    #[must_use]
+    pub fn published(&self) -> Vec<(u32, u64)> {
+        let mut all = vec![Self::defaults()];
+        if matches!(self.size, Size::Fixed { .. }) {
+            all.push((key_of("admission"), 0));
+        }
+        all
+    }
 }
 
 pub(crate) fn reserve_key() -> u32 {
-    takt_policy::params().iter().find(|p| !p.per_vm && p.name == "reserve").map_or(0, |p| p.key)
+    key_of("reserve")
+}
+
+fn key_of(name: &str) -> u32 {
+    takt_policy::params().iter().find(|p| !p.per_vm && p.name == name).map_or(0, |p| p.key)
 }
 
 fn word<T: Copy>(key: &str, text: &str, words: &[(&str, T)]) -> Result<T> {

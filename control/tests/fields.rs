@@ -103,10 +103,14 @@ fn defaults_are_those_of_the_policies() {
     assert!(c.ports.is_empty() && c.group.is_empty() && !c.has_owner());
     let (pool, vm) = (|name| key(name, false), |name| key(name, true));
     assert_eq!(Pools::defaults(), (pool("reserve"), 0));
+    let published = |name: &str| Pools::named(name).expect("two pools").published();
+    assert_eq!(published("risa"), [(pool("reserve"), 0)]);
+    assert_eq!(published("sp"), [(pool("reserve"), 0), (pool("admission"), 0)], "SEDF refuses nothing (rule E14)");
     for info in params() {
         let want = match info.name {
             "surplus" | "preempted" => 1,
             "ctx_allow" => 1_000_000,
+            "spent_wake" | "penalty" | "idle_quantum" => 0,
             _ => info.default,
         };
         assert_eq!(

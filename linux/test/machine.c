@@ -459,9 +459,11 @@ void timers_run(u64 until)
 	u32 rounds = 0;
 
 	while ((t = fake_timer_first()) && t->at <= until) {
-		MUST(rounds++ < 10000); /* none asks for the same time again and again */
-		if (t->at > fake_clock)
+		if (t->at > fake_clock) {
 			fake_clock = t->at;
+			rounds = 0;
+		}
+		MUST(rounds++ < 10000); /* none asks for the same time again and again */
 		CALL(fake_cpu, fake_timer_run(t));
 		decide_all();
 	}

@@ -27,7 +27,8 @@ TAKT_INLINE u64 credit_weights(struct takt_pool *p, struct takt_vm *m)
  * deep when accounting comes by, and one more before), then twice the slice of each VCPU. There is
  * no bound with activate=tick, where an inactive VCPU in debt earns nothing; with charge=sampled,
  * where a VCPU that runs between ticks preempts for nothing; and with balance=on, where siblings
- * that run keep a VCPU that waits in debt (rule C41).
+ * that run keep a VCPU that waits in debt (rule C41). It holds with tickle=xen: the PCPU where a VCPU
+ * is queued never idles.
  */
 TAKT_FN u64 credit_bound(struct takt_pool *p)
 {
@@ -60,7 +61,7 @@ TAKT_FN u64 credit_bound(struct takt_pool *p)
  * those before it have run what they may: each its budget once more than there are periods, and the
  * PCPU is not promised twice, so what the server itself is promised is left to it in the long run.
  * Those without wait for their turns in what is left, which is the reserve at least; without one
- * there is no bound.
+ * there is no bound. Nor is there one with admission=off.
  */
 TAKT_FN u64 server_bound(struct takt_pool *p, u64 turn)
 {
@@ -82,7 +83,7 @@ TAKT_FN u64 server_bound(struct takt_pool *p, u64 turn)
 	}
 	if (!servers)
 		return turns_bound(p, turn) + RESERVE_INTERVAL;
-	if (!p->par.reserve)
+	if (!p->par.reserve || !p->par.admission)
 		return TAKT_NEVER;
 	least = least < p->par.reserve * (SERVER_WHOLE / 100)
 			? least

@@ -4,14 +4,21 @@
  * others wait for what is left: what sedf.c and vgedf.c share (docs/rules/sedf.md,
  * docs/rules/risa.md).
  *
- * mode=deferrable is the view of the literature: a budget is kept while there is no work, and new
- * in each period. mode=xen is what Xen did: a VCPU that blocks has no budget until the next period
- * begins, and one that wakes after its deadline begins a period there and then.
+ * mode=deferrable is the view of the literature, and vGEDF's: a budget is kept while there is no
+ * work, and new in each period. mode=xen is what Xen did, and SEDF's: a VCPU that blocks has no
+ * budget until the next period begins, and one that wakes after its deadline begins a period there
+ * and then.
  */
 #ifndef TAKT_EDF_H
 #define TAKT_EDF_H
 
 #include "server.h"
+
+/* Whether a budget is kept while there is no work; @own: it is with mode=auto. */
+TAKT_INLINE u32 edf_keeps(struct takt_pool *p, u32 own)
+{
+	return p->par.mode == TAKT_MODE_AUTO ? own : p->par.mode;
+}
 
 TAKT_INLINE u32 edf_has_work(struct takt_vcpu *v)
 {
@@ -36,25 +43,84 @@ TAKT_INLINE void edf_queue(struct takt_pool *p, u32 vi, u64 now)
 	runq_insert_by_key(p, vi);
 }
 
+/* ---- turns of extra time (rule E10) ---- */
+
+TAKT_INLINE void edf_end_turn(struct takt_vcpu *v)
+{
+	v->server.extra_since = 0;
+	v->server.extra_used = 0;
+}
+
+/*
+ * @v has run @ns of its turn. It keeps its place as long as the turn is not over; with
+ * extra_place=lose every run is a turn.
+ */
+TAKT_INLINE void edf_use_turn(struct takt_pool *p, struct takt_vcpu *v, s64 ns)
+{
+	s64 used = (s64)v->server.extra_used + ns;
+
+	if (!p->par.extra_place || used >= (s64)p->par.extra_quantum)
+		edf_end_turn(v);
+	else
+		v->server.extra_used = used > 0 ? (u32)used : 0;
+}
+
+/* Whether @cur has begun a turn on @cpu that no better class wants it to interrupt. */
+TAKT_INLINE u32 edf_in_turn(struct takt_pool *p, u32 cpu, u32 cur)
+{
+	struct takt_vcpu *v = vcpu_of(p, cur);
+	u32 first = server_first_left(p, cpu);
+
+	return cur != TAKT_NIL && v->class != TAKT_RT && v->server.extra_used &&
+	       (first == TAKT_NIL || v->class <= vcpu_of(p, first)->qclass);
+}
+
+/*
+ * How long what @cpu has got may run: its budget, or what is left of its turn. A VCPU that runs on
+ * after a turn begins another one.
+ */
+TAKT_INLINE u64 edf_longest(struct takt_pool *p, u32 cpu, u64 now)
+{
+	struct takt_vcpu *v = vcpu_of(p, cpu_of(p, cpu)->cur);
+	u64 used = v->server.extra_used;
+
+	if (cur_class(p, cpu) == TAKT_RT || cur_class(p, cpu) == TAKT_IDLE)
+		return TAKT_LATEST;
+	if (!v->server.extra_since)
+		v->server.extra_since = now;
+	return used + SERVER_SHORTEST < p->par.extra_quantum ? p->par.extra_quantum - used
+							     : SERVER_SHORTEST;
+}
+
+/* ---- wakes, runs, periods ---- */
+
 /*
  * A period begins now (c), or the rest of the present budget is forfeited (b), or was used up
- * before (a): rules E8, E7 and E6.
+ * before (a): rules E8, E7 and E6. Xen moves the deadline as the budget is used up. So a VCPU that
+ * wakes in the period after that one forfeits the budget of that period (spent_wake=forfeit).
  */
-TAKT_FN void edf_wake(struct takt_pool *p, u32 vi)
+TAKT_FN void edf_wake(struct takt_pool *p, u32 vi, u32 keeps)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
+	u64 end = v->deadline;
+	u32 had;
 
-	v->server.extra_since = 0;
-	if (!(v->flags & TAKT_F_SERVER) || p->par.mode)
+	edf_end_turn(v);
+	if (!(v->flags & TAKT_F_SERVER) || keeps)
 		return;
-	if (p->now >= v->deadline) {
+	had = v->server.left > 0;
+	if (p->par.spent_wake && !had && p->now >= end) {
+		end += server_of(p, v)->period;
+		had = 1;
+	}
+	if (p->now >= end) {
 		server_refill(p, v);
 		server_due(p, vi, p->now + server_of(p, v)->period);
 	} else {
-		if (v->server.left > 0)
+		if (had)
 			v->flags |= TAKT_F_PENALTY;
 		server_forfeit(v);
-		server_due(p, vi, v->deadline);
+		server_due(p, vi, end);
 	}
 	/* Where it queues, or is parked, is seen next. */
 	if (server_is_spent(v))
@@ -63,24 +129,42 @@ TAKT_FN void edf_wake(struct takt_pool *p, u32 vi)
 		v->flags &= ~TAKT_F_CAPPED;
 }
 
+/*
+ * A run ends. If it made up for a short block, that was all (penalty=run, rule E9): what the VCPU
+ * does now is seen next.
+ */
+TAKT_INLINE void edf_deschedule(struct takt_pool *p, u32 vi)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	if (!p->par.penalty || v->class != TAKT_UNDER)
+		return;
+	v->flags &= ~TAKT_F_PENALTY;
+	v->class = server_class(v);
+	if (server_is_spent(v))
+		v->flags |= TAKT_F_CAPPED;
+}
+
 TAKT_INLINE void edf_charge(struct takt_pool *p, u32 vi, s64 ns)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
-	if (v->class != TAKT_RT)
-		v->server.extra_since = 0;
+	/* What makes up for a short block in one run is no turn of extra time. */
+	if (v->class == TAKT_OVER || (v->class == TAKT_UNDER && !p->par.penalty))
+		edf_use_turn(p, v, ns);
 	if (server_account(p, vi, ns))
 		server_reclass(p, vi, v->deadline, p->now);
 }
 
 /*
- * A period ends. With mode=xen nothing begins for one that has no work: its wake will see to that.
+ * A period ends. Unless it @keeps its budget, nothing begins for a VCPU that has no work: its wake
+ * will see to that.
  */
-TAKT_INLINE void edf_refill(struct takt_pool *p, u32 vi, u64 now)
+TAKT_INLINE void edf_refill(struct takt_pool *p, u32 vi, u32 keeps, u64 now)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
-	if (!p->par.mode && !edf_has_work(v)) {
+	if (!keeps && !edf_has_work(v)) {
 		dueq_remove(p, &p->due_head, vi);
 		return;
 	}
@@ -89,17 +173,20 @@ TAKT_INLINE void edf_refill(struct takt_pool *p, u32 vi, u64 now)
 	server_reclass(p, vi, v->deadline, now);
 }
 
-TAKT_INLINE void edf_begin(struct takt_pool *p, u32 vi, u32 whole)
+TAKT_INLINE void edf_begin(struct takt_pool *p, u32 vi, u32 whole, u32 keeps)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
 	server_settle(p, vi);
 	server_end(p, vi);
 	if (server_begin(p, vi, whole, 1)) {
-		if (p->par.mode || edf_has_work(v))
+		if (keeps || edf_has_work(v)) {
 			server_start(p, vi);
-		else
-			v->deadline = p->now; /* its wake begins the first period */
+		} else {
+			/* Its wake begins the first period. Nothing is used up. */
+			server_refill(p, v);
+			v->deadline = p->now;
+		}
 	}
 	server_reclass(p, vi, v->deadline, p->now);
 }

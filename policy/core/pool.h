@@ -132,6 +132,7 @@ enum { TAKT_RT_AUTO, TAKT_RT_ON, TAKT_RT_OFF };
 #define TAKT_F_LAUNCHED 1024u	/* real-time with the rest of its group until descheduled (Poris) */
 #define TAKT_F_STOPPED 4096u	/* descheduling for want of work, not because it was preempted */
 #define TAKT_F_HAD_SERVER 2048u /* in an operation: its server begins again, and asks for no more */
+#define TAKT_F_PREEMPTED 8192u	/* in an operation: it queues because it was taken off its PCPU */
 
 /* A VCPU's part of the policies that use credit (core/credit.h). */
 struct takt_credit_vcpu {
@@ -151,10 +152,11 @@ struct takt_server_vcpu {
 		u64 chunk;	 /* sporadic: since when it may use what it has left (rule R32) */
 		u64 extra_since; /* SEDF, vGEDF: since when it waits for extra time; 0: not */
 	};
-	u16 home;    /* its PCPU, where servers keep to one */
-	u16 refills; /* sporadic: its first replenishment */
+	u16 home;	/* its PCPU, where servers keep to one */
+	u16 refills;	/* sporadic: its first replenishment */
+	u32 extra_used; /* SEDF, vGEDF: of its turn of extra time, ns */
 	u8 nr_refills;
-	u8 pad[3];
+	u8 pad[7];
 };
 
 /* Words of a VCPU that are the policy's, and those that Credit leaves of them. */
@@ -289,6 +291,15 @@ enum takt_steal { TAKT_STEAL_CREDIT, TAKT_STEAL_LATENCY, TAKT_STEAL_BOUND };
 
 /* Poris: which VCPUs are launched with one (rule P32): none; the others of its VM; of its group. */
 enum takt_parallel { TAKT_PARALLEL_OFF, TAKT_PARALLEL_VM, TAKT_PARALLEL_GROUP };
+
+/*
+ * Which idle PCPUs a queued VCPU tickles (rules C12, C13 and C38): all or one; with XEN set no
+ * other tickle follows, and a VCPU that was preempted tickles none.
+ */
+enum takt_tickle { TAKT_TICKLE_ALL, TAKT_TICKLE_ONE, TAKT_TICKLE_XEN };
+
+/* SEDF, vGEDF: what a block costs (rules E7, E12 and K5): of AUTO the policy says it. */
+enum takt_mode { TAKT_MODE_XEN, TAKT_MODE_DEFERRABLE, TAKT_MODE_AUTO };
 
 /* RT-Xen's kinds of servers (rule R35). */
 enum takt_server_kind { TAKT_DEFERRABLE, TAKT_PERIODIC, TAKT_POLLING, TAKT_SPORADIC };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Room for servers: no PCPU is promised twice. A server that keeps to a PCPU takes its share of
+ * Room for servers: with admission=on no PCPU is promised twice (rule E14). A server that keeps to a PCPU takes its share of
  * that PCPU; servers that run anywhere (vGEDF) share the whole pool (rule K38). `reserve` percent
  * of each PCPU are promised to no server. A budget is a VCPU's: a VM's I/O threads have none, as
  * Dom0, which does this work in the papers, has none.
@@ -130,7 +130,7 @@ TAKT_FN u32 server_fits(struct takt_pool *p, u32 mi, const struct takt_server *s
 {
 	u32 share = server_share(s);
 
-	if (!share)
+	if (!share || !p->par.admission)
 		return 1;
 	server_shares(p, mi);
 	if (!whole)

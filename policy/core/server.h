@@ -201,7 +201,8 @@ TAKT_FN u32 server_begin(struct takt_pool *p, u32 vi, u32 whole, u32 extra)
 	server_shares(p, TAKT_NIL);
 	if (whole)
 		v->server.home = server_place(p, vi);
-	if (!had_server && (whole ? server_room(p, v->server.home) : server_free(p)) < share)
+	if (p->par.admission && !had_server &&
+	    (whole ? server_room(p, v->server.home) : server_free(p)) < share)
 		return 0;
 	v->flags |= TAKT_F_SERVER | (extra && s->extra ? TAKT_F_EXTRA : 0);
 	return 1;
@@ -246,7 +247,8 @@ TAKT_INLINE void server_restart(struct takt_pool *p)
 /* No reserve out of what servers are promised, of which @whole keep to a PCPU each. */
 TAKT_INLINE int server_adjusted(struct takt_pool *p, u32 key, u64 old, u32 whole)
 {
-	if (key == takt_key_reserve && p->par.reserve > old && server_overbooked(p, whole))
+	if (key == takt_key_reserve && p->par.admission && p->par.reserve > old &&
+	    server_overbooked(p, whole))
 		return -TAKT_ENOSPC;
 	if (key == takt_key_server || key == takt_key_mode)
 		server_restart(p);
@@ -392,11 +394,13 @@ TAKT_FN u32 server_steal(struct takt_pool *p, u32 cpu)
 	return TAKT_NIL;
 }
 
-/* @first, unless the reserve is owed to another. */
+/* @first, unless the reserve is owed to another. A turn in it is not cut short for it. */
 TAKT_INLINE u32 server_or_reserve(struct takt_pool *p, u32 cpu, u32 first, u32 cur, u64 now)
 {
 	u32 over = server_over(p, cpu, cur);
 
+	if (first != TAKT_NIL && first == cur && vcpu_of(p, cur)->class == TAKT_OVER)
+		return cur;
 	return over != TAKT_NIL && over != first && server_reserve(p, cpu_of(p, cpu), now) ? over
 											   : first;
 }

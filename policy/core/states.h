@@ -17,6 +17,7 @@
  * CAPPED is set and cleared by accounting, or as a budget goes and comes. STOPPED is set by the
  * schedule or put that takes the VCPU off because it has no more work, cleared by the put: a wake
  * that comes between is a wake like any other, with its boost. A VCPU that was preempted gets none.
+ * PREEMPTED is set while such a VCPU is queued again.
  */
 #ifndef TAKT_STATES_H
 #define TAKT_STATES_H
@@ -94,12 +95,16 @@ TAKT_FN void tickle_next(struct takt_pool *p, u32 cpu)
  * instead. If @cpu was the only one tickled, its decision has consumed the tickle, whatever @cpu
  * does now: several VCPUs may have tickled it, or it has found another VCPU than the one that did.
  * As long as a VCPU waits that an idle PCPU may run, the next idle PCPU is tickled, so that none
- * idles beside that VCPU.
+ * idles beside that VCPU. In Xen nothing follows (tickle=xen).
  */
 TAKT_INLINE void pass_tickle(struct takt_pool *p, u32 cpu)
 {
-	if (mask_test(&p->tickled, cpu)) {
-		mask_clear(&p->tickled, cpu);
+	u32 alone = mask_test(&p->tickled, cpu);
+
+	mask_clear(&p->tickled, cpu);
+	if (p->par.tickle & TAKT_TICKLE_XEN)
+		return;
+	if (alone) {
 		tickle_next(p, cpu);
 	} else if (cpu_of(p, cpu)->nr_queued) {
 		kick_idle(p, cpu_of(p, cpu)->head);
@@ -458,10 +463,13 @@ TAKT_FN void settle(struct takt_pool *p, u32 vi, u32 runnable, u64 now)
 	}
 	v->flags &= ~(TAKT_F_WOKEN | TAKT_F_STOPPED);
 	v->state = TAKT_BLOCKED;
-	if (woken && stopped)
+	if (woken && stopped) {
 		wake_up(p, vi, now);
-	else if (runnable || woken)
+	} else if (runnable || woken) {
+		v->flags |= TAKT_F_PREEMPTED;
 		enqueue(p, vi, now);
+		v->flags &= ~TAKT_F_PREEMPTED;
+	}
 }
 
 TAKT_FN int takt_refused(struct takt_pool *p, u32 vi, u64 now)

@@ -27,6 +27,7 @@ mod rtxen;
 mod rtxen_periodic;
 mod rtxen_sporadic;
 mod sedf;
+mod sedf_xen;
 mod tenants;
 mod vgedf;
 
@@ -59,6 +60,7 @@ pub const VECTORS: &[(&str, Vector)] = &[
     ("tickle", credit::tickle),
     ("the own PCPU first, the idle ones if that will not do", conserve::own_first),
     ("a PCPU tickled alone that does something else passes the tickle on", conserve::passed_on),
+    ("C13: a preempted VCPU tickles, or not", conserve::as_xen),
     ("stealing: which VCPU, from which PCPU, in which order", credit::stealing),
     ("slice of 30 ms", credit::slice),
     ("equal classes take turns", credit::turns),
@@ -146,6 +148,7 @@ pub const VECTORS: &[(&str, Vector)] = &[
     ("rt_contention=migrate: an RT VCPU goes where none is", doris::crowds),
     ("servers by priority", rtxen::priorities),
     ("R3: a quantum or the budget", rtxen::slices),
+    ("R23: a PCPU that idles", rtxen::idle_quantum),
     ("R4, R5: without budget, and with a new one", rtxen::without_budget),
     ("deferrable servers", rtxen::deferrable),
     ("R2: polling servers", rtxen::polling),
@@ -164,6 +167,7 @@ pub const VECTORS: &[(&str, Vector)] = &[
     ("sporadic servers: the pool's pieces", rtxen_sporadic::slab),
     ("servers are refused where there is no room", room::refusals),
     ("room on PCPUs", room::partitioned),
+    ("servers without admission", room::overload),
     ("a server keeps its place", room::kept),
     ("an I/O thread takes no room", room::io_threads),
     ("room in the pool", room::of_the_pool),
@@ -178,12 +182,16 @@ pub const VECTORS: &[(&str, Vector)] = &[
     ("L0 beside the reserve", sedf::reserve),
     ("the reserve within a long slice", sedf::reserve_timer),
     ("SEDF servers that change while they run", sedf::changes),
+    ("a spent budget, and a wake in the next period", sedf_xen::spent),
+    ("what makes up for a short block", sedf_xen::penalty),
+    ("a turn of extra time that is interrupted", sedf_xen::place),
     ("K4: which PCPU a wake tickles", vgedf::asks),
     ("K4: idle PCPUs first", vgedf::asks_idle),
     ("two wakes ask two PCPUs", vgedf::asks_each),
     ("masks and deadlines that change", vgedf::masks),
     ("K3: warm ones are left", vgedf::hot),
     ("K2: extra time", vgedf::extra),
+    ("K5: what a block costs", vgedf::asleep),
     ("one ExtraQ for all PCPUs", vgedf::extra_of_all),
     ("virtual time by weight", bvt::weights),
     ("virtual time of siblings", bvt::siblings),

@@ -122,6 +122,45 @@ pub fn partitioned(make: &Maker) {
     }
 }
 
+/// Six servers of 20 % on one PCPU: with `admission=off` as in Xen none is refused, and all of them
+/// are late in turn; with `admission=on` the one for which there is no room is refused.
+pub fn overload(make: &Maker) {
+    for policy in ["rtxen", "sedf", "vgedf"] {
+        for admission in [0, 1] {
+            let mut b = Bench::new(make, policy, 1, 6);
+            for (name, value) in [("admission", admission), ("reserve", 0), ("mode", 1)] {
+                assert_eq!(b.set(0, None, name, value).ret, 0);
+            }
+            (1..=6).for_each(|v| b.vcpu(v, v, 0));
+            let given: Vec<_> = (1..=6)
+                .map(|vm| {
+                    b.set(0, Some(vm), "extra", 0);
+                    b.set(0, Some(vm), "period", 10 * MS);
+                    b.set(0, Some(vm), "budget", 2 * MS).ret
+                })
+                .collect();
+            assert_eq!(given, [0, 0, 0, 0, 0, if admission == 1 { REFUSED } else { 0 }], "{policy}: {admission}");
+            (1..=6).for_each(|v| _ = b.wake(0, v));
+            assert_eq!(b.class(6), if admission == 1 { Class::Over } else { Class::Rt }, "{policy}");
+            let ran = b.watch(0, 0, 100 * MS, MS);
+            let sixth = ran.matches('6').count();
+            // On one PCPU equals take turns; which of equal deadlines vGEDF runs is not said.
+            if admission == 1 {
+                assert_eq!(sixth, 0, "{policy}: {ran}");
+            } else if policy != "vgedf" {
+                assert!((10..=20).contains(&sixth), "{policy}: {ran}");
+            }
+            // A reserve out of what is promised, and a VCPU that comes later.
+            let refused = if admission == 1 { REFUSED } else { 0 };
+            assert_eq!(b.set(100 * MS, None, "reserve", 5).ret, refused, "{policy}");
+            b.ok(100 * MS, OpCode::VcpuAdd, (0, 7, 1), [0, 0, 0]);
+            b.wake(100 * MS, 7);
+            assert_eq!(b.class(7), if admission == 1 { Class::Over } else { Class::Rt }, "{policy}");
+            assert_eq!(b.core.check(), Ok(()));
+        }
+    }
+}
+
 /// A server that ends only to begin anew, with no more than it had, keeps its place, whatever has become of the room meanwhile.
 pub fn kept(make: &Maker) {
     for policy in ["rtxen", "sedf", "vgedf"] {

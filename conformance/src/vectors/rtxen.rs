@@ -3,7 +3,7 @@
 
 use super::bench::{Bench, MS, US};
 use crate::core::Maker;
-use takt_policy::State;
+use takt_policy::{NEVER, State};
 
 pub const DEFERRABLE: u64 = 0;
 pub const PERIODIC: u64 = 1;
@@ -12,10 +12,11 @@ pub const SPORADIC: u64 = 3;
 /// Half a ms.
 pub const HALF: u64 = 500 * US;
 
-/// One PCPU; VMs 1… with one VCPU each of the same number, and (budget, period, priority) in ms from time 0 on.
+/// One PCPU, which decides when something comes; VMs 1… with one VCPU each of the same number, and (budget, period, priority) in ms from time 0 on.
 pub fn pool(make: &Maker, kind: u64, servers: &[(u64, u64, u64)]) -> Bench {
     let mut b = Bench::new(make, "rtxen", 1, servers.len() as u16);
     b.set(0, None, "server", kind);
+    b.set(0, None, "idle_quantum", 0);
     for (vm, &(budget, period, priority)) in (1..).zip(servers) {
         b.vcpu(vm, vm, 0);
         b.server(0, vm, budget * MS, period * MS, priority);
@@ -50,6 +51,34 @@ pub fn slices(make: &Maker) {
     assert_eq!(b.turn_slice(2 * MS + 300 * US, 0), (Some(2), MS));
     b.set(3 * MS, None, "quantum", 100 * US);
     assert_eq!(b.turn_slice(3 * MS, 0), (Some(2), 100 * US));
+}
+
+/// A PCPU that idles decides after each quantum (rule R23), or when something comes.
+pub fn idle_quantum(make: &Maker) {
+    for (on, decisions) in [(1, 10), (0, 0)] {
+        let mut b = pool(make, DEFERRABLE, &[(1, 10, 1)]);
+        b.set(0, None, "idle_quantum", on);
+        b.wake(0, 1);
+        assert_eq!(b.turn_slice(0, 0), (Some(1), MS));
+        assert_eq!(b.core.cpu_timer(0), NEVER, "{on}: it runs");
+        assert_eq!(b.stop(HALF, 0), None);
+        let mut fired = 0;
+        for now in (1..=10).map(|n| HALF + n * MS) {
+            if b.core.cpu_timer(0) == now {
+                assert_eq!(b.timer(now, 0).kick, 1, "a decision");
+                assert_eq!(b.turn(now, 0), None);
+                fired += 1;
+            }
+        }
+        assert_eq!(fired, decisions, "{on}");
+        // What idles away ends sooner.
+        let mut b = pool(make, PERIODIC, &[(1, 10, 1)]);
+        b.set(0, None, "idle_quantum", on);
+        b.wake(0, 1);
+        b.turn(0, 0);
+        b.stop(HALF, 0);
+        assert_eq!(b.core.cpu_timer(0), MS, "{on}: the budget");
+    }
 }
 
 /// Rules R4 and R5.
@@ -98,7 +127,13 @@ pub fn deferrable(make: &Maker) {
 }
 
 pub fn polling(make: &Maker) {
-    let mut b = pool(make, POLLING, &[(3, 10, 1)]);
+    let begun = |literal| {
+        let mut b = pool(make, POLLING, &[(3, 10, 1)]);
+        assert_eq!(b.set(0, None, "polling_literal", literal).ret, 0);
+        b.set(0, Some(1), "priority", 1);
+        b
+    };
+    let mut b = begun(0);
     b.wake(2 * MS, 1);
     assert_eq!(b.state(1), State::Parked, "rule R2, strict: replenished without work it has nothing");
     assert_eq!(b.watch(0, 2 * MS, 12 * MS, MS), "........11", "the poll of 10 ms finds work");
@@ -110,9 +145,7 @@ pub fn polling(make: &Maker) {
     assert_eq!(b.watch(0, 21 * MS, 31 * MS, MS), "..........");
     b.wake(31 * MS, 1);
     assert_eq!(b.state(1), State::Parked, "strict: also at 30 ms there was no work");
-    let mut b = pool(make, POLLING, &[(3, 10, 1)]);
-    b.set(0, None, "polling_literal", 1);
-    b.set(0, Some(1), "priority", 1);
+    let mut b = begun(1);
     b.wake(2 * MS, 1);
     assert_eq!(b.watch(0, 2 * MS, 3 * MS, MS), "1", "rule R2, literal: nobody took it at its refill");
     b.stop(3 * MS, 0);
@@ -127,6 +160,8 @@ pub fn polling(make: &Maker) {
 /// A polling server that is preempted has work yet: its budget stays.
 pub fn polling_preempted(make: &Maker) {
     let mut b = pool(make, POLLING, &[(5, 10, 2), (1, 5, 1)]);
+    b.set(0, None, "polling_literal", 0);
+    (1..=2).for_each(|vm| _ = b.set(0, Some(vm), "extra", 0));
     (1..=2).for_each(|v| _ = b.wake(2 * MS, v));
     assert_eq!(b.watch(0, 2 * MS, 20 * MS, MS), "...2....2111121...");
 }

@@ -176,6 +176,42 @@ pub fn extra(make: &Maker) {
     assert_eq!(b.watch(0, 0, 30 * MS, MS), "1".repeat(30), "each in its extra time");
 }
 
+/// What a block costs by `mode`: nothing, or the rest of the budget (rules K5 and E7). By default
+/// vGEDF keeps it, SEDF does not.
+pub fn asleep(make: &Maker) {
+    const BY_DEFAULT: u64 = 2;
+    for (policy, mode, kept) in [
+        ("vgedf", BY_DEFAULT, true),
+        ("vgedf", 1, true),
+        ("vgedf", 0, false),
+        ("sedf", BY_DEFAULT, false),
+        ("sedf", 1, true),
+        ("sedf", 0, false),
+    ] {
+        let begun = || {
+            let mut b = Bench::new(make, policy, 1, 1);
+            b.vcpu(1, 1, 0);
+            if mode != BY_DEFAULT {
+                b.set(0, None, "mode", mode);
+            }
+            b.server(0, 1, 4 * MS, 10 * MS, 1);
+            b
+        };
+        let mut b = begun();
+        b.run(1, 0, 0, MS);
+        b.wake(3 * MS, 1);
+        assert_eq!(b.class(1), if kept { Class::Rt } else { Class::Under }, "{policy}, mode {mode}");
+        if kept {
+            assert_eq!(b.turn_slice(3 * MS, 0), (Some(1), 3 * MS), "{policy}: the rest of it");
+        }
+        // Periods go on without work, or begin with it.
+        let mut b = begun();
+        b.watch(0, 0, 13 * MS, MS);
+        b.wake(13 * MS, 1);
+        assert_eq!(b.deadline(1), if kept { 20 } else { 23 } * MS, "{policy}, mode {mode}");
+    }
+}
+
 /// ExtraQ is one of all PCPUs, whose VCPUs take turns, those first that forfeited a budget.
 pub fn extra_of_all(make: &Maker) {
     let mut b = pool(make, 2, &[]);

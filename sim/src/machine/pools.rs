@@ -70,11 +70,9 @@ impl Part {
 pub(super) fn parts(s: &Scenario, policy: &PolicySpec, options: &Options) -> Result<Vec<Part>> {
     let mut all = vec![Part::new("main", policy.clone(), options)?];
     if let Some(pools) = &policy.pools {
-        let mut params = policy.params.clone();
-        let reserve = Pools::defaults();
-        if !params.iter().any(|(key, _)| *key == reserve.0) {
-            params.push(reserve);
-        }
+        let given = |key: u32| policy.params.iter().any(|(other, _)| *other == key);
+        let defaults = pools.published().into_iter().filter(|&(key, _)| !given(key));
+        let params = policy.params.iter().copied().chain(defaults).collect();
         let rt = PolicySpec { name: pools.rt.clone(), pools: None, params, ..policy.clone() };
         all.push(Part::new("rt", rt, options)?);
     }
