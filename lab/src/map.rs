@@ -177,7 +177,7 @@ fn vm(s: &Scenario, spec: &VmSpec, name: String, n: usize, seed: u64, together: 
     let tap = format!("tap{n}");
     let mut vm = Vm {
         name,
-        serves: spec.rt() != RtMode::Off && !matches!(spec.workload, Hog(_) | Parallel(_) | Idle(_)),
+        serves: spec.rt() != RtMode::Off && !matches!(spec.workload(), Hog(_) | Parallel(_) | Idle(_)),
         config: spec.config().with_server(spec.server),
         affinity: spec.affinity.clone(),
         vcpus: spec.vcpus,
@@ -188,7 +188,7 @@ fn vm(s: &Scenario, spec: &VmSpec, name: String, n: usize, seed: u64, together: 
         clients: None,
         requests: None,
     };
-    match &spec.workload {
+    match spec.workload() {
         Hog(_) => {
             vm.start_ms = rng.u64(0..HOG_PHASES);
             vm.workload = object(json!({"kind": "hog"}));

@@ -134,9 +134,9 @@ fn task_results(specs: Vec<TaskSpec>, tasks: &[outcome::Task]) -> Vec<TaskResult
 
 fn vm_result(s: &Scenario, spec: &VmSpec, vm: &outcome::Vm, first: u32, rate: f64, told: &Told) -> VmResult {
     let report = &vm.report;
-    let hog = matches!(spec.workload, Workload::Hog(_));
+    let hog = matches!(spec.workload(), Workload::Hog(_));
     let apart = vm.clients.as_ref().is_some_and(|c| !c.calls.is_empty());
-    let serves = matches!(spec.workload, Workload::Voip(_) | Workload::Stream(_) | Workload::Periodic(_));
+    let serves = matches!(spec.workload(), Workload::Voip(_) | Workload::Stream(_) | Workload::Periodic(_));
     let work: u64 = report.vcpus.iter().map(|v| v.work).sum();
     let sum = |f: fn(&outcome::Vcpu) -> u64| report.vcpus.iter().map(f).sum::<u64>();
     let vcpus = report.vcpus.iter().enumerate().zip(first..).map(|((nth, v), n)| VcpuResult {

@@ -111,7 +111,7 @@ impl Lab {
         trace: bool,
     ) -> Result<(Vec<LabRun>, Option<Vec<u8>>)> {
         let plan = plan::plan(scenario, schedulers, seeds, trace)?;
-        let tasks = scenario.vms.iter().any(|vm| matches!(vm.workload, Workload::Tasks(_)));
+        let tasks = scenario.vms.iter().any(|vm| matches!(vm.workload(), Workload::Tasks(_)));
         let shift = if tasks && scenario.machine.pcpus > 1 { SHIFT_OF_TASKS } else { SHIFT };
         let left = self.boot(&plan, &Machine { cpus: scenario.machine.pcpus + 1, shift, ..Machine::default() })?;
         let (said, traced) = read::parts(&left).context("what the lab's Dom0 left")?;

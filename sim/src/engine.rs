@@ -3,7 +3,7 @@
 //!
 //! Entries are ordered by (time, order class, insertion), so equal times have one order on every machine.
 
-use crate::workload::Kind;
+use crate::spec::Kind;
 
 /// "Not at all" as a time.
 pub const NEVER: u64 = u64::MAX;

@@ -5,15 +5,16 @@
 //! It no longer sends what is more than `late` behind. A full ring makes it wait, like a socket
 //! that takes no more.
 
-use super::{Key, Kind, Program, Spec};
+use crate::constants::SETTLE;
 use crate::engine::What;
 use crate::guest::{Body, NET, PRIO_NET};
 use crate::keys::SECOND;
-use crate::machine::{Machine, SETTLE};
+use crate::machine::{Machine, Program};
 use crate::net::{Packet, Template};
 use crate::observe::Hist;
 use crate::result::{VmResult, VodResult};
 use crate::rng::{Purpose, Rng};
+use crate::spec::{Key, Keys, Kind, Spec};
 use anyhow::Result;
 
 const MS: u64 = 1_000_000;
@@ -163,22 +164,13 @@ impl Films {
 }
 
 impl Spec for Vod {
-    fn build(&self, m: &mut Machine, vm: usize) -> Result<()> {
-        let (first, n) = (m.vms[vm].first, m.programs.vod.len() as u32);
-        let vif = m.add_vif(vm, first, 0, (Kind::Vod, n));
-        let mut rng = Rng::new(m.seed, Purpose::Film, n);
-        let phases = (0..self.users).map(|_| rng.below(self.frame)).collect();
-        m.programs.vod.push(Films::new(first, vif, self, phases));
-        m.add_thread(first, Body::Program(Kind::Vod, n), PRIO_NET, false);
-        m.add_watch(vm)
-    }
-
     fn is_dedicated(&self) -> bool {
         true
     }
 }
 
-impl Program for Vod {
+impl Keys for Vod {
+    const KIND: Kind = Kind::Vod;
     const DOC: &'static str = "a server of films, after Darwin Streaming Server. See below";
     const KEYS: &'static [Key<Self>] = &[
         Key::count("users", (1, 1_000), |v| v.users.into(), |v, n| v.users = n, "each with a film of its own"),
@@ -213,10 +205,23 @@ impl Program for Vod {
             "frames that are further behind are left out",
         ),
     ];
+}
+
+impl Program for Vod {
     type State = Vec<Films>;
 
+    fn build(&self, m: &mut Machine, vm: usize) -> Result<()> {
+        let (first, n) = (m.vms[vm].first, m.programs.of::<Self>().len() as u32);
+        let vif = m.add_vif(vm, first, 0, (Kind::Vod, n));
+        let mut rng = Rng::new(m.seed, Purpose::Film, n);
+        let phases = (0..self.users).map(|_| rng.below(self.frame)).collect();
+        m.programs.of_mut::<Self>().push(Films::new(first, vif, self, phases));
+        m.add_thread(first, Body::Program(Kind::Vod, n), PRIO_NET, false);
+        m.add_watch(vm)
+    }
+
     fn connect(m: &mut Machine) {
-        for films in &mut m.programs.vod {
+        for films in m.programs.of_mut::<Self>() {
             films.flow = m.net.flows.len() as u32;
             let vm = m.net.vifs[films.vif as usize].vm;
             m.net.flows.extend((0..films.users()).map(|user| Template::new(vm, films.flow + user)));
@@ -225,7 +230,7 @@ impl Program for Vod {
 
     fn begin(m: &mut Machine, vms: &[u32]) {
         let vcpus = m.vcpus_of(vms);
-        for (n, films) in (0..).zip(&mut m.programs.vod).filter(|(_, films)| vcpus.contains(&films.vcpu)) {
+        for (n, films) in (0..).zip(m.programs.of_mut::<Self>()).filter(|(_, films)| vcpus.contains(&films.vcpu)) {
             films.begin(m.now + SETTLE);
             m.queue.push(m.now + SETTLE, What::Program(Kind::Vod), n);
         }
@@ -233,9 +238,9 @@ impl Program for Vod {
 
     /// The sleep of a server is over.
     fn due(m: &mut Machine, n: u32) {
-        let v = m.programs.vod[n as usize].vcpu;
+        let v = m.programs.of::<Self>()[n as usize].vcpu;
         if m.is_there(v) {
-            m.programs.vod[n as usize].awake = true;
+            m.programs.of_mut::<Self>()[n as usize].awake = true;
             m.expire(v);
         }
     }
@@ -246,7 +251,7 @@ impl Program for Vod {
 
     /// The next packet; without one the server sleeps or waits.
     fn next(m: &mut Machine, n: u32, _v: u32) -> Option<(u64, bool)> {
-        let films = &mut m.programs.vod[n as usize];
+        let films = &mut m.programs.of_mut::<Self>()[n as usize];
         films.full = m.net.vifs[films.vif as usize].tx.is_full();
         let next = if films.full { None } else { Some(films.next(m.now)) };
         films.awake = matches!(next, Some(Ok(_)));
@@ -258,7 +263,7 @@ impl Program for Vod {
 
     /// A packet is made.
     fn done(m: &mut Machine, n: u32, cpu: u32) {
-        let films = &mut m.programs.vod[n as usize];
+        let films = &mut m.programs.of_mut::<Self>()[n as usize];
         let (user, sequence, due) = films.made();
         let packet = Packet { vif: films.vif, flow: films.flow + user, sequence, sent: due, ..Packet::default() };
         m.enqueue_tx(packet, cpu);
@@ -267,7 +272,7 @@ impl Program for Vod {
     /// A server that waits for room goes on when half of the ring is free, as the driver of its
     /// guest has it told.
     fn room(m: &mut Machine, n: u32, cpu: u32) {
-        let films = &mut m.programs.vod[n as usize];
+        let films = &mut m.programs.of_mut::<Self>()[n as usize];
         if films.full && m.net.vifs[films.vif as usize].tx.is_half_free() {
             (films.full, films.awake) = (false, true);
             let v = films.vcpu;
@@ -276,7 +281,7 @@ impl Program for Vod {
     }
 
     fn leaves(m: &mut Machine, n: u32, packet: &Packet) {
-        let films = &mut m.programs.vod[n as usize];
+        let films = &mut m.programs.of_mut::<Self>()[n as usize];
         films.left_host(packet.flow - films.flow, packet.sent, m.now);
     }
 
@@ -285,15 +290,15 @@ impl Program for Vod {
     }
 
     fn result(m: &Machine, vm: usize, out: &mut VmResult) {
-        let own = m.programs.vod.iter().find(|films| m.vms[vm].range().contains(&films.vcpu));
+        let own = m.programs.of::<Self>().iter().find(|films| m.vms[vm].range().contains(&films.vcpu));
         out.vod = own.map(|films| films.result(m.until - m.from));
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::key::set;
     use super::*;
+    use crate::spec::set;
 
     fn films(users: Vec<u64>) -> Films {
         let spec = Vod { packets: 2, nap: 10, late: 100, frame: 1000, bytes: 125, ..Vod::default() };

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A VoIP server that sends each call's packets back to its client.
 
-use super::{Key, Kind, Program, Spec, media};
+use super::media;
+use crate::constants::SETTLE;
 use crate::engine::What;
 use crate::guest::{Body, PRIO_NET};
-use crate::machine::{Machine, SETTLE};
+use crate::machine::{Machine, Program};
 use crate::net::{Call, Packet};
 use crate::result::VmResult;
+use crate::spec::{Key, Keys, Kind, Spec};
 use anyhow::Result;
 
 /// The workload's keys.
@@ -22,6 +24,30 @@ impl Default for Voip {
 }
 
 impl Spec for Voip {
+    fn calls(&self) -> u32 {
+        self.calls
+    }
+
+    fn is_dedicated(&self) -> bool {
+        true
+    }
+}
+
+impl Keys for Voip {
+    const KIND: Kind = Kind::Voip;
+    const DOC: &'static str = "G.711 calls: each client sends a packet every 20 ms, the server sends it back";
+    const KEYS: &'static [Key<Self>] = &[Key::count(
+        "calls",
+        (0, 10_000),
+        |v| v.calls.into(),
+        |v, n| v.calls = n,
+        "how many; at most 50000 of all VMs",
+    )];
+}
+
+impl Program for Voip {
+    type State = ();
+
     fn build(&self, m: &mut Machine, vm: usize) -> Result<()> {
         let work = m.c.voip_packet;
         let vifs: Vec<u32> = m.vms[vm].range().map(|v| m.add_vif(vm, v, work, (Kind::Voip, 0))).collect();
@@ -33,26 +59,6 @@ impl Spec for Voip {
         }
         m.add_watch(vm)
     }
-
-    fn calls(&self) -> u32 {
-        self.calls
-    }
-
-    fn is_dedicated(&self) -> bool {
-        true
-    }
-}
-
-impl Program for Voip {
-    const DOC: &'static str = "G.711 calls: each client sends a packet every 20 ms, the server sends it back";
-    const KEYS: &'static [Key<Self>] = &[Key::count(
-        "calls",
-        (0, 10_000),
-        |v| v.calls.into(),
-        |v, n| v.calls = n,
-        "how many; at most 50000 of all VMs",
-    )];
-    type State = ();
 
     fn begin(m: &mut Machine, vms: &[u32]) {
         // All calls come up in one order, those of media servers first.
