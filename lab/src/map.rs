@@ -397,9 +397,9 @@ mod tests {
     #[test]
     fn what_the_lab_cannot_do_is_named() {
         let error = |vms: &str| plan_of(vms, &[1]).unwrap_err().to_string();
-        let films = "[[vm]]\nname = \"v\"\nvcpus = 1\nworkload = \"vod\"";
+        let vod = "[[vm]]\nname = \"v\"\nvcpus = 1\nworkload = \"vod\"";
         let all = "hog, voip, stream, periodic, tasks, parallel, fanout, idle";
-        assert_eq!(error(films), format!("vm.v.workload: vod in the lab; allowed: {all}"));
+        assert_eq!(error(vod), format!("vm.v.workload: vod in the lab; allowed: {all}"));
         let threads = "[[vm]]\nname = \"h\"\nvcpus = 2\nworkload = { type = \"hog\", threads = 3 }";
         assert_eq!(error(threads), "vm.h.threads: 3 on 2 VCPUs in the lab; allowed: one per VCPU");
         let program = "[[vm]]\nname = \"p\"\nvcpus = 4\nworkload = { type = \"parallel\", threads = 8 }";

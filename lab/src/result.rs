@@ -132,7 +132,7 @@ fn task_results(specs: Vec<TaskSpec>, tasks: &[outcome::Task]) -> Vec<TaskResult
     by_priority(specs).into_iter().zip(tasks).map(one).collect()
 }
 
-fn vm_result(s: &Scenario, spec: &VmSpec, vm: &outcome::Vm, first: u32, rate: f64, told: &Told) -> VmResult {
+fn vm_result(s: &Scenario, spec: &VmSpec, vm: &outcome::Vm, first: u32, rate: f64, told: &GuestStatus) -> VmResult {
     let report = &vm.report;
     let hog = matches!(spec.workload(), Workload::Hog(_));
     let apart = vm.clients.as_ref().is_some_and(|c| !c.calls.is_empty());
@@ -206,7 +206,7 @@ fn fanout(r: &Requests) -> FanoutResult {
 
 /// What is read of a VM in `takt status`.
 #[derive(Default, Deserialize)]
-struct Told {
+struct GuestStatus {
     rt: bool,
     period_us: Option<f64>,
     promotions: u64,
@@ -214,19 +214,19 @@ struct Told {
     #[serde(default)]
     waits: Waits,
     #[serde(default)]
-    vcpus: Vec<ToldVcpu>,
+    vcpus: Vec<VcpuStatus>,
 }
 
 #[derive(Deserialize)]
-struct ToldVcpu {
+struct VcpuStatus {
     #[serde(default)]
     waits: Waits,
 }
 
-fn told(phase: &outcome::Phase, name: &str) -> Told {
+fn told(phase: &outcome::Phase, name: &str) -> GuestStatus {
     let vms = phase.status.as_ref().and_then(|s| s["vms"].as_array());
     let vm = vms.and_then(|vms| vms.iter().find(|vm| vm["name"] == name));
-    vm.and_then(|vm| Told::deserialize(vm).ok()).unwrap_or_default()
+    vm.and_then(|vm| GuestStatus::deserialize(vm).ok()).unwrap_or_default()
 }
 
 /// From event to handler under "all", beside the simulator's time in queues; by class what the host has counted since the VM is there.
@@ -309,7 +309,7 @@ mod tests {
 
     #[test]
     fn waits_by_class_come_from_the_status() {
-        let told: Told = serde_json::from_str(
+        let told: GuestStatus = serde_json::from_str(
             r#"{"rt": true, "period_us": 1, "promotions": 2, "refusals": 0, "name": "v", "vcpus": [{"tid": 7,
                 "waits": {"boost": {"count": 3, "mean_us": 1.5, "max_us": 4.25, "run_us": 10}}}],
                 "waits": {"boost": {"count": 5, "mean_us": 2, "max_us": 6, "run_us": 8}}}"#,

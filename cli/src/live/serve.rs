@@ -24,8 +24,8 @@ enum Event {
 
 /// Why it ends.
 enum End {
-    /// Somebody has told it to.
-    Told,
+    /// A signal has requested it.
+    Requested,
     /// The kernel has taken the scheduler out.
     TakenOut(Ended),
     /// The host must not be scheduled by it any longer.
@@ -91,7 +91,7 @@ pub fn run(args: &args::Run) -> Result<bool> {
             voice.say(&line, &Said::TakenOut { reason: why });
             Ok(false)
         }
-        End::Told => {
+        End::Requested => {
             let (uptime_s, c) = counts.map(|h| (h.uptime_s, h.counts)).unwrap_or_default();
             let line = format!(
                 "unloaded after {uptime_s:.1} s: {} switches, {} kicks, {} picks refused; the kernel's default scheduler is back",
@@ -140,7 +140,7 @@ impl Serving<'_> {
             match self.events.recv_timeout(next.saturating_duration_since(Instant::now())) {
                 Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => {
                     self.end_recording();
-                    return End::Told;
+                    return End::Requested;
                 }
                 Ok(Event::Asked(asked)) => self.answer(asked),
                 Err(RecvTimeoutError::Timeout) => {}

@@ -4,7 +4,7 @@
 
 use super::lines::{Lines, numbers, vcpu};
 use super::plan::Phase;
-use super::{fanout, heard, parties};
+use super::{console, fanout, parties};
 use crate::outcome::{self, Outcome, Program, Report, Task, Took};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
@@ -57,7 +57,7 @@ fn phase(lines: &mut Lines, s: &Scenario, number: usize, planned: &Phase) -> Res
     let scheduler = lines.need("scheduler")?;
     let called = parties::any(s);
     let dom0_cpu_ns = called.then(|| lines.number("dom0")).transpose()?;
-    let mut heard = called.then(|| heard::calls(lines, s)).transpose()?;
+    let mut heard = called.then(|| console::calls(lines, s)).transpose()?;
     let mut vms = Vec::new();
     for (spec, name) in s.vms.iter().flat_map(|spec| spec.names().map(move |name| (spec, name))) {
         let (report, clients) = match (spec.workload(), &mut heard) {

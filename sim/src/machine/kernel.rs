@@ -176,8 +176,8 @@ impl Machine<'_> {
         if self.vcpus[v as usize].state == Host::Absent {
             return;
         }
-        let Some(gap) = self.house[v as usize].as_mut().map(|h| h.next()) else { return };
-        self.queue.push(self.now + gap, What::House, v);
+        let Some(gap) = self.housekeeping[v as usize].as_mut().map(|h| h.next()) else { return };
+        self.queue.push(self.now + gap, What::Housekeeping, v);
         let vcpu: &mut Vcpu = &mut self.vcpus[v as usize];
         let own = vcpu.pcpu;
         for thread in &mut vcpu.threads {

@@ -126,7 +126,7 @@ impl Machine<'_> {
             What::Call => self.call_packet(n),
             What::Program(kind) => self.workload(kind).due(self, n),
             What::Wire => self.crossed(),
-            What::House => self.housekeeping(n),
+            What::Housekeeping => self.housekeeping(n),
             What::Nic => self.nic_fires(n),
             What::Monitor => self.monitor_report(),
             What::Start => self.expire(n),

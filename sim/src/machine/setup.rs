@@ -7,7 +7,7 @@ use super::state::{Counters, Machine, Programs, Tables, Vm};
 use super::{part, pools};
 use crate::engine::{Queue, What};
 use crate::guest::{Body, PRIO_JOBS, PRIO_NET, Thread, Vcpu};
-use crate::net::{Call, House, Net, Netback, Record, Ring, Template, Vif};
+use crate::net::{Call, Housekeeping, Net, Netback, Record, Ring, Template, Vif};
 use crate::observe::Observe;
 use crate::options::Options;
 use crate::rng::{Purpose, Rng};
@@ -57,12 +57,12 @@ impl<'a> Machine<'a> {
             pcpus: (0..scenario.pcpus()).zip(pool_of).map(|(n, pool)| Pcpu::new(n / m.llc, pool)).collect(),
             vcpus: Vec::new(),
             vms: Vec::new(),
-            house: Vec::new(),
+            housekeeping: Vec::new(),
             starts: Vec::new(),
             programs: Programs::new(workloads),
             llc_run: vec![0; scenario.pcpus().div_ceil(m.llc) as usize],
             net: Net { napi: c.napi, ..Net::default() },
-            watches: Vec::new(),
+            monitors: Vec::new(),
             scratch: takt_monitor::Packet::new(),
             stamp: scenario.dom0.stamp,
             observe: Observe::default(),
@@ -104,7 +104,7 @@ impl<'a> Machine<'a> {
             for v in self.vms[dom0].first..self.vms[dom0].first + s.dom0_vcpus() {
                 self.add_thread(v, Body::Netback(self.net.backs.len() as u32), PRIO_NET, false);
                 self.net.backs.push(Netback::new(v, self.c.nic_ring));
-                self.add_house(v, self.c.dom0_hz, self.c.dom0_job);
+                self.add_housekeeping(v, self.c.dom0_hz, self.c.dom0_job);
             }
         }
         for (i, spec) in s.vms.iter().enumerate() {
@@ -129,11 +129,11 @@ impl<'a> Machine<'a> {
             v.tick_phase = rng.below(tick);
             self.vcpus.push(v);
             self.starts.push(rng);
-            self.house.push(None);
+            self.housekeeping.push(None);
         }
         let config = VmConfig::default().with("weight", weight.into());
         self.vms.push(Vm { name, spec, on, first, vcpus, config, pool: 0, past: (0, 0) });
-        self.watches.push(None);
+        self.monitors.push(None);
         self.net.drops.push(Default::default());
         self.vms.len() - 1
     }
@@ -146,10 +146,11 @@ impl<'a> Machine<'a> {
     }
 
     /// Wakes of VCPU `v` by its kernel's timers and daemons, at this rate, of `cost` ns each.
-    pub(crate) fn add_house(&mut self, v: u32, rate: u64, cost: u64) {
+    pub(crate) fn add_housekeeping(&mut self, v: u32, rate: u64, cost: u64) {
         if let Some(mean) = 1_000_000_000_000u64.checked_div(rate) {
             self.add_thread(v, Body::Jobs(cost), PRIO_JOBS, false);
-            self.house[v as usize] = Some(House { rng: Rng::new(self.seed, Purpose::House, v), mean });
+            self.housekeeping[v as usize] =
+                Some(Housekeeping { rng: Rng::new(self.seed, Purpose::Housekeeping, v), mean });
         }
     }
 
@@ -161,8 +162,8 @@ impl<'a> Machine<'a> {
 
     /// A VM that sends packets is watched; what the verdicts are worth is a matter of its
     /// configuration.
-    pub(crate) fn add_watch(&mut self, vm: usize) -> Result<()> {
-        self.watches[vm] = Some(Monitor::new(&Config::default())?);
+    pub(crate) fn add_monitor(&mut self, vm: usize) -> Result<()> {
+        self.monitors[vm] = Some(Monitor::new(&Config::default())?);
         Ok(())
     }
 
@@ -215,9 +216,9 @@ impl<'a> Machine<'a> {
                 if starts {
                     self.queue.push(at, What::Start, v);
                 }
-                if let Some(house) = &mut self.house[v as usize] {
+                if let Some(house) = &mut self.housekeeping[v as usize] {
                     let first = house.next();
-                    self.queue.push(at + first, What::House, v);
+                    self.queue.push(at + first, What::Housekeeping, v);
                 }
             }
         }

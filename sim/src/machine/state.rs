@@ -7,7 +7,7 @@ use super::part::Part;
 use crate::constants::Constants;
 use crate::engine::Queue;
 use crate::guest::{Host, Vcpu};
-use crate::net::{House, Net, Packet, Vif};
+use crate::net::{Housekeeping, Net, Packet, Vif};
 use crate::observe::Observe;
 use crate::result::VmResult;
 use crate::rng::Rng;
@@ -80,14 +80,14 @@ pub(crate) struct Machine<'a> {
     pub vcpus: Vec<Vcpu>,
     pub vms: Vec<Vm>,
     /// Per VCPU; `None` = no wakes of its own.
-    pub house: Vec<Option<House>>,
+    pub housekeeping: Vec<Option<Housekeeping>>,
     pub starts: Vec<Rng>,
     pub programs: Programs,
     /// Run clocks of the last-level caches, ns.
     pub llc_run: Vec<u64>,
     pub net: Net,
     /// Monitor of each VM of the pool that sends packets.
-    pub watches: Vec<Option<Monitor>>,
+    pub monitors: Vec<Option<Monitor>>,
     pub scratch: takt_monitor::Packet,
     pub stamp: Stamp,
     pub observe: Observe,

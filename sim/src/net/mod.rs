@@ -189,13 +189,13 @@ pub struct Net {
 
 /// Wakes of a VCPU's timers and daemons.
 #[derive(Debug)]
-pub struct House {
+pub struct Housekeeping {
     pub rng: Rng,
     /// Mean distance, ns.
     pub mean: u64,
 }
 
-impl House {
+impl Housekeeping {
     pub fn next(&mut self) -> u64 {
         self.rng.exponential(self.mean)
     }

@@ -90,7 +90,7 @@ impl Program for Cyclictest {
             let n = m.programs.of::<Self>().len() as u32;
             m.add_thread(v, Body::Program(Kind::Cyclictest, n), PRIO_TIMER, false);
             m.programs.of_mut::<Self>().push(Cyclic::new(v, self.interval, self.work));
-            m.add_house(v, m.c.idle_hz, m.c.idle_job);
+            m.add_housekeeping(v, m.c.idle_hz, m.c.idle_job);
         }
         Ok(())
     }

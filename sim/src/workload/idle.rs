@@ -21,7 +21,7 @@ impl Program for Idle {
     type State = ();
 
     fn build(&self, m: &mut Machine, vm: usize) -> Result<()> {
-        m.vms[vm].range().for_each(|v| m.add_house(v, m.c.idle_hz, m.c.idle_job));
+        m.vms[vm].range().for_each(|v| m.add_housekeeping(v, m.c.idle_hz, m.c.idle_job));
         Ok(())
     }
 }

@@ -183,7 +183,7 @@ impl Program for Media {
                 call.session = Some(Session { mixer, number, calls, hold, playout, end: 0, base: 0, past });
             }
         }
-        m.add_watch(vm)
+        m.add_monitor(vm)
     }
 
     /// A frame begins.

@@ -65,7 +65,7 @@ impl Program for Stream {
         let (spec, rest) = (self.clone(), self.burst);
         m.programs.of_mut::<Self>().push(Sender { vif, flow: 0, spec, rest, begin: 0, due: 0, sequence: 0 });
         m.add_thread(first, Body::Program(Kind::Stream, n), PRIO_NET, false);
-        m.add_watch(vm)
+        m.add_monitor(vm)
     }
 
     fn connect(m: &mut Machine) {

@@ -57,7 +57,7 @@ impl Program for Voip {
         for id in 0..self.calls {
             m.add_call(vm, id, vifs[id as usize % vifs.len()]);
         }
-        m.add_watch(vm)
+        m.add_monitor(vm)
     }
 
     fn begin(m: &mut Machine, vms: &[u32]) {

@@ -44,15 +44,15 @@ pub enum News {
 
 /// What only this process knows, for `takt status`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Told {
+pub struct GuestStatus {
     /// Of each domain by its number: the monitor's rule, and what is seen of it.
     pub domains: BTreeMap<u16, (Option<String>, Seen)>,
     /// Of both pools, if it manages them.
     pub partition: Option<PartitionStatus>,
 }
 
-impl Document for Told {
-    const NAME: &'static str = "told";
+impl Document for GuestStatus {
+    const NAME: &'static str = "guest-status";
     const VERSION: u32 = 1;
 }
 
@@ -218,9 +218,9 @@ impl<E: Eyes> Live<E> {
     ///
     /// # Errors
     /// The hypervisor does not answer.
-    pub fn told(&self) -> Result<Told> {
+    pub fn guests(&self) -> Result<GuestStatus> {
         let partition = self.manager.as_ref().map(|m| m.status(self.now())).transpose()?;
-        Ok(Told { domains: self.seen(), partition })
+        Ok(GuestStatus { domains: self.seen(), partition })
     }
 
     /// What only this process knows of each domain.

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use takt_control::socket::{Client, Request};
 use takt_control::{Setting, document};
 use takt_xen::status::Status;
-use takt_xen::{LONGEST, Recorder, TaktPool, Told, Xen};
+use takt_xen::{GuestStatus, LONGEST, Recorder, TaktPool, Xen};
 
 /// How often records are fetched: the hypervisor's ring of them holds more than a host makes in this time.
 const FETCH: Duration = Duration::from_millis(50);
@@ -53,7 +53,7 @@ fn seen(host: &Xen, pool: &TaktPool, socket: &Path) -> Result<Status> {
 }
 
 /// What `takt run` knows, if one runs.
-fn monitor(socket: &Path) -> Result<Option<Told>> {
+fn monitor(socket: &Path) -> Result<Option<GuestStatus>> {
     let Ok(client) = Client::connect(socket) else { return Ok(None) };
     let answer = client.ask(&Request::Status {})?;
     document::read(answer).map(Some)

@@ -159,7 +159,7 @@ fn serve(live: &Shared, events: &Receiver<Event>, voice: Voice) -> Result<()> {
 
 fn answer(live: &mut Live<Monitor>, asked: Asked) {
     let answer = match &asked.request {
-        Request::Status {} => live.told().and_then(|told| document::value(&told)),
+        Request::Status {} => live.guests().and_then(|guests| document::value(&guests)),
         Request::Set { vm: Some(vm), values } => {
             Setting::parse(values).and_then(|s| live.set(vm, &s)).map(|()| serde_json::json!({}))
         }
