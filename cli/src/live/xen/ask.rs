@@ -2,7 +2,7 @@
 //! `takt status`, `set`, `record` and `overhead`: what the hypervisor knows is asked of it, the rest of a running `takt run`.
 
 use super::super::AGAIN;
-use super::super::done::{Done, span};
+use super::super::done::{self, span};
 use super::super::overhead as window;
 use super::show;
 use crate::args;
@@ -11,6 +11,7 @@ use anyhow::{Context, Result, ensure};
 use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
+use takt_control::event::Done;
 use takt_control::socket::{Client, Request};
 use takt_control::{Setting, document};
 use takt_xen::status::Status;
@@ -131,7 +132,7 @@ pub fn record(args: &args::Record) -> Result<bool> {
     file.write(&log.to_bytes()?)?;
     let absolute = std::path::absolute(&args.file).with_context(|| args.file.display().to_string())?;
     let cut = args.operations.is_none() && all >= LONGEST;
-    Done { file: absolute, operations: all.min(most), seconds, cut, rt_pool: None }.print(args)
+    done::print(&Done { file: absolute, operations: all.min(most), seconds, cut, rt_pool: None }, args)
 }
 
 /// Runs `takt overhead`.

@@ -7,8 +7,8 @@ use crate::fakes::Fakes;
 use crate::rtpool::RtPool;
 use crate::schema;
 use crate::status::DeviceStatus;
-use takt_control::document;
 use takt_control::partition::Settings;
+use takt_control::{Event, document};
 
 /// Domain `n` has slot `n`, generation 1.
 #[derive(Default)]
@@ -58,8 +58,8 @@ fn report(rt: bool, changes: u64, now: u64, period: u64) -> Report {
     Report { vm: 3, generation: 1, rt: rt.into(), rule, changes, now, period, lease: 1_060_000_000 }
 }
 
-fn real_time(name: &str, rule: &str) -> News {
-    News::RealTime { name: name.into(), rule: rule.into() }
+fn real_time(name: &str, rule: &str) -> Event {
+    Event::RealTime { name: name.into(), rule: rule.into() }
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn domains_are_met_and_guests_watched() {
     let mut live = live(&fake, "");
     let news = live.look().unwrap();
     assert_eq!(news.len(), 3);
-    assert_eq!(news[1], News::Domain { name: "voip".into(), id: 3 });
+    assert_eq!(news[1], Event::VmFound { name: "voip".into(), tgid: None, domid: Some(3) });
     assert_eq!(live.eyes.scanned, [3, 7]);
     assert_eq!(live.look().unwrap(), []);
     fake.state().schedulers = vec![6];
@@ -93,7 +93,7 @@ fn types_and_periods_reach_the_hypervisor() {
     live.report(&report(false, 2, 140, 0));
     assert_eq!(live.report(&report(true, 1, 150, 7_000_000)), [], "before the demotion");
     assert_eq!(stat().rt, 0);
-    assert!(live.look().unwrap().contains(&News::NotRealTime { name: "voip".into() }));
+    assert!(live.look().unwrap().contains(&Event::NotRealTime { name: "voip".into() }));
     let other = Report { generation: 2, ..report(true, 9, 900, 0) };
     assert_eq!(live.report(&other), [], "of a domain that has gone");
 }
@@ -162,7 +162,7 @@ fn groups_outlast_who_told_them() {
     let look = |config: &str| {
         let host = fake.host(&[("/local/domain/7/name", "mail")]);
         let news = Live::new(host, FakeEyes::default(), toml::from_str(config).unwrap()).look().unwrap();
-        assert!(news.iter().all(|news| matches!(news, News::Domain { .. })), "{news:?}");
+        assert!(news.iter().all(|news| matches!(news, Event::VmFound { .. })), "{news:?}");
     };
     let config = "[vm.voip]\ngroup = \"web\"\n[vm.mail]\ngroup = \"web\"";
     look(config);
@@ -191,7 +191,7 @@ fn a_group_that_is_refused_holds_up_nobody() {
     live.set("voip", &parse("group=")).unwrap();
     live.set("voip", &parse("group=c")).unwrap();
     assert_eq!(groups(), [1, 9]);
-    assert!(live.look().unwrap().iter().all(|news| !matches!(news, News::Warning(_))));
+    assert!(live.look().unwrap().iter().all(|news| !matches!(news, Event::Warning { .. })));
 }
 
 fn managed(fakes: &std::sync::Arc<Fakes>, config: &str) -> Live<FakeEyes> {
@@ -224,7 +224,7 @@ fn budgets_are_the_managers() {
     fakes.rename(3, "voip");
     let news = live.look().unwrap();
     assert_eq!((fakes.home(3), fakes.home(4), fakes.bits()[1]), (1, 0, 0b10));
-    assert!(news.contains(&News::Partition("takt-rt: 1 PCPU (1)".into())), "{news:?}");
+    assert!(news.contains(&Event::Partition { text: "takt-rt: 1 PCPU (1)".into() }), "{news:?}");
     let host = fakes.host();
     assert_eq!(host.get(&host.find("voip").unwrap(), "weight").unwrap(), 512);
     let parse = |text: &str| Setting::parse(&text.split(' ').map(str::to_owned).collect::<Vec<_>>()).unwrap();
@@ -274,7 +274,7 @@ fn a_manager_that_fails_is_no_end() {
     let mut live = managed(&fakes, "");
     live.look().unwrap();
     fakes.all().change(crate::hypercall::PoolOp::Destroy { pool: 1 }).unwrap();
-    assert_eq!(live.look().unwrap(), [News::Warning("cpupool takt-rt has gone".into())]);
+    assert_eq!(live.look().unwrap(), [Event::Warning { text: "cpupool takt-rt has gone".into() }]);
     assert_eq!(live.look().unwrap(), []);
     live.close().unwrap();
 }
