@@ -2,7 +2,7 @@
 //! The list of workloads.
 
 /// Hands the list to the macro `$to`. In the order of the docs, in which the programs of VMs that
-/// are created together begin, too.
+/// are created together begin, too. The template is in the list of this crate's own tests only.
 macro_rules! workloads {
     ($to:ident) => {
         $to! {
@@ -19,25 +19,27 @@ macro_rules! workloads {
             "parallel" => parallel::Parallel,
             "fanout" => fanout::Fanout,
             "idle" => idle::Idle,
+            #[cfg(test)]
+            "beat" => beat::Beat,
         }
     };
 }
 pub(crate) use workloads;
 
 macro_rules! kinds {
-    ($($name:literal => $module:ident::$Type:ident,)+) => {
+    ($($(#[$cfg:meta])* $name:literal => $module:ident::$Type:ident,)+) => {
         /// Which workload.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
-        pub enum Kind { $($Type,)+ }
+        pub enum Kind { $($(#[$cfg])* $Type,)+ }
 
         impl Kind {
             /// In the order of the docs.
-            pub const ALL: &'static [Kind] = &[$(Kind::$Type,)+];
+            pub const ALL: &'static [Kind] = &[$($(#[$cfg])* Kind::$Type,)+];
 
             /// As written in `type`.
             pub fn name(self) -> &'static str {
-                match self { $(Kind::$Type => $name,)+ }
+                match self { $($(#[$cfg])* Kind::$Type => $name,)+ }
             }
         }
     };

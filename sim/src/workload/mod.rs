@@ -4,6 +4,9 @@
 //! what its file says, a `mod` line here and a line in the list of `spec/kind.rs`; nothing else in
 //! the simulator names one, but for two workloads with something in common.
 
+#[cfg(test)]
+#[path = "../../template/beat.rs"]
+pub mod beat;
 pub mod cyclictest;
 pub mod fanout;
 pub mod hog;
@@ -25,22 +28,22 @@ use crate::vm::VmSpec;
 use anyhow::Result;
 
 macro_rules! tables {
-    ($($name:literal => $module:ident::$Type:ident,)+) => {
+    ($($(#[$cfg:meta])* $name:literal => $module:ident::$Type:ident,)+) => {
         /// What scenarios are read with.
-        const LIST: List = &[$(&Of::<$module::$Type>::NEW,)+];
+        const LIST: List = &[$($(#[$cfg])* &Of::<$module::$Type>::NEW,)+];
 
         /// What machines are built with.
-        pub(crate) const PROGRAMS: Tables = &[$(&Of::<$module::$Type>::NEW,)+];
+        pub(crate) const PROGRAMS: Tables = &[$($(#[$cfg])* &Of::<$module::$Type>::NEW,)+];
 
         /// What runs in a VM, with its keys.
         #[derive(Clone, Copy, Debug)]
-        pub enum Workload<'a> { $($Type(&'a $module::$Type),)+ }
+        pub enum Workload<'a> { $($(#[$cfg])* $Type(&'a $module::$Type),)+ }
 
         impl VmSpec {
             /// What runs in it.
             pub fn workload(&self) -> Workload<'_> {
                 match self.workload.kind() {
-                    $(Kind::$Type => Workload::$Type(self.workload.of().expect("a workload of its kind")),)+
+                    $($(#[$cfg])* Kind::$Type => Workload::$Type(self.workload.of().expect("a workload of its kind")),)+
                 }
             }
         }
@@ -75,10 +78,26 @@ impl Scenario {
 mod tests {
     use super::*;
     use crate::spec::{Keys, set, table};
+    use crate::{Options, run};
+    use takt_control::PolicySpec;
 
     #[test]
     fn each_kind_is_at_its_place() {
         assert!(LIST.iter().map(|of| of.kind()).eq(Kind::ALL.iter().copied()));
+    }
+
+    /// The template of a workload (docs/writing-a-workload.md), which is in the list like others.
+    #[test]
+    fn the_template_is_a_workload_that_runs() {
+        let text = "duration = \"1s\"\n[machine]\npcpus = 1\n[[vm]]\nname = \"a\"\nvcpus = 2\n\
+                    workload = { type = \"beat\", period = \"20ms\", work = \"3ms\" }";
+        let s = Scenario::from_toml(text, "beat.toml").unwrap();
+        let options = Options { checker: true, ..Options::default() };
+        let vm = run(&s, &PolicySpec::parse("credit").unwrap(), 1, options).unwrap().0.vms.pop().unwrap();
+        assert_eq!((vm.workload.as_str(), vm.periodic.unwrap().jobs), ("beat", 100));
+        assert!((300..310).contains(&(vm.cpu_time_ns / 1_000_000)), "{} ns", vm.cpu_time_ns);
+        let error = Scenario::from_toml(&text.replace("3ms", "0ms"), "beat.toml").unwrap_err().to_string();
+        assert_eq!(error, "beat.toml: vm.a.workload.work: 0ms is out of range; allowed: 1us .. 10s");
     }
 
     #[test]
