@@ -3,6 +3,7 @@
 //!
 //! What no counter on a real host tells (time lost to caches, kicks of a policy, quantiles of the waits by class) is 0 or absent here.
 
+use crate::guests;
 use crate::map;
 use crate::outcome::{self, Call, Clients, Latency, Outcome, Program, Requests};
 use schemars::JsonSchema;
@@ -16,7 +17,7 @@ use takt_sim::result::{
     VcpuResult, VmResult, VoipResult, WaitStat,
 };
 use takt_sim::tasks::{TaskSpec, by_priority};
-use takt_sim::{Scenario, VmSpec, Workload, emodel, quantile};
+use takt_sim::{Kind, Scenario, VmSpec, emodel, quantile};
 
 /// A run in the lab: a result like the simulator's, and what only a real host has.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -134,9 +135,9 @@ fn task_results(specs: Vec<TaskSpec>, tasks: &[outcome::Task]) -> Vec<TaskResult
 
 fn vm_result(s: &Scenario, spec: &VmSpec, vm: &outcome::Vm, first: u32, rate: f64, told: &GuestStatus) -> VmResult {
     let report = &vm.report;
-    let hog = matches!(spec.workload(), Workload::Hog(_));
+    let hog = spec.workload.kind() == Kind::Hog;
     let apart = vm.clients.as_ref().is_some_and(|c| !c.calls.is_empty());
-    let serves = matches!(spec.workload(), Workload::Voip(_) | Workload::Stream(_) | Workload::Periodic(_));
+    let jobs = guests::of(spec.workload.kind()).jobs;
     let work: u64 = report.vcpus.iter().map(|v| v.work).sum();
     let sum = |f: fn(&outcome::Vcpu) -> u64| report.vcpus.iter().map(f).sum::<u64>();
     let vcpus = report.vcpus.iter().enumerate().zip(first..).map(|((nth, v), n)| VcpuResult {
@@ -163,7 +164,7 @@ fn vm_result(s: &Scenario, spec: &VmSpec, vm: &outcome::Vm, first: u32, rate: f6
         voip: vm.clients.as_ref().map(|c| voip(s, c)),
         vod: None,
         cyclictest: None,
-        periodic: (serves && !apart).then(|| PeriodicResult {
+        periodic: (jobs && !apart).then(|| PeriodicResult {
             jobs: sum(|v| v.jobs),
             missed: sum(|v| v.misses),
             latency: busiest.and_then(wait_stat).unwrap_or_default(),
