@@ -4,7 +4,7 @@
 use crate::observe::Window;
 use std::fmt;
 
-/// What a run shall yield besides its result.
+/// What a run yields besides its result.
 #[derive(Default)]
 pub struct Options<'a> {
     /// Traces this part of the measured window.

@@ -19,9 +19,9 @@ pub(crate) struct Pcpu {
     pub phase: Phase,
     /// VCPU running, or coming.
     pub next: Option<u32>,
-    /// VCPU whose context is being saved.
+    /// VCPU that leaves: its context is being saved.
     pub prev: Option<u32>,
-    /// VCPU whose registers are still loaded: going idle and back costs no switch.
+    /// VCPU that has its registers still loaded: going idle and back costs no switch.
     pub loaded: Option<u32>,
     /// Time up to which the next slice lasts, ns.
     pub slice_end: u64,

@@ -13,7 +13,7 @@ use takt_policy::{Log, Pool};
 /// Longest a kicked PCPU may leave the checker waiting for its decision, ns: one that switches answers after it.
 const MAX_PENDING: u64 = 1_000_000_000;
 
-/// The pool of whoever is in no other.
+/// The pool of all that is in no other.
 pub(crate) const MAIN: usize = 0;
 /// The real-time pool, where the policy has one.
 pub(crate) const RT: usize = 1;
