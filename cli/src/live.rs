@@ -3,8 +3,8 @@
 
 #[cfg(feature = "linux")]
 mod ask;
-pub mod done;
-pub mod event;
+#[cfg(any(feature = "linux", feature = "xen"))]
+mod done;
 #[cfg(any(feature = "linux", feature = "xen"))]
 mod overhead;
 #[cfg(feature = "linux")]
@@ -64,12 +64,11 @@ mod without {
 
 #[cfg(any(feature = "linux", feature = "xen"))]
 mod shared {
-    use super::event::Event;
     use crate::output;
     use anyhow::{Context, Result};
     use std::path::Path;
     use std::time::Duration;
-    use takt_control::HostConfig;
+    use takt_control::{Event, HostConfig};
 
     /// Between two looks of `takt status --watch`.
     pub const AGAIN: Duration = Duration::from_secs(1);
@@ -78,22 +77,25 @@ mod shared {
     #[derive(Clone, Copy)]
     pub struct Voice {
         pub json: bool,
+        /// What this host calls a VM.
+        pub guest: &'static str,
     }
 
     impl Voice {
-        /// Says `event`, to people in the words of `line`.
-        pub fn say(self, line: &str, event: &Event) {
-            if self.json { output::say_json(event) } else { output::say(line) }
-        }
-
-        /// The same of what is wrong, which people find on stderr.
-        pub fn complain(self, line: &str, event: &Event) {
-            if self.json { output::say_json(event) } else { output::complain(line) }
+        /// Says `event`. People find what is wrong on stderr.
+        pub fn say(self, event: &Event) {
+            if self.json {
+                output::say_json(event);
+            } else if event.is_trouble() {
+                output::complain(&event.line(self.guest));
+            } else {
+                output::say(&event.line(self.guest));
+            }
         }
 
         /// Something is wrong that has no event of its own.
         pub fn warn(self, line: &str) {
-            self.complain(line, &Event::Warning { text: line.into() });
+            self.say(&Event::Warning { text: line.into() });
         }
     }
 

@@ -95,7 +95,7 @@ impl Row {
             put("dom0_cpu_ns", dom0.cpu_time_ns as f64);
             waits(&mut put, "dom0_wait", dom0.wait.get("all"));
         }
-        films(&mut put, run);
+        streams(&mut put, run);
         let mut call_pesq = Vec::new();
         let calls = run.vms.iter().any(|vm| vm.voip.is_some());
         if let Some(vm) = run.vms.iter().find(|vm| !calls && vm.workload == "periodic") {
@@ -162,8 +162,8 @@ fn periodic(put: &mut impl FnMut(&str, f64) -> Option<f64>, run: &RunResult) {
     put("turn_wait_max_ms", longest as f64 / 1e6);
 }
 
-/// The first server of films; waits of the real-time VM are its own where there are no calls.
-fn films(put: &mut impl FnMut(&str, f64) -> Option<f64>, run: &RunResult) {
+/// The first streaming server; waits of the real-time VM are its own where there are no calls.
+fn streams(put: &mut impl FnMut(&str, f64) -> Option<f64>, run: &RunResult) {
     let Some((vm, v)) = run.vms.iter().find_map(|vm| Some((vm, vm.vod?))) else { return };
     for (key, value) in [
         ("rate_mbit", v.rate_mean / 1e6),

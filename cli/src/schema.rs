@@ -18,6 +18,7 @@ schemas! {
     "compare": "takt lab compare --json",
     "experiment": "takt experiment ID --json; of `all` one each in a list",
     "experiment-list": "takt experiment list --json: one each in a list",
+    "guest-status": "what a takt run in Dom0 tells takt status",
     "inspect": "takt inspect --json",
     "lab": "takt lab linux --json, takt lab xen --json",
     "overhead": "takt overhead --json",
@@ -31,7 +32,6 @@ schemas! {
     "sim": "takt sim --json",
     "status-linux": "takt status --json, on Linux",
     "status-xen": "takt status --json, in Xen's Dom0",
-    "told": "what a takt run in Dom0 tells takt status",
 }
 
 /// Runs the command.
@@ -45,7 +45,9 @@ pub fn run(args: &args::Schema) -> Result<bool> {
         return Ok(true);
     };
     let known = || SCHEMAS.iter().map(|(name, ..)| *name).collect::<Vec<_>>().join(", ");
-    let found = SCHEMAS.iter().find(|(other, ..)| other == name);
+    // An older name.
+    let name = if name == "told" { "guest-status" } else { name };
+    let found = SCHEMAS.iter().find(|(other, ..)| *other == name);
     let (.., schema) = found.with_context(|| format!("no document `{name}`, known are {}", known()))?;
     output::print(schema)?;
     Ok(true)

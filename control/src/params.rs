@@ -312,7 +312,7 @@ impl<'de> Visitor<'de> for Status {
             };
             if is_server(info) {
                 all.extend(VmParams::from(&map.next_value::<ServerStatus>()?.server()).iter());
-            } else if let Some(value) = map.next_value_seed(Told(info))? {
+            } else if let Some(value) = map.next_value_seed(SettingValue(info))? {
                 all.set(info, value);
             }
         }
@@ -330,9 +330,9 @@ impl<'de> Visitor<'de> for Status {
 }
 
 /// Reads the value of a setting in a status; `None`: the pool's counts.
-struct Told(&'static ParamInfo);
+struct SettingValue(&'static ParamInfo);
 
-impl<'de> DeserializeSeed<'de> for Told {
+impl<'de> DeserializeSeed<'de> for SettingValue {
     type Value = Option<u64>;
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Option<u64>, D::Error> {

@@ -8,6 +8,7 @@
 //! `result` reads the [`outcome`].
 
 mod apps;
+mod guests;
 pub mod hosts;
 pub mod linux;
 mod map;

@@ -5,6 +5,7 @@
 //! model's costs has no counterpart, they are what they are.
 
 use crate::apps::App;
+use crate::guests;
 use crate::plan::{Phase, Plan, Vm};
 use crate::scheduler::Scheduler;
 use anyhow::{Result, bail, ensure};
@@ -46,12 +47,9 @@ impl Lab {
 
     /// Whether it has a guest for a workload.
     fn has(self, workload: Kind) -> bool {
-        use Kind::{Fanout, Hog, Idle, Media, Parallel, Periodic, Signalling, Stream, Tasks, Voip};
-        match workload {
-            Hog | Voip | Periodic | Tasks | Parallel | Fanout | Idle => true,
-            Stream => self == Lab::Linux,
-            Media | Signalling => self == Lab::Xen,
-            _ => false,
+        match self {
+            Lab::Linux => guests::of(workload).linux,
+            Lab::Xen => guests::of(workload).xen,
         }
     }
 
@@ -173,11 +171,10 @@ fn pin(s: &Scenario, vms: &mut [Vm]) {
 }
 
 fn vm(s: &Scenario, spec: &VmSpec, name: String, n: usize, seed: u64, together: u64, rng: &mut fastrand::Rng) -> Vm {
-    use Workload::{Hog, Idle, Parallel};
     let tap = format!("tap{n}");
     let mut vm = Vm {
         name,
-        serves: spec.rt() != RtMode::Off && !matches!(spec.workload, Hog(_) | Parallel(_) | Idle(_)),
+        serves: spec.rt() != RtMode::Off && guests::of(spec.workload.kind()).serves,
         config: spec.config().with_server(spec.server),
         affinity: spec.affinity.clone(),
         vcpus: spec.vcpus,
@@ -188,8 +185,8 @@ fn vm(s: &Scenario, spec: &VmSpec, name: String, n: usize, seed: u64, together: 
         clients: None,
         requests: None,
     };
-    match &spec.workload {
-        Hog(_) => {
+    match spec.workload() {
+        Workload::Hog(_) => {
             vm.start_ms = rng.u64(0..HOG_PHASES);
             vm.workload = object(json!({"kind": "hog"}));
         }
@@ -220,7 +217,7 @@ fn vm(s: &Scenario, spec: &VmSpec, name: String, n: usize, seed: u64, together: 
             vm.clients =
                 (own.calls > 0).then(|| arguments.iter().flat_map(|(k, v)| [format!("--{k}"), v.clone()]).collect());
         }
-        Parallel(program) => {
+        Workload::Parallel(program) => {
             let plan = program.plan();
             vm.workload = object(json!({
                 "kind": "parallel", "spread": plan.spread, "locks": plan.locks, "barrier": plan.barrier,
@@ -397,9 +394,9 @@ mod tests {
     #[test]
     fn what_the_lab_cannot_do_is_named() {
         let error = |vms: &str| plan_of(vms, &[1]).unwrap_err().to_string();
-        let films = "[[vm]]\nname = \"v\"\nvcpus = 1\nworkload = \"vod\"";
+        let vod = "[[vm]]\nname = \"v\"\nvcpus = 1\nworkload = \"vod\"";
         let all = "hog, voip, stream, periodic, tasks, parallel, fanout, idle";
-        assert_eq!(error(films), format!("vm.v.workload: vod in the lab; allowed: {all}"));
+        assert_eq!(error(vod), format!("vm.v.workload: vod in the lab; allowed: {all}"));
         let threads = "[[vm]]\nname = \"h\"\nvcpus = 2\nworkload = { type = \"hog\", threads = 3 }";
         assert_eq!(error(threads), "vm.h.threads: 3 on 2 VCPUs in the lab; allowed: one per VCPU");
         let program = "[[vm]]\nname = \"p\"\nvcpus = 4\nworkload = { type = \"parallel\", threads = 8 }";

@@ -3,6 +3,7 @@
 //!
 //! What no counter on a real host tells (time lost to caches, kicks of a policy, quantiles of the waits by class) is 0 or absent here.
 
+use crate::guests;
 use crate::map;
 use crate::outcome::{self, Call, Clients, Latency, Outcome, Program, Requests};
 use schemars::JsonSchema;
@@ -16,7 +17,7 @@ use takt_sim::result::{
     VcpuResult, VmResult, VoipResult, WaitStat,
 };
 use takt_sim::tasks::{TaskSpec, by_priority};
-use takt_sim::{Scenario, VmSpec, Workload, emodel, quantile};
+use takt_sim::{Kind, Scenario, VmSpec, emodel, quantile};
 
 /// A run in the lab: a result like the simulator's, and what only a real host has.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -132,11 +133,11 @@ fn task_results(specs: Vec<TaskSpec>, tasks: &[outcome::Task]) -> Vec<TaskResult
     by_priority(specs).into_iter().zip(tasks).map(one).collect()
 }
 
-fn vm_result(s: &Scenario, spec: &VmSpec, vm: &outcome::Vm, first: u32, rate: f64, told: &Told) -> VmResult {
+fn vm_result(s: &Scenario, spec: &VmSpec, vm: &outcome::Vm, first: u32, rate: f64, told: &GuestStatus) -> VmResult {
     let report = &vm.report;
-    let hog = matches!(spec.workload, Workload::Hog(_));
+    let hog = spec.workload.kind() == Kind::Hog;
     let apart = vm.clients.as_ref().is_some_and(|c| !c.calls.is_empty());
-    let serves = matches!(spec.workload, Workload::Voip(_) | Workload::Stream(_) | Workload::Periodic(_));
+    let jobs = guests::of(spec.workload.kind()).jobs;
     let work: u64 = report.vcpus.iter().map(|v| v.work).sum();
     let sum = |f: fn(&outcome::Vcpu) -> u64| report.vcpus.iter().map(f).sum::<u64>();
     let vcpus = report.vcpus.iter().enumerate().zip(first..).map(|((nth, v), n)| VcpuResult {
@@ -163,7 +164,7 @@ fn vm_result(s: &Scenario, spec: &VmSpec, vm: &outcome::Vm, first: u32, rate: f6
         voip: vm.clients.as_ref().map(|c| voip(s, c)),
         vod: None,
         cyclictest: None,
-        periodic: (serves && !apart).then(|| PeriodicResult {
+        periodic: (jobs && !apart).then(|| PeriodicResult {
             jobs: sum(|v| v.jobs),
             missed: sum(|v| v.misses),
             latency: busiest.and_then(wait_stat).unwrap_or_default(),
@@ -206,7 +207,7 @@ fn fanout(r: &Requests) -> FanoutResult {
 
 /// What is read of a VM in `takt status`.
 #[derive(Default, Deserialize)]
-struct Told {
+struct GuestStatus {
     rt: bool,
     period_us: Option<f64>,
     promotions: u64,
@@ -214,19 +215,19 @@ struct Told {
     #[serde(default)]
     waits: Waits,
     #[serde(default)]
-    vcpus: Vec<ToldVcpu>,
+    vcpus: Vec<VcpuStatus>,
 }
 
 #[derive(Deserialize)]
-struct ToldVcpu {
+struct VcpuStatus {
     #[serde(default)]
     waits: Waits,
 }
 
-fn told(phase: &outcome::Phase, name: &str) -> Told {
+fn told(phase: &outcome::Phase, name: &str) -> GuestStatus {
     let vms = phase.status.as_ref().and_then(|s| s["vms"].as_array());
     let vm = vms.and_then(|vms| vms.iter().find(|vm| vm["name"] == name));
-    vm.and_then(|vm| Told::deserialize(vm).ok()).unwrap_or_default()
+    vm.and_then(|vm| GuestStatus::deserialize(vm).ok()).unwrap_or_default()
 }
 
 /// From event to handler under "all", beside the simulator's time in queues; by class what the host has counted since the VM is there.
@@ -309,7 +310,7 @@ mod tests {
 
     #[test]
     fn waits_by_class_come_from_the_status() {
-        let told: Told = serde_json::from_str(
+        let told: GuestStatus = serde_json::from_str(
             r#"{"rt": true, "period_us": 1, "promotions": 2, "refusals": 0, "name": "v", "vcpus": [{"tid": 7,
                 "waits": {"boost": {"count": 3, "mean_us": 1.5, "max_us": 4.25, "run_us": 10}}}],
                 "waits": {"boost": {"count": 5, "mean_us": 2, "max_us": 6, "run_us": 8}}}"#,

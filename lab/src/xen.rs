@@ -4,12 +4,12 @@
 //!
 //! A scenario with a VM that is called takes a boot for each scheduler: Linux guests with SIPp, and Dom0 under the scheduler as well.
 //!
-//! `plan` and `calls` make a script for Dom0 of a scenario, `xen/lab` boots the machine that follows it, `read` and `heard` take what it leaves apart.
+//! `plan` and `calls` make a script for Dom0 of a scenario, `xen/lab` boots the machine that follows it, `read` and `console` take what it leaves apart.
 
 mod calls;
+mod console;
 mod domain;
 mod fanout;
-mod heard;
 mod lines;
 mod parties;
 mod plan;
@@ -111,7 +111,7 @@ impl Lab {
         trace: bool,
     ) -> Result<(Vec<LabRun>, Option<Vec<u8>>)> {
         let plan = plan::plan(scenario, schedulers, seeds, trace)?;
-        let tasks = scenario.vms.iter().any(|vm| matches!(vm.workload, Workload::Tasks(_)));
+        let tasks = scenario.vms.iter().any(|vm| matches!(vm.workload(), Workload::Tasks(_)));
         let shift = if tasks && scenario.machine.pcpus > 1 { SHIFT_OF_TASKS } else { SHIFT };
         let left = self.boot(&plan, &Machine { cpus: scenario.machine.pcpus + 1, shift, ..Machine::default() })?;
         let (said, traced) = read::parts(&left).context("what the lab's Dom0 left")?;

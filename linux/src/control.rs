@@ -27,7 +27,7 @@ use takt_control::overhead::Window;
 use takt_control::partition::Side;
 use takt_control::spec;
 use takt_control::{
-    Change, Groups, Host, HostConfig, PolicySpec, Ports, RtMode, Server, Setting, VmConfig, VmState, apply,
+    Change, Event, Groups, Host, HostConfig, PolicySpec, Ports, RtMode, Server, Setting, VmConfig, VmState, apply,
 };
 use takt_policy::{NEVER, NIL, NVM};
 
@@ -35,43 +35,6 @@ use takt_policy::{NEVER, NIL, NVM};
 pub const LOOK: Duration = Duration::from_millis(200);
 /// Looks between two at cgroups.
 const CGROUPS: u32 = 5;
-
-/// What a look at the host has found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum News {
-    /// A VM with its process.
-    Vm {
-        name: String,
-        tgid: u32,
-    },
-    Gone {
-        name: String,
-    },
-    RealTime {
-        name: String,
-        rule: String,
-    },
-    NotRealTime {
-        name: String,
-    },
-    /// Risa's rt-pool has other PCPUs.
-    RtPool {
-        pcpus: Vec<u16>,
-    },
-    /// It has moved into the rt-pool, or out of it.
-    Moved {
-        name: String,
-        rt: bool,
-    },
-    /// Its cgroups have another share for it.
-    Share {
-        name: String,
-        weight: u32,
-        cap: u32,
-    },
-    Kvm,
-    Warning(String),
-}
 
 struct Vm {
     generation: u32,
@@ -197,7 +160,7 @@ impl Live {
     ///
     /// # Errors
     /// The scheduler cannot be read.
-    pub fn look(&mut self) -> Result<Vec<News>> {
+    pub fn look(&mut self) -> Result<Vec<Event>> {
         let mut news = Vec::new();
         self.watch_kvm(&mut news);
         self.ring.consume().context("notices")?;
@@ -213,7 +176,7 @@ impl Live {
         self.reconcile(&snapshot, &mut news);
         let vms: Vec<_> =
             self.vms.iter().map(|(&index, vm)| net::Vm { index, generation: vm.generation, tgid: vm.tgid }).collect();
-        news.extend(self.net.scan(&vms).into_iter().map(News::Warning));
+        news.extend(self.net.scan(&vms).into_iter().map(|text| Event::Warning { text }));
         self.configure(&mut news);
         self.settle_groups(&snapshot, &mut news);
         self.settle_pools(&snapshot, &mut news)?;
@@ -226,27 +189,27 @@ impl Live {
     }
 
     /// KVM may be loaded at any time.
-    fn watch_kvm(&mut self, news: &mut Vec<News>) {
+    fn watch_kvm(&mut self, news: &mut Vec<Event>) {
         if self.kvm {
             return;
         }
         match self.scheduler.watch_kvm() {
             Ok(there) => {
                 self.kvm = there;
-                news.extend(there.then_some(News::Kvm));
+                news.extend(there.then_some(Event::KvmLoaded));
             }
             Err(e) => self.warn(format!("{e:#}"), news),
         }
     }
 
     /// Says it, once.
-    fn warn(&mut self, text: String, news: &mut Vec<News>) {
+    fn warn(&mut self, text: String, news: &mut Vec<Event>) {
         if self.warned.insert(text.clone()) {
-            news.push(News::Warning(text));
+            news.push(Event::Warning { text });
         }
     }
 
-    fn meet(&mut self, index: u32, generation: u32, tgid: u32, news: &mut Vec<News>) {
+    fn meet(&mut self, index: u32, generation: u32, tgid: u32, news: &mut Vec<Event>) {
         self.forget(index, news);
         let root = Path::new("/");
         let called = names::name_of(root, tgid);
@@ -263,7 +226,7 @@ impl Live {
             Some(before) => before.name = names::other(&name, before.tgid),
             None => {}
         }
-        news.push(News::Vm { name: name.clone(), tgid });
+        news.push(Event::VmFound { name: name.clone(), tgid: Some(tgid), domid: None });
         let follows = owners::config_of(&self.config, Path::new("/"), &name, tgid).is_none();
         let (ports, share) = (Ports::default(), cgroups::DEFAULT);
         self.vms.insert(
@@ -283,13 +246,13 @@ impl Live {
         );
     }
 
-    fn forget(&mut self, index: u32, news: &mut Vec<News>) {
+    fn forget(&mut self, index: u32, news: &mut Vec<Event>) {
         self.groups.gone(index);
-        news.extend(self.vms.remove(&index).map(|vm| News::Gone { name: vm.name }));
+        news.extend(self.vms.remove(&index).map(|vm| Event::VmGone { name: vm.name }));
     }
 
     /// What notices have not told: VMs that were there before, or that a full ring has swallowed.
-    fn reconcile(&mut self, snapshot: &Snapshot, news: &mut Vec<News>) {
+    fn reconcile(&mut self, snapshot: &Snapshot, news: &mut Vec<Event>) {
         for index in (0..NVM).filter(|i| *i != HOST_VM) {
             let (host, there) = (snapshot.vm(index), snapshot.pool.vm_stat(index).is_some());
             let known = self.vms.get(&index).map(|v| v.generation);
@@ -302,7 +265,7 @@ impl Live {
     }
 
     /// Applies the configuration to VMs that have come: later, what is set by hand counts.
-    fn configure(&mut self, news: &mut Vec<News>) {
+    fn configure(&mut self, news: &mut Vec<Event>) {
         let fresh: Vec<u32> = self.vms.iter().filter(|(_, v)| v.fresh).map(|(i, _)| *i).collect();
         for index in fresh {
             let Some(vm) = self.vms.get_mut(&index) else { continue };
@@ -316,7 +279,7 @@ impl Live {
         }
     }
 
-    fn types(&mut self, snapshot: &Snapshot, news: &mut Vec<News>) {
+    fn types(&mut self, snapshot: &Snapshot, news: &mut Vec<Event>) {
         for vm in status::vms(snapshot, &|index| self.known(index)) {
             let Some(known) = self.vms.values_mut().find(|v| v.name == vm.name) else { continue };
             if known.rt == vm.rt {
@@ -325,8 +288,8 @@ impl Live {
             known.rt = vm.rt;
             let name = vm.name;
             news.push(match vm.rule {
-                Some(rule) => News::RealTime { name, rule },
-                None => News::NotRealTime { name },
+                Some(rule) => Event::RealTime { name, rule },
+                None => Event::NotRealTime { name },
             });
         }
     }

@@ -19,7 +19,7 @@ mod schema;
 mod shared;
 pub mod status;
 
-pub use control::{LOOK, Live, News, Options};
+pub use control::{LOOK, Live, Options};
 pub use environment::{Environment, scheduler_name};
 pub use ops::TIMEOUT_MS;
 pub use record::{LONGEST, Recorder};

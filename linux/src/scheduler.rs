@@ -111,7 +111,7 @@ pub struct Scheduler {
     pub(crate) object: Object,
     objects: &'static Objects,
     kvm: Option<Object>,
-    watches: bool,
+    kvm_attached: bool,
     links: Vec<Link>,
     policy: PolicySpec,
     cgroups: Cgroups,
@@ -136,8 +136,15 @@ impl Scheduler {
         let initial = Snapshot::initial(&pools, quota);
         ensure!(hosts.value_size() as usize == initial.len(), "the BPF objects are of another build");
         hosts.update(&0u32.to_ne_bytes(), &initial, MapFlags::ANY)?;
-        let mut scheduler =
-            Self { object, objects, kvm: None, watches: false, links: Vec::new(), policy: policy.clone(), cgroups };
+        let mut scheduler = Self {
+            object,
+            objects,
+            kvm: None,
+            kvm_attached: false,
+            links: Vec::new(),
+            policy: policy.clone(),
+            cgroups,
+        };
         for pcpu in &environment.online {
             let arg = [pcpu.core.into(), pcpu.llc.into(), pcpu.node.into(), 0];
             scheduler.call("takt_setup", Request { arg, cpu: pcpu.n, ..Request::default() })?;
@@ -181,11 +188,11 @@ impl Scheduler {
     /// The kernel refuses the programs.
     pub fn watch_kvm(&mut self) -> Result<bool> {
         self.load_kvm()?;
-        let Some(kvm) = self.kvm.as_ref().filter(|_| !self.watches) else { return Ok(self.watches) };
+        let Some(kvm) = self.kvm.as_ref().filter(|_| !self.kvm_attached) else { return Ok(self.kvm_attached) };
         for program in kvm.progs_mut().filter(|p| p.section().to_string_lossy().starts_with('f') && p.autoload()) {
             self.links.push(program.attach().with_context(|| program.name().to_string_lossy().into_owned())?);
         }
-        self.watches = true;
+        self.kvm_attached = true;
         self.find_running()?;
         Ok(true)
     }
@@ -216,7 +223,7 @@ impl Scheduler {
 
     /// Looks through all open files for the VCPUs of VMs that were there before.
     fn find_running(&self) -> Result<()> {
-        let kvm = self.kvm.as_ref().filter(|_| self.watches);
+        let kvm = self.kvm.as_ref().filter(|_| self.kvm_attached);
         let Some(program) = kvm.and_then(|k| k.progs_mut().find(|p| p.name() == "takt_kvm_running")) else {
             return Ok(());
         };

@@ -6,6 +6,9 @@
 use crate::units::Unit;
 use anyhow::{Result, bail};
 
+/// Between the creation of VMs and the first call, ns.
+pub(crate) const SETTLE: u64 = 100_000_000;
+
 /// One row of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct ConstantInfo {

@@ -3,7 +3,7 @@
 //!
 //! Entries are ordered by (time, order class, insertion), so equal times have one order on every machine.
 
-use crate::workload::Kind;
+use crate::spec::Kind;
 
 /// "Not at all" as a time.
 pub const NEVER: u64 = u64::MAX;
@@ -46,7 +46,7 @@ pub enum What {
     /// VCPU `arg` begins its workload.
     Start,
     /// A timer or daemon wakes VCPU `arg`.
-    House,
+    Housekeeping,
     /// The next packet of call `arg` reaches the NIC.
     Call,
     /// Program `arg` of that workload is due.
@@ -70,7 +70,7 @@ impl What {
         match self {
             What::Resched | What::Slice => Order::Schedule,
             What::Start
-            | What::House
+            | What::Housekeeping
             | What::Call
             | What::Program(_)
             | What::Wire
@@ -217,7 +217,7 @@ mod tests {
     fn equal_times_go_by_order_class_then_by_insertion() {
         let mut q = Queue::new(8);
         q.push(5, What::Slice, 0);
-        q.push(5, What::House, 1);
+        q.push(5, What::Housekeeping, 1);
         q.push(5, What::CpuTimer, 2);
         q.push(5, What::Switched, 3);
         q.push(5, What::Resched, 4);
@@ -234,7 +234,7 @@ mod tests {
         for n in 0..5000u64 {
             x = x.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             let time = x >> 56;
-            q.push(time, What::House, 0);
+            q.push(time, What::Housekeeping, 0);
             model.insert((time, n));
             if x >> 32 & 3 != 0 && n > 100 {
                 let got = q.pop().map(|e| (e.time, (e.key & ((1 << 60) - 1)) - 1));

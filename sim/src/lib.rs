@@ -12,6 +12,7 @@ mod keys;
 mod machine;
 mod net;
 mod observe;
+mod options;
 mod pool;
 mod report;
 pub mod result;
@@ -19,6 +20,7 @@ mod rng;
 pub mod scenario;
 mod script;
 mod server;
+mod spec;
 mod timer;
 pub mod units;
 pub mod vm;
@@ -26,57 +28,34 @@ pub mod workload;
 
 pub use constants::{CONSTANTS, ConstantInfo, Constants};
 pub use observe::{Marker, MarkerKind, Slice, Trace, TraceVcpu, Window};
+pub use options::{CheckFailed, Options};
 pub use pool::PoolSpec;
 pub use report::jain;
 pub use result::{RunResult, quantile};
 pub use scenario::Scenario;
 pub use script::{Act, Settings, Step};
+pub use spec::{Chosen, KeyInfo, Kind, TaskSpec};
 pub use vm::VmSpec;
-pub use workload::tasks::TaskSpec;
-pub use workload::{Kind, Workload, fanout, parallel, tasks};
+pub use workload::{Workload, fanout, parallel, tasks};
 
 use anyhow::Result;
-use std::fmt;
+use machine::Machine;
 use takt_control::PolicySpec;
 use takt_policy::Log;
-
-/// What a run shall yield besides its result.
-#[derive(Default)]
-pub struct Options<'a> {
-    /// Traces this part of the measured window.
-    pub trace: Option<Window>,
-    /// Checks every operation against `docs/states.md`.
-    pub checker: bool,
-    /// Keeps the log of operations: about 120 bytes for each.
-    pub record: bool,
-    /// Called now and then with the part of the run that is done, 0 to 1.
-    pub progress: Option<&'a mut dyn FnMut(f64)>,
-}
-
-/// The machine broke the contract with the policy.
-#[derive(Debug)]
-pub struct CheckFailed(pub String);
-
-impl fmt::Display for CheckFailed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "operation log: {}", self.0)
-    }
-}
-
-impl std::error::Error for CheckFailed {}
+use workload::PROGRAMS;
 
 /// Whether a scenario can be run under a policy at all.
 ///
 /// # Errors
 /// Those of [`run`] that depend on neither seed nor time.
 pub fn check(scenario: &Scenario, policy: &PolicySpec) -> Result<()> {
-    machine::Machine::new(scenario, policy, 0, &Options::default()).map(drop)
+    Machine::new(scenario, policy, PROGRAMS, 0, &Options::default()).map(drop)
 }
 
 /// Whether each VM that is there from the beginning has room for its budget, as [`run`] would find; steps of the script are not looked at.
 /// Nothing: no pool has a policy that keeps budgets.
 pub fn admits(scenario: &Scenario, policy: &PolicySpec, seed: u64) -> Option<Result<()>> {
-    machine::server::has_servers(scenario, policy).then(|| machine::server::admit(scenario, policy, seed))
+    machine::server::has_servers(scenario, policy).then(|| machine::server::admit(scenario, policy, PROGRAMS, seed))
 }
 
 /// PCPUs, a bit each, of each VCPU under `pin`: Dom0's first, then those of the VMs in their order.
@@ -97,7 +76,7 @@ pub fn run(
     seed: u64,
     mut options: Options,
 ) -> Result<(RunResult, Option<Trace>, Vec<Log>)> {
-    let mut machine = machine::Machine::new(scenario, policy, seed, &options)?;
+    let mut machine = Machine::new(scenario, policy, PROGRAMS, seed, &options)?;
     machine.run(&mut options)?;
     machine.finish();
     Ok((machine.result(), machine.trace(), machine.logs()))

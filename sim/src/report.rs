@@ -90,7 +90,7 @@ impl Machine<'_> {
             drops: Drops { nic: drops.nic, rx: drops.rx, tx: drops.tx },
         };
         if let Some(spec) = spec {
-            spec.workload.kind().result(self, id, &mut result);
+            self.workload(spec.workload.kind()).result(self, id, &mut result);
         }
         result
     }

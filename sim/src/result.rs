@@ -59,7 +59,7 @@ pub struct VmResult {
     pub vcpus: Vec<VcpuResult>,
     /// Only for VoIP servers.
     pub voip: Option<VoipResult>,
-    /// Only for servers of films.
+    /// Only for streaming servers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vod: Option<VodResult>,
     /// Only for VMs with periodic tasks.
@@ -174,14 +174,14 @@ pub struct CallResult {
     pub pesq: f64,
 }
 
-/// The films of a server, as they leave the host.
+/// The streams of a server, as they leave the host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct VodResult {
     pub users: u32,
     pub packets: u64,
     /// Frames that the server left out because they were too late.
     pub skipped_frames: u64,
-    /// Bits of film per second: mean, least and greatest over the users.
+    /// Bits of the stream per second: mean, least and greatest over the users.
     pub rate_mean: f64,
     pub rate_min: f64,
     pub rate_max: f64,

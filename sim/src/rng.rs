@@ -10,7 +10,7 @@ use rand_pcg::Pcg32;
 #[repr(u64)]
 pub enum Purpose {
     Start,
-    House,
+    Housekeeping,
     Call,
     Pesq,
     Tasks,
@@ -19,7 +19,7 @@ pub enum Purpose {
     Client,
     Worker,
     Signal,
-    Film,
+    Stream,
 }
 
 #[derive(Clone, Debug)]
@@ -69,7 +69,7 @@ mod tests {
             draw(1, Purpose::Call, 3),
             draw(2, Purpose::Call, 3),
             draw(1, Purpose::Call, 4),
-            draw(1, Purpose::House, 3),
+            draw(1, Purpose::Housekeeping, 3),
         ];
         for (n, x) in all.iter().enumerate() {
             assert!(!all[..n].contains(x));
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn means_are_right() {
-        let mut rng = Rng::new(7, Purpose::House, 0);
+        let mut rng = Rng::new(7, Purpose::Housekeeping, 0);
         let mean = (0..20_000).map(|_| rng.exponential(1_000_000)).sum::<u64>() / 20_000;
         assert!((970_000..1_030_000).contains(&mean), "{mean}");
     }

@@ -3,19 +3,19 @@
 //!
 //! Each key goes through [`Scenario::set`], so that a file and `--set key=value` mean the same and fail alike.
 
-use crate::constants::Constants;
+use crate::constants::{Constants, SETTLE};
 use crate::keys;
 use crate::pool::PoolSpec;
 use crate::rng::{Purpose, Rng};
-use crate::script::{self, Step};
+use crate::script::Step;
 use crate::server;
+use crate::spec::{self, List, TaskSpec};
 use crate::units::Unit;
-use crate::vm::VmSpec;
-use crate::workload::Kind;
-use crate::workload::tasks::TaskSpec;
+use crate::vm::{MAX_MACHINES, VmSpec};
 use anyhow::{Context, Result, anyhow, bail};
 use std::collections::HashSet;
 use takt_control::Server;
+use takt_control::duration::format;
 use takt_policy::{NVCPU, NVM};
 use toml::Value;
 
@@ -119,8 +119,6 @@ fn tables<T>(from: &mut toml::Table, key: &str, read: impl Fn(toml::Table, usize
     list.into_iter().enumerate().map(table).collect()
 }
 
-/// Most physical machines.
-pub(crate) const MAX_MACHINES: u32 = 8;
 /// Most calls of a scenario.
 const MAX_CALLS: u64 = 50_000;
 /// Most packets of all calls: each is a bit of memory.
@@ -157,22 +155,23 @@ impl Default for Scenario {
 }
 
 impl Scenario {
-    /// Reads a scenario; `file` names it in errors, and the scenario if it has no name of its own.
+    /// Reads a scenario of which the VMs have workloads of a list; `file` names it in errors, and the
+    /// scenario if it has no name of its own.
     ///
     /// # Errors
     /// One line: file, key, what is wrong and what is allowed.
-    pub fn from_toml(text: &str, file: &str) -> Result<Self> {
-        Self::read(text, file).map_err(|e| anyhow!("{file}: {}", takt_control::printable(&format!("{e:#}"))))
+    pub(crate) fn from_list(text: &str, file: &str, workloads: List) -> Result<Self> {
+        Self::read(text, file, workloads).map_err(|e| anyhow!("{file}: {}", takt_control::printable(&format!("{e:#}"))))
     }
 
-    fn read(text: &str, file: &str) -> Result<Self> {
+    fn read(text: &str, file: &str, workloads: List) -> Result<Self> {
         let mut table = keys::parse(text)?;
         let mut s = Self::default();
         let vms = table.remove("vm").context("vm: missing; allowed: one [[vm]] table or more")?;
         let Value::Array(vms) = vms else { bail!("vm: not a list; allowed: one [[vm]] table or more") };
         for (n, vm) in vms.into_iter().enumerate() {
             let Value::Table(vm) = vm else { bail!("vm: entry {n} is not a [[vm]] table") };
-            s.vms.push(VmSpec::read(vm, n)?);
+            s.vms.push(VmSpec::read(vm, n, workloads)?);
         }
         s.pools = tables(&mut table, "pool", PoolSpec::read)?;
         s.script = tables(&mut table, "at", Step::read)?;
@@ -325,7 +324,8 @@ impl Scenario {
         if vcpus > u64::from(NVCPU) {
             bail!("vm: {vcpus} VCPUs with Dom0; allowed: at most {NVCPU}");
         }
-        Kind::ALL.iter().try_for_each(|kind| kind.agree(self))?;
+        let entries: Vec<_> = self.vms.iter().map(|vm| (vm.entry(), &vm.workload)).collect();
+        spec::agree(&entries, &self.constants)?;
         let calls: u64 = self.vms.iter().map(|v| u64::from(v.count) * u64::from(v.streams())).sum();
         if let Some(vm) = self.vms.iter().find(|v| v.threads() > MAX_THREADS * v.vcpus) {
             let most = MAX_THREADS * vm.vcpus;
@@ -377,7 +377,7 @@ impl Scenario {
 
     /// The tasks of a VM, the `n`-th of the guests, with this seed: of a `tasks` workload, or of each VCPU of a `periodic` one.
     pub fn tasks(&self, vm: &VmSpec, n: u32, seed: u64) -> Vec<TaskSpec> {
-        vm.workload.spec().task_set(self, vm, n, seed)
+        vm.workload.spec().task_set(&vm.entry(), n, self.load, seed)
     }
 
     /// When a period of VM `id`'s servers begins after its tasks have, the first one, ns; Dom0 is VM 0, the scenario's follow in their order.
@@ -396,7 +396,27 @@ impl Scenario {
 
     /// What the scenario asks for after the end of its run, and so never gets: a line for each, which names the key.
     pub fn too_late(&self) -> Vec<String> {
-        script::too_late(self)
+        let run = format(self.duration);
+        let steps = (0..).zip(&self.script).filter(|(_, step)| step.time >= self.duration);
+        let step = |(n, step): (usize, &Step)| {
+            format!("at.{n}: {} at {} never happens: the run measures {run}", step.describe(), format(step.time))
+        };
+        let mut out: Vec<String> = steps.map(step).collect();
+        // Calls come one by one from the creation of their VM on.
+        let end = self.lead() + self.warmup() + self.duration;
+        let begins = |call: u32| SETTLE + u64::from(call) * 1_000_000_000_000 / self.constants.ramp;
+        for vm in &self.vms {
+            if let Some(call) = (0..vm.calls()).find(|&call| begins(call) >= end) {
+                let (calls, of) = (vm.calls() - call, vm.calls());
+                let last = format(begins(of - 1));
+                out.push(format!(
+                    "vm.{}.calls: {calls} of {of} never begin: the last is due after {last} (voip.ramp), the run with warmup ends after {}",
+                    vm.name,
+                    format(end)
+                ));
+            }
+        }
+        out
     }
 
     /// Time before the measured window, ns: as given, or until all calls are up, and 1 s.

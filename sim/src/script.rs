@@ -2,12 +2,9 @@
 //! What an operator does while a scenario runs: creates VMs, changes their parameters, destroys them.
 
 use crate::keys;
-use crate::machine::SETTLE;
-use crate::scenario::Scenario;
 use crate::server;
 use crate::vm::VmSpec;
 use anyhow::{Context, Result, bail};
-use takt_control::duration::format;
 use takt_control::{Change, Server, VmParams, groups};
 use takt_policy::vm_settings;
 use toml::Table;
@@ -66,31 +63,6 @@ impl Settings {
     }
 }
 
-/// What `s` asks for after the end of its run, and so never gets: a line for each.
-pub(crate) fn too_late(s: &Scenario) -> Vec<String> {
-    let run = format(s.duration);
-    let steps = (0..).zip(&s.script).filter(|(_, step)| step.time >= s.duration);
-    let step = |(n, step): (usize, &Step)| {
-        format!("at.{n}: {} at {} never happens: the run measures {run}", step.describe(), format(step.time))
-    };
-    let mut out: Vec<String> = steps.map(step).collect();
-    // Calls come one by one from the creation of their VM on.
-    let end = s.lead() + s.warmup() + s.duration;
-    let begins = |call: u32| SETTLE + u64::from(call) * 1_000_000_000_000 / s.constants.ramp;
-    for vm in &s.vms {
-        if let Some(call) = (0..vm.calls()).find(|&call| begins(call) >= end) {
-            let (calls, of) = (vm.calls() - call, vm.calls());
-            let last = format(begins(of - 1));
-            out.push(format!(
-                "vm.{}.calls: {calls} of {of} never begin: the last is due after {last} (voip.ramp), the run with warmup ends after {}",
-                vm.name,
-                format(end)
-            ));
-        }
-    }
-    out
-}
-
 /// Settings that a VM keeps as it got them.
 const FIXED: [&str; 3] = ["weight", "cap", "rt"];
 
@@ -146,7 +118,7 @@ impl Step {
     }
 
     /// The change and the VM or pool that it concerns, for messages.
-    fn describe(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         match self.act {
             Act::Create => format!("create {}", self.vm),
             Act::Destroy => format!("destroy {}", self.vm),

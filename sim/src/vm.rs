@@ -2,14 +2,15 @@
 //! VMs of a scenario.
 
 use crate::keys;
-use crate::scenario::MAX_MACHINES;
 use crate::server;
-use crate::workload::{self, Workload};
+use crate::spec::{Chosen, Entry, List};
 use anyhow::{Context, Result, bail};
 use takt_control::{Ports, RtMode, Server, VmConfig, VmParams, groups};
 use takt_policy::vm_settings;
 use toml::{Table, Value};
 
+/// Most physical machines.
+pub(crate) const MAX_MACHINES: u32 = 8;
 /// The workload of a VM that names none.
 const DEFAULT: &str = "idle";
 
@@ -32,7 +33,7 @@ pub struct VmSpec {
     /// PCPUs its VCPUs may run on (hard affinity); empty = all.
     pub affinity: Vec<u32>,
     pub dedicated: Dedicated,
-    pub workload: Workload,
+    pub workload: Chosen,
 }
 
 /// PCPUs of a VM's own under `pin`.
@@ -49,7 +50,7 @@ pub enum Dedicated {
 
 impl VmSpec {
     /// Reads the `n`-th `[[vm]]` table.
-    pub(crate) fn read(mut table: Table, n: usize) -> Result<Self> {
+    pub(crate) fn read(mut table: Table, n: usize, workloads: List) -> Result<Self> {
         let Some(name) = table.remove("name") else { bail!("vm: entry {n} has no name; allowed: name = \"...\"") };
         let name = keys::text("vm.name", &name).and_then(|t| keys::name(&t).context("vm.name"))?;
         if !table.contains_key("vcpus") {
@@ -67,7 +68,7 @@ impl VmSpec {
             on: 1,
             affinity: Vec::new(),
             dedicated: Dedicated::Auto,
-            workload: Workload::named(DEFAULT)?,
+            workload: Chosen::named(workloads, DEFAULT)?,
         };
         let prefix = format!("vm.{}", vm.name);
         vm.read_workload(&prefix, workload)?;
@@ -82,11 +83,11 @@ impl VmSpec {
     fn read_workload(&mut self, prefix: &str, value: Value) -> Result<()> {
         let path = format!("{prefix}.workload");
         let Value::Table(mut table) = value else {
-            self.workload = Workload::named(&keys::text(&path, &value)?).context(path)?;
+            self.workload = self.workload.other(&keys::text(&path, &value)?).context(path)?;
             return Ok(());
         };
-        let Some(kind) = table.remove("type") else { bail!("{path}: no type; allowed: {}", workload::names()) };
-        self.workload = Workload::named(&keys::text(&path, &kind)?).with_context(|| format!("{path}.type"))?;
+        let Some(kind) = table.remove("type") else { bail!("{path}: no type; allowed: {}", self.workload.names()) };
+        self.workload = self.workload.other(&keys::text(&path, &kind)?).with_context(|| format!("{path}.type"))?;
         for (key, value) in table {
             let path = format!("{path}.{key}");
             let text = keys::text(&path, &value)?;
@@ -112,19 +113,18 @@ impl VmSpec {
                     _ => Dedicated::These(keys::cpus(value).context("allowed: true, false, or PCPUs such as 0-1")?),
                 }
             }
-            "workload" | "workload.type" => self.workload = Workload::named(value)?,
+            "workload" | "workload.type" => self.workload = self.workload.other(value)?,
             _ if server::set(&mut self.server, key, value)? => {}
             _ if server::set_other(&mut self.params, key, value)? => {}
             _ => {
                 let own = key.strip_prefix("workload.").unwrap_or(key);
-                let kind = self.workload.kind();
-                if !kind.has_key(own) {
+                if !self.workload.has_key(own) {
                     let settings = vm_settings().iter().map(|p| if p.name == "rt" { "rt, ports" } else { p.name });
                     bail!(
                         "unknown key; allowed: count, vcpus, {}, group, on, affinity, dedicated, workload; of the workload {}: {}",
                         settings.collect::<Vec<_>>().join(", "),
-                        kind.name(),
-                        kind.key_names()
+                        self.workload.name(),
+                        self.workload.key_names()
                     );
                 }
                 return self.workload.set(own, value);
@@ -147,6 +147,11 @@ impl VmSpec {
 
     pub fn rt(&self) -> RtMode {
         self.params.rt()
+    }
+
+    /// All of it but the workload.
+    pub(crate) fn entry(&self) -> Entry<'_> {
+        Entry { name: &self.name, count: self.count, vcpus: self.vcpus, server: &self.server }
     }
 
     /// Calls of a VoIP or media server, else 0.
@@ -172,7 +177,7 @@ impl VmSpec {
     /// What no single key can tell.
     pub(crate) fn validate(&self) -> Result<()> {
         server::validate(&self.server, &format!("vm.{}", self.name))?;
-        self.workload.spec().validate(self)
+        self.workload.spec().validate(&self.entry())
     }
 
     /// Whether each of its VCPUs gets a PCPU of its own under `pin`.

@@ -3,7 +3,7 @@
 
 use takt_control::RtMode;
 use takt_sim::workload::voip::Voip;
-use takt_sim::{CONSTANTS, Scenario, Workload};
+use takt_sim::{CONSTANTS, Scenario};
 
 const VM: &str = "[[vm]]\nname = \"a\"\nvcpus = 1\n";
 
@@ -209,7 +209,7 @@ fn set_reaches_everything_and_changes_nothing_when_refused() {
     s.set("vm.hog.count", "1").unwrap();
     s.set("machine.pcpus", "4").unwrap();
     assert_eq!((s.constants.switch, s.constants.voip_packet), (3_000, 100_000));
-    assert_eq!((s.vms[0].workload.clone(), s.vms[1].count), (Workload::Voip(Voip { calls: 45 }), 1));
+    assert_eq!((s.vms[0].workload.of(), s.vms[1].count), (Some(&Voip { calls: 45 }), 1));
     assert_eq!((s.dom0_vcpus(), s.warmup()), (4, 5_500_000_000));
     let before = s.clone();
     for (key, value) in [

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A server of films beside hogs (DORIS-E4).
+//! A streaming server beside hogs (DORIS-E4).
 
 use takt_control::PolicySpec;
 use takt_sim::result::{RunResult, VodResult};
@@ -16,14 +16,14 @@ fn checked(set: &[(&str, &str)], policy: &str) -> RunResult {
     run(&s, &PolicySpec::parse(policy).unwrap(), 1, options).unwrap_or_else(|e| panic!("{policy}: {e:#}")).0
 }
 
-fn films(r: &RunResult) -> VodResult {
+fn streams(r: &RunResult) -> VodResult {
     r.vms.iter().find_map(|vm| vm.vod).unwrap()
 }
 
 #[test]
-fn a_server_with_cores_of_its_own_sends_every_film_at_its_rate() {
+fn a_server_with_cores_of_its_own_sends_every_stream_at_its_rate() {
     let r = checked(&[("vm.dss.users", "40")], "pin");
-    let f = films(&r);
+    let f = streams(&r);
     // Twenty frames each, of which one may lie on the edge.
     assert_eq!((f.users, f.skipped_frames), (40, 0));
     assert!((0.94e6..1.06e6).contains(&f.rate_min) && (0.94e6..1.06e6).contains(&f.rate_max), "{f:?}");
@@ -37,7 +37,7 @@ fn a_server_with_cores_of_its_own_sends_every_film_at_its_rate() {
 fn a_full_ring_makes_the_server_wait_and_loses_nothing() {
     // Dom0 has 117 us for each packet of 85.7 times 100 a second, and needs 200.
     let r = checked(&[("vm.dss.users", "100"), ("dom0.tx_per_packet", "200us"), ("net.vif_ring", "8")], "pin");
-    let f = films(&r);
+    let f = streams(&r);
     let dropped = &r.vms[1].drops;
     assert_eq!((dropped.tx, f.skipped_frames), (0, 0));
     assert!((0.5e6..0.62e6).contains(&f.rate_mean), "{f:?}");
@@ -46,7 +46,7 @@ fn a_full_ring_makes_the_server_wait_and_loses_nothing() {
 #[test]
 fn a_server_that_never_catches_up_leaves_frames_out() {
     let r = checked(&[("vm.dss.users", "100"), ("vm.dss.workload.work", "200us"), ("vm.dss.late", "100ms")], "pin");
-    let f = films(&r);
+    let f = streams(&r);
     assert!(f.skipped_frames > 500 && (0.5e6..0.62e6).contains(&f.rate_mean), "{f:?}");
     assert!(f.lag_max_ns < 110_000_000, "{f:?}");
 }

@@ -108,8 +108,8 @@ const POOLS: [(&str, &str, f64, usize); 10] = [
     ("work", "batch CPU-s", 1.0, 1),
 ];
 
-/// Of films.
-const FILMS: [(&str, &str, f64, usize); 10] = [
+/// Of streams.
+const STREAMS: [(&str, &str, f64, usize); 10] = [
     ("rate_mbit", "Mbit/s", 1.0, 3),
     ("rate_min_mbit", "least", 1.0, 3),
     ("lag_p50_ms", "lag p50 ms", 1.0, 1),
@@ -165,7 +165,7 @@ pub fn means(e: &Experiment, rows: &[Row]) -> (Vec<String>, Vec<Vec<String>>) {
         () if has("missed_pct") => &TASKS,
         () if has("latency_samples") => &LATENCY,
         () if has("rest_pct_1_end") => &POOLS,
-        () if has("rate_mbit") => &FILMS,
+        () if has("rate_mbit") => &STREAMS,
         () if has("iteration_us") => &PARALLEL,
         () if has("response_mean_ms") => &RESPONSE,
         () => &COLUMNS,

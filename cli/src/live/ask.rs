@@ -2,7 +2,7 @@
 //! What is asked of a running Takt: `takt status`, `set`, `record`, `overhead`.
 
 use super::AGAIN;
-use super::done::{Done, span};
+use super::done::{self, span};
 use super::overhead as window;
 use super::show;
 use crate::{args, output};
@@ -72,8 +72,7 @@ pub fn record(args: &args::Record) -> Result<bool> {
     let stream = client.stream()?;
     ctrlc::set_handler(move || drop(stream.shutdown(Shutdown::Write))).context("signals")?;
     let answer = client.ask(&Request::Record { file, duration_ms, operations: args.operations })?;
-    let done: Done = document::read(answer)?;
-    done.print(args)
+    done::print(&document::read(answer)?, args)
 }
 
 /// Runs `takt overhead`.

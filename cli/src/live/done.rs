@@ -3,35 +3,12 @@
 
 use crate::{args, output};
 use anyhow::{Context, Result};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
-use std::path::{Path, PathBuf};
-use takt_control::{Document, duration};
+use takt_control::duration;
+use takt_control::event::Done;
 
 /// How long a recording may last, ns.
 pub const SPANS: RangeInclusive<u64> = 1_000_000..=86_400_000_000_000;
-
-/// What became of it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[schemars(inline)]
-pub struct Done {
-    /// Where it is.
-    pub file: PathBuf,
-    /// How many, since the recording's epoch.
-    pub operations: u64,
-    /// How long it lasted.
-    pub seconds: f64,
-    /// It ended because no recording holds more.
-    pub cut: bool,
-    /// File of the rt-pool's log, where there is one.
-    pub rt_pool: Option<PathBuf>,
-}
-
-impl Document for Done {
-    const NAME: &'static str = "record";
-    const VERSION: u32 = 1;
-}
 
 /// The duration of a recording in ms.
 ///
@@ -51,24 +28,15 @@ pub fn within(text: &str, allowed: &RangeInclusive<u64>) -> Result<u64> {
     Ok(ns.with_context(|| format!("--duration `{text}` is not allowed, allowed {low}..={high}"))? / 1_000_000)
 }
 
-impl Done {
-    /// Prints it.
-    ///
-    /// # Errors
-    /// Stdout cannot be written.
-    pub fn print(&self, args: &args::Record) -> Result<bool> {
-        if args.json {
-            output::print_json(self)?;
-        } else {
-            output::print(&format!("{}\n", self.line(&args.file)))?;
-        }
-        Ok(true)
+/// Prints what became of a recording.
+///
+/// # Errors
+/// Stdout cannot be written.
+pub fn print(done: &Done, args: &args::Record) -> Result<bool> {
+    if args.json {
+        output::print_json(done)?;
+    } else {
+        output::print(&format!("{}\n", done.line(&args.file)))?;
     }
-
-    /// The same in words; `file` as the user calls it.
-    pub fn line(&self, file: &Path) -> String {
-        let why = if self.cut { " (the most a recording holds)" } else { "" };
-        let rt = self.rt_pool.as_ref().map(|f| format!(", the rt-pool's in {}", f.display())).unwrap_or_default();
-        format!("{}: {} operations in {:.1} s{why}{rt}", file.display(), self.operations, self.seconds)
-    }
+    Ok(true)
 }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A recording that the running Takt makes for somebody: when it ends, and where it goes.
 
-use super::done::{Done, SPANS};
+use super::done::SPANS;
 use crate::output::Pending;
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use takt_control::document;
+use takt_control::event::Done;
 use takt_control::socket::Asked;
 use takt_linux::{LONGEST, Live};
 

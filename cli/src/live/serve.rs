@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `takt run`: schedules the host until it is told to end, says what it finds, and answers what it is asked.
 
-use super::event::Event as Said;
+use super::Voice;
 use super::recording::Recording;
-use super::{Voice, show};
 use crate::output;
 use crate::{args, table};
 use anyhow::{Context, Result, ensure};
@@ -11,21 +10,21 @@ use serde_json::{Value, json};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 use takt_control::socket::{Asked, Request, Socket};
-use takt_control::{HostConfig, PolicySpec, Setting, document};
-use takt_linux::{Ended, LOOK, Live, News, Options, Quota, TIMEOUT_MS};
+use takt_control::{Event, HostConfig, PolicySpec, Setting, document};
+use takt_linux::{Ended, LOOK, Live, Options, Quota, TIMEOUT_MS};
 
 /// How often records are fetched: the kernel's ring of them holds more than a host makes in this time.
 const FETCH: Duration = Duration::from_millis(50);
 
-enum Event {
+enum Input {
     Stop,
     Asked(Asked),
 }
 
 /// Why it ends.
 enum End {
-    /// Somebody has told it to.
-    Told,
+    /// A signal has requested it.
+    Requested,
     /// The kernel has taken the scheduler out.
     TakenOut(Ended),
     /// The host must not be scheduled by it any longer.
@@ -41,12 +40,12 @@ pub fn run(args: &args::Run) -> Result<bool> {
     ensure!(!policy.pin, "policy `pin` is for the simulator: on Linux, pin VCPUs with taskset or cpusets");
     let config = args.config.as_deref().map_or(Ok(HostConfig::default()), super::read_config)?;
     takt_linux::Environment::check()?;
-    let voice = Voice { json: args.json };
+    let voice = Voice { json: args.json, guest: "VM" };
     let record = args.record.as_deref().map(|path| Recording::open(path, policy.pools.is_some())).transpose()?;
     let socket = Socket::bind(&args.socket.socket)?;
     let (send, events) = channel();
     let stop = send.clone();
-    ctrlc::set_handler(move || drop(stop.send(Event::Stop))).context("signals")?;
+    ctrlc::set_handler(move || drop(stop.send(Input::Stop))).context("signals")?;
 
     let mut live = Live::start(&policy, config, options(args))?;
     if args.accept_core_scheduling {
@@ -58,7 +57,7 @@ pub fn run(args: &args::Run) -> Result<bool> {
         (Some(files), Some(path)) => Some(Recording::begin_in(&mut live, files, path, None, None)?),
         _ => None,
     };
-    socket.serve(move |asked| send.send(Event::Asked(asked)).is_ok())?;
+    socket.serve(move |asked| send.send(Input::Asked(asked)).is_ok())?;
     if args.verifier {
         verifier(&live, voice)?;
     }
@@ -66,39 +65,27 @@ pub fn run(args: &args::Run) -> Result<bool> {
     let status = live.status()?;
     let (pcpus, vms) = (status.host.pcpus.len(), status.vms.len());
     let (kernel, kvm) = (status.host.kernel, status.host.kvm);
-    let line = format!(
-        "{policy} schedules this host: Linux {kernel}, {pcpus} PCPUs, {vms} VMs found{}",
-        if kvm { "" } else { "; KVM is not loaded yet" },
-    );
-    voice.say(&line, &Said::Scheduling { policy: policy.to_string(), kernel, pcpus, vms, kvm });
-    news.iter().for_each(|news| tell(voice, news));
+    voice.say(&Event::Scheduling { policy: policy.to_string(), kernel, pcpus, vms, kvm });
+    news.iter().for_each(|event| voice.say(event));
     let ended = Serving { live: &mut live, recording, events, trouble: None, voice }.until_the_end();
     let counts = live.status().map(|s| s.host);
     drop(live);
     drop(socket);
     match ended {
         End::Leaves(why) => {
-            let line = format!(
-                "{why}: the scheduler has left, for that may hang the machine; the kernel's default scheduler is back"
-            );
-            voice.complain(&line, &Said::Left { reason: why });
+            voice.say(&Event::Left { reason: why });
             Ok(false)
         }
         End::TakenOut(end) => {
             end.dump.lines().for_each(|line| voice.warn(line));
             let why = [end.reason, end.message].into_iter().filter(|t| !t.is_empty()).collect::<Vec<_>>().join(": ");
-            let line = format!("the kernel has taken the scheduler out: {why}; the kernel's default scheduler is back");
-            voice.say(&line, &Said::TakenOut { reason: why });
+            voice.say(&Event::TakenOut { reason: why });
             Ok(false)
         }
-        End::Told => {
+        End::Requested => {
             let (uptime_s, c) = counts.map(|h| (h.uptime_s, h.counts)).unwrap_or_default();
-            let line = format!(
-                "unloaded after {uptime_s:.1} s: {} switches, {} kicks, {} picks refused; the kernel's default scheduler is back",
-                c.switches, c.kicks, c.refused
-            );
             let (switches, kicks, refused) = (c.switches, c.kicks, c.refused);
-            voice.say(&line, &Said::Unloaded { uptime_s, switches, kicks, refused });
+            voice.say(&Event::Unloaded { uptime_s, switches, kicks, refused });
             Ok(true)
         }
     }
@@ -121,7 +108,7 @@ fn options(args: &args::Run) -> Options {
 struct Serving<'a> {
     live: &'a mut Live,
     recording: Option<Recording>,
-    events: Receiver<Event>,
+    events: Receiver<Input>,
     /// What the last look failed with.
     trouble: Option<String>,
     voice: Voice,
@@ -138,11 +125,11 @@ impl Serving<'_> {
                 next = next.min(Instant::now() + FETCH).min(recording.until().unwrap_or(next));
             }
             match self.events.recv_timeout(next.saturating_duration_since(Instant::now())) {
-                Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => {
+                Ok(Input::Stop) | Err(RecvTimeoutError::Disconnected) => {
                     self.end_recording();
-                    return End::Told;
+                    return End::Requested;
                 }
-                Ok(Event::Asked(asked)) => self.answer(asked),
+                Ok(Input::Asked(asked)) => self.answer(asked),
                 Err(RecvTimeoutError::Timeout) => {}
             }
             if let Some(ended) = self.live.ended() {
@@ -165,11 +152,11 @@ impl Serving<'_> {
     }
 
     /// Says what a look has found, or why it has failed, unless the one before has failed for the same reason.
-    fn tell_all(&mut self, news: Result<Vec<News>>) {
+    fn tell_all(&mut self, news: Result<Vec<Event>>) {
         match news {
             Ok(news) => {
                 self.trouble = None;
-                news.iter().for_each(|news| tell(self.voice, news));
+                news.iter().for_each(|event| self.voice.say(event));
             }
             Err(e) => {
                 let why = format!("{e:#}");
@@ -204,7 +191,7 @@ impl Serving<'_> {
         let Some(recording) = self.recording.take() else { return };
         match recording.end(self.live) {
             Ok(None) => {}
-            Ok(Some(done)) => self.voice.say(&done.line(&done.file), &Said::Recorded(done.clone())),
+            Ok(Some(done)) => self.voice.say(&Event::Recorded(done)),
             Err(e) => self.voice.warn(&format!("{e:#}")),
         }
     }
@@ -238,37 +225,11 @@ impl Serving<'_> {
     }
 }
 
-fn tell(voice: Voice, news: &News) {
-    let (line, said) = match news.clone() {
-        News::Vm { name, tgid } => {
-            (format!("VM {name}: found, process {tgid}"), Said::VmFound { name, tgid: Some(tgid), domid: None })
-        }
-        News::Gone { name } => (format!("VM {name}: gone"), Said::VmGone { name }),
-        News::RealTime { name, rule } => (format!("VM {name}: real-time ({rule})"), Said::RealTime { name, rule }),
-        News::NotRealTime { name } => (format!("VM {name}: not real-time any more"), Said::NotRealTime { name }),
-        News::RtPool { pcpus } => {
-            let list = if pcpus.is_empty() { "no PCPU".into() } else { show::pcpus(&pcpus) };
-            (format!("rt-pool: {list}"), Said::RtPool { pcpus })
-        }
-        News::Moved { name, rt } => {
-            let place = if rt { "in the rt-pool" } else { "outside the rt-pool" };
-            (format!("VM {name}: {place}"), Said::Moved { name, rt })
-        }
-        News::Share { name, weight, cap } => {
-            let cap_too = if cap == 0 { String::new() } else { format!(", cap {cap} %") };
-            (format!("VM {name}: weight {weight}{cap_too} by its cgroups"), Said::Share { name, weight, cap })
-        }
-        News::Kvm => ("KVM is loaded: its VMs are watched".into(), Said::KvmLoaded),
-        News::Warning(text) => return voice.warn(&text),
-    };
-    voice.say(&line, &said);
-}
-
 /// The verifier's work, as a table.
 fn verifier(live: &Live, voice: Voice) -> Result<()> {
     let all = live.verified()?;
     if voice.json {
-        let said = |v: takt_linux::Verified| Said::Verified { program: v.program, walked: v.walked, size: v.size };
+        let said = |v: takt_linux::Verified| Event::Verified { program: v.program, walked: v.walked, size: v.size };
         all.into_iter().map(said).for_each(|said| output::say_json(&said));
         return Ok(());
     }

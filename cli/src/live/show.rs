@@ -48,12 +48,6 @@ fn host(h: &HostStatus, vms: usize) -> String {
     )
 }
 
-/// `PCPU 3`, `PCPUs 2, 3`.
-pub fn pcpus(all: &[u16]) -> String {
-    let list: Vec<_> = all.iter().map(ToString::to_string).collect();
-    format!("{} {}", if list.len() == 1 { "PCPU" } else { "PCPUs" }, list.join(", "))
-}
-
 fn pools(all: &[PoolStatus]) -> String {
     let row = |p: &PoolStatus| {
         let or_dash = |list: Vec<String>| if list.is_empty() { "-".into() } else { list.join(", ") };

@@ -96,8 +96,8 @@ struct Called<'a> {
 }
 
 /// The only VM with such a workload, and what that says.
-fn one<'a, T>(s: &'a Scenario, what: &str, of: fn(&'a Workload) -> Option<T>) -> Result<Option<(&'a VmSpec, T)>> {
-    let mut all = s.vms.iter().filter_map(|vm| Some((vm, of(&vm.workload)?)));
+fn one<'a, T>(s: &'a Scenario, what: &str, of: fn(Workload<'a>) -> Option<T>) -> Result<Option<(&'a VmSpec, T)>> {
+    let mut all = s.vms.iter().filter_map(|vm| Some((vm, of(vm.workload())?)));
     let (first, more) = (all.next(), all.next());
     ensure!(more.is_none(), "vm: several VMs {what} in the Xen lab; allowed: one");
     if let Some((vm, _)) = first {

@@ -99,7 +99,7 @@ fn needed(s: &Scenario, spec: &VmSpec) -> Option<(u64, u64)> {
     if spec.server.is_some() {
         return Some((spec.server.period / 1_000, spec.server.budget / 1_000));
     }
-    match &spec.workload {
+    match spec.workload() {
         Workload::Periodic(own) => Some(server(own.period, own.work)),
         Workload::Voip(own) => Some(packets(own.calls, s.constants.voip_packet, s)),
         _ => None,

@@ -6,10 +6,10 @@ use takt_sim::{Scenario, VmSpec, Workload};
 
 /// Whether there is a VM that is called.
 pub fn any(s: &Scenario) -> bool {
-    s.vms.iter().any(|vm| matches!(vm.workload, Workload::Voip(_) | Workload::Media(_)))
+    s.vms.iter().any(|vm| matches!(vm.workload(), Workload::Voip(_) | Workload::Media(_)))
 }
 
 /// Whether a VM answers calls, or has their packets.
 pub(super) fn takes_part(vm: &VmSpec) -> bool {
-    matches!(vm.workload, Workload::Voip(_) | Workload::Media(_) | Workload::Signalling(_))
+    matches!(vm.workload(), Workload::Voip(_) | Workload::Media(_) | Workload::Signalling(_))
 }

@@ -90,7 +90,7 @@ pub(super) fn check(s: &Scenario, schedulers: &[Scheduler]) -> Result<()> {
     for vm in &s.vms {
         let key = format!("vm.{}", vm.name);
         ensure!(vm.vcpus <= VCPUS, "{key}.vcpus: {} in the Xen lab; allowed: 1 .. {VCPUS}", vm.vcpus);
-        match &vm.workload {
+        match vm.workload() {
             Workload::Hog(_) | Workload::Parallel(_) => map::threads(vm)?,
             Workload::Signalling(_) => {
                 ensure!(parties::any(s), "{key}.workload: signalling in the Xen lab; allowed: beside a media server")
@@ -138,7 +138,7 @@ pub(super) fn guests(s: &Scenario, scheduler: &Scheduler, seed: u64, first: u32)
             if parties::takes_part(spec) {
                 continue;
             }
-            let (work, options) = match &spec.workload {
+            let (work, options) = match spec.workload() {
                 Workload::Tasks(_) => (0, set_of_tasks(&s.tasks(spec, number, seed))),
                 Workload::Hog(_) => (0, format!("hog=1 phase={}", rng.u64(0..HOG_PHASES) * 1_000_000)),
                 Workload::Parallel(program) => (0, parallel(program, rng.u32(..))),

@@ -4,7 +4,7 @@
 
 use super::lines::{Lines, numbers, vcpu};
 use super::plan::Phase;
-use super::{fanout, heard, parties};
+use super::{console, fanout, parties};
 use crate::outcome::{self, Outcome, Program, Report, Task, Took};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
@@ -57,10 +57,10 @@ fn phase(lines: &mut Lines, s: &Scenario, number: usize, planned: &Phase) -> Res
     let scheduler = lines.need("scheduler")?;
     let called = parties::any(s);
     let dom0_cpu_ns = called.then(|| lines.number("dom0")).transpose()?;
-    let mut heard = called.then(|| heard::calls(lines, s)).transpose()?;
+    let mut heard = called.then(|| console::calls(lines, s)).transpose()?;
     let mut vms = Vec::new();
     for (spec, name) in s.vms.iter().flat_map(|spec| spec.names().map(move |name| (spec, name))) {
-        let (report, clients) = match (&spec.workload, &mut heard) {
+        let (report, clients) = match (spec.workload(), &mut heard) {
             (Workload::Voip(_), Some(h)) => (h.server.clone(), Some(h.clients.clone())),
             (Workload::Signalling(_), Some(h)) => (h.server.clone(), None),
             (Workload::Media(_), Some(h)) => {
@@ -126,7 +126,7 @@ fn guest(lines: &mut Lines, s: &Scenario, spec: &VmSpec) -> Result<Report> {
     lines.need("up")?;
     let vcpus = (0..spec.vcpus).map(|n| vcpu(lines.need("vcpu")?, n)).collect::<Result<_>>()?;
     let tasks = (0..spec.tasks()).map(|_| task(lines.need("task")?)).collect::<Result<_>>()?;
-    let parallel = matches!(spec.workload, Workload::Parallel(_));
+    let parallel = matches!(spec.workload(), Workload::Parallel(_));
     let program = parallel.then(|| program(lines.need("program")?)).transpose()?;
     lines.need("end")?;
     Ok(Report { measured_ns: s.duration, vcpus, io: None, tasks, program })
@@ -189,7 +189,7 @@ fn of_vcpus(mut bytes: &[u8]) -> Result<BTreeMap<u32, [Wait; CLASSES]>> {
 fn told(json: &str, phase: usize, s: &Scenario) -> Result<Value> {
     let mut status: Value = serde_json::from_str(json).context("status")?;
     let called = s.vms.iter().filter(|spec| parties::takes_part(spec)).map(|spec| {
-        let role = if matches!(spec.workload, Workload::Media(_)) { "media" } else { "server" };
+        let role = if matches!(spec.workload(), Workload::Media(_)) { "media" } else { "server" };
         (format!("p{phase}-{role}"), spec.name.clone())
     });
     let others = s.vms.iter().filter(|spec| !parties::takes_part(spec)).flat_map(VmSpec::names);

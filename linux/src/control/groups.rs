@@ -2,16 +2,17 @@
 //! Groups of VMs on the live host (rule P9): packed again when VMs come, go, or are put into a
 //! group.
 
-use super::{Live, News};
+use super::Live;
 use crate::shared::Snapshot;
 use crate::status;
 use anyhow::{Result, anyhow};
+use takt_control::Event;
 use takt_control::groups::{Member, Refused};
 use takt_policy::Kind;
 
 impl Live {
     /// What has become of groups since the last look is told to the policy.
-    pub(super) fn settle_groups(&mut self, snapshot: &Snapshot, news: &mut Vec<News>) {
+    pub(super) fn settle_groups(&mut self, snapshot: &Snapshot, news: &mut Vec<Event>) {
         for e in self.bring_groups(snapshot).into_values() {
             self.warn(format!("{e:#}"), news);
         }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! When Risa's partition manager is called: as VMs come, go and get VCPUs, as PCPUs do, by what an operator says, and by time.
 
-use super::{Live, News};
+use super::Live;
 use crate::shared::Snapshot;
 use crate::status;
 use anyhow::Result;
-use takt_control::Server;
 use takt_control::partition::Side;
+use takt_control::{Event, Server};
 
 impl Live {
     /// Sees to it that the pools are what the VMs ask for.
-    pub(super) fn settle_pools(&mut self, snapshot: &Snapshot, news: &mut Vec<News>) -> Result<()> {
+    pub(super) fn settle_pools(&mut self, snapshot: &Snapshot, news: &mut Vec<Event>) -> Result<()> {
         let Some(pools) = &mut self.pools else { return Ok(()) };
         let stuck = self.scheduler.rescue(snapshot).err();
         let rescued = self.scheduler.peek()?;
@@ -19,13 +19,13 @@ impl Live {
         let rt = status::pcpus_on(&now, Side::Rt);
         if rt != pools.rt {
             pools.rt.clone_from(&rt);
-            news.push(News::RtPool { pcpus: rt });
+            news.push(Event::RtPool { pcpus: rt });
         }
         for (&index, vm) in &mut self.vms {
             let side = now.vm(index).side();
             if side != vm.side {
                 vm.side = side;
-                news.push(News::Moved { name: vm.name.clone(), rt: side == Side::Rt });
+                news.push(Event::Moved { name: vm.name.clone(), rt: side == Side::Rt });
             }
         }
         // VMs and PCPUs may go at any time; what could not be done is done at the next look, or has become unnecessary.

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! VMs that share cgroups: a cgroup has one weight and one limit, however many VMs are in it.
 
+use super::Live;
 use super::cgroups::{self, Share};
-use super::{Live, News};
 use crate::shared::Snapshot;
 use crate::status;
 use std::collections::BTreeSet;
 use std::path::Path;
-use takt_control::Change;
+use takt_control::{Change, Event};
 use takt_policy::Kind;
 
 /// The levels that all threads of a VM have in common: the VM is in these cgroups as a whole.
@@ -62,7 +62,7 @@ pub fn shares(root: &Path, vms: &[Vec<String>]) -> Vec<Share> {
 
 impl Live {
     /// Weight and cap of VMs follow their cgroups.
-    pub(super) fn follow_cgroups(&mut self, snapshot: &Snapshot, news: &mut Vec<News>) {
+    pub(super) fn follow_cgroups(&mut self, snapshot: &Snapshot, news: &mut Vec<Event>) {
         let members = status::members(snapshot);
         let threads = |(&index, vm): (&u32, &super::Vm)| {
             let mine = members.iter().filter(|m| m.vm == index && m.kind == Kind::Guest as u64);
@@ -81,7 +81,7 @@ impl Live {
             // A VM that has gone meanwhile needs no share.
             if set(Change::param("weight", weight)).and_then(|()| set(Change::param("cap", cap))).is_ok() {
                 vm.share = share;
-                news.push(News::Share { name: vm.name.clone(), weight: share.weight, cap: share.cap });
+                news.push(Event::Share { name: vm.name.clone(), weight: share.weight, cap: share.cap });
             }
         }
     }

@@ -32,9 +32,9 @@ impl Host for Machine<'_> {
             Change::Param(..) => {}
             Change::Ports(ports) => {
                 let before = std::mem::replace(&mut config.ports, ports.clone());
-                if let Some(watch) = &mut self.watches[vm as usize] {
-                    before.ranges().iter().flat_map(|&(a, b)| a..=b).for_each(|p| watch.remove_port(p));
-                    ports.ranges().iter().flat_map(|&(a, b)| a..=b).for_each(|p| watch.add_port(p));
+                if let Some(monitor) = &mut self.monitors[vm as usize] {
+                    before.ranges().iter().flat_map(|&(a, b)| a..=b).for_each(|p| monitor.remove_port(p));
+                    ports.ranges().iter().flat_map(|&(a, b)| a..=b).for_each(|p| monitor.add_port(p));
                 }
             }
             Change::Server(have, want) => self.bring(vm, have, want)?,

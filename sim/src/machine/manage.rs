@@ -2,33 +2,14 @@
 //! Who changes pools while the machine runs: the partition manager, an administrator with static pools, and the scenario's script.
 
 use super::Machine;
-use super::pools::{MAIN, RT};
+use super::history::SAMPLE;
+use super::part::{MAIN, RT};
 use crate::engine::What;
 use crate::script::{Act, Settings};
 use anyhow::{Context, Result};
 use takt_control::partition::{Member, Pcpu, Side};
 use takt_control::pools::{Pools, Size};
 use takt_control::{Host, HostConfig, Partition, PartitionHost, Server, apply, groups};
-
-/// Between two samples of the pools, ns.
-pub(crate) const SAMPLE: u64 = 1_000_000_000;
-
-/// What became of the pools; times in ns of the run.
-#[derive(Debug, Default)]
-pub(crate) struct History {
-    /// Pool commands of an administrator.
-    pub commands: u64,
-    /// When which PCPU went to which pool.
-    pub moves: Vec<(u64, u32, usize)>,
-    /// CPU time that VMs without parameters of real time have had at each sample, ns, and PCPUs of the rt-pool.
-    pub samples: Vec<(u64, u32)>,
-}
-
-impl History {
-    pub fn moved(&mut self, now: u64, cpu: u32, to: usize) {
-        self.moves.push((now, cpu, to));
-    }
-}
 
 fn pool(side: Side) -> usize {
     if side == Side::Rt { RT } else { MAIN }

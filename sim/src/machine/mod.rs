@@ -3,133 +3,38 @@
 
 mod cache;
 mod control;
+mod cpu;
+mod history;
+mod kernel;
 mod manage;
 mod monitor;
+mod part;
+mod path;
 mod pcpu;
 pub(crate) mod pin;
 mod pools;
 mod port;
+mod program;
 pub(crate) mod server;
 mod setup;
+mod state;
+mod work;
 
-use crate::constants::Constants;
-use crate::engine::{Entry, Queue, What};
-use crate::guest::{Host, Vcpu};
-use crate::net::{House, Net};
-use crate::observe::Observe;
-use crate::rng::Rng;
-use crate::scenario::{Scenario, Stamp};
-use crate::timer::Timer;
-use crate::vm::VmSpec;
-use crate::workload::Programs;
-use crate::{CheckFailed, Options};
+pub(crate) use history::SAMPLE;
+pub(crate) use program::Program;
+pub(crate) use state::{Machine, Tables, Vm};
+
+use crate::engine::{Entry, What};
+use crate::options::{CheckFailed, Options};
 use anyhow::{Result, anyhow};
-use manage::History;
-pub(crate) use manage::SAMPLE;
-pub(crate) use pcpu::Pcpu;
-pub(crate) use pools::Part;
-pub(crate) use setup::SETTLE;
-use std::ops::Range;
-use takt_control::{Groups, Partition, PolicySpec, VmConfig};
-use takt_monitor::Monitor;
+use part::Part;
+use state::Counters;
 use takt_policy::{Log, Overhead};
 
 /// Events between two looks at progress and checker.
 const BATCH: u64 = 1 << 16;
 
-/// Figures of the machine since the measured window began.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Counters {
-    pub switches: u64,
-    pub kicks: u64,
-    pub decisions: u64,
-    pub migrations: u64,
-    pub llc_migrations: u64,
-    pub idle: u64,
-    pub overhead: u64,
-}
-
-/// A VM.
-#[derive(Clone, Debug)]
-pub(crate) struct Vm {
-    pub name: String,
-    /// Entry of the scenario; `None` = Dom0.
-    pub spec: Option<usize>,
-    /// Machine that it is on, from 0.
-    pub on: u32,
-    /// Its VCPUs are consecutive.
-    pub first: u32,
-    pub vcpus: u32,
-    /// What the operator has set; weight and cap as the VM was created with, the policy knows better.
-    pub config: VmConfig,
-    /// Index of its pool.
-    pub pool: usize,
-    /// Promotions and refusals that its policy does not count: those in pools that it has left, less those before the measured window.
-    pub past: (i64, i64),
-}
-
-impl Vm {
-    /// Its VCPUs.
-    pub fn range(&self) -> Range<u32> {
-        self.first..self.first + self.vcpus
-    }
-}
-
-pub(crate) struct Machine<'a> {
-    pub scenario: &'a Scenario,
-    pub policy: &'a PolicySpec,
-    pub seed: u64,
-    pub c: Constants,
-    pub now: u64,
-    pub queue: Queue,
-    /// The main one, then others.
-    pub pools: Vec<Part>,
-    pub manager: Option<Partition>,
-    /// Of each pool.
-    pub groups: Vec<Groups>,
-    /// The manager's.
-    pub shrink: Timer,
-    pub history: History,
-    /// Hard-affinity mask of each VCPU.
-    pub masks: Vec<u64>,
-    pub pcpus: Vec<Pcpu>,
-    pub vcpus: Vec<Vcpu>,
-    pub vms: Vec<Vm>,
-    /// Per VCPU; `None` = no wakes of its own.
-    pub house: Vec<Option<House>>,
-    pub starts: Vec<Rng>,
-    /// What the workloads are at.
-    pub programs: Programs,
-    /// Run clocks of the last-level caches, ns.
-    pub llc_run: Vec<u64>,
-    pub net: Net,
-    /// Monitor of each VM of the pool that sends packets.
-    pub watches: Vec<Option<Monitor>>,
-    pub scratch: takt_monitor::Packet,
-    pub stamp: Stamp,
-    pub observe: Observe,
-    pub count: Counters,
-    pub events: u64,
-    pub cancelled: u64,
-    pub ops: u64,
-    /// The measured window, ns.
-    pub from: u64,
-    pub until: u64,
-    /// An operation that the policy refused: an error of the machine, which ends the run.
-    pub refused: Option<anyhow::Error>,
-}
-
-impl<'a> Machine<'a> {
-    /// The entry of the scenario that a VM is of; `None` = Dom0.
-    pub(crate) fn spec(&self, vm: usize) -> Option<&'a VmSpec> {
-        self.vms[vm].spec.map(|i| &self.scenario.vms[i])
-    }
-
-    /// The VCPUs of these VMs.
-    pub(crate) fn vcpus_of(&self, vms: &[u32]) -> Vec<u32> {
-        vms.iter().flat_map(|&id| self.vms[id as usize].range()).collect()
-    }
-
+impl Machine<'_> {
     /// Runs to the end of the measured window.
     pub(crate) fn run(&mut self, options: &mut Options) -> Result<()> {
         let mut next = BATCH;
@@ -219,9 +124,9 @@ impl<'a> Machine<'a> {
                 self.switched(n);
             }
             What::Call => self.call_packet(n),
-            What::Program(kind) => kind.due(self, n),
+            What::Program(kind) => self.workload(kind).due(self, n),
             What::Wire => self.crossed(),
-            What::House => self.housekeeping(n),
+            What::Housekeeping => self.housekeeping(n),
             What::Nic => self.nic_fires(n),
             What::Monitor => self.monitor_report(),
             What::Start => self.expire(n),
@@ -233,11 +138,6 @@ impl<'a> Machine<'a> {
             What::Sample => self.sample(),
         }
         true
-    }
-
-    /// Whether a VCPU's VM exists.
-    pub(crate) fn is_there(&self, v: u32) -> bool {
-        self.vcpus[v as usize].state != Host::Absent
     }
 
     /// The measured window begins: figures start from nothing.

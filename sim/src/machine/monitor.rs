@@ -11,18 +11,18 @@ use takt_policy::NEVER;
 impl Machine<'_> {
     /// A packet of `vm` passes netback on PCPU `cpu`.
     pub(crate) fn monitor_packet(&mut self, vm: u32, packet: &Packet, stamp: u64, cpu: u32) {
-        let Some(watch) = &mut self.watches[vm as usize] else { return };
+        let Some(monitor) = &mut self.monitors[vm as usize] else { return };
         let bytes = self.net.flows[packet.flow as usize].packet(packet.sequence);
         self.scratch.load(Link::Ethernet, bytes, WIRE_BYTES);
-        let outcome = watch.packet(&mut self.scratch, stamp);
+        let outcome = monitor.packet(&mut self.scratch, stamp);
         self.report(vm, &outcome, cpu);
     }
 
     /// The 30 ms report of every VM's monitor.
     pub(super) fn monitor_report(&mut self) {
-        for vm in 0..self.watches.len() {
-            if let Some(watch) = &mut self.watches[vm] {
-                let outcome = watch.timer(self.now);
+        for vm in 0..self.monitors.len() {
+            if let Some(monitor) = &mut self.monitors[vm] {
+                let outcome = monitor.timer(self.now);
                 self.report(vm as u32, &outcome, 0);
             }
         }
@@ -39,9 +39,9 @@ impl Machine<'_> {
         if outcome.demoted && !on {
             self.report_rt(vm, false, 0, NEVER, cpu);
         }
-        let Some(watch) = &self.watches[vm as usize] else { return };
+        let Some(monitor) = &self.monitors[vm as usize] else { return };
         if outcome.promoted.is_some() || outcome.period.is_some() || outcome.renew {
-            let period = outcome.period.or(watch.period()).unwrap_or(0);
+            let period = outcome.period.or(monitor.period()).unwrap_or(0);
             let period = if outcome.promoted.is_some() && outcome.period.is_none() { 0 } else { period };
             let lease = if on { NEVER } else { outcome.lease };
             self.report_rt(vm, true, period, lease, cpu);

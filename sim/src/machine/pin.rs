@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! PCPUs of their own for the real-time VMs and Dom0's network VCPU: what operators do without a real-time scheduler.
 
-use super::Machine;
-use crate::VmSpec;
 use crate::scenario::{NetVcpu, Scenario};
+use crate::vm::VmSpec;
 use anyhow::{Result, bail};
 
 /// The scenario's VCPUs in the order of the pool: VM's entry (`None` = Dom0) and number within the VM.
@@ -64,21 +63,4 @@ pub fn masks(s: &Scenario, pin: bool) -> Result<Vec<u64>> {
         None => own(vm) & shared,
     };
     Ok(vcpus(s).map(&mut mask).collect())
-}
-
-impl Machine<'_> {
-    /// Sets the operator's masks of a VM's VCPUs where they are narrower than the machine.
-    pub(super) fn set_affinity(&mut self, id: u32) {
-        let pcpus = self.scenario.machine.pcpus;
-        let vm = &self.vms[id as usize];
-        let all = u64::MAX >> (64 - pcpus) << (pcpus * vm.on);
-        let n = vm.pool;
-        for v in vm.first..vm.first + vm.vcpus {
-            let mask = self.masks[v as usize];
-            if mask != all {
-                let res = self.pools[n].pool.set_affinity(self.now, v, false, mask);
-                self.apply(n, res, 0, "set_affinity", v);
-            }
-        }
-    }
 }

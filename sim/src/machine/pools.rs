@@ -1,89 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Pools of the machine, and how PCPUs and VMs move between them while they run.
 
-use super::pcpu::Phase;
+use super::cpu::Phase;
+use super::part::{MAIN, RT};
 use super::{Machine, Vm, pin};
 use crate::guest::Host;
 use crate::scenario::Scenario;
-use crate::timer::Timer;
-use crate::{CheckFailed, Options};
-use anyhow::{Context, Result, anyhow, bail};
-use takt_conformance::{Checker, Limits};
+use anyhow::{Context, Result, bail};
 use takt_control::params::is_server;
 use takt_control::pools::{Pools, Size};
 use takt_control::{PolicySpec, RtMode, Server, VmParams};
-use takt_policy::{CUR_STOPS, FORCE_IDLE, Kind, Log, NEVER, NIL, Pool, State};
-
-/// Longest a kicked PCPU may leave the checker waiting for its decision, ns: one that switches answers after it.
-const MAX_PENDING: u64 = 1_000_000_000;
-
-/// The pool of whoever is in no other.
-pub(crate) const MAIN: usize = 0;
-/// The real-time pool, where the policy has one.
-pub(crate) const RT: usize = 1;
-
-/// A pool with what belongs to it.
-pub(crate) struct Part {
-    pub name: String,
-    pub policy: PolicySpec,
-    pub pool: Pool,
-    pub timer: Timer,
-    pub checker: Option<Checker>,
-    pub log: Option<Log>,
-}
-
-impl Part {
-    fn new(name: &str, policy: PolicySpec, options: &Options) -> Result<Self> {
-        let mut pool = Pool::new(&policy.name).with_context(|| format!("unknown policy '{}'", policy.name))?;
-        if options.checker || options.record {
-            pool.record();
-        }
-        let limits = Limits { timer_slack: Some(0), max_pending: Some(MAX_PENDING), ..Limits::of(&policy.name) };
-        let checker = options.checker.then(|| Checker::new(limits));
-        let log = options.record.then(Vec::new);
-        Ok(Self { name: name.to_owned(), policy, pool, timer: Timer::default(), checker, log })
-    }
-
-    /// Hands what the pool has recorded to the checker and to the log.
-    pub fn drain(&mut self) -> Result<()> {
-        if self.checker.is_none() && self.log.is_none() {
-            return Ok(());
-        }
-        let records = self.pool.take_log();
-        self.pool.record();
-        if let Some(checker) = &mut self.checker {
-            for record in &records {
-                checker.step(record).map_err(|v| anyhow!(CheckFailed(v.to_string())))?;
-            }
-        }
-        if let Some(log) = &mut self.log {
-            log.extend(records);
-        }
-        Ok(())
-    }
-}
-
-/// The pools of a scenario under a policy: the main one, the real-time one if the policy has it, those of the scenario.
-///
-/// # Errors
-/// An unknown policy.
-pub(super) fn parts(s: &Scenario, policy: &PolicySpec, options: &Options) -> Result<Vec<Part>> {
-    let mut all = vec![Part::new("main", policy.clone(), options)?];
-    if let Some(pools) = &policy.pools {
-        let given = |key: u32| policy.params.iter().any(|(other, _)| *other == key);
-        let defaults = pools.published().into_iter().filter(|&(key, _)| !given(key));
-        let params = policy.params.iter().copied().chain(defaults).collect();
-        let rt = PolicySpec { name: pools.rt.clone(), pools: None, params, ..policy.clone() };
-        all.push(Part::new("rt", rt, options)?);
-    }
-    for n in 2..=s.machine.machines {
-        all.push(Part::new(&format!("machine-{n}"), policy.clone(), options)?);
-    }
-    for pool in &s.pools {
-        all.push(Part::new(&pool.name, pool.policy.clone(), options)?);
-    }
-    Ok(all)
-}
+use takt_policy::{CUR_STOPS, FORCE_IDLE, Kind, NEVER, NIL, State};
 
 /// Which pool each PCPU boots into, and the masks of the VCPUs with what a static rt-pool adds to them.
 ///
@@ -238,6 +165,21 @@ impl Machine<'_> {
             }
             let res = self.pools[pool].pool.vcpu_add(self.now, v, id, cpu, kind);
             self.apply(pool, res, cpu, "vcpu_add", v);
+        }
+    }
+
+    /// Sets the operator's masks of a VM's VCPUs where they are narrower than the machine.
+    pub(super) fn set_affinity(&mut self, id: u32) {
+        let pcpus = self.scenario.machine.pcpus;
+        let vm = &self.vms[id as usize];
+        let all = u64::MAX >> (64 - pcpus) << (pcpus * vm.on);
+        let n = vm.pool;
+        for v in vm.first..vm.first + vm.vcpus {
+            let mask = self.masks[v as usize];
+            if mask != all {
+                let res = self.pools[n].pool.set_affinity(self.now, v, false, mask);
+                self.apply(n, res, 0, "set_affinity", v);
+            }
         }
     }
 

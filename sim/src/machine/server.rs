@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Budgets and periods: what the scenario says of each VM's server becomes operations of the policy.
 
-use super::Machine;
+use super::{Machine, Tables};
 use crate::engine::What;
-use crate::scenario::Release;
-use crate::{Options, Scenario};
+use crate::options::Options;
+use crate::scenario::{Release, Scenario};
 use anyhow::{Context, Result, anyhow};
 use takt_control::{PolicySpec, Server, duration};
 
@@ -22,9 +22,9 @@ pub(crate) fn has_servers(scenario: &Scenario, policy: &PolicySpec) -> bool {
 ///
 /// # Errors
 /// A VM has no room for its budget, or the policy does not fit the scenario.
-pub(crate) fn admit(scenario: &Scenario, policy: &PolicySpec, seed: u64) -> Result<()> {
+pub(crate) fn admit(scenario: &Scenario, policy: &PolicySpec, workloads: Tables, seed: u64) -> Result<()> {
     let mut options = Options::default();
-    let mut machine = Machine::new(scenario, policy, seed, &options)?;
+    let mut machine = Machine::new(scenario, policy, workloads, seed, &options)?;
     let created = u64::from(scenario.pcpus()) * machine.c.stagger;
     let all = scenario.vms.iter().map(|vm| vm.server.period).chain([scenario.dom0.server.period]);
     let last = if scenario.release == Release::Random { all.max().unwrap_or(0) } else { 0 };

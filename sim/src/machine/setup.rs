@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! From a scenario to a machine: PCPUs one after the other, then VMs, then workloads.
 
-use super::{Counters, History, Machine, Vm, pools};
+use super::cpu::Pcpu;
+use super::history::History;
+use super::state::{Counters, Machine, Programs, Tables, Vm};
+use super::{part, pools};
 use crate::engine::{Queue, What};
 use crate::guest::{Body, PRIO_JOBS, PRIO_NET, Thread, Vcpu};
-use crate::net::{Call, House, Net, Netback, Record, Ring, Template, Vif};
+use crate::net::{Call, Housekeeping, Net, Netback, Record, Ring, Template, Vif};
 use crate::observe::Observe;
+use crate::options::Options;
 use crate::rng::{Purpose, Rng};
 use crate::scenario::{NetVcpu, Scenario};
+use crate::spec::Kind;
 use crate::timer::Timer;
-use crate::workload::{Kind, Programs};
-use crate::{Options, VmSpec};
+use crate::vm::VmSpec;
 use anyhow::Result;
 use takt_control::pools::{Pools, Size};
 use takt_control::{Groups, Partition, PolicySpec, VmConfig};
@@ -18,12 +22,16 @@ use takt_monitor::{Config, Monitor, REPORT_NS};
 
 /// Workloads begin within this time, as VMs do not boot in step; ns.
 const START_SPREAD: u64 = 30_000_000;
-/// Between the creation of VMs and the first call, ns.
-pub(crate) const SETTLE: u64 = 100_000_000;
 
 impl<'a> Machine<'a> {
     /// Builds everything but what happens at its own time.
-    pub(crate) fn new(scenario: &'a Scenario, policy: &'a PolicySpec, seed: u64, options: &Options) -> Result<Self> {
+    pub(crate) fn new(
+        scenario: &'a Scenario,
+        policy: &'a PolicySpec,
+        workloads: Tables,
+        seed: u64,
+        options: &Options,
+    ) -> Result<Self> {
         let c = scenario.constants.clone();
         let (pool_of, masks) = pools::layout(scenario, policy)?;
         let manager = match &policy.pools {
@@ -40,21 +48,21 @@ impl<'a> Machine<'a> {
             seed,
             now: 0,
             queue: Queue::new(4096),
-            pools: pools::parts(scenario, policy, options)?,
+            pools: part::parts(scenario, policy, options)?,
             manager,
             groups: Vec::new(),
             shrink: Timer::default(),
             history: History::default(),
             masks,
-            pcpus: (0..scenario.pcpus()).zip(pool_of).map(|(n, pool)| super::Pcpu::new(n / m.llc, pool)).collect(),
+            pcpus: (0..scenario.pcpus()).zip(pool_of).map(|(n, pool)| Pcpu::new(n / m.llc, pool)).collect(),
             vcpus: Vec::new(),
             vms: Vec::new(),
-            house: Vec::new(),
+            housekeeping: Vec::new(),
             starts: Vec::new(),
-            programs: Programs::default(),
+            programs: Programs::new(workloads),
             llc_run: vec![0; scenario.pcpus().div_ceil(m.llc) as usize],
             net: Net { napi: c.napi, ..Net::default() },
-            watches: Vec::new(),
+            monitors: Vec::new(),
             scratch: takt_monitor::Packet::new(),
             stamp: scenario.dom0.stamp,
             observe: Observe::default(),
@@ -96,7 +104,7 @@ impl<'a> Machine<'a> {
             for v in self.vms[dom0].first..self.vms[dom0].first + s.dom0_vcpus() {
                 self.add_thread(v, Body::Netback(self.net.backs.len() as u32), PRIO_NET, false);
                 self.net.backs.push(Netback::new(v, self.c.nic_ring));
-                self.add_house(v, self.c.dom0_hz, self.c.dom0_job);
+                self.add_housekeeping(v, self.c.dom0_hz, self.c.dom0_job);
             }
         }
         for (i, spec) in s.vms.iter().enumerate() {
@@ -107,7 +115,7 @@ impl<'a> Machine<'a> {
         for (n, call) in (0..).zip(&self.net.calls) {
             self.net.flows.push(Template::new(call.vm, n));
         }
-        Kind::ALL.iter().for_each(|kind| kind.connect(self));
+        self.workloads().iter().for_each(|workload| workload.connect(self));
         Ok(())
     }
 
@@ -121,11 +129,11 @@ impl<'a> Machine<'a> {
             v.tick_phase = rng.below(tick);
             self.vcpus.push(v);
             self.starts.push(rng);
-            self.house.push(None);
+            self.housekeeping.push(None);
         }
         let config = VmConfig::default().with("weight", weight.into());
         self.vms.push(Vm { name, spec, on, first, vcpus, config, pool: 0, past: (0, 0) });
-        self.watches.push(None);
+        self.monitors.push(None);
         self.net.drops.push(Default::default());
         self.vms.len() - 1
     }
@@ -138,23 +146,24 @@ impl<'a> Machine<'a> {
     }
 
     /// Wakes of VCPU `v` by its kernel's timers and daemons, at this rate, of `cost` ns each.
-    pub(crate) fn add_house(&mut self, v: u32, rate: u64, cost: u64) {
+    pub(crate) fn add_housekeeping(&mut self, v: u32, rate: u64, cost: u64) {
         if let Some(mean) = 1_000_000_000_000u64.checked_div(rate) {
             self.add_thread(v, Body::Jobs(cost), PRIO_JOBS, false);
-            self.house[v as usize] = Some(House { rng: Rng::new(self.seed, Purpose::House, v), mean });
+            self.housekeeping[v as usize] =
+                Some(Housekeeping { rng: Rng::new(self.seed, Purpose::Housekeeping, v), mean });
         }
     }
 
     fn add_guest(&mut self, name: String, i: usize, spec: &VmSpec) -> Result<()> {
-        let (workload, weight) = (spec.workload.spec(), VmConfig::default().params.weight());
-        let vm = self.add_vm(name, Some(i), spec.on - 1, spec.vcpus, weight, workload.working_set(&self.c));
-        workload.build(self, vm)
+        let (own, weight) = (&spec.workload, VmConfig::default().params.weight());
+        let vm = self.add_vm(name, Some(i), spec.on - 1, spec.vcpus, weight, own.spec().working_set(&self.c));
+        self.workload(own.kind()).build(own, self, vm)
     }
 
     /// A VM that sends packets is watched; what the verdicts are worth is a matter of its
     /// configuration.
-    pub(crate) fn add_watch(&mut self, vm: usize) -> Result<()> {
-        self.watches[vm] = Some(Monitor::new(&Config::default())?);
+    pub(crate) fn add_monitor(&mut self, vm: usize) -> Result<()> {
+        self.monitors[vm] = Some(Monitor::new(&Config::default())?);
         Ok(())
     }
 
@@ -201,18 +210,18 @@ impl<'a> Machine<'a> {
     /// The workloads of these VMs are set going.
     pub(super) fn begin(&mut self, ids: &[u32]) {
         for &id in ids {
-            let starts = self.spec(id as usize).is_none_or(|spec| spec.workload.spec().starts(self.scenario));
+            let starts = self.spec(id as usize).is_none_or(|spec| spec.workload.spec().starts(self.scenario.lead()));
             for v in self.vms[id as usize].range() {
                 let at = self.now + self.starts[v as usize].below(START_SPREAD);
                 if starts {
                     self.queue.push(at, What::Start, v);
                 }
-                if let Some(house) = &mut self.house[v as usize] {
+                if let Some(house) = &mut self.housekeeping[v as usize] {
                     let first = house.next();
-                    self.queue.push(at + first, What::House, v);
+                    self.queue.push(at + first, What::Housekeeping, v);
                 }
             }
         }
-        Kind::ALL.iter().for_each(|kind| kind.begin(self, ids));
+        self.workloads().iter().for_each(|workload| workload.begin(self, ids));
     }
 }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The network: NIC queues, the rings of the split driver, clients and senders.
 
-mod path;
 mod record;
 mod rtp;
+mod session;
 
 pub use record::{Record, summary};
 pub use rtp::{Template, WIRE_BYTES};
+pub use session::Session;
 
 use crate::rng::Rng;
-use crate::workload::Kind;
-use crate::workload::media::Session;
+use crate::spec::Kind;
 use std::collections::VecDeque;
 
 /// One packet.
@@ -134,11 +134,11 @@ pub struct Netback {
     /// Vifs that it transmits for.
     pub vifs: Vec<u32>,
     /// The direction in work is towards guests.
-    receiving: bool,
+    pub receiving: bool,
     /// Packets until the other direction gets its turn.
     budget: u64,
     /// Vif whose packet is in work.
-    cursor: usize,
+    pub cursor: usize,
 }
 
 impl Netback {
@@ -189,13 +189,13 @@ pub struct Net {
 
 /// Wakes of a VCPU's timers and daemons.
 #[derive(Debug)]
-pub struct House {
+pub struct Housekeeping {
     pub rng: Rng,
     /// Mean distance, ns.
     pub mean: u64,
 }
 
-impl House {
+impl Housekeeping {
     pub fn next(&mut self) -> u64 {
         self.rng.exponential(self.mean)
     }

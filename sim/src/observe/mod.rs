@@ -9,7 +9,7 @@ pub use hist::{Hist, Signed};
 pub use metrics::{CLASSES, Metrics, VcpuMetrics};
 pub use trace::{Marker, MarkerKind, Slice, Trace, TraceVcpu, Tracer, Window};
 
-use takt_policy::{Class, Pool, State};
+use takt_policy::{Class, Pool, Source, State};
 
 /// All observers of a run.
 #[derive(Default)]
@@ -33,9 +33,9 @@ impl Observe {
     }
 
     #[inline]
-    pub fn event(&mut self, now: u64, v: u32, bit: u8) {
+    pub fn event(&mut self, now: u64, v: u32, source: Source) {
         if let Some(t) = &mut self.tracer {
-            t.event(now, v, bit);
+            t.event(now, v, source);
         }
     }
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Who ran where and when, within a window: for timelines.
 
-use crate::guest::{NET, TICK};
 use serde::Serialize;
-use takt_policy::{Class, Pool, State};
+use takt_policy::{Class, Pool, Source, State};
 
 /// Part of a run to be traced, ns from the begin of the measured window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,11 +101,11 @@ impl Tracer {
         }
     }
 
-    pub fn event(&mut self, now: u64, v: u32, bit: u8) {
-        let kind = match bit {
-            NET => MarkerKind::Io,
-            TICK => MarkerKind::Tick,
-            _ => MarkerKind::Event,
+    pub fn event(&mut self, now: u64, v: u32, source: Source) {
+        let kind = match source {
+            Source::Io => MarkerKind::Io,
+            Source::Timer => MarkerKind::Tick,
+            Source::Ipi | Source::Other => MarkerKind::Event,
         };
         self.mark(now, kind, v);
     }

@@ -2,13 +2,14 @@
 //! cyclictest: on each VCPU a thread of the highest priority that a timer wakes every `interval`.
 //! Beside it the kernel's own wakes. The time from an expiry until the thread runs is measured.
 
-use super::{Key, Kind, Program, Spec};
+use crate::constants::SETTLE;
 use crate::engine::What;
 use crate::guest::{Body, OTHER, PRIO_TIMER};
 use crate::keys::SECOND;
-use crate::machine::{Machine, SETTLE};
+use crate::machine::{Machine, Program};
 use crate::observe::Hist;
 use crate::result::{CyclicResult, VmResult};
+use crate::spec::{Key, Keys, Kind, Spec};
 use anyhow::Result;
 
 /// The workload's keys; times in ns.
@@ -63,19 +64,10 @@ impl Cyclic {
     }
 }
 
-impl Spec for Cyclictest {
-    fn build(&self, m: &mut Machine, vm: usize) -> Result<()> {
-        for v in m.vms[vm].range() {
-            let n = m.programs.cyclictest.len() as u32;
-            m.add_thread(v, Body::Program(Kind::Cyclictest, n), PRIO_TIMER, false);
-            m.programs.cyclictest.push(Cyclic::new(v, self.interval, self.work));
-            m.add_house(v, m.c.idle_hz, m.c.idle_job);
-        }
-        Ok(())
-    }
-}
+impl Spec for Cyclictest {}
 
-impl Program for Cyclictest {
+impl Keys for Cyclictest {
+    const KIND: Kind = Kind::Cyclictest;
     const DOC: &'static str =
         "a thread per VCPU, before all others of its guest, that waits for a timer; its latencies are measured";
     const KEYS: &'static [Key<Self>] = &[
@@ -88,11 +80,24 @@ impl Program for Cyclictest {
         ),
         Key::time("work", (1_000, 1_000_000), |c| c.work.into(), |c, ns| c.work = ns, "what the thread does then"),
     ];
+}
+
+impl Program for Cyclictest {
     type State = Vec<Cyclic>;
+
+    fn build(&self, m: &mut Machine, vm: usize) -> Result<()> {
+        for v in m.vms[vm].range() {
+            let n = m.programs.of::<Self>().len() as u32;
+            m.add_thread(v, Body::Program(Kind::Cyclictest, n), PRIO_TIMER, false);
+            m.programs.of_mut::<Self>().push(Cyclic::new(v, self.interval, self.work));
+            m.add_housekeeping(v, m.c.idle_hz, m.c.idle_job);
+        }
+        Ok(())
+    }
 
     fn begin(m: &mut Machine, vms: &[u32]) {
         let vcpus = m.vcpus_of(vms);
-        for (n, cyclic) in (0..).zip(&mut m.programs.cyclictest).filter(|(_, cyclic)| vcpus.contains(&cyclic.vcpu)) {
+        for (n, cyclic) in (0..).zip(m.programs.of_mut::<Self>()).filter(|(_, cyclic)| vcpus.contains(&cyclic.vcpu)) {
             cyclic.begin(m.now + SETTLE);
             m.queue.push(m.now + SETTLE, What::Program(Kind::Cyclictest), n);
         }
@@ -100,9 +105,9 @@ impl Program for Cyclictest {
 
     /// A timer expires.
     fn due(m: &mut Machine, n: u32) {
-        let v = m.programs.cyclictest[n as usize].vcpu;
+        let v = m.programs.of::<Self>()[n as usize].vcpu;
         if m.is_there(v) {
-            let cyclic = &mut m.programs.cyclictest[n as usize];
+            let cyclic = &mut m.programs.of_mut::<Self>()[n as usize];
             cyclic.waiting += 1;
             m.queue.push(m.now + cyclic.interval, What::Program(Kind::Cyclictest), n);
             m.expire(v);
@@ -116,11 +121,11 @@ impl Program for Cyclictest {
     /// The thread runs when what its VCPU has to pay first is paid.
     fn next(m: &mut Machine, n: u32, v: u32) -> Option<(u64, bool)> {
         let first = m.vcpus[v as usize].overhead;
-        Some((m.programs.cyclictest[n as usize].run(m.now + first)?, false))
+        Some((m.programs.of_mut::<Self>()[n as usize].run(m.now + first)?, false))
     }
 
     fn done(m: &mut Machine, n: u32, _cpu: u32) {
-        m.programs.cyclictest[n as usize].wait();
+        m.programs.of_mut::<Self>()[n as usize].wait();
     }
 
     fn reset(all: &mut Self::State) {
@@ -130,7 +135,7 @@ impl Program for Cyclictest {
     fn result(m: &Machine, vm: usize, out: &mut VmResult) {
         let vcpus = m.vms[vm].range();
         let mut all = Hist::default();
-        let own = m.programs.cyclictest.iter().filter(|cyclic| vcpus.contains(&cyclic.vcpu));
+        let own = m.programs.of::<Self>().iter().filter(|cyclic| vcpus.contains(&cyclic.vcpu));
         own.for_each(|cyclic| all.merge(&cyclic.latency));
         out.cyclictest = Some(CyclicResult {
             samples: all.n,

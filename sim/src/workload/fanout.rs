@@ -4,232 +4,23 @@
 //! message goes through Dom0 to each other VM that computes a part. Workers compute, and the last
 //! worker of a VM answers. The front replies when all VMs have answered.
 
+mod keys;
 mod requests;
 
-use super::{Key, Program, Spec, Workload};
-use crate::constants::Constants;
+pub use keys::Fanout;
+
 use crate::guest::OTHER;
-use crate::keys;
-use crate::machine::Machine;
+use crate::machine::{Machine, Program};
 use crate::net::{Packet, Vif};
 use crate::result::VmResult;
-use crate::scenario::Scenario;
-use crate::vm::VmSpec;
-use anyhow::{Result, bail};
+use anyhow::Result;
 use requests::Apps;
 
-const MS: u64 = 1_000_000;
-const US: u64 = 1_000;
-const SECOND: u64 = 1_000 * MS;
-
-/// The workload's keys.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fanout {
-    /// Application that it belongs to.
-    pub app: String,
-    /// Clients, each with one request at a time; the VM that has any is the front of its
-    /// application.
-    pub clients: u32,
-    /// Mean time from an answer to the client's next request, ns.
-    pub think: u64,
-    /// What the front computes to split a request, ns.
-    pub split: u64,
-    /// What any VM computes for each other message that it receives, ns.
-    pub message: u64,
-    parts: Option<u32>,
-    /// Mean of what a part takes, ns; each is within `spread` percent of it.
-    pub work: u64,
-    pub spread: u32,
-    /// Of the VMs that compute, how many first ones do; 0 = all.
-    pub reach: u32,
-    /// Rounds of parts in a request: each begins when all parts of the one before are there.
-    pub stages: u32,
-    /// By how many per mille a part takes longer for each other VM that computes (contention), and
-    /// for each pair of them (coherence): the universal scalability law.
-    pub contention: u32,
-    pub coherence: u32,
-    /// Answers after this count as missed, ns; 0 = none does.
-    pub deadline: u64,
-    /// A busy loop on each VCPU, behind everything else.
-    pub background: bool,
-}
-
-impl Default for Fanout {
-    fn default() -> Self {
-        Self {
-            app: "app".into(),
-            clients: 0,
-            think: 100 * MS,
-            split: 100 * US,
-            message: 20 * US,
-            parts: None,
-            work: 2 * MS,
-            spread: 20,
-            reach: 0,
-            stages: 1,
-            contention: 0,
-            coherence: 0,
-            deadline: 0,
-            background: false,
-        }
-    }
-}
-
-impl Fanout {
-    /// What a part takes where so many VMs compute, in thousandths of what it takes where one does.
-    pub fn longer(&self, vms: u64) -> u64 {
-        let others = vms.saturating_sub(1);
-        1_000 + others * u64::from(self.contention) + vms * others * u64::from(self.coherence)
-    }
-
-    /// Threads that compute a part of each request, on so many VCPUs.
-    pub fn parts(&self, vcpus: u32) -> u32 {
-        self.parts.unwrap_or(vcpus)
-    }
-}
-
-impl Spec for Fanout {
-    fn build(&self, m: &mut Machine, vm: usize) -> Result<()> {
-        requests::add_site(m, vm, self);
-        Ok(())
-    }
-
-    fn threads(&self, vcpus: u32) -> u32 {
-        self.parts(vcpus)
-    }
-
-    fn working_set(&self, c: &Constants) -> u64 {
-        c.hog_ws
-    }
-
-    /// A message to a VM that is not there would never be answered.
-    fn stays(&self) -> Option<&'static str> {
-        Some("part of an application")
-    }
-}
-
 impl Program for Fanout {
-    const DOC: &'static str = "a VM of an application, which answers each request from all its VMs together. See below";
-    const KEYS: &'static [Key<Self>] = &[
-        Key::text(
-            "app",
-            "a name",
-            |f| Some(f.app.clone()),
-            |f, value| {
-                f.app = keys::name(value)?;
-                Ok(())
-            },
-            "the application",
-        ),
-        Key::count(
-            "clients",
-            (0, 10_000),
-            |f| f.clients.into(),
-            |f, n| f.clients = n,
-            "each with one request at a time; the one VM of an application that has any is its front",
-        ),
-        Key::time(
-            "think",
-            (0, 3_600 * SECOND),
-            |f| f.think.into(),
-            |f, ns| f.think = ns,
-            "mean time from an answer to the client's next request, exponential",
-        ),
-        Key::time("split", (0, SECOND), |f| f.split.into(), |f, ns| f.split = ns, "the front's work on a request"),
-        Key::time(
-            "message",
-            (0, SECOND),
-            |f| f.message.into(),
-            |f, ns| f.message = ns,
-            "a VM's work on each other message that it receives",
-        ),
-        Key::<Self>::count(
-            "parts",
-            (0, 4096),
-            |f| f.parts,
-            |f, n| f.parts = Some(n),
-            "threads, each of which computes a part of each request; 0 = it only dispatches",
-        )
-        .or("one per VCPU")
-        .within("0 .. 64 per VCPU"),
-        Key::time("work", (US, 10 * SECOND), |f| f.work.into(), |f, ns| f.work = ns, "what a part takes, in the mean"),
-        Key::count(
-            "spread",
-            (0, 100),
-            |f| f.spread.into(),
-            |f, n| f.spread = n,
-            "each is at random within this many percent of it",
-        ),
-        Key::count(
-            "reach",
-            (0, 255),
-            |f| f.reach.into(),
-            |f, n| f.reach = n,
-            "of the front: only so many first VMs compute, of those that would; 0 = all",
-        ),
-        Key::count(
-            "stages",
-            (1, 1_000),
-            |f| f.stages.into(),
-            |f, n| f.stages = n,
-            "of the front: rounds of parts in a request, each after all parts of the one before",
-        ),
-        Key::count(
-            "contention",
-            (0, 1_000),
-            |f| f.contention.into(),
-            |f, n| f.contention = n,
-            "of the front: by how many thousandths a part takes longer for each other VM that computes",
-        ),
-        Key::count(
-            "coherence",
-            (0, 1_000),
-            |f| f.coherence.into(),
-            |f, n| f.coherence = n,
-            "of the front: likewise, for each (ordered) pair of them",
-        ),
-        Key::time(
-            "deadline",
-            (0, 3_600 * SECOND),
-            |f| f.deadline.into(),
-            |f, ns| f.deadline = ns,
-            "of the front: answers after this count as missed; 0 = none",
-        ),
-        Key::flag(
-            "background",
-            |f| f.background,
-            |f, on| f.background = on,
-            "a busy loop on each VCPU behind everything else, which is no batch work",
-        ),
-    ];
     type State = Apps;
 
-    /// Each application has one front and a VM that computes, and no ring can overflow, so that
-    /// no message is lost: none is sent again.
-    fn agree(s: &Scenario) -> Result<()> {
-        let (vms, slots) = (&s.vms, s.constants.nic_ring.min(s.constants.vif_ring));
-        let mut flying = 0;
-        for (vm, own) in vms.iter().filter_map(|vm| Some((vm, vm.fanout()?))) {
-            let app = &own.app;
-            let all = || vms.iter().filter(|o| o.fanout().is_some_and(|f| f.app == *app));
-            let fronts: u32 = all().filter(|o| o.fanout().is_some_and(|f| f.clients > 0)).map(|o| o.count).sum();
-            if fronts != 1 {
-                bail!("vm.{}.clients: application {app} has {fronts} VMs with clients; allowed: 1", vm.name);
-            }
-            if all().all(|o| o.threads() == 0) {
-                let allowed = "1 .. 4096 somewhere";
-                bail!("vm.{}.parts: nobody of application {app} computes a part; allowed: {allowed}", vm.name);
-            }
-            if own.clients > 0 {
-                let vms: u64 = all().map(|o| u64::from(o.count)).sum();
-                let reached = if own.reach == 0 { vms } else { vms.min(own.reach.into()) };
-                flying += u64::from(own.clients) * reached;
-            }
-            if flying > slots {
-                let least = "the VMs that its front reaches times all clients to fit net.nic_ring and net.vif_ring";
-                bail!("vm.{}.clients: up to {flying} messages at once; allowed: {least}, {slots}", vm.name);
-            }
-        }
+    fn build(&self, m: &mut Machine, vm: usize) -> Result<()> {
+        requests::add_site(m, vm, self);
         Ok(())
     }
 
@@ -246,7 +37,7 @@ impl Program for Fanout {
     }
 
     fn next(m: &mut Machine, n: u32, _v: u32) -> Option<(u64, bool)> {
-        Some((m.programs.fanout.next(n)?, false))
+        Some((m.programs.of_mut::<Self>().next(n)?, false))
     }
 
     fn done(m: &mut Machine, n: u32, cpu: u32) {
@@ -275,45 +66,5 @@ impl Program for Fanout {
 
     fn result(m: &Machine, vm: usize, out: &mut VmResult) {
         out.fanout = requests::result(m, vm);
-    }
-}
-
-impl VmSpec {
-    /// What it is in an application, if it is part of one.
-    pub fn fanout(&self) -> Option<&Fanout> {
-        match &self.workload {
-            Workload::Fanout(own) => Some(own),
-            _ => None,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::key::set;
-    use super::*;
-
-    #[test]
-    fn keys_are_read_and_refused_with_what_is_allowed() {
-        let mut f = Fanout::default();
-        set(&mut f, "app", "search").unwrap();
-        set(&mut f, "background", "true").unwrap();
-        assert_eq!((f.app.as_str(), f.background, f.parts(2)), ("search", true, 2));
-        assert_eq!(f.longer(16), 1_000);
-        set(&mut f, "contention", "20").unwrap();
-        set(&mut f, "coherence", "1").unwrap();
-        assert_eq!([1, 4, 16].map(|n| f.longer(n)), [1_000, 1_072, 1_540]);
-        set(&mut f, "parts", "0").unwrap();
-        assert_eq!(f.parts(2), 0);
-        for (key, value, want) in [
-            ("app", "a b", "'a b' is no name; allowed: "),
-            ("stages", "0", "'0' is out of range; allowed: 1 .. 1000"),
-            ("work", "0", "0 is out of range; allowed: 1us .. 10s"),
-            ("background", "1", "unknown '1'; allowed: true, false"),
-            ("client", "1", "unknown key; allowed: type, app"),
-        ] {
-            let error = format!("{:#}", set(&mut f, key, value).unwrap_err());
-            assert!(error.contains(want), "{error}");
-        }
     }
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Busy loops, spread over the VCPUs.
 
-use super::{Key, Program, Spec};
 use crate::constants::Constants;
 use crate::guest::{Body, PRIO_BATCH};
-use crate::machine::Machine;
+use crate::machine::{Machine, Program};
+use crate::spec::{Key, Keys, Kind, Spec};
 use anyhow::Result;
 
 /// The workload's keys.
@@ -15,14 +15,6 @@ pub struct Hog {
 }
 
 impl Spec for Hog {
-    fn build(&self, m: &mut Machine, vm: usize) -> Result<()> {
-        let (first, vcpus) = (m.vms[vm].first, m.vms[vm].vcpus);
-        for n in 0..self.threads(vcpus) {
-            m.add_thread(first + n % vcpus, Body::Spin, PRIO_BATCH, true);
-        }
-        Ok(())
-    }
-
     fn threads(&self, vcpus: u32) -> u32 {
         self.threads.unwrap_or(vcpus)
     }
@@ -36,11 +28,23 @@ impl Spec for Hog {
     }
 }
 
-impl Program for Hog {
+impl Keys for Hog {
+    const KIND: Kind = Kind::Hog;
     const DOC: &'static str = "busy loops; their useful time is the VM's batch work";
     const KEYS: &'static [Key<Self>] =
         &[Key::<Self>::count("threads", (1, 4096), |h| h.threads, |h, n| h.threads = Some(n), "how many")
             .or("one per VCPU")
             .within("1 .. 64 per VCPU")];
+}
+
+impl Program for Hog {
     type State = ();
+
+    fn build(&self, m: &mut Machine, vm: usize) -> Result<()> {
+        let (first, vcpus) = (m.vms[vm].first, m.vms[vm].vcpus);
+        for n in 0..self.threads(vcpus) {
+            m.add_thread(first + n % vcpus, Body::Spin, PRIO_BATCH, true);
+        }
+        Ok(())
+    }
 }

@@ -2,12 +2,12 @@
 //! lookbusy: on each VCPU a thread that takes a part of a CPU, busy for `percent` of `interval` and
 //! asleep for the rest of it.
 
-use super::{Key, Kind, Program, Spec};
 use crate::constants::Constants;
 use crate::engine::What;
 use crate::guest::{Body, OTHER, PRIO_BATCH};
 use crate::keys::SECOND;
-use crate::machine::Machine;
+use crate::machine::{Machine, Program};
+use crate::spec::{Key, Keys, Kind, Spec};
 use anyhow::Result;
 
 /// The workload's keys.
@@ -35,17 +35,6 @@ pub(crate) struct Look {
 }
 
 impl Spec for Lookbusy {
-    fn build(&self, m: &mut Machine, vm: usize) -> Result<()> {
-        let busy = self.interval / 100 * u64::from(self.percent);
-        for vcpu in m.vms[vm].range() {
-            let n = m.programs.lookbusy.len() as u32;
-            let body = if self.percent == 100 { Body::Spin } else { Body::Program(Kind::Lookbusy, n) };
-            m.add_thread(vcpu, body, PRIO_BATCH, true);
-            m.programs.lookbusy.push(Look { vcpu, busy, idle: self.interval - busy, awake: true });
-        }
-        Ok(())
-    }
-
     fn working_set(&self, c: &Constants) -> u64 {
         c.hog_ws
     }
@@ -55,7 +44,8 @@ impl Spec for Lookbusy {
     }
 }
 
-impl Program for Lookbusy {
+impl Keys for Lookbusy {
+    const KIND: Kind = Kind::Lookbusy;
     const DOC: &'static str = "a thread per VCPU that takes a part of a CPU, which counts as batch work";
     const KEYS: &'static [Key<Self>] = &[
         Key::count(
@@ -73,11 +63,25 @@ impl Program for Lookbusy {
             "from the beginning of its work to the next one",
         ),
     ];
+}
+
+impl Program for Lookbusy {
     type State = Vec<Look>;
+
+    fn build(&self, m: &mut Machine, vm: usize) -> Result<()> {
+        let busy = self.interval / 100 * u64::from(self.percent);
+        for vcpu in m.vms[vm].range() {
+            let n = m.programs.of::<Self>().len() as u32;
+            let body = if self.percent == 100 { Body::Spin } else { Body::Program(Kind::Lookbusy, n) };
+            m.add_thread(vcpu, body, PRIO_BATCH, true);
+            m.programs.of_mut::<Self>().push(Look { vcpu, busy, idle: self.interval - busy, awake: true });
+        }
+        Ok(())
+    }
 
     /// Its sleep is over.
     fn due(m: &mut Machine, n: u32) {
-        let look = &mut m.programs.lookbusy[n as usize];
+        let look = &mut m.programs.of_mut::<Self>()[n as usize];
         look.awake = true;
         let v = look.vcpu;
         m.expire(v);
@@ -88,13 +92,13 @@ impl Program for Lookbusy {
     }
 
     fn next(m: &mut Machine, n: u32, _v: u32) -> Option<(u64, bool)> {
-        let look = &m.programs.lookbusy[n as usize];
+        let look = &m.programs.of::<Self>()[n as usize];
         look.awake.then_some((look.busy, false))
     }
 
     /// It has done its part, and sleeps.
     fn done(m: &mut Machine, n: u32, _cpu: u32) {
-        let look = &mut m.programs.lookbusy[n as usize];
+        let look = &mut m.programs.of_mut::<Self>()[n as usize];
         look.awake = false;
         m.queue.push(m.now + look.idle, What::Program(Kind::Lookbusy), n);
     }

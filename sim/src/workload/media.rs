@@ -6,13 +6,15 @@
 //! packet's length. With every frame it transcodes one packet of each stream, always in the same
 //! order. A stream that is late in that order has the least time to spare.
 
-use super::{Key, Kind, Program, Spec, signalling};
+use super::signalling;
+use crate::constants::SETTLE;
 use crate::engine::What;
 use crate::guest::{Body, OTHER, PRIO_JOBS, PRIO_NET};
 use crate::keys::{DAY, SECOND};
-use crate::machine::{Machine, SETTLE};
-use crate::net::{Packet, Record};
+use crate::machine::{Machine, Program};
+use crate::net::{Packet, Record, Session};
 use crate::result::VmResult;
+use crate::spec::{Key, Keys, Kind, Spec};
 use anyhow::Result;
 use std::collections::BTreeMap;
 
@@ -108,65 +110,7 @@ impl Mixer {
     }
 }
 
-/// One direction of a call through a media server; when the call is over the next one takes its
-/// place.
-#[derive(Debug)]
-pub struct Session {
-    mixer: u32,
-    /// Number of the present call, and how many there are at a time.
-    number: u32,
-    calls: u32,
-    /// How long a call lasts, ns.
-    hold: u64,
-    /// How much later than usual a packet may come, ns.
-    playout: u64,
-    /// When the present one ends, ns.
-    end: u64,
-    /// The first sequence number of the present one.
-    pub base: u32,
-    /// Calls that are over, in their order.
-    pub past: Vec<(u32, Record)>,
-}
-
-/// One call in so many is scored (docs/scenarios.md).
-const SCORED: u32 = 4;
-/// A call of which fewer packets lie in the measured window is not: 5 s.
-const LEAST: u64 = 250;
-
-impl Session {
-    /// The calls of stream `stream` that are scored, each with a number of its own; `present` is
-    /// the one that has not ended.
-    pub fn scored<'a>(&'a self, stream: u32, present: &'a Record) -> impl Iterator<Item = (u32, &'a Record)> {
-        let all = self.past.iter().map(|(number, record)| (*number, record)).chain([(self.number, present)]);
-        all.filter(|(number, record)| number % SCORED == 0 && record.packets() >= LEAST)
-            .map(move |(number, record)| (2 * number + stream % 2, record))
-    }
-}
-
 impl Spec for Media {
-    /// The engine that transcodes, one thread, has the first VCPU, and the network the last one.
-    fn build(&self, m: &mut Machine, vm: usize) -> Result<()> {
-        let &Media { calls, hold, receive, transcode, playout } = self;
-        let (first, vcpus) = (m.vms[vm].first, m.vms[vm].vcpus);
-        let (mixer, last) = (m.programs.media.len() as u32, first + vcpus - 1);
-        let vif = m.add_vif(vm, last, receive, (Kind::Media, mixer));
-        if last != first {
-            // It touches packets only, as Dom0 does.
-            m.vcpus[last as usize].refill = m.c.dom0_ws * m.c.refill;
-        }
-        m.programs.media.push(Mixer::new(first, transcode, m.c.packet_gap));
-        m.add_thread(last, Body::Serve(vif), PRIO_NET, false);
-        m.add_thread(first, Body::Program(Kind::Media, mixer), PRIO_JOBS, false);
-        for stream in 0..self.streams() {
-            m.add_call(vm, stream, vif);
-            if let Some(call) = m.net.calls.last_mut() {
-                let (number, past) = (stream / 2, Vec::new());
-                call.session = Some(Session { mixer, number, calls, hold, playout, end: 0, base: 0, past });
-            }
-        }
-        m.add_watch(vm)
-    }
-
     fn calls(&self) -> u32 {
         self.calls
     }
@@ -180,7 +124,8 @@ impl Spec for Media {
     }
 }
 
-impl Program for Media {
+impl Keys for Media {
+    const KIND: Kind = Kind::Media;
     const DOC: &'static str = "a media server: G.711 calls with two streams each; one call in four is scored";
     const KEYS: &'static [Key<Self>] = &[
         Key::count("calls", (1, 5_000), |m| m.calls.into(), |m, n| m.calls = n, "how many at a time"),
@@ -213,13 +158,39 @@ impl Program for Media {
             "how much later than usual a packet may reach the other party",
         ),
     ];
+}
+
+impl Program for Media {
     type State = Vec<Mixer>;
+
+    /// The engine that transcodes, one thread, has the first VCPU, and the network the last one.
+    fn build(&self, m: &mut Machine, vm: usize) -> Result<()> {
+        let &Media { calls, hold, receive, transcode, playout } = self;
+        let (first, vcpus) = (m.vms[vm].first, m.vms[vm].vcpus);
+        let (mixer, last) = (m.programs.of::<Self>().len() as u32, first + vcpus - 1);
+        let vif = m.add_vif(vm, last, receive, (Kind::Media, mixer));
+        if last != first {
+            // It touches packets only, as Dom0 does.
+            m.vcpus[last as usize].refill = m.c.dom0_ws * m.c.refill;
+        }
+        m.programs.of_mut::<Self>().push(Mixer::new(first, transcode, m.c.packet_gap));
+        m.add_thread(last, Body::Serve(vif), PRIO_NET, false);
+        m.add_thread(first, Body::Program(Kind::Media, mixer), PRIO_JOBS, false);
+        for stream in 0..self.streams() {
+            m.add_call(vm, stream, vif);
+            if let Some(call) = m.net.calls.last_mut() {
+                let (number, past) = (stream / 2, Vec::new());
+                call.session = Some(Session { mixer, number, calls, hold, playout, end: 0, base: 0, past });
+            }
+        }
+        m.add_monitor(vm)
+    }
 
     /// A frame begins.
     fn due(m: &mut Machine, n: u32) {
-        let v = m.programs.media[n as usize].vcpu;
+        let v = m.programs.of::<Self>()[n as usize].vcpu;
         if m.is_there(v) {
-            let next = m.programs.media[n as usize].next_frame();
+            let next = m.programs.of_mut::<Self>()[n as usize].next_frame();
             m.queue.push(next, What::Program(Kind::Media), n);
             m.expire(v);
         }
@@ -230,19 +201,19 @@ impl Program for Media {
     }
 
     fn next(m: &mut Machine, n: u32, _v: u32) -> Option<(u64, bool)> {
-        Some((m.programs.media[n as usize].start()?, false))
+        Some((m.programs.of_mut::<Self>()[n as usize].start()?, false))
     }
 
     /// A packet is transcoded.
     fn done(m: &mut Machine, n: u32, cpu: u32) {
-        if let Some(packet) = m.programs.media[n as usize].current.take() {
+        if let Some(packet) = m.programs.of_mut::<Self>()[n as usize].current.take() {
             m.enqueue_tx(packet, cpu);
         }
     }
 
     /// It waits in the jitter buffer; one that is too late for that is never heard.
     fn received(m: &mut Machine, n: u32, packet: Packet, cpu: u32) {
-        let mixer = &mut m.programs.media[n as usize];
+        let mixer = &mut m.programs.of_mut::<Self>()[n as usize];
         let idle = mixer.current.is_none() && !mixer.waits();
         if mixer.put(packet.sent + m.c.jitter_buffer, packet) && idle && mixer.waits() {
             let v = mixer.vcpu;
@@ -254,6 +225,20 @@ impl Program for Media {
         m.heard(packet);
     }
 
+    /// The next call begins instead.
+    fn hangs_up(m: &mut Machine, flow: u32) -> bool {
+        let call = &mut m.net.calls[flow as usize];
+        let Some(session) = call.session.as_mut().filter(|s| call.due >= s.end) else { return false };
+        session.past.push((session.number, call.record.clone()));
+        session.number += session.calls;
+        call.due += call.rng.below(m.c.phase_spread);
+        let due = call.due;
+        open(m, flow);
+        m.queue.push((due + m.c.wire).max(m.now), What::Call, flow);
+        signalling::call(m, flow);
+        true
+    }
+
     fn result(m: &Machine, vm: usize, out: &mut VmResult) {
         out.voip = m.calls_result(vm);
     }
@@ -262,7 +247,7 @@ impl Program for Media {
 /// The media servers among these VMs begin: frames, and calls one after the other.
 pub(super) fn begin(m: &mut Machine, vms: &[u32]) {
     let (at, vcpus) = (m.now + SETTLE, m.vcpus_of(vms));
-    for (n, mixer) in (0..).zip(&mut m.programs.media).filter(|(_, mixer)| vcpus.contains(&mixer.vcpu)) {
+    for (n, mixer) in (0..).zip(m.programs.of_mut::<Media>()).filter(|(_, mixer)| vcpus.contains(&mixer.vcpu)) {
         mixer.begin(at);
         m.queue.push(at, What::Program(Kind::Media), n);
     }
@@ -284,26 +269,11 @@ fn open(m: &mut Machine, flow: u32) {
     session.base = call.next;
     session.end = call.due + session.hold;
     let due = call.due + m.c.jitter_buffer;
-    let mixer = &m.programs.media[session.mixer as usize];
+    let mixer = &m.programs.of::<Media>()[session.mixer as usize];
     let before = u64::from(call.id) * mixer.work;
     let wait = m.c.jitter_buffer + mixer.until_frame(due) + before + mixer.work;
     let limit = wait + session.playout + m.c.dom0_tx + m.c.wire;
     call.record = Record::new(m.from.saturating_sub(limit), m.until - limit.min(m.until), m.c.packet_gap, limit);
-}
-
-/// A packet of stream `flow` is due. Returns whether the call was over by then, so that the next
-/// one begins instead.
-pub(crate) fn hangs_up(m: &mut Machine, flow: u32) -> bool {
-    let call = &mut m.net.calls[flow as usize];
-    let Some(session) = call.session.as_mut().filter(|s| call.due >= s.end) else { return false };
-    session.past.push((session.number, call.record.clone()));
-    session.number += session.calls;
-    call.due += call.rng.below(m.c.phase_spread);
-    let due = call.due;
-    open(m, flow);
-    m.queue.push((due + m.c.wire).max(m.now), What::Call, flow);
-    signalling::call(m, flow);
-    true
 }
 
 #[cfg(test)]

@@ -8,13 +8,13 @@
 //! one that favours scheduling VCPUs together least. A thread that spins burns its VCPU's time, and
 //! nothing reports this to the hypervisor.
 
-use super::{Key, Kind, Program, Spec};
 use crate::constants::Constants;
 use crate::engine::NEVER;
 use crate::guest::{Body, Host, OTHER, PRIO_BATCH};
-use crate::machine::Machine;
+use crate::machine::{Machine, Program};
 use crate::result::{ParallelResult, VmResult};
 use crate::rng::{Purpose, Rng};
+use crate::spec::{Key, Keys, Kind, Spec};
 use anyhow::{Result, bail};
 
 const MS: u64 = 1_000_000;
@@ -288,21 +288,6 @@ pub(crate) struct Teams {
 }
 
 impl Spec for Parallel {
-    /// Its threads, one VCPU after the other.
-    fn build(&self, m: &mut Machine, vm: usize) -> Result<()> {
-        let (first, vcpus) = (m.vms[vm].first, m.vms[vm].vcpus);
-        let all = &m.programs.parallel;
-        let (team, at, threads) = (all.teams.len() as u32, all.members.len() as u32, self.threads(vcpus));
-        m.programs.parallel.teams.push(Team::new(self.plan(), self.spin, self.work, at, threads));
-        for n in 0..threads {
-            let (v, id) = (first + n % vcpus, at + n);
-            let thread = m.add_thread(v, Body::Program(Kind::Parallel, id), PRIO_BATCH, true);
-            let rng = Rng::new(m.seed, Purpose::Team, id);
-            m.programs.parallel.members.push(Member::new(team, v, thread, rng));
-        }
-        Ok(())
-    }
-
     fn threads(&self, vcpus: u32) -> u32 {
         self.threads.unwrap_or(vcpus)
     }
@@ -312,7 +297,8 @@ impl Spec for Parallel {
     }
 }
 
-impl Program for Parallel {
+impl Keys for Parallel {
+    const KIND: Kind = Kind::Parallel;
     const DOC: &'static str =
         "a parallel program; thread *i* is bound to VCPU *i*, or the rest of *i*/VCPUs. See below";
     const KEYS: &'static [Key<Self>] = &[
@@ -378,7 +364,25 @@ impl Program for Parallel {
             "iterations of each thread, after which the program ends; 0 = without end",
         ),
     ];
+}
+
+impl Program for Parallel {
     type State = Teams;
+
+    /// Its threads, one VCPU after the other.
+    fn build(&self, m: &mut Machine, vm: usize) -> Result<()> {
+        let (first, vcpus) = (m.vms[vm].first, m.vms[vm].vcpus);
+        let all = m.programs.of::<Self>();
+        let (team, at, threads) = (all.teams.len() as u32, all.members.len() as u32, self.threads(vcpus));
+        m.programs.of_mut::<Self>().teams.push(Team::new(self.plan(), self.spin, self.work, at, threads));
+        for n in 0..threads {
+            let (v, id) = (first + n % vcpus, at + n);
+            let thread = m.add_thread(v, Body::Program(Kind::Parallel, id), PRIO_BATCH, true);
+            let rng = Rng::new(m.seed, Purpose::Team, id);
+            m.programs.of_mut::<Self>().members.push(Member::new(team, v, thread, rng));
+        }
+        Ok(())
+    }
 
     fn wakes(all: &Teams, n: u32, bit: u8) -> bool {
         bit == OTHER && all.members[n as usize].is_ready()
@@ -398,8 +402,8 @@ impl Program for Parallel {
 
     fn result(m: &Machine, vm: usize, out: &mut VmResult) {
         let vcpus = m.vms[vm].range();
-        let member = m.programs.parallel.members.iter().find(|member| vcpus.contains(&member.vcpu));
-        let Some(team) = member.map(|member| &m.programs.parallel.teams[member.team as usize]) else { return };
+        let member = m.programs.of::<Self>().members.iter().find(|member| vcpus.contains(&member.vcpu));
+        let Some(team) = member.map(|member| &m.programs.of::<Self>().teams[member.team as usize]) else { return };
         let (began, ended) = (team.began.unwrap_or(m.until), team.ended.unwrap_or(m.until));
         let ran = ended.saturating_sub(began.max(m.from));
         out.parallel = Some(ParallelResult {
@@ -417,8 +421,9 @@ impl Program for Parallel {
 impl Machine<'_> {
     /// What thread `n` does next, and whether it only waits then; `None` if it sleeps.
     fn team_next(&mut self, n: u32) -> Option<(u64, bool)> {
-        let member = &mut self.programs.parallel.members[n as usize];
-        let team = &mut self.programs.parallel.teams[member.team as usize];
+        let Teams { teams, members } = self.programs.of_mut::<Parallel>();
+        let member = &mut members[n as usize];
+        let team = &mut teams[member.team as usize];
         match member.phase {
             Phase::Passed => {
                 team.began.get_or_insert(self.now);
@@ -451,8 +456,9 @@ impl Machine<'_> {
 
     /// Thread `n` on PCPU `cpu` has done what it was at.
     fn team_done(&mut self, n: u32, cpu: u32) {
-        let member = &mut self.programs.parallel.members[n as usize];
-        let team = &mut self.programs.parallel.teams[member.team as usize];
+        let Teams { teams, members } = self.programs.of_mut::<Parallel>();
+        let member = &mut members[n as usize];
+        let team = &mut teams[member.team as usize];
         match member.phase {
             Phase::Compute if member.locks > 0 => member.phase = Phase::Lock,
             Phase::Compute => self.iterated(n, cpu),
@@ -477,8 +483,9 @@ impl Machine<'_> {
 
     /// Thread `n` has come to the end of an iteration.
     fn iterated(&mut self, n: u32, cpu: u32) {
-        let member = &mut self.programs.parallel.members[n as usize];
-        let team = &mut self.programs.parallel.teams[member.team as usize];
+        let Teams { teams, members } = self.programs.of_mut::<Parallel>();
+        let member = &mut members[n as usize];
+        let team = &mut teams[member.team as usize];
         member.iterations += 1;
         team.iterations += 1;
         if !team.plan.barrier {
@@ -493,7 +500,7 @@ impl Machine<'_> {
         team.barriers += 1;
         for other in team.first..team.first + team.threads {
             let (asleep, v, t) = {
-                let m = &self.programs.parallel.members[other as usize];
+                let m = &self.programs.of::<Parallel>().members[other as usize];
                 (m.phase == Phase::Asleep, m.vcpu, m.thread)
             };
             self.pass(other);
@@ -510,8 +517,9 @@ impl Machine<'_> {
 
     /// Thread `n` goes on to its next iteration, or has done its work.
     fn pass(&mut self, n: u32) {
-        let member = &mut self.programs.parallel.members[n as usize];
-        let team = &mut self.programs.parallel.teams[member.team as usize];
+        let Teams { teams, members } = self.programs.of_mut::<Parallel>();
+        let member = &mut members[n as usize];
+        let team = &mut teams[member.team as usize];
         member.phase = Phase::Passed;
         if team.work().is_some_and(|work| member.iterations >= work) {
             member.phase = Phase::Done;
@@ -525,7 +533,7 @@ impl Machine<'_> {
     /// What thread `n` spins for may be there. It sees that when it runs: at once, or as soon as
     /// its VCPU does.
     fn look(&mut self, n: u32) {
-        let Member { vcpu: v, thread: t, phase, .. } = self.programs.parallel.members[n as usize];
+        let Member { vcpu: v, thread: t, phase, .. } = self.programs.of::<Parallel>().members[n as usize];
         let vcpu = &mut self.vcpus[v as usize];
         let running = vcpu.state == Host::Running && vcpu.current == Some(t);
         if running {
@@ -543,8 +551,8 @@ impl Machine<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::key::set;
     use super::*;
+    use crate::spec::set;
 
     #[test]
     fn keys_go_before_the_profile_in_whatever_order() {

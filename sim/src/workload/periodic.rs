@@ -3,17 +3,15 @@
 //! releases of all that have the same phase are at the same time. A late job goes on, later ones
 //! queue behind it. `tasks` has its sets of them here, too.
 
-use super::tasks::TaskSpec;
-use super::{Key, Kind, Program, Spec};
+use crate::constants::SETTLE;
 use crate::engine::What;
 use crate::guest::{Body, OTHER, PRIO_NET};
 use crate::keys::SECOND;
-use crate::machine::{Machine, SETTLE};
+use crate::machine::{Machine, Program};
 use crate::observe::Hist;
 use crate::report;
 use crate::result::{PeriodicResult, TaskResult, VmResult};
-use crate::scenario::Scenario;
-use crate::vm::VmSpec;
+use crate::spec::{Entry, Key, Keys, Kind, Spec, TaskSpec};
 use anyhow::Result;
 
 /// The workload's keys: a task on each VCPU; times in ns.
@@ -104,19 +102,13 @@ impl Task {
 }
 
 impl Spec for Periodic {
-    fn build(&self, m: &mut Machine, vm: usize) -> Result<()> {
-        for v in m.vms[vm].range() {
-            add_task(m, v, TaskSpec { cost: self.work, period: self.period }, SETTLE, PRIO_NET);
-        }
-        Ok(())
-    }
-
-    fn task_set(&self, _s: &Scenario, _vm: &VmSpec, _n: u32, _seed: u64) -> Vec<TaskSpec> {
+    fn task_set(&self, _vm: &Entry, _n: u32, _load: u32, _seed: u64) -> Vec<TaskSpec> {
         vec![TaskSpec { cost: self.work, period: self.period }]
     }
 }
 
-impl Program for Periodic {
+impl Keys for Periodic {
+    const KIND: Kind = Kind::Periodic;
     const DOC: &'static str = "one task per VCPU: a job at every release, due by the next one";
     const KEYS: &'static [Key<Self>] = &[
         Key::time(
@@ -128,20 +120,30 @@ impl Program for Periodic {
         ),
         Key::time("work", (1_000, 10 * SECOND), |p| p.work.into(), |p, ns| p.work = ns, "CPU time of a job"),
     ];
+}
+
+impl Program for Periodic {
     type State = Vec<Task>;
+
+    fn build(&self, m: &mut Machine, vm: usize) -> Result<()> {
+        for v in m.vms[vm].range() {
+            add_task(m, v, TaskSpec { cost: self.work, period: self.period }, SETTLE, PRIO_NET);
+        }
+        Ok(())
+    }
 
     fn begin(m: &mut Machine, vms: &[u32]) {
         let vcpus = m.vcpus_of(vms);
-        for (n, task) in (0..).zip(&mut m.programs.periodic).filter(|(_, task)| vcpus.contains(&task.vcpu)) {
+        for (n, task) in (0..).zip(m.programs.of_mut::<Self>()).filter(|(_, task)| vcpus.contains(&task.vcpu)) {
             m.queue.push(task.begin(m.now), What::Program(Kind::Periodic), n);
         }
     }
 
     /// A job is released.
     fn due(m: &mut Machine, n: u32) {
-        let v = m.programs.periodic[n as usize].vcpu;
+        let v = m.programs.of::<Self>()[n as usize].vcpu;
         if m.is_there(v) {
-            let task = &mut m.programs.periodic[n as usize];
+            let task = &mut m.programs.of_mut::<Self>()[n as usize];
             task.waiting += 1;
             m.queue.push(m.now + task.period, What::Program(Kind::Periodic), n);
             m.expire(v);
@@ -153,12 +155,12 @@ impl Program for Periodic {
     }
 
     fn next(m: &mut Machine, n: u32, _v: u32) -> Option<(u64, bool)> {
-        Some((m.programs.periodic[n as usize].start(m.now)?, false))
+        Some((m.programs.of_mut::<Self>()[n as usize].start(m.now)?, false))
     }
 
     /// A job is complete.
     fn done(m: &mut Machine, n: u32, _cpu: u32) {
-        m.programs.periodic[n as usize].complete(m.now);
+        m.programs.of_mut::<Self>()[n as usize].complete(m.now);
     }
 
     fn reset(all: &mut Self::State) {
@@ -180,14 +182,14 @@ impl Program for Periodic {
 /// A task of VCPU `v`, with a thread of that priority, that is first released `phase` ns after its
 /// VM is created.
 pub(super) fn add_task(m: &mut Machine, v: u32, task: TaskSpec, phase: u64, prio: u8) {
-    let n = m.programs.periodic.len() as u32;
+    let n = m.programs.of::<Periodic>().len() as u32;
     m.add_thread(v, Body::Program(Kind::Periodic, n), prio, false);
-    m.programs.periodic.push(Task::new(v, task.period, task.cost, phase));
+    m.programs.of_mut::<Periodic>().push(Task::new(v, task.period, task.cost, phase));
 }
 
 fn tasks_of<'a>(m: &'a Machine, vm: usize) -> impl DoubleEndedIterator<Item = &'a Task> {
     let vcpus = m.vms[vm].range();
-    m.programs.periodic.iter().filter(move |task| vcpus.contains(&task.vcpu))
+    m.programs.of::<Periodic>().iter().filter(move |task| vcpus.contains(&task.vcpu))
 }
 
 /// The tasks of a VM one by one, the one that was added last first.

@@ -3,15 +3,14 @@
 //! VM, which may ask another VM before it answers. All messages go through Dom0, those between two
 //! VMs twice.
 
-use super::{Key, Kind, Program, Spec, Workload};
+use crate::constants::Constants;
 use crate::engine::What;
 use crate::guest::{Body, PRIO_NET};
 use crate::keys::{self, SECOND};
-use crate::machine::Machine;
+use crate::machine::{Machine, Program};
 use crate::net::Packet;
 use crate::rng::{Purpose, Rng};
-use crate::scenario::Scenario;
-use crate::vm::VmSpec;
+use crate::spec::{Entry, Key, Keys, Kind, Spec};
 use anyhow::{Result, bail};
 
 /// Mean time between two messages of a call, ns: set-up, ringing, answer and clearing follow what
@@ -49,16 +48,10 @@ pub(crate) struct Signal {
     rng: Rng,
 }
 
-impl Spec for Signalling {
-    fn build(&self, m: &mut Machine, vm: usize) -> Result<()> {
-        let first = m.vms[vm].first;
-        let vif = m.add_vif(vm, first, self.work, (Kind::Signalling, 0));
-        m.add_thread(first, Body::Serve(vif), PRIO_NET, false);
-        Ok(())
-    }
-}
+impl Spec for Signalling {}
 
-impl Program for Signalling {
+impl Keys for Signalling {
+    const KIND: Kind = Kind::Signalling;
     const DOC: &'static str = "answers messages that come from outside with each call of the media servers";
     const KEYS: &'static [Key<Self>] = &[
         Key::count("messages", (0, 1_000), |s| s.messages.into(), |s, n| s.messages = n, "how many with each call"),
@@ -80,18 +73,28 @@ impl Program for Signalling {
             "is asked, through Dom0, before a message is answered: one `work` before, one after",
         ),
     ];
-    type State = Vec<Signal>;
 
     /// A VM that asks another one asks one that only answers.
-    fn agree(s: &Scenario) -> Result<()> {
-        let answers = |v: &&VmSpec| of(v).is_some_and(|own| own.next.is_empty() && v.count == 1);
-        for (vm, Signalling { next, .. }) in s.vms.iter().filter_map(|vm| Some((vm, of(vm)?))) {
-            if !next.is_empty() && !s.vms.iter().filter(answers).any(|v| v.name == *next) {
-                let names: Vec<_> = s.vms.iter().filter(answers).map(|v| v.name.as_str()).collect();
+    fn agree(vms: &[(Entry, &Self)], _c: &Constants) -> Result<()> {
+        let answers = |(vm, own): &&(Entry, &Self)| own.next.is_empty() && vm.count == 1;
+        for (vm, Signalling { next, .. }) in vms {
+            if !next.is_empty() && !vms.iter().filter(answers).any(|(vm, _)| vm.name == *next) {
+                let names: Vec<_> = vms.iter().filter(answers).map(|(vm, _)| vm.name).collect();
                 let names = if names.is_empty() { "none, for there is no other".to_owned() } else { names.join(", ") };
                 bail!("vm.{}.workload.next: no signalling VM '{next}' that asks nobody; allowed: {names}", vm.name);
             }
         }
+        Ok(())
+    }
+}
+
+impl Program for Signalling {
+    type State = Vec<Signal>;
+
+    fn build(&self, m: &mut Machine, vm: usize) -> Result<()> {
+        let first = m.vms[vm].first;
+        let vif = m.add_vif(vm, first, self.work, (Kind::Signalling, 0));
+        m.add_thread(first, Body::Serve(vif), PRIO_NET, false);
         Ok(())
     }
 
@@ -99,7 +102,7 @@ impl Program for Signalling {
     fn connect(m: &mut Machine) {
         let vif_of = |vm: usize| m.net.vifs.iter().position(|v| v.vm as usize == vm).map(|n| n as u32);
         let mut signals = Vec::new();
-        for (vm, own) in (0..m.vms.len()).filter_map(|vm| Some((vm, of(m.spec(vm)?)?))) {
+        for (vm, own) in (0..m.vms.len()).filter_map(|vm| Some((vm, m.spec(vm)?.workload.of::<Self>()?))) {
             let next = m.vms.iter().position(|vm| !own.next.is_empty() && vm.name == own.next).and_then(vif_of);
             let Some(vif) = vif_of(vm).filter(|_| own.messages > 0) else { continue };
             // Both directions are about one call: its first stream stands for it.
@@ -109,13 +112,13 @@ impl Program for Signalling {
                 signals.push(Signal { flow, vif, next, messages: own.messages, left: 0, rng });
             }
         }
-        m.programs.signalling = signals;
+        *m.programs.of_mut::<Self>() = signals;
     }
 
     /// A message reaches the NIC.
     fn due(m: &mut Machine, n: u32) {
         let flow = flow_of(m, n);
-        let signal = &mut m.programs.signalling[n as usize];
+        let signal = &mut m.programs.of_mut::<Self>()[n as usize];
         signal.left -= 1;
         let visits = if signal.next.is_some() { 2 } else { 0 };
         let packet = Packet { vif: signal.vif, flow, visits, sent: m.now, ..Packet::default() };
@@ -129,7 +132,7 @@ impl Program for Signalling {
     /// It goes to another VM if one has to be asked, or has answered.
     fn passes_on(m: &mut Machine, mut packet: Packet, q: u32) -> bool {
         let Some(signal) = packet.flow.checked_sub(flow_of(m, 0)).map(|n| n as usize) else { return false };
-        let (Some(signal), 1..) = (m.programs.signalling.get(signal), packet.visits) else { return false };
+        let (Some(signal), 1..) = (m.programs.of::<Self>().get(signal), packet.visits) else { return false };
         packet.vif = if packet.visits == 2 { signal.next.unwrap_or(signal.vif) } else { signal.vif };
         packet.visits -= 1;
         m.receive(packet, Some(q));
@@ -137,18 +140,11 @@ impl Program for Signalling {
     }
 }
 
-fn of(vm: &VmSpec) -> Option<&Signalling> {
-    match &vm.workload {
-        Workload::Signalling(own) => Some(own),
-        _ => None,
-    }
-}
-
 /// A call begins in stream `flow`: its messages follow. Those of the call that has ended are among
 /// them.
 pub(super) fn call(m: &mut Machine, flow: u32) {
-    for n in 0..m.programs.signalling.len() {
-        let signal = &mut m.programs.signalling[n];
+    for n in 0..m.programs.of::<Signalling>().len() {
+        let signal = &mut m.programs.of_mut::<Signalling>()[n];
         if signal.flow != flow || signal.messages == 0 {
             continue;
         }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A sender on a timer of its own: every `period` a burst of packets, `gap` apart.
 
-use super::{Key, Kind, Program, Spec};
+use crate::constants::SETTLE;
 use crate::engine::What;
 use crate::guest::{Body, OTHER, PRIO_NET};
 use crate::keys::SECOND;
-use crate::machine::{Machine, SETTLE};
+use crate::machine::{Machine, Program};
 use crate::net::{Packet, Template};
+use crate::spec::{Key, Keys, Kind, Spec};
 use anyhow::Result;
 
 /// The workload's keys; times in ns.
@@ -42,18 +43,10 @@ pub(crate) struct Sender {
     sequence: u32,
 }
 
-impl Spec for Stream {
-    fn build(&self, m: &mut Machine, vm: usize) -> Result<()> {
-        let (first, n) = (m.vms[vm].first, m.programs.stream.len() as u32);
-        let vif = m.add_vif(vm, first, 0, (Kind::Stream, n));
-        let (spec, rest) = (self.clone(), self.burst);
-        m.programs.stream.push(Sender { vif, flow: 0, spec, rest, begin: 0, due: 0, sequence: 0 });
-        m.add_thread(first, Body::Program(Kind::Stream, n), PRIO_NET, false);
-        m.add_watch(vm)
-    }
-}
+impl Spec for Stream {}
 
-impl Program for Stream {
+impl Keys for Stream {
+    const KIND: Kind = Kind::Stream;
     const DOC: &'static str = "a sender on a timer of its own";
     const KEYS: &'static [Key<Self>] = &[
         Key::time("period", (10_000, 10 * SECOND), |s| s.period.into(), |s, ns| s.period = ns, "from burst to burst"),
@@ -61,17 +54,29 @@ impl Program for Stream {
         Key::time("gap", (0, SECOND), |s| s.gap.into(), |s, ns| s.gap = ns, "between the packets of a burst"),
         Key::time("work", (0, SECOND), |s| s.work.into(), |s, ns| s.work = ns, "guest's work per packet"),
     ];
+}
+
+impl Program for Stream {
     type State = Vec<Sender>;
 
+    fn build(&self, m: &mut Machine, vm: usize) -> Result<()> {
+        let (first, n) = (m.vms[vm].first, m.programs.of::<Self>().len() as u32);
+        let vif = m.add_vif(vm, first, 0, (Kind::Stream, n));
+        let (spec, rest) = (self.clone(), self.burst);
+        m.programs.of_mut::<Self>().push(Sender { vif, flow: 0, spec, rest, begin: 0, due: 0, sequence: 0 });
+        m.add_thread(first, Body::Program(Kind::Stream, n), PRIO_NET, false);
+        m.add_monitor(vm)
+    }
+
     fn connect(m: &mut Machine) {
-        for sender in &mut m.programs.stream {
+        for sender in m.programs.of_mut::<Self>() {
             sender.flow = m.net.flows.len() as u32;
             m.net.flows.push(Template::new(m.net.vifs[sender.vif as usize].vm, sender.flow));
         }
     }
 
     fn begin(m: &mut Machine, vms: &[u32]) {
-        for (n, sender) in (0..).zip(&mut m.programs.stream) {
+        for (n, sender) in (0..).zip(m.programs.of_mut::<Self>()) {
             if vms.contains(&m.net.vifs[sender.vif as usize].vm) {
                 sender.begin = m.now + SETTLE;
                 m.queue.push(sender.begin, What::Program(Kind::Stream), n);
@@ -81,12 +86,12 @@ impl Program for Stream {
 
     /// A packet is due.
     fn due(m: &mut Machine, n: u32) {
-        let sender = &mut m.programs.stream[n as usize];
+        let sender = &mut m.programs.of_mut::<Self>()[n as usize];
         let v = m.net.vifs[sender.vif as usize].vcpu;
         if !m.is_there(v) {
             return;
         }
-        let sender = &mut m.programs.stream[n as usize];
+        let sender = &mut m.programs.of_mut::<Self>()[n as usize];
         sender.due += 1;
         let next = if sender.rest > 1 {
             sender.rest -= 1;
@@ -105,13 +110,13 @@ impl Program for Stream {
     }
 
     fn next(m: &mut Machine, n: u32, _v: u32) -> Option<(u64, bool)> {
-        let sender = &m.programs.stream[n as usize];
+        let sender = &m.programs.of::<Self>()[n as usize];
         (sender.due > 0).then_some((sender.spec.work, false))
     }
 
     /// A packet is made.
     fn done(m: &mut Machine, n: u32, cpu: u32) {
-        let sender = &mut m.programs.stream[n as usize];
+        let sender = &mut m.programs.of_mut::<Self>()[n as usize];
         sender.due -= 1;
         let packet =
             Packet { vif: sender.vif, flow: sender.flow, sequence: sender.sequence, sent: m.now, ..Packet::default() };

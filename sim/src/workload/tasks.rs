@@ -2,16 +2,14 @@
 //! Sets of periodic tasks of a VM: as written, or drawn at random as RT-Xen's evaluation draws them
 //! (RTXEN-E4).
 
-use super::{Key, Program, Spec, periodic};
+use super::periodic;
 use crate::keys;
-use crate::machine::Machine;
+use crate::machine::{Machine, Program};
 use crate::result::VmResult;
 use crate::rng::{Purpose, Rng};
-use crate::scenario::Scenario;
-use crate::vm::VmSpec;
+pub use crate::spec::TaskSpec;
+use crate::spec::{Entry, Key, Keys, Kind, Spec};
 use anyhow::{Context, Result, bail};
-use std::fmt;
-use takt_control::duration;
 
 /// The workload's keys: tasks of one VCPU under fixed priorities, rate-monotonic. Released together
 /// when the VM is created.
@@ -20,15 +18,6 @@ pub struct Tasks {
     /// As written, or else drawn at random for the VM's share.
     pub list: Vec<TaskSpec>,
     pub random: Random,
-}
-
-/// A periodic, independent task that needs only the CPU; each job is due by the next release.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TaskSpec {
-    /// CPU time of a job, ns.
-    pub cost: u64,
-    /// Period and deadline, ns.
-    pub period: u64,
 }
 
 /// How a set is drawn.
@@ -57,17 +46,7 @@ const COSTS: std::ops::RangeInclusive<u64> = 5..=10;
 const WHOLE: u64 = 1_000_000_000;
 
 impl Spec for Tasks {
-    fn build(&self, m: &mut Machine, vm: usize) -> Result<()> {
-        let Some(spec) = m.spec(vm) else { return Ok(()) };
-        let (first, lead) = (m.vms[vm].first, m.scenario.lead());
-        let set = m.scenario.tasks(spec, vm as u32 - m.scenario.machine.machines, m.seed);
-        for (prio, task) in (PRIO_LAST..).zip(by_priority(set).into_iter().rev()) {
-            periodic::add_task(m, first, task, lead, prio);
-        }
-        Ok(())
-    }
-
-    fn validate(&self, vm: &VmSpec) -> Result<()> {
+    fn validate(&self, vm: &Entry) -> Result<()> {
         let (key, random) = (format!("vm.{}", vm.name), self.random.tasks);
         if vm.vcpus != 1 {
             bail!("{key}.vcpus: {} with tasks; allowed: 1", vm.vcpus);
@@ -86,20 +65,21 @@ impl Spec for Tasks {
         self.list.len().max(self.random.tasks as usize)
     }
 
-    fn task_set(&self, s: &Scenario, vm: &VmSpec, n: u32, seed: u64) -> Vec<TaskSpec> {
+    fn task_set(&self, vm: &Entry, n: u32, load: u32, seed: u64) -> Vec<TaskSpec> {
         if !self.list.is_empty() {
             return self.list.clone();
         }
-        draw(seed, n, s.load, &self.random, share(vm.server.budget, vm.server.period))
+        draw(seed, n, load, &self.random, share(vm.server.budget, vm.server.period))
     }
 
     /// A VM that has nothing but tasks starts with them.
-    fn starts(&self, s: &Scenario) -> bool {
-        s.lead() > 0
+    fn starts(&self, lead: u64) -> bool {
+        lead > 0
     }
 }
 
-impl Program for Tasks {
+impl Keys for Tasks {
+    const KIND: Kind = Kind::Tasks;
     const DOC: &'static str = "periodic tasks of one VCPU, shortest deadline first. See below";
     const KEYS: &'static [Key<Self>] = &[
         Key::text(
@@ -134,25 +114,25 @@ impl Program for Tasks {
             "sets are drawn until one with such a `top` is more than the VM's share; 0 = the first",
         ),
     ];
+}
+
+impl Program for Tasks {
     type State = ();
+
+    fn build(&self, m: &mut Machine, vm: usize) -> Result<()> {
+        let Some(spec) = m.spec(vm) else { return Ok(()) };
+        let (first, lead) = (m.vms[vm].first, m.scenario.lead());
+        let set = m.scenario.tasks(spec, vm as u32 - m.scenario.machine.machines, m.seed);
+        for (prio, task) in (PRIO_LAST..).zip(by_priority(set).into_iter().rev()) {
+            periodic::add_task(m, first, task, lead, prio);
+        }
+        Ok(())
+    }
 
     fn result(m: &Machine, vm: usize, out: &mut VmResult) {
         periodic::Periodic::result(m, vm, out);
         // The one of lowest priority was added first.
         out.tasks = periodic::task_results(m, vm);
-    }
-}
-
-impl TaskSpec {
-    /// Billionths of a PCPU.
-    fn share(&self) -> u64 {
-        share(self.cost, self.period)
-    }
-}
-
-impl fmt::Display for TaskSpec {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", duration::format(self.cost), duration::format(self.period))
     }
 }
 
@@ -194,7 +174,7 @@ fn draw(seed: u64, vm: u32, percent: u32, random: &Random, share: u64) -> Vec<Ta
     for _ in 1..REDRAWS {
         let mut heavy = set.clone();
         raise(&mut heavy, random.beyond);
-        if random.beyond == 0 || heavy.iter().map(TaskSpec::share).sum::<u64>() > share {
+        if random.beyond == 0 || heavy.iter().map(used).sum::<u64>() > share {
             break;
         }
         set = one_set(&mut rng, random.tasks, load);
@@ -223,6 +203,11 @@ fn task(cost: u64, share: u64) -> TaskSpec {
     let share = share.max(1);
     let deadline = ((2 * cost * WHOLE + share) / (2 * share)).clamp(cost, LONGEST / MS);
     TaskSpec { cost: cost * MS, period: deadline * MS }
+}
+
+/// Billionths of a PCPU that a task uses.
+fn used(task: &TaskSpec) -> u64 {
+    share(task.cost, task.period)
 }
 
 /// Billionths of a PCPU that `time` in `period` are.
@@ -269,8 +254,8 @@ mod tests {
             assert_eq!((set.len(), &set), (5, &of(0, 0)));
             assert!(set.iter().all(|t| (5 * MS..=10 * MS).contains(&t.cost) && t.period % MS == 0));
             // Whole milliseconds cost at most half of one of the shortest deadline.
-            let used: f64 = set.iter().map(|t| t.cost as f64 / t.period as f64).sum();
-            assert!((0.134..0.147).contains(&used), "{used} {set:?}");
+            let load: f64 = set.iter().map(|t| t.cost as f64 / t.period as f64).sum();
+            assert!((0.134..0.147).contains(&load), "{load} {set:?}");
             let top = of(10, 0);
             let first = top.iter().min_by_key(|t| t.period).unwrap();
             assert_eq!(first.cost * 10, first.period);
@@ -278,7 +263,7 @@ mod tests {
             assert_eq!(periods(&set), periods(&top));
             let (rest, beyond) = (of(0, 10), of(10, 10));
             assert_eq!(periods(&rest), periods(&beyond));
-            assert!(beyond.iter().map(TaskSpec::share).sum::<u64>() > WHOLE / 5);
+            assert!(beyond.iter().map(used).sum::<u64>() > WHOLE / 5);
         }
         let set = |seed, vm, percent| draw(seed, vm, percent, &Random { tasks: 5, ..Random::default() }, WHOLE / 10);
         assert!(set(1, 1, 70) != set(2, 1, 70) && set(1, 1, 70) != set(1, 2, 70) && set(1, 1, 70) != set(1, 1, 75));

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A server of films (DORIS-E4), after Darwin Streaming Server: the frames of each user's film
+//! A streaming server (DORIS-E4), after Darwin Streaming Server: the frames of each user's stream
 //! leave at their time, as packets of the network's size. One thread sends them all. It looks at
 //! its timers, sends what is due, and sleeps until the next frame, but never for less than a `nap`.
 //! It no longer sends what is more than `late` behind. A full ring makes it wait, like a socket
 //! that takes no more.
 
-use super::{Key, Kind, Program, Spec};
+use crate::constants::SETTLE;
 use crate::engine::What;
 use crate::guest::{Body, NET, PRIO_NET};
 use crate::keys::SECOND;
-use crate::machine::{Machine, SETTLE};
+use crate::machine::{Machine, Program};
 use crate::net::{Packet, Template};
 use crate::observe::Hist;
 use crate::result::{VmResult, VodResult};
 use crate::rng::{Purpose, Rng};
+use crate::spec::{Key, Keys, Kind, Spec};
 use anyhow::Result;
 
 const MS: u64 = 1_000_000;
@@ -22,7 +23,7 @@ const MS: u64 = 1_000_000;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Vod {
     pub users: u32,
-    /// From frame to frame of a film, ns; packets of a frame, and bytes of film in each.
+    /// From frame to frame of a stream, ns; packets of a frame, and bytes of it in each.
     pub frame: u64,
     pub packets: u32,
     pub bytes: u32,
@@ -42,7 +43,7 @@ impl Default for Vod {
 
 /// The server of a VM.
 #[derive(Debug)]
-pub(crate) struct Films {
+pub(crate) struct Streams {
     vcpu: u32,
     vif: u32,
     /// Flow of the first user.
@@ -50,7 +51,7 @@ pub(crate) struct Films {
     spec: Vod,
     /// When in the time of a frame each user's is due, in their order.
     phases: Vec<u64>,
-    /// When the films began, and frames of all users since.
+    /// When the streams began, and frames of all users since.
     begin: u64,
     turn: u64,
     /// Packets of the present frame that are still to come.
@@ -65,7 +66,7 @@ pub(crate) struct Films {
     lag: Hist,
 }
 
-impl Films {
+impl Streams {
     fn new(vcpu: u32, vif: u32, spec: &Vod, mut phases: Vec<u64>) -> Self {
         phases.sort_unstable();
         Self {
@@ -89,7 +90,7 @@ impl Films {
         self.phases.len() as u32
     }
 
-    /// All films begin at that time.
+    /// All streams begin at that time.
     fn begin(&mut self, at: u64) {
         (self.begin, self.turn, self.left, self.awake, self.full) = (at, 0, 0, false, false);
     }
@@ -119,7 +120,7 @@ impl Films {
         Ok(self.spec.work)
     }
 
-    /// A packet is made: returns its user, its number in that one's film, and when it was due.
+    /// A packet is made: returns its user, its number in that one's stream, and when it was due.
     fn made(&mut self) -> (u32, u32, u64) {
         let frame = (self.turn / self.phases.len() as u64) as u32;
         let number = frame.wrapping_mul(self.spec.packets).wrapping_add(self.spec.packets - self.left);
@@ -163,31 +164,22 @@ impl Films {
 }
 
 impl Spec for Vod {
-    fn build(&self, m: &mut Machine, vm: usize) -> Result<()> {
-        let (first, n) = (m.vms[vm].first, m.programs.vod.len() as u32);
-        let vif = m.add_vif(vm, first, 0, (Kind::Vod, n));
-        let mut rng = Rng::new(m.seed, Purpose::Film, n);
-        let phases = (0..self.users).map(|_| rng.below(self.frame)).collect();
-        m.programs.vod.push(Films::new(first, vif, self, phases));
-        m.add_thread(first, Body::Program(Kind::Vod, n), PRIO_NET, false);
-        m.add_watch(vm)
-    }
-
     fn is_dedicated(&self) -> bool {
         true
     }
 }
 
-impl Program for Vod {
-    const DOC: &'static str = "a server of films, after Darwin Streaming Server. See below";
+impl Keys for Vod {
+    const KIND: Kind = Kind::Vod;
+    const DOC: &'static str = "a streaming server, after Darwin Streaming Server. See below";
     const KEYS: &'static [Key<Self>] = &[
-        Key::count("users", (1, 1_000), |v| v.users.into(), |v, n| v.users = n, "each with a film of its own"),
+        Key::count("users", (1, 1_000), |v| v.users.into(), |v, n| v.users = n, "each with a stream of its own"),
         Key::time(
             "frame",
             (MS, 10 * SECOND),
             |v| v.frame.into(),
             |v, ns| v.frame = ns,
-            "from frame to frame of a film; the users' are at random times within it",
+            "from frame to frame of a stream; the users' are at random times within it",
         ),
         Key::count(
             "packets",
@@ -196,7 +188,7 @@ impl Program for Vod {
             |v, n| v.packets = n,
             "packets of a frame, which leave one after the other",
         ),
-        Key::count("bytes", (1, 1_460), |v| v.bytes.into(), |v, n| v.bytes = n, "bytes of film in each packet"),
+        Key::count("bytes", (1, 1_460), |v| v.bytes.into(), |v, n| v.bytes = n, "bytes of the stream in each packet"),
         Key::time("work", (0, SECOND), |v| v.work.into(), |v, ns| v.work = ns, "guest's work per packet"),
         Key::time(
             "nap",
@@ -213,29 +205,43 @@ impl Program for Vod {
             "frames that are further behind are left out",
         ),
     ];
-    type State = Vec<Films>;
+}
+
+impl Program for Vod {
+    type State = Vec<Streams>;
+
+    fn build(&self, m: &mut Machine, vm: usize) -> Result<()> {
+        let (first, n) = (m.vms[vm].first, m.programs.of::<Self>().len() as u32);
+        let vif = m.add_vif(vm, first, 0, (Kind::Vod, n));
+        let mut rng = Rng::new(m.seed, Purpose::Stream, n);
+        let phases = (0..self.users).map(|_| rng.below(self.frame)).collect();
+        m.programs.of_mut::<Self>().push(Streams::new(first, vif, self, phases));
+        m.add_thread(first, Body::Program(Kind::Vod, n), PRIO_NET, false);
+        m.add_monitor(vm)
+    }
 
     fn connect(m: &mut Machine) {
-        for films in &mut m.programs.vod {
-            films.flow = m.net.flows.len() as u32;
-            let vm = m.net.vifs[films.vif as usize].vm;
-            m.net.flows.extend((0..films.users()).map(|user| Template::new(vm, films.flow + user)));
+        for streams in m.programs.of_mut::<Self>() {
+            streams.flow = m.net.flows.len() as u32;
+            let vm = m.net.vifs[streams.vif as usize].vm;
+            m.net.flows.extend((0..streams.users()).map(|user| Template::new(vm, streams.flow + user)));
         }
     }
 
     fn begin(m: &mut Machine, vms: &[u32]) {
         let vcpus = m.vcpus_of(vms);
-        for (n, films) in (0..).zip(&mut m.programs.vod).filter(|(_, films)| vcpus.contains(&films.vcpu)) {
-            films.begin(m.now + SETTLE);
+        for (n, streams) in (0..).zip(m.programs.of_mut::<Self>()).filter(|(_, streams)| vcpus.contains(&streams.vcpu))
+        {
+            streams.begin(m.now + SETTLE);
             m.queue.push(m.now + SETTLE, What::Program(Kind::Vod), n);
         }
     }
 
     /// The sleep of a server is over.
     fn due(m: &mut Machine, n: u32) {
-        let v = m.programs.vod[n as usize].vcpu;
+        let v = m.programs.of::<Self>()[n as usize].vcpu;
         if m.is_there(v) {
-            m.programs.vod[n as usize].awake = true;
+            m.programs.of_mut::<Self>()[n as usize].awake = true;
             m.expire(v);
         }
     }
@@ -246,10 +252,10 @@ impl Program for Vod {
 
     /// The next packet; without one the server sleeps or waits.
     fn next(m: &mut Machine, n: u32, _v: u32) -> Option<(u64, bool)> {
-        let films = &mut m.programs.vod[n as usize];
-        films.full = m.net.vifs[films.vif as usize].tx.is_full();
-        let next = if films.full { None } else { Some(films.next(m.now)) };
-        films.awake = matches!(next, Some(Ok(_)));
+        let streams = &mut m.programs.of_mut::<Self>()[n as usize];
+        streams.full = m.net.vifs[streams.vif as usize].tx.is_full();
+        let next = if streams.full { None } else { Some(streams.next(m.now)) };
+        streams.awake = matches!(next, Some(Ok(_)));
         if let Some(Err(until)) = next {
             m.queue.push(until, What::Program(Kind::Vod), n);
         }
@@ -258,53 +264,53 @@ impl Program for Vod {
 
     /// A packet is made.
     fn done(m: &mut Machine, n: u32, cpu: u32) {
-        let films = &mut m.programs.vod[n as usize];
-        let (user, sequence, due) = films.made();
-        let packet = Packet { vif: films.vif, flow: films.flow + user, sequence, sent: due, ..Packet::default() };
+        let streams = &mut m.programs.of_mut::<Self>()[n as usize];
+        let (user, sequence, due) = streams.made();
+        let packet = Packet { vif: streams.vif, flow: streams.flow + user, sequence, sent: due, ..Packet::default() };
         m.enqueue_tx(packet, cpu);
     }
 
     /// A server that waits for room goes on when half of the ring is free, as the driver of its
     /// guest has it told.
     fn room(m: &mut Machine, n: u32, cpu: u32) {
-        let films = &mut m.programs.vod[n as usize];
-        if films.full && m.net.vifs[films.vif as usize].tx.is_half_free() {
-            (films.full, films.awake) = (false, true);
-            let v = films.vcpu;
+        let streams = &mut m.programs.of_mut::<Self>()[n as usize];
+        if streams.full && m.net.vifs[streams.vif as usize].tx.is_half_free() {
+            (streams.full, streams.awake) = (false, true);
+            let v = streams.vcpu;
             m.interrupt(v, NET, cpu);
         }
     }
 
     fn leaves(m: &mut Machine, n: u32, packet: &Packet) {
-        let films = &mut m.programs.vod[n as usize];
-        films.left_host(packet.flow - films.flow, packet.sent, m.now);
+        let streams = &mut m.programs.of_mut::<Self>()[n as usize];
+        streams.left_host(packet.flow - streams.flow, packet.sent, m.now);
     }
 
     fn reset(all: &mut Self::State) {
-        all.iter_mut().for_each(Films::reset);
+        all.iter_mut().for_each(Streams::reset);
     }
 
     fn result(m: &Machine, vm: usize, out: &mut VmResult) {
-        let own = m.programs.vod.iter().find(|films| m.vms[vm].range().contains(&films.vcpu));
-        out.vod = own.map(|films| films.result(m.until - m.from));
+        let own = m.programs.of::<Self>().iter().find(|streams| m.vms[vm].range().contains(&streams.vcpu));
+        out.vod = own.map(|streams| streams.result(m.until - m.from));
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::key::set;
     use super::*;
+    use crate::spec::set;
 
-    fn films(users: Vec<u64>) -> Films {
+    fn streams(users: Vec<u64>) -> Streams {
         let spec = Vod { packets: 2, nap: 10, late: 100, frame: 1000, bytes: 125, ..Vod::default() };
-        let mut films = Films::new(0, 0, &spec, users);
-        films.begin(5000);
-        films
+        let mut streams = Streams::new(0, 0, &spec, users);
+        streams.begin(5000);
+        streams
     }
 
     #[test]
     fn frames_go_user_by_user_and_the_server_sleeps_between_them() {
-        let mut f = films(vec![400, 3]);
+        let mut f = streams(vec![400, 3]);
         assert_eq!(f.next(5000), Err(5010), "due in 3, but no nap is that short");
         assert_eq!((f.next(5010), f.made()), (Ok(20_000), (0, 0, 5003)));
         assert_eq!((f.next(5390), f.made()), (Ok(20_000), (0, 1, 5003)));
@@ -318,7 +324,7 @@ mod tests {
 
     #[test]
     fn what_is_too_late_is_left_out_and_rates_are_of_what_left() {
-        let mut f = films(vec![0, 500]);
+        let mut f = streams(vec![0, 500]);
         assert_eq!((f.next(5600), f.made()), (Ok(20_000), (1, 0, 5500)), "100 late");
         assert_eq!(f.skipped, 1);
         assert_eq!((f.next(9000), f.made()), (Ok(20_000), (1, 1, 5500)), "a frame that has begun goes out whole");
@@ -335,7 +341,7 @@ mod tests {
     fn keys_are_read_and_refused_with_what_is_allowed() {
         let mut v = Vod::default();
         set(&mut v, "users", "200").unwrap();
-        // The film of the paper: 1 Mbit/s.
+        // The stream of the paper: 1 Mbit/s.
         let rate = f64::from(v.packets * v.bytes * 8) / (v.frame as f64 / 1e9);
         assert!((v.users, (rate - 1e6).abs() < 1e3) == (200, true), "{rate}");
         for (key, value, want) in [

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A VoIP server that sends each call's packets back to its client.
 
-use super::{Key, Kind, Program, Spec, media};
+use super::media;
+use crate::constants::SETTLE;
 use crate::engine::What;
 use crate::guest::{Body, PRIO_NET};
-use crate::machine::{Machine, SETTLE};
+use crate::machine::{Machine, Program};
 use crate::net::{Call, Packet};
 use crate::result::VmResult;
+use crate::spec::{Key, Keys, Kind, Spec};
 use anyhow::Result;
 
 /// The workload's keys.
@@ -22,18 +24,6 @@ impl Default for Voip {
 }
 
 impl Spec for Voip {
-    fn build(&self, m: &mut Machine, vm: usize) -> Result<()> {
-        let work = m.c.voip_packet;
-        let vifs: Vec<u32> = m.vms[vm].range().map(|v| m.add_vif(vm, v, work, (Kind::Voip, 0))).collect();
-        for (v, &vif) in m.vms[vm].range().zip(&vifs) {
-            m.add_thread(v, Body::Serve(vif), PRIO_NET, false);
-        }
-        for id in 0..self.calls {
-            m.add_call(vm, id, vifs[id as usize % vifs.len()]);
-        }
-        m.add_watch(vm)
-    }
-
     fn calls(&self) -> u32 {
         self.calls
     }
@@ -43,7 +33,8 @@ impl Spec for Voip {
     }
 }
 
-impl Program for Voip {
+impl Keys for Voip {
+    const KIND: Kind = Kind::Voip;
     const DOC: &'static str = "G.711 calls: each client sends a packet every 20 ms, the server sends it back";
     const KEYS: &'static [Key<Self>] = &[Key::count(
         "calls",
@@ -52,7 +43,22 @@ impl Program for Voip {
         |v, n| v.calls = n,
         "how many; at most 50000 of all VMs",
     )];
+}
+
+impl Program for Voip {
     type State = ();
+
+    fn build(&self, m: &mut Machine, vm: usize) -> Result<()> {
+        let work = m.c.voip_packet;
+        let vifs: Vec<u32> = m.vms[vm].range().map(|v| m.add_vif(vm, v, work, (Kind::Voip, 0))).collect();
+        for (v, &vif) in m.vms[vm].range().zip(&vifs) {
+            m.add_thread(v, Body::Serve(vif), PRIO_NET, false);
+        }
+        for id in 0..self.calls {
+            m.add_call(vm, id, vifs[id as usize % vifs.len()]);
+        }
+        m.add_monitor(vm)
+    }
 
     fn begin(m: &mut Machine, vms: &[u32]) {
         // All calls come up in one order, those of media servers first.

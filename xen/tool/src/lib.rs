@@ -31,7 +31,7 @@ pub use backends::Backends;
 pub use eyes::{Eyes, Report};
 pub use host::{Domain, TaktPool, Type, Xen};
 pub use hypercall::{Cpupool, Hypervisor, PoolOp, Privcmd, all_domains};
-pub use live::{LOOK, Live, News, Told};
+pub use live::{GuestStatus, LOOK, Live};
 pub use manager::{Manager, MemberStatus, PartStatus, PartitionStatus, count};
 pub use monitor::Monitor;
 pub use place::{Place, open, place};

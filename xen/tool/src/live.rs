@@ -13,46 +13,24 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
-use takt_control::{Document, Groups, HostConfig, Ports, RtMode, Setting, VmParams};
+use takt_control::{Document, Event, Groups, HostConfig, Ports, RtMode, Setting, VmParams};
 use takt_monitor::device::Times;
 use takt_monitor::rule_name;
 
 /// How often [`Live::look`] is to be called.
 pub const LOOK: Duration = Duration::from_millis(500);
 
-/// What a look at the host, or a report, has brought.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum News {
-    Domain {
-        name: String,
-        id: u16,
-    },
-    Gone {
-        name: String,
-    },
-    RealTime {
-        name: String,
-        rule: String,
-    },
-    NotRealTime {
-        name: String,
-    },
-    /// What the partition manager has done.
-    Partition(String),
-    Warning(String),
-}
-
 /// What only this process knows, for `takt status`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Told {
+pub struct GuestStatus {
     /// Of each domain by its number: the monitor's rule, and what is seen of it.
     pub domains: BTreeMap<u16, (Option<String>, Seen)>,
     /// Of both pools, if it manages them.
     pub partition: Option<PartitionStatus>,
 }
 
-impl Document for Told {
-    const NAME: &'static str = "told";
+impl Document for GuestStatus {
+    const NAME: &'static str = "guest-status";
     const VERSION: u32 = 1;
 }
 
@@ -123,25 +101,25 @@ impl<E: Eyes> Live<E> {
     ///
     /// # Errors
     /// The hypervisor does not answer, or Takt is not its scheduler any more.
-    pub fn look(&mut self) -> Result<Vec<News>> {
+    pub fn look(&mut self) -> Result<Vec<Event>> {
         let mut news = Vec::new();
         let domains = self.host.domains()?;
         let gone: Vec<u16> = self.vms.keys().filter(|id| domains.iter().all(|d| d.id != **id)).copied().collect();
         let gone = gone.iter().filter_map(|id| self.vms.remove(id));
-        news.extend(gone.map(|vm| News::Gone { name: vm.domain.name }));
+        news.extend(gone.map(|vm| Event::VmGone { name: vm.domain.name }));
         for domain in &domains {
             match self.vms.get_mut(&domain.id) {
                 // It may have another name, or be in another cpupool.
                 Some(vm) => vm.domain = domain.clone(),
                 None => {
-                    news.push(News::Domain { name: domain.name.clone(), id: domain.id });
+                    news.push(Event::VmFound { name: domain.name.clone(), tgid: None, domid: Some(domain.id) });
                     self.vms.insert(domain.id, Vm::new(domain));
                 }
             }
         }
         // Dom0 sends by its own stack, not by a backend.
         let guests: Vec<Domain> = domains.into_iter().filter(|d| d.id != 0).collect();
-        news.extend(self.eyes.scan(&guests).into_iter().map(News::Warning));
+        news.extend(self.eyes.scan(&guests).into_iter().map(|text| Event::Warning { text }));
         self.configure(&mut news);
         news.extend(self.manage());
         for e in self.bring_groups() {
@@ -157,18 +135,18 @@ impl<E: Eyes> Live<E> {
     }
 
     /// The partition manager's look.
-    fn manage(&mut self) -> Vec<News> {
+    fn manage(&mut self) -> Vec<Event> {
         let now = self.now();
         match self.manager.as_mut().map(|manager| manager.look(now)) {
             None => Vec::new(),
-            Some(Ok(lines)) => lines.into_iter().map(News::Partition).collect(),
+            Some(Ok(lines)) => lines.into_iter().map(|text| Event::Partition { text }).collect(),
             Some(Err(e)) => self.warn(format!("{e:#}")).into_iter().collect(),
         }
     }
 
     /// Applies the configuration to domains that have come: later, what is set by hand counts. One that the toolstack is still making has no
     /// name yet, perhaps, and no PCPUs that it may be moved to.
-    fn configure(&mut self, news: &mut Vec<News>) {
+    fn configure(&mut self, news: &mut Vec<Event>) {
         let mut made = Vec::new();
         for vm in self.vms.values_mut().filter(|vm| vm.fresh && self.host.is_made(vm.domain.id)) {
             vm.fresh = false;
@@ -188,12 +166,12 @@ impl<E: Eyes> Live<E> {
     }
 
     /// Says it, once.
-    fn warn(&mut self, text: String) -> Option<News> {
-        self.warned.insert(text.clone()).then_some(News::Warning(text))
+    fn warn(&mut self, text: String) -> Option<Event> {
+        self.warned.insert(text.clone()).then_some(Event::Warning { text })
     }
 
     /// Tells the hypervisor what the monitor has found. What is older than what it knows already is left out.
-    pub fn report(&mut self, report: &Report) -> Vec<News> {
+    pub fn report(&mut self, report: &Report) -> Vec<Event> {
         let vm = self.eyes.domain_of(report).and_then(|id| self.vms.get_mut(&id));
         let Some(vm) = vm.filter(|vm| (report.changes, report.now) >= vm.newest) else { return Vec::new() };
         vm.newest = (report.changes, report.now);
@@ -218,9 +196,9 @@ impl<E: Eyes> Live<E> {
     ///
     /// # Errors
     /// The hypervisor does not answer.
-    pub fn told(&self) -> Result<Told> {
+    pub fn guests(&self) -> Result<GuestStatus> {
         let partition = self.manager.as_ref().map(|m| m.status(self.now())).transpose()?;
-        Ok(Told { domains: self.seen(), partition })
+        Ok(GuestStatus { domains: self.seen(), partition })
     }
 
     /// What only this process knows of each domain.
@@ -308,14 +286,14 @@ impl Vm {
     }
 
     /// Its type is this now; `why`, if it is not by the monitor.
-    fn is(&mut self, rt: bool, why: Option<&'static str>) -> Option<News> {
+    fn is(&mut self, rt: bool, why: Option<&'static str>) -> Option<Event> {
         if std::mem::replace(&mut self.rt, rt) == rt {
             return None;
         }
         let name = self.domain.name.clone();
         let dom0 = (self.domain.id == 0).then_some("dom0");
         let rule = why.or(self.rule).or(dom0).unwrap_or("reported").to_owned();
-        Some(if rt { News::RealTime { name, rule } } else { News::NotRealTime { name } })
+        Some(if rt { Event::RealTime { name, rule } } else { Event::NotRealTime { name } })
     }
 }
 

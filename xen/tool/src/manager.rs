@@ -19,12 +19,12 @@ pub struct Manager {
     partition: Partition,
     /// When it looked last: PCPUs of both pools as bits, and who was in the rt-pool. `None`: something is left to do.
     seen: Option<([u64; 2], BTreeSet<u16>)>,
-    told: Told,
+    announced: Announced,
 }
 
 /// What has been said of the rt-pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Told {
+struct Announced {
     pcpus: u64,
     domains: BTreeSet<String>,
     due: bool,
@@ -60,7 +60,7 @@ pub struct MemberStatus {
 
 impl Manager {
     pub fn new(pools: RtPool, settings: Settings) -> Self {
-        Self { pools, partition: Partition::new(settings), seen: None, told: Told::default() }
+        Self { pools, partition: Partition::new(settings), seen: None, announced: Announced::default() }
     }
 
     /// When [`Manager::look`] is to be called at the latest, ns.
@@ -174,8 +174,8 @@ impl Manager {
         let domains = self.pools.host().domains()?;
         let inside = domains.iter().filter(|d| self.pools.side(d) == Some(Side::Rt)).map(|d| d.name.clone()).collect();
         let [_, pcpus] = self.pools.bits()?;
-        let new = Told { pcpus, domains: inside, due: self.due().is_some() };
-        let old = std::mem::replace(&mut self.told, new.clone());
+        let new = Announced { pcpus, domains: inside, due: self.due().is_some() };
+        let old = std::mem::replace(&mut self.announced, new.clone());
         let mut lines = Vec::new();
         let (came, went) = (new.domains.difference(&old.domains), old.domains.difference(&new.domains));
         lines.extend(came.map(|name| format!("domain {name}: in {RT}")));

@@ -2,7 +2,7 @@
 //! `takt status`, `set`, `record` and `overhead`: what the hypervisor knows is asked of it, the rest of a running `takt run`.
 
 use super::super::AGAIN;
-use super::super::done::{Done, span};
+use super::super::done::{self, span};
 use super::super::overhead as window;
 use super::show;
 use crate::args;
@@ -11,10 +11,11 @@ use anyhow::{Context, Result, ensure};
 use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
+use takt_control::event::Done;
 use takt_control::socket::{Client, Request};
 use takt_control::{Setting, document};
 use takt_xen::status::Status;
-use takt_xen::{LONGEST, Recorder, TaktPool, Told, Xen};
+use takt_xen::{GuestStatus, LONGEST, Recorder, TaktPool, Xen};
 
 /// How often records are fetched: the hypervisor's ring of them holds more than a host makes in this time.
 const FETCH: Duration = Duration::from_millis(50);
@@ -53,7 +54,7 @@ fn seen(host: &Xen, pool: &TaktPool, socket: &Path) -> Result<Status> {
 }
 
 /// What `takt run` knows, if one runs.
-fn monitor(socket: &Path) -> Result<Option<Told>> {
+fn monitor(socket: &Path) -> Result<Option<GuestStatus>> {
     let Ok(client) = Client::connect(socket) else { return Ok(None) };
     let answer = client.ask(&Request::Status {})?;
     document::read(answer).map(Some)
@@ -131,7 +132,7 @@ pub fn record(args: &args::Record) -> Result<bool> {
     file.write(&log.to_bytes()?)?;
     let absolute = std::path::absolute(&args.file).with_context(|| args.file.display().to_string())?;
     let cut = args.operations.is_none() && all >= LONGEST;
-    Done { file: absolute, operations: all.min(most), seconds, cut, rt_pool: None }.print(args)
+    done::print(&Done { file: absolute, operations: all.min(most), seconds, cut, rt_pool: None }, args)
 }
 
 /// Runs `takt overhead`.

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `takt run` in Dom0: hands what the monitor finds to the hypervisor until it is told to end.
 
-use super::super::event::{Cpupool, Event as Said};
 use super::super::{Voice, read_config};
 use crate::args;
 use anyhow::{Context, Result, bail, ensure};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
+use takt_control::event::Cpupool;
 use takt_control::pools::{Pools, Size};
 use takt_control::socket::{Asked, Request, Socket};
-use takt_control::{HostConfig, PolicySpec, Setting, document, partition};
-use takt_xen::{LOOK, Live, Manager, Monitor, News, Report, RtPool, TaktPool, Xen, xenstore};
+use takt_control::{Event, HostConfig, PolicySpec, Setting, document, partition};
+use takt_xen::{LOOK, Live, Manager, Monitor, Report, RtPool, TaktPool, Xen, xenstore};
 
-enum Event {
+enum Input {
     Stop,
     Asked(Asked),
     /// A domain has come, or goes.
@@ -51,7 +51,7 @@ pub fn run(args: &args::Run) -> Result<bool> {
     if let Some((name, _)) = config.vm.iter().find(|(_, vm)| vm.has_owner()) {
         bail!("VM `{name}`: cgroup and uid are for a Linux host, this is Xen's Dom0, where names are the toolstack's");
     }
-    let voice = Voice { json: args.json };
+    let voice = Voice { json: args.json, guest: "domain" };
     let host = takt_xen::open()?;
     let risa = policy.as_ref().map(managed).transpose()?.flatten();
     let main = if risa.is_some() { host.pool(Some(0))? } else { host.pools()?[0] };
@@ -65,11 +65,11 @@ pub fn run(args: &args::Run) -> Result<bool> {
     let socket = Socket::bind(&args.socket.socket)?;
     let (send, events) = channel();
     let stop = send.clone();
-    ctrlc::set_handler(move || drop(stop.send(Event::Stop))).context("signals")?;
+    ctrlc::set_handler(move || drop(stop.send(Input::Stop))).context("signals")?;
     let monitor = Monitor::start(host.store())?;
     if risa.is_some() {
         let domains = send.clone();
-        xenstore::follow(move || domains.send(Event::Domains).is_ok())?;
+        xenstore::follow(move || domains.send(Input::Domains).is_ok())?;
     }
     let mut live = Live::new(host.clone(), monitor, config);
     if let Some((rt, settings)) = &risa {
@@ -83,26 +83,23 @@ pub fn run(args: &args::Run) -> Result<bool> {
     drop(socket);
     done?;
     closed?;
-    voice.say("ended: types that were reported lapse within a second", &Said::Ended);
+    voice.say(&Event::Ended);
     Ok(true)
 }
 
 /// Looks for the first time, and says what it is about.
-fn begin(live: &Shared, host: &Xen, socket: &Socket, send: Sender<Event>, voice: Voice) -> Result<()> {
+fn begin(live: &Shared, host: &Xen, socket: &Socket, send: Sender<Input>, voice: Voice) -> Result<()> {
     let news = lock(live).look()?;
     let reported = live.clone();
     let hand = move |report: Report| {
-        lock(&reported).report(&report).iter().for_each(|news| tell(voice, news));
+        lock(&reported).report(&report).iter().for_each(|event| voice.say(event));
         true
     };
     lock(live).eyes().reports(hand)?;
-    socket.serve(move |asked| send.send(Event::Asked(asked)).is_ok())?;
+    socket.serve(move |asked| send.send(Input::Asked(asked)).is_ok())?;
     let one = |p: &TaktPool| Cpupool { id: p.id, policy: p.policy.name.into() };
-    let cpupools: Vec<_> = host.pools()?.iter().map(one).collect();
-    let names: Vec<_> = cpupools.iter().map(|p| format!("cpupool {} by {}", p.id, p.policy)).collect();
-    let line = format!("the hypervisor schedules {}; watching what its domains send", names.join(", "));
-    voice.say(&line, &Said::Watching { cpupools });
-    news.iter().for_each(|news| tell(voice, news));
+    voice.say(&Event::Watching { cpupools: host.pools()?.iter().map(one).collect() });
+    news.iter().for_each(|event| voice.say(event));
     Ok(())
 }
 
@@ -139,27 +136,27 @@ fn check(pool: &TaktPool, policy: &PolicySpec) -> Result<()> {
 }
 
 /// Until told to stop.
-fn serve(live: &Shared, events: &Receiver<Event>, voice: Voice) -> Result<()> {
+fn serve(live: &Shared, events: &Receiver<Input>, voice: Voice) -> Result<()> {
     let mut look = Instant::now() + LOOK;
     loop {
         let next = lock(live).due().map_or(look, |due| look.min(due));
         match events.recv_timeout(next.saturating_duration_since(Instant::now())) {
-            Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
-            Ok(Event::Asked(asked)) => answer(&mut lock(live), asked),
-            Ok(Event::Domains) => look = Instant::now(),
+            Ok(Input::Stop) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            Ok(Input::Asked(asked)) => answer(&mut lock(live), asked),
+            Ok(Input::Domains) => look = Instant::now(),
             Err(RecvTimeoutError::Timeout) => look = next,
         }
         if Instant::now() >= look {
             look = Instant::now() + LOOK;
             let news = lock(live).look()?;
-            news.iter().for_each(|news| tell(voice, news));
+            news.iter().for_each(|event| voice.say(event));
         }
     }
 }
 
 fn answer(live: &mut Live<Monitor>, asked: Asked) {
     let answer = match &asked.request {
-        Request::Status {} => live.told().and_then(|told| document::value(&told)),
+        Request::Status {} => live.guests().and_then(|guests| document::value(&guests)),
         Request::Set { vm: Some(vm), values } => {
             Setting::parse(values).and_then(|s| live.set(vm, &s)).map(|()| serde_json::json!({}))
         }
@@ -168,18 +165,4 @@ fn answer(live: &mut Live<Monitor>, asked: Asked) {
         }
     };
     asked.answer(answer);
-}
-
-fn tell(voice: Voice, news: &News) {
-    let (line, said) = match news.clone() {
-        News::Domain { name, id } => {
-            (format!("domain {name}: found, number {id}"), Said::VmFound { name, tgid: None, domid: Some(id) })
-        }
-        News::Gone { name } => (format!("domain {name}: gone"), Said::VmGone { name }),
-        News::RealTime { name, rule } => (format!("domain {name}: real-time ({rule})"), Said::RealTime { name, rule }),
-        News::NotRealTime { name } => (format!("domain {name}: not real-time any more"), Said::NotRealTime { name }),
-        News::Partition(text) => (text.clone(), Said::Partition { text }),
-        News::Warning(text) => return voice.warn(&text),
-    };
-    voice.say(&line, &said);
 }

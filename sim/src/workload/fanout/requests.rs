@@ -2,15 +2,16 @@
 //! Applications in motion: requests, the messages that they cause, and the threads that compute
 //! their parts.
 
-use super::Fanout;
+use super::keys::Fanout;
+use crate::constants::SETTLE;
 use crate::engine::What;
 use crate::guest::{Body, PRIO_BATCH, PRIO_JOBS, PRIO_NET};
-use crate::machine::{Machine, SETTLE};
+use crate::machine::Machine;
 use crate::net::{Message, Packet, To};
 use crate::observe::Hist;
 use crate::result::FanoutResult;
 use crate::rng::{Purpose, Rng};
-use crate::workload::Kind;
+use crate::spec::Kind;
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -162,7 +163,7 @@ impl Apps {
 /// its clients.
 pub(super) fn add_site(m: &mut Machine, vm: usize, spec: &Fanout) {
     let (first, vcpus) = (m.vms[vm].first, m.vms[vm].vcpus);
-    let all = &mut m.programs.fanout;
+    let all = m.programs.of_mut::<Fanout>();
     let app = all.apps.iter().position(|app| app.name == spec.app).unwrap_or_else(|| {
         all.apps.push(App { name: spec.app.clone(), ..App::default() });
         all.apps.len() - 1
@@ -175,14 +176,14 @@ pub(super) fn add_site(m: &mut Machine, vm: usize, spec: &Fanout) {
         let (v, id) = (first + n % vcpus, begin + n);
         let thread = m.add_thread(v, Body::Program(Kind::Fanout, id), PRIO_JOBS, false);
         let rng = Rng::new(m.seed, Purpose::Worker, id);
-        m.programs.fanout.workers.push(Worker::new(site, v, thread, spec, rng));
+        m.programs.of_mut::<Fanout>().workers.push(Worker::new(site, v, thread, spec, rng));
     }
     if spec.background {
         for v in m.vms[vm].range() {
             m.add_thread(v, Body::Spin, PRIO_BATCH, true);
         }
     }
-    let all = &mut m.programs.fanout;
+    let all = m.programs.of_mut::<Fanout>();
     let workers = begin..all.workers.len() as u32;
     all.sites.push(Site { app: app as u32, vif, spec: spec.clone(), workers });
     if spec.clients > 0 {
@@ -196,7 +197,7 @@ pub(super) fn add_site(m: &mut Machine, vm: usize, spec: &Fanout) {
 
 /// The clients of the applications with a front among these VMs begin.
 pub(super) fn begin(m: &mut Machine, vms: &[u32]) {
-    let all = &mut m.programs.fanout;
+    let all = m.programs.of_mut::<Fanout>();
     for (n, client) in (0..).zip(&mut all.clients) {
         let vif = all.sites[client.front as usize].vif;
         if vms.contains(&m.net.vifs[vif as usize].vm) {
@@ -207,7 +208,7 @@ pub(super) fn begin(m: &mut Machine, vms: &[u32]) {
 
 /// A request of client `n` reaches the NIC.
 pub(super) fn request(m: &mut Machine, n: u32) {
-    let all = &mut m.programs.fanout;
+    let all = m.programs.of_mut::<Fanout>();
     let client = &mut all.clients[n as usize];
     client.sent = m.now - m.c.wire;
     client.begun += 1;
@@ -217,13 +218,13 @@ pub(super) fn request(m: &mut Machine, n: u32) {
 
 /// VM `site` has taken in a message, on PCPU `cpu`.
 pub(super) fn taken_in(m: &mut Machine, site: u32, message: Message, cpu: u32) {
-    let Fanout { clients, stages, .. } = m.programs.fanout.sites[site as usize].spec;
+    let Fanout { clients, stages, .. } = m.programs.of::<Fanout>().sites[site as usize].spec;
     if !message.request {
         answered(m, message.client, cpu);
     } else if clients == 0 {
         compute(m, site, message.client, cpu);
     } else {
-        let client = &mut m.programs.fanout.clients[message.client as usize];
+        let client = &mut m.programs.of_mut::<Fanout>().clients[message.client as usize];
         (client.stages, client.computed) = (stages, 0);
         stage(m, site, message.client, cpu);
     }
@@ -231,7 +232,7 @@ pub(super) fn taken_in(m: &mut Machine, site: u32, message: Message, cpu: u32) {
 
 /// The front has the next stage of a request computed.
 fn stage(m: &mut Machine, front: u32, client: u32, cpu: u32) {
-    let all = &mut m.programs.fanout;
+    let all = m.programs.of_mut::<Fanout>();
     let app = all.of(front);
     let others = all.computing(app);
     let parts: Vec<u32> = app.sites.iter().map(|&s| all.computes(s)).collect();
@@ -240,7 +241,7 @@ fn stage(m: &mut Machine, front: u32, client: u32, cpu: u32) {
     (c.open, c.parts, c.stages, c.computed) =
         (others.len() as u32, parts, c.stages - 1, c.computed + u64::from(computed));
     // Messages first: what the front computes itself waits for no other VM.
-    let vif_of = |m: &Machine, s: u32| m.programs.fanout.sites[s as usize].vif;
+    let vif_of = |m: &Machine, s: u32| m.programs.of::<Fanout>().sites[s as usize].vif;
     for &s in others.iter().filter(|&&s| s != front) {
         let message = Message { client, to: To::Vif(vif_of(m, s)), request: true };
         m.enqueue_tx(Packet::message(vif_of(m, front), message, m.now), cpu);
@@ -252,11 +253,11 @@ fn stage(m: &mut Machine, front: u32, client: u32, cpu: u32) {
 
 /// The workers of a VM get their parts of a request.
 fn compute(m: &mut Machine, site: u32, client: u32, cpu: u32) {
-    let all = &m.programs.fanout;
+    let all = m.programs.of::<Fanout>();
     let app = all.of(site);
     let longer = all.sites[app.front as usize].spec.longer(all.computing(app).len() as u64);
     for w in all.sites[site as usize].workers.clone() {
-        let worker = &mut m.programs.fanout.workers[w as usize];
+        let worker = &mut m.programs.of_mut::<Fanout>().workers[w as usize];
         worker.requests.push_back((client, longer));
         let (v, t) = (worker.vcpu, worker.thread);
         m.signal(v, t, cpu);
@@ -265,7 +266,7 @@ fn compute(m: &mut Machine, site: u32, client: u32, cpu: u32) {
 
 /// Worker `n` on PCPU `cpu` has computed a part; the last one of a VM tells the front.
 pub(super) fn part_done(m: &mut Machine, n: u32, cpu: u32) {
-    let all = &mut m.programs.fanout;
+    let all = m.programs.of_mut::<Fanout>();
     let worker = &mut all.workers[n as usize];
     let (s, Some((client, _))) = (worker.site, worker.requests.pop_front()) else { return };
     let (app, vif) = (all.of(s), all.sites[s as usize].vif);
@@ -287,7 +288,7 @@ pub(super) fn part_done(m: &mut Machine, n: u32, cpu: u32) {
 /// The front knows that a VM has computed its part; with the last one the next stage begins, or the
 /// reply goes out.
 fn answered(m: &mut Machine, client: u32, cpu: u32) {
-    let all = &mut m.programs.fanout;
+    let all = m.programs.of_mut::<Fanout>();
     let c = &mut all.clients[client as usize];
     c.open -= 1;
     if c.open > 0 {
@@ -308,7 +309,7 @@ pub(super) fn delivered(m: &mut Machine, message: Message, packet: Packet) {
     if let To::Vif(vif) = message.to {
         return m.forward(Packet { vif, ..packet }, packet.vif);
     }
-    let all = &mut m.programs.fanout;
+    let all = m.programs.of_mut::<Fanout>();
     let client = &mut all.clients[message.client as usize];
     let arrival = m.now + m.c.wire;
     if client.sent >= m.from && arrival < m.until {
@@ -323,7 +324,7 @@ pub(super) fn delivered(m: &mut Machine, message: Message, packet: Packet) {
 
 /// What the clients of a VM have seen, if it has any.
 pub(super) fn result(m: &Machine, vm: usize) -> Option<FanoutResult> {
-    let all = &m.programs.fanout;
+    let all = m.programs.of::<Fanout>();
     let own = |c: &&Client| m.net.vifs[all.sites[c.front as usize].vif as usize].vm as usize == vm;
     let mut response: Option<Hist> = None;
     let mut result = FanoutResult::default();

@@ -7,17 +7,17 @@ use crate::fakes::Fakes;
 use crate::rtpool::RtPool;
 use crate::schema;
 use crate::status::DeviceStatus;
-use takt_control::document;
 use takt_control::partition::Settings;
+use takt_control::{Event, document};
 
 /// Domain `n` has slot `n`, generation 1.
 #[derive(Default)]
-struct Told {
+struct FakeEyes {
     scanned: Vec<u16>,
     ports: Vec<u16>,
 }
 
-impl Eyes for Told {
+impl Eyes for FakeEyes {
     fn scan(&mut self, domains: &[Domain]) -> Vec<String> {
         self.scanned = domains.iter().map(|d| d.id).collect();
         Vec::new()
@@ -44,8 +44,8 @@ impl Eyes for Told {
     }
 }
 
-fn live(fake: &std::sync::Arc<Fake>, config: &str) -> Live<Told> {
-    Live::new(fake.host(&[]), Told::default(), toml::from_str(config).unwrap())
+fn live(fake: &std::sync::Arc<Fake>, config: &str) -> Live<FakeEyes> {
+    Live::new(fake.host(&[]), FakeEyes::default(), toml::from_str(config).unwrap())
 }
 
 /// What the policy has of a VM's setting.
@@ -58,8 +58,8 @@ fn report(rt: bool, changes: u64, now: u64, period: u64) -> Report {
     Report { vm: 3, generation: 1, rt: rt.into(), rule, changes, now, period, lease: 1_060_000_000 }
 }
 
-fn real_time(name: &str, rule: &str) -> News {
-    News::RealTime { name: name.into(), rule: rule.into() }
+fn real_time(name: &str, rule: &str) -> Event {
+    Event::RealTime { name: name.into(), rule: rule.into() }
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn domains_are_met_and_guests_watched() {
     let mut live = live(&fake, "");
     let news = live.look().unwrap();
     assert_eq!(news.len(), 3);
-    assert_eq!(news[1], News::Domain { name: "voip".into(), id: 3 });
+    assert_eq!(news[1], Event::VmFound { name: "voip".into(), tgid: None, domid: Some(3) });
     assert_eq!(live.eyes.scanned, [3, 7]);
     assert_eq!(live.look().unwrap(), []);
     fake.state().schedulers = vec![6];
@@ -93,7 +93,7 @@ fn types_and_periods_reach_the_hypervisor() {
     live.report(&report(false, 2, 140, 0));
     assert_eq!(live.report(&report(true, 1, 150, 7_000_000)), [], "before the demotion");
     assert_eq!(stat().rt, 0);
-    assert!(live.look().unwrap().contains(&News::NotRealTime { name: "voip".into() }));
+    assert!(live.look().unwrap().contains(&Event::NotRealTime { name: "voip".into() }));
     let other = Report { generation: 2, ..report(true, 9, 900, 0) };
     assert_eq!(live.report(&other), [], "of a domain that has gone");
 }
@@ -146,7 +146,7 @@ fn groups_are_packed_and_told() {
     assert_eq!(groups(), [0, 1], "who is left is packed anew");
     // A policy that knows none.
     let fake = Fake::new();
-    let mut live = Live::new(fake.host(&[]), Told::default(), HostConfig::default());
+    let mut live = Live::new(fake.host(&[]), FakeEyes::default(), HostConfig::default());
     live.look().unwrap();
     let error = format!("{:#}", live.set("voip", &parse("group=web weight=300")).unwrap_err());
     assert_eq!(error, "domain `voip`: `group` of `voip` is of no use, policy `doris` knows no groups");
@@ -161,8 +161,8 @@ fn groups_outlast_who_told_them() {
     let groups = || [1, 2].map(|vm| fake.state().pool.vm_stat(vm).unwrap().group);
     let look = |config: &str| {
         let host = fake.host(&[("/local/domain/7/name", "mail")]);
-        let news = Live::new(host, Told::default(), toml::from_str(config).unwrap()).look().unwrap();
-        assert!(news.iter().all(|news| matches!(news, News::Domain { .. })), "{news:?}");
+        let news = Live::new(host, FakeEyes::default(), toml::from_str(config).unwrap()).look().unwrap();
+        assert!(news.iter().all(|news| matches!(news, Event::VmFound { .. })), "{news:?}");
     };
     let config = "[vm.voip]\ngroup = \"web\"\n[vm.mail]\ngroup = \"web\"";
     look(config);
@@ -191,13 +191,13 @@ fn a_group_that_is_refused_holds_up_nobody() {
     live.set("voip", &parse("group=")).unwrap();
     live.set("voip", &parse("group=c")).unwrap();
     assert_eq!(groups(), [1, 9]);
-    assert!(live.look().unwrap().iter().all(|news| !matches!(news, News::Warning(_))));
+    assert!(live.look().unwrap().iter().all(|news| !matches!(news, Event::Warning { .. })));
 }
 
-fn managed(fakes: &std::sync::Arc<Fakes>, config: &str) -> Live<Told> {
+fn managed(fakes: &std::sync::Arc<Fakes>, config: &str) -> Live<FakeEyes> {
     let pools = RtPool::open(fakes.host(), "vgedf", &[]).unwrap();
     let manager = Manager::new(pools, Settings::default());
-    Live::new(fakes.host(), Told::default(), toml::from_str(config).unwrap()).managed(manager)
+    Live::new(fakes.host(), FakeEyes::default(), toml::from_str(config).unwrap()).managed(manager)
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn what_is_told_is_as_published() {
     let mut live = live(&fake, "[vm.voip]\nports = [554]");
     live.look().unwrap();
     live.report(&report(true, 1, 100, 20_000_000));
-    schema::example::<super::Told>(&document::value(&live.told().unwrap()).unwrap());
+    schema::example::<super::GuestStatus>(&document::value(&live.guests().unwrap()).unwrap());
 }
 
 /// Under risa: a budget moves its domain, and what is set with it goes along.
@@ -224,7 +224,7 @@ fn budgets_are_the_managers() {
     fakes.rename(3, "voip");
     let news = live.look().unwrap();
     assert_eq!((fakes.home(3), fakes.home(4), fakes.bits()[1]), (1, 0, 0b10));
-    assert!(news.contains(&News::Partition("takt-rt: 1 PCPU (1)".into())), "{news:?}");
+    assert!(news.contains(&Event::Partition { text: "takt-rt: 1 PCPU (1)".into() }), "{news:?}");
     let host = fakes.host();
     assert_eq!(host.get(&host.find("voip").unwrap(), "weight").unwrap(), 512);
     let parse = |text: &str| Setting::parse(&text.split(' ').map(str::to_owned).collect::<Vec<_>>()).unwrap();
@@ -235,9 +235,9 @@ fn budgets_are_the_managers() {
     assert_eq!(host.get(&host.find("web").unwrap(), "cap").unwrap(), 50, "all or none");
     live.set("web", &parse("budget=0")).unwrap();
     assert!(live.due().is_some());
-    let value = document::value(&live.told().unwrap()).unwrap();
-    schema::valid::<super::Told>(&value);
-    let told: super::Told = document::read(value).unwrap();
+    let value = document::value(&live.guests().unwrap()).unwrap();
+    schema::valid::<super::GuestStatus>(&value);
+    let told: super::GuestStatus = document::read(value).unwrap();
     assert_eq!((told.partition.unwrap().wants, told.domains.len()), (1, 3));
     live.close().unwrap();
     assert_eq!((fakes.home(3), fakes.bits()), (0, [0b1111, 0]));
@@ -262,7 +262,7 @@ fn a_budget_goes_when_the_rest_is_refused() {
     live.set("voip", &parse("budget=1ms rt=on cap=50")).unwrap_err();
     assert_eq!((server("voip").budget, fakes.home(3)), (2_000_000, 1));
     // Where no manager is, the same.
-    let mut live = Live::new(host.clone(), Told::default(), HostConfig::default());
+    let mut live = Live::new(host.clone(), FakeEyes::default(), HostConfig::default());
     live.set("web", &parse("budget=9ms period=10ms rt=on")).unwrap_err();
     assert!(!server("web").is_some());
 }
@@ -274,7 +274,7 @@ fn a_manager_that_fails_is_no_end() {
     let mut live = managed(&fakes, "");
     live.look().unwrap();
     fakes.all().change(crate::hypercall::PoolOp::Destroy { pool: 1 }).unwrap();
-    assert_eq!(live.look().unwrap(), [News::Warning("cpupool takt-rt has gone".into())]);
+    assert_eq!(live.look().unwrap(), [Event::Warning { text: "cpupool takt-rt has gone".into() }]);
     assert_eq!(live.look().unwrap(), []);
     live.close().unwrap();
 }

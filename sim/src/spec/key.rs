@@ -2,13 +2,12 @@
 //! Keys of workloads. A key says once how it is read, what is allowed and what it is for: the
 //! reader of scenarios, its errors and the table of `docs/scenarios.md` derive from that.
 
-use super::Program;
 use crate::keys;
 use crate::units::Unit;
 use anyhow::{Result, bail};
 
 /// A key of workload `W`.
-pub(crate) struct Key<W> {
+pub struct Key<W> {
     name: &'static str,
     value: Value<W>,
     /// In the docs: what is allowed, if the value cannot tell, and the default where there is no
@@ -130,16 +129,16 @@ pub struct KeyInfo {
 }
 
 /// The keys of a workload as the docs have them, with these values for defaults.
-pub(super) fn table<W: Program>(own: &W) -> Vec<KeyInfo> {
-    W::KEYS.iter().map(|key| key.info(own)).collect()
+pub(super) fn table<W>(keys: &[Key<W>], own: &W) -> Vec<KeyInfo> {
+    keys.iter().map(|key| key.info(own)).collect()
 }
 
 /// Sets one key.
 ///
 /// # Errors
 /// One line with what is allowed.
-pub(super) fn set<W: Program>(own: &mut W, key: &str, value: &str) -> Result<()> {
-    let Some(known) = W::KEYS.iter().find(|k| k.name == key) else { bail!("unknown key; allowed: {}", names::<W>()) };
+pub(super) fn set<W>(all: &[Key<W>], own: &mut W, key: &str, value: &str) -> Result<()> {
+    let Some(known) = all.iter().find(|k| k.name == key) else { bail!("unknown key; allowed: {}", names(all)) };
     match known.value {
         Value::Count { min, max, set, .. } => set(own, keys::count(value, min, max)?),
         Value::Time { min, max, set, .. } => set(own, keys::time(value, min, max)?),
@@ -150,11 +149,11 @@ pub(super) fn set<W: Program>(own: &mut W, key: &str, value: &str) -> Result<()>
 }
 
 /// All that may stand in a workload's table, for an error.
-pub(super) fn names<W: Program>() -> String {
-    std::iter::once("type").chain(W::KEYS.iter().map(|key| key.name)).collect::<Vec<_>>().join(", ")
+pub(super) fn names<W>(keys: &[Key<W>]) -> String {
+    std::iter::once("type").chain(keys.iter().map(|key| key.name)).collect::<Vec<_>>().join(", ")
 }
 
 /// Whether a workload has such a key.
-pub(super) fn has<W: Program>(key: &str) -> bool {
-    key == "type" || W::KEYS.iter().any(|k| k.name == key)
+pub(super) fn has<W>(keys: &[Key<W>], key: &str) -> bool {
+    key == "type" || keys.iter().any(|k| k.name == key)
 }

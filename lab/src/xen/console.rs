@@ -33,7 +33,7 @@ pub fn calls(lines: &mut Lines, s: &Scenario) -> Result<Heard> {
         Report { measured_ns: s.duration, vcpus: vec![vcpu], io: None, tasks: Vec::new(), program: None }
     };
     let server = of(lines.number("server")?);
-    let through = s.vms.iter().find_map(|vm| match &vm.workload {
+    let through = s.vms.iter().find_map(|vm| match vm.workload() {
         Workload::Media(media) => Some((media, u64::from(vm.streams()))),
         _ => None,
     });

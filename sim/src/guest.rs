@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A VCPU with the guest kernel on it: threads by fixed priority, interrupts before threads, a tick that stops when idle.
 
-mod kernel;
-mod work;
-
 use crate::engine::NEVER;
+use crate::spec::Kind;
 use crate::timer::Timer;
-use crate::workload::Kind;
 
 /// Priorities of threads: those that handle packets run before daemons, those before busy loops.
 pub const PRIO_TIMER: u8 = 255;
@@ -130,7 +127,7 @@ impl Vcpu {
     }
 
     /// A thread becomes ready: behind those of its priority, or in front of them if it was preempted.
-    fn enqueue(&mut self, t: u8, front: bool) {
+    pub fn enqueue(&mut self, t: u8, front: bool) {
         let prio = self.threads[usize::from(t)].prio;
         let at = self.ready.iter().position(|&o| {
             let other = self.threads[usize::from(o)].prio;
@@ -183,7 +180,7 @@ impl Vcpu {
     }
 
     /// The current thread, if it spins for a lock, looks at it again: it may have become free while the VCPU did something else.
-    fn spins_on(&mut self) {
+    pub fn spins_on(&mut self) {
         let Some(thread) = self.current.map(|t| &mut self.threads[usize::from(t)]) else { return };
         if thread.waits && thread.left == NEVER {
             thread.left = 0;
@@ -191,7 +188,7 @@ impl Vcpu {
     }
 
     /// Whether the current thread must share with others of its priority.
-    fn contended(&self) -> bool {
+    pub fn contended(&self) -> bool {
         match (self.current, self.ready.first()) {
             (Some(c), Some(&n)) => {
                 let cur = &self.threads[usize::from(c)];
@@ -202,7 +199,7 @@ impl Vcpu {
     }
 
     /// Time until something of the guest's own happens if it runs on, ns.
-    fn until_done(&self) -> u64 {
+    pub fn until_done(&self) -> u64 {
         let Some(t) = self.current else { return self.overhead };
         let thread = &self.threads[usize::from(t)];
         let unit = if thread.body == Body::Spin { NEVER } else { thread.left };

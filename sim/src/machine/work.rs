@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Units of work of the threads: where a packet's or a job's time is spent, and what follows from it.
 
-use super::Body;
-use crate::machine::Machine;
+use super::Machine;
+use crate::guest::Body;
 
 impl Machine<'_> {
     /// Begins the next unit of a thread; false if there is none and it sleeps.
@@ -18,7 +18,7 @@ impl Machine<'_> {
             Body::Netback(q) => {
                 self.net.next_direction(q).map(|rx| if rx { self.c.dom0_rx } else { self.c.dom0_tx }).map(busy)
             }
-            Body::Program(kind, n) => kind.next(self, n, v),
+            Body::Program(kind, n) => self.workload(kind).next(self, n, v),
             Body::Jobs(cost) => (thread.jobs > 0).then_some(cost).map(busy),
         };
         let Some((cost, waits)) = unit else { return false };
@@ -36,7 +36,7 @@ impl Machine<'_> {
             Body::Spin => (),
             Body::Serve(vif) => self.served(vif, cpu),
             Body::Netback(q) => self.netback_done(q, cpu),
-            Body::Program(kind, n) => kind.done(self, n, cpu),
+            Body::Program(kind, n) => self.workload(kind).done(self, n, cpu),
             Body::Jobs(_) => thread.jobs -= 1,
         }
     }

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The way of a packet: client, NIC, Dom0, guest, Dom0, client (docs/scenarios.md).
 
-use super::{Packet, Vif};
+use super::Machine;
 use crate::engine::What;
 use crate::guest::NET;
-use crate::machine::Machine;
+use crate::net::{Packet, Vif};
 use crate::scenario::Stamp;
-use crate::workload::media;
 
 impl Machine<'_> {
     /// A client's packet reaches the NIC; the next one follows.
     pub(crate) fn call_packet(&mut self, call: u32) {
-        if media::hangs_up(self, call) {
+        let vif = self.net.calls[call as usize].vif;
+        let kind = self.net.vifs[vif as usize].kind;
+        if self.workload(kind).hangs_up(self, call) {
             return;
         }
         let c = &mut self.net.calls[call as usize];
@@ -84,7 +85,7 @@ impl Machine<'_> {
         let Vif { kind, program, ref mut tx, .. } = self.net.vifs[vif as usize];
         if let Some(packet) = tx.pop() {
             self.transmit(packet, cpu);
-            kind.room(self, program, cpu);
+            self.workload(kind).room(self, program, cpu);
         }
     }
 
@@ -92,7 +93,7 @@ impl Machine<'_> {
     pub(crate) fn served(&mut self, vif: u32, cpu: u32) {
         let Vif { kind, program, ref mut rx, .. } = self.net.vifs[vif as usize];
         if let Some(packet) = rx.pop() {
-            kind.received(self, program, packet, cpu);
+            self.workload(kind).received(self, program, packet, cpu);
         }
     }
 
@@ -115,11 +116,12 @@ impl Machine<'_> {
             Stamp::Netback => self.now,
             Stamp::Guest => packet.queued,
         };
-        if kind.passes_on(self, packet, back) {
+        let workload = self.workload(kind);
+        if workload.passes_on(self, packet, back) {
             return;
         }
         self.monitor_packet(vm, &packet, stamp, cpu);
-        kind.leaves(self, program, &packet);
+        workload.leaves(self, program, &packet);
     }
 
     /// A packet of a call reaches its client.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The guest kernel in motion: interrupts, choice of threads, idling.
 
-use super::{Body, Host, NET, OTHER, TICK, Vcpu};
+use super::Machine;
 use crate::engine::{NEVER, What};
-use crate::machine::Machine;
+use crate::guest::{Body, Host, NET, OTHER, TICK, Vcpu};
 use takt_policy::Source;
 
 /// What the policy is told of an interrupt.
@@ -25,7 +25,7 @@ impl Machine<'_> {
         }
         vcpu.pending |= bit;
         let n = vcpu.pool;
-        self.observe.event(self.now, v, bit);
+        self.observe.event(self.now, v, source(bit));
         let res = self.pools[n].pool.event(self.now, v, source(bit));
         self.apply(n, res, own, "event", v);
         self.observe.promoted(self.now, v, &self.pools[n].pool);
@@ -176,8 +176,8 @@ impl Machine<'_> {
         if self.vcpus[v as usize].state == Host::Absent {
             return;
         }
-        let Some(gap) = self.house[v as usize].as_mut().map(|h| h.next()) else { return };
-        self.queue.push(self.now + gap, What::House, v);
+        let Some(gap) = self.housekeeping[v as usize].as_mut().map(|h| h.next()) else { return };
+        self.queue.push(self.now + gap, What::Housekeeping, v);
         let vcpu: &mut Vcpu = &mut self.vcpus[v as usize];
         let own = vcpu.pcpu;
         for thread in &mut vcpu.threads {

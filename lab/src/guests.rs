@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the labs have for each workload, a row each. What a guest is told is in `map` and
+//! `xen::plan`.
+
+use takt_sim::Kind;
+
+/// What a lab has for a workload.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Guest {
+    /// Whether there is a guest in the lab with Linux, and in that with Xen.
+    pub linux: bool,
+    pub xen: bool,
+    /// It waits for something that comes from outside, or for a time.
+    pub serves: bool,
+    /// Its guest counts jobs, which are the VM's `periodic` figures.
+    pub jobs: bool,
+}
+
+/// The guest for a workload; by default there is none.
+pub fn of(workload: Kind) -> Guest {
+    use Kind::{Fanout, Hog, Idle, Media, Parallel, Periodic, Signalling, Stream, Tasks, Voip};
+    let both = Guest { linux: true, xen: true, ..Guest::default() };
+    match workload {
+        Hog | Parallel | Idle => both,
+        Voip | Periodic => Guest { serves: true, jobs: true, ..both },
+        Tasks | Fanout => Guest { serves: true, ..both },
+        Stream => Guest { xen: false, serves: true, jobs: true, ..both },
+        Media | Signalling => Guest { linux: false, serves: true, ..both },
+        _ => Guest::default(),
+    }
+}
