@@ -72,6 +72,7 @@ struct takt_work {
 	u64 lease;
 
 	u8 b[TAKT_SNAP];
+	u8 slack[8]; /* what a word at the last byte reads beside it; of no meaning */
 };
 
 TAKT_INLINE u32 takt_b8(const struct takt_work *w, u32 off)
@@ -82,12 +83,20 @@ TAKT_INLINE u32 takt_b8(const struct takt_work *w, u32 off)
 
 TAKT_INLINE u32 takt_b16(const struct takt_work *w, u32 off)
 {
-	return takt_b8(w, off) << 8 | takt_b8(w, off + 1);
+	u16 word;
+
+	takt_opaque(off);
+	word = takt_word(u16, &w->b[off & (TAKT_SNAP - 1)]);
+	return __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? word : __builtin_bswap16(word);
 }
 
 TAKT_INLINE u32 takt_b32(const struct takt_work *w, u32 off)
 {
-	return takt_b16(w, off) << 16 | takt_b16(w, off + 2);
+	u32 word;
+
+	takt_opaque(off);
+	word = takt_word(u32, &w->b[off & (TAKT_SNAP - 1)]);
+	return __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? word : __builtin_bswap32(word);
 }
 
 /* Bytes [0, end) are needed and not there: the capture was cut, or the packet is shorter than it says. */
