@@ -7,6 +7,7 @@
 #include "cgroups.c"
 #include "check.c"
 #include "requests.c"
+#include "running.c"
 #include "cases.c"
 #include "host.c"
 #include "network.c"

@@ -95,6 +95,7 @@ void test_cases(const char *policy);
 void test_host(const char *policy);
 void test_network(const char *policy);
 void test_requests(const char *policy);
+void test_running(const char *policy);
 void test_cgroups(const char *policy);
 void test_model(const char *policy, u32 seed, const char *dir);
 

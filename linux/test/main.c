@@ -17,6 +17,7 @@ int main(int argc, char **argv)
 		test_cases(policies[i]);
 		test_host(policies[i]);
 		test_requests(policies[i]);
+		test_running(policies[i]);
 		test_cgroups(policies[i]);
 		test_network(policies[i]);
 		test_model(policies[i], (u32)atoi(argv[2]), argv[1]);

@@ -9,6 +9,14 @@
 
 #include "packet.h"
 
+/* Whether the first two bytes can be those, for a segment of this length. */
+TAKT_INLINE u32 takt_carry_tcp_may(const struct takt_work *w)
+{
+	u32 word = takt_b16(w, w->pay);
+
+	return word >> 8 == '$' || word + 2 == w->paylen || word + 4 < TAKT_SNAP;
+}
+
 TAKT_INLINE u32 takt_carry_tcp(struct takt_work *w, u32 *len)
 {
 	u32 off = takt_b8(w, w->pay) == '$' ? 4 : 2, next;

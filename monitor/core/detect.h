@@ -8,6 +8,9 @@
  *					how many packets of the stream it has seen when it knows that this packet is
  *					real-time, else 0; called for packets with ports whose source port is not in
  *					the port set.
+ *	u32 takt_NAME_wants(struct takt_work *)
+ *					whether match may read more of the payload than is captured now, which is at
+ *					least its first TAKT_FIRST bytes; the host then copies the rest
  *	u32 takt_NAME_may(struct takt_work *)
  *					whether such a packet can be one of its: 0 no, 1 one of several, 2 alone
  * To add one: include its header and append a line to TAKT_DETECTORS; the rule id and its name follow. There are no
@@ -45,16 +48,31 @@ struct takt_detectors {
 #undef X
 };
 
-/* Protocol analysis: the rule that this packet meets; w->after is set as the detectors return it. */
+/* Protocol analysis: the rule that this packet meets, with w->after as the detector returns it. */
 TAKT_INLINE u32 takt_detect(struct takt_detectors *d, struct takt_work *w, u64 now)
 {
+	u32 after;
+
 #define X(id, name) \
-	w->after = takt_##name##_match(&d->name, w, now); \
-	if (w->after) \
-		return TAKT_RULE_##id;
+	after = takt_##name##_match(&d->name, w, now); \
+	if (after) { \
+		w->after = after; \
+		return TAKT_RULE_##id; \
+	}
 	TAKT_DETECTORS(X)
 #undef X
 	return TAKT_RULE_NONE;
+}
+
+/* Whether takt_detect() may read more of the payload than is captured. */
+TAKT_INLINE u32 takt_wants(struct takt_work *w)
+{
+#define X(id, name) \
+	if (takt_##name##_wants(w)) \
+		return 1;
+	TAKT_DETECTORS(X)
+#undef X
+	return 0;
 }
 
 /* The most that any detector can make of this packet. */

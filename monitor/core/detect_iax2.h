@@ -36,17 +36,21 @@ TAKT_INLINE u32 takt_iax2_pace(u32 step, u32 steps, u64 time)
 
 TAKT_INLINE u32 takt_iax2_may(struct takt_work *w)
 {
-	return w->proto == TAKT_UDP && w->paycap >= 4 && w->paylen > 4 &&
-	       (w->sport == TAKT_IAX2_PORT || w->dport == TAKT_IAX2_PORT);
+	return (w->sport == TAKT_IAX2_PORT || w->dport == TAKT_IAX2_PORT) && w->proto == TAKT_UDP &&
+	       w->paycap >= 4 && w->paylen > 4;
 }
 
-TAKT_FN u32 takt_iax2_match(struct takt_iax2 *t, struct takt_work *w, u64 now)
+TAKT_INLINE u32 takt_iax2_wants(struct takt_work *w)
+{
+	(void)w;
+	return 0;
+}
+
+TAKT_FN u32 takt_iax2_frame(struct takt_iax2 *t, struct takt_work *w, u64 now)
 {
 	u32 call = takt_b16(w, w->pay), clock = takt_b16(w, w->pay + 2), other, step, i;
 	struct takt_iax2_slot *s;
 
-	if (!takt_iax2_may(w))
-		return 0;
 	if (!call || call >> 15) /* a meta frame, or a full frame */
 		return 0;
 	other = w->sport == TAKT_IAX2_PORT ? w->dport : w->sport;
@@ -71,6 +75,11 @@ TAKT_FN u32 takt_iax2_match(struct takt_iax2 *t, struct takt_work *w, u64 now)
 	return s->steps >= TAKT_IAX2_PROOF && takt_iax2_pace(step, s->steps, now - s->since)
 		       ? s->packets
 		       : 0;
+}
+
+TAKT_INLINE u32 takt_iax2_match(struct takt_iax2 *t, struct takt_work *w, u64 now)
+{
+	return takt_iax2_may(w) ? takt_iax2_frame(t, w, now) : 0;
 }
 
 #endif

@@ -36,14 +36,17 @@ TAKT_INLINE u32 takt_mpegts_may(struct takt_work *w)
 	return w->proto == TAKT_UDP && w->paycap >= 4 && takt_mpegts_head(w, w->pay);
 }
 
-TAKT_FN u32 takt_mpegts_match(struct takt_mpegts *t, struct takt_work *w, u64 now)
+TAKT_INLINE u32 takt_mpegts_wants(struct takt_work *w)
+{
+	return takt_mpegts_may(w);
+}
+
+TAKT_FN u32 takt_mpegts_packets(struct takt_mpegts *t, struct takt_work *w, u64 now)
 {
 	u32 ports = w->sport << 16 | w->dport,
 	    len = w->segment && w->segment < w->paylen ? w->segment : w->paylen, i;
 	struct takt_mpegts_slot *s;
 
-	if (!takt_mpegts_may(w))
-		return 0;
 	if (len < 2 * TAKT_MPEGTS_PACKET || len > TAKT_MPEGTS_MOST * TAKT_MPEGTS_PACKET ||
 	    len % TAKT_MPEGTS_PACKET)
 		return 0;
@@ -58,6 +61,11 @@ TAKT_FN u32 takt_mpegts_match(struct takt_mpegts *t, struct takt_work *w, u64 no
 	s->ports = ports;
 	s->last = now;
 	return ++s->packets >= TAKT_MPEGTS_PROOF ? s->packets : 0;
+}
+
+TAKT_INLINE u32 takt_mpegts_match(struct takt_mpegts *t, struct takt_work *w, u64 now)
+{
+	return takt_mpegts_may(w) ? takt_mpegts_packets(t, w, now) : 0;
 }
 
 #endif

@@ -305,7 +305,15 @@ TAKT_INLINE u32 takt_rtp_may(struct takt_work *w)
 	       takt_rtp_header(w, w->media, w->medialen, w->mediacap);
 }
 
-TAKT_FN u32 takt_rtp_match(struct takt_rtp *t, struct takt_work *w, u64 now)
+/* The header's end, with its fields that are optional, tells whether there is a payload. */
+TAKT_INLINE u32 takt_rtp_wants(struct takt_work *w)
+{
+	u32 b0 = takt_b8(w, w->pay);
+
+	return w->proto == TAKT_UDP && b0 >> 6 == 2 && 16 + (b0 & 15) * 4 > w->paycap;
+}
+
+TAKT_INLINE u32 takt_rtp_match(struct takt_rtp *t, struct takt_work *w, u64 now)
 {
 	return w->proto == TAKT_UDP || w->carried
 		       ? takt_rtp_proof(t, w, w->media, w->medialen, w->mediacap, now)

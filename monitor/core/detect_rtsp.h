@@ -45,44 +45,50 @@ TAKT_INLINE u32 takt_rtsp_word(const struct takt_work *w, u32 off)
 	return word == 0x72747370 && (c == ':' || c == 'u'); /* rtsp: and rtspu: */
 }
 
-TAKT_FN u32 takt_rtsp_match(struct takt_rtsp *t, struct takt_work *w, u64 now)
+/* Whether the payload begins as either text does. */
+TAKT_INLINE u32 takt_rtsp_wants(struct takt_work *w)
 {
-	u32 i, off, c, n = w->paycap, found = 0;
+	u32 word = takt_b32(w, w->pay);
 
-	(void)now;
-	if (!n)
-		return 0;
-	c = takt_b8(w, w->pay);
-	if (w->proto == TAKT_TCP && w->sport == TAKT_RTSP_PORT) {
-		found = 1;
-	} else if (c - 'A' < 26 && n >= 6) {
-		if (n > TAKT_RTSP_LINE)
-			n = TAKT_RTSP_LINE;
-		if (takt_rtsp_other(takt_b32(w, w->pay)))
-			return 0;
-		found = takt_rtsp_word(w, w->pay);
-		TAKT_LOOP(w, i, n) {
-			off = w->pay + i;
-			c = takt_b8(w, off);
-			if (found || c < ' ' || c > '~')
+	return (word >> 24) - 'A' < 26 && w->paycap >= 6 && !takt_rtsp_other(word);
+}
+
+/* Whether the first line of such a text has the keyword. */
+TAKT_FN u32 takt_rtsp_line(struct takt_work *w)
+{
+	u32 i, off, c, n = w->paycap, found = takt_rtsp_word(w, w->pay);
+
+	if (n > TAKT_RTSP_LINE)
+		n = TAKT_RTSP_LINE;
+	TAKT_LOOP(w, i, n) {
+		off = w->pay + i;
+		c = takt_b8(w, off);
+		if (found || c < ' ' || c > '~')
+			break;
+		if (c == ' ' && i + 6 < n) {
+			if (takt_rtsp_other(takt_b32(w, off + 1)))
 				break;
-			if (c == ' ' && i + 6 < n) {
-				if (takt_rtsp_other(takt_b32(w, off + 1)))
-					break;
-				found = takt_rtsp_word(w, off + 1);
-			}
+			found = takt_rtsp_word(w, off + 1);
 		}
 	}
-	t->messages += found;
 	return found;
 }
 
 /* One message decides. */
 TAKT_INLINE u32 takt_rtsp_may(struct takt_work *w)
 {
-	struct takt_rtsp none = { 0, 0 };
+	if (w->sport == TAKT_RTSP_PORT && w->proto == TAKT_TCP)
+		return w->paycap ? 2 : 0;
+	return takt_rtsp_wants(w) && takt_rtsp_line(w) ? 2 : 0;
+}
 
-	return takt_rtsp_match(&none, w, 0) ? 2 : 0;
+TAKT_INLINE u32 takt_rtsp_match(struct takt_rtsp *t, struct takt_work *w, u64 now)
+{
+	(void)now;
+	if (!takt_rtsp_may(w))
+		return 0;
+	t->messages++;
+	return 1;
 }
 
 #endif

@@ -32,21 +32,32 @@ TAKT_INLINE u32 takt_is_rtcp(const struct takt_work *w, u32 b1)
 	return b1 - 192 < 32 && (takt_b16(w, w->media + 2) + 1) * 4 <= w->medialen;
 }
 
-/* Whether the datagram, or what it carries, is none of a stream, whatever its port is. After takt_carried(). */
-TAKT_FN u32 takt_no_media(const struct takt_work *w)
+/* STUN, ZRTP or DTLS, all of which begin below 0x40. */
+TAKT_FN u32 takt_is_signal(const struct takt_work *w)
 {
 	u32 b0 = takt_b8(w, w->media), b1 = takt_b8(w, w->media + 1),
 	    word = takt_b32(w, w->media + 4);
 
-	if (w->proto != TAKT_UDP || w->mediacap < 8)
-		return 0;
-	if (b0 >> 6 == 2)
-		return takt_is_rtcp(w, b1);
 	if (b0 < 4 && word == TAKT_STUN_COOKIE)
 		return 1;
 	if (b0 - 16 < 4 && word == TAKT_ZRTP_COOKIE)
 		return 1;
 	return takt_is_dtls(w, b0, b1);
+}
+
+/*
+ * Whether the datagram, or what it carries, is none of a stream, whatever its port is. After
+ * takt_carried().
+ */
+TAKT_INLINE u32 takt_no_media(const struct takt_work *w)
+{
+	u32 first = takt_b16(w, w->media);
+
+	if (w->proto != TAKT_UDP || w->mediacap < 8)
+		return 0;
+	if (first >> 14 == 2)
+		return takt_is_rtcp(w, first & 0xff);
+	return first >> 14 ? 0 : takt_is_signal(w);
 }
 
 #endif

@@ -63,15 +63,21 @@ TAKT_INLINE void takt_port_add(u64 *set, u32 port)
 }
 
 /*
- * Whether takt_mon_packet() may look at the payload: a host that copied only the head of the packet then copies the
- * rest. Read without the lock; a stale answer costs one analysis.
+ * Whether takt_mon_packet() may read more of the payload than is captured: a host that copied only
+ * the head of the packet then copies the rest. This reads the state without the lock; a stale
+ * answer costs one analysis.
  */
-TAKT_INLINE u32 takt_mon_wants_payload(struct takt_mon *m, const struct takt_work *w, u64 now)
+TAKT_INLINE u32 takt_mon_wants_payload(struct takt_mon *m, struct takt_work *w, u64 now)
 {
-	/* Of a known port: whether it is media. The first bytes tell of plain RTP. */
-	if (w->proto == TAKT_UDP && (w->paycap < 12 || takt_b8(w, w->pay) >> 6 != 2))
+	u32 known =
+		takt_port_test(m->set, w->sport) && !(m->rt && now - m->last_rt > m->cfg.timeout);
+
+	if (w->paycap == w->paylen || (known && w->proto == TAKT_TCP))
+		return 0;
+	/* A carrier, or what is no media. That matters for a known port, too. */
+	if (w->paycap < TAKT_FIRST || takt_may_carry(w))
 		return 1;
-	return !takt_port_test(m->set, w->sport) || (m->rt && now - m->last_rt > m->cfg.timeout);
+	return !known && takt_wants(w);
 }
 
 /*
@@ -131,7 +137,7 @@ TAKT_INLINE void takt_mon_clock(struct takt_mon *m, struct takt_work *w, u64 now
  * One packet, already parsed. Port test first, protocol analysis only when it fails. The timeout is looked at for
  * every packet, not only for non-RT ones: what a real-time packet does must not depend on the phase of the timer.
  */
-TAKT_FN u32 takt_mon_packet(struct takt_mon *m, struct takt_work *w, u64 now)
+TAKT_INLINE u32 takt_mon_packet(struct takt_mon *m, struct takt_work *w, u64 now)
 {
 	u32 k = w->parsed;
 

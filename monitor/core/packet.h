@@ -35,6 +35,8 @@ enum takt_parsed {
 	TAKT_NPARSED,
 };
 
+#define TAKT_FIRST 16u /* bytes of the payload by which most packets are told apart */
+
 #define TAKT_TCP 6u
 #define TAKT_UDP 17u
 #define TAKT_GRE 47u
@@ -72,6 +74,7 @@ struct takt_work {
 	u64 lease;
 
 	u8 b[TAKT_SNAP];
+	u8 slack[8]; /* what a word at the last byte reads beside it; of no meaning */
 };
 
 TAKT_INLINE u32 takt_b8(const struct takt_work *w, u32 off)
@@ -82,12 +85,20 @@ TAKT_INLINE u32 takt_b8(const struct takt_work *w, u32 off)
 
 TAKT_INLINE u32 takt_b16(const struct takt_work *w, u32 off)
 {
-	return takt_b8(w, off) << 8 | takt_b8(w, off + 1);
+	u16 word;
+
+	takt_opaque(off);
+	word = takt_word(u16, &w->b[off & (TAKT_SNAP - 1)]);
+	return __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? word : __builtin_bswap16(word);
 }
 
 TAKT_INLINE u32 takt_b32(const struct takt_work *w, u32 off)
 {
-	return takt_b16(w, off) << 16 | takt_b16(w, off + 2);
+	u32 word;
+
+	takt_opaque(off);
+	word = takt_word(u32, &w->b[off & (TAKT_SNAP - 1)]);
+	return __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? word : __builtin_bswap32(word);
 }
 
 /* Bytes [0, end) are needed and not there: the capture was cut, or the packet is shorter than it says. */
@@ -245,13 +256,19 @@ TAKT_INLINE void takt_parse_l4(struct takt_work *w, u32 l4, u32 end)
 	w->parsed = TAKT_PKT_PORTS;
 }
 
+/* Until an IP header says otherwise. */
+TAKT_INLINE void takt_no_ip(struct takt_work *w)
+{
+	w->family = w->proto = w->sport = w->dport = w->pay = w->paylen = w->paycap = 0;
+}
+
 /* From the IP header at w->l3 on. No value is returned: what callers need they read from memory, so that the verifier takes all ways for one. */
-TAKT_FN void takt_parse_ip(struct takt_work *w)
+TAKT_INLINE void takt_parse_ip(struct takt_work *w)
 {
 	u32 end = w->len, l4 = 0, ver;
 
 	w->parsed = TAKT_PKT_OTHER;
-	w->family = w->proto = w->sport = w->dport = w->pay = w->paylen = w->paycap = 0;
+	takt_no_ip(w);
 	if (w->caplen <= w->l3) {
 		w->parsed = takt_short(w, w->l3 + 1);
 		return;
@@ -308,12 +325,11 @@ TAKT_INLINE u32 takt_inner_gre(const struct takt_work *w)
 	return type == 0x0800 || type == 0x86dd ? off : 0;
 }
 
-/* Sets w->inner to where the IP header is that a tunnel carries, 0: it is no tunnel that is known. */
-TAKT_FN void takt_find_inner(struct takt_work *w)
+/* Sets w->inner to where the IP header is that a tunnel carries; it stays 0 where none is known. */
+TAKT_INLINE void takt_find_inner(struct takt_work *w)
 {
 	u32 inner = 0;
 
-	w->tunnel = 0;
 	if (w->parsed == TAKT_PKT_OTHER && w->proto == TAKT_GRE) {
 		w->tunnel = 1;
 		inner = takt_inner_gre(w);
@@ -331,35 +347,49 @@ TAKT_FN void takt_find_inner(struct takt_work *w)
 	w->inner = inner;
 }
 
-/* Fills the fields of @w from `parsed` to `paycap`. Of a tunnel, l3 and family are those outside, by which the sender is known. */
-TAKT_FN u32 takt_parse(struct takt_work *w)
+/* As takt_parse_ip(), once in the program. */
+TAKT_FN void takt_parse_again(struct takt_work *w)
 {
-	u32 outer, family;
+	takt_parse_ip(w);
+}
 
+/* What a tunnel carries. l3 and family stay those outside, by which the sender is known. */
+TAKT_FN void takt_parse_inner(struct takt_work *w)
+{
+	u32 outer = w->l3, family = w->family;
+
+	takt_find_inner(w);
+	if (!w->inner)
+		return;
+	w->l3 = w->inner;
+	takt_parse_again(w);
+	w->l3 = outer;
+	if (w->parsed == TAKT_PKT_PORTS)
+		w->family = family;
+	else
+		takt_parse_again(w); /* what it carries has no ports, the tunnel may */
+}
+
+/*
+ * Fills the fields of @w from `parsed` to `paycap`. Nothing is called unless the packet may be a
+ * tunnel's: in BPF a return costs as much as half of the parser.
+ */
+TAKT_INLINE u32 takt_parse(struct takt_work *w)
+{
 	if (w->caplen > TAKT_SNAP)
 		w->caplen = TAKT_SNAP;
 	if (w->caplen > w->len)
 		w->len = w->caplen;
 	w->parsed = TAKT_PKT_OTHER;
-	w->family = w->l3 = w->proto = w->sport = w->dport = w->pay = w->paylen = w->paycap =
-		w->inner = w->tunnel = 0;
-	if (!takt_parse_link(w))
+	w->l3 = w->inner = w->tunnel = 0;
+	if (!takt_parse_link(w)) {
+		takt_no_ip(w);
 		return w->parsed;
+	}
 	takt_parse_ip(w);
 	if (w->proto == TAKT_GRE ||
 	    (w->proto == TAKT_UDP && (w->dport == TAKT_GTPU_PORT || w->dport == TAKT_VXLAN_PORT)))
-		takt_find_inner(w);
-	if (!w->inner)
-		return w->parsed;
-	outer = w->l3;
-	family = w->family;
-	w->l3 = w->inner;
-	takt_parse_ip(w);
-	w->l3 = outer;
-	if (w->parsed == TAKT_PKT_PORTS)
-		w->family = family;
-	else
-		takt_parse_ip(w); /* what it carries has no ports, the tunnel may */
+		takt_parse_inner(w);
 	return w->parsed;
 }
 

@@ -7,8 +7,8 @@ use std::time::Instant;
 use takt_monitor::{Config, Link, Monitor, Packet};
 
 const CALLS: u16 = 90;
-const PACKETS: u64 = 1 << 16;
-const RUNS: usize = 60;
+const PACKETS: u64 = 1 << 12;
+const RUNS: usize = 500;
 
 /// An Ethernet frame of IPv4 with `proto` (6 or 17) and `payload`.
 fn frame(proto: u8, sport: u16, payload: &[u8]) -> Vec<u8> {

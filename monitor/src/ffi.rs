@@ -84,6 +84,7 @@ pub struct Work {
     pub period: u64,
     pub lease: u64,
     pub b: [u8; SNAP],
+    pub slack: [u8; 8],
 }
 
 /// `struct takt_config`

@@ -2,6 +2,8 @@
 //! Packets and capture files made by the tests.
 #![allow(dead_code)] // each test file uses its part
 
+pub mod bag;
+
 use std::io::Write;
 use std::net::IpAddr;
 use std::path::PathBuf;
