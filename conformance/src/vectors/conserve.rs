@@ -92,6 +92,10 @@ pub fn as_xen(make: &Maker) {
         assert_eq!(put.kick, preempted, "{policy}, {tickle}: preempted");
         assert_eq!(b.state(1), State::Queued);
         b.ok(50 * MS, OpCode::Started, (0, 2, 0), [0; 3]);
+        if tickle >= 2 {
+            b.ok(50 * MS, OpCode::Block, (0, 1, 0), [0; 3]);
+            assert_eq!(b.wake(50 * MS, 1).kick & 0b1110, woken, "{policy}, {tickle}: it wakes later");
+        }
         // A PCPU that decides finds it all the same.
         assert_eq!(b.ok(51 * MS, OpCode::Schedule, (3, 0, 0), [0; 3]).next, 1, "{policy}, {tickle}");
         // Of a VCPU that wakes beside a busy PCPU the idle ones are told.

@@ -151,5 +151,11 @@ pub fn place(make: &Maker) {
         assert_eq!(b.watch(0, 7 * MS, 13 * MS, MS), "999999");
         b.wake(13 * MS, 8);
         assert_eq!(b.watch(0, 13 * MS, 23 * MS, MS), "9999888889", "{policy}: 4 ms of its second turn were left");
+        // That one has its place from its begin on.
+        let mut b = interrupted(KEEP);
+        [1, 8].iter().for_each(|&v| _ = b.ok(7 * MS, OpCode::Block, (0, v, 0), [0; 3]));
+        assert_eq!(b.watch(0, 7 * MS, 18 * MS, MS), "9".repeat(11));
+        [8, 1].iter().for_each(|&v| _ = b.wake(18 * MS, v));
+        assert_eq!(b.watch(0, 18 * MS, 27 * MS, MS), "111199998", "{policy}: 9 since 17 ms, 8 since 18");
     }
 }
