@@ -61,7 +61,7 @@ pub fn with_groups(policies: &[&str]) -> Plan {
 
 /// Whether VMs can be put into groups under `policy`, also one that stands for another.
 pub fn knows_groups(policy: &str) -> bool {
-    takt_policy::has(PolicySpec::parse(policy).expect("policy").name, "gangs")
+    takt_policy::has(&PolicySpec::parse(policy).expect("policy").name, "gangs")
 }
 
 fn recorded(trace: bool, phases: Vec<Phase>) -> Plan {
