@@ -225,7 +225,7 @@ pub fn hypercalls(data: &[u8]) {
     told(live.look());
     let setting = Setting::parse(&["weight=3".into(), "budget=1ms".into(), "group=g".into()]).expect("valid");
     told(live.set("domain-3", &setting));
-    told(live.told());
+    told(live.guests());
     for rule in [0, 3, u32::MAX] {
         let report =
             Report { vm: 0, generation: 1, rt: 1, rule, changes: 1, now: 1, period: u64::MAX, lease: u64::MAX };
