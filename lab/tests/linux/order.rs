@@ -86,6 +86,7 @@ fn simulator_and_kernel_agree_on_the_order_of_policies() {
 }
 
 #[test]
+#[ignore = "five minutes"]
 fn a_server_waits_least_under_doris_and_hogs_keep_their_work() {
     let Some(lab) = crate::common::lab("a server under Doris", linux::KERNELS[0], false) else { return };
     let scenario = crate::common::scenario("echo.toml");

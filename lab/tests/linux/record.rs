@@ -83,6 +83,7 @@ fn recorded(policy: &str) -> Option<(Boot, LogFile)> {
 }
 
 #[test]
+#[ignore = "five minutes"]
 fn credit_is_what_its_recording_says() {
     recorded("credit");
 }
