@@ -108,7 +108,7 @@ fn defaults_are_those_of_the_policies() {
     assert_eq!(published("sp"), [(pool("reserve"), 0), (pool("admission"), 0)], "SEDF refuses nothing (rule E14)");
     for info in params() {
         let want = match info.name {
-            "surplus" | "preempted" => 1,
+            "surplus" | "preempted" | "demote" | "spread" => 1,
             "ctx_allow" => 1_000_000,
             "spent_wake" | "penalty" | "idle_quantum" => 0,
             _ => info.default,

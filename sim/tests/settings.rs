@@ -72,7 +72,8 @@ fn who_joins_a_group_starts_with_it() {
         + &vm("b", 1, "rt = \"on\"\nworkload = \"hog\"")
         + &vm("hog", 4, "workload = \"hog\"")
         + &at("3s", "b", "group = \"g\"");
-    let (_, trace, _) = ran(&text, "poris", 1);
+    // Hogs are in debt, and start together where debt is felt at once (rule P3).
+    let (_, trace, _) = ran(&text, "poris(demote=credit,spread=one)", 1);
     let of = |second: u64| together(&trace, "a.0", "b.0", second * SECOND + 100 * MS, (second + 3) * SECOND);
     let [alone, within] = [0, 3].map(of);
     assert!(alone < 30 && within > 90, "{alone} {within}");

@@ -142,7 +142,8 @@ fn hogs_delay_answers_and_background_is_no_batch_work() {
     assert!(alone.vms.iter().all(|vm| vm.work == 0.0) && alone.vms[1].cpu_time_ns > 5_000_000_000);
 }
 
-/// Real-time by hand, and in a group: what Poris launches keeps to the contract, and together threads spin less.
+/// Real-time by hand, and in a group: what Poris launches keeps to the contract, and together threads spin less. Programs that never
+/// sleep are in debt, and start together where debt is felt at once (rule P3's `demote=credit`).
 #[test]
 fn poris_runs_them_together() {
     let rt = |text: String| {
@@ -150,7 +151,8 @@ fn poris_runs_them_together() {
     };
     let text = rt(program("profile = \"streamcluster\", spin = \"10s\"", HOGS));
     let of = |policy: &str| parallel(&checked(&text, policy, 1)).iterations;
-    let [credit, rs, alone, both] = ["credit", "rs", "par-only", "poris"].map(of);
+    let at_once = |policy: &str| of(&format!("{policy}(demote=credit,spread=one)"));
+    let (credit, [rs, alone, both]) = (of("credit"), ["rs", "par-only", "poris"].map(at_once));
     // With longer slices what starts together also stays together for longer.
     assert!(rs > 2 * credit && both > rs && alone > 5 * credit, "{credit} {rs} {alone} {both}");
     let keys = "work = \"2ms\"";
