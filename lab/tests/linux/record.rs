@@ -115,6 +115,7 @@ fn with_budgets(policies: &[&str], name: &str) {
 }
 
 #[test]
+#[ignore = "ten minutes"]
 fn servers_are_what_their_recordings_say() {
     with_budgets(&["rtxen(server=sporadic)", "vgedf"], "servers");
 }
