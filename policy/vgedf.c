@@ -3,16 +3,16 @@
  * vGEDF, the scheduler of Risa's rt-pool (docs/rules/risa.md): global earliest deadline first with
  * a cache-aware pick.
  *
- * Design: servers as SEDF's, but a block costs no budget (rule K5). Of all VCPUs of the pool that have work and budget, those with the
- * earliest ends of their periods run, on whichever PCPUs; then those of the ExtraQ (x = 1), in
- * turns. RunQ and ExtraQ are kept in parts, one of each on the PCPU where a VCPU ran last, in their
- * order; a decision looks at them all, its own first, which is the same as one queue and finds
- * those that are warm here. A VCPU that ran on another PCPU less than `cache_hot` ago is left to
- * that PCPU, unless this PCPU would idle (rule K3); a PCPU that has passed a VCPU over looks again
- * when that VCPU is cold. The WaitQ is the pool's due queue, where a VCPU of the ExtraQ waits for
- * its next period as well (rule K2). A wake tickles an idle PCPU first, then one that runs a VCPU
- * without budget, then the one that runs the latest deadline (rule K4), of the PCPUs that no VCPU
- * has tickled yet: two VCPUs that wake at once want two PCPUs.
+ * Design: servers as SEDF's, but a block costs no budget (rule K5). Of all VCPUs of the pool that
+ * have work and budget, those with the earliest ends of their periods run, on whichever PCPUs; then
+ * those of the ExtraQ (x = 1), in turns. RunQ and ExtraQ are kept in parts, one of each on the PCPU
+ * where a VCPU ran last, in their order; a decision looks at them all, its own first, which is the
+ * same as one queue and finds those that are warm here. A VCPU that ran on another PCPU less than
+ * `cache_hot` ago is left to that PCPU, unless this PCPU would idle (rule K3); a PCPU that has
+ * passed a VCPU over looks again when that VCPU is cold. The WaitQ is the pool's due queue, where a
+ * VCPU of the ExtraQ waits for its next period as well (rule K2). A wake tickles an idle PCPU
+ * first, then one that runs a VCPU without budget, then the one that runs the latest deadline (rule
+ * K4), of the PCPUs that no VCPU has tickled yet: two VCPUs that wake at once want two PCPUs.
  *
  * Host entities and VMs without budget are in the ExtraQ, with a reserve of the PCPU where they ran
  * last (core/server.h). Weights, caps and real-time types are kept and ignored.

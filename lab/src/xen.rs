@@ -4,7 +4,8 @@
 //!
 //! A scenario with a VM that is called takes a boot for each scheduler: Linux guests with SIPp, and Dom0 under the scheduler as well.
 //!
-//! `plan` and `calls` make a script for Dom0 of a scenario, `xen/lab` boots the machine that follows it, `read` and `console` take what it leaves apart.
+//! `plan` and `calls` make a script for Dom0 of a scenario, `xen/lab` boots the machine that follows
+//! it, `read` and `console` take what it leaves apart.
 
 mod calls;
 mod console;

@@ -142,8 +142,9 @@ fn hogs_delay_answers_and_background_is_no_batch_work() {
     assert!(alone.vms.iter().all(|vm| vm.work == 0.0) && alone.vms[1].cpu_time_ns > 5_000_000_000);
 }
 
-/// Real-time by hand, and in a group: what Poris launches keeps to the contract, and together threads spin less. Programs that never
-/// sleep are in debt, and start together where debt is felt at once (rule P3's `demote=credit`).
+/// Real-time by hand, and in a group: what Poris launches keeps to the contract, and together
+/// threads spin less. Programs that never sleep are in debt, and start together where debt is felt
+/// at once (rule P3's `demote=credit`).
 #[test]
 fn poris_runs_them_together() {
     let rt = |text: String| {

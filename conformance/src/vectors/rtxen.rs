@@ -12,7 +12,8 @@ pub const SPORADIC: u64 = 3;
 /// Half a ms.
 pub const HALF: u64 = 500 * US;
 
-/// One PCPU, which decides when something comes; VMs 1… with one VCPU each of the same number, and (budget, period, priority) in ms from time 0 on.
+/// One PCPU, which decides when something comes; VMs 1… with one VCPU each of the same number, and
+/// (budget, period, priority) in ms from time 0 on.
 pub fn pool(make: &Maker, kind: u64, servers: &[(u64, u64, u64)]) -> Bench {
     let mut b = Bench::new(make, "rtxen", 1, servers.len() as u16);
     b.set(0, None, "server", kind);

@@ -48,7 +48,8 @@ pub(crate) struct Vm {
     pub config: VmConfig,
     /// Index of its pool.
     pub pool: usize,
-    /// Promotions and refusals that its policy does not count: those in pools that it has left, less those before the measured window.
+    /// Promotions and refusals that its policy does not count: those in pools that it has left, less
+    /// those before the measured window.
     pub past: (i64, i64),
 }
 
