@@ -62,13 +62,9 @@ TAKT_FN u32 gang_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
 		gang_turn(p, cpu, cur, now);
 		mask_clear(&p->out.kick, cpu); /* this is its decision */
 	}
-	next = cpu_of(p, cpu)->head;
 	if (cur != TAKT_NIL && credit_ratelimited(p, vcpu_of(p, cur)))
 		return cur;
-	if (cur != TAKT_NIL &&
-	    (next == TAKT_NIL || vcpu_of(p, cur)->class < vcpu_of(p, next)->qclass))
-		next = cur;
-	next = takt_fresh(p, next);
+	next = spread_best(p, cpu, cur);
 	class = next == TAKT_NIL ? TAKT_IDLE : vcpu_of(p, next)->class;
 	if (class < TAKT_OVER)
 		return next;
@@ -103,11 +99,6 @@ TAKT_INLINE void gang_fresh(struct takt_pool *p, u32 vi)
 	gang_of(vcpu_of(p, vi))->placement_gen = p->placement_gen;
 }
 
-TAKT_INLINE void gang_placement(struct takt_pool *p)
-{
-	p->placement_gen++;
-}
-
 TAKT_INLINE void gang_epoch(struct takt_pool *p, u64 now)
 {
 	(void)now;
@@ -116,7 +107,8 @@ TAKT_INLINE void gang_epoch(struct takt_pool *p, u64 now)
 	p->turn = 0;
 }
 
-/* hooks taken from Credit as they are */
+/* hooks taken from Credit and from core/spread.h as they are */
+#define gang_placement spread_again
 #define gang_dequeue credit_dequeue
 #define gang_charge credit_charge
 #define gang_yields credit_yields

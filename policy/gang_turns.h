@@ -26,16 +26,12 @@ TAKT_INLINE void gang_bind(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 	struct takt_mask used;
-	u32 own = TAKT_NIL, lap;
+	u32 own, lap;
 
-	takt_opaque(own);
 	if (v->kind == TAKT_IO) {
 		v->bound = TAKT_NIL;
 	} else if (gang_of(v)->placement_gen != p->placement_gen || !is_bound(p, v)) {
-		if (is_bound(p, v))
-			own = v->bound;
-		gang_of(v)->placement_gen = p->placement_gen;
-		v->bound = TAKT_NIL;
+		own = spread_leave(p, v, &gang_of(v)->placement_gen);
 		mask_zero(&used);
 		lap = takt_fresh(p, spread_lap(p, vi));
 		FOR_EACH_VCPU_OF(p, v->vm, it) {
@@ -44,10 +40,7 @@ TAKT_INLINE void gang_bind(struct takt_pool *p, u32 vi)
 			if (w->bound != TAKT_NIL && spread_lap(p, it) == lap)
 				mask_set(&used, w->bound);
 		}
-		if (own != TAKT_NIL && !mask_test(&used, own))
-			v->bound = own;
-		else
-			bind(p, vi, &used);
+		spread_enter(p, vi, own, &used);
 	}
 	if (v->bound != TAKT_NIL)
 		v->cpu = v->bound;

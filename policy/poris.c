@@ -192,15 +192,12 @@ TAKT_INLINE void poris_deschedule(struct takt_pool *p, u32 vi)
 
 TAKT_FN u32 poris_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
 {
-	u32 next = cpu_of(p, cpu)->head, class, w;
+	u32 next, class, w;
 	struct takt_vcpu *v;
 
 	if (cur != TAKT_NIL && credit_ratelimited(p, vcpu_of(p, cur)))
 		return cur;
-	if (cur != TAKT_NIL &&
-	    (next == TAKT_NIL || vcpu_of(p, cur)->class < vcpu_of(p, next)->qclass))
-		next = cur;
-	next = takt_fresh(p, next);
+	next = spread_best(p, cpu, cur);
 	class = next == TAKT_NIL ? TAKT_IDLE : vcpu_of(p, next)->class;
 	if (class >= TAKT_OVER) {
 		w = takt_fresh(p, place_steal(p, cpu, class));
@@ -262,11 +259,6 @@ TAKT_INLINE void poris_fresh(struct takt_pool *p, u32 vi)
 	poris_of(vcpu_of(p, vi))->placement_gen = p->placement_gen;
 }
 
-TAKT_INLINE void poris_placement(struct takt_pool *p)
-{
-	p->placement_gen++;
-}
-
 /* Its PCPU is free for siblings. */
 TAKT_INLINE void poris_end(struct takt_pool *p, u32 vi)
 {
@@ -300,7 +292,8 @@ TAKT_INLINE void poris_epoch(struct takt_pool *p, u64 now)
 	p->placement_gen = 0;
 }
 
-/* hooks taken from Credit as they are */
+/* hooks taken from Credit and from core/spread.h as they are */
+#define poris_placement spread_again
 #define poris_dequeue credit_dequeue
 #define poris_charge credit_charge
 #define poris_yields credit_yields

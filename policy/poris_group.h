@@ -79,29 +79,22 @@ TAKT_INLINE void poris_bind(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 	struct takt_mask used;
-	u32 own = TAKT_NIL, sub;
+	u32 own, sub;
 
-	takt_opaque(own);
 	if (!p->par.parallel || !poris_is_rt(p, v)) {
 		if (v->bound != TAKT_NIL) {
 			v->bound = TAKT_NIL;
 			spread_homes(p, v->vm);
 		}
 	} else if (poris_of(v)->placement_gen != p->placement_gen || !is_bound(p, v)) {
-		if (is_bound(p, v))
-			own = v->bound;
-		poris_of(v)->placement_gen = p->placement_gen;
-		v->bound = TAKT_NIL;
+		own = spread_leave(p, v, &poris_of(v)->placement_gen);
 		mask_zero(&used);
 		sub = takt_fresh(p, poris_subgroup(p, vi));
 		FOR_EACH_RT_VM(p, mi) {
 			if (poris_together(p, v->vm, mi))
 				poris_used(p, mi, sub, &used);
 		}
-		if (own != TAKT_NIL && !mask_test(&used, own))
-			v->bound = own;
-		else
-			bind(p, vi, &used);
+		spread_enter(p, vi, own, &used);
 		spread_homes(p, v->vm);
 	}
 	if (v->bound != TAKT_NIL)
@@ -164,7 +157,7 @@ TAKT_FN int poris_group(struct takt_pool *p, u32 mi, u32 id, u32 sub)
 	}
 	m->group = id;
 	m->subgroup = sub;
-	p->placement_gen++;
+	spread_again(p);
 	/* Their PCPUs are chosen again, as each queues. */
 	mask_zero(&m->homes);
 	FOR_EACH_VCPU_OF(p, mi, vi)

@@ -10,6 +10,45 @@
 #include "bind.h"
 
 /*
+ * @v looks for a PCPU, and is bound nowhere meanwhile; returns the one that it had, or TAKT_NIL.
+ * @gen is its placement generation: it looks again when the pool's is another.
+ */
+TAKT_INLINE u32 spread_leave(struct takt_pool *p, struct takt_vcpu *v, u16 *gen)
+{
+	u32 own = is_bound(p, v) ? v->bound : TAKT_NIL;
+
+	*gen = p->placement_gen;
+	v->bound = TAKT_NIL;
+	return takt_fresh(p, own);
+}
+
+/* @vi is bound to @own again, which may be TAKT_NIL, or, if that is @used, to another PCPU. */
+TAKT_INLINE void spread_enter(struct takt_pool *p, u32 vi, u32 own, struct takt_mask *used)
+{
+	if (own != TAKT_NIL && !mask_test(used, own))
+		vcpu_of(p, vi)->bound = own;
+	else
+		bind(p, vi, used);
+}
+
+/* What may give a VCPU a PCPU of its own has changed. */
+TAKT_INLINE void spread_again(struct takt_pool *p)
+{
+	p->placement_gen++;
+}
+
+/* The head of @cpu's queue, or @cur where that ranks above it. */
+TAKT_INLINE u32 spread_best(struct takt_pool *p, u32 cpu, u32 cur)
+{
+	u32 next = cpu_of(p, cpu)->head;
+
+	if (cur != TAKT_NIL &&
+	    (next == TAKT_NIL || vcpu_of(p, cur)->class < vcpu_of(p, next)->qclass))
+		next = cur;
+	return takt_fresh(p, next);
+}
+
+/*
  * The PCPUs to which @mi's VCPUs are bound: none of them takes a sibling, and all others do (rule
  * P7). Not where spread=one binds a VCPU to its PCPU alone, nor in several laps.
  */
