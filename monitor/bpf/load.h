@@ -5,12 +5,15 @@
 
 #include "monitor.h"
 
-/* Enough for the ports behind VLAN tags and IPv6: all that a packet of a known port is asked for. */
+/*
+ * The ports and TAKT_FIRST bytes of the payload behind two VLAN tags and IPv6 with UDP. TCP with
+ * options on IPv6 is longer: it is copied whole.
+ */
 #define HEAD 96u
 
 /*
- * Copies and parses HEAD bytes, without a call. 0: they are not in one piece, or too few to tell
- * where the ports are.
+ * Copies and parses HEAD bytes, without a call. 0: they are not in one piece, too few to tell where
+ * the ports are, or a tunnel's.
  */
 static __always_inline int parse_head(struct __sk_buff *skb, struct takt_work *w)
 {

@@ -22,12 +22,14 @@
 	X(zoom)
 
 /*
- * Whether the packet may be one of theirs, by its first two bytes. This saves nearly all packets a
- * call. In UDP no carrier begins like RTP, QUIC or a method of SIP.
+ * Whether the packet may be one of theirs, by its first four bytes. This saves nearly all packets a
+ * call. A method of SIP and QUIC's short header may begin like ChannelData, but have no such length.
  */
 TAKT_INLINE u32 takt_may_carry(const struct takt_work *w)
 {
-	return w->proto == TAKT_TCP ? takt_carry_tcp_may(w) : takt_b8(w, w->pay) < 0x50;
+	if (w->proto == TAKT_TCP)
+		return takt_carry_tcp_may(w);
+	return takt_b8(w, w->pay) < 0x40 || takt_turn_channel(w);
 }
 
 /* Returns the bytes of the payload before the media, with its length in w->medialen; 0: none. */

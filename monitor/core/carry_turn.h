@@ -9,6 +9,17 @@
 /* before DATA, at most: the peer's address and some that are optional */
 #define TAKT_TURN_ATTRIBUTES 4u
 
+/*
+ * Whether the payload is ChannelData by its first four bytes: channels are 0x4000 to 0x4fff, and a
+ * datagram may be padded.
+ */
+TAKT_INLINE u32 takt_turn_channel(const struct takt_work *w)
+{
+	u32 head = takt_b32(w, w->pay), n = head & 0xffff;
+
+	return head >> 28 == 4 && n + 4 <= w->paylen && n + 8 > w->paylen;
+}
+
 /* Bytes before what is relayed, and how long that is; 0: nothing is. */
 TAKT_INLINE u32 takt_carry_turn(struct takt_work *w, u32 *len)
 {
@@ -16,9 +27,9 @@ TAKT_INLINE u32 takt_carry_turn(struct takt_work *w, u32 *len)
 
 	if (w->proto != TAKT_UDP || w->paycap < 4)
 		return 0;
-	if (head >> 12 == 4) { /* channels are 0x4000 to 0x4fff; a datagram may be padded */
+	if (takt_turn_channel(w)) {
 		*len = takt_b16(w, w->pay + 2);
-		return *len + 4 <= w->paylen && *len + 8 > w->paylen ? 4 : 0;
+		return 4;
 	}
 	if ((head != 0x0016 && head != 0x0017) || w->paycap < 20 ||
 	    takt_b32(w, w->pay + 4) != TAKT_STUN_COOKIE)

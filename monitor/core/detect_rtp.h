@@ -305,12 +305,12 @@ TAKT_INLINE u32 takt_rtp_may(struct takt_work *w)
 	       takt_rtp_header(w, w->media, w->medialen, w->mediacap);
 }
 
-/* The header's end, with its fields that are optional, tells whether there is a payload. */
+/* With an extension its length, behind the sources, tells whether there is a payload. */
 TAKT_INLINE u32 takt_rtp_wants(struct takt_work *w)
 {
 	u32 b0 = takt_b8(w, w->pay);
 
-	return w->proto == TAKT_UDP && b0 >> 6 == 2 && 16 + (b0 & 15) * 4 > w->paycap;
+	return w->proto == TAKT_UDP && (b0 & 0xd0) == 0x90 && 16 + (b0 & 15) * 4 > w->paycap;
 }
 
 TAKT_INLINE u32 takt_rtp_match(struct takt_rtp *t, struct takt_work *w, u64 now)

@@ -191,7 +191,8 @@ TAKT_INLINE u32 takt_parse_ipv6(struct takt_work *w, u32 *end)
 		else
 			break;
 		if (w->caplen < off + n) {
-			w->parsed = takt_short(w, off + n);
+			/* Of a header that is not captured, its length is not known either. */
+			w->parsed = takt_short(w, w->caplen < off + 8 ? off + 8 : off + n);
 			return 0;
 		}
 		if (next == 44 && takt_b16(w, off + 2) & 0xfff8) {

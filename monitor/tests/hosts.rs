@@ -5,7 +5,7 @@
 mod common;
 
 use common::bag::packet;
-use common::{MS, Rng, flow, rtp};
+use common::{MS, Rng, compile, flow, rtp};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -33,18 +33,8 @@ fn program() -> &'static Path {
     static BUILT: LazyLock<PathBuf> = LazyLock::new(|| {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("hosts");
-        let cc = std::env::var("CC").unwrap_or_else(|_| "cc".into());
-        let build = Command::new(cc)
-            .args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas"])
-            .args(std::env::var("CFLAGS").iter().flat_map(|f| f.split_whitespace()))
-            .args(["-fwrapv", "-fno-strict-aliasing"])
-            .arg(root.join("tests/hosts.c"))
-            .args(["bpf", "core", "../policy/core"].map(|d| format!("-I{}", root.join(d).display())))
-            .arg("-o")
-            .arg(&program)
-            .output()
-            .expect("compiler");
-        assert!(build.status.success(), "{}", String::from_utf8_lossy(&build.stderr));
+        let include = ["bpf", "core", "../policy/core"].map(|d| root.join(d));
+        compile(&[root.join("tests/hosts.c")], &include, &program);
         program
     });
     &BUILT
@@ -96,7 +86,8 @@ fn the_part_that_is_copied_decides_as_the_whole() {
     assert!(number(&said, "verdict") > 0 && number(&said, "demoted") > 0, "{said}");
 }
 
-/// Of each kind, what decides is behind the head.
+/// Of each kind what decides is behind the head, but for RTP without an extension: its first bytes
+/// say where its header ends.
 #[test]
 fn what_is_behind_the_head_is_copied() {
     let f = |sport| flow("10.0.0.1", "10.0.0.2", sport, 9000);
@@ -154,6 +145,22 @@ fn what_is_behind_the_head_is_copied() {
     }
 }
 
+/// The second extension header begins where the head ends, so its length is not in the head.
+#[test]
+fn a_chain_of_headers_that_is_longer_than_the_head_is_followed() {
+    let f = flow("10.0.0.1", "10.0.0.2", 4000, 9000);
+    let frame = |n: u16| {
+        let udp = f.udp(&rtp(0, n, 9))[34..].to_vec();
+        let (first, second) = ([&[60, 6][..], &[0; 54]].concat(), [17, 0, 0, 0, 0, 0, 0, 0]);
+        let len = (first.len() + second.len() + udp.len()) as u16;
+        let header = [&[0x60, 0, 0, 0][..], &len.to_be_bytes(), &[60, 64], &[1; 32]].concat();
+        [header, first, second.to_vec(), udp].concat()
+    };
+    let packet = |n: u16| Sent { link: Link::Raw, ..ether(SECOND + 20 * MS * u64::from(n), frame(n)) };
+    let said = said(&[], &(0..8).map(packet).collect::<Vec<_>>());
+    assert_eq!(number(&said, "after"), 4, "{said}");
+}
+
 /// The packet that ends a silence is judged whole, although its port is known when it is copied.
 #[test]
 fn a_port_that_a_silence_takes_back_is_analysed() {
@@ -174,6 +181,7 @@ fn the_head_is_enough_for_most_packets() {
         ("RTP", f.udp(&rtp(0, 1, 9)), true),
         ("TLS", f.tcp(&filled(&[0x17, 3, 3, 5])), true),
         ("HTTP", f.tcp(&filled(b"GET / HTTP/1.1")), true),
+        ("QUIC with a short header", f.udp(&filled(&[0x40, 9])), true),
         ("SIP", f.udp(&filled(b"INVITE sip:a")), false),
         ("STUN", f.udp(&filled(&[0, 1, 0, 0, 0x21, 0x12, 0xa4, 0x42])), false),
         ("a carrier", f.udp(&filled(&[0x40, 1, 1, 44])), false),

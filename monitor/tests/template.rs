@@ -3,6 +3,9 @@
 //! monitor compiles with it, finds what the template is for, and leaves alone what only looks like
 //! it.
 
+mod common;
+
+use common::compile;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -93,15 +96,8 @@ fn the_template_of_a_detector_finds_its_stream_and_no_twin() {
     fs::write(dir.path().join("detect.h"), longer).expect("write");
     fs::write(dir.path().join("main.c"), MAIN).expect("write");
 
-    let cc = std::env::var("CC").unwrap_or_else(|_| "cc".into());
-    let build = Command::new(cc)
-        .args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "main.c", "native.c", "-o", "main", "-I."])
-        .arg("-I")
-        .arg(root.join("../policy/core"))
-        .current_dir(dir.path())
-        .output()
-        .expect("compiler");
-    assert!(build.status.success(), "{}", String::from_utf8_lossy(&build.stderr));
+    let sources = ["main.c", "native.c"].map(|f| dir.path().join(f));
+    compile(&sources, &[dir.path().into(), root.join("../policy/core")], &dir.path().join("main"));
     let run = Command::new(dir.path().join("main")).output().expect("run");
     assert_eq!(String::from_utf8_lossy(&run.stdout), FOUND);
 }

@@ -6,13 +6,30 @@ pub mod bag;
 
 use std::io::Write;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use takt_monitor::{Config, Link, Monitor, Outcome, Packet, Report, Sender};
 
 pub const MS: u64 = 1_000_000;
 
 /// The tests' only source of randomness, seeded.
 pub use fastrand::Rng;
+
+/// Compiles C to a program, with warnings as errors.
+pub fn compile(sources: &[PathBuf], include: &[PathBuf], program: &Path) {
+    let cc = std::env::var("CC").unwrap_or_else(|_| "cc".into());
+    let build = Command::new(cc)
+        .args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas"])
+        .args(std::env::var("CFLAGS").iter().flat_map(|f| f.split_whitespace()))
+        .args(["-fwrapv", "-fno-strict-aliasing"])
+        .args(sources)
+        .args(include.iter().map(|d| format!("-I{}", d.display())))
+        .arg("-o")
+        .arg(program)
+        .output()
+        .expect("compiler");
+    assert!(build.status.success(), "{}", String::from_utf8_lossy(&build.stderr));
+}
 
 pub fn bytes(rng: &mut Rng, n: usize) -> Vec<u8> {
     std::iter::repeat_with(|| rng.u8(..)).take(n).collect()
