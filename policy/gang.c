@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Co-scheduling and balance scheduling, two baselines of Poris (docs/rules/baselines.md, B1 to B4):
+ * Co-scheduling and balance scheduling, two baselines of Poris (docs/rules/baselines.md, B1 to B5):
  * Credit, but that the VCPUs of a VM queue on different PCPUs.
  *
  * Design: each VCPU is bound to a PCPU where none of its siblings is. With turns=off, balance
@@ -41,8 +41,12 @@ TAKT_FN void gang_queue(struct takt_pool *p, u32 vi, u64 now)
 /* A class that a turn gave ends with the turn (gang_mark), or when the VCPU stops. */
 TAKT_INLINE void gang_deschedule(struct takt_pool *p, u32 vi)
 {
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
 	if (p->par.turns)
-		vcpu_of(p, vi)->class = gang_class(p, vcpu_of(p, vi));
+		v->class = gang_class(p, v);
+	else if (v->class == TAKT_RT) /* turns have been switched off */
+		v->class = credit_class(v);
 }
 
 TAKT_INLINE void gang_wake(struct takt_pool *p, u32 vi)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * gang.c: on which PCPU each VCPU queues, and which VM has its turn (docs/rules/baselines.md, B1 to
- * B4).
+ * B5).
  */
 #ifndef TAKT_GANG_TURNS_H
 #define TAKT_GANG_TURNS_H

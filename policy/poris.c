@@ -7,12 +7,12 @@
  * Design: (1) promote: an I/O event promotes a VCPU of a real-time VM with credit to RT; the class
  * ends when it is descheduled (rules P27 and P3). (2) dynamic: while any VM is real-time all slices
  * are L / (N_V - 1), N_V VCPUs to a PCPU, so that a VCPU waits L at most (rule P21). (3) parallel:
- * each real-time VCPU is bound to a PCPU of its own among those of its group; when the first of
- * them is scheduled, all others that are runnable are promoted with it: they are launched (rules
- * P30 and P31). A group of more VCPUs than PCPUs has subgroups, each with room on the PCPUs at
- * once, that take turns of T_round until each has had a slice. If the next VCPU of a PCPU is a
- * real-time one without credit, the PCPU exchanges it for a better one of the same VM, bound
- * elsewhere.
+ * each real-time VCPU queues on a PCPU of its own among those of its group, and runs where no
+ * sibling has its PCPU, or with spread=one on its own PCPU only (rule P7); when the first of them
+ * is scheduled, all others that are runnable are promoted with it: they are launched (rules P30 and
+ * P31). A group of more VCPUs than PCPUs has subgroups, each with room on the PCPUs at once, that
+ * take turns of T_round until each has had a slice. If the next VCPU of a PCPU is a real-time one
+ * without credit, the PCPU exchanges it for a better one of the same VM, bound elsewhere.
  *
  * Without (3) this is RS, with (3) alone par-only, with (3) for single VMs Poris_s (rules B6, B7
  * and B8). Groups and subgroups are told by set_group(); a VM in none is a group of its own. One

@@ -23,7 +23,8 @@ pub enum Rule {
     Kick,
     /// A timer lies ahead, and the host keeps it (within [`Limits::timer_slack`]).
     Timer,
-    /// Once kicks have drained no PCPU idles beside a queued VCPU that may run there; with `tickle=xen` not all of them do.
+    /// Once kicks have drained no PCPU idles beside a queued VCPU that may run there; with `tickle=xen`: unless it may be
+    /// queued on a PCPU that does not idle.
     WorkConservation,
     /// Rule 1, seen through an idle PCPU or the wait bound.
     LostWake,
@@ -68,13 +69,15 @@ pub struct Limits {
     pub binds: bool,
     /// The same of the VCPUs of any VM.
     pub spreads: bool,
+    /// Budgets count, so `tickle` does not.
+    pub budgets: bool,
 }
 
 impl Limits {
     /// What can be said of any host of a policy: S's LL and Poris' spread bind (rule 9).
     pub fn of(policy: &str) -> Self {
         let has = |name| takt_policy::has(policy, name);
-        Self { binds: has("binds"), spreads: has("spreads"), ..Self::default() }
+        Self { binds: has("binds"), spreads: has("spreads"), budgets: has("budgets"), ..Self::default() }
     }
 }
 
@@ -261,8 +264,9 @@ impl Checker {
     /// Whether `v` is queued for nothing else than one of `cpus`; a cap may have parked it, which is not seen here, or a budget, which
     /// is another PCPU's besides; or the policy has bound it to another.
     fn waits_for(&self, v: u16, cpus: u64) -> bool {
-        let vm = &self.model.vm[usize::from(self.model.vcpu[usize::from(v)].vm)];
-        let bound = self.limits.spreads || self.limits.binds && vm.rt_ever;
+        let e = &self.model.vcpu[usize::from(v)];
+        let vm = &self.model.vm[usize::from(e.vm)];
+        let bound = !e.io && (self.limits.spreads || self.limits.binds && vm.rt_ever);
         !(vm.capped || vm.server || bound) && self.model.allowed(v) & cpus != 0
     }
 
@@ -358,7 +362,7 @@ impl Checker {
         }
         let idle = m.empty() & !m.taken & !m.forced;
         // With `tickle=xen` only the PCPU where it is queued does not idle, which may be any one of its masks.
-        let enough = |v| !m.idled_ever || m.allowed(v) & !idle == 0;
+        let enough = |v| !m.idled_ever || self.limits.budgets || m.allowed(v) & !idle == 0;
         let waits = |&v: &u16| self.waits_for(v, idle) && enough(v);
         let Some(v) = m.queued().filter(|_| idle != 0).find(waits) else { return Ok(()) };
         let e = &m.vcpu[usize::from(v)];

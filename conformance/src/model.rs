@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The checker's own picture of a pool: `docs/states.md` as a state machine over operations and their outcomes.
 
-use takt_policy::{CUR_STOPS, FORCE_IDLE, NCPU, NIL, NVCPU, NVM, Op, OpCode, Res, State};
+use takt_policy::{CUR_STOPS, FORCE_IDLE, Kind, NCPU, NIL, NVCPU, NVM, Op, OpCode, Res, State};
 
 /// A VCPU as the log tells of it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Vcpu {
     pub state: State,
     pub vm: u16,
+    /// A VM's backend thread.
+    pub io: bool,
     /// PCPU it holds, or held last.
     pub cpu: u16,
     pub hard: u64,
@@ -30,6 +32,7 @@ const TICKLE_XEN: u64 = 2;
 const ABSENT: Vcpu = Vcpu {
     state: State::Absent,
     vm: 0,
+    io: false,
     cpu: 0,
     hard: u64::MAX,
     placement: u64::MAX,
@@ -206,7 +209,7 @@ impl Model {
             OpCode::VmAdd => self.vm[mi] = Vm { used: true, host: op.arg[0] == 2, ..Vm::default() },
             OpCode::VmRemove => self.vm[mi] = Vm::default(),
             OpCode::VcpuAdd => {
-                self.vcpu[vi] = Vcpu { vm: m, cpu: c, since: self.now, ..ABSENT };
+                self.vcpu[vi] = Vcpu { vm: m, io: op.arg[0] == Kind::Io as u64, cpu: c, since: self.now, ..ABSENT };
                 self.set(v, State::Blocked);
                 self.vm[mi].vcpus += 1;
                 self.nr_vcpu += 1;

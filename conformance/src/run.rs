@@ -102,7 +102,12 @@ pub struct Run {
 impl Run {
     /// A run on a fresh pool. Invariants are checked at every `check_every`-th step.
     pub fn new(core: Box<dyn Core>, seed: u64, shape: Shape, mode: Mode, check_every: u64) -> Self {
-        let any = Limits { binds: core.has("binds"), spreads: core.has("spreads"), ..Limits::default() };
+        let any = Limits {
+            binds: core.has("binds"),
+            spreads: core.has("spreads"),
+            budgets: core.has("budgets"),
+            ..Limits::default()
+        };
         let limits = match mode {
             Mode::Chaos => Limits { skew: SKEW, ..any },
             Mode::Faithful => Limits { timer_slack: Some(0), max_pending: Some(0), ..any },

@@ -67,7 +67,7 @@ static PARTS: Shared = Shared::new(
     DEBUG,
     "parts",
     "sched=takt takt_policy=credit",
-    "lab.case=gangs lab.kinds=6:A+6:AL+6:ABLL+6:AILL+6:open+7:rs+7:par-only+7:poris_s+7:co+7:balance",
+    "lab.case=gangs lab.kinds=6:A+6:AL+6:ABLL+6:AILL+6:open+7:rs+7:par-only+7:poris_s+9:co+9:balance",
 );
 static POOLS: Shared = Shared::new(DEBUG, "pools", "sched=takt takt_policy=doris", "lab.case=pools");
 static POOLS_LONG: Shared =

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Binding: a policy's own placement, one PCPU for a VCPU (S's LL, rule L32; Poris' spread, rule
- * P30). It cannot override the operator's masks: a binding to a PCPU that is gone or forbidden has
- * no effect until the VCPU is bound again.
+ * Binding: a policy's own placement, a PCPU for a VCPU (S's LL, rule L32; Poris, rule P30; gang,
+ * rules B1 and B4). Other PCPUs do not take the VCPU, unless its VM has homes (core/spread.h): then
+ * only those of its siblings do not. It cannot override the operator's masks: a binding to a PCPU
+ * that is gone or forbidden has no effect until the VCPU is bound again.
  */
 #ifndef TAKT_BIND_H
 #define TAKT_BIND_H

@@ -27,8 +27,8 @@ TAKT_INLINE u64 credit_weights(struct takt_pool *p, struct takt_vm *m)
  * deep when accounting comes by, and one more before), then twice the slice of each VCPU. There is
  * no bound with activate=tick, where an inactive VCPU in debt earns nothing; with charge=sampled,
  * where a VCPU that runs between ticks preempts for nothing; and with balance=on, where siblings
- * that run keep a VCPU that waits in debt (rule C41). It holds with tickle=xen: the PCPU where a VCPU
- * is queued never idles.
+ * that run keep a VCPU that waits in debt (rule C41). It holds with tickle=xen: the PCPU where a
+ * VCPU is queued never idles.
  */
 TAKT_FN u64 credit_bound(struct takt_pool *p)
 {

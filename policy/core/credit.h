@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Credit: charging, accounting and ticks (docs/rules/credit.md, Xen 4.0.1). credit.c and doris.c
- * share this; credit-derived policies differ in when they promote a VCPU and for how long they let
- * it run, not in what it has earned.
+ * Credit: charging, accounting and ticks (docs/rules/credit.md, Xen 4.0.1). The policies with the
+ * trait `credit` share this; they differ in when they promote a VCPU and for how long they let it
+ * run, not in what it has earned.
  *
  * One credit is 100 µs on a PCPU (10 credits/ms). Every change of a credit is booked in the pool's
  * ledger.

@@ -81,11 +81,9 @@ TAKT_FN void place_tickle(struct takt_pool *p, u32 vi)
 	struct takt_cpu *c = cpu_of(p, v->cpu);
 	u32 idle = mask_test(&p->idle, v->cpu), xen = p->par.tickle & TAKT_TICKLE_XEN;
 
-	if (xen && !idle && (v->flags & TAKT_F_PREEMPTED))
-		return;
 	if (v->class < cur_class(p, v->cpu))
 		kick(p, v->cpu);
-	if (xen && idle)
+	if (xen && (idle || (v->flags & TAKT_F_PREEMPTED)))
 		return;
 	if (p->par.tickle & TAKT_TICKLE_ONE) {
 		if (idle)

@@ -28,9 +28,9 @@ TAKT_INLINE u32 edf_has_work(struct takt_vcpu *v)
 /*
  * Into the queue of its PCPU: RunQ by deadline; else ExtraQ, by class (Xen's L0 and L1), then since
  * when it waits there. A budget that @vi gets meanwhile does not cost it its place, for it is a
- * member of both (rule K2). A VCPU that has run in extra time, or has blocked, goes behind the
- * others. If a budget cost the place, a VCPU with a shorter period would go there more often, and
- * get little of what is left.
+ * member of both (rule K2). A VCPU with an ended turn of extra time (edf_use_turn()), or that has
+ * blocked, goes behind the others. If a budget cost the place, a VCPU with a shorter period would
+ * go there more often, and get little of what is left.
  */
 TAKT_INLINE void edf_queue(struct takt_pool *p, u32 vi, u64 now)
 {

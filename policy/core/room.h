@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Room for servers: with admission=on no PCPU is promised twice (rule E14). A server that keeps to a PCPU takes its share of
- * that PCPU; servers that run anywhere (vGEDF) share the whole pool (rule K38). `reserve` percent
- * of each PCPU are promised to no server. A budget is a VCPU's: a VM's I/O threads have none, as
- * Dom0, which does this work in the papers, has none.
+ * Room for servers: with admission=on no PCPU is promised twice (rule E14). A server that keeps to
+ * a PCPU takes its share of that PCPU; servers that run anywhere (vGEDF) share the whole pool (rule
+ * K38). `reserve` percent of each PCPU are promised to no server. A budget is a VCPU's: a VM's I/O
+ * threads have none, as Dom0, which does this work in the papers, has none.
  */
 #ifndef TAKT_ROOM_H
 #define TAKT_ROOM_H
@@ -32,10 +32,11 @@ TAKT_INLINE u32 server_share(const struct takt_server *s)
 	return share ? share : 1;
 }
 
-/* Most of a PCPU that servers may take. */
+/* Most of a PCPU that servers may take; with admission=off there is no limit. */
 TAKT_INLINE u32 server_most(struct takt_pool *p)
 {
-	return SERVER_WHOLE - p->par.reserve * (SERVER_WHOLE / 100);
+	return p->par.admission ? SERVER_WHOLE - p->par.reserve * (SERVER_WHOLE / 100)
+				: 0xffffffffu;
 }
 
 /*

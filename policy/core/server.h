@@ -181,7 +181,7 @@ TAKT_FN void server_end(struct takt_pool *p, u32 vi)
 
 /*
  * @vi, which has no server now, has one from now on, if its VM has and there is room for it, or it
- * had as much before (SEATED): else, or as an I/O thread, it runs in what is left. Where servers
+ * had as much before (HAD_SERVER): else, or as an I/O thread, it runs in what is left. Where servers
  * keep to a PCPU (@whole), its home is the one with most room. @extra: it may use what is left
  * beside its budget.
  * Returns whether it has one; the caller starts and reclasses it.
@@ -201,8 +201,7 @@ TAKT_FN u32 server_begin(struct takt_pool *p, u32 vi, u32 whole, u32 extra)
 	server_shares(p, TAKT_NIL);
 	if (whole)
 		v->server.home = server_place(p, vi);
-	if (p->par.admission && !had_server &&
-	    (whole ? server_room(p, v->server.home) : server_free(p)) < share)
+	if (!had_server && (whole ? server_room(p, v->server.home) : server_free(p)) < share)
 		return 0;
 	v->flags |= TAKT_F_SERVER | (extra && s->extra ? TAKT_F_EXTRA : 0);
 	return 1;
@@ -244,11 +243,16 @@ TAKT_INLINE void server_restart(struct takt_pool *p)
 	}
 }
 
-/* No reserve out of what servers are promised, of which @whole keep to a PCPU each. */
+/*
+ * No reserve out of what servers are promised, of which @whole keep to a PCPU each; and no
+ * admission=on while they are promised more than there is.
+ */
 TAKT_INLINE int server_adjusted(struct takt_pool *p, u32 key, u64 old, u32 whole)
 {
-	if (key == takt_key_reserve && p->par.admission && p->par.reserve > old &&
-	    server_overbooked(p, whole))
+	u32 less = (key == takt_key_reserve && p->par.reserve > old) ||
+		   (key == takt_key_admission && !old);
+
+	if (less && server_overbooked(p, whole))
 		return -TAKT_ENOSPC;
 	if (key == takt_key_server || key == takt_key_mode)
 		server_restart(p);

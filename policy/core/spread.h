@@ -50,11 +50,13 @@ TAKT_INLINE u32 spread_best(struct takt_pool *p, u32 cpu, u32 cur)
 
 /*
  * The PCPUs to which @mi's VCPUs are bound: none of them takes a sibling, and all others do (rule
- * P7). Not where spread=one binds a VCPU to its PCPU alone, nor in several laps.
+ * P7). Not where spread=one binds a VCPU to its PCPU alone, nor in several laps. A PCPU that is free
+ * for siblings from now on may idle beside one that waits.
  */
 TAKT_FN void spread_homes(struct takt_pool *p, u32 mi)
 {
 	struct takt_vm *m = vm_of(p, mi);
+	struct takt_mask left = m->homes;
 
 	mask_zero(&m->homes);
 	if (p->par.spread || m->nr_guest > p->nr_cpu)
@@ -62,6 +64,15 @@ TAKT_FN void spread_homes(struct takt_pool *p, u32 mi)
 	FOR_EACH_VCPU_OF(p, mi, vi) {
 		if (vcpu_of(p, vi)->bound != TAKT_NIL)
 			mask_set(&m->homes, vcpu_of(p, vi)->bound);
+	}
+	mask_without(&left, &m->homes);
+	mask_and(&left, &p->idle);
+	mask_fresh(p, &left);
+	if (mask_empty(&left))
+		return;
+	FOR_EACH_VCPU_OF(p, mi, vi) {
+		if (vcpu_of(p, vi)->state == TAKT_QUEUED)
+			kick_idle(p, vi);
 	}
 }
 

@@ -78,6 +78,16 @@ pub fn debts(make: &Maker) {
         assert_eq!(b.state(1), State::Queued, "{kind:?}");
         assert_eq!(b.turn_slice(5 * MS, 0), (Some(1), 4 * MS), "{kind:?}: a whole budget");
     }
+    // A strict polling server gets it with the next period.
+    let mut b = server(make, SERVERS[2]);
+    b.set(0, None, "polling_literal", 0);
+    b.turn(5 * MS, 0);
+    b.ok(5 * MS, OpCode::VcpuRemove, (0, 1, 0), [0; 3]);
+    b.vcpu(1, 1, 0);
+    b.wake(5 * MS, 1);
+    assert_eq!(b.state(1), State::Parked);
+    b.account(15 * MS);
+    assert_eq!(b.turn_slice(15 * MS, 0), (Some(1), 4 * MS), "a whole budget");
     for policy in CREDIT {
         let mut b = Bench::new(make, policy, 1, 1);
         b.vcpu(1, 1, 0);

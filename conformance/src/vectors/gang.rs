@@ -87,6 +87,19 @@ pub fn ends(make: &Maker) {
     assert_eq!(class(&b), [false, false, false, true, true], "no class outlives its turn");
 }
 
+/// What a turn gave ends where turns are switched off while they are taken.
+pub fn turns_end(make: &Maker) {
+    let mut b = Bench::new(make, "gang", 1, 2);
+    (1..=2).for_each(|v| b.vcpu(v, v, 0));
+    (1..=2).for_each(|v| _ = b.wake(0, v));
+    assert_eq!((b.turn(0, 0), b.class(1)), (Some(1), Class::Rt));
+    assert_eq!(b.set(MS, None, "turns", 0).ret, 0);
+    b.turn(30 * MS, 0);
+    assert_ne!(b.class(1), Class::Rt, "no class without turns");
+    let ran = b.watch(0, 30 * MS, 150 * MS, MS);
+    assert!(ran.contains('1') && ran.contains('2'), "{ran}");
+}
+
 pub fn no_urgency(make: &Maker) {
     let mut b = pool(make, CO);
     b.rt(0, 2, 0);

@@ -317,3 +317,24 @@ pub fn apart(make: &Maker) {
         assert_eq!(b.turn(MS, 1), next, "spread={spread}");
     }
 }
+
+/// Rule P7: the PCPU that a VCPU leaves is free for its siblings, and is asked if one of them waits.
+pub fn left(make: &Maker) {
+    let mut b = Bench::new(make, "poris", 3, 3);
+    (1..=2).for_each(|v| b.vcpu(v, 1, v - 1));
+    b.vcpu(5, 2, 2);
+    b.vcpu(6, 3, 1);
+    b.rt(0, 1, 0);
+    b.pin(0, 5, 0b100);
+    b.pin(0, 6, 0b010);
+    b.wake(0, 1);
+    assert_eq!(b.turn(0, 0), Some(1));
+    assert_eq!(b.stop(MS, 0), None, "it sleeps, and has PCPU 0");
+    for (v, cpu) in [(6, 1), (5, 2)] {
+        b.wake(MS, v);
+        assert_eq!(b.turn(MS, cpu), Some(v.into()));
+    }
+    assert_eq!((b.wake(2 * MS, 2).kick, b.core.vcpu_cpu(2)), (0, 1), "PCPU 0 is its sibling's");
+    assert_eq!(b.ok(3 * MS, OpCode::Move, (2, 1, 0), [0; 3]).kick, 0b001, "not any more");
+    assert_eq!(b.turn(3 * MS, 0), Some(2));
+}

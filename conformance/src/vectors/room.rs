@@ -150,12 +150,14 @@ pub fn overload(make: &Maker) {
             } else if policy != "vgedf" {
                 assert!((10..=20).contains(&sixth), "{policy}: {ran}");
             }
+            assert!(!ran.contains('.'), "{policy}: more is promised than there is: {ran}");
             // A reserve out of what is promised, and a VCPU that comes later.
             let refused = if admission == 1 { REFUSED } else { 0 };
             assert_eq!(b.set(100 * MS, None, "reserve", 5).ret, refused, "{policy}");
             b.ok(100 * MS, OpCode::VcpuAdd, (0, 7, 1), [0, 0, 0]);
             b.wake(100 * MS, 7);
             assert_eq!(b.class(7), if admission == 1 { Class::Over } else { Class::Rt }, "{policy}");
+            assert_eq!(b.set(100 * MS, None, "admission", 1).ret, if admission == 1 { 0 } else { REFUSED }, "{policy}");
             assert_eq!(b.core.check(), Ok(()));
         }
     }
