@@ -168,8 +168,8 @@ impl Model {
                 .may(p.name == "rt", &[EBUSY])
                 // A budget needs a period that is as long, and room.
                 .may(!pool && ["budget", "period"].contains(&p.name), &[ERANGE, ENOSPC])
-                // A reserve does not come out of what servers are promised.
-                .may(pool && p.name == "reserve", &[ENOSPC]),
+                // No reserve comes out of what servers are promised, and no admission is right while that is too much.
+                .may(pool && ["reserve", "admission"].contains(&p.name), &[ENOSPC]),
         }
     }
 
