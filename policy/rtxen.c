@@ -229,8 +229,6 @@ TAKT_FN void rtxen_begin(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
-	server_settle(p, vi);
-	rtxen_end(p, vi);
 	if (server_begin(p, vi, 1, 0)) {
 		/* Before it has anything that could have idled away. */
 		rtxen_idled(p, v->server.home, p->now);

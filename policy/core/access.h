@@ -60,7 +60,8 @@ TAKT_INLINE u32 holds_cpu(u32 state)
 #define FOR_EACH_CPU_IN(p, mask, cpu, from) \
 	for (u32 cpu = (from), cpu##_n = takt_zero(p); \
 	     cpu##_n < TAKT_NCPU && takt_can_loop && !mask_empty(mask) && \
-	     (cpu = takt_fresh(p, mask_next(mask, cpu)), mask_clear(mask, cpu), 1); \
+	     (cpu = takt_fresh(p, mask_next(mask, cpu)), mask_clear(mask, cpu), \
+	     mask_fresh(p, mask), 1); \
 	     cpu##_n++)
 
 /* The VCPUs of VM @mi, I/O threads included. */

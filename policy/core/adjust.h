@@ -42,54 +42,46 @@ TAKT_FN void uncap(struct takt_pool *p, u32 mi)
 }
 
 /*
- * What @mi's VCPUs may run: all of them end, then each begins again with it, where hook_admits()
- * has found room for it.
+ * @s, of which @m had the copy, is what @mi's VCPUs may run from now on, where hook_admits() finds
+ * room for it.
  */
-TAKT_INLINE int adjust_server(struct takt_pool *p, u32 mi, u32 key, u64 value)
+TAKT_INLINE int adjust_server(struct takt_pool *p, u32 mi, u32 key, u64 value,
+			      struct takt_server *s)
 {
 	struct takt_vm *m = vm_of(p, mi);
-	struct takt_server s = m->server;
 	u32 more;
 
 	switch (key) {
-	case takt_vm_key_budget: s.budget = value; break;
-	case takt_vm_key_period: s.period = value; break;
-	case takt_vm_key_priority: s.priority = value; break;
-	default: s.extra = value;
+	case takt_vm_key_budget: s->budget = value; break;
+	case takt_vm_key_period: s->period = value; break;
+	case takt_vm_key_priority: s->priority = value; break;
+	default: s->extra = value;
 	}
-	if (s.period && s.budget > s.period)
+	if (s->period && s->budget > s->period)
 		return -TAKT_ERANGE;
-	/* Less than it has it may always have, also where PCPUs have gone since. */
-	more = takt_fresh(p, server_share(&s) > server_share(&m->server));
-	if (more && !hook_admits(p, mi, &s))
-		return -TAKT_ENOSPC;
-	FOR_EACH_VCPU_OF(p, mi, vi) {
-		if (!more && (vcpu_of(p, vi)->flags & TAKT_F_SERVER))
-			vcpu_of(p, vi)->flags |= TAKT_F_HAD_SERVER;
-		server_settle(p, vi);
-		if (policy_has(p, TAKT_T_BUDGETS))
-			hook_end(p, vi);
+	if (!policy_has(p, TAKT_T_BUDGETS)) {
+		m->server = *s; /* kept, and ignored */
+		return 0;
 	}
-	m->server = s;
-	if (!policy_has(p, TAKT_T_BUDGETS))
-		return 0; /* kept, and ignored */
-	FOR_EACH_VCPU_OF(p, mi, vi)
-		hook_begin(p, vi);
-	return 0;
+	/* Less than it has it may always have, also where PCPUs have gone since. */
+	more = takt_fresh(p, server_share(s) > server_share(&m->server));
+	if (more && !hook_admits(p, mi, s))
+		return -TAKT_ENOSPC;
+	return more ? TAKT_SERVERS_NEW : TAKT_SERVERS_AGAIN;
 }
 
 /*
  * Setting @key of @mi becomes @value, which is in its range. What else a policy does then is in its
  * hook adjusted.
  */
-TAKT_INLINE int adjust_vm(struct takt_pool *p, u32 mi, u32 key, u64 value)
+TAKT_INLINE int adjust_vm(struct takt_pool *p, u32 mi, u32 key, u64 value, struct takt_server *s)
 {
 	struct takt_vm *m = vm_of(p, mi);
 
 	if (key == takt_vm_key_rt)
 		return adjust_rt(p, mi, value);
 	if (key >= takt_vm_key_budget && key <= takt_vm_key_extra)
-		return adjust_server(p, mi, key, value);
+		return adjust_server(p, mi, key, value, s);
 #define TAKT_VM_SETTING(k, name, field, unit, min, max, def, doc) \
 	if (key == (k)) \
 		m->field = value;
@@ -102,10 +94,39 @@ TAKT_INLINE int adjust_vm(struct takt_pool *p, u32 mi, u32 key, u64 value)
 	return hook_adjusted(p, key, 0);
 }
 
+/*
+ * The servers of @mi, or all with TAKT_NIL, begin again, with @s as what a VCPU of @mi may run. All
+ * end first: each leaves room that another may take. With @keep each has its PCPU as before.
+ */
+TAKT_INLINE void adjust_again(struct takt_pool *p, u32 mi, const struct takt_server *s, u32 keep)
+{
+	FOR_EACH_VCPU(p, vi) {
+		struct takt_vcpu *v = vcpu_of(p, vi);
+
+		if (v->state == TAKT_ABSENT ||
+		    (mi == TAKT_NIL ? !(v->flags & TAKT_F_SERVER) : v->vm != mi))
+			continue;
+		if (keep && (v->flags & TAKT_F_SERVER))
+			v->flags |= TAKT_F_HAD_SERVER;
+		server_settle(p, vi);
+		hook_end(p, vi);
+	}
+	if (mi != TAKT_NIL)
+		vm_of(p, mi)->server = *s;
+	FOR_EACH_VCPU(p, vi) {
+		struct takt_vcpu *v = vcpu_of(p, vi);
+
+		if (v->state != TAKT_ABSENT &&
+		    (mi == TAKT_NIL ? v->flags & TAKT_F_HAD_SERVER : v->vm == mi))
+			hook_begin(p, vi);
+	}
+}
+
 /* @mi TAKT_NIL: a parameter of the pool. */
 TAKT_FN int takt_adjust(struct takt_pool *p, u32 mi, u32 key, u64 value, u64 now)
 {
 	struct takt_vm *m = vm_of(p, mi);
+	struct takt_server s = m->server;
 	int ret;
 
 	takt_begin(p, now);
@@ -116,14 +137,19 @@ TAKT_FN int takt_adjust(struct takt_pool *p, u32 mi, u32 key, u64 value, u64 now
 		if (ret || old == value)
 			return ret;
 		ret = hook_adjusted(p, key, old);
-		if (ret)
+		if (ret < 0)
 			adjust_pool(p, key, old, &none);
-		return ret;
+	} else {
+		if (mi >= TAKT_NVM || !m->used)
+			return -TAKT_ENOENT;
+		ret = vm_setting_allows(key, value);
+		if (!ret)
+			ret = adjust_vm(p, mi, key, value, &s);
 	}
-	if (mi >= TAKT_NVM || !m->used)
-		return -TAKT_ENOENT;
-	ret = vm_setting_allows(key, value);
-	return ret ? ret : adjust_vm(p, mi, key, value);
+	if (ret <= 0)
+		return ret;
+	adjust_again(p, mi, &s, takt_fresh(p, ret == TAKT_SERVERS_AGAIN));
+	return 0;
 }
 
 /* @group = group | subgroup << 16; group 0: a group of its own. */

@@ -27,7 +27,7 @@
  *
  *   fresh(p, vi)             a VCPU without history: what is not zero in its part of it
  *   begin(p, vi)             a VCPU is there; of those with budgets also: what it may run has
- *                            changed, it begins again
+ *                            changed, and it has ended for that
  *   end(p, vi)               it goes; likewise
  *   moved(p, vi, cpu, now)   its host moves it to @cpu
  *   placement(p)             PCPUs, VCPUs, masks, groups or types have changed: there may be a
@@ -36,7 +36,8 @@
  *                            more
  *   group(p, mi, group, sub) a VM enters a group (trait gangs); returns 0 or an error
  *   adjusted(p, key, old)    a setting has changed: a pool's, which was @old, and which an error
- *                            gives back; or a VM's, but neither rt nor one of its server
+ *                            gives back; or a VM's, but neither rt nor one of its server. Returns
+ *                            0, an error, or TAKT_SERVERS_AGAIN: all servers begin again
  *
  *   timer(p, now)            timer(pool), whatever it was for: arms it again
  *   refill(p, vi, now)       a VCPU's deadline in the pool's due queue has come; it has been

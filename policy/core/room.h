@@ -136,10 +136,11 @@ TAKT_FN u32 server_fits(struct takt_pool *p, u32 mi, const struct takt_server *s
 	server_shares(p, mi);
 	if (!whole)
 		return server_free(p) >= (u64)share * vm_of(p, mi)->nr_guest;
-	FOR_EACH_VCPU_OF(p, mi, vi) {
+	FOR_EACH_VCPU(p, vi) {
+		struct takt_vcpu *v = vcpu_of(p, vi);
 		u32 cpu;
 
-		if (vcpu_of(p, vi)->kind != TAKT_IO) {
+		if (v->state != TAKT_ABSENT && v->vm == mi && v->kind != TAKT_IO) {
 			cpu = takt_fresh(p, server_place(p, vi));
 			if (server_room(p, cpu) < share)
 				return 0;

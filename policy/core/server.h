@@ -81,7 +81,8 @@ TAKT_INLINE u32 server_is_spent(struct takt_vcpu *v)
 TAKT_FN void server_reclass(struct takt_pool *p, u32 vi, u64 key, u64 now)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
-	u32 same = v->class == server_class(v) && v->server.key == key && v->cpu == v->server.home;
+	u32 same = takt_fresh(p, v->class == server_class(v) && v->server.key == key &&
+					 v->cpu == v->server.home);
 
 	v->server.key = key;
 	if (server_is_spent(v)) {
@@ -180,10 +181,10 @@ TAKT_FN void server_end(struct takt_pool *p, u32 vi)
 }
 
 /*
- * @vi, which has no server now, has one from now on, if its VM has and there is room for it, or it
- * had as much before (HAD_SERVER): else, or as an I/O thread, it runs in what is left. Where servers
- * keep to a PCPU (@whole), its home is the one with most room. @extra: it may use what is left
- * beside its budget.
+ * @vi, which has no server now, has one from now on, if its VM has and there is room for it: else,
+ * or as an I/O thread, it runs in what is left. Where servers keep to a PCPU (@whole), its home is
+ * the one with most room. A VCPU that had as much before has a server, and its home, in any case
+ * (HAD_SERVER). @extra: it may use what is left beside its budget.
  * Returns whether it has one; the caller starts and reclasses it.
  */
 TAKT_FN u32 server_begin(struct takt_pool *p, u32 vi, u32 whole, u32 extra)
@@ -193,16 +194,18 @@ TAKT_FN u32 server_begin(struct takt_pool *p, u32 vi, u32 whole, u32 extra)
 	u32 share = server_share(s), had_server = v->flags & TAKT_F_HAD_SERVER;
 
 	v->flags &= ~TAKT_F_HAD_SERVER;
-	v->server.home = v->cpu;
+	v->server.home = whole && had_server ? server_seat(p, v) : v->cpu;
 	if (holds_cpu(v->state))
 		kick(p, v->cpu); /* its slice is another server's */
 	if (!share || v->kind == TAKT_IO)
 		return 0;
-	server_shares(p, TAKT_NIL);
-	if (whole)
-		v->server.home = server_place(p, vi);
-	if (!had_server && (whole ? server_room(p, v->server.home) : server_free(p)) < share)
-		return 0;
+	if (!had_server) {
+		server_shares(p, TAKT_NIL);
+		if (whole)
+			v->server.home = server_place(p, vi);
+		if ((whole ? server_room(p, v->server.home) : server_free(p)) < share)
+			return 0;
+	}
 	v->flags |= TAKT_F_SERVER | (extra && s->extra ? TAKT_F_EXTRA : 0);
 	return 1;
 }
@@ -232,20 +235,15 @@ TAKT_INLINE void server_moved(struct takt_pool *p, u32 vi, u32 cpu, u64 now)
 	vcpu_of(p, vi)->server.home = cpu;
 }
 
-/* Every server begins again: a server of another kind could not use what is left. */
-TAKT_INLINE void server_restart(struct takt_pool *p)
-{
-	FOR_EACH_VCPU(p, vi) {
-		if (!(vcpu_of(p, vi)->flags & TAKT_F_SERVER))
-			continue;
-		vcpu_of(p, vi)->flags |= TAKT_F_HAD_SERVER;
-		hook_begin(p, vi);
-	}
-}
+/* What a change of a setting makes of servers (adjust_again()): all begin again where they are. */
+#define TAKT_SERVERS_AGAIN 1
+/* They begin again, each where most room is. */
+#define TAKT_SERVERS_NEW 2
 
 /*
  * No reserve out of what servers are promised, of which @whole keep to a PCPU each; and no
- * admission=on while they are promised more than there is.
+ * admission=on while they are promised more than there is. A server of another kind could not use
+ * what is left of a budget.
  */
 TAKT_INLINE int server_adjusted(struct takt_pool *p, u32 key, u64 old, u32 whole)
 {
@@ -254,9 +252,7 @@ TAKT_INLINE int server_adjusted(struct takt_pool *p, u32 key, u64 old, u32 whole
 
 	if (less && server_overbooked(p, whole))
 		return -TAKT_ENOSPC;
-	if (key == takt_key_server || key == takt_key_mode)
-		server_restart(p);
-	return 0;
+	return key == takt_key_server || key == takt_key_mode ? TAKT_SERVERS_AGAIN : 0;
 }
 
 /* ---- queues ---- */

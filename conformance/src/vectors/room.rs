@@ -99,11 +99,11 @@ pub fn partitioned(make: &Maker) {
         assert_ne!(b.core.vcpu_cpu(1), b.core.vcpu_cpu(2));
         // They are placed anew, not beside each other's old places.
         let mut b = machine(make, policy, 2, &[(1, 1), (2, 1)]);
-        b.pin(0, 1, 0b01);
-        b.pin(0, 2, 0b10);
-        assert_eq!(b.set(0, Some(1), "budget", 40 * MS).ret, 0);
-        b.pin(0, 1, 0b11);
+        b.pin(0, 1, 0b10);
         b.pin(0, 2, 0b01);
+        assert_eq!(b.set(0, Some(1), "budget", 40 * MS).ret, 0);
+        b.pin(0, 1, 0b01);
+        b.pin(0, 2, 0b11);
         assert_eq!(b.set(0, Some(1), "budget", 60 * MS).ret, 0);
         b.wake(0, 1);
         b.wake(0, 2);
