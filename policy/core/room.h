@@ -131,7 +131,7 @@ TAKT_FN u32 server_fits(struct takt_pool *p, u32 mi, const struct takt_server *s
 {
 	u32 share = server_share(s);
 
-	if (!share || !p->par.admission)
+	if (!share)
 		return 1;
 	server_shares(p, mi);
 	if (!whole)
