@@ -92,6 +92,9 @@ pub struct Sim {
     pub duration: Option<String>,
     #[command(flatten)]
     pub set: Set,
+    /// Show every VM, also those with nothing to do in time
+    #[arg(long)]
+    pub all: bool,
     #[command(flatten)]
     pub out: Out,
     /// Write a Perfetto trace of the first policy and seed to F (open with ui.perfetto.dev)

@@ -121,7 +121,7 @@ fn tail(report: &Report) -> String {
 
 fn text(report: &Report) -> String {
     let rows: Vec<_> = report.senders.iter().map(row).collect();
-    table::render("", &HEAD, &rows, NUMBERS) + &tail(report)
+    table::render("", &HEAD, &rows, NUMBERS..) + &tail(report)
 }
 
 /// The report as a page: the table, and when the real-time senders sent.
@@ -135,7 +135,7 @@ fn page(report: &Report, args: &args::Inspect) -> Result<Page> {
             .into(),
         head: HEAD.map(Into::into).into(),
         rows: report.senders.iter().map(row).collect(),
-        numbers_from: NUMBERS,
+        numbers: NUMBERS..usize::MAX,
         folded: false,
     })];
     let mut drawn: Vec<_> = report.senders.iter().filter_map(|s| Some((s, s.timeline.as_ref()?))).collect();

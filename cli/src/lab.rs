@@ -158,7 +158,7 @@ fn named(scheduler: &impl Display) -> PolicySpec {
 fn text(scenarios: &[Scenario], jobs: &[Job], runs: &[LabRun], counted: bool) -> String {
     let results: Vec<RunResult> = runs.iter().map(|r| r.result.clone()).collect();
     let mut text =
-        Comparison::all(scenarios, jobs, &results).iter().map(Comparison::text).collect::<Vec<_>>().join("\n");
+        Comparison::all(scenarios, jobs, &results, false).iter().map(Comparison::text).collect::<Vec<_>>().join("\n");
     let all = |of: fn(&LabRun) -> String| {
         runs.iter().map(of).collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(", ")
     };

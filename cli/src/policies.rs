@@ -113,9 +113,9 @@ fn as_text() -> String {
     };
     let head = ["parameter", "allowed", "default", "meaning"];
     [
-        table::render("", &["policy", "what it is"], &names, 9),
-        table::render("Parameters of a policy, as in doris(dom0=off,slice=5ms)", &head, &rows(false), 9),
-        table::render("Parameters of a VM", &head, &rows(true), 9),
+        table::render("", &["policy", "what it is"], &names, 9..),
+        table::render("Parameters of a policy, as in doris(dom0=off,slice=5ms)", &head, &rows(false), 9..),
+        table::render("Parameters of a VM", &head, &rows(true), 9..),
     ]
     .join("\n")
 }

@@ -116,7 +116,7 @@ fn text(report: &Report) -> String {
         report.policy,
         report.records,
         duration::human(report.span_us * 1e3),
-        table::render("", &["operation", "accepted", "refused"], &rows, 1),
+        table::render("", &["operation", "accepted", "refused"], &rows, 1..),
         verdict(&report.violation, "kept"),
         verdict(&report.difference, same),
     )

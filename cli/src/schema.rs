@@ -41,7 +41,7 @@ schemas! {
 pub fn run(args: &args::Schema) -> Result<bool> {
     let Some(name) = &args.name else {
         let rows: Vec<_> = SCHEMAS.iter().map(|(name, what, _)| vec![(*name).into(), (*what).into()]).collect();
-        output::print(&table::render("", &["document", "what it is"], &rows, 9))?;
+        output::print(&table::render("", &["document", "what it is"], &rows, 9..))?;
         return Ok(true);
     };
     let known = || SCHEMAS.iter().map(|(name, ..)| *name).collect::<Vec<_>>().join(", ");

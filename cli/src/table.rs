@@ -2,9 +2,10 @@
 //! Aligned text tables.
 
 use comfy_table::{CellAlignment, Table, presets};
+use std::ops::RangeBounds;
 
-/// Text columns are aligned left, all from `numbers_from` on right.
-pub fn render(title: &str, head: &[&str], rows: &[Vec<String>], numbers_from: usize) -> String {
+/// Columns of `numbers` are aligned right, those of text left.
+pub fn render(title: &str, head: &[&str], rows: &[Vec<String>], numbers: impl RangeBounds<usize>) -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_header(head.to_vec());
     for row in rows {
@@ -12,7 +13,7 @@ pub fn render(title: &str, head: &[&str], rows: &[Vec<String>], numbers_from: us
     }
     for (n, column) in table.column_iter_mut().enumerate() {
         column.set_padding((if n == 0 { 0 } else { 1 }, 1));
-        if n >= numbers_from {
+        if numbers.contains(&n) {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }

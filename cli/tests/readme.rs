@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The README shows what the program prints. `TAKT_BLESS=1` writes it there instead of comparing.
 
+use serde_json::Value;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -108,34 +109,49 @@ fn packets_are_judged_as_the_readme_shows() {
     }
 }
 
-/// Cells of the row of each policy.
-fn rows(args: &[&str]) -> Vec<Vec<String>> {
-    let out = takt(&[&["sim", "scenarios/voip.toml"], args].concat());
-    let text = String::from_utf8(out.stdout).expect("text");
-    text.lines().skip(2).map(|line| line.split_whitespace().map(str::to_owned).collect()).collect()
+/// The runs of `scenarios/voip.toml`.
+fn runs(args: &[&str]) -> Vec<Value> {
+    let out = takt(&[&["sim", "scenarios/voip.toml", "--json"], args].concat());
+    let document: Value = serde_json::from_slice(&out.stdout).expect("JSON");
+    document["runs"].as_array().expect("runs").clone()
+}
+
+/// The server of calls.
+fn server(run: &Value) -> &Value {
+    run["vms"].as_array().expect("VMs").iter().find(|vm| vm["name"] == "voip").expect("the server")
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+fn pesq(run: &Value) -> f64 {
+    number(&server(run)["voip"]["mean_pesq"])
 }
 
 /// The table of three schedulers.
 fn table() {
-    let seeds = rows(&["--seed", "1-8", "-p", "credit"]);
-    let mean = seeds[0][1].trim_end_matches('±').parse::<f64>().expect("PESQ");
-    let row = |row: &[String], name: &str| {
-        let number = |n: usize| row[n].parse::<f64>().unwrap_or_else(|_| panic!("{row:?}"));
-        let longest =
-            if number(6) < 100.0 { format!("{:.0} µs", number(6)) } else { format!("{:.1} ms", number(6) / 1e3) };
+    let seeds = runs(&["--seed", "1-8", "-p", "credit"]);
+    let mean = seeds.iter().map(pesq).sum::<f64>() / seeds.len() as f64;
+    let work = |run: &Value| run["vms"].as_array().expect("VMs").iter().map(|vm| number(&vm["work"])).sum::<f64>();
+    let all = runs(&["-p", "pin", "-p", "credit", "-p", "doris"]);
+    let credit = work(&all[1]);
+    let row = |run: &Value, name: &str| {
+        let us = |wait: &str| number(&server(run)["wait"]["all"][wait]) / 1e3;
+        let longest = us("max_ns");
+        let longest = if longest < 100.0 { format!("{longest:.0} µs") } else { format!("{:.1} ms", longest / 1e3) };
         let bold = if name.starts_with("**") { "**" } else { "" };
         format!(
-            "| {name} | {bold}{}{bold} | {bold}{} %{bold} | {bold}{:.0} µs / {longest}{bold} | {bold}{} %{bold} |\n",
-            row[1],
-            row[3],
-            number(5),
-            row[11]
+            "| {name} | {bold}{:.2}{bold} | {bold}{:.2} %{bold} | {bold}{:.0} µs / {longest}{bold} | {bold}{:.1} %{bold} |\n",
+            pesq(run),
+            number(&server(run)["voip"]["late_lost_pct"]),
+            us("p99_ns"),
+            work(run) * 100.0 / credit,
         )
     };
-    let all = rows(&["-p", "pin", "-p", "credit", "-p", "doris"]);
     let names =
         ["cores of its own (`pin`)".to_owned(), format!("`credit` ({mean:.1} over eight seeds)"), "**`doris`**".into()];
-    let text: String = all.iter().zip(&names).map(|(cells, name)| row(cells, name)).collect();
+    let text: String = all.iter().zip(&names).map(|(run, name)| row(run, name)).collect();
     let readme = readme();
     let from = readme.find("| cores of its own (`pin`) |").expect("the table");
     let end = from + readme[from..].find("\n\n").expect("its end") + 1;

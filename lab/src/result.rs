@@ -156,6 +156,7 @@ fn vm_result(s: &Scenario, spec: &VmSpec, vm: &outcome::Vm, first: u32, rate: f6
         work: if hog { work as f64 / rate } else { 0.0 },
         cold_ns: 0,
         rt: told.rt,
+        found: None,
         period_ns: (told.period_us.unwrap_or(0.0) * 1e3) as u64,
         promotions: told.promotions,
         refusals: told.refusals,
@@ -163,6 +164,7 @@ fn vm_result(s: &Scenario, spec: &VmSpec, vm: &outcome::Vm, first: u32, rate: f6
         vcpus: vcpus.collect(),
         voip: vm.clients.as_ref().map(|c| voip(s, c)),
         vod: None,
+        stream: None,
         cyclictest: None,
         periodic: (jobs && !apart).then(|| PeriodicResult {
             jobs: sum(|v| v.jobs),

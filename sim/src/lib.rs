@@ -14,6 +14,7 @@ mod net;
 mod observe;
 mod options;
 mod pool;
+pub mod promise;
 mod report;
 pub mod result;
 mod rng;

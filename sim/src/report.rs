@@ -5,8 +5,8 @@ use crate::machine::{Machine, SAMPLE, Vm};
 use crate::net;
 use crate::observe::{CLASSES, Hist, Trace, TraceVcpu, VcpuMetrics};
 use crate::result::{
-    Drops, HostResult, PcpuResult, PoolMove, PoolResult, PoolsResult, PredictionStat, RunResult, TxResult, VcpuResult,
-    VmResult, VoipResult, WaitStat,
+    Drops, Found, HostResult, PcpuResult, PoolMove, PoolResult, PoolsResult, PredictionStat, RunResult, TxResult,
+    VcpuResult, VmResult, VoipResult, WaitStat,
 };
 use crate::rng::{Purpose, Rng};
 use std::collections::BTreeMap;
@@ -74,6 +74,7 @@ impl Machine<'_> {
             work: if batch { work as f64 / 1e9 } else { 0.0 },
             cold_ns: self.vcpus[range].iter().map(|v| v.cold).sum(),
             rt: stat.rt != 0,
+            found: vm.found.filter(|_| stat.rt != 0).map(|f| self.found(f)),
             period_ns: stat.period,
             promotions: (stat.promotions as i64 + vm.past.0) as u64,
             refusals: (stat.refusals as i64 + vm.past.1) as u64,
@@ -81,6 +82,7 @@ impl Machine<'_> {
             vcpus: self.vcpu_results(vm),
             voip: None,
             vod: None,
+            stream: None,
             periodic: None,
             tasks: Vec::new(),
             cyclictest: None,
@@ -93,6 +95,10 @@ impl Machine<'_> {
             self.workload(spec.workload.kind()).result(self, id, &mut result);
         }
         result
+    }
+
+    fn found(&self, (rule, at): (&str, u64)) -> Found {
+        Found { rule: rule.into(), at_ns: at as i64 - self.from as i64 }
     }
 
     fn pools_result(&self) -> PoolsResult {

@@ -48,6 +48,9 @@ pub struct VmResult {
     pub cold_ns: u64,
     /// Whether the policy holds it for real-time at the end.
     pub rt: bool,
+    /// By what it was found to be real-time, if the monitor has found it and it still is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub found: Option<Found>,
     /// Period the policy holds at the end, ns; 0 = none.
     pub period_ns: u64,
     /// Promotions of its VCPUs to the real-time class, by event and by deadline.
@@ -62,6 +65,9 @@ pub struct VmResult {
     /// Only for streaming servers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vod: Option<VodResult>,
+    /// Only for senders on a timer of their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream: Option<StreamResult>,
     /// Only for VMs with periodic tasks.
     pub periodic: Option<PeriodicResult>,
     /// Only for VMs with sets of tasks: each of them, by priority.
@@ -79,6 +85,15 @@ pub struct VmResult {
     /// Only for VMs that send packets: gaps between them as netback sees them.
     pub tx: Option<TxResult>,
     pub drops: Drops,
+}
+
+/// The monitor's verdict upon a VM.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Found {
+    /// Rule of the monitor.
+    pub rule: String,
+    /// When, ns since the measured window began; before it negative.
+    pub at_ns: i64,
 }
 
 /// One VCPU.
@@ -189,6 +204,18 @@ pub struct VodResult {
     pub lag_p50_ns: u64,
     pub lag_p99_ns: u64,
     pub lag_max_ns: u64,
+}
+
+/// The bursts of a sender, each of which is a frame; a frame is there when its last packet is made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StreamResult {
+    pub frames: u64,
+    /// Frames for which the gap before them had room: 1 in a gap of 1.5 to 2.5 periods, and so on.
+    pub late: u64,
+    /// From frame to frame, the one that is overdue at the end included; quantiles are exact to 1.6%.
+    pub gap_p50_ns: u64,
+    pub gap_p99_ns: u64,
+    pub gap_max_ns: u64,
 }
 
 /// The jobs of a VM's periodic tasks.

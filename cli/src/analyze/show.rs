@@ -31,7 +31,7 @@ fn poris(p: &Poris) -> String {
     };
     let rows: Vec<_> =
         p.vms.iter().map(|vm| vec![vm.vm.clone(), format(vm.latency_ns), verdict(vm.slack_ns)]).collect();
-    let mut out = table::render(&about, &["VM", "latency", ""], &rows, 1) + "\n";
+    let mut out = table::render(&about, &["VM", "latency", ""], &rows, 1..) + "\n";
     let group = |g: &super::latency::Group| {
         let once = if g.fits { "yes".into() } else { format!("{} too many", g.too_many) };
         let mut row = vec![g.name.clone()];
@@ -53,7 +53,7 @@ fn poris(p: &Poris) -> String {
         "groups",
         "with rounds",
     ];
-    out += &table::render("Groups, and how far apart their VCPUs start at most", &head, &rows, 1);
+    out += &table::render("Groups, and how far apart their VCPUs start at most", &head, &rows, 1..);
     out
 }
 
@@ -62,11 +62,11 @@ fn servers(a: &Analysis) -> String {
     let rows: Vec<_> = a.vcpus.iter().flat_map(task_rows).collect();
     if !rows.is_empty() {
         let head = ["VM", "task", "deadline", "deferrable", "", "periodic", ""];
-        out += &(table::render("Longest response of each task", &head, &rows, 2) + "\n");
+        out += &(table::render("Longest response of each task", &head, &rows, 2..) + "\n");
     }
     let head = ["VM", "PCPU", "budget", "period", "priority", "deferrable", "periodic"];
     let servers: Vec<_> = a.vcpus.iter().map(server_row).collect();
-    out += &(table::render("Servers", &head, &servers, 1) + "\n");
+    out += &(table::render("Servers", &head, &servers, 1..) + "\n");
     let head = ["pool", "VCPUs", "sum of shares", "PCPUs", "PCPUs for global EDF"];
     let pools: Vec<_> = a
         .pools
@@ -76,7 +76,7 @@ fn servers(a: &Analysis) -> String {
             vec![p.name.clone(), p.vcpus.to_string(), format!("{:.3}", p.share), p.pcpus.to_string(), gfb]
         })
         .collect();
-    out += &(table::render("Pools", &head, &pools, 1) + "\n");
+    out += &(table::render("Pools", &head, &pools, 1..) + "\n");
     for kind in KINDS {
         let names = a.does_not_fit.get(kind);
         let verdict =

@@ -136,7 +136,7 @@ fn tables(e: &Experiment, o: &Outcome) -> Vec<Table> {
             ),
             head: strings(&["", "kind", "check", "want", "got"]),
             rows: o.checks.iter().map(check).collect(),
-            numbers_from: 3,
+            numbers: 3..usize::MAX,
             folded: false,
         },
         Table {
@@ -144,7 +144,7 @@ fn tables(e: &Experiment, o: &Outcome) -> Vec<Table> {
             caption: "Values that the paper states in words; its figures are drawn only.".into(),
             head: strings(&["what", "paper", "ours"]),
             rows: o.paper.iter().map(|p| vec![p.what.clone(), show::plain(&p.paper), number(p.ours)]).collect(),
-            numbers_from: 1,
+            numbers: 1..usize::MAX,
             folded: false,
         },
     ];
@@ -154,7 +154,7 @@ fn tables(e: &Experiment, o: &Outcome) -> Vec<Table> {
         caption: "Rows with * are for comparison and decide nothing.".into(),
         head,
         rows,
-        numbers_from: 1,
+        numbers: 1..usize::MAX,
         folded: true,
     });
     if let Some(moved) = &o.sensitivity {
@@ -168,7 +168,7 @@ fn tables(e: &Experiment, o: &Outcome) -> Vec<Table> {
             caption: moved.run.clone(),
             head: strings(&["constant", "at", "gate", "want", "got"]),
             rows,
-            numbers_from: 3,
+            numbers: 3..usize::MAX,
             folded: false,
         });
     }

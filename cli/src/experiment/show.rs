@@ -11,7 +11,7 @@ use crate::table;
 /// `takt experiment list`.
 pub fn list(all: &[Experiment]) -> String {
     let rows: Vec<_> = all.iter().map(|e| vec![e.id.clone(), e.source.clone(), e.title.clone()]).collect();
-    table::render("", &["experiment", "source", "what"], &rows, 9)
+    table::render("", &["experiment", "source", "what"], &rows, 9..)
 }
 
 /// Means over seeds, the checks, and the published values beside ours.
@@ -19,13 +19,13 @@ pub fn text(e: &Experiment, o: &Outcome) -> String {
     let mut out = format!("{}  {} ({})\n\n", e.id, e.title, e.source);
     let (head, rows) = means(e, &o.rows);
     let head: Vec<&str> = head.iter().map(String::as_str).collect();
-    out += &(table::render("", &head, &rows, 1) + "\n");
+    out += &(table::render("", &head, &rows, 1..) + "\n");
     if rows.iter().any(|r| r[0].ends_with(" *")) {
         out += "* for comparison, decides nothing\n\n";
     }
     out += &checks(&o.checks);
     let paper: Vec<_> = o.paper.iter().map(|p| vec![p.what.clone(), plain(&p.paper), number(p.ours)]).collect();
-    out += &(table::render("", &["published", "paper", "ours"], &paper, 1) + "\n");
+    out += &(table::render("", &["published", "paper", "ours"], &paper, 1..) + "\n");
     for note in &o.notes {
         out += &format!("Note: {note}\n");
     }
@@ -209,7 +209,7 @@ fn checks(all: &[Verdict]) -> String {
         .collect();
     let known = |c: &Verdict| Some(format!("Missed: {}: {}\n", c.name, c.missed.as_ref().filter(|_| !c.ok)?));
     let known: String = all.iter().filter_map(known).collect();
-    table::render("", &["", "kind", "check", "want", "got"], &rows, 3) + &known + "\n"
+    table::render("", &["", "kind", "check", "want", "got"], &rows, 3..) + &known + "\n"
 }
 
 fn sensitivity(moved: &Moved) -> String {
@@ -218,7 +218,7 @@ fn sensitivity(moved: &Moved) -> String {
         return head + "Every gate holds throughout.\n";
     }
     let rows: Vec<_> = moved.violations.iter().map(violation).collect();
-    head + &table::render("Gates that do not hold:", &["constant", "at", "gate", "want", "got"], &rows, 3)
+    head + &table::render("Gates that do not hold:", &["constant", "at", "gate", "want", "got"], &rows, 3..)
 }
 
 pub fn violation(v: &Violation) -> Vec<String> {

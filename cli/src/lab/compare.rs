@@ -79,7 +79,7 @@ fn text(title: &str, c: &Comparison) -> String {
             [row.host.to_owned(), row.policy.clone()].into_iter().chain(figures).collect()
         })
         .collect();
-    let mut text = table::render(title, &head, &rows, 2);
+    let mut text = table::render(title, &head, &rows, 2..);
     for (name, of) in FIGURES {
         let (linux, xen) = (c.agreement(LINUX, of), c.agreement(XEN, of));
         text += &format!(

@@ -60,7 +60,7 @@ fn text(w: &Window) -> String {
     };
     let head = ["", "count", "total, us", "median, ns", "99 %, ns", "longest, ns"];
     let title = format!("{} on {} PCPUs for {seconds:.1} s: {:.3} % of their time", w.policy, w.pcpus, w.loss_pct);
-    table::render(&title, &head, &[row("decisions", &w.decision), row("switches", &w.change)], 1)
+    table::render(&title, &head, &[row("decisions", &w.decision), row("switches", &w.change)], 1..)
 }
 
 #[cfg(test)]

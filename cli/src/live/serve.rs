@@ -235,5 +235,5 @@ fn verifier(live: &Live, voice: Voice) -> Result<()> {
     }
     let row = |v: takt_linux::Verified| vec![v.program, v.walked.to_string(), v.size.to_string()];
     let rows: Vec<_> = all.into_iter().map(row).collect();
-    output::print(&table::render("", &["program", "instructions walked (of 1000000)", "instructions"], &rows, 1))
+    output::print(&table::render("", &["program", "instructions walked (of 1000000)", "instructions"], &rows, 1..))
 }

@@ -56,7 +56,7 @@ fn pools(all: &[PoolStatus]) -> String {
         vec![p.name.clone(), p.policy.clone(), shrinks, or_dash(pcpus), or_dash(p.vms.clone())]
     };
     let head = ["pool", "policy", "shrinks in", "PCPUs", "VMs"];
-    table::render("", &head, &all.iter().map(row).collect::<Vec<_>>(), 5)
+    table::render("", &head, &all.iter().map(row).collect::<Vec<_>>(), 5..)
 }
 
 fn vms(all: &[VmStatus]) -> String {
@@ -100,7 +100,7 @@ fn vms(all: &[VmStatus]) -> String {
         "VCPUs",
         "I/O threads",
     ];
-    table::render("", &head, &all.iter().map(row).collect::<Vec<_>>(), 5)
+    table::render("", &head, &all.iter().map(row).collect::<Vec<_>>(), 5..)
 }
 
 fn devices(all: &[VmStatus]) -> String {
@@ -110,7 +110,12 @@ fn devices(all: &[VmStatus]) -> String {
         let or_dash = |list: Vec<String>| if list.is_empty() { "-".into() } else { list.join(", ") };
         vec![v.name.clone(), or_dash(seen), v.blind.clone().unwrap_or_else(|| "-".into()), or_dash(ports.collect())]
     };
-    table::render("", &["VM", "devices watched", "blind because", "ports"], &all.iter().map(row).collect::<Vec<_>>(), 9)
+    table::render(
+        "",
+        &["VM", "devices watched", "blind because", "ports"],
+        &all.iter().map(row).collect::<Vec<_>>(),
+        9..,
+    )
 }
 
 /// Waits by VM, VCPU and class.

@@ -5,6 +5,7 @@ use super::html::escape;
 use super::theme;
 use super::timeline::Timeline;
 use std::fmt::Write;
+use std::ops::Range;
 
 const CSS: &str = include_str!("../../assets/report.css");
 const DARK: &str = include_str!("../../assets/dark.css");
@@ -44,8 +45,8 @@ pub struct Table {
     pub caption: String,
     pub head: Vec<String>,
     pub rows: Vec<Vec<String>>,
-    /// Columns from here on are numbers.
-    pub numbers_from: usize,
+    /// Columns that are numbers.
+    pub numbers: Range<usize>,
     /// Behind a line to be opened.
     pub folded: bool,
 }
@@ -108,7 +109,7 @@ impl Section {
 
 impl Table {
     fn write(&self, h: &mut String) {
-        let class = |n: usize| if n >= self.numbers_from { " class=\"n\"" } else { "" };
+        let class = |n: usize| if self.numbers.contains(&n) { " class=\"n\"" } else { "" };
         let _ = writeln!(h, "<section>\n<h2>{}</h2>\n<p>{}</p>", escape(&self.title), escape(&self.caption));
         if self.folded {
             *h += "<details><summary>Show the table</summary>\n";

@@ -4,6 +4,7 @@
 use crate::report::figures::Figures;
 use crate::report::{Block, Page, Table};
 use crate::row::{Row, X};
+use crate::simulate::vms::{self, Vms};
 use crate::{table, watch};
 use anyhow::Result;
 use takt_control::{PolicySpec, duration as time};
@@ -22,35 +23,14 @@ pub struct Comparison<'a> {
     policies: Vec<PolicySpec>,
     rows: Vec<Row>,
     seed: u64,
+    vms: Vms,
 }
 
 /// Not a metric of its own: batch work relative to Credit's.
 const SHARE: &str = "work_over_credit";
 
-/// Columns of the table: metric, head, what to divide by, decimals.
-const COLUMNS: [(&str, &str, f64, usize); 28] = [
-    ("pesq_mean", "PESQ", 1.0, 2),
-    ("mos_mean", "MOS", 1.0, 2),
-    ("late_lost_pct", "late+lost%", 1.0, 2),
-    ("delay_p50_ns", "round trip p50 ms", 1e6, 2),
-    ("delay_p99_ns", "p99 ms", 1e6, 2),
-    ("rate_mbit", "Mbit/s", 1.0, 3),
-    ("lag_p50_ms", "lag p50 ms", 1.0, 1),
-    ("lag_p99_ms", "p99 ms", 1.0, 1),
-    ("rt_wait_p50_ns", "RT wait p50 us", 1e3, 1),
-    ("rt_wait_p99_ns", "p99 us", 1e3, 1),
-    ("rt_wait_max_ns", "max us", 1e3, 0),
-    ("dom0_wait_p50_ns", "Dom0 p50 us", 1e3, 1),
-    ("dom0_wait_p99_ns", "p99 us", 1e3, 1),
-    ("dom0_wait_max_ns", "max us", 1e3, 0),
-    ("jobs", "jobs", 1.0, 0),
-    ("missed", "missed", 1.0, 0),
-    ("iterations", "iterations", 1.0, 0),
-    ("iteration_us", "iteration ms", 1e3, 2),
-    ("spun_pct", "spun %", 1.0, 1),
-    ("answered", "requests", 1.0, 0),
-    ("response_p50_ms", "response p50 ms", 1.0, 2),
-    ("response_p99_ms", "p99 ms", 1.0, 2),
+/// Columns of the host's table: metric, head, what to divide by, decimals.
+const COLUMNS: [(&str, &str, f64, usize); 6] = [
     ("work", "batch CPU-s", 1.0, 2),
     (SHARE, "% of credit", 0.01, 1),
     ("jain", "Jain", 1.0, 3),
@@ -63,20 +43,22 @@ const COLUMNS: [(&str, &str, f64, usize); 28] = [
 const COUNTERS: [&str; 3] = ["switches", "kicks", "migrations"];
 
 impl<'a> Comparison<'a> {
-    /// One for each scenario, from runs in the order of their jobs.
-    pub fn all(scenarios: &'a [Scenario], jobs: &[Job], runs: &[RunResult]) -> Vec<Self> {
+    /// One for each scenario, from runs in the order of their jobs; with `every` its table has rows of every VM.
+    pub fn all(scenarios: &'a [Scenario], jobs: &[Job], runs: &[RunResult], every: bool) -> Vec<Self> {
         let of = |scenario: &'a Scenario| {
-            let mine = jobs.iter().zip(runs).filter(|(j, _)| std::ptr::eq(j.scenario, scenario));
+            let mine: Vec<_> = jobs.iter().zip(runs).filter(|(j, _)| std::ptr::eq(j.scenario, scenario)).collect();
             let x = X::Name(scenario.name.clone());
             let mut policies: Vec<PolicySpec> = Vec::new();
             let mut rows = Vec::new();
-            for (job, run) in mine {
+            for (job, run) in &mine {
                 if policies.last() != Some(&job.policy) {
                     policies.push(job.policy.clone());
                 }
                 rows.push(Row::from_run(run, &job.policy.label, x.clone()));
             }
-            Self { scenario, policies, seed: rows.first().map_or(0, |r: &Row| r.seed), rows }
+            let runs: Vec<_> = mine.iter().map(|(job, run)| (job.policy.label.as_str(), *run)).collect();
+            let vms = Vms::new(scenario, &policies, &runs, every);
+            Self { scenario, policies, seed: rows.first().map_or(0, |r: &Row| r.seed), rows, vms }
         };
         scenarios.iter().map(of).collect()
     }
@@ -117,10 +99,14 @@ impl<'a> Comparison<'a> {
         if s.title.is_empty() { s.name.clone() } else { s.title.clone() }
     }
 
-    /// As a table of text.
+    /// As tables of text: the VMs that have something to do in time, then the host.
     pub fn text(&self) -> String {
         let (head, rows) = self.table();
-        table::render(&self.title(), &head, &rows, 1)
+        let mut text = table::render(&self.title(), &Vms::head(), &self.vms.rows, vms::NUMBERS);
+        if self.vms.more > 0 {
+            text += &(self.vms.note() + "\n");
+        }
+        text + "\n" + &table::render("", &head, &rows, 1..)
     }
 
     fn basis(&self, seeds: &str) -> String {
@@ -186,13 +172,24 @@ pub fn page(all: &[Comparison], seeds: &str, settings: &[(String, String)]) -> R
         if std::ptr::eq(c, &all[0]) {
             page.blocks.push(Block::Timeline(watch::timeline(c.scenario, &c.policies, c.seed)?));
         }
+        page.blocks.push(Block::Table(Table {
+            title: format!("VMs: {}", c.scenario.name),
+            caption: format!(
+                "VMs with something to do in time, the one that suffers most first. Means over seeds. {}",
+                c.vms.note()
+            ),
+            head: Vms::head().map(str::to_owned).into(),
+            rows: c.vms.rows.clone(),
+            numbers: vms::NUMBERS,
+            folded: false,
+        }));
         let (head, rows) = c.table();
         page.blocks.push(Block::Table(Table {
             title: format!("Figures: {}", c.scenario.name),
             caption: "Means over seeds.".into(),
             head: head.into_iter().map(str::to_owned).collect(),
             rows,
-            numbers_from: 1,
+            numbers: 1..usize::MAX,
             folded: true,
         }));
     }

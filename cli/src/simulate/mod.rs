@@ -2,6 +2,7 @@
 //! `takt sim`: scenarios under policies, side by side.
 
 pub(crate) mod compare;
+mod vms;
 
 use crate::{args, jobs, output, watch};
 use anyhow::{Context, Result, bail};
@@ -85,7 +86,7 @@ pub fn run(args: &args::Sim) -> Result<bool> {
     if let (Some(file), Some(job)) = (record, jobs.first()) {
         file.write(&recording(job)?)?;
     }
-    let comparisons = Comparison::all(&scenarios, &jobs, &runs);
+    let comparisons = Comparison::all(&scenarios, &jobs, &runs, args.all);
     if let Some(file) = svg {
         let chart = comparisons[0].figures(&args.seed.to_string()).boxes(&comparisons[0].x())?;
         file.write(chart.context("no chart to write")?.as_bytes())?;

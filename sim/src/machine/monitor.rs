@@ -36,6 +36,12 @@ impl Machine<'_> {
         if mode == RtMode::Off {
             return;
         }
+        if outcome.demoted {
+            self.vms[vm as usize].found = None;
+        }
+        if let Some(promotion) = &outcome.promoted {
+            self.vms[vm as usize].found = Some((promotion.rule, self.now));
+        }
         if outcome.demoted && !on {
             self.report_rt(vm, false, 0, NEVER, cpu);
         }

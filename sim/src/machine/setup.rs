@@ -132,7 +132,7 @@ impl<'a> Machine<'a> {
             self.housekeeping.push(None);
         }
         let config = VmConfig::default().with("weight", weight.into());
-        self.vms.push(Vm { name, spec, on, first, vcpus, config, pool: 0, past: (0, 0) });
+        self.vms.push(Vm { name, spec, on, first, vcpus, config, pool: 0, past: (0, 0), found: None });
         self.monitors.push(None);
         self.net.drops.push(Default::default());
         self.vms.len() - 1

@@ -51,6 +51,8 @@ pub(crate) struct Vm {
     /// Promotions and refusals that its policy does not count: those in pools that it has left, less
     /// those before the measured window.
     pub past: (i64, i64),
+    /// The monitor's rule by which it is real-time, and since when.
+    pub found: Option<(&'static str, u64)>,
 }
 
 impl Vm {

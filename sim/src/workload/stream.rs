@@ -7,6 +7,8 @@ use crate::guest::{Body, OTHER, PRIO_NET};
 use crate::keys::SECOND;
 use crate::machine::{Machine, Program};
 use crate::net::{Packet, Template};
+use crate::observe::Hist;
+use crate::result::{StreamResult, VmResult};
 use crate::spec::{Key, Keys, Kind, Spec};
 use anyhow::Result;
 
@@ -29,7 +31,7 @@ impl Default for Stream {
 }
 
 /// A sender.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Sender {
     vif: u32,
     flow: u32,
@@ -41,6 +43,48 @@ pub(crate) struct Sender {
     /// Packets that shall have been sent.
     due: u32,
     sequence: u32,
+    frames: Frames,
+}
+
+/// Frames in the measured window, and the one before it.
+#[derive(Clone, Debug, Default)]
+struct Frames {
+    last: Option<u64>,
+    gaps: Hist,
+    n: u64,
+    late: u64,
+}
+
+impl Frames {
+    /// A frame is complete.
+    fn done(&mut self, now: u64, period: u64) {
+        if let Some(last) = self.last.replace(now) {
+            self.gap(now - last, period);
+        }
+        self.n += 1;
+    }
+
+    /// For each frame that could have been in a gap, one was late.
+    fn gap(&mut self, gap: u64, period: u64) {
+        self.gaps.add(gap);
+        self.late += ((gap + period / 2) / period).saturating_sub(1);
+    }
+
+    /// With the frame that is overdue at the end.
+    fn result(&self, now: u64, period: u64) -> StreamResult {
+        let mut all = self.clone();
+        if let Some(gap) = self.last.map(|last| now - last).filter(|gap| *gap > period) {
+            all.gap(gap, period);
+        }
+        let Self { gaps, late, .. } = all;
+        StreamResult {
+            frames: self.n,
+            late,
+            gap_p50_ns: gaps.percentile(50),
+            gap_p99_ns: gaps.percentile(99),
+            gap_max_ns: gaps.max,
+        }
+    }
 }
 
 impl Spec for Stream {}
@@ -63,7 +107,7 @@ impl Program for Stream {
         let (first, n) = (m.vms[vm].first, m.programs.of::<Self>().len() as u32);
         let vif = m.add_vif(vm, first, 0, (Kind::Stream, n));
         let (spec, rest) = (self.clone(), self.burst);
-        m.programs.of_mut::<Self>().push(Sender { vif, flow: 0, spec, rest, begin: 0, due: 0, sequence: 0 });
+        m.programs.of_mut::<Self>().push(Sender { vif, spec, rest, ..Sender::default() });
         m.add_thread(first, Body::Program(Kind::Stream, n), PRIO_NET, false);
         m.add_monitor(vm)
     }
@@ -121,6 +165,37 @@ impl Program for Stream {
         let packet =
             Packet { vif: sender.vif, flow: sender.flow, sequence: sender.sequence, sent: m.now, ..Packet::default() };
         sender.sequence = sender.sequence.wrapping_add(1);
+        if sender.sequence % sender.spec.burst == 0 {
+            sender.frames.done(m.now, sender.spec.period);
+        }
         m.enqueue_tx(packet, cpu);
+    }
+    fn reset(all: &mut Self::State) {
+        for sender in all {
+            sender.frames = Frames { last: sender.frames.last, ..Frames::default() };
+        }
+    }
+
+    fn result(m: &Machine, vm: usize, out: &mut VmResult) {
+        let mine = |s: &&Sender| m.net.vifs[s.vif as usize].vm as usize == vm;
+        let sender = m.programs.of::<Self>().iter().find(mine);
+        out.stream = sender.map(|s| s.frames.result(m.now, s.spec.period));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gap_of_several_periods_has_as_many_late_frames() {
+        let mut frames = Frames::default();
+        for at in [100, 116, 133, 183] {
+            frames.done(at, 16);
+        }
+        let shown = frames.result(190, 16);
+        assert_eq!((shown.frames, shown.late, shown.gap_max_ns), (4, 2, 50));
+        assert_eq!(frames.result(240, 16).late, 5, "the one that is overdue at the end has a gap, too");
+        assert_eq!(Frames::default().result(1_000, 16), StreamResult::default());
     }
 }

@@ -57,7 +57,7 @@ fn partition(p: &PartitionStatus) -> String {
         let name = p.pools.last().map_or("", |pool| pool.name.as_str());
         format!("{name} shrinks to {} in {}\n", takt_xen::count(p.wants), duration::human(us * 1e3))
     });
-    table::render("", &["pool", "cpupool", "policy", "PCPUs", "domains"], &rows, 9) + &shrinks
+    table::render("", &["pool", "cpupool", "policy", "PCPUs", "domains"], &rows, 9..) + &shrinks
 }
 
 fn vms(all: &[VmStatus]) -> String {
@@ -99,7 +99,7 @@ fn vms(all: &[VmStatus]) -> String {
         "budget",
         "VCPUs",
     ];
-    table::render("", &head, &all.iter().map(row).collect::<Vec<_>>(), 5)
+    table::render("", &head, &all.iter().map(row).collect::<Vec<_>>(), 5..)
 }
 
 fn devices(all: &[VmStatus]) -> String {
@@ -112,7 +112,7 @@ fn devices(all: &[VmStatus]) -> String {
         vec![v.name.clone(), or_dash(devices), blind, or_dash(ports.collect())]
     };
     let head = ["domain", "devices watched", "blind because", "ports"];
-    table::render("", &head, &all.iter().map(row).collect::<Vec<_>>(), 9)
+    table::render("", &head, &all.iter().map(row).collect::<Vec<_>>(), 9..)
 }
 
 fn all_waits(all: &[VmStatus]) -> String {
@@ -136,5 +136,5 @@ fn vcpus(all: &[VmStatus]) -> String {
         ]
     };
     let rows: Vec<_> = all.iter().flat_map(|vm| vm.vcpus.iter().map(move |v| one(vm, v))).collect();
-    table::render("", &["domain", "VCPU", "state", "class", "in recordings", "PCPU", "credit"], &rows, 4)
+    table::render("", &["domain", "VCPU", "state", "class", "in recordings", "PCPU", "credit"], &rows, 4..)
 }

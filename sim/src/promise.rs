@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a VM was to do in time, and how much of it it did: a few figures of each workload for a
+//! reader, and one by which VMs of different workloads compare.
+
+use crate::result::{
+    CyclicResult, FanoutResult, ParallelResult, PeriodicResult, StreamResult, TaskResult, VmResult, VodResult,
+    VoipResult,
+};
+
+/// One figure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Figure {
+    pub name: &'static str,
+    /// Empty for numbers.
+    pub unit: &'static str,
+    pub value: f64,
+    pub decimals: usize,
+}
+
+/// A VM's promise.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Promise {
+    /// Part that was not done in time, 0 to 1.
+    pub failed: f64,
+    pub figures: Vec<Figure>,
+}
+
+impl VmResult {
+    /// What it was to do in time, of a window of `duration` ns; `None` if its workload has nothing
+    /// of the kind.
+    pub fn promise(&self, duration: u64) -> Option<Promise> {
+        (self.voip.as_ref().map(calls))
+            .or(self.vod.map(|v| streams(&v)))
+            .or(self.stream.map(|s| frames(&s, duration)))
+            .or(self.fanout.map(|f| requests(&f)))
+            .or(self.cyclictest.map(|c| latencies(&c)))
+            .or((!self.tasks.is_empty()).then(|| tasks(&self.tasks)))
+            .or(self.periodic.map(|p| jobs(&p)))
+            .or(self.parallel.map(|p| program(&p, self.cpu_time_ns)))
+    }
+}
+
+fn figure(name: &'static str, value: f64, unit: &'static str, decimals: usize) -> Figure {
+    Figure { name, unit, value, decimals }
+}
+
+/// In ms, or in us with `us`.
+fn time(name: &'static str, ns: u64, us: bool) -> Figure {
+    if us { figure(name, ns as f64 / 1e3, "us", 1) } else { figure(name, ns as f64 / 1e6, "ms", 2) }
+}
+
+fn part(of: u64, all: u64) -> f64 {
+    of as f64 / all.max(1) as f64
+}
+
+fn calls(v: &VoipResult) -> Promise {
+    let mut figures = vec![
+        figure("PESQ", v.mean_pesq, "", 2),
+        figure("worst call", v.min_pesq, "", 2),
+        figure("late or lost", v.late_lost_pct, "%", 2),
+    ];
+    let trip = [("round trip p50", v.delay_p50_ns), ("p99", v.delay_p99_ns)];
+    figures.extend(trip.into_iter().filter_map(|(name, ns)| Some(time(name, ns?, false))));
+    Promise { failed: v.late_lost_pct / 100.0, figures }
+}
+
+fn streams(v: &VodResult) -> Promise {
+    let sent = part(v.skipped_frames, v.skipped_frames + v.packets);
+    let figures = vec![
+        figure("each user", v.rate_mean / 1e6, "Mbit/s", 3),
+        figure("frames skipped", v.skipped_frames as f64, "", 0),
+        time("lag p50", v.lag_p50_ns, false),
+        time("p99", v.lag_p99_ns, false),
+    ];
+    Promise { failed: sent, figures }
+}
+
+fn frames(s: &StreamResult, duration: u64) -> Promise {
+    let figures = vec![
+        figure("frames/s", s.frames as f64 * 1e9 / duration.max(1) as f64, "", 1),
+        figure("late", s.late as f64, "", 0),
+        time("gap p50", s.gap_p50_ns, false),
+        time("p99", s.gap_p99_ns, false),
+        time("max", s.gap_max_ns, false),
+    ];
+    Promise { failed: part(s.late, s.late + s.frames), figures }
+}
+
+fn requests(f: &FanoutResult) -> Promise {
+    let figures = vec![
+        figure("requests", f.answered as f64, "", 0),
+        time("response p50", f.p50_ns, false),
+        time("p99", f.p99_ns, false),
+        figure("late", part(f.missed, f.answered) * 100.0, "%", 2),
+    ];
+    Promise { failed: part(f.missed, f.answered), figures }
+}
+
+fn latencies(c: &CyclicResult) -> Promise {
+    let figures = vec![
+        time("latency p50", c.p50_ns, true),
+        time("p99", c.p99_ns, true),
+        time("p99.9", c.p999_ns, true),
+        time("max", c.max_ns, true),
+    ];
+    Promise { failed: 0.0, figures }
+}
+
+fn tasks(all: &[TaskResult]) -> Promise {
+    let sum = |of: fn(&TaskResult) -> u64| all.iter().map(of).sum();
+    let response = all.iter().map(|t| t.response_max_ns).max().unwrap_or(0);
+    let mut promise = missed(sum(|t| t.jobs), sum(|t| t.missed));
+    promise.figures.push(time("longest response", response, false));
+    promise
+}
+
+fn jobs(p: &PeriodicResult) -> Promise {
+    let mut promise = missed(p.jobs, p.missed);
+    promise.figures.extend([time("latency p50", p.latency.p50_ns, true), time("p99", p.latency.p99_ns, true)]);
+    promise
+}
+
+fn missed(jobs: u64, missed: u64) -> Promise {
+    let figures = vec![
+        figure("jobs", jobs as f64, "", 0),
+        figure("missed", missed as f64, "", 0),
+        figure("of them", part(missed, jobs) * 100.0, "%", 2),
+    ];
+    Promise { failed: part(missed, jobs).min(1.0), figures }
+}
+
+/// A program promises nothing: what it burns in waiting for a sibling it does not do.
+fn program(p: &ParallelResult, cpu: u64) -> Promise {
+    let spun = part(p.spun_ns, cpu);
+    let figures = vec![
+        figure("iterations", p.iterations as f64, "", 0),
+        time("each", p.iteration_ns, false),
+        figure("spun", spun * 100.0, "%", 1),
+    ];
+    Promise { failed: spun.min(1.0), figures }
+}
