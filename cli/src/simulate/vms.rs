@@ -4,7 +4,7 @@
 
 use std::cmp::Ordering;
 use std::ops::Range;
-use takt_control::{PolicySpec, RtMode};
+use takt_control::{PolicySpec, RtMode, duration as time};
 use takt_sim::promise::{Figure, Promise};
 use takt_sim::result::{VmResult, WaitStat};
 use takt_sim::{RunResult, Scenario, VmSpec};
@@ -171,10 +171,13 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// `late or lost 0.00 %`.
+/// `late or lost 0.00 %`, `p99 17.3ms`.
 fn words(f: &Figure) -> String {
-    let unit = if f.unit.is_empty() { String::new() } else { format!(" {}", f.unit) };
-    format!("{} {:.*}{unit}", f.name, f.decimals, f.value)
+    match f.unit {
+        "ns" => format!("{} {}", f.name, time::human(f.value)),
+        "" => format!("{} {:.*}", f.name, f.decimals, f.value),
+        unit => format!("{} {:.*} {unit}", f.name, f.decimals, f.value),
+    }
 }
 
 /// Of a VM's promises under equal workloads: the mean of each figure.
