@@ -17,7 +17,7 @@
  * Locking: the pool's lock serialises everything; no function here takes one.
  */
 #include "core/bound.h"
-#include "core/credit.h"
+#include "core/credit_debt.h"
 
 /* Boost: only from UNDER, and not what a cap holds back. An OVER VCPU stays OVER. */
 TAKT_INLINE void credit_wake(struct takt_pool *p, u32 vi)
@@ -154,13 +154,6 @@ TAKT_INLINE void credit_fresh(struct takt_pool *p, u32 vi)
 	vcpu_of(p, vi)->credit.acct_class = TAKT_UNDER;
 }
 
-/* What it had or owed is gone. */
-TAKT_INLINE void credit_end(struct takt_pool *p, u32 vi)
-{
-	credit_deactivate(p, vi);
-	p->ledger.clipped += vcpu_of(p, vi)->credit.balance;
-}
-
 TAKT_INLINE const char *credit_check(struct takt_pool *p, u32 vi)
 {
 	s32 most = (s32)CREDIT_NS / 2, residue = vcpu_of(p, vi)->credit.residue;
@@ -174,5 +167,5 @@ TAKT_INLINE const char *credit_check(struct takt_pool *p, u32 vi)
  * hooks; BOOST is not lost by being preempted, and an event for a queued VCPU is nothing to Credit
  */
 #define credit_account(p, now) credit_account_pass(p)
-TAKT_WITHOUT(credit, event, deschedule, put, restored, rt_changed, begin, moved, placement,
-	     cpu_changes, group, timer, refill, admits, init, epoch)
+TAKT_WITHOUT(credit, event, deschedule, put, restored, rt_changed, moved, placement, cpu_changes,
+	     group, timer, refill, admits, init, epoch)

@@ -23,7 +23,7 @@
  *
  * Locking: the pool's lock serialises everything; no function here takes one.
  */
-#include "core/credit.h"
+#include "core/credit_debt.h"
 #include "core/dueq.h"
 #include "core/promote.h"
 
@@ -307,9 +307,9 @@ TAKT_INLINE void doris_account(struct takt_pool *p, u64 now)
 #define doris_charge credit_charge
 #define doris_yields credit_yields
 #define doris_fresh credit_fresh
+#define doris_begin credit_begin
 #define doris_end credit_end
 #define doris_adjusted credit_adjusted
 #define doris_bound credit_bound
 #define doris_check credit_check
-TAKT_WITHOUT(doris, put, begin, moved, placement, cpu_changes, group, timer, refill, admits, init,
-	     epoch)
+TAKT_WITHOUT(doris, put, moved, placement, cpu_changes, group, timer, refill, admits, init, epoch)

@@ -28,7 +28,7 @@
  *
  * Locking: the pool's lock serialises everything; no function here takes one.
  */
-#include "core/credit.h"
+#include "core/credit_debt.h"
 #include "laxs_place.h"
 #include "core/promote.h"
 
@@ -224,8 +224,9 @@ TAKT_INLINE void laxs_epoch(struct takt_pool *p, u64 now)
 #define laxs_dequeue credit_dequeue
 #define laxs_yields credit_yields
 #define laxs_tick credit_tick
+#define laxs_begin credit_begin
 #define laxs_end credit_end
 #define laxs_adjusted credit_adjusted
 #define laxs_check credit_check
-TAKT_WITHOUT(laxs, deschedule, restored, rt_changed, begin, moved, placement, cpu_changes, group,
-	     timer, refill, admits, init)
+TAKT_WITHOUT(laxs, deschedule, restored, rt_changed, moved, placement, cpu_changes, group, timer,
+	     refill, admits, init)

@@ -23,7 +23,7 @@
  *
  * Locking: the pool's lock serialises everything; no function here takes one.
  */
-#include "core/credit.h"
+#include "core/credit_debt.h"
 #include "poris_group.h"
 #include "core/promote.h"
 
@@ -294,8 +294,9 @@ TAKT_INLINE void poris_epoch(struct takt_pool *p, u64 now)
 
 /* hooks taken from Credit and from core/spread.h as they are */
 #define poris_placement spread_again
+#define poris_begin credit_begin
 #define poris_dequeue credit_dequeue
 #define poris_charge credit_charge
 #define poris_yields credit_yields
 #define poris_tick credit_tick
-TAKT_WITHOUT(poris, put, restored, begin, cpu_changes, timer, refill, admits, init)
+TAKT_WITHOUT(poris, put, restored, cpu_changes, timer, refill, admits, init)

@@ -82,7 +82,7 @@ fn variant(seed: u64) -> &'static [(&'static str, u64)] {
     match seed / 8 % 13 {
         0 => &[],
         1 => &[("weights", 1), ("ratelimit", MS), ("tickle", 1), ("overflow", 1)],
-        2 => &[("charge", 1), ("tickle", 1)],
+        2 => &[("charge", 1), ("tickle", 1), ("debts", 0)],
         3 => &[("balance", 1)],
         // S and Poris.
         4 => &[
@@ -95,7 +95,7 @@ fn variant(seed: u64) -> &'static [(&'static str, u64)] {
             ("spread", 1),
             ("demote", 1),
         ],
-        5 => &[("queueing", 0), ("steal", 2), ("boost", 1), ("history", 1), ("parallel", 1)],
+        5 => &[("debts", 0), ("queueing", 0), ("steal", 2), ("boost", 1), ("history", 1), ("parallel", 1)],
         6 => &[("queueing", 1), ("steal", 0), ("infinite", 1), ("promote", 0), ("spread", 1), ("demote", 1)],
         8 => &[("parallel", 1), ("promote", 0), ("dynamic", 0), ("turns", 0)],
         9 => &[("ratelimit", MS), ("turns", 0)],

@@ -189,6 +189,8 @@ static s64 total_credit(struct takt_pool *p)
 
 	for (u32 i = 0; i < TAKT_NVCPU && policy_has(p, TAKT_T_CREDIT); i++)
 		sum += vcpu_of(p, i)->credit.balance;
+	for (u32 i = 0; i < TAKT_NVM; i++)
+		sum -= vm_of(p, i)->debt;
 	return sum;
 }
 

@@ -156,6 +156,8 @@ TAKT_FN int takt_vm_remove(struct takt_pool *p, u32 mi, u64 now)
 #define TAKT_VM_SETTING(key, name, field, unit, min, max, def, doc) m->field = 0;
 #include "settings.h"
 	m->window = 0;
+	p->ledger.clipped -= m->debt; /* forgiven */
+	m->debt = 0;
 	m->group = m->subgroup = 0;
 	mask_zero(&m->homes);
 	m->first = m->act_next = m->act_prev = m->rt_next = m->rt_prev = 0;

@@ -36,7 +36,7 @@ TAKT_FN int takt_epoch(struct takt_pool *p, u64 now)
 			continue;
 		m->first = TAKT_NIL;
 		mask_zero(&m->homes);
-		m->nr_active = m->window = m->rt = 0;
+		m->nr_active = m->window = m->debt = m->rt = 0;
 		m->promotions = m->refusals = m->period = m->lease_end = 0;
 		m->act_next = m->act_prev = m->rt_next = m->rt_prev = TAKT_NIL;
 		if (m->rt_mode == TAKT_RT_ON) {

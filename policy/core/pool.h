@@ -225,6 +225,7 @@ struct takt_vm {
 	struct takt_mask homes;	  /* PCPUs that siblings keep each other from (core/spread.h) */
 	u32 weight, cap;	  /* cap in percent of a PCPU; 0 = none */
 	u32 window;		  /* event promotions since the last accounting */
+	u32 debt;		  /* credits that VCPUs which are gone owed, while it has none */
 	u16 first, nr, nr_active; /* VCPUs */
 	u16 act_next, act_prev;	  /* list of VMs with active VCPUs */
 	u16 rt_next, rt_prev;	  /* list of real-time VMs */

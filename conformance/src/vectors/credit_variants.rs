@@ -53,6 +53,7 @@ pub fn weights(make: &Maker) {
     }
     let mut b = three_and_one(make);
     b.set(5 * MS, None, "weights", 1);
+    b.set(5 * MS, None, "debts", 0);
     b.ok(5 * MS, OpCode::VcpuRemove, (0, 3, 0), [0; 3]);
     b.account(30 * MS);
     assert_eq!(credits(&b, [1, 2, 4]), [99; 3], "a VM weighs less with a VCPU less");

@@ -66,7 +66,7 @@ pub fn budgets(make: &Maker) {
     }
 }
 
-/// What a VCPU owes as it is removed is not the next one's to pay.
+/// What a server owes as it is removed is not the next one's to pay; credit is not with debts=vcpu.
 pub fn debts(make: &Maker) {
     for kind in SERVERS {
         let mut b = server(make, kind);
@@ -90,6 +90,7 @@ pub fn debts(make: &Maker) {
     assert_eq!(b.turn_slice(15 * MS, 0), (Some(1), 4 * MS), "a whole budget");
     for policy in CREDIT {
         let mut b = Bench::new(make, policy, 1, 1);
+        b.set(0, None, "debts", 0);
         b.vcpu(1, 1, 0);
         b.run(1, 0, 0, 390 * MS);
         b.account(400 * MS);

@@ -6,6 +6,7 @@ mod bench;
 mod bvt;
 mod conserve;
 mod credit;
+mod credit_debt;
 mod credit_variants;
 mod descheduling;
 mod doris;
@@ -80,6 +81,11 @@ pub const VECTORS: &[(&str, Vector)] = &[
     ("a PCPU tickled in rotation passes the tickle on", credit_variants::tickle_passed_on),
     ("credit above the ceiling", credit_variants::overflow),
     ("charging by runs or by ticks", credit_variants::charge),
+    ("a debt outlives its thread", credit_debt::replaced),
+    ("a debt is that of all threads of a VM", credit_debt::shared),
+    ("without debts each thread has its own credit", credit_debt::none),
+    ("what is saved pays a debt", credit_debt::paid),
+    ("short runs are owed, and a VM's debt ends with it", credit_debt::ends),
     ("credit evened out within a VM", credit_variants::balance),
     ("a cap is divided among VCPUs", credit_variants::capped),
     ("a wake of what stopped, before its put, is a wake", descheduling::stopped),

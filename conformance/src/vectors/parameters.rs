@@ -68,6 +68,7 @@ const OF_THE_POOL: &[(u64, &str, u64, u64, u64)] = &[
     (54, "turns", 0, 1, 1),
     (55, "demote", 0, 1, 0),
     (56, "spread", 0, 1, 0),
+    (57, "debts", 0, 1, 1),
     (60, "spent_wake", 0, 1, 1),
     (61, "penalty", 0, 1, 1),
     (62, "extra_place", 0, 1, 1),

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a VM owes outlives its threads (rule C44, `policy/core/credit_debt.h`).
+
+use super::bench::{Bench, MS, US};
+use crate::core::Maker;
+use takt_policy::{Class, OpCode, State};
+
+const CREDIT: [&str; 5] = ["credit", "doris", "poris", "laxs", "gang"];
+
+/// VM 1 with these VCPUs, and VM 2 with VCPU 9, on one PCPU.
+fn pool(make: &Maker, policy: &str, vcpus: &[u16]) -> Bench {
+    let mut b = Bench::new(make, policy, 1, 2);
+    vcpus.iter().for_each(|&v| b.vcpu(v, 1, 0));
+    b.vcpu(9, 2, 0);
+    b
+}
+
+fn remove(b: &mut Bench, now: u64, v: u16) {
+    b.ok(now, OpCode::VcpuRemove, (0, v, 0), [0; 3]);
+    assert_eq!(b.core.check(), Ok(()));
+}
+
+/// A VCPU that begins where another has gone begins with its debt, and is not boosted; the VM pays.
+pub fn replaced(make: &Maker) {
+    for policy in CREDIT {
+        for (debts, credit, class) in [(1, -200, Class::Over), (0, 0, Class::Under)] {
+            let mut b = pool(make, policy, &[1]);
+            b.set(0, None, "debts", debts);
+            b.run(1, 0, 0, 20 * MS);
+            remove(&mut b, 20 * MS, 1);
+            b.vcpu(2, 1, 0);
+            assert_eq!((b.credit(2), b.class(2)), (credit, class), "{policy}: debts={debts}");
+            b.wake(20 * MS, 2);
+            let boosted = policy != "gang" && debts == 0;
+            assert_eq!(b.class(2) == Class::Boost, boosted, "{policy}: debts={debts}");
+            let earned = b.credit(2);
+            b.account(30 * MS);
+            assert_eq!(b.credit(2) > earned, debts == 1, "{policy}: it earns as one that owes");
+            assert_eq!(b.core.check(), Ok(()));
+        }
+    }
+}
+
+/// Threads that are there already do not help: they owe it together, also a new one among them.
+pub fn shared(make: &Maker) {
+    for policy in CREDIT {
+        let mut b = pool(make, policy, &[1, 2]);
+        b.run(1, 0, 0, 20 * MS);
+        remove(&mut b, 20 * MS, 1);
+        assert_eq!((b.credit(2), b.class(2), b.state(2)), (-200, Class::Over, State::Blocked), "{policy}");
+        b.vcpu(3, 1, 0);
+        assert_eq!([2, 3].map(|v| b.credit(v)), [-100; 2], "{policy}");
+        assert_eq!((b.class(3), b.credit(9)), (Class::Over, 0), "{policy}: it is this VM's debt");
+        b.vcpu(4, 1, 0);
+        assert_eq!([2, 3, 4].map(|v| b.credit(v)), [-67; 3], "{policy}: rounded against the VM");
+        assert_eq!(b.core.check(), Ok(()), "{policy}");
+    }
+}
+
+/// A VM without debt gives a new VCPU nothing, and takes nothing from it.
+pub fn none(make: &Maker) {
+    for policy in CREDIT {
+        let mut b = pool(make, policy, &[1, 2]);
+        b.run(1, 0, 0, 10 * MS);
+        b.account(30 * MS);
+        assert!(b.credit(1) > 0, "{policy}");
+        let before = [1, 2].map(|v| b.credit(v));
+        b.vcpu(3, 1, 0);
+        assert_eq!(([1, 2].map(|v| b.credit(v)), b.credit(3)), (before, 0), "{policy}");
+        // What a VCPU has saved goes with it, as in Xen.
+        remove(&mut b, 30 * MS, 1);
+        assert_eq!((b.credit(2), b.credit(3)), (before[1], 0), "{policy}");
+    }
+}
+
+/// What its VCPUs have saved pays what a VM owes.
+pub fn paid(make: &Maker) {
+    for policy in CREDIT {
+        let mut b = pool(make, policy, &[1, 2]);
+        b.run(1, 0, 0, 10 * MS);
+        b.account(30 * MS);
+        let saved = b.credit(1);
+        b.run(2, 0, 30 * MS, 31 * MS);
+        remove(&mut b, 31 * MS, 2);
+        assert_eq!(b.credit(1), saved - 10, "{policy}");
+        b.vcpu(3, 1, 0);
+        assert_eq!((b.credit(1), b.credit(3)), (saved - 10, 0), "{policy}: nothing is owed any more");
+    }
+}
+
+/// Runs that are too short to be charged are one credit; a VM that goes takes its debt with it.
+pub fn ends(make: &Maker) {
+    for policy in CREDIT {
+        let mut b = pool(make, policy, &[1]);
+        b.run(1, 0, 0, 40 * US);
+        remove(&mut b, MS, 1);
+        b.vcpu(2, 1, 0);
+        assert_eq!(b.credit(2), -1, "{policy}: a thread for each 40 us is not free");
+        remove(&mut b, MS, 2);
+        b.ok(MS, OpCode::VmRemove, (0, 0, 1), [0; 3]);
+        assert_eq!(b.core.check(), Ok(()), "{policy}");
+        b.ok(MS, OpCode::VmAdd, (0, 0, 1), [0, 256, 0]);
+        b.vcpu(1, 1, 0);
+        assert_eq!((b.credit(1), b.class(1)), (0, Class::Under), "{policy}: the next tenant owes nothing");
+        b.run(1, 0, MS, 21 * MS);
+        remove(&mut b, 21 * MS, 1);
+        b.ok(21 * MS, OpCode::Epoch, (0, 0, 0), [0; 3]);
+        b.vcpu(1, 1, 0);
+        assert_eq!((b.credit(1), b.core.check()), (0, Ok(())), "{policy}: at the beginning of time");
+    }
+}

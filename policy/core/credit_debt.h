@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * A VM owes what its VCPUs have run, also those that are gone (docs/rules/credit.md, C44). In Xen
+ * credit goes with the VCPU, and a new one begins with none and is boosted: a VM that replaces its
+ * threads in time would never be in debt, and take all of the host.
+ */
+#ifndef TAKT_CREDIT_DEBT_H
+#define TAKT_CREDIT_DEBT_H
+
+#include "credit.h"
+
+/*
+ * The VCPUs of @mi but @but share what they have and what their VM owes besides, if it owes
+ * anything, or if together they are in debt: then a new one among them is as far in debt as the
+ * others, and earns as they do. Credits that do not divide are lost to the VM.
+ */
+TAKT_FN void credit_share_debt(struct takt_pool *p, u32 mi, u32 but)
+{
+	struct takt_vm *m = vm_of(p, mi);
+	u64 sum = takt_zero(p), zero = takt_zero(p), owed = m->debt, each;
+	u32 nr = takt_zero(p);
+
+	/* Above 0 by CREDIT_MOST each: the division is an unsigned one. */
+	FOR_EACH_VCPU_OF(p, mi, vi) {
+		if (vi == but)
+			continue;
+		sum = takt_fresh_long(
+			p, sum + (u64)((s64)vcpu_of(p, vi)->credit.balance + CREDIT_MOST));
+		zero = takt_fresh_long(p, zero + CREDIT_MOST);
+		nr = takt_fresh(p, nr + 1);
+	}
+	if (!nr || (!owed && sum >= zero))
+		return;
+	if (owed > sum) {
+		p->ledger.clipped -= (s64)(owed - sum);
+		owed = sum;
+	}
+	m->debt = 0;
+	each = (sum - owed) / nr;
+	p->ledger.burned += (s64)(sum - owed - each * nr);
+	FOR_EACH_VCPU_OF(p, mi, vi) {
+		struct takt_vcpu *v = vcpu_of(p, vi);
+
+		if (vi == but)
+			continue;
+		v->credit.balance = (s32)((s64)each - CREDIT_MOST);
+		v->credit.acct_class = credit_class(v);
+		/* A wake is no way out of debt; the others are ranked when they are paid. */
+		if (v->state == TAKT_BLOCKED && v->class != TAKT_RT)
+			v->class = v->credit.acct_class;
+		if (v->credit.balance < 0 && p->par.activate)
+			credit_activate(p, vi);
+	}
+}
+
+/* @vi is new: it shares what its VM owes. */
+TAKT_INLINE void credit_begin(struct takt_pool *p, u32 vi)
+{
+	if (p->par.debts)
+		credit_share_debt(p, vcpu_of(p, vi)->vm, TAKT_NIL);
+}
+
+/*
+ * @vi goes. What it had is gone; what it owes its VM owes, to which a run shorter than half a
+ * credit is one.
+ */
+TAKT_INLINE void credit_end(struct takt_pool *p, u32 vi)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+	struct takt_vm *m = vm_of(p, v->vm);
+	s64 balance = v->credit.balance;
+
+	credit_deactivate(p, vi);
+	if (p->par.debts && v->credit.residue > 0) {
+		p->ledger.burned++;
+		balance--;
+	}
+	v->credit.balance = 0;
+	if (!p->par.debts || balance >= 0) {
+		p->ledger.clipped += balance;
+		return;
+	}
+	if (m->debt - balance > CREDIT_MOST) {
+		p->ledger.clipped += (s64)CREDIT_MOST - m->debt + balance;
+		balance = (s64)m->debt - CREDIT_MOST;
+	}
+	m->debt = (u32)(m->debt - balance);
+	credit_share_debt(p, v->vm, vi);
+}
+
+#endif
