@@ -6,7 +6,7 @@
 
 use super::{Scheduler, domain, fanout, parties};
 use crate::map::{self, HOG_PHASES, Lab, TASKS};
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use std::fmt::Write;
 use takt_control::Server;
 use takt_sim::parallel::{self, Parallel};
@@ -144,7 +144,8 @@ pub(super) fn guests(s: &Scenario, scheduler: &Scheduler, seed: u64, first: u32)
                 Workload::Parallel(program) => (0, parallel(program, rng.u32(..))),
                 Workload::Fanout(own) => (0, fanout::options(s, number, own, rng.u32(..))),
                 Workload::Periodic(own) => (own.work, format!("period={} phase={}", own.period, together % own.period)),
-                _ => (0, String::new()),
+                Workload::Idle(_) => (0, String::new()),
+                _ => bail!("vm.{}.workload: no guest for {} in the Xen lab", spec.name, spec.workload.name()),
             };
             let lines = domain::configuration(s, spec, nth, scheduler, first);
             let parameters = domain::parameters(spec, scheduler, group) + &begins(s, spec, scheduler, number, seed);
