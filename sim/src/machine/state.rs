@@ -58,6 +58,11 @@ impl Vm {
     pub fn range(&self) -> Range<u32> {
         self.first..self.first + self.vcpus
     }
+
+    /// As a policy calls it and its VCPUs.
+    pub fn kind(&self) -> takt_policy::Kind {
+        if self.spec.is_none() { takt_policy::Kind::Host } else { takt_policy::Kind::Guest }
+    }
 }
 
 pub(crate) struct Machine<'a> {
