@@ -4,7 +4,6 @@
 use super::cpu::Phase;
 use super::part::{MAIN, RT};
 use super::{Machine, pin};
-use crate::guest::Host;
 use crate::scenario::Scenario;
 use anyhow::{Context, Result, bail};
 use takt_control::params::is_server;
@@ -123,7 +122,7 @@ impl Machine<'_> {
                 if let Some(v) = next {
                     let n = self.vcpus[v as usize].pool;
                     let res = self.pools[n].pool.refused(self.now, v);
-                    self.vcpus[v as usize].state = Host::Queued;
+                    self.vcpus[v as usize].state = State::Queued;
                     self.apply(n, res, cpu, "refused", v);
                 }
             }
@@ -154,7 +153,7 @@ impl Machine<'_> {
         let there = self.pcpus_of(pool);
         for v in vcpus {
             let vcpu = &mut self.vcpus[v as usize];
-            (vcpu.pool, vcpu.state) = (pool, Host::Blocked);
+            (vcpu.pool, vcpu.state) = (pool, State::Blocked);
             let mut cpu = vcpu.pcpu;
             if !there.contains(&cpu) {
                 cpu = there.get(v as usize % there.len().max(1)).copied().unwrap_or(cpu);
@@ -192,7 +191,7 @@ impl Machine<'_> {
                 self.request_schedule(cpu as u32, self.now);
             }
             let res = self.pools[pool].pool.vcpu_remove(self.now, v);
-            self.vcpus[v as usize].state = Host::Absent;
+            self.vcpus[v as usize].state = State::Absent;
             self.apply(pool, res, 0, "vcpu_remove", v);
         }
         let stat = self.pools[pool].pool.vm_stat(id).unwrap_or_default();
@@ -233,7 +232,7 @@ impl Machine<'_> {
     /// A VCPU that has work, and that its pool has just got, queues.
     fn join_queue(&mut self, v: u32) {
         let n = self.vcpus[v as usize].pool;
-        self.vcpus[v as usize].state = Host::Queued;
+        self.vcpus[v as usize].state = State::Queued;
         let res = self.pools[n].pool.wake(self.now, v, takt_policy::Source::Other);
         self.apply(n, res, self.vcpus[v as usize].pcpu, "wake", v);
         debug_assert!(matches!(self.pools[n].pool.state(v), State::Queued | State::Parked));
