@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parallel_program_is_told_with_its_settings() {
+    fn a_parallel_program_has_its_settings() {
         let program = r#"
             [[vm]]
             name = "team"

@@ -46,7 +46,8 @@ pub struct Plan {
     pub virtual_ns: u64,
 }
 
-/// A phase for each scheduler and seed; the hypervisor traces the first one of the first scheduler if told.
+/// A phase for each scheduler and seed. With `trace` the hypervisor traces the first phase of the
+/// first scheduler.
 ///
 /// # Errors
 /// The lab cannot do what the scenario asks for; names the key.
@@ -232,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_of_tasks_and_a_server_are_told() {
+    fn a_set_of_tasks_and_a_server_are_in_the_script() {
         let vms = |tasks: &str| {
             format!(
                 "[[vm]]\nname = \"set\"\nvcpus = 1\nbudget = \"2ms\"\nperiod = \"10ms\"\npriority = 3\nextra = \"off\"\n\
@@ -265,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parallel_program_and_its_group_are_told() {
+    fn a_parallel_program_and_its_group_are_in_the_script() {
         let vms = "[[vm]]\nname = \"team\"\ncount = 2\nvcpus = 4\nrt = \"on\"\ngroup = \"both\"\nlatency = \"5ms\"\n\
                    laxity = \"20us\"\nworkload = { type = \"parallel\", profile = \"streamcluster\", spin = \"1s\" }";
         let lines = |policy: &str| {
