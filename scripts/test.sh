@@ -10,7 +10,7 @@ export TAKT_CACHE
 step() { printf '\n== %s (%s)\n' "$1" "$(date +%H:%M:%S)"; }
 
 # With the same features everywhere nothing is built twice. The two that have figures come below.
-FEATURES=takt-conformance/bpf,takt-conformance/mutants,takt-monitor/bpf
+FEATURES=takt/linux,takt/xen,takt-conformance/bpf,takt-conformance/mutants,takt-monitor/bpf
 unit() { $CARGO test --locked --quiet --workspace --exclude takt-lab --features $FEATURES "$@"; }
 
 step "unit tests, vectors, random operations"
@@ -20,7 +20,7 @@ step "deliberate defects, and how many of each directory are caught"
 unit --test mutants -- --nocapture
 
 step "the same operations in BPF; the monitor in BPF"
-unit --test bpf -- --nocapture
+unit --test bpf -- --nocapture kernel_and_native
 
 step "address and undefined-behaviour sanitizers"
 monitor/tests/san.sh

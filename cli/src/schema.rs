@@ -34,6 +34,9 @@ schemas! {
     "status-xen": "takt status --json, in Xen's Dom0",
 }
 
+/// Names that scripts may still use, and the document that each means.
+pub const OLD_NAMES: &[(&str, &str)] = &[("told", "guest-status")];
+
 /// Runs the command.
 ///
 /// # Errors
@@ -45,9 +48,8 @@ pub fn run(args: &args::Schema) -> Result<bool> {
         return Ok(true);
     };
     let known = || SCHEMAS.iter().map(|(name, ..)| *name).collect::<Vec<_>>().join(", ");
-    // An older name.
-    let name = if name == "told" { "guest-status" } else { name };
-    let found = SCHEMAS.iter().find(|(other, ..)| *other == name);
+    let current = OLD_NAMES.iter().find(|(old, _)| old == name).map_or(name.as_str(), |(_, current)| *current);
+    let found = SCHEMAS.iter().find(|(other, ..)| *other == current);
     let (.., schema) = found.with_context(|| format!("no document `{name}`, known are {}", known()))?;
     output::print(schema)?;
     Ok(true)

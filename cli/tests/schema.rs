@@ -15,7 +15,7 @@ use takt::experiment::{Listed, Outcome};
 use takt::inspect::Inspected;
 use takt::lab::compare::Compared;
 use takt::policies::Policies;
-use takt::schema::SCHEMAS;
+use takt::schema::{OLD_NAMES, SCHEMAS};
 use takt::{lab, replay, simulate};
 use takt_control::document::{self, TAKT};
 use takt_control::event::{Cpupool, Done, Event};
@@ -76,6 +76,11 @@ fn the_program_prints_the_schemas_that_the_documents_have() {
         let example: Value =
             serde_json::from_slice(&std::fs::read(file(&format!("examples/{name}"))).unwrap()).unwrap();
         check(schema, &example).unwrap_or_else(|e| panic!("docs/schema/examples/{name}.json: {e}"));
+    }
+    for (old, current) in OLD_NAMES {
+        assert!(SCHEMAS.iter().all(|(name, ..)| name != old), "{old} is a document");
+        let out = takt(dir.path(), &["schema", old]);
+        assert_eq!(out.stdout, std::fs::read(file(current)).unwrap(), "{old}");
     }
     let out = takt(dir.path(), &["schema", "simm"]);
     let error = String::from_utf8(out.stderr).unwrap();

@@ -151,7 +151,7 @@ impl Event {
     /// Whether something is wrong.
     #[must_use]
     pub fn is_trouble(&self) -> bool {
-        matches!(self, Event::Warning { .. } | Event::Left { .. })
+        matches!(self, Event::Warning { .. } | Event::Left { .. } | Event::TakenOut { .. })
     }
 
     /// It in words; `guest` is what this host calls a VM.
@@ -220,20 +220,44 @@ mod tests {
     #[test]
     fn an_event_is_said_in_the_words_of_its_host() {
         let name = || "web".to_owned();
-        for (event, guest, want) in [
-            (Event::VmFound { name: name(), tgid: Some(7), domid: None }, "VM", "VM web: found, process 7"),
-            (Event::VmFound { name: name(), tgid: None, domid: Some(3) }, "domain", "domain web: found, number 3"),
-            (Event::RealTime { name: name(), rule: "rtp".into() }, "domain", "domain web: real-time (rtp)"),
-            (Event::Share { name: name(), weight: 256, cap: 0 }, "VM", "VM web: weight 256 by its cgroups"),
-            (Event::Share { name: name(), weight: 1, cap: 50 }, "VM", "VM web: weight 1, cap 50 % by its cgroups"),
-            (Event::RtPool { pcpus: vec![] }, "VM", "rt-pool: no PCPU"),
-            (Event::RtPool { pcpus: vec![3] }, "VM", "rt-pool: PCPU 3"),
-            (Event::RtPool { pcpus: vec![2, 3] }, "VM", "rt-pool: PCPUs 2, 3"),
-            (Event::Moved { name: name(), rt: false }, "VM", "VM web: outside the rt-pool"),
-            (Event::Warning { text: "a".into() }, "VM", "a"),
+        let reason = || "a thread waits".to_owned();
+        for (event, guest, trouble, want) in [
+            (Event::VmFound { name: name(), tgid: Some(7), domid: None }, "VM", false, "VM web: found, process 7"),
+            (
+                Event::VmFound { name: name(), tgid: None, domid: Some(3) },
+                "domain",
+                false,
+                "domain web: found, number 3",
+            ),
+            (Event::RealTime { name: name(), rule: "rtp".into() }, "domain", false, "domain web: real-time (rtp)"),
+            (Event::Share { name: name(), weight: 256, cap: 0 }, "VM", false, "VM web: weight 256 by its cgroups"),
+            (
+                Event::Share { name: name(), weight: 1, cap: 50 },
+                "VM",
+                false,
+                "VM web: weight 1, cap 50 % by its cgroups",
+            ),
+            (Event::RtPool { pcpus: vec![] }, "VM", false, "rt-pool: no PCPU"),
+            (Event::RtPool { pcpus: vec![3] }, "VM", false, "rt-pool: PCPU 3"),
+            (Event::RtPool { pcpus: vec![2, 3] }, "VM", false, "rt-pool: PCPUs 2, 3"),
+            (Event::Moved { name: name(), rt: false }, "VM", false, "VM web: outside the rt-pool"),
+            (Event::Warning { text: "a".into() }, "VM", true, "a"),
+            (
+                Event::Left { reason: reason() },
+                "VM",
+                true,
+                "a thread waits: the scheduler has left, for that may hang the machine; \
+                 the kernel's default scheduler is back",
+            ),
+            (
+                Event::TakenOut { reason: reason() },
+                "VM",
+                true,
+                "the kernel has taken the scheduler out: a thread waits; the kernel's default scheduler is back",
+            ),
         ] {
             assert_eq!(event.line(guest), want);
-            assert_eq!(event.is_trouble(), matches!(event, Event::Warning { .. }), "{want}");
+            assert_eq!(event.is_trouble(), trouble, "{want}");
         }
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the labs have for each workload, a row each. What a guest is told is in `map` and
-//! `xen::plan`.
+//! Which workloads have a guest in which lab. The plans, `map` for Linux and `xen::plan`, have the
+//! options of each guest.
 
 use takt_sim::Kind;
 

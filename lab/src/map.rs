@@ -8,7 +8,7 @@ use crate::apps::App;
 use crate::guests;
 use crate::plan::{Phase, Plan, Vm};
 use crate::scheduler::Scheduler;
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use takt_control::RtMode;
@@ -77,7 +77,7 @@ pub fn plan(scenario: &Scenario, schedulers: &[Scheduler], seeds: &[u64]) -> Res
     }
     let phases =
         schedulers.iter().flat_map(|scheduler| seeds.iter().map(move |&seed| phase(scenario, scheduler, seed)));
-    let phases = phases.collect();
+    let phases = phases.collect::<Result<_>>()?;
     Ok(Plan { tick: None, iterations_per_s: None, settle_ns: SETTLE, record: false, trace: false, phases })
 }
 
@@ -147,17 +147,17 @@ pub fn threads(vm: &VmSpec) -> Result<()> {
     Ok(())
 }
 
-fn phase(s: &Scenario, scheduler: &Scheduler, seed: u64) -> Phase {
+fn phase(s: &Scenario, scheduler: &Scheduler, seed: u64) -> Result<Phase> {
     let mut rng = fastrand::Rng::with_seed(seed);
     // Periodic tasks of a scenario begin together.
     let together = rng.u64(..);
     let vms = s.vms.iter().flat_map(|spec| spec.names().map(move |name| (spec, name)));
     let vms = vms.enumerate().map(|(n, (spec, name))| vm(s, spec, name, n, seed, together, &mut rng));
-    let mut vms: Vec<Vm> = vms.collect();
+    let mut vms: Vec<Vm> = vms.collect::<Result<_>>()?;
     if scheduler.pins() {
         pin(s, &mut vms);
     }
-    Phase { scheduler: scheduler.clone(), warmup_ns: warmup(s), measure_ns: s.duration, vms }
+    Ok(Phase { scheduler: scheduler.clone(), warmup_ns: warmup(s), measure_ns: s.duration, vms })
 }
 
 /// Each VM has the PCPUs that its VCPUs have together under the simulator's `pin`; they find out who runs where, and their I/O threads go along.
@@ -170,7 +170,15 @@ fn pin(s: &Scenario, vms: &mut [Vm]) {
     }
 }
 
-fn vm(s: &Scenario, spec: &VmSpec, name: String, n: usize, seed: u64, together: u64, rng: &mut fastrand::Rng) -> Vm {
+fn vm(
+    s: &Scenario,
+    spec: &VmSpec,
+    name: String,
+    n: usize,
+    seed: u64,
+    together: u64,
+    rng: &mut fastrand::Rng,
+) -> Result<Vm> {
     let tap = format!("tap{n}");
     let mut vm = Vm {
         name,
@@ -227,7 +235,7 @@ fn vm(s: &Scenario, spec: &VmSpec, name: String, n: usize, seed: u64, together: 
             vm.cpu_ns = times.map(|(name, ns)| (name.to_owned(), ns)).into();
         }
         Workload::Fanout(site) => {
-            let Some(app) = App::of(s, spec) else { return vm };
+            let app = App::of(s, spec).with_context(|| format!("vm.{}: application without clients", spec.name))?;
             let (guest, times) = app.guest(&vm.name, site, rng.u32(..));
             (vm.workload, vm.cpu_ns) = (object(guest), times);
             vm.requests = app.clients(&vm.name, rng.u32(..));
@@ -240,10 +248,10 @@ fn vm(s: &Scenario, spec: &VmSpec, name: String, n: usize, seed: u64, together: 
             vm.workload = object(json!({"kind": "tasks", "tasks": periods}));
             vm.cpu_ns = (0..).zip(&set).map(|(i, t): (u32, _)| (format!("/tasks/{i}/work"), t.cost)).collect();
         }
-        // What `Lab::has` leaves.
-        _ => vm.workload = object(json!({"kind": "idle"})),
+        Workload::Idle(_) => vm.workload = object(json!({"kind": "idle"})),
+        _ => bail!("vm.{}.workload: no guest for {} in the lab", spec.name, spec.workload.name()),
     }
-    vm
+    Ok(vm)
 }
 
 fn object(value: Value) -> Map<String, Value> {
@@ -319,7 +327,7 @@ mod tests {
         assert!(clients.starts_with("--dev tap0 --streams 3 --period-ns 20000000 "), "{clients}");
     }
 
-    /// What the lab says it has is not left to the guest that idles.
+    /// The table of guests and the plan agree.
     #[test]
     fn each_workload_that_the_lab_has_is_a_guest_of_its_own() {
         for &kind in Kind::ALL {
@@ -363,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parallel_program_is_told_with_its_settings() {
+    fn a_parallel_program_has_its_settings() {
         let program = r#"
             [[vm]]
             name = "team"

@@ -92,7 +92,7 @@ fn result(s: &Scenario, scheduler: &str, seed: u64, phase: &outcome::Phase, rate
         .zip(&phase.vms)
         .map(|((n, spec), vm)| {
             let tasks = task_results(s.tasks(spec, n, seed), &vm.report.tasks);
-            let result = VmResult { tasks, ..vm_result(s, spec, vm, first, rate, &told(phase, &vm.name)) };
+            let result = VmResult { tasks, ..vm_result(s, spec, vm, first, rate, &vm_status(phase, &vm.name)) };
             first += spec.vcpus;
             result
         })
@@ -133,7 +133,7 @@ fn task_results(specs: Vec<TaskSpec>, tasks: &[outcome::Task]) -> Vec<TaskResult
     by_priority(specs).into_iter().zip(tasks).map(one).collect()
 }
 
-fn vm_result(s: &Scenario, spec: &VmSpec, vm: &outcome::Vm, first: u32, rate: f64, told: &GuestStatus) -> VmResult {
+fn vm_result(s: &Scenario, spec: &VmSpec, vm: &outcome::Vm, first: u32, rate: f64, status: &VmStatus) -> VmResult {
     let report = &vm.report;
     let hog = spec.workload.kind() == Kind::Hog;
     let apart = vm.clients.as_ref().is_some_and(|c| !c.calls.is_empty());
@@ -143,7 +143,7 @@ fn vm_result(s: &Scenario, spec: &VmSpec, vm: &outcome::Vm, first: u32, rate: f6
     let vcpus = report.vcpus.iter().enumerate().zip(first..).map(|((nth, v), n)| VcpuResult {
         vcpu: n,
         cpu_time_ns: v.cpu_ns,
-        wait: wait(&v.latency, told.vcpus.get(nth).map(|v| &v.waits)),
+        wait: wait(&v.latency, status.vcpus.get(nth).map(|v| &v.waits)),
         prediction: None,
     });
     let busiest = report.vcpus.iter().map(|v| &v.latency).max_by_key(|l| l.count);
@@ -155,12 +155,12 @@ fn vm_result(s: &Scenario, spec: &VmSpec, vm: &outcome::Vm, first: u32, rate: f6
         cpu_time_ns: sum(|v| v.cpu_ns),
         work: if hog { work as f64 / rate } else { 0.0 },
         cold_ns: 0,
-        rt: told.rt,
+        rt: status.rt,
         found: None,
-        period_ns: (told.period_us.unwrap_or(0.0) * 1e3) as u64,
-        promotions: told.promotions,
-        refusals: told.refusals,
-        wait: busiest.map(|l| wait(l, Some(&told.waits))).unwrap_or_default(),
+        period_ns: (status.period_us.unwrap_or(0.0) * 1e3) as u64,
+        promotions: status.promotions,
+        refusals: status.refusals,
+        wait: busiest.map(|l| wait(l, Some(&status.waits))).unwrap_or_default(),
         vcpus: vcpus.collect(),
         voip: vm.clients.as_ref().map(|c| voip(s, c)),
         vod: None,
@@ -209,7 +209,7 @@ fn fanout(r: &Requests) -> FanoutResult {
 
 /// What is read of a VM in `takt status`.
 #[derive(Default, Deserialize)]
-struct GuestStatus {
+struct VmStatus {
     rt: bool,
     period_us: Option<f64>,
     promotions: u64,
@@ -226,10 +226,10 @@ struct VcpuStatus {
     waits: Waits,
 }
 
-fn told(phase: &outcome::Phase, name: &str) -> GuestStatus {
+fn vm_status(phase: &outcome::Phase, name: &str) -> VmStatus {
     let vms = phase.status.as_ref().and_then(|s| s["vms"].as_array());
     let vm = vms.and_then(|vms| vms.iter().find(|vm| vm["name"] == name));
-    vm.and_then(|vm| GuestStatus::deserialize(vm).ok()).unwrap_or_default()
+    vm.and_then(|vm| VmStatus::deserialize(vm).ok()).unwrap_or_default()
 }
 
 /// From event to handler under "all", beside the simulator's time in queues; by class what the host has counted since the VM is there.
@@ -300,7 +300,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_parallel_program_is_told_as_the_simulator_does() {
+    fn a_parallel_program_has_the_figures_of_the_simulator() {
         let text = "[machine]\npcpus = 2\n[[vm]]\nname = \"team\"\nvcpus = 4\nworkload = \"parallel\"";
         let s = Scenario::from_toml(text, "test.toml").unwrap();
         let program = Program { barriers: 10, sleeps: 2, spun: 250_000, ran_ns: 2_000_000_000, time_ns: None };
@@ -312,17 +312,17 @@ mod tests {
 
     #[test]
     fn waits_by_class_come_from_the_status() {
-        let told: GuestStatus = serde_json::from_str(
+        let status: VmStatus = serde_json::from_str(
             r#"{"rt": true, "period_us": 1, "promotions": 2, "refusals": 0, "name": "v", "vcpus": [{"tid": 7,
                 "waits": {"boost": {"count": 3, "mean_us": 1.5, "max_us": 4.25, "run_us": 10}}}],
                 "waits": {"boost": {"count": 5, "mean_us": 2, "max_us": 6, "run_us": 8}}}"#,
         )
         .unwrap();
         let none = Latency::default();
-        let vm = wait(&none, Some(&told.waits));
+        let vm = wait(&none, Some(&status.waits));
         assert_eq!(vm.keys().collect::<Vec<_>>(), ["boost"]);
         let WaitStat { entries, mean_ns, max_ns, run_per_entry_ns, .. } =
-            wait(&none, Some(&told.vcpus[0].waits))["boost"];
+            wait(&none, Some(&status.vcpus[0].waits))["boost"];
         assert_eq!((entries, mean_ns, max_ns, run_per_entry_ns), (3, 1_500, 4_250, 10_000));
         assert!(wait(&none, None).is_empty());
     }

@@ -226,7 +226,7 @@ fn what_all_hooks_cost_beside_those_of_xens_credit() {
 #[test]
 #[ignore = "five minutes: two boots"]
 fn equal_runs_are_equal() {
-    // The other is what a test beside this one begins with.
+    // NET is also the boot of the test of packets: one boot more is enough.
     let (Some(two), Some(one)) = (NET_AGAIN.get(), NET.get()) else { return };
     for what in ["log", "log.data"] {
         let read = |b: &Boot| std::fs::read(b.log.with_extension(what)).expect("what a boot leaves");

@@ -4,6 +4,7 @@
 use crate::engine::NEVER;
 use crate::spec::Kind;
 use crate::timer::Timer;
+use takt_policy::State;
 
 /// Priorities of threads: those that handle packets run before daemons, those before busy loops.
 pub const PRIO_TIMER: u8 = 255;
@@ -15,18 +16,6 @@ pub const PRIO_BATCH: u8 = 10;
 pub const NET: u8 = 1;
 pub const TICK: u8 = 2;
 pub const OTHER: u8 = 4;
-
-/// State of a VCPU as its host knows it (`docs/states.md`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Host {
-    /// In no pool: not created yet, destroyed, or about to change its pool.
-    Absent,
-    Blocked,
-    Queued,
-    Picked,
-    Running,
-    Descheduling,
-}
 
 /// What a thread does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +59,10 @@ impl Thread {
 }
 
 pub struct Vcpu {
-    pub state: Host,
+    /// As its host knows it (`docs/states.md`). A VCPU is absent while it is in no pool: before its VM
+    /// is created, after its VM is destroyed, and while its VM changes pools. A VCPU that the policy
+    /// parks is queued.
+    pub state: State,
     /// Index of its pool.
     pub pool: usize,
     /// The guest idles: not runnable until the next interrupt.
@@ -106,7 +98,7 @@ pub struct Vcpu {
 impl Vcpu {
     pub fn new(pcpu: u32, refill: u64) -> Self {
         Self {
-            state: Host::Absent,
+            state: State::Absent,
             pool: 0,
             idle: true,
             pending: 0,

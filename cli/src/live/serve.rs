@@ -3,8 +3,7 @@
 
 use super::Voice;
 use super::recording::Recording;
-use crate::output;
-use crate::{args, table};
+use crate::args;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -59,7 +58,9 @@ pub fn run(args: &args::Run) -> Result<bool> {
     };
     socket.serve(move |asked| send.send(Input::Asked(asked)).is_ok())?;
     if args.verifier {
-        verifier(&live, voice)?;
+        for done in live.verified()? {
+            voice.say(&Event::Verified { program: done.program, walked: done.walked, size: done.size });
+        }
     }
     let news = live.look()?;
     let status = live.status()?;
@@ -223,17 +224,4 @@ impl Serving<'_> {
         }
         document::value(&self.live.status()?.after(vm))
     }
-}
-
-/// The verifier's work, as a table.
-fn verifier(live: &Live, voice: Voice) -> Result<()> {
-    let all = live.verified()?;
-    if voice.json {
-        let said = |v: takt_linux::Verified| Event::Verified { program: v.program, walked: v.walked, size: v.size };
-        all.into_iter().map(said).for_each(|said| output::say_json(&said));
-        return Ok(());
-    }
-    let row = |v: takt_linux::Verified| vec![v.program, v.walked.to_string(), v.size.to_string()];
-    let rows: Vec<_> = all.into_iter().map(row).collect();
-    output::print(&table::render("", &["program", "instructions walked (of 1000000)", "instructions"], &rows, 1..))
 }

@@ -13,8 +13,8 @@ const SPOKEN: usize = 20;
 /// Of a packet that came back, us.
 type RoundTrip = Option<u64>;
 
-/// What comes of a phase's calls.
-pub struct Heard {
+/// Figures of a phase's calls.
+pub struct Reports {
     /// CPU time of the VM that answers.
     pub server: Report,
     /// That of the VM that has the packets, if it is another one.
@@ -22,12 +22,13 @@ pub struct Heard {
     pub clients: Clients,
 }
 
-/// What the callers heard, and CPU times. Late is what comes back after the scenario's jitter buffer; from a media server, whose own that
-/// is, more than `playout` later than the last packet of a frame that waited for all of a gap does if the engine does nothing else.
+/// What came back to the callers, and CPU times. A packet is late if its round trip is longer than
+/// the scenario's jitter buffer. With a media server, which has that buffer, the limit also includes
+/// a whole gap until the frame, the transcoding of all streams, and `playout`.
 ///
 /// # Errors
 /// Something is missing, or no number; SIPp complained; the meter has not seen all.
-pub fn calls(lines: &mut Lines, s: &Scenario) -> Result<Heard> {
+pub fn calls(lines: &mut Lines, s: &Scenario) -> Result<Reports> {
     let of = |cpu_ns| {
         let vcpu = Vcpu { cpu_ns, work: 0, jobs: 0, misses: 0, latency: Latency::default() };
         Report { measured_ns: s.duration, vcpus: vec![vcpu], io: None, tasks: Vec::new(), program: None }
@@ -51,7 +52,7 @@ pub fn calls(lines: &mut Lines, s: &Scenario) -> Result<Heard> {
         bail!("SIPp says: {said}");
     }
     lines.need("done")?;
-    // Callers that began late, or stopped, would have heard something else than what is compared.
+    // Callers that began late, or stopped, would measure something else than what is compared.
     let due = (s.duration / s.constants.packet_gap) as usize;
     let silent = calls.iter().map(Vec::len).find(|sent| sent.abs_diff(due) > due / SPOKEN + 1);
     ensure!(silent.is_none(), "a call sent {} packets of {due}", silent.unwrap_or_default());
@@ -60,31 +61,31 @@ pub fn calls(lines: &mut Lines, s: &Scenario) -> Result<Heard> {
     ensure!(clients.sent > 0, "nobody spoke");
     let planned: u32 = s.vms.iter().map(VmSpec::streams).sum();
     ensure!(calls.len() == planned as usize, "{} calls of {planned}", calls.len());
-    Ok(Heard { server, media, clients })
+    Ok(Reports { server, media, clients })
 }
 
 fn round_trip(word: &str) -> Result<RoundTrip> {
     if word == "-" { Ok(None) } else { Ok(Some(word.parse().with_context(|| format!("`{word}` is no time"))?)) }
 }
 
-fn clients(calls: &[Vec<RoundTrip>], buffer_us: u64) -> Clients {
+fn clients(trips: &[Vec<RoundTrip>], buffer_us: u64) -> Clients {
     let call = |trips: &Vec<RoundTrip>| {
         let missing = |t: &RoundTrip| t.is_none_or(|us| us > buffer_us);
         let lost = trips.iter().filter(|t| t.is_none()).count() as u64;
         let late = trips.iter().filter(|t| missing(t)).count() as u64 - lost;
         Call { sent: trips.len() as u64, late, lost, burst_ratio: emodel::burst_ratio(trips.iter().map(missing)) }
     };
-    let calls_heard: Vec<Call> = calls.iter().map(call).collect();
-    let mut all: Vec<u64> = calls.iter().flatten().flatten().map(|us| us * 1_000).collect();
+    let calls: Vec<Call> = trips.iter().map(call).collect();
+    let mut all: Vec<u64> = trips.iter().flatten().flatten().map(|us| us * 1_000).collect();
     all.sort_unstable();
-    let sum = |of: fn(&Call) -> u64| calls_heard.iter().map(of).sum::<u64>();
+    let sum = |of: fn(&Call) -> u64| calls.iter().map(of).sum::<u64>();
     Clients {
         sent: sum(|c| c.sent),
         late: sum(|c| c.late),
         lost: sum(|c| c.lost),
         round_trip: latency(&all),
         send_delay: Latency::default(),
-        calls: calls_heard,
+        calls,
     }
 }
 
@@ -107,7 +108,7 @@ mod tests {
     }
 
     fn read(said: &str) -> Result<(Report, Clients)> {
-        calls(&mut Lines::of(said), &scenario()).map(|heard| (heard.server, heard.clients))
+        calls(&mut Lines::of(said), &scenario()).map(|reports| (reports.server, reports.clients))
     }
 
     #[test]
@@ -129,10 +130,10 @@ mod tests {
                     workload = { type = \"media\", calls = 1, transcode = \"2ms\", playout = \"10ms\" }";
         let s = Scenario::from_toml(text, "test.toml").unwrap();
         let said = "server 5\nmedia 7\nunseen 0\ncall 20000 64000 64001\ncall 20004 - 1000\ndone\n";
-        let heard = calls(&mut Lines::of(said), &s).unwrap();
-        assert_eq!((heard.server.vcpus[0].cpu_ns, heard.media.unwrap().vcpus[0].cpu_ns), (5, 7));
+        let reports = calls(&mut Lines::of(said), &s).unwrap();
+        assert_eq!((reports.server.vcpus[0].cpu_ns, reports.media.unwrap().vcpus[0].cpu_ns), (5, 7));
         // 20 ms in the buffer, 30 until the frame, 4 of transcoding for two streams, 10 of the other party's.
-        assert_eq!((heard.clients.sent, heard.clients.late, heard.clients.lost), (4, 1, 1));
+        assert_eq!((reports.clients.sent, reports.clients.late, reports.clients.lost), (4, 1, 1));
     }
 
     #[test]

@@ -77,7 +77,7 @@ pub(super) fn worlds(s: &Scenario) -> u32 {
     apps(s).len() as u32
 }
 
-/// What VM `n` is told, times in ns; the number of the front's domain is Dom0's to fill in.
+/// Options of the guest of VM `n`, times in ns; Dom0 fills in the number of the front's domain.
 pub(super) fn options(s: &Scenario, n: u32, own: &Fanout, seed: u32) -> String {
     let mut options = format!("fanout=1 background={} seed={seed}", u32::from(own.background));
     let Some(app) = apps(s).into_iter().find(|app| app.spec.app == own.app) else { return options };
@@ -173,22 +173,22 @@ mod tests {
         Scenario::from_toml(&text, "test.toml").unwrap()
     }
 
-    fn told(s: &Scenario, n: u32) -> String {
+    fn options_of(s: &Scenario, n: u32) -> String {
         let (_, vm) = vms(s).nth(n as usize).unwrap();
         options(s, n, vm.fanout().unwrap(), 7)
     }
 
     #[test]
-    fn each_vm_is_told_its_part_and_its_channels() {
+    fn each_vm_has_its_part_and_its_channels() {
         let s = scenario(LEAVES_FIRST);
         check(&s).unwrap();
         assert_eq!(worlds(&s), 1);
         // Of three VMs that compute each takes twice as long as alone.
         let leaf = "fanout=1 background=0 seed=7 part=4000000 spread=10 clients=4 message=20000";
-        assert_eq!(told(&s, 0), format!("{leaf} port=7 front='$((first + 2))'"));
-        assert_eq!(told(&s, 1), format!("{leaf} port=11 front='$((first + 2))'"));
+        assert_eq!(options_of(&s, 0), format!("{leaf} port=7 front='$((first + 2))'"));
+        assert_eq!(options_of(&s, 1), format!("{leaf} port=11 front='$((first + 2))'"));
         let front = "fanout=1 background=1 seed=7 part=2000000 spread=20 clients=4 message=20000 port=3";
-        assert_eq!(told(&s, 2), format!("{front} others=2 split=100000 stages=2"));
+        assert_eq!(options_of(&s, 2), format!("{front} others=2 split=100000 stages=2"));
         let script = clients(&s, &mut fastrand::Rng::with_seed(1));
         assert!(script.starts_with("clients 2 3 4 'think=100000000 deadline=0 seed="), "{script}");
         assert!(script.ends_with("' 0 1\n"), "{script}");
@@ -197,12 +197,12 @@ mod tests {
     #[test]
     fn who_is_out_of_reach_or_has_no_parts_takes_no_part() {
         let s = scenario(&LEAVES_FIRST.replace("clients = 4", "clients = 4, reach = 1"));
-        assert_eq!(told(&s, 1), "fanout=1 background=0 seed=7");
+        assert_eq!(options_of(&s, 1), "fanout=1 background=0 seed=7");
         let front = "fanout=1 background=1 seed=7 clients=4 message=20000 port=3 others=1 split=100000 stages=2";
-        assert_eq!(told(&s, 2), front);
+        assert_eq!(options_of(&s, 2), front);
         let s = scenario(&LEAVES_FIRST.replace("clients = 4", "clients = 4, parts = 0"));
-        assert!(told(&s, 2).starts_with("fanout=1 background=1 seed=7 clients=4 "), "{}", told(&s, 2));
-        assert!(told(&s, 0).contains(" part=3000000 "), "{}", told(&s, 0));
+        assert!(options_of(&s, 2).starts_with("fanout=1 background=1 seed=7 clients=4 "), "{}", options_of(&s, 2));
+        assert!(options_of(&s, 0).contains(" part=3000000 "), "{}", options_of(&s, 0));
     }
 
     #[test]
@@ -217,7 +217,7 @@ mod tests {
     }
 
     /// As many parts as each VCPU computed.
-    fn heard(said: &str, jobs: u64) -> Result<Option<Requests>> {
+    fn requests_of(said: &str, jobs: u64) -> Result<Option<Requests>> {
         let s = scenario(LEAVES_FIRST);
         let vcpu = Vcpu { cpu_ns: 0, work: 0, jobs, misses: 0, latency: Latency::default() };
         let vm = |(_, spec): (u32, &VmSpec)| {
@@ -233,12 +233,12 @@ mod tests {
     #[test]
     fn what_clients_say_is_the_fronts() {
         let said = "vm\nup 5\nvcpu 0 900 0 30 2 25 700 600 1100 1200 1300\nend\n";
-        let requests = heard(said, 50).unwrap().unwrap();
+        let requests = requests_of(said, 50).unwrap().unwrap();
         assert_eq!((requests.sent, requests.missed, requests.response.count), (30, 2, 25));
         assert_eq!((requests.response.p50_ns, requests.response.max_ns), (600, 1300));
         // Two stages on four VCPUs.
         assert_eq!(requests.parts, 200);
-        let error = |said: &str, jobs| format!("{:#}", heard(said, jobs).unwrap_err());
+        let error = |said: &str, jobs| format!("{:#}", requests_of(said, jobs).unwrap_err());
         assert_eq!(error(said, 49), "leaf: VCPU 0 has computed 49 parts; of what was answered alone 50 are");
         assert_eq!(error("vm\nup 5\nunbound\n", 50), "the clients of front: no `vcpu` at `unbound`");
     }

@@ -6,7 +6,7 @@
 
 use super::{Scheduler, domain, fanout, parties};
 use crate::map::{self, HOG_PHASES, Lab, TASKS};
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use std::fmt::Write;
 use takt_control::Server;
 use takt_sim::parallel::{self, Parallel};
@@ -46,7 +46,8 @@ pub struct Plan {
     pub virtual_ns: u64,
 }
 
-/// A phase for each scheduler and seed; the hypervisor traces the first one of the first scheduler if told.
+/// A phase for each scheduler and seed. With `trace` the hypervisor traces the first phase of the
+/// first scheduler.
 ///
 /// # Errors
 /// The lab cannot do what the scenario asks for; names the key.
@@ -144,7 +145,8 @@ pub(super) fn guests(s: &Scenario, scheduler: &Scheduler, seed: u64, first: u32)
                 Workload::Parallel(program) => (0, parallel(program, rng.u32(..))),
                 Workload::Fanout(own) => (0, fanout::options(s, number, own, rng.u32(..))),
                 Workload::Periodic(own) => (own.work, format!("period={} phase={}", own.period, together % own.period)),
-                _ => (0, String::new()),
+                Workload::Idle(_) => (0, String::new()),
+                _ => bail!("vm.{}.workload: no guest for {} in the Xen lab", spec.name, spec.workload.name()),
             };
             let lines = domain::configuration(s, spec, nth, scheduler, first);
             let parameters = domain::parameters(spec, scheduler, group) + &begins(s, spec, scheduler, number, seed);
@@ -231,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_of_tasks_and_a_server_are_told() {
+    fn a_set_of_tasks_and_a_server_are_in_the_script() {
         let vms = |tasks: &str| {
             format!(
                 "[[vm]]\nname = \"set\"\nvcpus = 1\nbudget = \"2ms\"\nperiod = \"10ms\"\npriority = 3\nextra = \"off\"\n\
@@ -264,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parallel_program_and_its_group_are_told() {
+    fn a_parallel_program_and_its_group_are_in_the_script() {
         let vms = "[[vm]]\nname = \"team\"\ncount = 2\nvcpus = 4\nrt = \"on\"\ngroup = \"both\"\nlatency = \"5ms\"\n\
                    laxity = \"20us\"\nworkload = { type = \"parallel\", profile = \"streamcluster\", spin = \"1s\" }";
         let lines = |policy: &str| {

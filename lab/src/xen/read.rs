@@ -57,14 +57,14 @@ fn phase(lines: &mut Lines, s: &Scenario, number: usize, planned: &Phase) -> Res
     let scheduler = lines.need("scheduler")?;
     let called = parties::any(s);
     let dom0_cpu_ns = called.then(|| lines.number("dom0")).transpose()?;
-    let mut heard = called.then(|| console::calls(lines, s)).transpose()?;
+    let mut reports = called.then(|| console::calls(lines, s)).transpose()?;
     let mut vms = Vec::new();
     for (spec, name) in s.vms.iter().flat_map(|spec| spec.names().map(move |name| (spec, name))) {
-        let (report, clients) = match (spec.workload(), &mut heard) {
-            (Workload::Voip(_), Some(h)) => (h.server.clone(), Some(h.clients.clone())),
-            (Workload::Signalling(_), Some(h)) => (h.server.clone(), None),
-            (Workload::Media(_), Some(h)) => {
-                (h.media.take().context("several VMs with media")?, Some(h.clients.clone()))
+        let (report, clients) = match (spec.workload(), &mut reports) {
+            (Workload::Voip(_), Some(all)) => (all.server.clone(), Some(all.clients.clone())),
+            (Workload::Signalling(_), Some(all)) => (all.server.clone(), None),
+            (Workload::Media(_), Some(all)) => {
+                (all.media.take().context("several VMs with media")?, Some(all.clients.clone()))
             }
             _ => (guest(lines, s, spec).with_context(|| name.clone())?, None),
         };
@@ -72,8 +72,8 @@ fn phase(lines: &mut Lines, s: &Scenario, number: usize, planned: &Phase) -> Res
     }
     fanout::read(lines, s, &mut vms)?;
     let status = planned.policy.as_ref().map(|_| match called {
-        true => told(lines.need("status")?, number, s),
-        false => status(lines.need("pool")?, lines.need("waits")?, &vms),
+        true => printed_status(lines.need("status")?, number, s),
+        false => pool_status(lines.need("pool")?, lines.need("waits")?, &vms),
     });
     let status = status.transpose()?;
     let counted = planned.policy.as_ref().filter(|_| !called);
@@ -146,7 +146,7 @@ fn program(text: &str) -> Result<Program> {
 
 /// Of the pool's bytes, and of the waits of its VCPUs, what `takt status --json` says of VMs, which have their numbers in the order of their
 /// creation.
-fn status(pool: &str, waited: &str, vms: &[outcome::Vm]) -> Result<Value> {
+fn pool_status(pool: &str, waited: &str, vms: &[outcome::Vm]) -> Result<Value> {
     let pool = Pool::from_bytes(&bytes(pool).context("the pool")?).context("the pool is of another core")?;
     let waited = of_vcpus(&bytes(waited).context("waits")?)?;
     let added = pool.describe().into_iter().filter(|op| op.op == OpCode::VcpuAdd as u16);
@@ -185,8 +185,8 @@ fn of_vcpus(mut bytes: &[u8]) -> Result<BTreeMap<u32, [Wait; CLASSES]>> {
     Ok(all)
 }
 
-/// What `takt status --json` said, its domains by the names of the scenario.
-fn told(json: &str, phase: usize, s: &Scenario) -> Result<Value> {
+/// What `takt status --json` printed, its domains by the names of the scenario.
+fn printed_status(json: &str, phase: usize, s: &Scenario) -> Result<Value> {
     let mut status: Value = serde_json::from_str(json).context("status")?;
     let called = s.vms.iter().filter(|spec| parties::takes_part(spec)).map(|spec| {
         let role = if matches!(spec.workload(), Workload::Media(_)) { "media" } else { "server" };
@@ -284,24 +284,24 @@ mod tests {
         let task = &p.vms[0].report.vcpus[0];
         assert_eq!((task.jobs, task.misses, task.latency.p99_ns), (100, 3, 1200));
         assert_eq!(p.vms[1].report.vcpus.iter().map(|v| v.work).sum::<u64>(), 68_000_000);
-        let told = &p.status.as_ref().unwrap()["vms"];
-        assert_eq!((&told[0]["rt"], &told[0]["period_us"]), (&json!(true), &json!(20_000.0)));
-        assert_eq!((&told[1]["rt"], &told[1]["weight"]), (&json!(false), &json!(256)));
+        let vms = &p.status.as_ref().unwrap()["vms"];
+        assert_eq!((&vms[0]["rt"], &vms[0]["period_us"]), (&json!(true), &json!(20_000.0)));
+        assert_eq!((&vms[1]["rt"], &vms[1]["weight"]), (&json!(false), &json!(256)));
     }
 
     #[test]
     fn waits_are_their_vms() {
         let phase = read(&said(), "doris").unwrap().phases.remove(0);
-        let told = &phase.status.as_ref().unwrap()["vms"];
+        let vms = &phase.status.as_ref().unwrap()["vms"];
         let counts =
             |v: &Value| [&v["waits"]["rt"]["count"], &v["waits"]["over"]["count"]].map(|n| n.as_u64().unwrap_or(0));
-        assert_eq!((counts(&told[0]["vcpus"][0]), counts(&told[0])), ([0, 1], [0, 1]));
+        assert_eq!((counts(&vms[0]["vcpus"][0]), counts(&vms[0])), ([0, 1], [0, 1]));
         assert_eq!(
-            (counts(&told[1]["vcpus"][0]), counts(&told[1]["vcpus"][1]), counts(&told[1])),
+            (counts(&vms[1]["vcpus"][0]), counts(&vms[1]["vcpus"][1]), counts(&vms[1])),
             ([1, 1], [2, 1], [3, 2])
         );
         assert_eq!(
-            told[1]["vcpus"][1]["waits"]["rt"],
+            vms[1]["vcpus"][1]["waits"]["rt"],
             json!({"count": 2, "mean_us": 2.0, "max_us": 3.0, "run_us": 5.0})
         );
         let all = waited();
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn what_callers_heard_is_read() {
+    fn what_came_back_to_callers_is_read() {
         let text = "duration = \"40ms\"\n[machine]\npcpus = 2\n[[vm]]\nname = \"busy\"\nvcpus = 1\nworkload = \"hog\"\n\
                     [[vm]]\nname = \"phone\"\nvcpus = 1\nworkload = { type = \"voip\", calls = 1 }";
         let scenario = Scenario::from_toml(text, "test.toml").unwrap();

@@ -3,8 +3,8 @@
 
 use super::Machine;
 use crate::engine::{NEVER, What};
-use crate::guest::{Body, Host, NET, OTHER, TICK, Vcpu};
-use takt_policy::Source;
+use crate::guest::{Body, NET, OTHER, TICK, Vcpu};
+use takt_policy::{Source, State};
 
 /// What the policy is told of an interrupt.
 fn source(bit: u8) -> Source {
@@ -20,7 +20,7 @@ impl Machine<'_> {
     /// blocked VCPU needs (rule C5). A VCPU in execution takes it at once.
     pub(crate) fn interrupt(&mut self, v: u32, bit: u8, own: u32) {
         let vcpu = &mut self.vcpus[v as usize];
-        if vcpu.pending & bit != 0 || vcpu.state == Host::Absent {
+        if vcpu.pending & bit != 0 || vcpu.state == State::Absent {
             return;
         }
         vcpu.pending |= bit;
@@ -32,9 +32,9 @@ impl Machine<'_> {
         let vcpu = &mut self.vcpus[v as usize];
         if vcpu.idle {
             vcpu.idle = false;
-            let queued = vcpu.state == Host::Blocked;
+            let queued = vcpu.state == State::Blocked;
             if queued {
-                vcpu.state = Host::Queued;
+                vcpu.state = State::Queued;
             }
             self.observe.wake(self.now, v);
             let res = self.pools[n].pool.wake(self.now, v, source(bit));
@@ -42,7 +42,7 @@ impl Machine<'_> {
             if queued {
                 self.observe.enqueued(self.now, v, &self.pools[n].pool);
             }
-        } else if vcpu.state == Host::Running {
+        } else if vcpu.state == State::Running {
             vcpu.advance(self.now);
             self.take_interrupts(v);
             self.run_guest(v);
@@ -59,7 +59,7 @@ impl Machine<'_> {
     /// an IPI, which is no I/O.
     pub(crate) fn signal(&mut self, v: u32, t: u8, cpu: u32) {
         let vcpu = &mut self.vcpus[v as usize];
-        if vcpu.state == Host::Running && vcpu.pcpu == cpu {
+        if vcpu.state == State::Running && vcpu.pcpu == cpu {
             vcpu.wake_thread(t);
         } else {
             self.interrupt(v, OTHER, cpu);
@@ -173,7 +173,7 @@ impl Machine<'_> {
 
     /// A timer or daemon has work for VCPU `v`.
     pub(crate) fn housekeeping(&mut self, v: u32) {
-        if self.vcpus[v as usize].state == Host::Absent {
+        if self.vcpus[v as usize].state == State::Absent {
             return;
         }
         let Some(gap) = self.housekeeping[v as usize].as_mut().map(|h| h.next()) else { return };

@@ -34,8 +34,8 @@ impl PartitionHost for Machine<'_> {
                 _ => return None,
             };
             let server = Server::of(&self.pools[vm.pool].pool, id)?;
-            let ran = |v: &&crate::guest::Vcpu| v.left_at.is_some();
-            let last = self.vcpus[vm.first as usize..][..vm.vcpus as usize].iter().find(ran).map(|v| v.pcpu);
+            let mut vcpus = vm.range().map(|v| &self.vcpus[v as usize]);
+            let last = vcpus.find(|v| v.left_at.is_some()).map(|v| v.pcpu);
             Some(Member { id, vcpus: vm.vcpus, server, side, last })
         };
         Ok((0..).zip(&self.vms).filter_map(member).collect())
@@ -89,9 +89,9 @@ impl Machine<'_> {
 
     /// Whether the script creates that VM.
     pub(super) fn comes_later(&self, vm: u32) -> bool {
-        let vm = &self.vms[vm as usize];
-        let Some(spec) = vm.spec.map(|i| &self.scenario.vms[i]) else { return false };
-        self.scenario.script.iter().any(|s| s.act == Act::Create && s.concerns(spec, &vm.name))
+        let Some(spec) = self.spec(vm as usize) else { return false };
+        let name = &self.vms[vm as usize].name;
+        self.scenario.script.iter().any(|s| s.act == Act::Create && s.concerns(spec, name))
     }
 
     /// VMs enter their pools, and their workloads are set going.
@@ -107,10 +107,7 @@ impl Machine<'_> {
             self.enter_vcpus(id);
             self.assign(id);
         }
-        let config = |id: &u32| {
-            let vm = &self.vms[*id as usize];
-            Some((vm.name.clone(), self.scenario.vms[vm.spec?].config()))
-        };
+        let config = |&id: &u32| Some((self.vms[id as usize].name.clone(), self.spec(id as usize)?.config()));
         let vm = ids.iter().filter_map(config).collect();
         let now = self.now;
         apply(&HostConfig { vm }, self, now)?;
@@ -196,7 +193,7 @@ impl Machine<'_> {
     pub(super) fn step(&mut self, n: u32) {
         let step = &self.scenario.script[n as usize];
         let concerned = |(id, vm): (u32, &super::Vm)| {
-            let spec = &self.scenario.vms[vm.spec?];
+            let spec = self.spec(id as usize)?;
             step.concerns(spec, &vm.name).then_some(id)
         };
         let ids: Vec<u32> = (0..).zip(&self.vms).filter_map(concerned).collect();
@@ -237,8 +234,7 @@ impl Machine<'_> {
         let done = if self.is_managed(id) { self.reconfigure(id, &Server::default()) } else { Ok(()) };
         self.must(done);
         self.depart(id);
-        let vm = &self.vms[id as usize];
-        for v in vm.first..vm.first + vm.vcpus {
+        for v in self.vms[id as usize].range() {
             let vcpu = &mut self.vcpus[v as usize];
             vcpu.tick.cancel();
             vcpu.idle = true;
@@ -254,8 +250,8 @@ impl Machine<'_> {
         for cpu in 0..self.pcpus.len() {
             self.settle(cpu as u32);
         }
-        let batch = self.vms.iter().filter(|vm| vm.spec.is_some_and(|i| !self.scenario.vms[i].server.is_some()));
-        let vcpus = batch.flat_map(|vm| vm.first..vm.first + vm.vcpus);
+        let batch = (0..self.vms.len()).filter(|&id| self.spec(id).is_some_and(|spec| !spec.server.is_some()));
+        let vcpus = batch.flat_map(|id| self.vms[id].range());
         let time = vcpus.map(|v| self.observe.metrics.vcpus[v as usize].cpu_time).sum();
         let rt = if self.policy.pools.is_some() { self.pcpus_of(RT).len() as u32 } else { 0 };
         self.history.samples.push((time, rt));

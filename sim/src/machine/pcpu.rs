@@ -4,8 +4,7 @@
 use super::Machine;
 use super::cpu::Phase;
 use crate::engine::{NEVER, What};
-use crate::guest::Host;
-use takt_policy::CUR_STOPS;
+use takt_policy::{CUR_STOPS, State};
 
 impl Machine<'_> {
     /// Asks for a decision on a PCPU.
@@ -94,7 +93,7 @@ impl Machine<'_> {
         }
         if let Some(v) = next {
             let vcpu = &mut self.vcpus[v as usize];
-            vcpu.state = Host::Picked;
+            vcpu.state = State::Picked;
             self.observe.picked(v, &self.pools[n].pool);
         }
     }
@@ -103,7 +102,7 @@ impl Machine<'_> {
     pub(super) fn leave(&mut self, v: u32, cpu: u32) {
         let p = &self.pcpus[cpu as usize];
         let vcpu = &mut self.vcpus[v as usize];
-        vcpu.state = Host::Descheduling;
+        vcpu.state = State::Descheduling;
         vcpu.left_at = Some((p.run, self.llc_run[p.llc as usize]));
         self.observe.stopped(self.now, cpu, v);
     }
@@ -113,7 +112,7 @@ impl Machine<'_> {
         let vcpu = &mut self.vcpus[v as usize];
         let (n, runnable) = (vcpu.pool, !vcpu.idle);
         let res = self.pools[n].pool.put(self.now, v, runnable, NEVER);
-        vcpu.state = if runnable { Host::Queued } else { Host::Blocked };
+        vcpu.state = if runnable { State::Queued } else { State::Blocked };
         self.apply(n, res, cpu, "put", v);
         if runnable {
             self.observe.enqueued(self.now, v, &self.pools[n].pool);
@@ -141,7 +140,7 @@ impl Machine<'_> {
         self.apply(n, res, cpu, "started", v);
         self.observe.started(self.now, cpu, v, &self.pools[n].pool);
         self.warm_up(v, cpu);
-        self.vcpus[v as usize].state = Host::Running;
+        self.vcpus[v as usize].state = State::Running;
         let p = &mut self.pcpus[cpu as usize];
         p.slice.set(&mut self.queue, end.max(self.now), What::Slice, cpu);
         self.resume_guest(v);

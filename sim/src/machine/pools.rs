@@ -3,14 +3,13 @@
 
 use super::cpu::Phase;
 use super::part::{MAIN, RT};
-use super::{Machine, Vm, pin};
-use crate::guest::Host;
+use super::{Machine, pin};
 use crate::scenario::Scenario;
 use anyhow::{Context, Result, bail};
 use takt_control::params::is_server;
 use takt_control::pools::{Pools, Size};
 use takt_control::{PolicySpec, RtMode, Server, VmParams};
-use takt_policy::{CUR_STOPS, FORCE_IDLE, Kind, NEVER, NIL, State};
+use takt_policy::{CUR_STOPS, FORCE_IDLE, NEVER, NIL, State};
 
 /// Which pool each PCPU boots into, and the masks of the VCPUs with what a static rt-pool adds to them.
 ///
@@ -74,7 +73,7 @@ impl Machine<'_> {
         if self.scenario.machine.machines > 1 {
             return self.vms[vm as usize].on as usize;
         }
-        let spec = self.vms[vm as usize].spec.map(|i| &self.scenario.vms[i]);
+        let spec = self.spec(vm as usize);
         let entry = spec.map_or("dom0", |s| s.name.as_str());
         if let Some(n) = self.scenario.pools.iter().position(|p| p.vms.iter().any(|name| name == entry)) {
             return self.pools.len() - self.scenario.pools.len() + n;
@@ -123,7 +122,7 @@ impl Machine<'_> {
                 if let Some(v) = next {
                     let n = self.vcpus[v as usize].pool;
                     let res = self.pools[n].pool.refused(self.now, v);
-                    self.vcpus[v as usize].state = Host::Queued;
+                    self.vcpus[v as usize].state = State::Queued;
                     self.apply(n, res, cpu, "refused", v);
                 }
             }
@@ -141,21 +140,20 @@ impl Machine<'_> {
 
     /// A VM enters a pool.
     pub(super) fn enter(&mut self, id: u32, to: usize) {
-        let vm = self.vms[id as usize].clone();
-        let kind = if vm.spec.is_none() { Kind::Host } else { Kind::Guest };
-        self.vms[id as usize].pool = to;
-        let res = self.pools[to].pool.vm_add(self.now, id, kind, vm.config.params.value("weight"));
+        let vm = &mut self.vms[id as usize];
+        vm.pool = to;
+        let res = self.pools[to].pool.vm_add(self.now, id, vm.kind(), vm.config.params.value("weight"));
         self.apply(to, res, 0, "vm_add", id);
     }
 
     /// Its VCPUs do.
     pub(super) fn enter_vcpus(&mut self, id: u32) {
-        let Vm { first, vcpus, pool, spec, .. } = self.vms[id as usize].clone();
-        let kind = if spec.is_none() { Kind::Host } else { Kind::Guest };
+        let vm = &self.vms[id as usize];
+        let (vcpus, pool, kind) = (vm.range(), vm.pool, vm.kind());
         let there = self.pcpus_of(pool);
-        for v in first..first + vcpus {
+        for v in vcpus {
             let vcpu = &mut self.vcpus[v as usize];
-            (vcpu.pool, vcpu.state) = (pool, Host::Blocked);
+            (vcpu.pool, vcpu.state) = (pool, State::Blocked);
             let mut cpu = vcpu.pcpu;
             if !there.contains(&cpu) {
                 cpu = there.get(v as usize % there.len().max(1)).copied().unwrap_or(cpu);
@@ -174,7 +172,7 @@ impl Machine<'_> {
         let vm = &self.vms[id as usize];
         let all = u64::MAX >> (64 - pcpus) << (pcpus * vm.on);
         let n = vm.pool;
-        for v in vm.first..vm.first + vm.vcpus {
+        for v in vm.range() {
             let mask = self.masks[v as usize];
             if mask != all {
                 let res = self.pools[n].pool.set_affinity(self.now, v, false, mask);
@@ -185,14 +183,15 @@ impl Machine<'_> {
 
     /// A VM leaves its pool; what its policy counted of it is kept.
     pub(super) fn depart(&mut self, id: u32) {
-        let Vm { first, vcpus, pool, .. } = self.vms[id as usize].clone();
-        for v in first..first + vcpus {
+        let vm = &self.vms[id as usize];
+        let (vcpus, pool) = (vm.range(), vm.pool);
+        for v in vcpus {
             if let Some(cpu) = self.pcpus.iter().position(|p| p.holds(v)) {
                 self.vacate(cpu as u32);
                 self.request_schedule(cpu as u32, self.now);
             }
             let res = self.pools[pool].pool.vcpu_remove(self.now, v);
-            self.vcpus[v as usize].state = Host::Absent;
+            self.vcpus[v as usize].state = State::Absent;
             self.apply(pool, res, 0, "vcpu_remove", v);
         }
         let stat = self.pools[pool].pool.vm_stat(id).unwrap_or_default();
@@ -222,8 +221,7 @@ impl Machine<'_> {
             let lease = if stat.lease_end == NEVER { NEVER } else { stat.lease_end.saturating_sub(now) };
             self.report_rt(id, true, stat.period, lease, 0);
         }
-        let Vm { first, vcpus, .. } = self.vms[id as usize];
-        for v in first..first + vcpus {
+        for v in self.vms[id as usize].range() {
             if !self.vcpus[v as usize].idle {
                 self.join_queue(v);
             }
@@ -234,7 +232,7 @@ impl Machine<'_> {
     /// A VCPU that has work, and that its pool has just got, queues.
     fn join_queue(&mut self, v: u32) {
         let n = self.vcpus[v as usize].pool;
-        self.vcpus[v as usize].state = Host::Queued;
+        self.vcpus[v as usize].state = State::Queued;
         let res = self.pools[n].pool.wake(self.now, v, takt_policy::Source::Other);
         self.apply(n, res, self.vcpus[v as usize].pcpu, "wake", v);
         debug_assert!(matches!(self.pools[n].pool.state(v), State::Queued | State::Parked));

@@ -48,7 +48,7 @@ impl Machine<'_> {
     }
 
     fn server(&self, id: u32) -> Server {
-        self.vms[id as usize].spec.map_or(self.scenario.dom0.server, |i| self.scenario.vms[i].server)
+        self.spec(id as usize).map_or(self.scenario.dom0.server, |spec| spec.server)
     }
 
     /// The server of VM `id` begins, unless the script has been there before.
@@ -78,7 +78,7 @@ impl Machine<'_> {
         let vm = &self.vms[id as usize];
         let pool = &self.pools[vm.pool].pool;
         let keeps = SERVERS.contains(&pool.policy()) && self.server(id).is_some() && self.now > 0;
-        if keeps && !self.is_pinned(id) && (vm.first..vm.first + vm.vcpus).any(|v| pool.deadline(v) == 0) {
+        if keeps && !self.is_pinned(id) && vm.range().any(|v| pool.deadline(v) == 0) {
             return Err(self.no_room(id));
         }
         Ok(())

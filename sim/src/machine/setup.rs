@@ -101,7 +101,7 @@ impl<'a> Machine<'a> {
         for on in 0..s.machine.machines {
             let name = if on == 0 { "dom0".into() } else { format!("dom0-{}", on + 1) };
             let dom0 = self.add_vm(name, None, on, s.dom0_vcpus(), s.dom0.weight, self.c.dom0_ws);
-            for v in self.vms[dom0].first..self.vms[dom0].first + s.dom0_vcpus() {
+            for v in self.vms[dom0].range() {
                 self.add_thread(v, Body::Netback(self.net.backs.len() as u32), PRIO_NET, false);
                 self.net.backs.push(Netback::new(v, self.c.nic_ring));
                 self.add_housekeeping(v, self.c.dom0_hz, self.c.dom0_job);

@@ -6,7 +6,7 @@ use super::history::History;
 use super::part::Part;
 use crate::constants::Constants;
 use crate::engine::Queue;
-use crate::guest::{Host, Vcpu};
+use crate::guest::Vcpu;
 use crate::net::{Housekeeping, Net, Packet, Vif};
 use crate::observe::Observe;
 use crate::result::VmResult;
@@ -20,6 +20,7 @@ use std::any::Any;
 use std::ops::Range;
 use takt_control::{Groups, Partition, PolicySpec, VmConfig};
 use takt_monitor::Monitor;
+use takt_policy::State;
 
 /// Figures of the machine since the measured window began.
 #[derive(Clone, Copy, Debug, Default)]
@@ -59,6 +60,11 @@ impl Vm {
     /// Its VCPUs.
     pub fn range(&self) -> Range<u32> {
         self.first..self.first + self.vcpus
+    }
+
+    /// As a policy calls it and its VCPUs.
+    pub fn kind(&self) -> takt_policy::Kind {
+        if self.spec.is_none() { takt_policy::Kind::Host } else { takt_policy::Kind::Guest }
     }
 }
 
@@ -179,6 +185,6 @@ impl<'a> Machine<'a> {
 
     /// Whether a VCPU's VM exists.
     pub(crate) fn is_there(&self, v: u32) -> bool {
-        self.vcpus[v as usize].state != Host::Absent
+        self.vcpus[v as usize].state != State::Absent
     }
 }

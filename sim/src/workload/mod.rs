@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Workloads: what runs in a VM. Each has one file, with its keys, the threads that it adds to a
 //! VM, its events and its results; `docs/writing-a-workload.md` walks through one. A workload is
-//! what its file says, a `mod` line here and a line in the list of `spec/kind.rs`; nothing else in
-//! the simulator names one, but for two workloads with something in common.
+//! what its file says, a `mod` line here and a line in the list of `spec/kind.rs`. Scenarios and
+//! machines name none. A workload may use another one: `tasks` uses `periodic`, `voip` uses `media`,
+//! and `media` uses `signalling`.
 
 #[cfg(test)]
 #[path = "../../template/beat.rs"]

@@ -10,12 +10,13 @@
 
 use crate::constants::Constants;
 use crate::engine::NEVER;
-use crate::guest::{Body, Host, OTHER, PRIO_BATCH};
+use crate::guest::{Body, OTHER, PRIO_BATCH};
 use crate::machine::{Machine, Program};
 use crate::result::{ParallelResult, VmResult};
 use crate::rng::{Purpose, Rng};
 use crate::spec::{Key, Keys, Kind, Spec};
 use anyhow::{Result, bail};
+use takt_policy::State;
 
 const MS: u64 = 1_000_000;
 const US: u64 = 1_000;
@@ -535,7 +536,7 @@ impl Machine<'_> {
     fn look(&mut self, n: u32) {
         let Member { vcpu: v, thread: t, phase, .. } = self.programs.of::<Parallel>().members[n as usize];
         let vcpu = &mut self.vcpus[v as usize];
-        let running = vcpu.state == Host::Running && vcpu.current == Some(t);
+        let running = vcpu.state == State::Running && vcpu.current == Some(t);
         if running {
             vcpu.advance(self.now);
         }

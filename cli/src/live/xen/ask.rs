@@ -46,10 +46,10 @@ pub fn status(args: &args::Status) -> Result<bool> {
 
 /// The status of a cpupool, with what a `takt run` knows.
 fn seen(host: &Xen, pool: &TaktPool, socket: &Path) -> Result<Status> {
-    let told = monitor(socket)?;
-    let known = told.as_ref().map(|told| |domid: u16| told.domains.get(&domid).cloned());
+    let guests = monitor(socket)?;
+    let known = guests.as_ref().map(|guests| |domid: u16| guests.domains.get(&domid).cloned());
     let mut status = takt_xen::status::status(host, pool, known.as_ref().map(|k| k as _))?;
-    status.host.partition = told.as_ref().and_then(|told| told.partition.clone());
+    status.host.partition = guests.as_ref().and_then(|guests| guests.partition.clone());
     Ok(status)
 }
 
