@@ -160,8 +160,8 @@ struct takt_server_vcpu {
 };
 
 /* Words of a VCPU that are the policy's, and those that Credit leaves of them. */
-#define TAKT_VCPU_WORDS 6u
-#define TAKT_BESIDE_CREDIT 3u
+#define TAKT_VCPU_WORDS 7u
+#define TAKT_BESIDE_CREDIT 4u
 
 struct takt_vcpu {
 	struct takt_mask hard, soft; /* the operator's; never written by a policy */
@@ -232,7 +232,7 @@ struct takt_vm {
 	u16 nr_guest;		  /* VCPUs proper, without its I/O threads */
 	u8 used, kind, rt, rt_mode;
 	u8 group, subgroup; /* Poris, rule P35; 0 = a group of its own */
-	u16 pad;
+	u16 pad[5];
 };
 
 struct takt_cpu {
@@ -257,8 +257,13 @@ struct takt_cpu {
 	u16 core, llc, node;
 	u8 online, taken, forced_idle;
 	u8 tickled; /* kicked for a deadline, and has not decided yet (vGEDF) */
-	u8 pad[2];
+	u8 pad[18];
 };
+
+/* Every operation finds VCPUs, VMs and PCPUs by their numbers: with these sizes that is a shift. */
+_Static_assert(sizeof(struct takt_vcpu) == 128, "a VCPU is found by a shift");
+_Static_assert(sizeof(struct takt_vm) == 128, "a VM is found by a shift");
+_Static_assert(sizeof(struct takt_cpu) == 128, "a PCPU is found by a shift");
 
 /* One replenishment of a sporadic server. */
 struct takt_refill {
