@@ -194,7 +194,9 @@ pub struct CallResult {
 pub struct VodResult {
     pub users: u32,
     pub packets: u64,
-    /// Frames that the server left out because they were too late.
+    /// Frames that were sent, and those that the server left out because they were too late.
+    #[serde(default)]
+    pub frames: u64,
     pub skipped_frames: u64,
     /// Bits of the stream per second: mean, least and greatest over the users.
     pub rate_mean: f64,

@@ -102,7 +102,7 @@ impl<'a> Comparison<'a> {
     /// As tables of text: the VMs that have something to do in time, then the host.
     pub fn text(&self) -> String {
         let (head, rows) = self.table();
-        let mut text = table::render(&self.title(), &Vms::head(), &self.vms.rows, vms::NUMBERS);
+        let mut text = table::render(&self.title(), &vms::HEAD, &self.vms.rows, vms::NUMBERS);
         if self.vms.more > 0 {
             text += &(self.vms.note() + "\n");
         }
@@ -178,7 +178,7 @@ pub fn page(all: &[Comparison], seeds: &str, settings: &[(String, String)]) -> R
                 "VMs with something to do in time, the one that suffers most first. Means over seeds. {}",
                 c.vms.note()
             ),
-            head: Vms::head().map(str::to_owned).into(),
+            head: vms::HEAD.map(str::to_owned).into(),
             rows: c.vms.rows.clone(),
             numbers: vms::NUMBERS,
             folded: false,

@@ -12,7 +12,7 @@ use takt_sim::{RunResult, Scenario, VmSpec};
 /// VMs of which a table has rows without `--all`.
 const SHOWN: usize = 10;
 
-const HEAD: [&str; 9] =
+pub(super) const HEAD: [&str; 9] =
     ["VM", "policy", "real-time", "since s", "period ms", "wait p50 us", "p99 us", "max us", "what it did"];
 
 /// Columns that are numbers.
@@ -43,25 +43,19 @@ struct Vm<'a> {
 impl Vms {
     /// Of runs of `scenario`, each with the label of its policy; with `all` of every VM.
     pub fn new(scenario: &Scenario, policies: &[PolicySpec], runs: &[(&str, &RunResult)], all: bool) -> Self {
-        let specs = scenario.vms.iter().flat_map(|spec| spec.names().map(move |name| (name, Some(spec))));
-        let of = |(name, spec): (String, _)| {
+        let seen = |name: String, spec| {
             let seen = policies.iter().filter_map(|p| Seen::new(&name, &p.label, runs)).collect();
             Vm { name, spec, seen }
         };
-        let host = runs.iter().flat_map(|(_, r)| &r.vms).find(|vm| vm.kind == "host").map(|vm| (vm.name.clone(), None));
-        let mut vms: Vec<_> = specs.chain(host).map(of).filter(|vm| all || vm.matters()).collect();
-        vms.sort_by(Vm::worse_first);
-        let shown =
-            if all { vms.len() } else { vms.len().min(SHOWN + usize::from(vms.iter().any(|vm| vm.spec.is_none()))) };
-        let more = vms.len() - shown;
-        // Dom0, which is the last, has a row in any case.
-        let cut = shown - vms.last().map_or(0, |vm| usize::from(vm.spec.is_none()));
-        vms.drain(cut..cut + more);
-        Self { rows: vms.iter().flat_map(Vm::rows).collect(), more }
-    }
-
-    pub fn head() -> [&'static str; 9] {
-        HEAD
+        let names = scenario.vms.iter().flat_map(|spec| spec.names().map(move |name| (name, spec)));
+        let guests = names.map(|(name, spec)| seen(name, Some(spec)));
+        let mut guests: Vec<_> = guests.filter(|vm| all || vm.matters()).collect();
+        guests.sort_by(Vm::worse_first);
+        let more = if all { 0 } else { guests.len().saturating_sub(SHOWN) };
+        guests.truncate(guests.len() - more);
+        let host = runs.iter().flat_map(|(_, r)| &r.vms).find(|vm| vm.kind == "host");
+        guests.extend(host.map(|vm| seen(vm.name.clone(), None)));
+        Self { rows: guests.iter().flat_map(Vm::rows).collect(), more }
     }
 
     /// What stands under the table.
@@ -77,25 +71,19 @@ impl Vms {
 impl Vm<'_> {
     /// Whether it has something to do in time: a workload with a promise, a type, or a budget.
     fn matters(&self) -> bool {
-        let named = self.spec.is_none_or(|s| s.server.budget > 0 || s.params.rt() == RtMode::On);
+        let named = self.spec.is_some_and(|s| s.server.budget > 0 || s.params.rt() == RtMode::On);
         named || self.seen.iter().any(|s| s.promise.is_some() || s.runs.iter().any(|(_, vm)| vm.rt))
     }
 
-    /// By what was not done in time under the policy that is worst for it, then by its waits.
+    /// VMs with something to do in time first: by what was not done under the policy that is worst for
+    /// the VM, then by its waits.
     fn worse_first(&self, other: &Self) -> Ordering {
         let worst = |vm: &Self, of: fn(&Seen) -> f64| vm.seen.iter().map(of).fold(0.0, f64::max);
         let by = |of: fn(&Seen) -> f64| worst(other, of).total_cmp(&worst(self, of));
-        let kind = self.kind().cmp(&other.kind());
-        kind.then(by(|s| s.promise.as_ref().map_or(0.0, |p| p.failed)))
+        let others = other.matters().cmp(&self.matters());
+        others
+            .then(by(|s| s.promise.as_ref().map_or(0.0, |p| p.failed)))
             .then(by(|s| s.wait(|w| w.p99_ns).unwrap_or(0.0)))
-    }
-
-    /// VMs with something to do in time, then others, then Dom0.
-    fn kind(&self) -> u8 {
-        match self.spec {
-            None => 2,
-            Some(_) => u8::from(!self.matters()),
-        }
     }
 
     fn rows(&self) -> impl Iterator<Item = Vec<String>> {

@@ -268,17 +268,24 @@ pub fn wraps(make: &Maker) {
     (1..=18).for_each(|v| assert_eq!(b.class(v), Class::Rt, "VCPU {v} starts with the others"));
 }
 
+/// VM 1 is real-time with VCPUs 1 and 2, bound to PCPUs 0 and 1 of three; `others` are a VCPU, its
+/// VM and its PCPU.
+fn pair(make: &Maker, others: [(u16, u16, u16); 2]) -> Bench {
+    let mut b = Bench::new(make, "poris", 3, 3);
+    for (v, vm, cpu) in [(1, 1, 0), (2, 1, 1)].into_iter().chain(others) {
+        b.vcpu(v, vm, cpu);
+    }
+    b.rt(0, 1, 0);
+    b
+}
+
 /// Rule P7: a VCPU may be on every PCPU that none of its siblings has; with spread=one on its own
 /// PCPU alone.
 pub fn apart(make: &Maker) {
-    // VM 1 has VCPUs 1 and 2, bound to PCPUs 0 and 1; hog 5 of VM 2 runs on PCPU 0.
+    // Hog 5 of VM 2 runs on PCPU 0.
     let setup = |spread: u64| {
-        let mut b = Bench::new(make, "poris", 3, 3);
+        let mut b = pair(make, [(5, 2, 0), (6, 3, 0)]);
         b.set(0, None, "spread", spread);
-        (1..=2).for_each(|v| b.vcpu(v, 1, v - 1));
-        b.vcpu(5, 2, 0);
-        b.vcpu(6, 3, 0);
-        b.rt(0, 1, 0);
         b.pin(0, 5, 0b001);
         b.wake(0, 5);
         assert_eq!(b.turn(0, 0), Some(5));
@@ -320,11 +327,7 @@ pub fn apart(make: &Maker) {
 
 /// Rule P7: the PCPU that a VCPU leaves is free for its siblings, and is asked if one of them waits.
 pub fn left(make: &Maker) {
-    let mut b = Bench::new(make, "poris", 3, 3);
-    (1..=2).for_each(|v| b.vcpu(v, 1, v - 1));
-    b.vcpu(5, 2, 2);
-    b.vcpu(6, 3, 1);
-    b.rt(0, 1, 0);
+    let mut b = pair(make, [(5, 2, 2), (6, 3, 1)]);
     b.pin(0, 5, 0b100);
     b.pin(0, 6, 0b010);
     b.wake(0, 1);

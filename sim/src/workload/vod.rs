@@ -152,6 +152,7 @@ impl Streams {
         VodResult {
             users: self.users(),
             packets: all,
+            frames: all / u64::from(self.spec.packets),
             skipped_frames: self.skipped,
             rate_mean: rate(all) / f64::from(self.users()),
             rate_min: rate(self.sent.iter().copied().min().unwrap_or(0)),
