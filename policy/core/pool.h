@@ -315,41 +315,58 @@ struct takt_ledger {
 	s64 given, burned, clipped;
 };
 
+/*
+ * Room for what comes before a pool's arrays: PCPUs, VMs and VCPUs, of 128 bytes each, lie in two
+ * cache lines where the pool begins one.
+ */
+#define TAKT_POOL_HEAD 640u
+
 struct takt_pool {
-	struct takt_out out;
-	u64 pool_timer;
-	u64 now; /* time of the last operation: time never runs backwards */
-	u64 seq;
-	u64 acct_next; /* when accounting is due; budgets may be due before */
-	struct takt_params par;
-	struct takt_ledger ledger;
-	struct takt_mask online, idle; /* idle: nothing picked or running, and kickable */
-	struct takt_mask tickled;      /* idle ones that were tickled alone (tickle=one) */
-	s64 balance;		       /* Σ credit of active VCPUs at the last accounting */
-	u64 weight;		       /* Σ of what VMs with active VCPUs weigh */
-	u64 dom0_period;	       /* Doris, rule D33: min of the RT-VMs' periods */
-	u64 latency;		       /* Poris, rule P24: min of the RT-VMs' */
-	u64 ll_next;		       /* S: when LL looks again, at the accounting after that */
-	u64 turn_end;		       /* co-scheduling: until when VM turn has its turn */
-	u64 svt;		       /* scheduler virtual time (bvt) */
-	u32 policy;
-	u32 zero, scratch; /* for the verifier; zero stays 0 and neither scratch is state */
-	u64 scratch_long;
-	u32 sort_epoch;
-	u32 last_tickled; /* the PCPU that was tickled last (tickle=one) */
-	u16 act_head, rt_head;
-	u16 nr_cpu, nr_vm, nr_vcpu, nr_rt;
-	u16 due_head; /* servers in order of their next budget */
-	u16 refill_free;
-	u16 nr_io; /* VCPUs that are I/O threads */
-	u16 turn;
-	u16 placement_gen; /* grows with whatever may give a VCPU a PCPU of its own */
-	u16 pad;
+	union {
+		struct {
+			struct takt_out out;
+			u64 pool_timer;
+			u64 now; /* time of the last operation: time never runs backwards */
+			u64 seq;
+			u64 acct_next; /* when accounting is due; budgets may be due before */
+			struct takt_params par;
+			struct takt_ledger ledger;
+			struct takt_mask online;
+			struct takt_mask idle;	  /* nothing picked or running, and kickable */
+			struct takt_mask tickled; /* alone, of the idle ones (tickle=one) */
+			s64 balance;	 /* Σ credit of active VCPUs at the last accounting */
+			u64 weight;	 /* Σ of what VMs with active VCPUs weigh */
+			u64 dom0_period; /* Doris, rule D33: min of the RT-VMs' periods */
+			u64 latency;	 /* Poris, rule P24: min of the RT-VMs' */
+			u64 ll_next;	 /* S: when LL looks again, at the accounting after that */
+			u64 turn_end;	 /* co-scheduling: until when VM turn has its turn */
+			u64 svt;	 /* scheduler virtual time (bvt) */
+			u32 policy;
+			u32 zero;    /* for the verifier; stays 0 */
+			u32 scratch; /* for the verifier, as the next: no state */
+			u64 scratch_long;
+			u32 sort_epoch;
+			u32 last_tickled; /* the PCPU that was tickled last (tickle=one) */
+			u16 act_head, rt_head;
+			u16 nr_cpu, nr_vm, nr_vcpu, nr_rt;
+			u16 due_head; /* servers in order of their next budget */
+			u16 refill_free;
+			u16 nr_io; /* VCPUs that are I/O threads */
+			u16 turn;
+			u16 placement_gen; /* grows with whatever may give a VCPU a PCPU of its own */
+			u16 pad;
+		};
+		u8 head[TAKT_POOL_HEAD];
+	};
 	struct takt_cpu cpu[TAKT_NCPU];
 	struct takt_vm vm[TAKT_NVM];
 	struct takt_vcpu vcpu[TAKT_NVCPU];
 	struct takt_refill refill[TAKT_NREFILL];
 };
+
+_Static_assert(__builtin_offsetof(struct takt_pool, cpu) == TAKT_POOL_HEAD &&
+		       TAKT_POOL_HEAD % 64 == 0,
+	       "what comes before the arrays does not fit into TAKT_POOL_HEAD");
 
 /* An operation as it is logged, generated and replayed. */
 struct takt_op {

@@ -63,6 +63,7 @@ struct takt_log {
 };
 
 struct takt_host {
+	struct takt_pool pool;		/* first: it begins a cache line */
 	spinlock_t lock;
 	bool recording;
 	bool measuring;			/* what decisions and switches take */
@@ -74,7 +75,6 @@ struct takt_host {
 	struct domain *dom[TAKT_NVM];
 	struct takt_log log;
 	struct takt_meter *meter;
-	struct takt_pool pool;
 };
 
 static inline struct takt_unit *takt_unit(const struct sched_unit *unit)
