@@ -17,7 +17,7 @@
  * Locking: the pool's lock serialises everything; no function here takes one.
  */
 #include "core/bound.h"
-#include "core/credit_debt.h"
+#include "core/credit_account.h"
 
 /* Boost: only from UNDER, and not what a cap holds back. An OVER VCPU stays OVER. */
 TAKT_INLINE void credit_wake(struct takt_pool *p, u32 vi)

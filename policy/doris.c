@@ -23,7 +23,7 @@
  *
  * Locking: the pool's lock serialises everything; no function here takes one.
  */
-#include "core/credit_debt.h"
+#include "core/credit_account.h"
 #include "core/dueq.h"
 #include "core/promote.h"
 

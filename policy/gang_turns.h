@@ -6,7 +6,7 @@
 #ifndef TAKT_GANG_TURNS_H
 #define TAKT_GANG_TURNS_H
 
-#include "core/credit_debt.h"
+#include "core/credit_account.h"
 #include "core/spread.h"
 
 /* What gang keeps of a VCPU. */

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Credit: accounting, every 30 ms (docs/rules/credit.md). The PCPUs' credits are shared out among
+ * the VMs whose VCPUs earn, and in each VM among these.
+ */
+#ifndef TAKT_CREDIT_ACCOUNT_H
+#define TAKT_CREDIT_ACCOUNT_H
+
+#include "credit_debt.h"
+
+/*
+ * Whether @v is credited only up to the ceiling, and keeps what it has there: an I/O thread, and
+ * with surplus=redistribute every VCPU. Literally (rule C30) a VCPU above the ceiling loses all it
+ * has and earns nothing until it runs. Dom0's weight is kept for it, but Dom0 mostly runs less than
+ * that: the other VCPUs together then run more than they earn, and all of them are OVER for a part
+ * of each interval. In that part credit does not decide: the VCPU that asks more often runs. And a
+ * VCPU that has waited long loses what it has saved to the VCPUs that have preempted it.
+ */
+TAKT_INLINE u32 credit_pays_to_ceiling(struct takt_pool *p, struct takt_vcpu *v)
+{
+	return v->kind == TAKT_IO || p->par.surplus;
+}
+
+/*
+ * Whether @v waits for a PCPU. Its VM does not use less than its share then, it is kept from it: if
+ * others were paid what it cannot hold, they would never be in debt, and nothing would ever move it
+ * before them. Not Dom0, which has more weight than it uses, and often waits just when accounting
+ * comes.
+ */
+TAKT_INLINE u32 credit_waits(struct takt_vcpu *v)
+{
+	return v->state == TAKT_QUEUED && v->kind != TAKT_HOST;
+}
+
+/*
+ * Books a balance outside [-limit, limit]: debt is forgiven at the floor, at the ceiling a VCPU
+ * stops earning (with surplus=redistribute unless it waits). What it keeps then is nothing in
+ * 4.0.1, and half in 4.2.1: it is a little ahead when it earns again.
+ */
+TAKT_INLINE void credit_clip(struct takt_pool *p, u32 vi, s32 limit)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+	u32 to_ceiling = credit_pays_to_ceiling(p, v);
+
+	if (v->credit.balance < -limit) {
+		p->ledger.clipped += (s64)v->credit.balance + limit;
+		v->credit.balance = -limit;
+	} else if (v->credit.balance > limit || (to_ceiling && v->credit.balance == limit)) {
+		s32 keeps = to_ceiling	      ? limit
+			    : p->par.overflow ? (s32)((u32)v->credit.balance / 2)
+					      : 0;
+
+		p->ledger.clipped += (s64)v->credit.balance - keeps;
+		v->credit.balance = keeps;
+		if (!p->par.surplus || !credit_waits(v))
+			credit_deactivate(p, vi);
+	}
+}
+
+/* A debt that no VCPU reaches: it is clipped before. */
+#define NEVER_PARK 0x7fffffffu
+
+/*
+ * Sets the class of @vi again, now that it is paid; BOOST ends here, RT only at deschedule (rule
+ * D13b). A VCPU that a cap holds back stays so until its debt is paid.
+ */
+TAKT_INLINE void credit_rank(struct takt_pool *p, u32 vi, u32 park)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+	u32 before = v->class;
+
+	v->credit.acct_class = credit_class(v);
+	if (v->class != TAKT_RT)
+		v->class = v->credit.acct_class;
+	if (before == TAKT_OVER && v->class == TAKT_UNDER && v->state == TAKT_QUEUED)
+		hook_restored(p, vi);
+	if (v->credit.balance < -(s32)park)
+		takt_park(p, vi);
+	else if (v->credit.balance >= 0)
+		takt_unpark(p, vi);
+}
+
+/* Gives @share to an active @vi. */
+TAKT_INLINE void credit_earn(struct takt_pool *p, u32 vi, u32 share, u32 park)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	v->credit.balance += (s32)share;
+	p->ledger.given += share;
+	credit_rank(p, vi, park);
+	credit_clip(p, vi, credit_per_acct(p));
+	p->balance += v->credit.balance;
+}
+
+/* Moves @mi to the front of the active list, where its surplus reaches all others. */
+TAKT_FN void credit_to_front(struct takt_pool *p, u32 mi)
+{
+	struct takt_vm *m = vm_of(p, mi);
+
+	if (m->act_prev == TAKT_NIL)
+		return;
+	vm_of(p, m->act_prev)->act_next = m->act_next;
+	if (m->act_next != TAKT_NIL)
+		vm_of(p, m->act_next)->act_prev = m->act_prev;
+	m->act_prev = TAKT_NIL;
+	m->act_next = p->act_head;
+	vm_of(p, p->act_head)->act_prev = mi;
+	p->act_head = mi;
+}
+
+/*
+ * Whether @v is paid before its siblings: an I/O thread where credit lapses. Where it does not,
+ * what it cannot hold is not lost to its VM; and one that has no end of work would leave its VCPU
+ * nothing but debt, which is forgiven.
+ */
+TAKT_INLINE u32 credit_first(struct takt_pool *p, struct takt_vcpu *v)
+{
+	return v->kind == TAKT_IO && !p->par.surplus;
+}
+
+/* What @v takes of @left if it is paid what it lacks to @level. */
+TAKT_INLINE u32 credit_lack(struct takt_vcpu *v, s32 level, u32 left)
+{
+	s32 lack = level - v->credit.balance;
+
+	if (lack <= 0)
+		return 0;
+	return (u32)lack < left ? (u32)lack : left;
+}
+
+/*
+ * What @v is paid of its VM's @left before that is shared. Where credit does not lapse, its debt
+ * below the floor: literally that is forgiven (rule C30), and a VM would gain by a VCPU that runs
+ * on as real-time, whatever it owes.
+ */
+TAKT_INLINE u32 credit_ahead(struct takt_pool *p, struct takt_vcpu *v, u32 left)
+{
+	s32 limit = credit_per_acct(p);
+
+	return credit_lack(v, credit_first(p, v) ? limit : -limit, left);
+}
+
+/*
+ * Pays @total to the active VCPUs of @mi, in equal parts; where credit lapses, first of all its I/O
+ * threads take what they lack: with an equal part each, those that hardly run would let most of
+ * their VM's credit lapse, and what one runs beyond it would be free. Returns what with
+ * surplus=redistribute one or another cannot hold.
+ */
+TAKT_FN u32 credit_pay(struct takt_pool *p, u32 mi, u32 total, u32 park)
+{
+	u32 nr = takt_zero(p), left = total, share;
+
+	FOR_EACH_VCPU_OF(p, mi, vi) {
+		struct takt_vcpu *v = vcpu_of(p, vi);
+
+		if (!(v->flags & TAKT_F_ACTIVE))
+			continue;
+		if (credit_pays_to_ceiling(p, v))
+			left = takt_fresh(p, left - takt_fresh(p, credit_ahead(p, v, left)));
+		if (!credit_first(p, v))
+			nr = takt_fresh(p, nr + 1);
+	}
+	share = (u32)div_up(left, nr);
+	left = total;
+	FOR_EACH_VCPU_OF(p, mi, vi) {
+		struct takt_vcpu *v = vcpu_of(p, vi);
+		u32 part = share, active;
+
+		active = v->flags & TAKT_F_ACTIVE;
+		if (active && credit_pays_to_ceiling(p, v)) {
+			u32 most =
+				credit_first(p, v) ? left : share + credit_ahead(p, v, CREDIT_MOST);
+
+			part = takt_fresh(p,
+					  credit_lack(v, credit_per_acct(p), takt_fresh(p, most)));
+			left = takt_fresh(p, left - part);
+		}
+		if (active)
+			credit_earn(p, vi, part, park);
+	}
+	/* Shares are rounded up: there may be less than nothing. */
+	return p->par.surplus && (s32)left > 0 ? left : 0;
+}
+
+/*
+ * With surplus=redistribute: what one VCPU of @mi could not hold, @left, goes to its siblings
+ * first. Returns what others may have: what none can hold, and nothing while one waits.
+ */
+TAKT_FN u32 credit_fill(struct takt_pool *p, u32 mi, u32 left)
+{
+	u32 waits = takt_zero(p);
+
+	FOR_EACH_VCPU_OF(p, mi, vi) {
+		struct takt_vcpu *v = vcpu_of(p, vi);
+
+		if (v->flags & TAKT_F_ACTIVE) {
+			u32 part = takt_fresh(p, credit_lack(v, credit_per_acct(p), left));
+
+			v->credit.balance += (s32)part;
+			p->ledger.given += part;
+			p->balance += part;
+			left = takt_fresh(p, left - part);
+			credit_rank(p, vi, NEVER_PARK);
+		}
+		if (credit_waits(v))
+			waits = takt_fresh(p, 1);
+	}
+	return waits ? 0 : left;
+}
+
+/*
+ * With balance=on (rule C41, Nishiguchi's patches): what the active VCPUs of @mi have together,
+ * each has an equal part of. Their sum stays what it is: credits that do not divide go to the first
+ * ones. It is done before they are paid, equally; so their credits are even after it, and one that
+ * has run for its siblings is not in debt while they are about to lose what they have saved.
+ */
+TAKT_FN void credit_level(struct takt_pool *p, u32 mi)
+{
+	u32 nr = vm_of(p, mi)->nr_active;
+	u64 sum = takt_zero(p), each, rest;
+
+	/* Above 0 by CREDIT_MOST each: the division is an unsigned one. */
+	FOR_EACH_VCPU_OF(p, mi, vi) {
+		struct takt_vcpu *v = vcpu_of(p, vi);
+
+		if (v->flags & TAKT_F_ACTIVE)
+			sum = takt_fresh_long(p, sum + (u64)((s64)v->credit.balance + CREDIT_MOST));
+	}
+	each = nr ? sum / nr : 0;
+	rest = takt_fresh_long(p, sum - each * nr);
+	FOR_EACH_VCPU_OF(p, mi, vi) {
+		struct takt_vcpu *v = vcpu_of(p, vi);
+		u32 more = rest != 0;
+
+		if (v->flags & TAKT_F_ACTIVE) {
+			v->credit.balance = (s32)((s64)each - CREDIT_MOST + more);
+			rest = takt_fresh_long(p, rest - more);
+		}
+	}
+}
+
+/*
+ * One accounting pass (rules C24, C25 and C26). @p->balance is Σ credit of the last pass: if
+ * negative, that much more is handed out and VMs may earn above their peak. What a VM cannot take
+ * goes to those behind it in the list; a VM that took less than its share because of its peak moves
+ * to the front, so that it is others' turn next time. (One that has all it can hold leaves the
+ * list, unless it waits, and comes back at its front.)
+ */
+TAKT_FN void credit_account_pass(struct takt_pool *p)
+{
+	u64 per_cpu = (u64)credit_per_acct(p);
+	u64 debt = p->balance < 0 ? (u64)-p->balance : 0;
+	u64 pot = per_cpu * p->nr_cpu + debt, weight = p->weight, left = weight;
+	u32 mi = p->act_head, wanting = takt_zero(p), n;
+
+	p->balance = 0;
+	p->sort_epoch++;
+	if (!weight)
+		return;
+	TAKT_LOOP(p, n, TAKT_NVM) {
+		struct takt_vm *m;
+		u64 fair, peak, own;
+		u32 total, park = NEVER_PARK, next, spare;
+
+		if (mi == TAKT_NIL)
+			break;
+		m = vm_of(p, mi);
+		next = m->act_next;
+		own = credit_weight(p, m);
+		left -= own;
+		peak = per_cpu * m->nr_active + div_up(debt * own, weight);
+		if (m->cap) {
+			u64 cap = div_up(m->cap * per_cpu, 100);
+
+			peak = cap < peak ? cap : peak;
+			park = (u32)div_up(cap, m->nr_active);
+		}
+		fair = div_up(pot * own, weight);
+		if (fair < peak)
+			wanting = 1;
+		else if (left)
+			pot += div_up((fair - peak) * weight, left);
+		total = (u32)(fair < peak ? fair : peak);
+		if (fair >= peak && wanting)
+			credit_to_front(p, mi);
+		/*
+		 * Through memory, or the verifier tells every outcome of the tests above apart for
+		 * all that follows.
+		 */
+		wanting = takt_fresh(p, wanting);
+		left = takt_fresh_long(p, left);
+		pot = takt_fresh_long(p, pot);
+		if (p->par.balance)
+			credit_level(p, mi);
+		spare = takt_fresh(p, credit_pay(p, mi, takt_fresh(p, total), takt_fresh(p, park)));
+		if (p->par.surplus)
+			spare = takt_fresh(p, credit_fill(p, mi, spare));
+		if (left)
+			pot = pot + div_up(spare * weight, left);
+		mi = next;
+	}
+}
+
+#endif
