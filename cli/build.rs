@@ -16,7 +16,7 @@ fn order(path: &Path) -> Vec<(String, u64)> {
     name.split('-').map(part).collect()
 }
 
-/// `const NAME: &[(stem, text)]` of the TOML files of a directory beside this one.
+/// `pub const NAME: &[(stem, text)]` of the TOML files of a directory beside this one.
 fn list(name: &str, directory: &str) -> String {
     let at = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(directory);
     println!("cargo::rerun-if-changed={}", at.display());
@@ -24,7 +24,7 @@ fn list(name: &str, directory: &str) -> String {
     let mut files: Vec<PathBuf> = entries.map(|e| e.expect("an entry").path()).collect();
     files.retain(|f| f.extension().is_some_and(|e| e == "toml"));
     files.sort_by_key(|f| order(f));
-    let mut text = format!("const {name}: &[(&str, &str)] = &[\n");
+    let mut text = format!("pub const {name}: &[(&str, &str)] = &[\n");
     for f in files {
         let stem = f.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let _ = writeln!(text, "    ({stem:?}, include_str!({:?})),", f.display().to_string());

@@ -36,6 +36,8 @@ pub fn commands() -> Vec<String> {
 pub enum Command {
     /// List the schedulers and their parameters
     Policies(Policies),
+    /// List the scenarios that need no file, or print one
+    Scenarios(Scenarios),
     /// Run scenarios in the simulator under one or more policies and compare
     Sim(Sim),
     /// Reproduce a published figure or table, its value beside ours
@@ -77,9 +79,19 @@ pub struct Policies {
 }
 
 #[derive(Group, Debug)]
+pub struct Scenarios {
+    /// Print the text of this one, e.g. voip [default: list them all]
+    #[arg(value_name = "NAME")]
+    pub name: Option<String>,
+    /// Print JSON
+    #[arg(long, conflicts_with = "name")]
+    pub json: bool,
+}
+
+#[derive(Group, Debug)]
 pub struct Sim {
-    /// Scenario files (TOML)
-    #[arg(required = true, value_name = "FILE")]
+    /// Scenarios: TOML files, or names that `takt scenarios` lists
+    #[arg(required = true, value_name = "SCENARIO")]
     pub files: Vec<PathBuf>,
     /// Policy, e.g. doris or 'credit(slice=5ms)'; repeat to compare [default: those of the scenario]
     #[arg(long = "policy", short, value_name = "P")]
@@ -152,9 +164,9 @@ pub struct Inspect {
 
 #[derive(Group, Debug)]
 pub struct Analyze {
-    /// Scenario file (TOML) of VMs with budget, period and tasks, or of real-time VMs (rt = "on")
-    /// with latency and group
-    #[arg(value_name = "FILE")]
+    /// Scenario of VMs with budget, period and tasks, or of real-time VMs (rt = "on") with latency
+    /// and group: a TOML file, or a name that `takt scenarios` lists
+    #[arg(value_name = "SCENARIO")]
     pub file: PathBuf,
     /// Policy that is asked whether it has room, e.g. rtxen or 'sedf(reserve=0)'; repeat for more
     /// [default: those of the scenario that keep budgets, else all that do]
@@ -188,8 +200,8 @@ pub enum LabHost {
 
 #[derive(Group, Debug)]
 pub struct LabXen {
-    /// Scenario files (TOML)
-    #[arg(required = true, value_name = "FILE")]
+    /// Scenarios: TOML files, or names that `takt scenarios` lists
+    #[arg(required = true, value_name = "SCENARIO")]
     pub files: Vec<PathBuf>,
     /// Policy as for `takt run`, or xen-credit, xen-credit2, xen-rtds; repeat to compare [default: xen-credit2, credit, doris]
     #[arg(long = "policy", short, value_name = "P")]
@@ -212,8 +224,9 @@ pub struct LabXen {
 
 #[derive(Group, Debug)]
 pub struct LabCompare {
-    /// Scenario file (TOML) with periodic VMs, and hogs; nothing that needs a network
-    #[arg(value_name = "FILE")]
+    /// Scenario with periodic VMs, and hogs, and nothing that needs a network: a TOML file, or a
+    /// name that `takt scenarios` lists
+    #[arg(value_name = "SCENARIO")]
     pub file: PathBuf,
     /// Policy, e.g. doris or 'credit(slice=5ms)'; two or more [default: those of the scenario]
     #[arg(long = "policy", short, value_name = "P")]
@@ -233,8 +246,8 @@ pub struct LabCompare {
 
 #[derive(Group, Debug)]
 pub struct LabLinux {
-    /// Scenario files (TOML)
-    #[arg(required = true, value_name = "FILE")]
+    /// Scenarios: TOML files, or names that `takt scenarios` lists
+    #[arg(required = true, value_name = "SCENARIO")]
     pub files: Vec<PathBuf>,
     /// Policy as for `takt run`, or eevdf, eevdf(weight=10), fifo; repeat to compare [default: eevdf, credit, doris]
     #[arg(long = "policy", short, value_name = "P")]

@@ -6,6 +6,7 @@
 
 pub mod analyze;
 mod args;
+mod carried;
 pub mod experiment;
 pub mod inspect;
 pub mod jobs;
@@ -16,6 +17,7 @@ pub mod policies;
 pub mod replay;
 pub mod report;
 pub mod row;
+pub mod scenarios;
 pub mod schema;
 pub mod seeds;
 pub mod simulate;
@@ -47,6 +49,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     finish(match &args.command {
         args::Command::Policies(a) => policies::run(a),
+        args::Command::Scenarios(a) => scenarios::run(a),
         args::Command::Sim(a) => simulate::run(a),
         args::Command::Experiment(a) => experiment::run(a),
         args::Command::Inspect(a) => inspect::run(a),

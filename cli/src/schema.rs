@@ -27,6 +27,7 @@ schemas! {
     "replay": "takt replay --json",
     "request": "a request to the control socket",
     "run": "takt run --json: one each line",
+    "scenarios": "takt scenarios --json",
     "set-linux": "takt set --json, on Linux",
     "set-xen": "takt set --json, in Xen's Dom0",
     "sim": "takt sim --json",

@@ -87,6 +87,10 @@ fn arguments() {
     refused(at, &["sim", "host.toml", "--sed", "1"], &["--sed"]);
     refused(at, &["sim", "missing.toml"], &["missing.toml", "No such file"]);
     refused(at, &["sim", "."], &["."]);
+    refused(at, &["sim", "voip.toml"], &["voip.toml", "No such file", "did you mean `voip`"]);
+    refused(at, &["sim", "voop"], &["`voop`: no such file or scenario (did you mean `voip`?)", "`takt scenarios`"]);
+    refused(at, &["scenarios", "rtxenn"], &["`rtxenn`", "did you mean `rtxen`?"]);
+    refused(at, &["scenarios", "voip", "--json"], &["--json"]);
     refused(at, &["experiment", "DORIS-E99"], &["DORIS-E99", "DORIS-E2", "list"]);
     refused(at, &["experiment", "DORIS-E2", "--set", "vm.voip.calls=-1"], &["vm.voip.calls", "0 .. 10000"]);
     refused(at, &["experiment", "DORIS-E1", "--set", "machine.switch=1us"], &["--set machine.switch", "DORIS-E1"]);

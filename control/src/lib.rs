@@ -12,6 +12,7 @@ pub mod duration;
 pub mod event;
 pub mod groups;
 pub mod host;
+pub mod near;
 pub mod need;
 pub mod overhead;
 pub mod params;

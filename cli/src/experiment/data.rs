@@ -3,6 +3,7 @@
 
 use super::check::Check;
 use super::measure::Measure;
+use crate::carried::{self, EXPERIMENTS};
 use crate::row::X;
 use crate::seeds::Seeds;
 use anyhow::{Context, Result, bail};
@@ -11,9 +12,6 @@ use std::collections::BTreeMap;
 use takt_control::{PolicySpec, duration};
 use takt_lab::xen::Scheduler;
 use takt_sim::Scenario;
-
-// By name: EXPERIMENTS and SCENARIOS, which build.rs lists.
-include!(concat!(env!("OUT_DIR"), "/carried.rs"));
 
 /// Behind the names of schedulers that run in the Xen lab.
 pub const ON_XEN: &str = "@xen";
@@ -246,9 +244,7 @@ impl Experiment {
     /// An unknown or malformed scenario.
     pub fn scenario(&self, variant: Option<&Variant>, policy: &str) -> Result<Scenario> {
         let name = self.scenario.as_deref().unwrap_or_default();
-        let Some((_, text)) = SCENARIOS.iter().find(|(n, _)| *n == name) else {
-            bail!("{}: no scenario `{name}`", self.id);
-        };
+        let text = carried::scenario(name).with_context(|| format!("{}: no scenario `{name}`", self.id))?;
         let mut scenario = Scenario::from_toml(text, &format!("scenarios/{name}.toml"))?;
         scenario.duration = self.duration;
         for (key, value) in self.set.iter().chain(variant.into_iter().flat_map(|v| &v.set)) {

@@ -4,13 +4,13 @@
 pub(crate) mod compare;
 mod vms;
 
-use crate::{args, jobs, output, watch};
+use crate::{args, jobs, output, scenarios, watch};
 use anyhow::{Context, Result, bail};
 use compare::{Comparison, Job};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt::Display;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use takt_conformance::LogFile;
 use takt_control::{Document, PolicySpec, document, duration as time};
 use takt_sim::{RunResult, Scenario};
@@ -150,7 +150,7 @@ pub(crate) fn scenarios(
 ) -> Result<Vec<Scenario>> {
     let duration = duration.map(self::duration).transpose()?;
     let one = |file: &PathBuf| {
-        let mut scenario = read(file)?;
+        let mut scenario = scenarios::read(file)?;
         if let Some(ns) = duration {
             let context = || format!("{}: --duration", file.display());
             scenario.set("duration", &time::format(ns)).with_context(context)?;
@@ -162,12 +162,6 @@ pub(crate) fn scenarios(
         Ok(scenario)
     };
     files.iter().map(one).collect()
-}
-
-fn read(file: &Path) -> Result<Scenario> {
-    let name = file.display().to_string();
-    let text = std::fs::read_to_string(file).with_context(|| format!("{name}: cannot be read"))?;
-    Scenario::from_toml(&text, &name)
 }
 
 /// `key=value` of each `--set`.
