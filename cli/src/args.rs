@@ -107,6 +107,12 @@ pub struct Sim {
     /// Show every VM, also those with nothing to do in time
     #[arg(long)]
     pub all: bool,
+    /// Print CSV instead of tables: a row for each VM, policy and seed
+    #[arg(long, conflicts_with = "json")]
+    pub csv: bool,
+    /// Columns of the table of VMs, or of CSV, e.g. name,policy,wait_p99_ns; docs/scenarios.md lists them
+    #[arg(long, value_name = "LIST", conflicts_with = "json")]
+    pub columns: Option<String>,
     #[command(flatten)]
     pub out: Out,
     /// Write a Perfetto trace of the first policy and seed to F (open with ui.perfetto.dev)

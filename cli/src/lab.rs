@@ -4,6 +4,7 @@
 mod calls;
 pub mod compare;
 
+use crate::simulate::columns::Columns;
 use crate::simulate::compare::{Comparison, Job};
 use crate::{args, jobs, output, simulate};
 use anyhow::{Context, Result, bail, ensure};
@@ -157,8 +158,11 @@ fn named(scheduler: &impl Display) -> PolicySpec {
 /// The tables, and what to know about them.
 fn text(scenarios: &[Scenario], jobs: &[Job], runs: &[LabRun], counted: bool) -> String {
     let results: Vec<RunResult> = runs.iter().map(|r| r.result.clone()).collect();
-    let mut text =
-        Comparison::all(scenarios, jobs, &results, false).iter().map(Comparison::text).collect::<Vec<_>>().join("\n");
+    let mut text = Comparison::all(scenarios, jobs, &results, false, &Columns::table())
+        .iter()
+        .map(Comparison::text)
+        .collect::<Vec<_>>()
+        .join("\n");
     let all = |of: fn(&LabRun) -> String| {
         runs.iter().map(of).collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(", ")
     };

@@ -6,6 +6,11 @@ use std::ops::RangeBounds;
 
 /// Columns of `numbers` are aligned right, those of text left.
 pub fn render(title: &str, head: &[&str], rows: &[Vec<String>], numbers: impl RangeBounds<usize>) -> String {
+    render_with(title, head, rows, |n| numbers.contains(&n))
+}
+
+/// [`render`], where columns of numbers are anywhere.
+pub fn render_with(title: &str, head: &[&str], rows: &[Vec<String>], is_number: impl Fn(usize) -> bool) -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_header(head.to_vec());
     for row in rows {
@@ -13,7 +18,7 @@ pub fn render(title: &str, head: &[&str], rows: &[Vec<String>], numbers: impl Ra
     }
     for (n, column) in table.column_iter_mut().enumerate() {
         column.set_padding((if n == 0 { 0 } else { 1 }, 1));
-        if numbers.contains(&n) {
+        if is_number(n) {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }

@@ -78,6 +78,8 @@ fn arguments() {
     );
     refused(at, &["sim", "host.toml", "--set", "machine.pcpus=0"], &["host.toml", "machine.pcpus", "1 .. 64"]);
     refused(at, &["sim", "host.toml", "--set", "nothing=1"], &["host.toml", "nothing", "allowed"]);
+    refused(at, &["sim", "host.toml", "--columns", "name,polcy"], &["--columns", "`polcy` (did you mean `policy`?)"]);
+    refused(at, &["sim", "host.toml", "--csv", "--json"], &["--csv", "--json"]);
     refused(at, &["sim", "host.toml", "--set", "nothing"], &["--set", "KEY=VALUE"]);
     refused(at, &["sim", "host.toml", "--duration", "0"], &["--duration", "1ms..="]);
     refused(at, &["sim", "host.toml", "--duration", "5"], &["--duration", "5", "ms"]);
@@ -186,15 +188,19 @@ fn devices_and_links_stay_what_they_are() {
 #[test]
 fn a_reader_that_goes_away_is_no_panic() {
     use std::process::{Command, Stdio};
-    let mut child = Command::new(env!("CARGO_BIN_EXE_takt"))
-        .args(["policies", "--json"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    drop(child.stdout.take());
-    let out = child.wait_with_output().unwrap();
-    assert!(out.status.success() && out.stderr.is_empty(), "{}", String::from_utf8_lossy(&out.stderr));
+    let dir = workdir();
+    for args in [&["policies", "--json"][..], &["sim", "host.toml", "--duration", "20ms", "--csv"], &["scenarios"]] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_takt"))
+            .current_dir(dir.path())
+            .args(args)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        let out = child.wait_with_output().unwrap();
+        assert!(out.status.success() && out.stderr.is_empty(), "{args:?}: {}", String::from_utf8_lossy(&out.stderr));
+    }
 }
 
 /// A step of the script, or a call, that the run is too short for: one line each, and the run goes on.

@@ -4,7 +4,8 @@
 use crate::report::figures::Figures;
 use crate::report::{Block, Page, Table};
 use crate::row::{Row, X};
-use crate::simulate::vms::{self, Vms};
+use crate::simulate::columns::Columns;
+use crate::simulate::vms::Vms;
 use crate::{table, watch};
 use anyhow::Result;
 use takt_control::{PolicySpec, duration as time};
@@ -44,7 +45,13 @@ const COUNTERS: [&str; 3] = ["switches", "kicks", "migrations"];
 
 impl<'a> Comparison<'a> {
     /// One for each scenario, from runs in the order of their jobs; with `every` its table has rows of every VM.
-    pub fn all(scenarios: &'a [Scenario], jobs: &[Job], runs: &[RunResult], every: bool) -> Vec<Self> {
+    pub fn all(
+        scenarios: &'a [Scenario],
+        jobs: &[Job],
+        runs: &[RunResult],
+        every: bool,
+        columns: &Columns,
+    ) -> Vec<Self> {
         let of = |scenario: &'a Scenario| {
             let mine: Vec<_> = jobs.iter().zip(runs).filter(|(j, _)| std::ptr::eq(j.scenario, scenario)).collect();
             let x = X::Name(scenario.name.clone());
@@ -57,7 +64,7 @@ impl<'a> Comparison<'a> {
                 rows.push(Row::from_run(run, &job.policy.label, x.clone()));
             }
             let runs: Vec<_> = mine.iter().map(|(job, run)| (job.policy.label.as_str(), *run)).collect();
-            let vms = Vms::new(scenario, &policies, &runs, every);
+            let vms = Vms::new(scenario, &policies, &runs, every, columns.clone());
             Self { scenario, policies, seed: rows.first().map_or(0, |r: &Row| r.seed), rows, vms }
         };
         scenarios.iter().map(of).collect()
@@ -102,7 +109,9 @@ impl<'a> Comparison<'a> {
     /// As tables of text: the VMs that have something to do in time, then the host.
     pub fn text(&self) -> String {
         let (head, rows) = self.table();
-        let mut text = table::render(&self.title(), &vms::HEAD, &self.vms.rows, vms::NUMBERS);
+        let columns = &self.vms.columns;
+        let mut text =
+            table::render_with(&self.title(), &columns.heads(), &self.vms.rows, |n| columns.numbers().contains(&n));
         if self.vms.more > 0 {
             text += &(self.vms.note() + "\n");
         }
@@ -178,9 +187,9 @@ pub fn page(all: &[Comparison], seeds: &str, settings: &[(String, String)]) -> R
                 "VMs with something to do in time, the one that suffers most first. Means over seeds. {}",
                 c.vms.note()
             ),
-            head: vms::HEAD.map(str::to_owned).into(),
-            rows: c.vms.rows.clone(),
-            numbers: vms::NUMBERS,
+            head: Columns::table().heads().into_iter().map(str::to_owned).collect(),
+            rows: c.vms.report.clone(),
+            numbers: Columns::NUMBERS,
             folded: false,
         }));
         let (head, rows) = c.table();

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `takt sim`: scenarios under policies, side by side.
 
+pub(crate) mod columns;
 pub(crate) mod compare;
+mod csv;
+mod seen;
 mod vms;
 
 use crate::{args, jobs, output, scenarios, watch};
 use anyhow::{Context, Result, bail};
+use columns::Columns;
 use compare::{Comparison, Job};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -43,6 +47,7 @@ impl Document for Runs {
 /// Bad input, a run that fails, or output that cannot be written.
 pub fn run(args: &args::Sim) -> Result<bool> {
     let given = PolicySpec::list(args.policies.iter().map(String::as_str)).context("--policy")?;
+    let columns = args.columns.as_deref().map(|list| Columns::parse(list).context("--columns")).transpose()?;
     let settings = settings(&args.set.set)?;
     let scenarios = scenarios(&args.files, args.duration.as_deref(), &settings)?;
     for (file, scenario) in args.files.iter().zip(&scenarios) {
@@ -86,7 +91,8 @@ pub fn run(args: &args::Sim) -> Result<bool> {
     if let (Some(file), Some(job)) = (record, jobs.first()) {
         file.write(&recording(job)?)?;
     }
-    let comparisons = Comparison::all(&scenarios, &jobs, &runs, args.all);
+    let comparisons =
+        Comparison::all(&scenarios, &jobs, &runs, args.all, columns.as_ref().unwrap_or(&Columns::table()));
     if let Some(file) = svg {
         let chart = comparisons[0].figures(&args.seed.to_string()).boxes(&comparisons[0].x())?;
         file.write(chart.context("no chart to write")?.as_bytes())?;
@@ -96,6 +102,8 @@ pub fn run(args: &args::Sim) -> Result<bool> {
     }
     if args.out.json {
         output::print_json(&Runs { runs })?;
+    } else if args.csv {
+        output::print(&csv::text(&jobs, &runs, &columns.unwrap_or_else(Columns::csv)))?;
     } else {
         output::print(&comparisons.iter().map(Comparison::text).collect::<Vec<_>>().join("\n"))?;
     }
