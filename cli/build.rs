@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Lists the experiments and scenarios that the program carries: all files in `experiments/` and
-//! `scenarios/`.
+//! Lists the experiments, scenarios and templates that the program carries: all files in
+//! `experiments/`, `scenarios/` and `cli/templates/`.
 
 use std::fmt::Write;
 use std::fs;
@@ -16,7 +16,7 @@ fn order(path: &Path) -> Vec<(String, u64)> {
     name.split('-').map(part).collect()
 }
 
-/// `pub const NAME: &[(stem, text)]` of the TOML files of a directory beside this one.
+/// `pub const NAME: &[(stem, text)]` of the TOML files of a directory of the repository.
 fn list(name: &str, directory: &str) -> String {
     let at = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(directory);
     println!("cargo::rerun-if-changed={}", at.display());
@@ -34,6 +34,7 @@ fn list(name: &str, directory: &str) -> String {
 
 fn main() {
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("OUT_DIR"));
-    let text = list("EXPERIMENTS", "experiments") + &list("SCENARIOS", "scenarios");
+    let text =
+        list("EXPERIMENTS", "experiments") + &list("SCENARIOS", "scenarios") + &list("TEMPLATES", "cli/templates");
     fs::write(out.join("carried.rs"), text).expect("OUT_DIR");
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The command line.
 
+use crate::carried::TEMPLATES;
 use crate::seeds::Seeds;
 use clap::{Args as Group, CommandFactory, Parser, Subcommand};
 use std::path::PathBuf;
@@ -27,6 +28,11 @@ fn config_help() -> String {
     format!("What to set of VMs by name when they appear (TOML, `[vm.NAME]` with {names}, group, ports, cgroup, uid)")
 }
 
+fn new_help() -> String {
+    let kinds: Vec<_> = TEMPLATES.iter().map(|(name, _)| *name).collect();
+    format!("What the scenario is of: {}", kinds.join(", "))
+}
+
 /// Names of the commands.
 pub fn commands() -> Vec<String> {
     Args::command().get_subcommands().map(|c| c.get_name().to_owned()).collect()
@@ -38,6 +44,8 @@ pub enum Command {
     Policies(Policies),
     /// List the scenarios that need no file, or print one
     Scenarios(Scenarios),
+    /// Write a scenario with comments to begin with
+    New(New),
     /// Run scenarios in the simulator under one or more policies and compare
     Sim(Sim),
     /// Reproduce a published figure or table, its value beside ours
@@ -86,6 +94,18 @@ pub struct Scenarios {
     /// Print JSON
     #[arg(long, conflicts_with = "name")]
     pub json: bool,
+}
+
+#[derive(Group, Debug)]
+pub struct New {
+    #[arg(value_name = "KIND", help = new_help())]
+    pub kind: String,
+    /// Write to FILE, which must not exist [default: stdout]
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Replace FILE if it exists
+    #[arg(long, requires = "output")]
+    pub force: bool,
 }
 
 #[derive(Group, Debug)]

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Files that the program carries: `experiments/*.toml` and `scenarios/*.toml`.
+//! Files that the program carries: `experiments/*.toml`, `scenarios/*.toml` and
+//! `cli/templates/*.toml`.
 
-// By name: EXPERIMENTS and SCENARIOS, which build.rs lists.
+// By name: EXPERIMENTS, SCENARIOS and TEMPLATES, which build.rs lists.
 include!(concat!(env!("OUT_DIR"), "/carried.rs"));
 
 /// The text of the scenario of that name.

@@ -12,6 +12,7 @@ pub mod inspect;
 pub mod jobs;
 pub mod lab;
 pub mod live;
+pub mod new;
 pub mod output;
 pub mod policies;
 pub mod replay;
@@ -50,6 +51,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     finish(match &args.command {
         args::Command::Policies(a) => policies::run(a),
         args::Command::Scenarios(a) => scenarios::run(a),
+        args::Command::New(a) => new::run(a),
         args::Command::Sim(a) => simulate::run(a),
         args::Command::Experiment(a) => experiment::run(a),
         args::Command::Inspect(a) => inspect::run(a),

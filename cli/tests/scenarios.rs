@@ -67,3 +67,53 @@ fn the_list_has_every_file() {
         assert_eq!(text, std::fs::read_to_string(shipped().join(format!("{name}.toml"))).unwrap());
     }
 }
+
+/// Names of the templates.
+fn kinds() -> Vec<String> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("templates");
+    files(&dir).iter().filter_map(|f| f.strip_suffix(".toml")).map(str::to_owned).collect()
+}
+
+#[test]
+fn what_takt_new_writes_runs_without_a_complaint() {
+    let dir = workdir();
+    assert_eq!(kinds(), ["desktop", "gaming", "pbx", "streaming"]);
+    for kind in kinds() {
+        let file = format!("my-{kind}.toml");
+        let text = printed(takt(dir.path(), &["new", &kind]));
+        assert_eq!(printed(takt(dir.path(), &["new", &kind, "-o", &file])), "");
+        assert_eq!(std::fs::read_to_string(dir.path().join(&file)).unwrap(), text);
+        let out = takt(dir.path(), &["sim", &file, "--duration", "1s"]);
+        let progress = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert!(progress.is_empty(), "{kind}: {progress}");
+        let table = printed(out);
+        assert!(table.contains("real-time") && table.contains("batch CPU-s"), "{kind}: {table}");
+    }
+}
+
+#[test]
+fn takt_new_replaces_a_file_only_by_force() {
+    let dir = workdir();
+    let file = dir.path().join("my.toml");
+    std::fs::write(&file, "mine").unwrap();
+    let refused = |args: &[&str], want: &str| {
+        let out = takt(dir.path(), args);
+        let error = String::from_utf8(out.stderr).unwrap();
+        assert!(out.status.code() == Some(2) && error.lines().count() == 1 && error.contains(want), "{error}");
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine");
+    };
+    refused(&["new", "pbx", "-o", "my.toml"], "my.toml: exists already; --force replaces it");
+    refused(&["new", "pbx", "-o", "no/dir.toml"], "no/dir.toml: cannot be written: No such file");
+    refused(
+        &["new", "pbxx", "-o", "my.toml", "--force"],
+        "no template `pbxx` (did you mean `pbx`?); allowed: desktop, ",
+    );
+    refused(&["new", "pbx", "--force"], "--output");
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink("nowhere", dir.path().join("link")).unwrap();
+        refused(&["new", "pbx", "-o", "link"], "link: exists already");
+    }
+    printed(takt(dir.path(), &["new", "pbx", "-o", "my.toml", "--force"]));
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), printed(takt(dir.path(), &["new", "pbx"])));
+}
