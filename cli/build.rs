@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Lists the experiments, scenarios and templates that the program carries: all files in
-//! `experiments/`, `scenarios/` and `cli/templates/`.
+//! `experiments/`, `scenarios/` and `cli/templates/`. Names the commit and the features for `takt -V`.
 
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// DORIS-E2 before DORIS-E10, RISA-E2 before RISA-E2-50.
 fn order(path: &Path) -> Vec<(String, u64)> {
@@ -32,7 +33,41 @@ fn list(name: &str, directory: &str) -> String {
     text + "];\n"
 }
 
+/// What git prints.
+fn git(args: &[&str]) -> Option<String> {
+    let out = Command::new("git").current_dir(env!("CARGO_MANIFEST_DIR")).args(args).output().ok()?;
+    let text = String::from_utf8(out.stdout).ok()?;
+    out.status.success().then(|| text.trim().to_owned())
+}
+
+/// The commit that this directory is of; a tarball within another repository has none.
+fn commit() -> Option<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent()?.canonicalize().ok()?;
+    if Path::new(&git(&["rev-parse", "--show-toplevel"])?).canonicalize().ok()? != root {
+        return None;
+    }
+    // A commit and a checkout are each a line in this log.
+    for file in ["logs/HEAD", "HEAD"] {
+        let at = root.join("cli").join(git(&["rev-parse", "--git-path", file])?);
+        if at.exists() {
+            println!("cargo::rerun-if-changed={}", at.display());
+        }
+    }
+    git(&["rev-parse", "--short=12", "HEAD"])
+}
+
+/// Names of the features that are on.
+fn features() -> String {
+    let name = |(key, _): (String, String)| Some(key.strip_prefix("CARGO_FEATURE_")?.to_lowercase());
+    let mut names: Vec<_> = std::env::vars().filter_map(name).collect();
+    names.sort();
+    if names.is_empty() { "none".into() } else { names.join(" ") }
+}
+
 fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rustc-env=TAKT_COMMIT={}", commit().unwrap_or_else(|| "unknown".into()));
+    println!("cargo::rustc-env=TAKT_FEATURES={}", features());
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("OUT_DIR"));
     let text =
         list("EXPERIMENTS", "experiments") + &list("SCENARIOS", "scenarios") + &list("TEMPLATES", "cli/templates");

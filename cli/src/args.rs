@@ -4,12 +4,17 @@
 use crate::carried::TEMPLATES;
 use crate::seeds::Seeds;
 use clap::{Args as Group, CommandFactory, Parser, Subcommand};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use takt_control::settings;
 
+/// What `takt -V` prints behind the name.
+const VERSION: &str =
+    concat!(env!("CARGO_PKG_VERSION"), " (commit ", env!("TAKT_COMMIT"), ", features: ", env!("TAKT_FEATURES"), ")");
+
 /// Scheduling of soft real-time virtual machines: simulate hosts, reproduce published results, inspect traffic.
 #[derive(Parser, Debug)]
-#[command(name = "takt", version, arg_required_else_help = true)]
+#[command(name = "takt", version = VERSION, arg_required_else_help = true)]
 pub struct Args {
     #[command(subcommand)]
     pub command: Command,
@@ -33,9 +38,25 @@ fn new_help() -> String {
     format!("What the scenario is of: {}", kinds.join(", "))
 }
 
-/// Names of the commands.
-pub fn commands() -> Vec<String> {
-    Args::command().get_subcommands().map(|c| c.get_name().to_owned()).collect()
+/// The command that a command line names: those on the way to it, and itself.
+fn named(words: &[OsString]) -> (String, clap::Command) {
+    let (mut path, mut command) = ("takt".to_owned(), Args::command());
+    for word in words.iter().skip(1) {
+        let Some(next) = command.find_subcommand(word).cloned() else { break };
+        path += &format!(" {}", next.get_name());
+        command = next;
+    }
+    (path, command)
+}
+
+/// As a user writes it: `takt lab linux`.
+pub fn path(words: &[OsString]) -> String {
+    named(words).0
+}
+
+/// Names of its commands.
+pub fn commands(words: &[OsString]) -> Vec<String> {
+    named(words).1.get_subcommands().map(|c| c.get_name().to_owned()).collect()
 }
 
 #[derive(Subcommand, Debug)]

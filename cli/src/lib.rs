@@ -28,7 +28,7 @@ pub mod trace;
 mod watch;
 
 use clap::Parser;
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -37,16 +37,17 @@ const BAD_INPUT: u8 = 2;
 
 /// Runs the program with the arguments of a process.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let args = match args::Args::try_parse_from(args) {
+    let words: Vec<OsString> = args.into_iter().collect();
+    let args = match args::Args::try_parse_from(&words) {
         Ok(args) => args,
         Err(e) if matches!(e.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
             return finish(output::print(&e.render().to_string()).map(|()| true));
         }
         Err(e) if e.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            let commands: Vec<_> = args::commands();
-            return fail(&format!("no command, allowed are {} (see `takt --help`)", commands.join(", ")));
+            let (path, commands) = (args::path(&words), args::commands(&words));
+            return fail(&format!("no command, allowed are {} (see `{path} --help`)", commands.join(", ")));
         }
-        Err(e) => return fail(&usage(&e)),
+        Err(e) => return fail(&usage(&e, &args::path(&words))),
     };
     finish(match &args.command {
         args::Command::Policies(a) => policies::run(a),
@@ -98,11 +99,18 @@ fn one_line(message: &str) -> String {
     message.split_whitespace().map(word).collect::<Vec<_>>().join(" ")
 }
 
-/// The first paragraph of clap's message without its label; the usage text that follows is left to `--help`.
-fn usage(e: &clap::Error) -> String {
+/// The first paragraph of clap's message without its label, what clap takes for meant, and where the help is.
+fn usage(e: &clap::Error, path: &str) -> String {
     let text = e.render().to_string();
-    let first = text.split("\n\n").next().unwrap_or_default();
-    format!("{} (see `takt --help`)", first.trim_start_matches("error: "))
+    let first = text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
+    let meant = [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue];
+    let hint = meant.into_iter().find_map(|kind| match e.get(kind)? {
+        ContextValue::String(one) => Some(one.clone()),
+        ContextValue::Strings(many) => many.first().cloned(),
+        _ => None,
+    });
+    let hint = hint.map_or_else(String::new, |hint| format!(" (did you mean `{hint}`?)"));
+    format!("{first}{hint} (see `{path} --help`)")
 }
 
 #[cfg(test)]

@@ -86,7 +86,7 @@ fn arguments() {
     refused(at, &["sim", "host.toml", "--duration", "-1s"], &["--duration", "-1s", "1ms..="]);
     refused(at, &["sim", "host.toml", "--seed", "9-1"], &["--seed", "9-1"]);
     refused(at, &["sim", "host.toml", "--seed", "-1"], &["--seed", "-1", "allowed 0..="]);
-    refused(at, &["sim", "host.toml", "--sed", "1"], &["--sed"]);
+    refused(at, &["sim", "host.toml", "--sed", "1"], &["--sed", "did you mean `--seed`?", "`takt sim --help`"]);
     refused(at, &["sim", "missing.toml"], &["missing.toml", "No such file"]);
     refused(at, &["sim", "."], &["."]);
     refused(at, &["sim", "voip.toml"], &["voip.toml", "No such file", "did you mean `voip`"]);
@@ -98,7 +98,11 @@ fn arguments() {
     refused(at, &["experiment", "DORIS-E1", "--set", "machine.switch=1us"], &["--set machine.switch", "DORIS-E1"]);
     refused(at, &["experiment", "DORIS-E1", "--duration", "1ms"], &["--duration 1ms", "DORIS-E1"]);
     refused(at, &["experiment", "list", "--html", "x.html"], &["list"]);
-    refused(at, &["frobnicate"], &["frobnicate"]);
+    refused(at, &["frobnicate"], &["frobnicate", "`takt --help`"]);
+    refused(at, &["simm", "host.toml"], &["simm", "did you mean `sim`?", "`takt --help`"]);
+    refused(at, &["lab"], &["no command, allowed are linux, xen, compare", "`takt lab --help`"]);
+    refused(at, &["lab", "linux", "x", "--frre"], &["--frre", "did you mean `--free`?", "`takt lab linux --help`"]);
+    refused(at, &["policies", "--jsn"], &["--jsn", "`takt policies --help`"]);
     refused(at, &[], &["no command", "policies", "sim", "experiment", "inspect"]);
     std::fs::write(at.join("wild.toml"), format!("\"\\u001b[31m{}\" = 1", "k".repeat(9000))).unwrap();
     let line = refused(at, &["sim", "wild.toml"], &["wild.toml", "allowed"]);
@@ -232,4 +236,18 @@ fn what_comes_after_the_end_is_told() {
     let err = String::from_utf8(out.stderr).unwrap();
     let told: Vec<_> = err.lines().filter(|l| l.starts_with("takt: warning: scenarios/risa-pools.toml: at.")).collect();
     assert!(!told.is_empty() && told.iter().all(|l| l.ends_with("never happens: the run measures 1s")), "{err}");
+}
+
+/// Version, commit and features, on one line.
+#[test]
+fn the_version_says_what_was_built() {
+    let dir = workdir();
+    for option in ["-V", "--version"] {
+        let line = String::from_utf8(takt(dir.path(), &[option]).stdout).unwrap();
+        let rest = line.strip_prefix(concat!("takt ", env!("CARGO_PKG_VERSION"), " (commit ")).expect(&line);
+        let (commit, features) = rest.split_once(", features: ").expect(&line);
+        let hash = commit.len() == 12 && commit.chars().all(|c| c.is_ascii_hexdigit());
+        assert!(hash || commit == "unknown", "{line}");
+        assert!(features.ends_with(")\n") && features.contains("linux") == cfg!(feature = "linux"), "{line}");
+    }
 }
