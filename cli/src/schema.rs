@@ -3,6 +3,7 @@
 
 use crate::{args, output, table};
 use anyhow::{Context, Result};
+use takt_control::near;
 
 macro_rules! schemas {
     ($($name:literal: $what:literal,)*) => {
@@ -51,7 +52,8 @@ pub fn run(args: &args::Schema) -> Result<bool> {
     let known = || SCHEMAS.iter().map(|(name, ..)| *name).collect::<Vec<_>>().join(", ");
     let current = OLD_NAMES.iter().find(|(old, _)| old == name).map_or(name.as_str(), |(_, current)| *current);
     let found = SCHEMAS.iter().find(|(other, ..)| *other == current);
-    let (.., schema) = found.with_context(|| format!("no document `{name}`, known are {}", known()))?;
+    let hint = || near::hint(name, SCHEMAS.iter().map(|(name, ..)| *name));
+    let (.., schema) = found.with_context(|| format!("no document `{name}`{}, known are {}", hint(), known()))?;
     output::print(schema)?;
     Ok(true)
 }

@@ -67,7 +67,15 @@ fn arguments() {
     let dir = workdir();
     let at = dir.path();
     refused(at, &["sim", "host.toml", "--policy", "fifo"], &["fifo", "credit", "doris", "pin"]);
-    refused(at, &["sim", "host.toml", "--policy", "doris(slize=1ms)"], &["slize", "slice"]);
+    refused(at, &["sim", "host.toml", "--policy", "doris(slize=1ms)"], &["`slize` (did you mean `slice`?)"]);
+    refused(at, &["sim", "host.toml", "--policy", "crdit"], &["`crdit` (did you mean `credit`?)"]);
+    refused(at, &["sim", "host.toml", "--set", "vm.viop.calls=4"], &["no VM 'viop' (did you mean `voip`?)"]);
+    refused(
+        at,
+        &["sim", "host.toml", "--set", "machin.pcpus=4"],
+        &["machin.pcpus: unknown key (did you mean `machine`?)"],
+    );
+    refused(at, &["experiment", "DORIS-2"], &["`DORIS-2` (did you mean `DORIS-E2`?)"]);
     refused(at, &["sim", "host.toml", "--policy", "doris(slice=1000s)"], &["slice", "100us..=10s"]);
     refused(at, &["sim", "host.toml", "--policy", "doris", "--policy", "doris"], &["doris", "twice"]);
     refused(at, &["sim", "host.toml", "--policy", "doris", "--policy", "doris(dom0=on)"], &["dom0=on", "twice"]);

@@ -86,7 +86,8 @@ fn the_program_prints_the_schemas_that_the_documents_have() {
     let out = takt(dir.path(), &["schema", "simm"]);
     let error = String::from_utf8(out.stderr).unwrap();
     assert!(
-        out.status.code() == Some(2) && error.starts_with("takt: no document `simm`, known are analyze, "),
+        out.status.code() == Some(2)
+            && error.starts_with("takt: no document `simm` (did you mean `sim`?), known are analyze, "),
         "{error}"
     );
 }

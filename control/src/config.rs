@@ -3,7 +3,7 @@
 
 use crate::params::{Reader, VmParams, Written};
 use crate::server::Server;
-use crate::{groups, settings};
+use crate::{groups, near, settings};
 use anyhow::{Context, Result, anyhow, bail};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{Error as _, MapAccess, Visitor};
@@ -132,7 +132,8 @@ impl<'de> Deserialize<'de> for Key {
         let setting = settings::named(&name).map(Key::Setting);
         setting.or_else(|| Key::all().find(|key| key.name() == name)).ok_or_else(|| {
             let known: Vec<_> = Key::all().map(|key| format!("`{}`", key.name())).collect();
-            D::Error::custom(format!("unknown field `{name}`, expected one of {}", known.join(", ")))
+            let hint = near::hint(&name, Key::all().map(Key::name));
+            D::Error::custom(format!("unknown field `{name}`{hint}, expected one of {}", known.join(", ")))
         })
     }
 }
@@ -365,7 +366,7 @@ mod tests {
     fn errors_of_a_file_are_one_line_that_says_where() {
         for (text, want) in [
             ("[vm.a]\nweight = 0\n", "line 2: weight is 0, allowed 1..=65535"),
-            ("[vm.a]\n\nwieght = 1\n", "line 3: unknown field `wieght`"),
+            ("[vm.a]\n\nwieght = 1\n", "line 3: unknown field `wieght` (did you mean `weight`?)"),
             ("[vm.a\n", "line 1: "),
             (
                 "[vm.\"a\\nb\"]\nbudget = \"3ms\"\nperiod = \"2ms\"",

@@ -2,7 +2,7 @@
 //! What `takt set VM key=value…` says.
 
 use crate::params::VmParams;
-use crate::{Ports, RtMode, duration, groups, settings, spec};
+use crate::{Ports, RtMode, duration, groups, near, settings, spec};
 use anyhow::{Context, Result, bail, ensure};
 use takt_policy::vm_settings;
 
@@ -54,7 +54,10 @@ impl Setting {
                 "dev" => all.dev = Some(device(value)?),
                 _ => match settings::named(key) {
                     Some(info) => all.params.set(info, spec::value(info, value)?),
-                    None => bail!("unknown key `{key}`, known are {}", keys()),
+                    None => {
+                        let keys = keys();
+                        bail!("unknown key `{key}`{}, known are {keys}", near::hint(key, keys.split(", ")))
+                    }
                 },
             }
         }
@@ -118,7 +121,7 @@ mod tests {
             ("weight", "`weight` is not key=value"),
             (
                 "wieght=3",
-                "unknown key `wieght`, known are rt, period, weight, cap, budget, priority, extra, laxity, latency, ",
+                "unknown key `wieght` (did you mean `weight`?), known are rt, period, weight, cap, budget, priority, extra, laxity, latency, ",
             ),
             ("weight=0", "`weight=0` is not allowed, allowed 1..=65535"),
             ("weight=-1", "allowed 1..=65535"),

@@ -2,6 +2,7 @@
 //! A policy as people name it: `doris`, `doris(dom0=off)`, `credit(slice=5ms,activate=tick)`, `pin`, `credit-4.2`, `risa(delay=5s)`.
 
 use crate::duration;
+use crate::near;
 use crate::pools::{self, Pools};
 use anyhow::{Context, Result, bail};
 use std::fmt;
@@ -122,7 +123,9 @@ impl PolicySpec {
             None => (means.to_owned(), Vec::new()),
         };
         if !takt_policy::policies().iter().any(|p| p.name == name) {
-            bail!("unknown policy `{head}`, known are {}", known().join(", "));
+            let known = known();
+            let hint = near::hint(head, known.iter().map(String::as_str));
+            bail!("unknown policy `{head}`{hint}, known are {}", known.join(", "));
         }
         let table = takt_policy::params();
         let mut params: Vec<(u32, u64)> = Vec::new();
@@ -223,7 +226,8 @@ fn param(key: &str, text: &str, table: &[ParamInfo], own: &[&'static str]) -> Re
     let Some(info) = table.iter().find(|p| !p.per_vm && p.is(key)) else {
         let keys: Vec<_> =
             own.iter().copied().chain(table.iter().filter(|p| !p.per_vm).map(|p| p.name)).chain([LIVE]).collect();
-        bail!("unknown key `{key}`, known are {}", keys.join(", "));
+        let hint = near::hint(key, keys.iter().copied());
+        bail!("unknown key `{key}`{hint}, known are {}", keys.join(", "));
     };
     Ok((info.key, value(info, text)?))
 }
@@ -384,7 +388,7 @@ mod tests {
         assert_eq!(get(&PolicySpec::parse("sporadic(server=polling)").unwrap(), "server"), Some(2));
         assert!(refused("credit-4.2(slice=1ms,slice=2ms)").contains("a second time"));
         assert!(refused("credit-4.2(tickle=two)").contains("allowed all|one"));
-        assert!(refused("credit-4.3").contains("unknown policy `credit-4.3`, known are"));
+        assert!(refused("credit-4.3").contains("unknown policy `credit-4.3` (did you mean `credit-4.2`?), known are"));
     }
 
     #[test]
@@ -402,7 +406,7 @@ mod tests {
     fn errors_name_the_culprit_and_what_is_allowed() {
         assert!(refused("fifo").contains("unknown policy `fifo`, known are"));
         assert!(refused("").contains("unknown policy"));
-        assert!(refused("doris(slize=1ms)").contains("unknown key `slize`, known are"));
+        assert!(refused("doris(slize=1ms)").contains("unknown key `slize` (did you mean `slice`?), known are"));
         assert!(refused("doris(slice=1000s)").contains("`slice=1000s` is not allowed, allowed "));
         assert!(refused("doris(slice=-1ms)").contains("slice"));
         assert!(refused("doris(dom0=maybe)").contains("allowed off|on"));

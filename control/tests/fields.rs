@@ -387,7 +387,10 @@ fn presets_say_what_they_say() {
 #[test]
 fn errors_of_policies_say_which_and_what_there_is() {
     let error = |text: &str| PolicySpec::parse(text).unwrap_err().to_string();
-    assert!(error("doris(slize=1ms)").starts_with("policy `doris(slize=1ms)`: unknown key `slize`, known are tick, "));
+    assert!(
+        error("doris(slize=1ms)")
+            .starts_with("policy `doris(slize=1ms)`: unknown key `slize` (did you mean `slice`?), known are tick, ")
+    );
     assert!(error("risa(x=1)").contains("known are rt, need, delay, shrink, rt_pool_may_take_all, tick, "));
     assert!(error("doris(weight=1)").contains("unknown key `weight`"), "a VM's");
     assert_eq!(error("doris(slice)"), "policy `doris(slice)`: `slice` is not key=value");

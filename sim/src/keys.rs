@@ -4,7 +4,7 @@
 use crate::constants::CONSTANTS;
 use crate::units::Unit;
 use anyhow::{Result, anyhow, bail};
-use takt_control::{PolicySpec, duration};
+use takt_control::{PolicySpec, duration, near};
 use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
@@ -84,24 +84,34 @@ pub fn is_key(key: &str) -> bool {
     all().any(|k| k == key)
 }
 
-/// Keys of the section that `key` lies in, for an error.
-pub fn known(key: &str) -> String {
-    if let Some((section, _)) = key.split_once('.') {
+/// The part of `key` that names nothing, and the names that may stand in its place.
+fn place(key: &str) -> (&str, Vec<&'static str>) {
+    if let Some((section, rest)) = key.split_once('.') {
         let prefix = format!("{section}.");
         let own: Vec<_> = all().filter_map(|k| k.strip_prefix(prefix.as_str())).collect();
         if !own.is_empty() {
-            return own.join(", ");
+            return (rest, own);
         }
     }
-    let mut top: Vec<_> = all().map(|k| k.split('.').next().unwrap_or(k)).chain(["vm", "pool", "at"]).collect();
-    let mut seen = Vec::new();
-    top.retain(|k| {
-        !seen.contains(k) && {
-            seen.push(k);
-            true
+    let first = |k: &'static str| k.split('.').next().unwrap_or(k);
+    let mut top: Vec<_> = Vec::new();
+    for name in all().map(first).chain(["vm", "pool", "at"]) {
+        if !top.contains(&name) {
+            top.push(name);
         }
-    });
-    top.join(", ")
+    }
+    (key.split('.').next().unwrap_or(key), top)
+}
+
+/// The error of a key that there is not.
+pub fn unknown(key: &str) -> anyhow::Error {
+    let (part, names) = place(key);
+    unknown_among(part, &names)
+}
+
+/// The same, where `names` are allowed.
+pub fn unknown_among(key: &str, names: &[&str]) -> anyhow::Error {
+    anyhow!("unknown key{}; allowed: {}", near::hint(key, names.iter().copied()), names.join(", "))
 }
 
 /// A TOML value in the form that `--set` takes; lists are joined by commas.
@@ -138,7 +148,11 @@ pub fn time(value: &str, min: u64, max: u64) -> Result<u64> {
 pub fn word<T: Copy>(value: &str, words: &[(&str, T)]) -> Result<T> {
     match words.iter().find(|(w, _)| *w == value) {
         Some((_, found)) => Ok(*found),
-        None => bail!("unknown '{value}'; allowed: {}", words.iter().map(|w| w.0).collect::<Vec<_>>().join(", ")),
+        None => {
+            let names = || words.iter().map(|w| w.0);
+            let hint = near::hint(value, names());
+            bail!("unknown '{value}'{hint}; allowed: {}", names().collect::<Vec<_>>().join(", "))
+        }
     }
 }
 

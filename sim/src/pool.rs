@@ -48,7 +48,7 @@ impl PoolSpec {
             }
             "cpus" => self.cpus = keys::cpus(value)?,
             "vms" => self.vms = value.split(',').map(str::trim).filter(|v| !v.is_empty()).map(str::to_owned).collect(),
-            _ => bail!("unknown key; allowed: policy, cpus, vms"),
+            _ => return Err(keys::unknown_among(key, &["policy", "cpus", "vms"])),
         }
         Ok(())
     }

@@ -14,8 +14,8 @@ use crate::units::Unit;
 use crate::vm::{MAX_MACHINES, VmSpec};
 use anyhow::{Context, Result, anyhow, bail};
 use std::collections::HashSet;
-use takt_control::Server;
 use takt_control::duration::format;
+use takt_control::{Server, near};
 use takt_policy::{NVCPU, NVM};
 use toml::Value;
 
@@ -119,6 +119,10 @@ fn tables<T>(from: &mut toml::Table, key: &str, read: impl Fn(toml::Table, usize
     list.into_iter().enumerate().map(table).collect()
 }
 
+fn hint(name: &str, known: &[String]) -> String {
+    near::hint(name, known.iter().map(String::as_str))
+}
+
 /// Most calls of a scenario.
 const MAX_CALLS: u64 = 50_000;
 /// Most packets of all calls: each is a bit of memory.
@@ -191,7 +195,7 @@ impl Scenario {
             Value::Table(t) if keys::is_section(key) => {
                 t.into_iter().try_for_each(|(k, v)| self.assign(&format!("{key}.{k}"), v))
             }
-            Value::Table(_) if !keys::is_key(key) => bail!("{key}: unknown key; allowed: {}", keys::known(key)),
+            Value::Table(_) if !keys::is_key(key) => Err(keys::unknown(key).context(key.to_owned())),
             value => self.set_one(key, &keys::text(key, &value)?),
         }
     }
@@ -216,7 +220,7 @@ impl Scenario {
             let vm = self.vms.iter_mut().find(|v| v.name == name);
             return match vm {
                 Some(vm) => vm.set(sub, value).with_context(|| key.to_string()),
-                None => bail!("{key}: no VM '{name}'; allowed: {}", names.join(", ")),
+                None => bail!("{key}: no VM '{name}'{}; allowed: {}", hint(name, &names), names.join(", ")),
             };
         }
         if let Some(rest) = key.strip_prefix("pool.") {
@@ -224,7 +228,7 @@ impl Scenario {
             let names: Vec<_> = self.pools.iter().map(|p| p.name.clone()).collect();
             return match self.pools.iter_mut().find(|p| p.name == name) {
                 Some(pool) => pool.set(sub, value).with_context(|| key.to_string()),
-                None => bail!("{key}: no pool '{name}'; allowed: {}", names.join(", ")),
+                None => bail!("{key}: no pool '{name}'{}; allowed: {}", hint(name, &names), names.join(", ")),
             };
         }
         if let Some(set) = self.constants.set(key, value) {
@@ -277,7 +281,7 @@ impl Scenario {
                     None => false,
                 };
                 if !known {
-                    bail!("unknown key; allowed: {}", keys::known(key));
+                    return Err(keys::unknown(key));
                 }
             }
         }

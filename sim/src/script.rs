@@ -5,7 +5,7 @@ use crate::keys;
 use crate::server;
 use crate::vm::VmSpec;
 use anyhow::{Context, Result, bail};
-use takt_control::{Change, Server, VmParams, groups};
+use takt_control::{Change, Server, VmParams, groups, near};
 use takt_policy::vm_settings;
 use toml::Table;
 
@@ -66,10 +66,14 @@ impl Settings {
 /// Settings that a VM keeps as it got them.
 const FIXED: [&str; 3] = ["weight", "cap", "rt"];
 
+/// Names of those that the script may change.
+fn settings() -> impl Iterator<Item = &'static str> {
+    vm_settings().iter().map(|p| p.name).filter(|name| !FIXED.contains(name)).chain(["group"])
+}
+
 /// Keys, for an error.
 fn allowed() -> String {
-    let settings = vm_settings().iter().map(|p| p.name).filter(|name| !FIXED.contains(name));
-    format!("time, and create, destroy, or vm with {}, group", settings.collect::<Vec<_>>().join(", "))
+    format!("time, and create, destroy, or vm with {}", settings().collect::<Vec<_>>().join(", "))
 }
 
 impl Step {
@@ -93,7 +97,8 @@ impl Step {
                 "vm" => whom(None)?,
                 _ => {
                     if !set.get_or_insert_default().set(&key, &text).context(path.clone())? {
-                        bail!("{path}: unknown key; allowed: {}", allowed());
+                        let hint = near::hint(&key, ["time", "create", "destroy", "vm"].into_iter().chain(settings()));
+                        bail!("{path}: unknown key{hint}; allowed: {}", allowed());
                     }
                 }
             }

@@ -5,7 +5,7 @@ use crate::keys;
 use crate::server;
 use crate::spec::{Chosen, Entry, List};
 use anyhow::{Context, Result, bail};
-use takt_control::{Ports, RtMode, Server, VmConfig, VmParams, groups};
+use takt_control::{Ports, RtMode, Server, VmConfig, VmParams, groups, near};
 use takt_policy::vm_settings;
 use toml::{Table, Value};
 
@@ -120,12 +120,11 @@ impl VmSpec {
                 let own = key.strip_prefix("workload.").unwrap_or(key);
                 if !self.workload.has_key(own) {
                     let settings = vm_settings().iter().map(|p| if p.name == "rt" { "rt, ports" } else { p.name });
-                    bail!(
-                        "unknown key; allowed: count, vcpus, {}, group, on, affinity, dedicated, workload; of the workload {}: {}",
-                        settings.collect::<Vec<_>>().join(", "),
-                        self.workload.name(),
-                        self.workload.key_names()
-                    );
+                    let settings = settings.collect::<Vec<_>>().join(", ");
+                    let mine = format!("count, vcpus, {settings}, group, on, affinity, dedicated, workload");
+                    let theirs = self.workload.key_names();
+                    let hint = near::hint(own, mine.split(", ").chain(theirs.split(", ")));
+                    bail!("unknown key{hint}; allowed: {mine}; of the workload {}: {theirs}", self.workload.name());
                 }
                 return self.workload.set(own, value);
             }

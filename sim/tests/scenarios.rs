@@ -46,7 +46,10 @@ fn one_line_names_file_key_and_range() {
         (String::new(), "bad.toml: vm: missing; allowed: one [[vm]] table or more"),
         ("x = ".into(), "bad.toml: line 1: "),
         (format!("speed = 3\n{VM}"), "bad.toml: speed: unknown key; allowed: name, title, duration"),
-        (format!("[machine]\ncpus = 3\n{VM}"), "bad.toml: machine.cpus: unknown key; allowed: pcpus, threads, llc"),
+        (
+            format!("[machine]\ncpus = 3\n{VM}"),
+            "bad.toml: machine.cpus: unknown key (did you mean `pcpus`?); allowed: pcpus, threads, llc",
+        ),
         (format!("[machine]\npcpus = 65\n{VM}"), "bad.toml: machine.pcpus: '65' is out of range; allowed: 1 .. 64"),
         (format!("[machine]\npcpus = 0\n{VM}"), "bad.toml: machine.pcpus: '0' is out of range; allowed: 1 .. 64"),
         (
@@ -143,7 +146,7 @@ fn one_line_names_file_key_and_range() {
             format!("duration = \"24h\"\n{VM}workload = {{ type = \"voip\", calls = 10000 }}"),
             "bad.toml: duration: 86400s of 10000 calls; allowed: at most 16000s of that many",
         ),
-        (format!("[machin]\n{VM}"), "bad.toml: machin: unknown key; allowed: name"),
+        (format!("[machin]\n{VM}"), "bad.toml: machin: unknown key (did you mean `machine`?); allowed: name"),
         (format!("[[pool]]\nname = \"p\"\n{VM}"), "bad.toml: pool.p.policy: missing; allowed: name, policy, cpus, vms"),
         (format!("{POOL}cpus = \"9\"\n{VM}"), "bad.toml: pool.p.cpus: no PCPU 9; allowed: 0 .. 7"),
         (format!("{POOL}cpus = \"\"\n{VM}"), "bad.toml: pool.p.cpus: empty; allowed: one PCPU or more"),
@@ -191,6 +194,19 @@ fn one_line_names_file_key_and_range() {
             format!("{VM}workload = {{ type = \"cyclictest\", interval = \"1us\" }}"),
             "bad.toml: vm.a.workload.interval: 1us is out of range; allowed: 10us .. 10s",
         ),
+        (format!("{VM}wieght = 3"), "bad.toml: vm.a.wieght: unknown key (did you mean `weight`?); allowed: count"),
+        (
+            format!("{VM}workload = {{ type = \"voip\", call = 3 }}"),
+            "bad.toml: vm.a.workload.call: unknown key (did you mean `calls`?); allowed: type, calls",
+        ),
+        (format!("{VM}workload = \"viop\""), "bad.toml: vm.a.workload: unknown workload 'viop' (did you mean `voip`?)"),
+        (format!("{VM}rt = \"onn\""), "bad.toml: vm.a.rt: unknown 'onn' (did you mean `on`?); allowed: auto, on, off"),
+        (
+            format!("{POOL}cpus = 1\nvm = \"a\"\n{VM}"),
+            "bad.toml: pool.p.vm: unknown key (did you mean `vms`?); allowed",
+        ),
+        (format!("{VM}{AT}latncy = \"9ms\""), "bad.toml: at.0.latncy: unknown key (did you mean `latency`?); allowed"),
+        (format!("policies = [\"dorsi\"]\n{VM}"), "bad.toml: policies: unknown policy `dorsi` (did you mean `doris`?)"),
         (format!("duration = {{}}\n{VM}"), "bad.toml: duration: a table; allowed: "),
         (format!("policies = [\"doris\", \"doris()\"]\n{VM}"), "bad.toml: policies: policy `doris()`: named twice"),
     ] {

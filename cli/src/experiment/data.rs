@@ -9,7 +9,7 @@ use crate::seeds::Seeds;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Deserializer, de::Error as _};
 use std::collections::BTreeMap;
-use takt_control::{PolicySpec, duration};
+use takt_control::{PolicySpec, duration, near};
 use takt_lab::xen::Scheduler;
 use takt_sim::Scenario;
 
@@ -207,7 +207,10 @@ impl Experiment {
         let known: Vec<_> = all.iter().map(|e| e.id.clone()).collect();
         match all.into_iter().find(|e| e.id.eq_ignore_ascii_case(id)) {
             Some(e) => Ok(e),
-            None => bail!("unknown experiment `{id}`, known are {}, all, list", known.join(", ")),
+            None => {
+                let hint = near::hint(id, known.iter().map(String::as_str).chain(["all", "list"]));
+                bail!("unknown experiment `{id}`{hint}, known are {}, all, list", known.join(", "))
+            }
         }
     }
 

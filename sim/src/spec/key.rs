@@ -4,7 +4,7 @@
 
 use crate::keys;
 use crate::units::Unit;
-use anyhow::{Result, bail};
+use anyhow::Result;
 
 /// A key of workload `W`.
 pub struct Key<W> {
@@ -138,7 +138,9 @@ pub(super) fn table<W>(keys: &[Key<W>], own: &W) -> Vec<KeyInfo> {
 /// # Errors
 /// One line with what is allowed.
 pub(super) fn set<W>(all: &[Key<W>], own: &mut W, key: &str, value: &str) -> Result<()> {
-    let Some(known) = all.iter().find(|k| k.name == key) else { bail!("unknown key; allowed: {}", names(all)) };
+    let Some(known) = all.iter().find(|k| k.name == key) else {
+        return Err(keys::unknown_among(key, &names(all).split(", ").collect::<Vec<_>>()));
+    };
     match known.value {
         Value::Count { min, max, set, .. } => set(own, keys::count(value, min, max)?),
         Value::Time { min, max, set, .. } => set(own, keys::time(value, min, max)?),

@@ -14,7 +14,7 @@ use anyhow::{Result, bail};
 use std::any::Any;
 use std::fmt;
 use std::marker::PhantomData;
-use takt_control::{Server, duration};
+use takt_control::{Server, duration, near};
 
 /// A periodic, independent task that needs only the CPU; each job is due by the next release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -243,7 +243,10 @@ impl Chosen {
     pub(crate) fn named(list: List, name: &str) -> Result<Self> {
         match list.iter().find(|of| of.kind().name() == name) {
             Some(&of) => Ok(Self { list, of, own: of.fresh() }),
-            None => bail!("unknown workload '{name}'; allowed: {}", names(list)),
+            None => {
+                let hint = near::hint(name, list.iter().map(|of| of.kind().name()));
+                bail!("unknown workload '{name}'{hint}; allowed: {}", names(list))
+            }
         }
     }
 

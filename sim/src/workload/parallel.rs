@@ -574,7 +574,7 @@ mod tests {
             ("compute", "0", "0 is out of range; allowed: 1us .. 10s"),
             ("spread", "101", "'101' is out of range; allowed: 0 .. 100"),
             ("barrier", "maybe", "unknown 'maybe'; allowed: true, false"),
-            ("lock", "1", "unknown key; allowed: type, threads"),
+            ("lock", "1", "unknown key (did you mean `locks`?); allowed: type, threads"),
         ] {
             let error = format!("{:#}", set(&mut p, key, value).unwrap_err());
             assert!(error.contains(want), "{error}");

@@ -348,7 +348,7 @@ mod tests {
         for (key, value, want) in [
             ("users", "0", "'0' is out of range; allowed: 1 .. 1000"),
             ("bytes", "1461", "allowed: 1 .. 1460"),
-            ("user", "1", "unknown key; allowed: type, users"),
+            ("user", "1", "unknown key (did you mean `users`?); allowed: type, users"),
         ] {
             let error = format!("{:#}", set(&mut v, key, value).unwrap_err());
             assert!(error.contains(want), "{error}");

@@ -247,7 +247,7 @@ mod tests {
             ("stages", "0", "'0' is out of range; allowed: 1 .. 1000"),
             ("work", "0", "0 is out of range; allowed: 1us .. 10s"),
             ("background", "1", "unknown '1'; allowed: true, false"),
-            ("client", "1", "unknown key; allowed: type, app"),
+            ("client", "1", "unknown key (did you mean `clients`?); allowed: type, app"),
         ] {
             let error = format!("{:#}", set(&mut f, key, value).unwrap_err());
             assert!(error.contains(want), "{error}");

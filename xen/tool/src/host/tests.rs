@@ -80,7 +80,7 @@ fn parameters_of_pools() {
     let said = host.snapshot(&pool, false).unwrap().describe();
     assert!(said.iter().any(|o| o.op == takt_policy::OpCode::Adjust as u16 && o.arg[1] == 4_000_000));
     assert!(line(set("slice=1000s")).contains("`slice=1000s` is not allowed, allowed "));
-    assert!(line(set("slize=1ms")).contains("unknown key `slize`, known are"));
+    assert!(line(set("slize=1ms")).contains("unknown key `slize` (did you mean `slice`?), known are"));
     assert!(line(set("policy=fifo")).contains("unknown policy `fifo`"));
     assert!(line(set("policy=pin")).contains("xl vcpu-pin"));
     let error = line(set("policy=credit"));
