@@ -3,7 +3,7 @@
 
 use crate::carried::TEMPLATES;
 use crate::seeds::Seeds;
-use clap::{Args as Group, CommandFactory, Parser, Subcommand};
+use clap::{Args as Group, CommandFactory, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use takt_control::settings;
@@ -36,6 +36,20 @@ fn config_help() -> String {
 fn new_help() -> String {
     let kinds: Vec<_> = TEMPLATES.iter().map(|(name, _)| *name).collect();
     format!("What the scenario is of: {}", kinds.join(", "))
+}
+
+/// Exit statuses of every command.
+pub const EXIT: [(u8, &str); 3] = [
+    (0, "All is well."),
+    (1, "A gate of an experiment does not hold, a recording differs, or the kernel has taken the scheduler out."),
+    (2, "Bad input, or output that cannot be written."),
+];
+
+/// All commands, with what clap adds to them.
+pub fn built() -> clap::Command {
+    let mut all = Args::command();
+    all.build();
+    all
 }
 
 /// The command that a command line names: those on the way to it, and itself.
@@ -91,6 +105,24 @@ pub enum Command {
     Replay(Replay),
     /// List the documents that --json prints, or print the JSON schema of one
     Schema(Schema),
+    /// Print what a shell needs to complete commands, options and names
+    Completions(Completions),
+    /// Print the manual page, for `man -l -`
+    Man,
+}
+
+#[derive(Group, Debug)]
+pub struct Completions {
+    /// Shell
+    #[arg(value_name = "SHELL")]
+    pub shell: Shell,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Shell {
+    Bash,
+    Fish,
+    Zsh,
 }
 
 #[derive(Group, Debug)]

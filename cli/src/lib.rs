@@ -7,11 +7,13 @@
 pub mod analyze;
 mod args;
 mod carried;
+mod completions;
 pub mod experiment;
 pub mod inspect;
 pub mod jobs;
 pub mod lab;
 pub mod live;
+mod man;
 pub mod new;
 pub mod output;
 pub mod policies;
@@ -65,6 +67,8 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         args::Command::Overhead(a) => live::overhead(a),
         args::Command::Replay(a) => replay::run(a),
         args::Command::Schema(a) => schema::run(a),
+        args::Command::Completions(a) => completions::run(a),
+        args::Command::Man => man::run(),
     })
 }
 
