@@ -165,7 +165,8 @@ impl<W> Of<W> {
 pub trait Listed: Sync {
     fn kind(&self) -> Kind;
     fn doc(&self) -> &'static str;
-    fn keys(&self) -> Vec<KeyInfo>;
+    /// Its keys, with the values of `own` for defaults.
+    fn keys(&self, own: &dyn Spec) -> Vec<KeyInfo>;
     /// Names of the keys with `type`, for an error.
     fn key_names(&self) -> String;
     fn has_key(&self, key: &str) -> bool;
@@ -186,8 +187,8 @@ impl<W: Keys> Listed for Of<W> {
         W::DOC
     }
 
-    fn keys(&self) -> Vec<KeyInfo> {
-        table(&W::default())
+    fn keys(&self, own: &dyn Spec) -> Vec<KeyInfo> {
+        own.as_any().downcast_ref().map_or(Vec::new(), table::<W>)
     }
 
     fn key_names(&self) -> String {
