@@ -98,8 +98,10 @@ impl Row {
         streams(&mut put, run);
         let mut call_pesq = Vec::new();
         let calls = run.vms.iter().any(|vm| vm.voip.is_some());
-        if let Some(vm) = run.vms.iter().find(|vm| !calls && vm.workload == "periodic") {
-            waits(&mut put, "rt_wait", vm.periodic.as_ref().map(|p| &p.latency));
+        if !calls {
+            // The jobs of a set have figures of their own.
+            let jobs = run.vms.iter().filter(|vm| vm.tasks.is_empty()).find_map(|vm| vm.periodic.as_ref());
+            waits(&mut put, "rt_wait", jobs.map(|p| &p.latency));
         }
         if let Some((vm, voip)) = run.vms.iter().find_map(|vm| Some((vm, vm.voip.as_ref()?))) {
             call_pesq = voip.calls.iter().map(|c| c.pesq).collect();

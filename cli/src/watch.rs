@@ -6,7 +6,7 @@ use crate::trace::{TrackId, Writer};
 use anyhow::{Context, Result};
 use takt_control::{PolicySpec, duration};
 use takt_policy::Class;
-use takt_sim::{MarkerKind, Options, RunResult, Scenario, Slice, Trace, Window};
+use takt_sim::{Kind, MarkerKind, Options, RunResult, Scenario, Slice, Trace, Window};
 
 /// How much of the measured time is searched for something to show, and how much of it is shown; ns.
 const SEARCHED: u64 = 10_000_000_000;
@@ -32,7 +32,7 @@ fn traced(
 
 /// Whether a VM answers clients or a clock.
 fn serves(result: &RunResult, vm: u32) -> bool {
-    matches!(result.vms[vm as usize].workload.as_str(), "voip" | "stream" | "periodic")
+    Kind::named(&result.vms[vm as usize].workload).is_some_and(Kind::serves)
 }
 
 /// The slice before which a VCPU of such a VM waited longest.

@@ -10,8 +10,6 @@ pub struct Guest {
     /// Whether there is a guest in the lab with Linux, and in that with Xen.
     pub linux: bool,
     pub xen: bool,
-    /// It waits for something that comes from outside, or for a time.
-    pub serves: bool,
     /// Its guest counts jobs, which are the VM's `periodic` figures.
     pub jobs: bool,
 }
@@ -21,11 +19,10 @@ pub fn of(workload: Kind) -> Guest {
     use Kind::{Fanout, Hog, Idle, Media, Parallel, Periodic, Signalling, Stream, Tasks, Voip};
     let both = Guest { linux: true, xen: true, ..Guest::default() };
     match workload {
-        Hog | Parallel | Idle => both,
-        Voip | Periodic => Guest { serves: true, jobs: true, ..both },
-        Tasks | Fanout => Guest { serves: true, ..both },
-        Stream => Guest { xen: false, serves: true, jobs: true, ..both },
-        Media | Signalling => Guest { linux: false, serves: true, ..both },
+        Hog | Parallel | Idle | Tasks | Fanout => both,
+        Voip | Periodic => Guest { jobs: true, ..both },
+        Stream => Guest { xen: false, jobs: true, ..both },
+        Media | Signalling => Guest { linux: false, ..both },
         _ => Guest::default(),
     }
 }

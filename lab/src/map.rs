@@ -182,7 +182,7 @@ fn vm(
     let tap = format!("tap{n}");
     let mut vm = Vm {
         name,
-        serves: spec.rt() != RtMode::Off && guests::of(spec.workload.kind()).serves,
+        serves: spec.rt() != RtMode::Off && spec.workload.kind().serves(),
         config: spec.config().with_server(spec.server),
         affinity: spec.affinity.clone(),
         vcpus: spec.vcpus,

@@ -42,6 +42,7 @@ impl Spec for Beat {}
 impl Keys for Beat {
     const KIND: Kind = Kind::Beat;
     const DOC: &'static str = "a thread per VCPU that computes at each beat";
+    const SERVES: bool = true;
     const KEYS: &'static [Key<Self>] = &[
         Key::time(
             "period",

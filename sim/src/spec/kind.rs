@@ -41,6 +41,11 @@ macro_rules! kinds {
             pub fn name(self) -> &'static str {
                 match self { $($(#[$cfg])* Kind::$Type => $name,)+ }
             }
+
+            /// The one of that name.
+            pub fn named(name: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|kind| kind.name() == name)
+            }
         }
     };
 }

@@ -114,6 +114,9 @@ pub trait Keys: Spec + Clone + Default + PartialEq {
     const KIND: Kind;
     /// The workload in a line of the docs.
     const DOC: &'static str;
+    /// Whether its threads wait for packets, requests or a time. A report's timeline shows the waits
+    /// of such VMs; in the Linux lab they have precedence under the kernel's own schedulers.
+    const SERVES: bool;
     const KEYS: &'static [Key<Self>];
 
     /// What no single VM can tell, of all that have this workload.
@@ -165,6 +168,7 @@ impl<W> Of<W> {
 pub trait Listed: Sync {
     fn kind(&self) -> Kind;
     fn doc(&self) -> &'static str;
+    fn serves(&self) -> bool;
     /// Its keys, with the values of `own` for defaults.
     fn keys(&self, own: &dyn Spec) -> Vec<KeyInfo>;
     /// Names of the keys with `type`, for an error.
@@ -185,6 +189,10 @@ impl<W: Keys> Listed for Of<W> {
 
     fn doc(&self) -> &'static str {
         W::DOC
+    }
+
+    fn serves(&self) -> bool {
+        W::SERVES
     }
 
     fn keys(&self, own: &dyn Spec) -> Vec<KeyInfo> {

@@ -70,6 +70,7 @@ impl Keys for Cyclictest {
     const KIND: Kind = Kind::Cyclictest;
     const DOC: &'static str =
         "a thread per VCPU, before all others of its guest, that waits for a timer; its latencies are measured";
+    const SERVES: bool = true;
     const KEYS: &'static [Key<Self>] = &[
         Key::time(
             "interval",

@@ -31,6 +31,7 @@ impl Spec for Hog {
 impl Keys for Hog {
     const KIND: Kind = Kind::Hog;
     const DOC: &'static str = "busy loops; their useful time is the VM's batch work";
+    const SERVES: bool = false;
     const KEYS: &'static [Key<Self>] =
         &[Key::<Self>::count("threads", (1, 4096), |h| h.threads, |h, n| h.threads = Some(n), "how many")
             .or("one per VCPU")

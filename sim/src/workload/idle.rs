@@ -14,6 +14,7 @@ impl Spec for Idle {}
 impl Keys for Idle {
     const KIND: Kind = Kind::Idle;
     const DOC: &'static str = "nothing but the kernel's own wakes";
+    const SERVES: bool = false;
     const KEYS: &'static [Key<Self>] = &[];
 }
 

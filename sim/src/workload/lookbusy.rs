@@ -47,6 +47,7 @@ impl Spec for Lookbusy {
 impl Keys for Lookbusy {
     const KIND: Kind = Kind::Lookbusy;
     const DOC: &'static str = "a thread per VCPU that takes a part of a CPU, which counts as batch work";
+    const SERVES: bool = false;
     const KEYS: &'static [Key<Self>] = &[
         Key::count(
             "percent",

@@ -127,6 +127,7 @@ impl Spec for Media {
 impl Keys for Media {
     const KIND: Kind = Kind::Media;
     const DOC: &'static str = "a media server: G.711 calls with two streams each; one call in four is scored";
+    const SERVES: bool = true;
     const KEYS: &'static [Key<Self>] = &[
         Key::count("calls", (1, 5_000), |m| m.calls.into(), |m, n| m.calls = n, "how many at a time"),
         Key::time(

@@ -59,6 +59,11 @@ impl Kind {
         LIST[self as usize].doc()
     }
 
+    /// Whether its threads wait for packets, requests or a time.
+    pub fn serves(self) -> bool {
+        LIST[self as usize].serves()
+    }
+
     /// Its keys, but for `type`.
     pub fn keys(self) -> Vec<KeyInfo> {
         let of = LIST[self as usize];

@@ -302,6 +302,7 @@ impl Keys for Parallel {
     const KIND: Kind = Kind::Parallel;
     const DOC: &'static str =
         "a parallel program; thread *i* is bound to VCPU *i*, or the rest of *i*/VCPUs. See below";
+    const SERVES: bool = false;
     const KEYS: &'static [Key<Self>] = &[
         Key::<Self>::count("threads", (1, 4096), |p| p.threads, |p, n| p.threads = Some(n), "how many")
             .or("one per VCPU")

@@ -110,6 +110,7 @@ impl Spec for Periodic {
 impl Keys for Periodic {
     const KIND: Kind = Kind::Periodic;
     const DOC: &'static str = "one task per VCPU: a job at every release, due by the next one";
+    const SERVES: bool = true;
     const KEYS: &'static [Key<Self>] = &[
         Key::time(
             "period",

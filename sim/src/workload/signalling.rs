@@ -53,6 +53,7 @@ impl Spec for Signalling {}
 impl Keys for Signalling {
     const KIND: Kind = Kind::Signalling;
     const DOC: &'static str = "answers messages that come from outside with each call of the media servers";
+    const SERVES: bool = true;
     const KEYS: &'static [Key<Self>] = &[
         Key::count("messages", (0, 1_000), |s| s.messages.into(), |s, n| s.messages = n, "how many with each call"),
         Key::time(

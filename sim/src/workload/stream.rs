@@ -92,6 +92,7 @@ impl Spec for Stream {}
 impl Keys for Stream {
     const KIND: Kind = Kind::Stream;
     const DOC: &'static str = "a sender on a timer of its own";
+    const SERVES: bool = true;
     const KEYS: &'static [Key<Self>] = &[
         Key::time("period", (10_000, 10 * SECOND), |s| s.period.into(), |s, ns| s.period = ns, "from burst to burst"),
         Key::count("burst", (1, 1_000), |s| s.burst.into(), |s, n| s.burst = n, "packets per burst"),

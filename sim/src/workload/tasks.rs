@@ -81,6 +81,7 @@ impl Spec for Tasks {
 impl Keys for Tasks {
     const KIND: Kind = Kind::Tasks;
     const DOC: &'static str = "periodic tasks of one VCPU, shortest deadline first. See below";
+    const SERVES: bool = true;
     const KEYS: &'static [Key<Self>] = &[
         Key::text(
             "tasks",

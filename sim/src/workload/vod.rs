@@ -173,6 +173,7 @@ impl Spec for Vod {
 impl Keys for Vod {
     const KIND: Kind = Kind::Vod;
     const DOC: &'static str = "a streaming server, after Darwin Streaming Server. See below";
+    const SERVES: bool = true;
     const KEYS: &'static [Key<Self>] = &[
         Key::count("users", (1, 1_000), |v| v.users.into(), |v, n| v.users = n, "each with a stream of its own"),
         Key::time(

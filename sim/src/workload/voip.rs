@@ -36,6 +36,7 @@ impl Spec for Voip {
 impl Keys for Voip {
     const KIND: Kind = Kind::Voip;
     const DOC: &'static str = "G.711 calls: each client sends a packet every 20 ms, the server sends it back";
+    const SERVES: bool = true;
     const KEYS: &'static [Key<Self>] = &[Key::count(
         "calls",
         (0, 10_000),

@@ -95,6 +95,7 @@ impl Spec for Fanout {
 impl Keys for Fanout {
     const KIND: Kind = Kind::Fanout;
     const DOC: &'static str = "a VM of an application, which answers each request from all its VMs together. See below";
+    const SERVES: bool = true;
     const KEYS: &'static [Key<Self>] = &[
         Key::text(
             "app",
