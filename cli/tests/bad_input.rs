@@ -106,6 +106,9 @@ fn arguments() {
     refused(at, &["experiment", "DORIS-E1", "--set", "machine.switch=1us"], &["--set machine.switch", "DORIS-E1"]);
     refused(at, &["experiment", "DORIS-E1", "--duration", "1ms"], &["--duration 1ms", "DORIS-E1"]);
     refused(at, &["experiment", "list", "--html", "x.html"], &["list"]);
+    // Before anything is fetched, and by a takt without the Linux host as well.
+    let compare = ["lab", "compare", "host.toml", "-p", "credit", "-p", "doris"];
+    refused(at, &compare, &["host", "vm.voip.workload", "voip needs a network", "allowed", "periodic"]);
     refused(at, &["frobnicate"], &["frobnicate", "`takt --help`"]);
     refused(at, &["simm", "host.toml"], &["simm", "did you mean `sim`?", "`takt --help`"]);
     refused(at, &["lab"], &["no command, allowed are linux, xen, compare", "`takt lab --help`"]);

@@ -2,13 +2,13 @@
 //! One scenario of periodic VMs and hogs on all hosts: the simulator, the real kernel, the real hypervisor. Whether they put the
 //! policies in one order, and where their figures differ.
 
-use crate::{Lab, Scheduler, xen};
-use anyhow::{Context, Result, ensure};
+use crate::{Lab, Scheduler, guests, xen};
+use anyhow::{Context, Result, bail, ensure};
 use schemars::JsonSchema;
 use serde::Serialize;
 use takt_control::PolicySpec;
 use takt_sim::result::{RunResult, WaitStat};
-use takt_sim::{Options, Scenario};
+use takt_sim::{Kind, Options, Scenario};
 
 pub const SIMULATOR: &str = "simulator";
 pub const LINUX: &str = "linux";
@@ -80,19 +80,44 @@ pub struct HostRun {
     pub result: RunResult,
 }
 
+/// The policies as the labs name them.
+#[derive(Debug)]
+pub struct Schedulers {
+    on_linux: Vec<Scheduler>,
+    in_xen: Vec<xen::Scheduler>,
+}
+
+/// Whether a scenario can be compared; nothing is fetched or run for that.
+///
+/// # Errors
+/// No VM counts jobs, a VM needs a network, or a lab cannot run the scenario under a policy.
+pub fn check(s: &Scenario, policies: &[PolicySpec]) -> Result<Schedulers> {
+    let in_both = |kind: Kind| guests::of(kind).linux && guests::of(kind).xen && !xen::needs_network(kind);
+    let named = |all: fn(Kind) -> bool| {
+        let names = Kind::ALL.iter().filter(|&&kind| in_both(kind) && all(kind)).map(|kind| kind.name());
+        names.collect::<Vec<_>>().join(", ")
+    };
+    if let Some(vm) = s.vms.iter().find(|vm| xen::needs_network(vm.workload.kind())) {
+        let (name, kind) = (&vm.name, vm.workload.name());
+        bail!("vm.{name}.workload: {kind} needs a network; allowed in a comparison: {}", named(|_| true));
+    }
+    let jobs = |kind: Kind| guests::of(kind).jobs;
+    let any = s.vms.iter().any(|vm| jobs(vm.workload.kind()));
+    ensure!(any, "vm: no jobs to compare; allowed: at least one VM with {}", named(jobs));
+    let on_linux = policies.iter().map(|p| Scheduler::parse(&p.label)).collect::<Result<Vec<_>>>()?;
+    let in_xen: Vec<_> = policies.iter().map(|p| xen::Scheduler::Takt(p.clone())).collect();
+    on_linux.iter().try_for_each(|scheduler| crate::check(s, scheduler))?;
+    in_xen.iter().try_for_each(|scheduler| xen::check(s, scheduler))?;
+    Ok(Schedulers { on_linux, in_xen })
+}
+
 impl Comparison {
     /// Runs a scenario everywhere, one machine after the other.
     ///
     /// # Errors
-    /// The scenario has no periodic VM or a lab cannot run it; what went wrong in a machine.
+    /// What `check` refuses; what went wrong in a machine.
     pub fn run(s: &Scenario, policies: &[PolicySpec], seeds: &[u64], linux: &Lab, xen: &xen::Lab) -> Result<Self> {
-        let periodic = s.vms.iter().any(|v| v.workload.name() == "periodic");
-        ensure!(periodic, "vm: none has periodic tasks to compare");
-        ensure!(!xen::has_calls(s), "vm: calls are not compared, they need a network; allowed: periodic, hog, idle");
-        let in_xen: Vec<_> = policies.iter().map(|p| xen::Scheduler::Takt(p.clone())).collect();
-        let on_linux = policies.iter().map(|p| Scheduler::parse(&p.label)).collect::<Result<Vec<_>>>()?;
-        on_linux.iter().try_for_each(|scheduler| crate::check(s, scheduler))?;
-        in_xen.iter().try_for_each(|scheduler| xen::check(s, scheduler))?;
+        let Schedulers { on_linux, in_xen } = check(s, policies)?;
         let mut all = Self::default();
         for policy in policies {
             let run = |&seed: &u64| Ok(takt_sim::run(s, policy, seed, Options::default())?.0);
@@ -211,6 +236,24 @@ pub fn tau(a: &[f64], b: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_cannot_be_compared_is_named() {
+        let error = |workload: &str| {
+            let text = format!(
+                "duration = \"1s\"\n[machine]\npcpus = 1\n[[vm]]\nname = \"v\"\nvcpus = 1\nworkload = \"{workload}\""
+            );
+            let s = Scenario::from_toml(&text, "test.toml").unwrap();
+            check(&s, &[PolicySpec::parse("credit").unwrap()]).map(drop).map_err(|e| e.to_string())
+        };
+        assert_eq!(error("periodic"), Ok(()));
+        let hog = error("hog").unwrap_err();
+        assert!(hog.starts_with("vm: no jobs to compare; allowed: at least one VM with periodic"), "{hog}");
+        let voip = error("voip").unwrap_err();
+        assert!(voip.starts_with("vm.v.workload: voip needs a network; allowed in a comparison: hog, "), "{voip}");
+        assert!(!voip.contains(", voip"), "{voip}");
+        assert!(error("stream").unwrap_err().starts_with("vm.v.workload: stream in the Xen lab; allowed: hog, "));
+    }
 
     fn row(host: &'static str, policy: &str, wait_p99_us: f64, work_s: f64) -> Did {
         let figures = Figures { missed: 0.0, wait_p50_us: 2.0, wait_p99_us, worst_p99_us: wait_p99_us, work_s };

@@ -18,7 +18,7 @@ mod read;
 mod scheduler;
 
 pub use calls::together;
-pub use parties::any as has_calls;
+pub use parties::{any as has_calls, needs_network};
 pub use scheduler::Scheduler;
 
 use crate::INSTRUCTIONS_PER_ITERATION;

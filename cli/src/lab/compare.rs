@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use takt_control::{Document, PolicySpec, document};
-use takt_lab::hosts::{Comparison, Did, Difference, FIGURES, HostRun, LINUX, SIMULATOR, TOLERANCE, XEN};
+use takt_lab::hosts::{self, Comparison, Did, Difference, FIGURES, HostRun, LINUX, SIMULATOR, TOLERANCE, XEN};
 use takt_lab::{Kernel, Lab, linux, xen};
 
 /// What `takt lab compare --json` prints.
@@ -55,6 +55,7 @@ pub fn run(args: &args::LabCompare) -> Result<bool> {
     let names = if args.policies.is_empty() { &scenario.policies } else { &args.policies };
     let policies = PolicySpec::list(names.iter().map(String::as_str)).context("--policy")?;
     ensure!(policies.len() > 1, "{}: {} policies; allowed: two or more (--policy)", scenario.name, policies.len());
+    hosts::check(scenario, &policies).with_context(|| scenario.name.clone())?;
     ensure!(cfg!(feature = "linux"), "this takt is built without the Linux host (cargo build --features linux)");
     linux::qemu()?;
     let labs = (Lab::new(Kernel::get(linux::KERNELS[0])?)?, xen::Lab::new()?);
