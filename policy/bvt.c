@@ -243,5 +243,5 @@ TAKT_INLINE const char *bvt_check(struct takt_pool *p, u32 vi)
 
 /* hooks: one class */
 #define bvt_dequeue runq_remove
-TAKT_WITHOUT(bvt, event, deschedule, account, restored, rt_changed, begin, end, moved)
+TAKT_WITHOUT(bvt, event, deschedule, account, restored, rt_changed, moved, epoch)
 TAKT_WITHOUT(bvt, placement, cpu_changes, group, adjusted, timer, refill, admits, init)

@@ -157,10 +157,26 @@ TAKT_INLINE void bvt_fresh(struct takt_pool *p, u32 vi)
 	bvt_of(vcpu_of(p, vi))->avt = bvt_of(vcpu_of(p, vi))->evt = p->svt;
 }
 
-TAKT_INLINE void bvt_epoch(struct takt_pool *p, u64 now)
+/*
+ * With debts=vm (rule C44) a new VCPU is as far ahead as those of its VM were that are gone: else a VM
+ * that replaces its threads would take all of the host.
+ */
+TAKT_INLINE void bvt_begin(struct takt_pool *p, u32 vi)
 {
-	(void)now;
-	p->svt = 0;
+	struct takt_vcpu *v = vcpu_of(p, vi);
+	u64 since = vm_of(p, v->vm)->vtime;
+
+	if (p->par.debts && bvt_before(bvt_of(v)->avt, since))
+		bvt_of(v)->avt = bvt_of(v)->evt = since;
+}
+
+TAKT_INLINE void bvt_end(struct takt_pool *p, u32 vi)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+	struct takt_vm *m = vm_of(p, v->vm);
+
+	if (bvt_before(m->vtime, bvt_of(v)->avt))
+		m->vtime = bvt_of(v)->avt;
 }
 
 #endif

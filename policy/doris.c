@@ -14,9 +14,8 @@
  * lapses unless renewed.
  *
  * A VCPU that is promoted behind an RT runner waits for the slice of that runner to end (rule D14).
- * This may be Dom0's 30 ms for itself, while other PCPUs run hogs. With rt_contention=migrate,
- * which is not the paper's, the waiting VCPU has a deadline there as well, MIN_TS after an event;
- * when that has come, the VCPU queues on a PCPU that has no RT VCPU.
+ * This may be Dom0's 30 ms for itself, while other PCPUs run hogs. What else may become of it
+ * (rt_contention) is in doris_contention.h, and not the paper's.
  *
  * Host entities: real-time by the collector (dom0=on, and not rt=off for them), else as in Credit.
  * VMs without parameters: as in Credit.
@@ -26,6 +25,7 @@
 #include "core/credit_account.h"
 #include "core/dueq.h"
 #include "core/promote.h"
+#include "doris_contention.h"
 
 /* ---- the rtq of a PCPU (rule D25): queued VCPUs with a deadline that are not promoted yet ---- */
 
@@ -111,62 +111,6 @@ TAKT_FN void doris_promote_due(struct takt_pool *p, u32 cpu, u64 now)
 	}
 }
 
-/* ---- rt_contention=migrate: an RT VCPU that an RT runner keeps waiting ---- */
-
-/* Until when the first of them waits here, which may be past; TAKT_NEVER if none does. */
-TAKT_INLINE u64 doris_waits_until(struct takt_pool *p, u32 cpu)
-{
-	u32 head = cpu_of(p, cpu)->head;
-
-	if (!p->par.rt_contention || cur_class(p, cpu) != TAKT_RT || head == TAKT_NIL ||
-	    vcpu_of(p, head)->class != TAKT_RT)
-		return TAKT_NEVER;
-	return vcpu_of(p, head)->deadline;
-}
-
-/*
- * Of the PCPUs without RT VCPUs where @v may run, the one with the lowest-ranking runner; @v's own
- * if there is none.
- */
-TAKT_FN u32 doris_elsewhere(struct takt_pool *p, struct takt_vcpu *v)
-{
-	u32 best = v->cpu, lowest = TAKT_RT;
-	struct takt_mask to;
-
-	vcpu_allowed(p, v, &to);
-	FOR_EACH_CPU_IN(p, &to, it, v->cpu) {
-		struct takt_cpu *c = cpu_of(p, it);
-		u32 class;
-
-		class = cur_class(p, it);
-		if (class > lowest && !c->taken && c->last[TAKT_RT] == TAKT_NIL) {
-			lowest = class;
-			best = it;
-		}
-		lowest = takt_fresh(p, lowest);
-		best = takt_fresh(p, best);
-	}
-	return best;
-}
-
-/* Moves the first that has waited so long. If there is no such PCPU it asks again in MIN_TS. */
-TAKT_FN void doris_part(struct takt_pool *p, u32 cpu, u64 now)
-{
-	u32 vi = cpu_of(p, cpu)->head, to;
-	struct takt_vcpu *v = vcpu_of(p, vi);
-
-	if (doris_waits_until(p, cpu) > now)
-		return;
-	v->deadline = now + p->par.min_ts;
-	to = doris_elsewhere(p, v);
-	if (to == cpu)
-		return;
-	runq_remove(p, vi);
-	v->cpu = to;
-	runq_insert(p, vi);
-	place_tickle(p, vi);
-}
-
 /* One timer serves all: the first deadline, Credit's tick, and a deadline behind an RT runner. */
 TAKT_INLINE void doris_arm(struct takt_pool *p, u32 cpu)
 {
@@ -194,11 +138,11 @@ TAKT_FN void doris_queue(struct takt_pool *p, u32 vi, u64 now)
 		v->class = TAKT_RT;
 	credit_queue_on(p, vi);
 	if (v->class == TAKT_RT)
-		period = p->par.rt_contention ? p->par.min_ts : period;
+		period = p->par.rt_contention == DORIS_MIGRATE ? p->par.min_ts : period;
 	v->deadline = doris_is_rt(p, v) && period ? now + period : 0;
 	if (v->deadline && v->class != TAKT_RT)
 		rtq_insert(p, vi);
-	if (v->deadline)
+	if (v->deadline || v->class == TAKT_RT)
 		doris_arm(p, v->cpu);
 	place_tickle(p, vi);
 }
@@ -219,19 +163,45 @@ TAKT_FN void doris_event(struct takt_pool *p, u32 vi, u64 now)
 		return;
 	rtq_remove(p, vi);
 	runq_requeue(p, vi, TAKT_RT);
-	if (p->par.rt_contention)
+	if (p->par.rt_contention == DORIS_MIGRATE)
 		v->deadline = now + p->par.min_ts;
 	doris_arm(p, v->cpu);
 	place_tickle(p, vi);
 }
 
+/* RT ends; with cut, where others are promoted as well, after some turns only. */
 TAKT_INLINE void doris_deschedule(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
+	u32 head = cpu_of(p, v->cpu)->head;
 
-	(void)p;
+	if (v->class != TAKT_RT)
+		return;
+	if (p->par.rt_contention == DORIS_CUT && !(v->flags & TAKT_F_CAPPED) &&
+	    doris_of(v)->rt_ran < DORIS_TURNS * p->par.min_ts && doris_is_rt(p, v) &&
+	    has_credit(p, v)) {
+		if (head != TAKT_NIL && vcpu_of(p, head)->class == TAKT_RT)
+			credit_yields(p, vi);
+		return;
+	}
+	doris_end_rt(v);
+}
+
+/* Nor does it outlast a block. */
+TAKT_INLINE void doris_put(struct takt_pool *p, u32 vi, u32 runnable, u64 now)
+{
+	(void)now;
+	if (!runnable || (vcpu_of(p, vi)->flags & TAKT_F_PAUSE))
+		doris_end_rt(vcpu_of(p, vi));
+}
+
+TAKT_INLINE void doris_charge(struct takt_pool *p, u32 vi, s64 ns)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
 	if (v->class == TAKT_RT)
-		v->class = credit_class(v);
+		doris_of(v)->rt_ran += (u64)ns;
+	credit_charge(p, vi, ns);
 }
 
 TAKT_INLINE u32 doris_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
@@ -256,7 +226,8 @@ TAKT_FN u64 doris_slice(struct takt_pool *p, u32 cpu, u32 back, u64 now)
 		if (period && now + period < first)
 			first = now + period;
 	}
-	if (c->head != TAKT_NIL && vcpu_of(p, c->head)->class == TAKT_RT)
+	if ((c->head != TAKT_NIL && vcpu_of(p, c->head)->class == TAKT_RT) ||
+	    (back != TAKT_NIL && vcpu_of(p, back)->class == TAKT_RT))
 		return p->par.min_ts;
 	if (first != TAKT_NEVER && first < now + slice)
 		slice = first > now ? first - now : 0;
@@ -304,7 +275,6 @@ TAKT_INLINE void doris_account(struct takt_pool *p, u64 now)
 
 /* hooks taken from Credit as they are */
 #define doris_wake credit_wake
-#define doris_charge credit_charge
 #define doris_yields credit_yields
 #define doris_fresh credit_fresh
 #define doris_begin credit_begin
@@ -312,4 +282,4 @@ TAKT_INLINE void doris_account(struct takt_pool *p, u64 now)
 #define doris_adjusted credit_adjusted
 #define doris_bound credit_bound
 #define doris_check credit_check
-TAKT_WITHOUT(doris, put, moved, placement, cpu_changes, group, timer, refill, admits, init, epoch)
+TAKT_WITHOUT(doris, moved, placement, cpu_changes, group, timer, refill, admits, init, epoch)

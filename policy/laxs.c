@@ -34,11 +34,18 @@
 
 /* ---- A: where a VCPU queues ---- */
 
+/* Whether @v may pass others: with eligible=saved not one that uses more than its share. */
+TAKT_INLINE u32 laxs_may_pass(struct takt_pool *p, struct takt_vcpu *v)
+{
+	return laxs_is_rt(p, v) && (!must_save(p, v) || v->credit.saved);
+}
+
 /* Whether @v, which waits or would, has its place by laxity. */
 TAKT_INLINE u32 laxs_by_laxity(struct takt_pool *p, struct takt_vcpu *v)
 {
 	return p->par.queueing && (v->class < TAKT_OVER || p->par.over) &&
-	       v->credit.slice_used + (s64)p->par.min_ts < (s64)p->par.slice && laxs_is_rt(p, v);
+	       v->credit.slice_used + (s64)p->par.min_ts < (s64)credit_turn(p, v) &&
+	       laxs_may_pass(p, v);
 }
 
 TAKT_INLINE u64 laxs_laxity(struct takt_pool *p, struct takt_vcpu *v)
@@ -98,7 +105,7 @@ TAKT_FN void laxs_queue(struct takt_pool *p, u32 vi, u64 now)
 		v->cpu = credit_pick_cpu(p, vi);
 	}
 	if ((v->flags & TAKT_F_EVENT) && p->par.boost && v->class == TAKT_UNDER &&
-	    laxs_is_rt(p, v) && event_promotes(p, v, 1))
+	    laxs_may_pass(p, v) && event_promotes(p, v, 1))
 		v->class = TAKT_BOOST;
 	laxs_of(v)->queued_at = now;
 	laxs_insert(p, vi, now);
@@ -111,7 +118,7 @@ TAKT_FN void laxs_event(struct takt_pool *p, u32 vi, u64 now)
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
 	(void)now;
-	if (!p->par.boost || !laxs_is_rt(p, v) || v->class < TAKT_UNDER ||
+	if (!p->par.boost || !laxs_may_pass(p, v) || v->class < TAKT_UNDER ||
 	    !event_promotes(p, v, v->class == TAKT_UNDER))
 		return;
 	runq_requeue(p, vi, TAKT_BOOST);
@@ -164,7 +171,7 @@ TAKT_FN u32 laxs_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
 TAKT_INLINE u64 laxs_slice(struct takt_pool *p, u32 cpu, u32 back, u64 now)
 {
 	struct takt_vcpu *v = vcpu_of(p, cpu_of(p, cpu)->cur);
-	u64 slice = p->par.slice;
+	u64 slice = credit_turn(p, v);
 
 	(void)back;
 	arm_cpu(p, cpu, credit_tick_due(p, cpu, now));

@@ -1,68 +1,43 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Poris, a scheduler for parallel soft real-time applications (docs/rules/poris.md): Credit, and
- * above it a class REAL-TIME; a slice that is as short as the latency asks for; and the VCPUs of a
- * VM, or of a group of VMs, that start together.
+ * Poris, a scheduler for parallel soft real-time applications
+ * (docs/rules/poris.md): Credit, and above it a class REAL-TIME; a slice that
+ * is as short as the latency asks for; and the VCPUs of a VM, or of a group of
+ * VMs, that start together.
  *
- * Design: (1) promote: an I/O event promotes a VCPU of a real-time VM with credit to RT; the class
- * ends when it is descheduled (rules P27 and P3). (2) dynamic: while any VM is real-time all slices
- * are L / (N_V - 1), N_V VCPUs to a PCPU, so that a VCPU waits L at most (rule P21). (3) parallel:
- * each real-time VCPU queues on a PCPU of its own among those of its group, and runs where no
- * sibling has its PCPU, or with spread=one on its own PCPU only (rule P7); when the first of them
- * is scheduled, all others that are runnable are promoted with it: they are launched (rules P30 and
- * P31). A group of more VCPUs than PCPUs has subgroups, each with room on the PCPUs at once, that
- * take turns of T_round until each has had a slice. If the next VCPU of a PCPU is a real-time one
- * without credit, the PCPU exchanges it for a better one of the same VM, bound elsewhere.
+ * Design: (1) promote: an I/O event promotes a VCPU of a real-time VM with
+ * credit to RT; the class ends when it is descheduled (rules P27 and P3). (2)
+ * dynamic: while any VM is real-time all slices are L / (N_V - 1), N_V VCPUs to
+ * a PCPU, so that a VCPU waits L at most (rule P21). (3) parallel: each
+ * real-time VCPU queues on a PCPU of its own among those of its group, and runs
+ * where no sibling has its PCPU, or with spread=one on its own PCPU only (rule
+ * P7); when the first of them is scheduled, all others that are runnable are
+ * promoted with it: they are launched (rules P30 and P31). A group of more
+ * VCPUs than PCPUs has subgroups, each with room on the PCPUs at once, that
+ * take turns of T_round until each has had a slice. If the next VCPU of a PCPU
+ * is a real-time one without credit, the PCPU exchanges it for a better one of
+ * the same VM, bound elsewhere.
  *
- * Without (3) this is RS, with (3) alone par-only, with (3) for single VMs Poris_s (rules B6, B7
- * and B8). Groups and subgroups are told by set_group(); a VM in none is a group of its own. One
- * that is larger than the machine continues in further subgroups (rule P8).
+ * Without (3) this is RS, with (3) alone par-only, with (3) for single VMs
+ * Poris_s (rules B6, B7 and B8). Groups and subgroups are told by set_group();
+ * a VM in none is a group of its own. One that is larger than the machine
+ * continues in further subgroups (rule P8).
  *
- * Host entities and I/O threads are never real-time (rule P12): as in Credit. VMs without
- * parameters: as in Credit, at the dynamic slice.
+ * Host entities and I/O threads are never real-time (rule P12): as in Credit.
+ * VMs without parameters: as in Credit, at the dynamic slice.
  *
  * Locking: the pool's lock serialises everything; no function here takes one.
  */
 #include "core/credit_account.h"
-#include "poris_group.h"
 #include "core/promote.h"
-
-/* ---- dynamic slice (rule P21) ---- */
-
-/* The shortest latency of a real-time VM counts. */
-TAKT_FN void poris_rt_changed(struct takt_pool *p)
-{
-	u64 min = TAKT_NEVER;
-
-	FOR_EACH_RT_VM(p, mi) {
-		u64 own;
-
-		own = vm_of(p, mi)->latency ? vm_of(p, mi)->latency : p->par.latency;
-		if (own < min)
-			min = own;
-	}
-	p->latency = min;
-}
-
-/* S, in whole ms; Dom0's VCPUs count, a VM's I/O threads do not. */
-TAKT_INLINE u64 poris_current_slice(struct takt_pool *p)
-{
-	u64 others = div_up(p->nr_vcpu - p->nr_io, p->nr_cpu), slice;
-
-	if (!p->par.dynamic || !p->nr_rt || others <= 1)
-		return p->par.slice;
-	slice = p->latency / (others - 1);
-	slice -= slice % TAKT_MS;
-	if (slice < p->par.min_slice)
-		slice = p->par.min_slice;
-	return slice < p->par.slice ? slice : p->par.slice;
-}
+#include "poris_slice.h"
+#include "poris_group.h"
 
 /* ---- launch (rule P31) ---- */
 
 /*
- * Promotes the runnable VCPUs of @mi in subgroup @sub, but for @first, which runs already. @round
- * turns of T_round each, 0 = a slice.
+ * Promotes the runnable VCPUs of @mi in subgroup @sub, but for @first, which
+ * runs already. @round turns of T_round each, 0 = a slice.
  */
 TAKT_FN void poris_launch_vm(struct takt_pool *p, u32 mi, u32 sub, u32 first, u32 round)
 {
@@ -88,8 +63,8 @@ TAKT_FN void poris_launch_vm(struct takt_pool *p, u32 mi, u32 sub, u32 first, u3
 }
 
 /*
- * @first is the first of its group that is scheduled: all others start with it, its own subgroup
- * before the others.
+ * @first is the first of its group that is scheduled: all others start with it,
+ * its own subgroup before the others.
  */
 TAKT_INLINE void poris_launch(struct takt_pool *p, u32 first)
 {
@@ -99,7 +74,7 @@ TAKT_INLINE void poris_launch(struct takt_pool *p, u32 first)
 	u32 round = takt_zero(p);
 
 	if (nr > 1) {
-		u64 turns = p->par.t_round ? poris_current_slice(p) / p->par.t_round : 1;
+		u64 turns = p->par.t_round ? poris_shared_slice(p) / p->par.t_round : 1;
 
 		round = turns > 1 ? (u32)turns : 1;
 	}
@@ -122,7 +97,8 @@ TAKT_INLINE void poris_launch(struct takt_pool *p, u32 first)
 
 /* ---- hooks ---- */
 
-/* The class RT ends: UNDER until the next accounting, or what credit says at once (rule P3). */
+/* The class RT ends: UNDER until the next accounting, or what credit says at
+ * once (rule P3). */
 TAKT_INLINE u32 poris_demoted(struct takt_pool *p, struct takt_vcpu *v)
 {
 	return p->par.demote ? credit_class(v) : (u32)TAKT_UNDER;
@@ -141,8 +117,8 @@ TAKT_INLINE void poris_wake(struct takt_pool *p, u32 vi)
 }
 
 /*
- * An event that came while it was off the queue promotes it now (rule P28); while rounds remain it
- * is RT anyhow (rule P3).
+ * An event that came while it was off the queue promotes it now (rule P28);
+ * while rounds remain it is RT anyhow (rule P3).
  */
 TAKT_FN void poris_queue(struct takt_pool *p, u32 vi, u64 now)
 {
@@ -220,12 +196,16 @@ TAKT_FN u32 poris_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
 TAKT_INLINE u64 poris_slice(struct takt_pool *p, u32 cpu, u32 back, u64 now)
 {
 	struct takt_vcpu *v = vcpu_of(p, cpu_of(p, cpu)->cur);
+	u64 slice, turn;
 
-	(void)back;
 	arm_cpu(p, cpu, credit_tick_due(p, cpu, now));
 	if (credit_ratelimited(p, v))
 		return credit_runs(p, v);
-	return poris_of(v)->round ? p->par.t_round : poris_current_slice(p);
+	if (poris_of(v)->round)
+		return p->par.t_round;
+	slice = poris_current_slice(p, cpu, back);
+	turn = credit_turn(p, v);
+	return slice < turn ? slice : turn;
 }
 
 TAKT_INLINE void poris_account(struct takt_pool *p, u64 now)

@@ -121,7 +121,7 @@ TAKT_INLINE void rtxen_queue(struct takt_pool *p, u32 vi, u64 now)
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
 	server_go_home(p, v);
-	server_queue(p, vi, server_of(p, v)->priority);
+	server_queue(p, vi, server_of(p, v)->priority, now);
 	server_tickle(p, vi, now);
 }
 
@@ -156,7 +156,7 @@ TAKT_INLINE void rtxen_charge(struct takt_pool *p, u32 vi, s64 ns)
 		return;
 	if (rtxen_kind(p) == TAKT_SPORADIC)
 		rtxen_spent(p, vi);
-	server_reclass(p, vi, vcpu_of(p, vi)->server.key, p->now);
+	server_reclass(p, vi, server_of(p, vcpu_of(p, vi))->priority, p->now);
 }
 
 /* A decision, or its host, takes it off: its PCPU has not idled until now. */
@@ -179,7 +179,7 @@ TAKT_FN void rtxen_put(struct takt_pool *p, u32 vi, u32 runnable, u64 now)
 		refill_book(p, v);
 	} else if (rtxen_kind(p) == TAKT_POLLING && !runnable) {
 		server_forfeit(v);
-		server_reclass(p, vi, v->server.key, now);
+		server_reclass(p, vi, server_of(p, v)->priority, now);
 	} else if (!runnable && !(v->flags & TAKT_F_PAUSE)) {
 		rtxen_await(p, v->server.home, vi);
 	}
@@ -211,7 +211,7 @@ TAKT_FN void rtxen_refill(struct takt_pool *p, u32 vi, u64 now)
 			server_forfeit(v);
 		server_due(p, vi, server_next(p, v, now));
 	}
-	server_reclass(p, vi, v->server.key, now);
+	server_reclass(p, vi, server_of(p, v)->priority, now);
 }
 
 TAKT_FN void rtxen_end(struct takt_pool *p, u32 vi)
@@ -234,8 +234,13 @@ TAKT_FN void rtxen_begin(struct takt_pool *p, u32 vi)
 		rtxen_idled(p, v->server.home, p->now);
 		v->server.chunk = p->now;
 		server_start(p, vi);
-		if (rtxen_kind(p) == TAKT_SPORADIC)
+		if (rtxen_kind(p) == TAKT_SPORADIC && v->server.left > 0) {
 			dueq_remove(p, &p->due_head, vi);
+		} else if (rtxen_kind(p) == TAKT_SPORADIC) {
+			v->server.chunk = v->deadline - server_of(p, v)->period;
+			v->server.unbooked = (s64)server_of(p, v)->budget;
+			refill_book(p, v);
+		}
 		if (rtxen_polls(p, v))
 			server_forfeit(v);
 	}
@@ -319,7 +324,7 @@ TAKT_FN const char *rtxen_check(struct takt_pool *p, u32 vi)
 }
 
 /* hooks */
-#define rtxen_dequeue runq_remove
+#define rtxen_dequeue server_dequeue
 #define rtxen_fresh server_fresh
 #define rtxen_cpu_changes rtxen_idled
 #define rtxen_adjusted(p, key, old) server_adjusted(p, key, old, 1)

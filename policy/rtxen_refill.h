@@ -2,15 +2,15 @@
 /*
  * Replenishments of sporadic servers (docs/rules/rtxen.md, after Stanovich et al.): what a VCPU has
  * run comes back a period after the time from which it was allowed to, piece by piece. The pieces
- * are a list per VCPU, in order of time, taken from a slab that the pool's sporadic servers share.
- * At every instant
+ * are a list per VCPU, in order of time, taken from a slab of which each VM may have its part (rule
+ * R34). At every instant
  *
  *   left + run and not yet booked (turn) + Σ pieces = budget
  *
  * What it has run beyond what was left is a part of the next piece that was used before its time:
- * it shortens that one, and comes back with it a period later. A list that is full, or a slab that
- * is empty, merges the new piece with the latest: what is merged comes later than it might, never
- * earlier.
+ * it shortens that one, and comes back with it a period later. A list that is full, or a VM that
+ * has its part of the slab, merges the new piece with the latest: what is merged comes later than it
+ * might, never earlier.
  */
 #ifndef TAKT_REFILL_H
 #define TAKT_REFILL_H
@@ -48,6 +48,7 @@ TAKT_INLINE u64 refill_pop(struct takt_pool *p, struct takt_vcpu *v)
 
 	v->server.refills = r->next;
 	v->server.nr_refills--;
+	vm_of(p, v->vm)->nr_refills--;
 	r->time = r->amount = 0;
 	r->next = p->refill_free;
 	p->refill_free = i;
@@ -77,6 +78,16 @@ TAKT_INLINE s64 refill_used(struct takt_vcpu *v)
 	return v->server.left < 0 ? v->server.unbooked + v->server.left : v->server.unbooked;
 }
 
+/*
+ * Whether @v may have one more piece. A VM has an equal part of the slab, however many VCPUs it has:
+ * one of many short runs would leave none to others.
+ */
+TAKT_INLINE u32 refill_may(struct takt_pool *p, struct takt_vcpu *v)
+{
+	return p->refill_free != TAKT_NIL && v->server.nr_refills < REFILLS_MOST &&
+	       vm_of(p, v->vm)->nr_refills < TAKT_NREFILL / p->nr_vm;
+}
+
 /* What @v has run since it was last booked comes back a period after its chunk began. */
 TAKT_FN void refill_book(struct takt_pool *p, struct takt_vcpu *v)
 {
@@ -88,7 +99,7 @@ TAKT_FN void refill_book(struct takt_pool *p, struct takt_vcpu *v)
 	if (used <= 0)
 		return;
 	last = takt_fresh(p, refill_last(p, v));
-	if (i == TAKT_NIL || v->server.nr_refills >= REFILLS_MOST) {
+	if (!refill_may(p, v)) {
 		if (last == TAKT_NIL)
 			return; /* no piece to merge with: refill_take() will book it */
 		r = refill_of(p, last);
@@ -107,6 +118,7 @@ TAKT_FN void refill_book(struct takt_pool *p, struct takt_vcpu *v)
 	else
 		refill_of(p, last)->next = i;
 	v->server.nr_refills++;
+	vm_of(p, v->vm)->nr_refills++;
 	v->server.unbooked -= used;
 }
 
@@ -184,6 +196,7 @@ TAKT_FN const char *refill_check(struct takt_pool *p, struct takt_vcpu *v)
 TAKT_FN const char *refill_check_slab(struct takt_pool *p)
 {
 	u8 used[TAKT_NREFILL] = { 0 };
+	u16 has[TAKT_NVM] = { 0 };
 	u32 n = 0, pieces = 0;
 
 	for (u32 i = 0; i < TAKT_NVCPU; i++) {
@@ -193,8 +206,13 @@ TAKT_FN const char *refill_check_slab(struct takt_pool *p)
 		     it = refill_of(p, it)->next) {
 			if (used[it & (TAKT_NREFILL - 1)]++)
 				return "a replenishment has two owners";
+			has[v->vm & (TAKT_NVM - 1)]++;
 			pieces++;
 		}
+	}
+	for (u32 i = 0; i < TAKT_NVM; i++) {
+		if (has[i] != vm_of(p, i)->nr_refills)
+			return "count of replenishments is wrong of a VM";
 	}
 	if (p->seq % 64 && !pieces)
 		return 0; /* no VCPU has any: looked at now and then, for it is a long list */

@@ -53,7 +53,7 @@ TAKT_INLINE void sedf_tick(struct takt_pool *p, u32 cpu, u64 now)
 
 /* hooks */
 #define sedf_wake(p, vi) edf_wake(p, vi, edf_keeps(p, 0))
-#define sedf_dequeue runq_remove
+#define sedf_dequeue server_dequeue
 #define sedf_charge edf_charge
 #define sedf_deschedule edf_deschedule
 #define sedf_fresh server_fresh

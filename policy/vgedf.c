@@ -86,9 +86,12 @@ TAKT_FN void vgedf_tickle(struct takt_pool *p, u32 vi)
 	}
 	/*
 	 * The first of the idle PCPUs to decide runs @vi: the tickled one may be told to do
-	 * something else.
+	 * something else. One that is alone on an idle PCPU relies upon that.
 	 */
-	kick_idle(p, vi);
+	if (mask_test(&p->idle, v->cpu))
+		tickle_idle(p, vi);
+	else
+		kick_idle(p, vi);
 }
 
 TAKT_INLINE void vgedf_queue(struct takt_pool *p, u32 vi, u64 now)
@@ -185,7 +188,7 @@ TAKT_INLINE void vgedf_tick(struct takt_pool *p, u32 cpu, u64 now)
 
 /* hooks */
 #define vgedf_wake(p, vi) edf_wake(p, vi, edf_keeps(p, 1))
-#define vgedf_dequeue runq_remove
+#define vgedf_dequeue server_dequeue
 #define vgedf_charge edf_charge
 #define vgedf_deschedule edf_deschedule
 #define vgedf_fresh server_fresh

@@ -79,7 +79,7 @@ fn budget(vm: u16, seed: u64) -> [(u16, u32, u64); 3] {
 /// Parameters of Credit and its kin (docs/rules/credit.md, poris.md, laxs.md) by which a seed
 /// differs from the defaults.
 fn variant(seed: u64) -> &'static [(&'static str, u64)] {
-    match seed / 8 % 13 {
+    match seed / 8 % 14 {
         0 => &[],
         1 => &[("weights", 1), ("ratelimit", MS), ("tickle", 1), ("overflow", 1)],
         2 => &[("charge", 1), ("tickle", 1), ("debts", 0)],
@@ -103,6 +103,16 @@ fn variant(seed: u64) -> &'static [(&'static str, u64)] {
         11 => &[("tickle", 2), ("queueing", 0), ("steal", 0)],
         12 => &[("tickle", 3), ("ratelimit", MS)],
         10 => &[("over", 1), ("running", 1), ("peer", 1)],
+        // As on live hosts.
+        13 => &[
+            ("claim", 1),
+            ("eligible", 2),
+            ("surplus", 1),
+            ("preempted", 1),
+            ("rt_contention", 2),
+            ("tickle", 1),
+            ("dynamic", 2),
+        ],
         _ => &[
             ("laxity", 10 * MS),
             ("first_run", MS),
@@ -118,12 +128,12 @@ fn variant(seed: u64) -> &'static [(&'static str, u64)] {
 /// Seeds of a policy that stand for a variant: a kind of server or parameters of its own.
 pub fn variants(policy: &str) -> &'static [u64] {
     match policy {
-        "rtxen" | "sedf" | "vgedf" => &[3, 4, 5, 6],
-        "credit" => &[8, 16, 24, 88, 96],
-        "doris" => &[8, 16, 88],
-        "laxs" => &[32, 40, 48, 56, 80, 88],
-        "poris" => &[32, 40, 48, 56, 64, 88],
-        "gang" => &[8, 64, 72, 88],
+        "rtxen" | "sedf" | "vgedf" => &[3, 4, 5, 6, 106],
+        "credit" => &[8, 16, 24, 88, 96, 104],
+        "doris" => &[8, 16, 88, 104],
+        "laxs" => &[32, 40, 48, 56, 80, 88, 104],
+        "poris" => &[32, 40, 48, 56, 64, 88, 104],
+        "gang" => &[8, 64, 72, 88, 104],
         _ => &[8],
     }
 }
@@ -155,6 +165,7 @@ impl Host {
             ("polling_literal", seed / 4 % 2),
             ("admission", u64::from(seed % 8 != 5)),
             ("idle_quantum", seed / 2 % 2),
+            ("leftover", seed / 3 % 2),
         ];
         setup.extend(kinds.map(|(name, value)| pool(name, value)));
         setup.extend(variant(seed).iter().map(|&(name, value)| pool(name, value)));

@@ -169,6 +169,7 @@ impl Model {
                 // A budget needs a period that is as long, and room.
                 .may(!pool && ["budget", "period"].contains(&p.name), &[ERANGE, ENOSPC])
                 // No reserve comes out of what servers are promised, and no admission is right while that is too much.
+                .may(pool && p.name == "leftover", &[EBUSY])
                 .may(pool && ["reserve", "admission"].contains(&p.name), &[ENOSPC]),
         }
     }

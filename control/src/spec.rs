@@ -371,9 +371,9 @@ mod tests {
             ["surplus", "preempted", "rt_contention"].map(|key| get(&spec, key))
         };
         assert_eq!(of("doris"), [None; 3]);
-        assert_eq!(of("doris(live=linux)"), [Some(1), Some(1), None]);
-        assert_eq!(of("doris(live=xen)"), [Some(1); 3]);
-        assert_eq!(of("doris(surplus=discard,live=xen)"), [Some(0), Some(1), Some(1)], "what is given wins");
+        assert_eq!(of("doris(live=linux)"), [Some(1), Some(1), Some(2)]);
+        assert_eq!(of("doris(live=xen)"), [Some(1), Some(1), Some(2)]);
+        assert_eq!(of("doris(surplus=discard,live=xen)"), [Some(0), Some(1), Some(2)], "what is given wins");
         let refused = PolicySpec::parse("doris(live=bsd)").unwrap_err();
         assert!(format!("{refused:#}").ends_with("allowed linux|xen"), "{refused:#}");
     }

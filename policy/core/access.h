@@ -86,6 +86,16 @@ TAKT_INLINE void util_clear(struct takt_pool *p)
 		cpu_of(p, cpu)->util = 0;
 }
 
+/*
+ * @a if @yes, which is 0 or 1 and fresh, else @b: without a branch, after which the verifier would
+ * tell the two apart for all that follows.
+ */
+TAKT_INLINE u64 takt_choose(u32 yes, u64 a, u64 b)
+{
+	takt_opaque(yes);
+	return b + (a - b) * yes;
+}
+
 /* ---- masks: @cpu is a PCPU number, words are an implementation detail of this section ---- */
 
 TAKT_INLINE u64 mask_bit(u32 cpu)
@@ -241,38 +251,6 @@ TAKT_INLINE void kick(struct takt_pool *p, u32 cpu)
 	if (cpu_of(p, cpu)->taken && cpu_of(p, cpu)->cur == TAKT_NIL)
 		return;
 	mask_set(&p->out.kick, cpu);
-}
-
-/* Every idle PCPU that may run @vi. */
-TAKT_INLINE void kick_idle(struct takt_pool *p, u32 vi)
-{
-	struct takt_mask m;
-
-	if (mask_empty(&p->idle))
-		return;
-	vcpu_allowed(p, vcpu_of(p, vi), &m);
-	mask_and(&m, &p->idle);
-	mask_or(&p->out.kick, &m);
-}
-
-/*
- * One of them, in rotation (tickle=one); returns whether there is one. That PCPU then decides for
- * all VCPUs that wait: see pass_tickle().
- */
-TAKT_INLINE u32 kick_one(struct takt_pool *p, u32 vi)
-{
-	struct takt_mask m;
-
-	if (mask_empty(&p->idle))
-		return 0;
-	vcpu_allowed(p, vcpu_of(p, vi), &m);
-	mask_and(&m, &p->idle);
-	if (mask_empty(&m))
-		return 0;
-	p->last_tickled = mask_next(&m, p->last_tickled);
-	mask_set(&p->tickled, p->last_tickled);
-	kick(p, p->last_tickled);
-	return 1;
 }
 
 TAKT_INLINE void arm_cpu(struct takt_pool *p, u32 cpu, u64 when)

@@ -116,9 +116,12 @@ TAKT_INLINE void adjust_again(struct takt_pool *p, u32 mi, const struct takt_ser
 	FOR_EACH_VCPU(p, vi) {
 		struct takt_vcpu *v = vcpu_of(p, vi);
 
+		/* What an operator sets begins at once. */
 		if (v->state != TAKT_ABSENT &&
-		    (mi == TAKT_NIL ? v->flags & TAKT_F_HAD_SERVER : v->vm == mi))
+		    (mi == TAKT_NIL ? v->flags & TAKT_F_HAD_SERVER : v->vm == mi)) {
+			vm_of(p, v->vm)->spent = 0;
 			hook_begin(p, vi);
+		}
 	}
 }
 

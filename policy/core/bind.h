@@ -8,7 +8,7 @@
 #ifndef TAKT_BIND_H
 #define TAKT_BIND_H
 
-#include "access.h"
+#include "tickle.h"
 #include "later.h"
 
 /* Bound, and to a PCPU where it may run. */

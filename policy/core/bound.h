@@ -24,7 +24,8 @@ TAKT_INLINE u64 credit_weights(struct takt_pool *p, struct takt_vm *m)
 
 /*
  * Credit: until the debt of the poorest VCPU is paid back (it is at most one accounting interval
- * deep when accounting comes by, and one more before), then twice the slice of each VCPU. There is
+ * deep when accounting comes by, and one more before, and with claim=vm its VM may owe as much for
+ * each VCPU), then twice the slice of each VCPU. There is
  * no bound with activate=tick, where an inactive VCPU in debt earns nothing; with charge=sampled,
  * where a VCPU that runs between ticks preempts for nothing; and with balance=on, where siblings
  * that run keep a VCPU that waits in debt (rule C41). It holds with tickle=xen: the PCPU where a
@@ -52,7 +53,8 @@ TAKT_FN u64 credit_bound(struct takt_pool *p)
 		fair = fair / m->nr ? fair / m->nr : 1;
 		least = fair < least ? fair : least;
 	}
-	return p->par.acct * (2 * per_cpu / least + 2) + 2 * turns_bound(p, p->par.slice);
+	return p->par.acct * ((2 + p->par.claim) * per_cpu / least + 2) +
+	       2 * turns_bound(p, p->par.slice);
 }
 
 /*

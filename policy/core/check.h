@@ -189,7 +189,7 @@ static s64 total_credit(struct takt_pool *p)
 
 	for (u32 i = 0; i < TAKT_NVCPU && policy_has(p, TAKT_T_CREDIT); i++)
 		sum += vcpu_of(p, i)->credit.balance;
-	for (u32 i = 0; i < TAKT_NVM; i++)
+	for (u32 i = 0; i < TAKT_NVM && policy_has(p, TAKT_T_CREDIT); i++)
 		sum -= vm_of(p, i)->debt;
 	return sum;
 }

@@ -97,7 +97,7 @@ static const char *check_vm_lists(struct takt_pool *p, u32 *at)
 		CHECK(m->server.budget <= 10 * TAKT_SEC, "budget is out of range: VM", i);
 		CHECK(m->server.period <= 10 * TAKT_SEC, "period of the budget is out of range: VM",
 		      i);
-		CHECK(m->kind == TAKT_GUEST || !m->window,
+		CHECK(m->kind == TAKT_GUEST || !policy_has(p, TAKT_T_CREDIT) || !m->window,
 		      "a host's events count against event_max: VM", i);
 		CHECK(m->group || !m->subgroup, "in a subgroup of no group: VM", i);
 		CHECK(m->subgroup < TAKT_NSUBGROUP, "subgroup is out of range: VM", i);

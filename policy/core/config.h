@@ -15,7 +15,7 @@ TAKT_INLINE void cpu_clear(struct takt_cpu *c, u64 now)
 	c->tick_base = c->idle_since = now;
 	c->again = TAKT_NEVER;
 	c->reserve_end = 0;
-	c->reserve_left = 0;
+	c->reserve_left = c->host_left = 0;
 	c->sort_epoch = c->util = 0;
 	c->head = c->tail = c->dq_head = c->cur = TAKT_NIL;
 	for (u32 i = 0; i < TAKT_NCLASS; i++)
@@ -155,9 +155,9 @@ TAKT_FN int takt_vm_remove(struct takt_pool *p, u32 mi, u64 now)
 	m->period = m->lease_end = m->promotions = m->refusals = 0;
 #define TAKT_VM_SETTING(key, name, field, unit, min, max, def, doc) m->field = 0;
 #include "settings.h"
-	m->window = 0;
-	p->ledger.clipped -= m->debt; /* forgiven */
-	m->debt = 0;
+	if (policy_has(p, TAKT_T_CREDIT))
+		p->ledger.clipped -= m->debt; /* forgiven */
+	m->vtime = m->spent = 0;
 	m->group = m->subgroup = 0;
 	mask_zero(&m->homes);
 	m->first = m->act_next = m->act_prev = m->rt_next = m->rt_prev = 0;

@@ -142,6 +142,26 @@ TAKT_FN void credit_charge(struct takt_pool *p, u32 vi, s64 ns)
 	credit_book(p, vi, c);
 }
 
+/* No slice of a VM with many VCPUs is shorter. */
+#define CREDIT_SHORTEST (250 * TAKT_US)
+
+/*
+ * @v's slice. With claim=vm, where more VCPUs of its VM earn than there are PCPUs, they take no
+ * longer turns together than one for each PCPU would (rule C45).
+ */
+TAKT_INLINE u64 credit_turn(struct takt_pool *p, struct takt_vcpu *v)
+{
+	u32 nr = vm_of(p, v->vm)->nr_active;
+	u64 slice = p->par.slice;
+
+	if (p->par.claim && nr > p->nr_cpu) {
+		slice = slice * p->nr_cpu / nr;
+		if (slice < CREDIT_SHORTEST)
+			slice = CREDIT_SHORTEST;
+	}
+	return takt_fresh_long(p, slice);
+}
+
 /*
  * What is left of @v's slice: all of it when @v comes from behind its equals. Literally (rule C15)
  * a preempted VCPU goes there, with a new slice, and a VCPU that is preempted more often than
@@ -150,10 +170,12 @@ TAKT_FN void credit_charge(struct takt_pool *p, u32 vi, s64 ns)
  */
 TAKT_INLINE u64 credit_rest(struct takt_pool *p, struct takt_vcpu *v)
 {
+	u64 turn = credit_turn(p, v);
+
 	if (!p->par.preempted || v->credit.slice_used < 0 ||
-	    (u64)v->credit.slice_used + p->par.min_ts >= p->par.slice)
-		return p->par.slice;
-	return p->par.slice - (u64)v->credit.slice_used;
+	    (u64)v->credit.slice_used + p->par.min_ts >= turn)
+		return turn;
+	return turn - (u64)v->credit.slice_used;
 }
 
 /*
@@ -164,7 +186,7 @@ TAKT_INLINE u64 credit_rest(struct takt_pool *p, struct takt_vcpu *v)
 TAKT_INLINE u32 credit_ratelimited(struct takt_pool *p, struct takt_vcpu *v)
 {
 	return v->state == TAKT_RUNNING && v->ran < p->par.ratelimit &&
-	       v->credit.slice_used < (s64)p->par.slice;
+	       v->credit.slice_used < (s64)credit_turn(p, v);
 }
 
 /*
@@ -173,7 +195,7 @@ TAKT_INLINE u32 credit_ratelimited(struct takt_pool *p, struct takt_vcpu *v)
  */
 TAKT_INLINE u64 credit_runs(struct takt_pool *p, struct takt_vcpu *v)
 {
-	u64 age = p->par.ratelimit - v->ran, turn = p->par.slice - (u64)v->credit.slice_used;
+	u64 age = p->par.ratelimit - v->ran, turn = credit_turn(p, v) - (u64)v->credit.slice_used;
 
 	if (!credit_ratelimited(p, v))
 		return credit_rest(p, v);

@@ -9,6 +9,20 @@
 #include "credit_debt.h"
 
 /*
+ * The ceiling and, negative, the floor of a balance of @m's VCPUs. With claim=vm those that earn
+ * owe and save no more together than one for each PCPU would (rule C45).
+ */
+TAKT_INLINE s32 credit_limit(struct takt_pool *p, struct takt_vm *m)
+{
+	u32 limit = (u32)credit_per_acct(p), nr = m->nr_active;
+
+	if (!p->par.claim || nr <= p->nr_cpu)
+		return (s32)limit;
+	limit = limit * p->nr_cpu / nr;
+	return limit ? (s32)limit : 1;
+}
+
+/*
  * Whether @v is credited only up to the ceiling, and keeps what it has there: an I/O thread, and
  * with surplus=redistribute every VCPU. Literally (rule C30) a VCPU above the ceiling loses all it
  * has and earns nothing until it runs. Dom0's weight is kept for it, but Dom0 mostly runs less than
@@ -33,8 +47,25 @@ TAKT_INLINE u32 credit_waits(struct takt_vcpu *v)
 }
 
 /*
- * Books a balance outside [-limit, limit]: debt is forgiven at the floor, at the ceiling a VCPU
- * stops earning (with surplus=redistribute unless it waits). What it keeps then is nothing in
+ * What @m owes on of a balance that is so much @below the floor: where more of its VCPUs earn than
+ * there are PCPUs, with claim=vm, as much again as their floors are together. Elsewhere a VCPU that
+ * runs in what others leave would take what its siblings earn.
+ */
+TAKT_INLINE u32 credit_owe_on(struct takt_pool *p, struct takt_vm *m, u32 below)
+{
+	u32 most = (u32)credit_per_acct(p) * p->nr_cpu, room = 0;
+
+	if (p->par.claim && m->nr_active > p->nr_cpu && m->debt < most)
+		room = most - m->debt;
+	room = takt_fresh(p, room);
+	below = takt_fresh(p, below < room ? below : room);
+	m->debt += below;
+	return below;
+}
+
+/*
+ * Books a balance outside [-limit, limit]: debt is forgiven at the floor, unless it is the VM's
+ * with claim=vm; at the ceiling a VCPU stops earning (with surplus=redistribute unless it waits). What it keeps then is nothing in
  * 4.0.1, and half in 4.2.1: it is a little ahead when it earns again.
  */
 TAKT_INLINE void credit_clip(struct takt_pool *p, u32 vi, s32 limit)
@@ -43,7 +74,10 @@ TAKT_INLINE void credit_clip(struct takt_pool *p, u32 vi, s32 limit)
 	u32 to_ceiling = credit_pays_to_ceiling(p, v);
 
 	if (v->credit.balance < -limit) {
-		p->ledger.clipped += (s64)v->credit.balance + limit;
+		u32 below = takt_fresh(p, (u32)(-limit - v->credit.balance));
+		u32 gone = takt_fresh(p, below - credit_owe_on(p, vm_of(p, v->vm), below));
+
+		p->ledger.clipped -= gone;
 		v->credit.balance = -limit;
 	} else if (v->credit.balance > limit || (to_ceiling && v->credit.balance == limit)) {
 		s32 keeps = to_ceiling	      ? limit
@@ -80,15 +114,28 @@ TAKT_INLINE void credit_rank(struct takt_pool *p, u32 vi, u32 park)
 		takt_unpark(p, vi);
 }
 
-/* Gives @share to an active @vi. */
-TAKT_INLINE void credit_earn(struct takt_pool *p, u32 vi, u32 share, u32 park)
+/*
+ * Marks @v if it has all that it can hold, since it stops before it has used its share (rule C46).
+ * One that is kept from running is not marked for what it saves by that.
+ */
+TAKT_INLINE void credit_mark(struct takt_vcpu *v, s32 limit)
+{
+	if (v->credit.balance < limit)
+		v->credit.saved = 0;
+	else if (v->state == TAKT_BLOCKED)
+		v->credit.saved = 1;
+}
+
+/* Gives @share to an active @vi, of which at most @limit is kept, or owed. */
+TAKT_INLINE void credit_earn(struct takt_pool *p, u32 vi, u32 share, u32 park, s32 limit)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
 	v->credit.balance += (s32)share;
 	p->ledger.given += share;
+	credit_mark(v, limit);
 	credit_rank(p, vi, park);
-	credit_clip(p, vi, credit_per_acct(p));
+	credit_clip(p, vi, limit);
 	p->balance += v->credit.balance;
 }
 
@@ -133,22 +180,40 @@ TAKT_INLINE u32 credit_lack(struct takt_vcpu *v, s32 level, u32 left)
  * below the floor: literally that is forgiven (rule C30), and a VM would gain by a VCPU that runs
  * on as real-time, whatever it owes.
  */
-TAKT_INLINE u32 credit_ahead(struct takt_pool *p, struct takt_vcpu *v, u32 left)
+TAKT_INLINE u32 credit_ahead(struct takt_pool *p, struct takt_vcpu *v, s32 limit, u32 left)
 {
-	s32 limit = credit_per_acct(p);
-
 	return credit_lack(v, credit_first(p, v) ? limit : -limit, left);
+}
+
+/*
+ * With claim=vm @mi pays what it owes of @total; the rest is its VCPUs'. Where more of them earn
+ * than there are PCPUs, those that have not run yet owe as much as their siblings.
+ */
+TAKT_FN u32 credit_pay_debt(struct takt_pool *p, u32 mi, u32 total)
+{
+	struct takt_vm *m = vm_of(p, mi);
+	u32 paid = m->debt < total ? m->debt : total;
+
+	if (!p->par.claim)
+		return total;
+	m->debt -= paid;
+	p->ledger.given += paid;
+	if (m->nr_active > p->nr_cpu)
+		credit_share_debt(p, mi, TAKT_NIL);
+	return total - paid;
 }
 
 /*
  * Pays @total to the active VCPUs of @mi, in equal parts; where credit lapses, first of all its I/O
  * threads take what they lack: with an equal part each, those that hardly run would let most of
  * their VM's credit lapse, and what one runs beyond it would be free. Returns what with
- * surplus=redistribute one or another cannot hold.
+ * surplus=redistribute one or another cannot hold. Parts are rounded up; with claim=vm the VM owes
+ * what it is paid too much by that.
  */
 TAKT_FN u32 credit_pay(struct takt_pool *p, u32 mi, u32 total, u32 park)
 {
-	u32 nr = takt_zero(p), left = total, share;
+	s32 limit = (s32)takt_fresh(p, (u32)credit_limit(p, vm_of(p, mi)));
+	u32 nr = takt_zero(p), paid = takt_zero(p), left = total, share;
 
 	FOR_EACH_VCPU_OF(p, mi, vi) {
 		struct takt_vcpu *v = vcpu_of(p, vi);
@@ -156,7 +221,7 @@ TAKT_FN u32 credit_pay(struct takt_pool *p, u32 mi, u32 total, u32 park)
 		if (!(v->flags & TAKT_F_ACTIVE))
 			continue;
 		if (credit_pays_to_ceiling(p, v))
-			left = takt_fresh(p, left - takt_fresh(p, credit_ahead(p, v, left)));
+			left = takt_fresh(p, left - takt_fresh(p, credit_ahead(p, v, limit, left)));
 		if (!credit_first(p, v))
 			nr = takt_fresh(p, nr + 1);
 	}
@@ -168,15 +233,21 @@ TAKT_FN u32 credit_pay(struct takt_pool *p, u32 mi, u32 total, u32 park)
 
 		active = v->flags & TAKT_F_ACTIVE;
 		if (active && credit_pays_to_ceiling(p, v)) {
-			u32 most =
-				credit_first(p, v) ? left : share + credit_ahead(p, v, CREDIT_MOST);
+			u32 most = credit_first(p, v)
+					   ? left
+					   : share + credit_ahead(p, v, limit, CREDIT_MOST);
 
-			part = takt_fresh(p,
-					  credit_lack(v, credit_per_acct(p), takt_fresh(p, most)));
+			part = takt_fresh(p, credit_lack(v, limit, takt_fresh(p, most)));
 			left = takt_fresh(p, left - part);
 		}
-		if (active)
-			credit_earn(p, vi, part, park);
+		if (active) {
+			paid = takt_fresh(p, paid + part);
+			credit_earn(p, vi, part, park, limit);
+		}
+	}
+	if (p->par.claim && (s32)(paid - total) > 0) {
+		vm_of(p, mi)->debt += paid - total;
+		p->ledger.given -= paid - total;
 	}
 	/* Shares are rounded up: there may be less than nothing. */
 	return p->par.surplus && (s32)left > 0 ? left : 0;
@@ -188,15 +259,17 @@ TAKT_FN u32 credit_pay(struct takt_pool *p, u32 mi, u32 total, u32 park)
  */
 TAKT_FN u32 credit_fill(struct takt_pool *p, u32 mi, u32 left)
 {
+	s32 limit = (s32)takt_fresh(p, (u32)credit_limit(p, vm_of(p, mi)));
 	u32 waits = takt_zero(p);
 
 	FOR_EACH_VCPU_OF(p, mi, vi) {
 		struct takt_vcpu *v = vcpu_of(p, vi);
 
 		if (v->flags & TAKT_F_ACTIVE) {
-			u32 part = takt_fresh(p, credit_lack(v, credit_per_acct(p), left));
+			u32 part = takt_fresh(p, credit_lack(v, limit, left));
 
 			v->credit.balance += (s32)part;
+			credit_mark(v, limit);
 			p->ledger.given += part;
 			p->balance += part;
 			left = takt_fresh(p, left - part);
@@ -292,6 +365,7 @@ TAKT_FN void credit_account_pass(struct takt_pool *p)
 		pot = takt_fresh_long(p, pot);
 		if (p->par.balance)
 			credit_level(p, mi);
+		total = takt_fresh(p, credit_pay_debt(p, mi, total));
 		spare = takt_fresh(p, credit_pay(p, mi, takt_fresh(p, total), takt_fresh(p, park)));
 		if (p->par.surplus)
 			spare = takt_fresh(p, credit_fill(p, mi, spare));

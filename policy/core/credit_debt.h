@@ -12,7 +12,7 @@
 /*
  * The VCPUs of @mi but @but share what they have and what their VM owes besides, if it owes
  * anything, or if together they are in debt: then a new one among them is as far in debt as the
- * others, and earns as they do. Credits that do not divide are lost to the VM.
+ * others, and earns as they do. What does not divide the VM owes on.
  */
 TAKT_FN void credit_share_debt(struct takt_pool *p, u32 mi, u32 but)
 {
@@ -35,9 +35,8 @@ TAKT_FN void credit_share_debt(struct takt_pool *p, u32 mi, u32 but)
 		p->ledger.clipped -= (s64)(owed - sum);
 		owed = sum;
 	}
-	m->debt = 0;
-	each = (sum - owed) / nr;
-	p->ledger.burned += (s64)(sum - owed - each * nr);
+	each = div_up(sum - owed, nr);
+	m->debt = (u32)(each * nr - (sum - owed));
 	FOR_EACH_VCPU_OF(p, mi, vi) {
 		struct takt_vcpu *v = vcpu_of(p, vi);
 
@@ -45,6 +44,7 @@ TAKT_FN void credit_share_debt(struct takt_pool *p, u32 mi, u32 but)
 			continue;
 		v->credit.balance = (s32)((s64)each - CREDIT_MOST);
 		v->credit.acct_class = credit_class(v);
+		v->credit.saved = 0;
 		/* A wake is no way out of debt; the others are ranked when they are paid. */
 		if (v->state == TAKT_BLOCKED && v->class != TAKT_RT)
 			v->class = v->credit.acct_class;

@@ -6,7 +6,7 @@
 #ifndef TAKT_CREDIT_PLACE_H
 #define TAKT_CREDIT_PLACE_H
 
-#include "access.h"
+#include "tickle.h"
 
 /*
  * "A better place" (rule C21): the idle PCPU with the idlest core, then the idlest cache. The
@@ -62,43 +62,16 @@ TAKT_FN u32 credit_pick_cpu(struct takt_pool *p, u32 vi)
 }
 
 /*
- * Tickles where the queued @vi may run now: its PCPU if @vi ranks higher there, and the idle PCPUs
- * unless its own is idle (rule C12). Literally, the second of two VCPUs on one idle PCPU would wait
- * beside idle PCPUs: hence only a VCPU that is alone there tickles no other PCPU, and the second
- * tickles for both (see also pass_tickle()).
- *
- * With tickle=one, as in 4.2.1, one idle PCPU is tickled at a time: the VCPU's own PCPU, else the
- * next in rotation. 4.2.1 leaves it at that. Here the tickled PCPU tickles the next one as long as
- * a VCPU waits (see pass_tickle()).
- *
- * Literally (tickle=xen, xen-one) a VCPU that was preempted is inserted without a tickle, and one
- * that wakes on an idle PCPU tickles that one alone: PCPUs may idle beside a VCPU that waits, but
- * not the PCPU where it is queued.
+ * Tickles where the queued @vi may run now: its PCPU if @vi ranks higher there, and idle PCPUs (rule
+ * C12).
  */
 TAKT_FN void place_tickle(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
-	struct takt_cpu *c = cpu_of(p, v->cpu);
-	u32 idle = mask_test(&p->idle, v->cpu), xen = p->par.tickle & TAKT_TICKLE_XEN;
 
 	if (v->class < cur_class(p, v->cpu))
 		kick(p, v->cpu);
-	if (xen && (idle || (v->flags & TAKT_F_PREEMPTED)))
-		return;
-	if (p->par.tickle & TAKT_TICKLE_ONE) {
-		if (idle)
-			mask_set(&p->tickled, v->cpu);
-		else
-			kick_one(p, vi);
-		return;
-	}
-	if (idle) {
-		if (c->nr_queued == 1)
-			return;
-		if (c->nr_queued == 2)
-			kick_idle(p, c->head == vi ? c->tail : c->head);
-	}
-	kick_idle(p, vi);
+	tickle_idle(p, vi);
 }
 
 /*

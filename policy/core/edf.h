@@ -32,14 +32,24 @@ TAKT_INLINE u32 edf_has_work(struct takt_vcpu *v)
  * blocked, goes behind the others. If a budget cost the place, a VCPU with a shorter period would
  * go there more often, and get little of what is left.
  */
-TAKT_INLINE void edf_queue(struct takt_pool *p, u32 vi, u64 now)
+TAKT_FN void edf_place(struct takt_pool *p, u32 vi, u64 now)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
+	u64 since = v->server.extra_since;
 
-	v->class = server_class(v);
-	if (!v->server.extra_since)
-		v->server.extra_since = now;
-	v->server.key = v->class == TAKT_RT ? v->deadline : v->server.extra_since;
+	v->class = takt_fresh(p, server_class(v));
+	now = server_left_place(p, v, now, now);
+	since = takt_choose(takt_fresh(p, !since || now == LEFT_HOST), now, since);
+	/* With leftover=vm it has no place of that kind elsewhere. */
+	v->server.extra_since =
+		takt_choose(takt_fresh(p, !p->par.leftover || v->class == TAKT_OVER), since,
+			    v->server.extra_since);
+	v->server.key = takt_choose(takt_fresh(p, v->class == TAKT_RT), v->deadline, since);
+}
+
+TAKT_INLINE void edf_queue(struct takt_pool *p, u32 vi, u64 now)
+{
+	edf_place(p, vi, now);
 	runq_insert_by_key(p, vi);
 }
 
@@ -87,7 +97,7 @@ TAKT_INLINE u64 edf_longest(struct takt_pool *p, u32 cpu, u64 now)
 	if (cur_class(p, cpu) == TAKT_RT || cur_class(p, cpu) == TAKT_IDLE)
 		return TAKT_LATEST;
 	if (!v->server.extra_since)
-		v->server.extra_since = now;
+		v->server.extra_since = p->par.leftover ? p->svt + LEFT_FIRST : now;
 	return used + SERVER_SHORTEST < p->par.extra_quantum ? p->par.extra_quantum - used
 							     : SERVER_SHORTEST;
 }
@@ -182,8 +192,7 @@ TAKT_INLINE void edf_begin(struct takt_pool *p, u32 vi, u32 whole, u32 keeps)
 			server_start(p, vi);
 		} else {
 			/* Its wake begins the first period. Nothing is used up. */
-			server_refill(p, v);
-			v->deadline = p->now;
+			v->deadline = server_first(p, v, p->now);
 		}
 	}
 	server_reclass(p, vi, v->deadline, p->now);

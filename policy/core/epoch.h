@@ -28,6 +28,7 @@ TAKT_FN int takt_epoch(struct takt_pool *p, u64 now)
 	now = takt_begin(p, now);
 	p->act_head = p->rt_head = p->due_head = TAKT_NIL;
 	p->nr_rt = 0;
+	p->svt = 0;
 	hook_epoch(p, now);
 	FOR_EACH_VM(p, mi) {
 		struct takt_vm *m = vm_of(p, mi);
@@ -36,7 +37,8 @@ TAKT_FN int takt_epoch(struct takt_pool *p, u64 now)
 			continue;
 		m->first = TAKT_NIL;
 		mask_zero(&m->homes);
-		m->nr_active = m->window = m->debt = m->rt = 0;
+		m->nr_active = m->nr_refills = m->rt = 0;
+		m->vtime = m->spent = 0;
 		m->promotions = m->refusals = m->period = m->lease_end = 0;
 		m->act_next = m->act_prev = m->rt_next = m->rt_prev = TAKT_NIL;
 		if (m->rt_mode == TAKT_RT_ON) {

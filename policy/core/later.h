@@ -19,5 +19,6 @@ TAKT_INLINE void hook_restored(struct takt_pool *p, u32 vi);
 TAKT_INLINE void hook_begin(struct takt_pool *p, u32 vi);
 TAKT_INLINE void hook_dequeue(struct takt_pool *p, u32 vi);
 TAKT_INLINE void hook_refill(struct takt_pool *p, u32 vi, u64 now);
+TAKT_INLINE u32 policy_has(struct takt_pool *p, u32 trait);
 
 #endif

@@ -22,6 +22,12 @@ struct old_name {
 	u32 key;
 };
 
+struct unfair {
+	const char *why;
+	u64 value;
+	u32 key;
+};
+
 struct policy_info {
 	const char *name, *doc;
 	u32 id, traits;
@@ -60,6 +66,11 @@ static const struct old_name old_names[] = {
 #include "settings.h"
 };
 
+static const struct unfair unfair[] = {
+#define TAKT_UNFAIR(k, v, text) { .why = text, .value = v, .key = k },
+#include "settings.h"
+};
+
 #define POLICY(i, n, t, text) { .name = #n, .doc = text, .id = i, .traits = t },
 static const struct policy_info policies[] = { TAKT_POLICIES(POLICY) };
 
@@ -74,6 +85,11 @@ const struct param_info *takt_params(u32 n)
 const struct old_name *takt_old_names(u32 n)
 {
 	return n < sizeof(old_names) / sizeof(old_names[0]) ? &old_names[n] : NULL;
+}
+
+const struct unfair *takt_unfair(u32 n)
+{
+	return n < sizeof(unfair) / sizeof(unfair[0]) ? &unfair[n] : NULL;
 }
 
 const struct policy_info *takt_policies(u32 n)

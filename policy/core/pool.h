@@ -140,7 +140,8 @@ struct takt_credit_vcpu {
 	s32 balance;
 	s32 residue;   /* ns run and not yet worth a credit, ±half a credit */
 	u8 acct_class; /* class given at the last accounting (rule D15) */
-	u8 pad[7];
+	u8 saved;      /* it had all that it can hold then (rule C46) */
+	u8 pad[6];
 };
 
 /* Of the policies with budgets (core/server.h). */
@@ -222,17 +223,25 @@ struct takt_vm {
 	u64 promotions, refusals; /* events that did and did not promote */
 	u64 laxity, latency;	  /* S, Poris; 0 = the pool's */
 	struct takt_server server;
-	struct takt_mask homes;	  /* PCPUs that siblings keep each other from (core/spread.h) */
-	u32 weight, cap;	  /* cap in percent of a PCPU; 0 = none */
-	u32 window;		  /* event promotions since the last accounting */
-	u32 debt;		  /* credits that VCPUs which are gone owed, while it has none */
+	struct takt_mask homes; /* PCPUs that siblings keep each other from (core/spread.h) */
+	u32 weight, cap;	/* cap in percent of a PCPU; 0 = none */
+	union {
+		struct {	    /* of policies with credit */
+			u32 window; /* event promotions since the last accounting */
+			u32 debt;   /* credits that no VCPU owes */
+		};
+		struct {	   /* of others */
+			u64 vtime; /* virtual time of what it has run (leftover=vm, bvt) */
+			u64 spent; /* until when the budgets of VCPUs that are gone count */
+		};
+	};
 	u16 first, nr, nr_active; /* VCPUs */
 	u16 act_next, act_prev;	  /* list of VMs with active VCPUs */
 	u16 rt_next, rt_prev;	  /* list of real-time VMs */
 	u16 nr_guest;		  /* VCPUs proper, without its I/O threads */
 	u8 used, kind, rt, rt_mode;
 	u8 group, subgroup; /* Poris, rule P35; 0 = a group of its own */
-	u16 pad[5];
+	u16 nr_refills;	    /* of its sporadic servers (rule R34) */
 };
 
 struct takt_cpu {
@@ -242,6 +251,7 @@ struct takt_cpu {
 	u64 again;	  /* when what a decision passed over is cold (vGEDF) */
 	u64 reserve_end;  /* end of the present interval of the reserve */
 	s64 reserve_left; /* what those without budget may run in it before all others, ns */
+	s64 host_left;	  /* what the host's own may run in it before those (leftover=vm), ns */
 	struct takt_mask core_mask, llc_mask; /* online PCPUs that share them, itself included */
 	u32 sort_epoch;
 	/*
@@ -257,7 +267,7 @@ struct takt_cpu {
 	u16 core, llc, node;
 	u8 online, taken, forced_idle;
 	u8 tickled; /* kicked for a deadline, and has not decided yet (vGEDF) */
-	u8 pad[18];
+	u8 pad[10];
 };
 
 /* Every operation finds VCPUs, VMs and PCPUs by their numbers: with these sizes that is a shift. */
@@ -288,6 +298,9 @@ struct takt_params {
 #define TAKT_POOL_SETTING(key, type, name, unit, min, max, def, linux_def, xen_def, doc) type name;
 #include "settings.h"
 };
+
+/* "Remaining credit" of a VCPU that is to be promoted (rules D15, P29 and C46). */
+enum takt_eligible { TAKT_ELIGIBLE_CREDIT, TAKT_ELIGIBLE_CLASS, TAKT_ELIGIBLE_SAVED };
 
 /*
  * S: which VCPUs a PCPU steals (rules L30 and L32): as in Credit; by L; by L, but never real-time
@@ -340,7 +353,7 @@ struct takt_pool {
 			u64 latency;	 /* Poris, rule P24: min of the RT-VMs' */
 			u64 ll_next;	 /* S: when LL looks again, at the accounting after that */
 			u64 turn_end;	 /* co-scheduling: until when VM turn has its turn */
-			u64 svt;	 /* scheduler virtual time (bvt) */
+			u64 svt;	 /* scheduler virtual time (bvt, leftover=vm) */
 			u32 policy;
 			u32 zero;    /* for the verifier; stays 0 */
 			u32 scratch; /* for the verifier, as the next: no state */

@@ -8,9 +8,21 @@
 
 #include "access.h"
 
+/*
+ * Whether it counts that @v uses less than its share (rule C46): not for Dom0, nor where an operator
+ * has said that its VM is real-time.
+ */
+TAKT_INLINE u32 must_save(struct takt_pool *p, struct takt_vcpu *v)
+{
+	return p->par.eligible == TAKT_ELIGIBLE_SAVED && v->kind != TAKT_HOST &&
+	       vm_of(p, v->vm)->rt_mode != TAKT_RT_ON;
+}
+
 /* "Remaining credit" (rules D15 and P29). */
 TAKT_INLINE u32 has_credit(struct takt_pool *p, struct takt_vcpu *v)
 {
+	if (must_save(p, v))
+		return v->credit.saved;
 	if (p->par.eligible)
 		return v->credit.acct_class <= TAKT_UNDER;
 	return v->credit.balance >= 0;

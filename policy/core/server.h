@@ -21,9 +21,15 @@
 #include "params.h"
 #include "room.h"
 #include "runq.h"
+#include "tickle.h"
 
 /* In which the reserve is kept: short beside what a host's threads bear. */
 #define RESERVE_INTERVAL (20 * TAKT_MS)
+/* As what a queued VCPU counts that waits for what is left: a turn. */
+#define LEFT_TURN TAKT_MS
+/* Its place if it is the host's, and the first that others may have. */
+#define LEFT_HOST 1u
+#define LEFT_FIRST 2u
 
 /* ---- the time of the next budget ---- */
 
@@ -73,6 +79,12 @@ TAKT_INLINE u32 server_is_spent(struct takt_vcpu *v)
 	       (v->flags & (TAKT_F_SERVER | TAKT_F_EXTRA | TAKT_F_PENALTY)) == TAKT_F_SERVER;
 }
 
+/* Whether @v waits, or would, for what is left, where VMs take turns there. */
+TAKT_INLINE u32 server_waits_for_rest(struct takt_pool *p, struct takt_vcpu *v)
+{
+	return takt_fresh(p, p->par.leftover && v->class == TAKT_OVER);
+}
+
 /*
  * @vi's budget has come or gone, or its key is @key now: into its class and its place there,
  * wherever it is; where nothing has changed it keeps its turn. A running VCPU has been charged, and
@@ -81,10 +93,11 @@ TAKT_INLINE u32 server_is_spent(struct takt_vcpu *v)
 TAKT_FN void server_reclass(struct takt_pool *p, u32 vi, u64 key, u64 now)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
-	u32 same = takt_fresh(p, v->class == server_class(v) && v->server.key == key &&
-					 v->cpu == v->server.home);
+	u32 rest = server_waits_for_rest(p, v);
+	u32 same = takt_fresh(p, v->class == server_class(v) && v->cpu == v->server.home &&
+					 (rest || v->server.key == key));
 
-	v->server.key = key;
+	v->server.key = takt_choose(takt_fresh(p, same && rest), v->server.key, key);
 	if (server_is_spent(v)) {
 		takt_park(p, vi);
 	} else if (v->state != TAKT_QUEUED) {
@@ -96,6 +109,60 @@ TAKT_FN void server_reclass(struct takt_pool *p, u32 vi, u64 key, u64 now)
 		hook_dequeue(p, vi);
 		enqueue(p, vi, now);
 	}
+}
+
+/* Whether the reserve of @c is owed yet; an interval of it begins when it is asked for. */
+TAKT_INLINE u32 server_reserve(struct takt_pool *p, struct takt_cpu *c, u64 now)
+{
+	if (now >= c->reserve_end) {
+		c->reserve_end = now + RESERVE_INTERVAL;
+		c->reserve_left = (s64)(RESERVE_INTERVAL / 100 * p->par.reserve);
+		c->host_left = c->reserve_left;
+	}
+	return c->reserve_left > 0;
+}
+
+/* ---- leftover=vm (rule R37): what budgets leave goes to the host first, then to VMs in turns ---- */
+
+/*
+ * The place of @v, which queues for what is left: since when its VM waits, in the time that VMs have
+ * had of it. Each of its queued VCPUs counts as a turn, so that VMs take turns, however many VCPUs
+ * they have. The host's own come first as long as they have not used up the reserve. Elsewhere @other.
+ */
+TAKT_INLINE u64 server_left_place(struct takt_pool *p, struct takt_vcpu *v, u64 other, u64 now)
+{
+	struct takt_cpu *c = cpu_of(p, v->cpu);
+	struct takt_vm *m = vm_of(p, v->vm);
+	u32 rest = server_waits_for_rest(p, v), late = takt_fresh(p, rest && m->vtime < p->svt);
+	u64 place = takt_choose(late, p->svt, m->vtime);
+
+	m->vtime = place + takt_choose(rest, LEFT_TURN, 0);
+	place = takt_choose(rest, place + LEFT_FIRST, other);
+	rest = takt_fresh(p, rest && v->kind == TAKT_HOST &&
+				     (now >= c->reserve_end || c->host_left > 0));
+	return takt_choose(rest, LEFT_HOST, place);
+}
+
+/* @v leaves its queue. */
+TAKT_INLINE void server_left_gone(struct takt_pool *p, struct takt_vcpu *v)
+{
+	struct takt_vm *m = vm_of(p, v->vm);
+	u64 turn = takt_choose(server_waits_for_rest(p, v), LEFT_TURN, 0);
+
+	m->vtime -= takt_choose(takt_fresh(p, m->vtime < turn), m->vtime, turn);
+}
+
+/* @v has run @ns of what is left. */
+TAKT_INLINE void server_left_over(struct takt_pool *p, struct takt_vcpu *v, s64 ns)
+{
+	struct takt_cpu *c = cpu_of(p, v->cpu);
+
+	s64 host = v->kind == TAKT_HOST ? ns : 0, of_vm = p->par.leftover ? ns : 0;
+
+	c->reserve_left -= ns;
+	c->host_left -= (s64)takt_fresh_long(p, (u64)host);
+	of_vm += (s64)vm_of(p, v->vm)->vtime;
+	vm_of(p, v->vm)->vtime = takt_fresh_long(p, of_vm > 0 ? (u64)of_vm : 0);
 }
 
 /* ---- charging ---- */
@@ -111,7 +178,7 @@ TAKT_INLINE u32 server_account(struct takt_pool *p, u32 vi, s64 ns)
 
 	if (v->class != TAKT_RT) {
 		if (v->class == TAKT_OVER)
-			cpu_of(p, v->cpu)->reserve_left -= ns;
+			server_left_over(p, v, ns);
 		return 0;
 	}
 	/*
@@ -168,11 +235,19 @@ TAKT_FN void server_timer(struct takt_pool *p, u64 now)
 
 /* ---- begin and end ---- */
 
-/* @vi has no server any more. What it ran too much is forgotten. */
+/*
+ * @vi has no server any more. What it ran too much is forgotten, but its VM knows until when it has
+ * had its budget (debts=vm).
+ */
 TAKT_FN void server_end(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
+	struct takt_vm *m = vm_of(p, v->vm);
+	u64 until = p->now + m->server.period;
 
+	if (!(v->flags & TAKT_F_SERVER) || !p->par.debts || until < m->spent)
+		until = m->spent;
+	m->spent = takt_fresh_long(p, until);
 	dueq_remove(p, &p->due_head, vi);
 	v->flags &= ~(TAKT_F_SERVER | TAKT_F_EXTRA | TAKT_F_PENALTY);
 	v->server.left = v->server.unbooked = 0;
@@ -210,13 +285,27 @@ TAKT_FN u32 server_begin(struct takt_pool *p, u32 vi, u32 whole, u32 extra)
 	return 1;
 }
 
+/*
+ * The budget of @v, which begins, and when the next one comes, which is otherwise at @next. It has none
+ * as long as another VCPU of its VM has had one: a VM that replaces its threads would have any number
+ * of them.
+ */
+TAKT_INLINE u64 server_first(struct takt_pool *p, struct takt_vcpu *v, u64 next)
+{
+	u64 spent = vm_of(p, v->vm)->spent;
+	u32 waits = takt_fresh(p, p->now < spent);
+
+	server_refill(p, v);
+	v->server.left = (s64)takt_fresh_long(p, waits ? 0 : (u64)v->server.left);
+	return takt_fresh_long(p, waits ? spent : next);
+}
+
 /* @vi's first period begins now. */
 TAKT_INLINE void server_start(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
-	server_refill(p, v);
-	server_due(p, vi, p->now + server_of(p, v)->period);
+	server_due(p, vi, server_first(p, v, p->now + server_of(p, v)->period));
 }
 
 /* ---- what a host changes ---- */
@@ -252,23 +341,33 @@ TAKT_INLINE int server_adjusted(struct takt_pool *p, u32 key, u64 old, u32 whole
 
 	if (less && server_overbooked(p, whole))
 		return -TAKT_ENOSPC;
+	/* Places are of another kind then. */
+	if (key == takt_key_leftover && p->nr_vcpu)
+		return -TAKT_EBUSY;
 	return key == takt_key_server || key == takt_key_mode ? TAKT_SERVERS_AGAIN : 0;
 }
 
 /* ---- queues ---- */
 
 /* Into the queue of its home, by class and key (@key of those with budget: smaller goes first). */
-TAKT_INLINE void server_queue(struct takt_pool *p, u32 vi, u64 key)
+TAKT_INLINE void server_queue(struct takt_pool *p, u32 vi, u64 key, u64 now)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
-	v->class = server_class(v);
-	v->server.key = key;
-	if (v->class != TAKT_RT) {
+	v->class = takt_fresh(p, server_class(v));
+	v->server.key = takt_fresh_long(p, server_left_place(p, v, key, now));
+	if (v->class != TAKT_RT && !p->par.leftover) {
 		runq_insert(p, vi);
 		return;
 	}
 	runq_insert_by_key(p, vi);
+}
+
+/* Out of it. */
+TAKT_INLINE void server_dequeue(struct takt_pool *p, u32 vi)
+{
+	server_left_gone(p, vcpu_of(p, vi));
+	runq_remove(p, vi);
 }
 
 /* A server that keeps to a PCPU goes home; where its masks forbid that, it has a new one. */
@@ -280,16 +379,6 @@ TAKT_INLINE void server_go_home(struct takt_pool *p, struct takt_vcpu *v)
 }
 
 /* ---- decisions ---- */
-
-/* Whether the reserve of @c is owed yet; an interval of it begins when it is asked for. */
-TAKT_INLINE u32 server_reserve(struct takt_pool *p, struct takt_cpu *c, u64 now)
-{
-	if (now >= c->reserve_end) {
-		c->reserve_end = now + RESERVE_INTERVAL;
-		c->reserve_left = (s64)(RESERVE_INTERVAL / 100 * p->par.reserve);
-	}
-	return c->reserve_left > 0;
-}
 
 /*
  * The queued @vi, if the reserve is for it and budgets are before it: a decision when that is owed.
@@ -317,8 +406,9 @@ TAKT_FN void server_tickle(struct takt_pool *p, u32 vi, u64 now)
 		kick(p, v->cpu);
 	else
 		server_tickle_reserve(p, vi, now);
-	if (v->class > TAKT_RT)
-		kick_idle(p, vi);
+	/* One with a budget keeps to its PCPU, where another may have relied upon this one. */
+	if (takt_fresh(p, v->class > TAKT_RT || mask_test(&p->idle, v->cpu)))
+		tickle_idle(p, vi);
 }
 
 /* The first of @cpu's queue without budget. */
@@ -432,6 +522,9 @@ TAKT_INLINE u64 server_slice(struct takt_pool *p, u32 cpu, u64 most, u64 now)
 	s64 left = (s64)most;
 
 	arm_cpu(p, cpu, waits ? c->reserve_end : TAKT_NEVER);
+	if (class == TAKT_OVER && p->par.leftover &&
+	    vcpu_of(p, c->cur)->server.key > p->svt + LEFT_FIRST)
+		p->svt = vcpu_of(p, c->cur)->server.key - LEFT_FIRST;
 	if (class == TAKT_RT)
 		left = vcpu_of(p, c->cur)->server.left;
 	else if (class == TAKT_OVER && now < c->reserve_end && c->reserve_left > 0)

@@ -22,7 +22,7 @@
 #ifndef TAKT_STATES_H
 #define TAKT_STATES_H
 
-#include "access.h"
+#include "tickle.h"
 
 /*
  * Begins an operation: clears the outputs; time never runs backwards, nor to where sums of it would
@@ -63,54 +63,6 @@ TAKT_INLINE void update_idle(struct takt_pool *p, u32 cpu)
 		mask_set(&p->idle, cpu);
 	else
 		mask_clear(&p->idle, cpu);
-}
-
-/*
- * @cpu is idle, and one VCPU is queued on it: that one may have asked no other PCPU to run it. Or
- * it was asked alone.
- */
-TAKT_INLINE u32 was_tickled(struct takt_pool *p, u32 cpu)
-{
-	return mask_test(&p->idle, cpu) &&
-	       (cpu_of(p, cpu)->nr_queued == 1 || mask_test(&p->tickled, cpu));
-}
-
-/* Asks one idle PCPU for the first queued VCPU that one may run, from @cpu on (tickle=one). */
-TAKT_FN void tickle_next(struct takt_pool *p, u32 cpu)
-{
-	struct takt_mask peers = p->online;
-
-	if (mask_empty(&p->idle))
-		return;
-	FOR_EACH_CPU_IN(p, &peers, peer, cpu) {
-		FOR_EACH_QUEUED(p, peer, it) {
-			if (kick_one(p, it))
-				return;
-		}
-	}
-}
-
-/*
- * @cpu does something else than run the VCPU that relied upon it: the idle PCPUs are tickled
- * instead. If @cpu was the only one tickled, its decision has consumed the tickle, whatever @cpu
- * does now: several VCPUs may have tickled it, or it has found another VCPU than the one that did.
- * As long as a VCPU waits that an idle PCPU may run, the next idle PCPU is tickled, so that none
- * idles beside that VCPU. In Xen nothing follows (tickle=xen).
- */
-TAKT_INLINE void pass_tickle(struct takt_pool *p, u32 cpu)
-{
-	u32 alone = mask_test(&p->tickled, cpu);
-
-	mask_clear(&p->tickled, cpu);
-	if (p->par.tickle & TAKT_TICKLE_XEN)
-		return;
-	if (alone) {
-		tickle_next(p, cpu);
-	} else if (cpu_of(p, cpu)->nr_queued) {
-		kick_idle(p, cpu_of(p, cpu)->head);
-	}
-	/* One that idles on purpose (RT-Xen's periodic servers) would be asked for ever. */
-	mask_clear(&p->out.kick, cpu);
 }
 
 /* Puts @vi into a queue of a PCPU where it may run, or parks it. */

@@ -46,6 +46,13 @@ pub struct RawOldName {
 }
 
 #[repr(C)]
+pub struct RawUnfair {
+    pub why: *const c_char,
+    pub value: u64,
+    pub key: u32,
+}
+
+#[repr(C)]
 pub struct RawPolicy {
     pub name: *const c_char,
     pub doc: *const c_char,
@@ -86,4 +93,5 @@ unsafe extern "C" {
     pub fn takt_policies(n: u32) -> *const RawPolicy;
     pub fn takt_traits(n: u32) -> *const RawPolicy;
     pub fn takt_old_names(n: u32) -> *const RawOldName;
+    pub fn takt_unfair(n: u32) -> *const RawUnfair;
 }

@@ -23,6 +23,8 @@ pub struct ParamInfo {
     pub xen: u64,
     /// A VM's parameter, else the pool's.
     pub per_vm: bool,
+    /// A value by which a guest may gain what others lose, and how (docs/security.md): live hosts refuse it unless told.
+    pub unfair: Option<(u64, &'static str)>,
     /// An older name, and its words (or unit), which users may still type.
     pub old: Option<(&'static str, &'static str)>,
 }
@@ -86,6 +88,7 @@ pub fn params() -> Vec<ParamInfo> {
             linux: p.linux,
             xen: p.xen,
             per_vm: p.per_vm != 0,
+            unfair: unfair(p.key),
             old: old(p.key),
         })
         .collect()
@@ -94,6 +97,11 @@ pub fn params() -> Vec<ParamInfo> {
 fn old(key: u32) -> Option<(&'static str, &'static str)> {
     let mut all = (0..).map_while(|n| unsafe { ffi::takt_old_names(n).as_ref() });
     all.find(|old| old.key == key).map(|old| (text(old.name), text(old.unit)))
+}
+
+fn unfair(key: u32) -> Option<(u64, &'static str)> {
+    let mut all = (0..).map_while(|n| unsafe { ffi::takt_unfair(n).as_ref() });
+    all.find(|unfair| unfair.key == key).map(|unfair| (unfair.value, text(unfair.why)))
 }
 
 /// The settings of a VM, by ascending key.

@@ -52,7 +52,7 @@ pub fn shared(make: &Maker) {
         assert_eq!([2, 3].map(|v| b.credit(v)), [-100; 2], "{policy}");
         assert_eq!((b.class(3), b.credit(9)), (Class::Over, 0), "{policy}: it is this VM's debt");
         b.vcpu(4, 1, 0);
-        assert_eq!([2, 3, 4].map(|v| b.credit(v)), [-67; 3], "{policy}: rounded against the VM");
+        assert_eq!([2, 3, 4].map(|v| b.credit(v)), [-66; 3], "{policy}: two are owed on");
         assert_eq!(b.core.check(), Ok(()), "{policy}");
     }
 }

@@ -156,7 +156,11 @@ pub fn tickle(make: &Maker) {
         assert_eq!(decide(&mut b, 0, 1, 0), (2, 0), "{policy}: nobody waits any more");
         assert_eq!(b.wake(0, 3).kick, 0b0100, "{policy}: one idle PCPU");
         assert_eq!(b.wake(0, 4).kick, 0b1000, "{policy}: each in turn");
-        assert_eq!(decide(&mut b, 0, 3, 0), (3, 0b0100), "{policy}: it finds another than the one that asked it");
+        assert_eq!(
+            decide(&mut b, 0, 3, 0),
+            (3, 0),
+            "{policy}: it finds another than the one that asked it, and PCPU 2 is asked"
+        );
         assert_eq!(decide(&mut b, 0, 2, 0), (4, 0), "{policy}");
         assert_eq!(b.wake(0, 5).kick, 0, "{policy}: no idle one is left");
     }
@@ -183,7 +187,7 @@ pub fn tickle_passed_on(make: &Maker) {
         b.ok(0, OpCode::SetAffinity, (0, 3, 0), [0, 0b0101, 0]);
         assert_eq!(b.wake(0, 3).kick, 0b0100);
         b.ok(0, OpCode::Block, (0, 2, 0), [0; 3]);
-        assert_eq!(decide(&mut b, 0, 1, 0), (takt_policy::NIL, 0b0100), "{policy}");
+        assert_eq!(decide(&mut b, 0, 1, 0), (takt_policy::NIL, 0), "{policy}: PCPU 2 is asked as well");
         assert_eq!(decide(&mut b, 0, 2, 0), (3, 0), "{policy}");
         // It is the same after an epoch: nobody is asked, and turns begin anew.
         b.ok(1, OpCode::Epoch, (0, 0, 0), [0; 3]);

@@ -66,10 +66,11 @@ pub fn budgets(make: &Maker) {
     }
 }
 
-/// What a server owes as it is removed is not the next one's to pay; credit is not with debts=vcpu.
+/// What a server owes as it is removed is not the next one's to pay with debts=vcpu; nor is credit.
 pub fn debts(make: &Maker) {
     for kind in SERVERS {
         let mut b = server(make, kind);
+        b.set(0, None, "debts", 0);
         assert_eq!(b.turn(5 * MS, 0), None, "{kind:?}: 1 ms too much");
         b.ok(5 * MS, OpCode::VcpuRemove, (0, 1, 0), [0; 3]);
         assert_eq!(b.core.check(), Ok(()), "{kind:?}");
@@ -80,6 +81,7 @@ pub fn debts(make: &Maker) {
     }
     // A strict polling server gets it with the next period.
     let mut b = server(make, SERVERS[2]);
+    b.set(0, None, "debts", 0);
     b.set(0, None, "polling_literal", 0);
     b.turn(5 * MS, 0);
     b.ok(5 * MS, OpCode::VcpuRemove, (0, 1, 0), [0; 3]);

@@ -6,10 +6,12 @@ mod bench;
 mod bvt;
 mod conserve;
 mod credit;
+mod credit_claim;
 mod credit_debt;
 mod credit_variants;
 mod descheduling;
 mod doris;
+mod doris_contention;
 mod doris_slice;
 mod ends;
 mod extremes;
@@ -18,6 +20,7 @@ mod launched;
 mod laxs;
 mod laxs_open;
 mod laxs_place;
+mod leftover;
 mod parameters;
 mod places;
 mod poris;
@@ -86,6 +89,9 @@ pub const VECTORS: &[(&str, Vector)] = &[
     ("without debts each thread has its own credit", credit_debt::none),
     ("what is saved pays a debt", credit_debt::paid),
     ("short runs are owed, and a VM's debt ends with it", credit_debt::ends),
+    ("a VM's claim does not grow with its VCPUs", credit_claim::bounded),
+    ("VCPUs that have not run yet owe with their siblings", credit_claim::shared),
+    ("parts of a VM's credit are exact", credit_claim::exact),
     ("credit evened out within a VM", credit_variants::balance),
     ("a cap is divided among VCPUs", credit_variants::capped),
     ("a wake of what stopped, before its put, is a wake", descheduling::stopped),
@@ -171,6 +177,15 @@ pub const VECTORS: &[(&str, Vector)] = &[
     ("sporadic servers: overrun", rtxen_sporadic::overrun),
     ("sporadic servers: 64 pieces", rtxen_sporadic::bounded),
     ("sporadic servers: the pool's pieces", rtxen_sporadic::slab),
+    ("sporadic servers: a VM has its part of the pieces", rtxen_sporadic::parts),
+    ("rt_contention=cut: promoted VCPUs take turns", doris_contention::turns),
+    ("what budgets leave goes to VMs in turns", leftover::turns),
+    ("the host comes first, up to the reserve", leftover::host),
+    ("leftover does not change while there are VCPUs", leftover::changed),
+    ("a budget that a thread has had is its VM's", leftover::spent),
+    ("virtual time outlives its thread", leftover::virtual_time),
+    ("short slices where a real-time VCPU waits", poris::waiting),
+    ("what uses more than its share is not promoted", doris_contention::saved),
     ("servers are refused where there is no room", room::refusals),
     ("room on PCPUs", room::partitioned),
     ("servers without admission", room::overload),

@@ -18,6 +18,24 @@ fn slice(make: &Maker, pcpus: u16, guests: u16, dom0: u16, latency: u64) -> u64 
 }
 
 /// The worked examples of rules P21, P22 and P23.
+/// With dynamic=waiting six VCPUs of one PCPU have slices of 3 ms only while the real-time one waits with credit.
+pub fn waiting(make: &Maker) {
+    for (dynamic, long) in [(2, 30), (1, 3)] {
+        let mut b = Bench::new(make, "poris", 1, 6);
+        (1..=6).for_each(|v| b.vcpu(v, v, 0));
+        b.set(0, None, "dynamic", dynamic);
+        b.rt(0, 6, 0);
+        b.wake(0, 1);
+        assert_eq!(b.turn_slice(0, 0), (Some(1), long * MS), "dynamic={dynamic}: it has no work");
+        b.wake(MS, 6);
+        assert_eq!(b.turn_slice(MS, 0).1, long * MS, "dynamic={dynamic}: it runs");
+        b.timer(10 * MS, 0);
+        let (next, slice) = b.turn_slice(11 * MS, 0);
+        assert_ne!(next, Some(6));
+        assert_eq!(slice, 3 * MS, "dynamic={dynamic}: it waits");
+    }
+}
+
 pub fn slices(make: &Maker) {
     for (pcpus, guests, dom0, latency, want) in [
         (8, 25, 8, 10, 2),

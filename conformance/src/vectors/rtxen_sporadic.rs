@@ -99,6 +99,32 @@ pub fn bounded(make: &Maker) {
 }
 
 /// 3000 pieces for 60 servers; a pool has 2048.
+/// VM 1 has 40 VCPUs, each of which runs 60 times in its period: they want 2400 pieces. VM 2's comes back in time all the same.
+pub fn parts(make: &Maker) {
+    let mut b = Bench::new(make, "rtxen", 2, 2);
+    b.set(0, None, "server", SPORADIC);
+    (1..=40).for_each(|v| b.vcpu(v, 1, 0));
+    (1..=40).for_each(|v| b.pin(0, v, 1));
+    b.vcpu(50, 2, 1);
+    b.pin(0, 50, 2);
+    b.server(0, 1, 10 * MS, 1_000 * MS, 1);
+    b.server(0, 2, 10 * MS, 1_000 * MS, 1);
+    for i in 0..60 {
+        for v in 1..=40 {
+            let t = (i * 40 + u64::from(v)) * 100 * US;
+            b.run(v, 0, t, t + 20 * US);
+        }
+    }
+    // What runs at 300 and at 600 ms is back at 1300 and at 1600 ms: two pieces, not one that comes later.
+    b.run(50, 1, 300 * MS, 304 * MS);
+    b.run(50, 1, 600 * MS, 606 * MS);
+    b.wake(700 * MS, 50);
+    assert_eq!(b.state(50), State::Parked);
+    b.serve(1300 * MS);
+    assert_eq!(b.turn(1300 * MS, 1), Some(50), "4 ms are back");
+    assert_eq!(b.core.check(), Ok(()));
+}
+
 pub fn slab(make: &Maker) {
     let vms = 60;
     let mut b = Bench::new(make, "rtxen", 8, vms);

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a VM may claim does not grow with its VCPUs (rule C45, `policy/core/credit_account.h`).
+
+use super::bench::{Bench, MS, US};
+use crate::core::Maker;
+use takt_policy::Class;
+
+/// VM 1 with these VCPUs, and VM 2 with VCPU 99, on one PCPU.
+fn pool(make: &Maker, policy: &str, claim: u64, vcpus: u16) -> Bench {
+    let mut b = Bench::new(make, policy, 1, 2);
+    b.set(0, None, "claim", claim);
+    b.set(0, None, "surplus", 1);
+    (1..=vcpus).for_each(|v| b.vcpu(v, 1, 0));
+    b.vcpu(99, 2, 0);
+    b
+}
+
+/// Four VCPUs on one PCPU, of which two have run, are as far in debt, earn as much and save as much as one.
+pub fn bounded(make: &Maker) {
+    for policy in ["credit", "doris", "laxs", "poris"] {
+        for (claim, after, saved, slice) in
+            [(1, [25; 4], [75; 4], 7500 * US), (0, [50, 50, 0, 0], [200, 200, 0, 0], 30 * MS)]
+        {
+            let mut b = pool(make, policy, claim, 4);
+            b.run(1, 0, 0, 10 * MS);
+            b.run(2, 0, 10 * MS, 20 * MS);
+            b.account(30 * MS);
+            assert_eq!([1, 2, 3, 4].map(|v| b.credit(v)), after, "{policy}: claim={claim}");
+            b.wake(30 * MS, 3);
+            assert_eq!(b.turn_slice(30 * MS, 0), (Some(3), slice), "{policy}: claim={claim}");
+            b.stop(30 * MS, 0);
+            b.account(60 * MS);
+            assert_eq!([1, 2, 3, 4].map(|v| b.credit(v)), saved, "{policy}: claim={claim}");
+            assert_eq!(b.core.check(), Ok(()), "{policy}: claim={claim}");
+        }
+    }
+}
+
+/// A VCPU that has not run yet owes what its siblings have run, and is not boosted; what is below the floors is owed on.
+pub fn shared(make: &Maker) {
+    for claim in [1, 0] {
+        let mut b = pool(make, "credit", claim, 3);
+        b.run(99, 0, 0, MS);
+        b.run(1, 0, MS, 201 * MS);
+        b.run(2, 0, 201 * MS, 401 * MS);
+        b.account(410 * MS);
+        // With claim=vm 4000 credits are owed, 150 are earned, 300 can be owed by VCPUs and 300 by their VM.
+        assert_eq!(b.credit(3), if claim == 1 { -100 } else { 0 }, "claim={claim}");
+        assert_eq!(b.class(3) == Class::Over, claim == 1, "claim={claim}");
+        b.wake(410 * MS, 3);
+        assert_eq!(b.class(3) == Class::Boost, claim == 0, "claim={claim}");
+        let pays = (1..=4).map(|i| {
+            b.account((410 + 30 * i) * MS);
+            b.credit(3)
+        });
+        let pays: Vec<_> = pays.collect();
+        assert_eq!(pays[0] == -100, claim == 1, "claim={claim}: {pays:?}: first of all it pays what it owes on");
+        assert_eq!(b.core.check(), Ok(()), "claim={claim}");
+    }
+}
+
+/// Seven VCPUs that run 4.2 ms each of 30: the 300 credits are 42.9 for each, so in seven intervals each is 6 ahead.
+pub fn exact(make: &Maker) {
+    for (claim, ahead) in [(1, 6), (0, 7)] {
+        let mut b = pool(make, "credit", claim, 7);
+        let mut now = 0;
+        for _ in 0..7 {
+            for v in 1..=7 {
+                b.run(v, 0, now, now + 4200 * US);
+                now += 4200 * US;
+            }
+            now += 600 * US;
+            b.account(now);
+        }
+        assert_eq!((1..=7).map(|v| b.credit(v)).collect::<Vec<_>>(), [ahead; 7], "claim={claim}");
+        assert_eq!(b.core.check(), Ok(()), "claim={claim}");
+    }
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What budgets leave, and budgets of threads that are replaced (docs/rules/rtxen.md, R37; docs/rules/credit.md, C44).
+
+use super::bench::{Bench, MS};
+use crate::core::Maker;
+use takt_policy::{OpCode, State};
+
+const BUDGETS: [&str; 3] = ["rtxen", "sedf", "vgedf"];
+
+/// One PCPU without budgets: VM 1 has VCPUs 1 to 4, VM 2 has VCPU 9, Dom0 VCPU 5.
+fn pool(make: &Maker, policy: &str, leftover: u64) -> Bench {
+    let mut b = Bench::new(make, policy, 1, 2);
+    b.set(0, None, "leftover", leftover);
+    (1..=4).for_each(|v| b.vcpu(v, 1, 0));
+    b.vcpu(9, 2, 0);
+    b.vcpu(5, 0, 0);
+    b
+}
+
+/// VMs take turns, however many VCPUs they have; sleep saves none.
+pub fn turns(make: &Maker) {
+    for policy in BUDGETS {
+        for (leftover, of_20) in [(1, 9..=11), (0, 4..=4)] {
+            let mut b = pool(make, policy, leftover);
+            [1, 2, 3, 4, 9].into_iter().for_each(|v| {
+                b.wake(0, v);
+            });
+            let ran = b.watch(0, 0, 20 * MS, MS);
+            let count = |ran: &str| ran.matches('9').count();
+            assert!(of_20.contains(&count(&ran)), "{policy}: leftover={leftover}: {ran}");
+            if leftover == 1 {
+                b.ok(20 * MS, OpCode::Pause, (0, 9, 0), [0; 3]);
+                b.watch(0, 20 * MS, 60 * MS, MS);
+                b.ok(60 * MS, OpCode::Unpause, (0, 9, 0), [0; 3]);
+                let ran = b.watch(0, 60 * MS, 80 * MS, MS);
+                assert!((9..=12).contains(&count(&ran)), "{policy}: {ran}");
+            }
+            assert_eq!(b.core.check(), Ok(()), "{policy}");
+        }
+    }
+}
+
+/// The host's own are first, up to the reserve of each 20 ms: 1 ms.
+pub fn host(make: &Maker) {
+    for policy in BUDGETS {
+        for leftover in [1, 0] {
+            let mut b = pool(make, policy, leftover);
+            [1, 2, 3, 4, 9].into_iter().for_each(|v| {
+                b.wake(0, v);
+            });
+            b.watch(0, 0, 2 * MS, MS);
+            b.wake(2 * MS + 1, 5);
+            let ran = b.watch(0, 3 * MS, 8 * MS, MS / 2);
+            assert_eq!(ran.find('5').is_some_and(|at| at <= 1), leftover == 1, "{policy}: leftover={leftover}: {ran}");
+            if leftover == 1 {
+                let more = b.watch(0, 8 * MS, 19 * MS, MS / 2);
+                let share = (ran + &more).matches('5').count();
+                assert!(share <= 20 && more.contains('9'), "{policy}: beyond the reserve it takes turns: {more}");
+            }
+            assert_eq!(b.core.check(), Ok(()), "{policy}");
+        }
+    }
+}
+
+/// Places are of one kind as long as there are VCPUs.
+pub fn changed(make: &Maker) {
+    for policy in BUDGETS {
+        let mut b = pool(make, policy, 1);
+        for (value, ret) in [(0, -16), (1, 0)] {
+            assert_eq!(b.set(0, None, "leftover", value).ret, ret, "{policy}: leftover={value}");
+        }
+        [1, 2, 3, 4, 9].into_iter().for_each(|v| {
+            b.wake(0, v);
+        });
+        let ran = b.watch(0, 0, 20 * MS, MS);
+        assert!((9..=11).contains(&ran.matches('9').count()), "{policy}: it is as before: {ran}");
+        assert_eq!(b.core.check(), Ok(()), "{policy}");
+    }
+}
+
+/// A budget that a VCPU has had is not another's in the same period.
+pub fn spent(make: &Maker) {
+    for policy in BUDGETS {
+        for server in 0..if policy == "rtxen" { 4 } else { 1 } {
+            for debts in [1, 0] {
+                let mut b = Bench::new(make, policy, 1, 1);
+                b.set(0, None, "debts", debts);
+                b.set(0, None, "server", server);
+                b.set(0, Some(1), "extra", 0);
+                b.vcpu(1, 1, 0);
+                b.server(0, 1, MS, 10 * MS, 1);
+                b.run(1, 0, 0, MS / 2);
+                b.ok(MS, OpCode::VcpuRemove, (0, 1, 0), [0; 3]);
+                b.vcpu(2, 1, 0);
+                b.wake(MS, 2);
+                let waits = b.state(2) == State::Parked;
+                assert_eq!(waits, debts == 1, "{policy}, server {server}: debts={debts}");
+                assert_eq!(b.core.check(), Ok(()), "{policy}");
+                b.serve(11 * MS);
+                if debts == 1 {
+                    assert_eq!(b.state(2), State::Running, "{policy}, server {server}");
+                }
+            }
+        }
+    }
+}
+
+/// Virtual time is a VM's as well (bvt): a new thread is as far ahead as the one before it was.
+pub fn virtual_time(make: &Maker) {
+    for (debts, next) in [(1, 9), (0, 2)] {
+        let mut b = Bench::new(make, "bvt", 1, 2);
+        b.set(0, None, "debts", debts);
+        b.vcpu(1, 1, 0);
+        b.vcpu(9, 2, 0);
+        b.wake(0, 1);
+        assert_eq!(b.turn(0, 0), Some(1));
+        b.wake(0, 9);
+        assert_eq!(b.stop(5 * MS, 0), Some(9));
+        b.ok(5 * MS, OpCode::VcpuRemove, (0, 1, 0), [0; 3]);
+        b.vcpu(2, 1, 0);
+        b.wake(5 * MS, 2);
+        assert_eq!(b.turn(11 * MS, 0), Some(next), "debts={debts}");
+        assert_eq!(b.core.check(), Ok(()));
+    }
+}

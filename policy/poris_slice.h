@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Poris: the dynamic slice (rule P21). */
+#ifndef TAKT_PORIS_SLICE_H
+#define TAKT_PORIS_SLICE_H
+
+#include "poris_group.h"
+
+/* `dynamic` */
+enum { PORIS_LONG, PORIS_SHORT, PORIS_WAITING };
+
+/* The shortest latency of a real-time VM counts. */
+TAKT_FN void poris_rt_changed(struct takt_pool *p)
+{
+	u64 min = TAKT_NEVER;
+
+	FOR_EACH_RT_VM(p, mi) {
+		u64 own;
+
+		own = vm_of(p, mi)->latency ? vm_of(p, mi)->latency : p->par.latency;
+		if (own < min)
+			min = own;
+	}
+	p->latency = min;
+}
+
+/*
+ * S, in whole ms; Dom0's VCPUs count, a VM's I/O threads do not. One for all
+ * PCPUs, as long as any VM is real-time.
+ */
+TAKT_INLINE u64 poris_shared_slice(struct takt_pool *p)
+{
+	u64 others = div_up(p->nr_vcpu - p->nr_io, p->nr_cpu), slice;
+
+	if (!p->par.dynamic || !p->nr_rt || others <= 1)
+		return p->par.slice;
+	slice = p->latency / (others - 1);
+	slice -= slice % TAKT_MS;
+	if (slice < p->par.min_slice)
+		slice = p->par.min_slice;
+	return slice < p->par.slice ? slice : p->par.slice;
+}
+
+/* Whether a slice on @cpu makes a real-time VCPU with credit wait there: @back,
+ * or one that is queued. */
+TAKT_INLINE u32 poris_rt_waits(struct takt_pool *p, u32 cpu, u32 back)
+{
+	u32 waits = takt_fresh(p, back != TAKT_NIL && poris_is_rt(p, vcpu_of(p, back)) &&
+					  vcpu_of(p, back)->class < TAKT_OVER);
+
+	FOR_EACH_QUEUED(p, cpu, it) {
+		if (waits || vcpu_of(p, it)->class >= TAKT_OVER)
+			break;
+		waits = takt_fresh(p, poris_is_rt(p, vcpu_of(p, it)));
+	}
+	return waits;
+}
+
+/*
+ * With dynamic=waiting (rule P21) slices are short where that makes a real-time
+ * VCPU wait less, so that a VM which has hardly any work does not have all
+ * PCPUs switch more often.
+ */
+TAKT_INLINE u64 poris_current_slice(struct takt_pool *p, u32 cpu, u32 back)
+{
+	if (p->par.dynamic == PORIS_WAITING && !poris_rt_waits(p, cpu, back))
+		return p->par.slice;
+	return poris_shared_slice(p);
+}
+
+#endif
