@@ -10,7 +10,7 @@
 //! last one stopped, with a new delay.
 
 pub use crate::need::{Rule, Share};
-pub use crate::pools::{Settings, Shrink};
+pub use crate::pools::{Hold, Settings, Shrink};
 
 use crate::{Server, duration};
 use anyhow::{Result, anyhow, bail};
@@ -85,11 +85,13 @@ pub trait PartitionHost {
 pub struct Partition {
     settings: Settings,
     due: Option<u64>,
+    /// Since when the rt-pool has not grown.
+    grown: u64,
 }
 
 impl Partition {
     pub fn new(settings: Settings) -> Self {
-        Self { settings, due: None }
+        Self { settings, due: None, grown: 0 }
     }
 
     /// When [`Partition::timer`] wants to be called, ns.
@@ -153,16 +155,28 @@ impl Partition {
     /// # Errors
     /// The host refuses an operation; the others are done, and the delay before PCPUs go that are too many begins all the same.
     pub fn settle(&mut self, host: &mut dyn PartitionHost, now: u64) -> Result<Vec<u32>> {
-        self.due = None;
+        let before = self.due.take();
         let (members, refused) = self.admitted(host)?;
         let done = self.follow(host, now, &members);
         if self.size(&members, host)? < size(&host.pcpus()?) {
-            self.due = Some(now.saturating_add(self.settings.delay));
+            self.due = Some(self.shrinks(now, before));
         }
         done.map(|()| refused)
     }
 
-    fn follow(&self, host: &mut dyn PartitionHost, now: u64, members: &[Member]) -> Result<()> {
+    /// When PCPUs go that are too many now, and were to go at `before`.
+    fn shrinks(&self, now: u64, before: Option<u64>) -> u64 {
+        let Settings { hold, delay, .. } = self.settings;
+        match hold {
+            None | Some(Hold::Delay) => now.saturating_add(delay),
+            Some(Hold::Use) => {
+                let due = now.saturating_add(delay.min(now.saturating_sub(self.grown)));
+                before.map_or(due, |before| before.min(due))
+            }
+        }
+    }
+
+    fn follow(&mut self, host: &mut dyn PartitionHost, now: u64, members: &[Member]) -> Result<()> {
         self.grow(host, now, members)?;
         let short = self.place(host, now, members, None)?;
         if short { self.grow(host, now, members) } else { Ok(()) }
@@ -228,13 +242,16 @@ impl Partition {
     }
 
     /// Takes PCPUs until there are enough. The last one outside stays while there are VMs.
-    fn grow(&self, host: &mut dyn PartitionHost, now: u64, members: &[Member]) -> Result<()> {
+    fn grow(&mut self, host: &mut dyn PartitionHost, now: u64, members: &[Member]) -> Result<()> {
         let pcpus = host.pcpus()?;
         let want = self.size(members, host)?;
         let vms_outside = host.members()?.iter().any(|m| m.side == Side::Rest);
         let rest = pcpus.len() as u32 - size(&pcpus);
         let most = rest.saturating_sub(u32::from(vms_outside));
         let missing = want.saturating_sub(size(&pcpus)).min(most);
+        if missing > 0 {
+            self.grown = now;
+        }
         for cpu in joining(&pcpus, members).into_iter().take(missing as usize) {
             host.move_pcpu(now, cpu, Side::Rt)?;
         }

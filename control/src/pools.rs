@@ -41,12 +41,24 @@ pub enum Shrink {
     Literal,
 }
 
+/// How long the rt-pool holds PCPUs that it does not need any more (rule K28).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hold {
+    /// For the delay, which begins again with each change.
+    Delay,
+    /// For the delay, or for as long as they have been needed if that is less: a VM that comes and goes
+    /// keeps PCPUs from others for twice its time at most.
+    Use,
+}
+
 /// Switches of the partition manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     pub rule: Rule,
     /// Before the rt-pool shrinks, ns.
     pub delay: u64,
+    /// Unless it is given: as published in the simulator, `use` on live hosts.
+    pub hold: Option<Hold>,
     pub shrink: Shrink,
     /// The rt-pool may take all PCPUs. Then all VMs live there, and VMs without budget get what is
     /// left (rule K7).
@@ -58,7 +70,15 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         let (rule, shrink) = (Rule::default(), Shrink::default());
-        Self { rule, delay: 15_000_000_000, shrink, take_all: false, reserve: 0 }
+        Self { rule, delay: 15_000_000_000, hold: None, shrink, take_all: false, reserve: 0 }
+    }
+}
+
+impl Settings {
+    /// With a live host's defaults.
+    #[must_use]
+    pub fn live(self) -> Self {
+        Self { hold: self.hold.or(Some(Hold::Use)), ..self }
     }
 }
 
@@ -75,7 +95,7 @@ impl Pools {
     /// Its own keys.
     pub fn keys(&self) -> Vec<&'static str> {
         match self.size {
-            Size::Managed(_) => vec!["rt", "need", "delay", "shrink", "rt_pool_may_take_all"],
+            Size::Managed(_) => vec!["rt", "need", "delay", "hold", "shrink", "rt_pool_may_take_all"],
             Size::Fixed { .. } => vec!["rt", "pcpus", "first"],
         }
     }
@@ -104,6 +124,9 @@ impl Pools {
                 Ok(ns @ ..=3_600_000_000_000) => s.delay = ns,
                 _ => bail!("`delay={text}` is not allowed, allowed 0..=1h"),
             },
+            (Size::Managed(s), "hold") => {
+                s.hold = Some(word(key, text, &[("delay", Hold::Delay), ("use", Hold::Use)])?);
+            }
             (Size::Managed(s), "shrink") => {
                 s.shrink = word(key, text, &[("far", Shrink::Far), ("literal", Shrink::Literal)])?;
             }
@@ -178,9 +201,15 @@ mod tests {
     #[test]
     fn names_and_switches() {
         let parse = |text: &str| PolicySpec::parse(text).unwrap();
-        let risa = parse("risa(need=gfb,delay=5s,shrink=literal,reserve=5,slice=5ms)");
-        let want =
-            Settings { rule: Rule::Gfb, delay: 5_000_000_000, shrink: Shrink::Literal, take_all: false, reserve: 5 };
+        let risa = parse("risa(need=gfb,delay=5s,hold=use,shrink=literal,reserve=5,slice=5ms)");
+        let want = Settings {
+            rule: Rule::Gfb,
+            delay: 5_000_000_000,
+            hold: Some(Hold::Use),
+            shrink: Shrink::Literal,
+            take_all: false,
+            reserve: 5,
+        };
         assert_eq!((risa.name.as_str(), risa.params.len()), ("credit", 4 + 2), "those of the preset and two");
         assert_eq!(risa.pools.unwrap(), Pools { rt: "vgedf".into(), size: Size::Managed(want) });
         let rule = |text: &str| match parse(text).pools.unwrap().size {
@@ -205,7 +234,7 @@ mod tests {
             ("sp(rt=fifo)", "`rt=fifo` is not allowed, allowed credit|"),
             ("risa(need=all)", "allowed paper|gfb|whole"),
             ("risa(delay=2h)", "allowed 0..=1h"),
-            ("risa(pcpus=2)", "unknown key `pcpus`, known are rt, need, delay"),
+            ("risa(pcpus=2)", "unknown key `pcpus`, known are rt, need, delay, hold"),
             ("risa(rt_pool_may_take_all=1)", "allowed off|on"),
             ("sp(pcpus=0)", "allowed 1..=63"),
             ("sp(first=4,first=5)", "a second time"),

@@ -147,6 +147,34 @@ fn any_later_change_cancels_the_delay() {
 }
 
 #[test]
+fn a_vm_that_comes_and_goes_holds_pcpus_for_twice_its_time() {
+    let mut h = Memory::new(8);
+    let mut p = Partition::new(Settings::default().live());
+    h.create(1, 8, Server::default(), None);
+    p.settle(&mut h, 0).unwrap();
+    for round in 0..3 {
+        let now = (20 + 16 * round) * SECOND;
+        h.create(2, 4, server(9, 10), None);
+        p.settle(&mut h, now).unwrap();
+        assert_eq!((h.rt().len(), p.due()), (4, None));
+        h.vms.truncate(1);
+        p.settle(&mut h, now + SECOND).unwrap();
+        assert_eq!(p.due(), Some(now + 2 * SECOND), "round {round}");
+        // Others that come and go do not make it longer.
+        p.settle(&mut h, now + 3 * SECOND / 2).unwrap();
+        assert_eq!(p.due(), Some(now + 2 * SECOND), "round {round}");
+        p.timer(&mut h, now + 2 * SECOND).unwrap();
+        assert!(h.rt().is_empty(), "round {round}");
+    }
+    // One that was there for long is given the delay.
+    h.create(2, 4, server(9, 10), None);
+    p.settle(&mut h, 100 * SECOND).unwrap();
+    h.vms.truncate(1);
+    p.settle(&mut h, 200 * SECOND).unwrap();
+    assert_eq!(p.due(), Some(215 * SECOND));
+}
+
+#[test]
 fn one_that_stays_is_never_lent() {
     let mut h = Memory::new(3);
     h.pcpus[0].stays = true;

@@ -32,7 +32,8 @@ impl Pools {
     /// Those of `policy`, if it has two. The rt-pool keeps its policy's reserve: the host's threads
     /// live there, too.
     pub fn new(policy: &PolicySpec) -> Option<Self> {
-        let Size::Managed(mut settings) = policy.pools.clone()?.size else { return None };
+        let Size::Managed(settings) = policy.pools.clone()?.size else { return None };
+        let mut settings = settings.live();
         let given = policy.params.iter().find(|(key, _)| *key == reserve().key);
         settings.reserve = given.map_or(reserve().default, |&(_, value)| value) as u32;
         let manager = Partition::new(settings);

@@ -60,7 +60,7 @@ pub struct MemberStatus {
 
 impl Manager {
     pub fn new(pools: RtPool, settings: Settings) -> Self {
-        Self { pools, partition: Partition::new(settings), seen: None, announced: Announced::default() }
+        Self { pools, partition: Partition::new(settings.live()), seen: None, announced: Announced::default() }
     }
 
     /// When [`Manager::look`] is to be called at the latest, ns.

@@ -64,10 +64,10 @@ fn line<T>(result: Result<T>) -> String {
     line
 }
 
-/// RISA-E1's script on eight PCPUs.
+/// RISA-E1's script on eight PCPUs, with the published delay.
 #[test]
 fn the_pool_follows_the_domains() {
-    let mut h = Host::new(8);
+    let mut h = Host::under("risa(hold=delay)", 8);
     for id in 1..=3 {
         h.fakes.create(id, &format!("vm{id}"), 1);
     }
@@ -95,6 +95,19 @@ fn the_pool_follows_the_domains() {
     assert_eq!((h.size(), h.fakes.bits()[0]), (0, 0xff));
     h.manager.close().unwrap();
     assert_eq!(h.fakes.all().parts.len(), 1);
+}
+
+/// Unless told otherwise: for as long again as they were needed.
+#[test]
+fn pcpus_of_a_short_life_go_soon() {
+    let mut h = Host::new(8);
+    h.fakes.create(1, "vm1", 1);
+    h.set(SECOND, "vm1", 6, 10).unwrap();
+    assert_eq!((h.size(), h.manager.due()), (1, None));
+    h.fakes.destroy(1);
+    assert_eq!(h.look(3 * SECOND).pop().unwrap(), "takt-rt: 1 PCPU (1), 0 in 2s");
+    h.look(5 * SECOND);
+    assert_eq!(h.size(), 0);
 }
 
 #[test]
