@@ -401,6 +401,9 @@ pub struct Run {
     /// Run although cgroups of ordinary threads set what this kernel tells no scheduler but its own: it has no effect meanwhile
     #[arg(long)]
     pub accept_unheeded_cgroups: bool,
+    /// Take parameters by which a guest may gain what others lose
+    #[arg(long)]
+    pub accept_unfair: bool,
     /// Print how much of its limit the kernel's verifier needed for each program
     #[arg(long)]
     pub verifier: bool,
@@ -432,6 +435,9 @@ pub struct SetLive {
     pub pool: bool,
     #[arg(required = true, value_names = ["VM", "KEY=VALUE"], num_args = 1.., help = set_help())]
     pub words: Vec<String>,
+    /// Take parameters of the policy by which a guest may gain what others lose
+    #[arg(long)]
+    pub accept_unfair: bool,
     /// Print what the VM, or the policy, has now as JSON
     #[arg(long)]
     pub json: bool,

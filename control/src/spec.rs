@@ -3,7 +3,7 @@
 
 use crate::duration;
 use crate::near;
-use crate::pools::{self, Pools};
+use crate::pools::{self, Pools, Size};
 use anyhow::{Context, Result, bail};
 use std::fmt;
 use takt_policy::ParamInfo;
@@ -155,6 +155,9 @@ impl PolicySpec {
         }
         if let Some(pools) = &mut pools {
             pools.know(&keys, &params);
+            if let (Size::Managed(settings), Some(_)) = (&mut pools.size, live) {
+                *settings = settings.live();
+            }
         }
         let given = |all: &[(u32, u64)], key| all.iter().any(|&(other, _)| other == key);
         let mut all: Vec<_> =
@@ -183,6 +186,22 @@ impl PolicySpec {
             all.push(policy);
         }
         Ok(all)
+    }
+
+    /// Refuses what a guest may gain by, unless it is `accepted` (`--accept-unfair`).
+    ///
+    /// # Errors
+    /// One line that says which parameter, and what may happen.
+    pub fn fair(&self, accepted: bool) -> Result<()> {
+        let table = takt_policy::params();
+        for &(key, value) in self.params.iter().filter(|_| !accepted) {
+            let info = table.iter().find(|p| !p.per_vm && p.key == key);
+            if let Some((info, (_, why))) = info.and_then(|p| p.unfair.filter(|u| u.0 == value).map(|u| (p, u))) {
+                let word = info.unit.split('|').nth(value as usize).unwrap_or_default();
+                bail!("policy `{self}`: {}={word} is unfair: {why} (--accept-unfair takes it)", info.name);
+            }
+        }
+        Ok(())
     }
 
     /// Whether both mean the same, however they are written.
@@ -362,6 +381,24 @@ mod tests {
             assert!(known().contains(&text.to_owned()));
         }
         assert_eq!(known().len(), takt_policy::policies().len() + PRESETS.len() + 4);
+    }
+
+    #[test]
+    fn what_a_guest_gains_by_is_refused_unless_accepted() {
+        for (text, culprit) in [
+            ("credit(charge=sampled)", "charge=sampled"),
+            ("credit(slice=5ms,activate=tick)", "activate=tick"),
+            ("AILL", "infinite=on"),
+            ("doris(debts=vcpu)", "debts=vcpu"),
+        ] {
+            let policy = PolicySpec::parse(text).unwrap();
+            let line = policy.fair(false).unwrap_err().to_string();
+            assert!(line.contains(culprit) && line.contains("--accept-unfair"), "{line}");
+            policy.fair(true).unwrap();
+        }
+        for text in ["doris", "credit(charge=exact)", "laxs(infinite=off)", "poris(slice=5ms)"] {
+            PolicySpec::parse(text).unwrap().fair(false).unwrap();
+        }
     }
 
     #[test]

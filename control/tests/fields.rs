@@ -108,17 +108,13 @@ fn defaults_are_those_of_the_policies() {
     assert_eq!(published("sp"), [(pool("reserve"), 0), (pool("admission"), 0)], "SEDF refuses nothing (rule E14)");
     for info in params() {
         let want = match info.name {
-            "surplus" | "preempted" | "demote" | "spread" => 1,
+            "surplus" | "preempted" | "demote" | "spread" | "claim" | "leftover" | "tickle" => 1,
+            "eligible" | "rt_contention" | "dynamic" => 2,
             "ctx_allow" => 1_000_000,
             "spent_wake" | "penalty" | "idle_quantum" => 0,
             _ => info.default,
         };
-        assert_eq!(
-            (info.linux, info.xen),
-            (want, if info.name == "rt_contention" { 1 } else { want }),
-            "{}",
-            info.name
-        );
+        assert_eq!((info.linux, info.xen), (want, want), "{}", info.name);
     }
     let order = spec::refusable_first(vec![(pool("slice"), 1), (pool("reserve"), 2), (pool("tick"), 3)]);
     assert_eq!(order, [(pool("reserve"), 2), (pool("slice"), 1), (pool("tick"), 3)]);
@@ -391,7 +387,7 @@ fn errors_of_policies_say_which_and_what_there_is() {
         error("doris(slize=1ms)")
             .starts_with("policy `doris(slize=1ms)`: unknown key `slize` (did you mean `slice`?), known are tick, ")
     );
-    assert!(error("risa(x=1)").contains("known are rt, need, delay, shrink, rt_pool_may_take_all, tick, "));
+    assert!(error("risa(x=1)").contains("known are rt, need, delay, hold, shrink, rt_pool_may_take_all, tick, "));
     assert!(error("doris(weight=1)").contains("unknown key `weight`"), "a VM's");
     assert_eq!(error("doris(slice)"), "policy `doris(slice)`: `slice` is not key=value");
     assert_eq!(error("doris("), "policy `doris(`: write it as NAME or NAME(key=value,…)");
@@ -416,7 +412,14 @@ fn pools_have_their_own_switches() {
     let base = Settings::default();
     assert_eq!(
         base,
-        Settings { rule: Rule::Paper, delay: 15_000 * MS, shrink: Shrink::Far, take_all: false, reserve: 0 }
+        Settings {
+            rule: Rule::Paper,
+            delay: 15_000 * MS,
+            hold: None,
+            shrink: Shrink::Far,
+            take_all: false,
+            reserve: 0
+        }
     );
     for (text, rt, want) in [
         ("risa", "vgedf", base),
@@ -437,7 +440,7 @@ fn pools_have_their_own_switches() {
     let sp = |text: &str| PolicySpec::parse(text).unwrap().pools.unwrap();
     assert_eq!(sp("sp(rt=credit)"), Pools { rt: "credit".into(), size: Size::Fixed { pcpus: 2, first: 0 } });
     assert_eq!(sp("sp(reserve=7)"), sp("sp"), "a reserve changes no fixed size");
-    assert_eq!(sp("risa").keys(), ["rt", "need", "delay", "shrink", "rt_pool_may_take_all"]);
+    assert_eq!(sp("risa").keys(), ["rt", "need", "delay", "hold", "shrink", "rt_pool_may_take_all"]);
     assert_eq!(sp("sp").keys(), ["rt", "pcpus", "first"]);
 }
 

@@ -65,11 +65,14 @@ pub struct Options {
     pub accept_core_scheduling: bool,
     /// Settings of cgroups that the kernel does not tell of are no reason not to begin.
     pub accept_unheeded_cgroups: bool,
+    /// Parameters by which a guest may gain what others lose may be set.
+    pub accept_unfair: bool,
 }
 
 /// A host that Takt schedules; dropping it gives it back to the kernel.
 pub struct Live {
     recorder: Option<Recorder>,
+    accept_unfair: bool,
     /// Since when decisions and switches are counted, ns.
     measured_from: Option<u64>,
     net: Net,
@@ -94,7 +97,8 @@ impl Live {
     /// # Errors
     /// What the machine lacks, or what is dangerous on it; nothing has changed then.
     pub fn start(policy: &PolicySpec, config: HostConfig, options: Options) -> Result<Self> {
-        let Options { cgroups, timeout_ms, quota, accept_core_scheduling, accept_unheeded_cgroups } = options;
+        let Options { cgroups, timeout_ms, quota, accept_core_scheduling, accept_unheeded_cgroups, accept_unfair } =
+            options;
         let environment = Environment::check()?;
         let safe = || match accept_core_scheduling {
             true => Ok(()),
@@ -112,6 +116,7 @@ impl Live {
         let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         let mut live = Self {
             recorder: None,
+            accept_unfair,
             measured_from: None,
             net,
             scheduler,
@@ -413,6 +418,7 @@ impl Live {
         ensure!(!values.is_empty(), "nothing to set: write key=value (see `takt policies`)");
         let policy = &self.scheduler.policy().name;
         let spec = PolicySpec::parse(&format!("{policy}({})", values.join(",")))?;
+        spec.fair(self.accept_unfair)?;
         for (key, value) in spec::refusable_first(spec.params) {
             self.scheduler.adjust(NIL, key, value).with_context(|| format!("`{}`", values.join(",")))?;
             self.parameter_is(key, value);

@@ -36,6 +36,7 @@ enum End {
 /// Bad input, or what the machine lacks; nothing has changed then.
 pub fn run(args: &args::Run) -> Result<bool> {
     let policy = PolicySpec::parse(args.policy.as_deref().unwrap_or("doris"))?;
+    policy.fair(args.accept_unfair)?;
     ensure!(!policy.pin, "policy `pin` is for the simulator: on Linux, pin VCPUs with taskset or cpusets");
     let config = args.config.as_deref().map_or(Ok(HostConfig::default()), super::read_config)?;
     takt_linux::Environment::check()?;
@@ -103,6 +104,7 @@ fn options(args: &args::Run) -> Options {
         },
         accept_core_scheduling: args.accept_core_scheduling,
         accept_unheeded_cgroups: args.accept_unheeded_cgroups,
+        accept_unfair: args.accept_unfair,
     }
 }
 

@@ -355,11 +355,12 @@ impl Xen {
     ///
     /// # Errors
     /// One line; nothing has changed if a key or a value is wrong.
-    pub fn set_pool(&self, pool: &TaktPool, values: &[String]) -> Result<()> {
+    pub fn set_pool(&self, pool: &TaktPool, values: &[String], accept_unfair: bool) -> Result<()> {
         ensure!(!values.is_empty(), "nothing to set: write key=value (see `takt policies`)");
         let (policy, values): (Vec<_>, Vec<_>) = values.iter().cloned().partition(|v| v.starts_with("policy="));
         let name = policy.last().map_or(pool.policy.name, |p| p.trim_start_matches("policy="));
         let spec = spec::PolicySpec::parse(&format!("{name}({})", values.join(",")))?;
+        spec.fair(accept_unfair)?;
         ensure!(!spec.pin, "policy `pin` is for the simulator: on Xen, pin VCPUs by `xl vcpu-pin`");
         ensure!(
             spec.pools.is_none(),

@@ -332,7 +332,7 @@ fn adopt(host: &Xen, id: u32, policy: &str) -> Result<TaktPool> {
             pool.policy.name,
             pool.policy.name
         );
-        host.set_pool(&pool, &[format!("policy={policy}")])?;
+        host.set_pool(&pool, &[format!("policy={policy}")], false)?;
         pool = host.pool(Some(id))?;
     }
     Ok(pool)

@@ -263,7 +263,7 @@ mod tests {
         let host = fake.host(&[]);
         let pool = host.pool(None).unwrap();
         host.report(&host.find("voip").unwrap(), 20_000_000, 50_000).unwrap();
-        host.set_pool(&pool, &["slice=5ms".into()]).unwrap();
+        host.set_pool(&pool, &["slice=5ms".into()], false).unwrap();
         fake.state().waits[3][2] = Wait { count: 2, sum: 6_000, max: 5_000, ran: 10_000 };
         (fake, host, pool)
     }

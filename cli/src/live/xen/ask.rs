@@ -67,7 +67,7 @@ fn monitor(socket: &Path) -> Result<Option<GuestStatus>> {
 pub fn set(args: &args::SetLive) -> Result<bool> {
     if args.pool {
         let host = takt_xen::open()?;
-        host.set_pool(&host.pool(args.cpupool.cpupool)?, &args.words)?;
+        host.set_pool(&host.pool(args.cpupool.cpupool)?, &args.words, args.accept_unfair)?;
         return after(args, &host, args.cpupool.cpupool, None);
     }
     ensure!(args.cpupool.cpupool.is_none(), "--cpupool goes with --pool: a domain is found wherever it is");

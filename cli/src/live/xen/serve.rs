@@ -47,6 +47,7 @@ pub fn run(args: &args::Run) -> Result<bool> {
         bail!("{option} is for a Linux host, this is Xen's Dom0{instead}");
     }
     let policy = args.policy.as_deref().map(PolicySpec::parse).transpose()?;
+    policy.iter().try_for_each(|policy| policy.fair(args.accept_unfair))?;
     let config = args.config.as_deref().map_or(Ok(HostConfig::default()), read_config)?;
     if let Some((name, _)) = config.vm.iter().find(|(_, vm)| vm.has_owner()) {
         bail!("VM `{name}`: cgroup and uid are for a Linux host, this is Xen's Dom0, where names are the toolstack's");

@@ -74,7 +74,7 @@ fn parameters_of_pools() {
     let fake = Fake::new();
     let host = fake.host(&[]);
     let pool = host.pool(None).unwrap();
-    let set = |values: &str| host.set_pool(&pool, &values.split(' ').map(str::to_owned).collect::<Vec<_>>());
+    let set = |values: &str| host.set_pool(&pool, &values.split(' ').map(str::to_owned).collect::<Vec<_>>(), false);
     set("slice=5ms dom0=off").unwrap();
     set("policy=doris slice=4ms").unwrap();
     let said = host.snapshot(&pool, false).unwrap().describe();

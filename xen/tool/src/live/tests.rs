@@ -253,7 +253,7 @@ fn a_budget_goes_when_the_rest_is_refused() {
     let parse = |text: &str| Setting::parse(&text.split(' ').map(str::to_owned).collect::<Vec<_>>()).unwrap();
     live.set("voip", &parse("budget=2ms period=10ms")).unwrap();
     let host = fakes.host();
-    host.pools().unwrap().iter().for_each(|pool| host.set_pool(pool, &["rt_max=0".into()]).unwrap());
+    host.pools().unwrap().iter().for_each(|pool| host.set_pool(pool, &["rt_max=0".into()], false).unwrap());
     fakes.create(4, "web", 1);
     let server = |name: &str| host.server(&host.find(name).unwrap()).unwrap();
     let error = live.set("web", &parse("budget=9ms period=10ms rt=on")).unwrap_err().to_string();
