@@ -96,6 +96,7 @@ impl Row {
             waits(&mut put, "dom0_wait", dom0.wait.get("all"));
         }
         streams(&mut put, run);
+        each_vm(&mut put, run);
         let mut call_pesq = Vec::new();
         let calls = run.vms.iter().any(|vm| vm.voip.is_some());
         if !calls {
@@ -182,6 +183,25 @@ fn streams(put: &mut impl FnMut(&str, f64) -> Option<f64>, run: &RunResult) {
         put(key, value);
     }
     waits(put, "vod_wait", vm.wait.get("all"));
+}
+
+/// Of each VM, or of all that one entry of the scenario stands for together: CPU time, and the longest waits.
+fn each_vm(put: &mut impl FnMut(&str, f64) -> Option<f64>, run: &RunResult) {
+    let mut all: BTreeMap<&str, (u64, u64, u64)> = BTreeMap::new();
+    for vm in &run.vms {
+        let name = match vm.name.rsplit_once('-') {
+            Some((name, n)) if n.parse::<u32>().is_ok() => name,
+            _ => &vm.name,
+        };
+        let of = all.entry(name).or_default();
+        let wait = vm.wait.get("all").map_or((0, 0), |w| (w.p99_ns, w.max_ns));
+        *of = (of.0 + vm.cpu_time_ns, of.1.max(wait.0), of.2.max(wait.1));
+    }
+    for (name, (cpu, p99, max)) in all {
+        put(&format!("vm_{name}_cpu_s"), cpu as f64 / 1e9);
+        put(&format!("vm_{name}_wait_p99_us"), p99 as f64 / 1e3);
+        put(&format!("vm_{name}_wait_max_us"), max as f64 / 1e3);
+    }
 }
 
 /// Calls that are not of toll quality, percent.

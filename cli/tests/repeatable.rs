@@ -112,5 +112,5 @@ fn lists_are_stable_json() {
     assert!(policies["policies"].as_array().unwrap().iter().any(|p| p["name"] == "doris"));
     assert!(policies["pool"].as_array().unwrap().iter().any(|p| p["name"] == "slice" && p["allowed"].is_string()));
     assert!(policies["vm"].as_array().unwrap().iter().any(|p| p["name"] == "weight" && p["max"] == 65_535));
-    assert_eq!(json(&["experiment", "list", "--json"])[0]["id"], "DORIS-E1");
+    assert_eq!(json(&["experiment", "list", "--json"])[0]["id"], "ATTACKS");
 }

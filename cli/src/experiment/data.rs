@@ -291,6 +291,6 @@ mod tests {
             }
         }
         assert!(Experiment::find("doris-e2").is_ok());
-        assert!(Experiment::find("E9").unwrap_err().to_string().contains("known are DORIS-E1, DORIS-E2"));
+        assert!(Experiment::find("E9").unwrap_err().to_string().contains("known are ATTACKS, DORIS-E1"));
     }
 }

@@ -50,6 +50,17 @@ pub enum What {
         #[serde(default)]
         beyond_at: Option<X>,
     },
+    /// A metric over what it is under the variant `honest` with the same seed: mean of the seeds, or the `worst` of them. Where it is
+    /// more by `slack` at most, that is nothing.
+    Versus {
+        versus: Names,
+        honest: String,
+        at: X,
+        #[serde(default)]
+        worst: bool,
+        #[serde(default)]
+        slack: f64,
+    },
     /// Part of the calls with PESQ within these two values.
     Share { share: [f64; 2], at: X },
     /// A metric minus that of another policy with the same seed at the same point, mean over all points from `from` on.
@@ -85,6 +96,7 @@ impl Measure {
             | What::Share { .. }
             | What::Shift { .. }
             | What::Excess { .. }
+            | What::Versus { .. }
             | What::Growth { .. } => None,
         }
     }
@@ -102,6 +114,7 @@ impl Measure {
             | What::Margin { at, .. }
             | What::Edge { at, .. }
             | What::Excess { at, .. }
+            | What::Versus { at, .. }
             | What::Share { at, .. } => covers(at, x),
             What::Shift { at, beyond_at, .. } => covers(at, x) || beyond_at.as_ref().is_some_and(|at| covers(at, x)),
             What::Growth { from, to, .. } => from == x || to == x,
@@ -126,6 +139,11 @@ impl Measure {
         let mut out = Vec::new();
         for variant in variants {
             let here: Vec<&Row> = rows.iter().filter(|r| r.variant == variant).collect();
+            if let What::Versus { honest, .. } = &self.what {
+                let there: Vec<&Row> = rows.iter().filter(|r| r.variant == *honest).collect();
+                out.extend(self.versus(&here, &there)?);
+                continue;
+            }
             let mut values = self.values_of(&here)?;
             if let What::Edge { beyond, .. } | What::Shift { beyond, .. } = &self.what {
                 let there: Vec<&Row> = rows.iter().filter(|r| r.variant == *beyond).collect();
@@ -141,6 +159,25 @@ impl Measure {
             out.extend(values);
         }
         Some(out)
+    }
+
+    /// Of each metric and policy, at each point.
+    fn versus(&self, here: &[&Row], there: &[&Row]) -> Option<Vec<f64>> {
+        let What::Versus { versus, at, worst, slack, .. } = &self.what else { return None };
+        let one = |metric: &String| {
+            each(&self.policy, None, at, here, |own, _| {
+                let over = |row: &&Row| {
+                    let same = |r: &&&Row| r.policy == row.policy && r.x == row.x && r.seed == row.seed;
+                    let (a, b) = (row.get(metric), there.iter().find(same)?.get(metric));
+                    let (a, b) = (*a.first()?, *b.first()?);
+                    Some(if a - b <= *slack { (a / b.max(f64::MIN_POSITIVE)).min(1.0) } else { a / b })
+                };
+                let all = own.iter().map(over).collect::<Option<Vec<_>>>()?;
+                let most = all.iter().copied().max_by(f64::total_cmp)?;
+                Some(if *worst { most } else { all.iter().sum::<f64>() / all.len() as f64 })
+            })
+        };
+        versus.all().iter().map(one).collect::<Option<Vec<_>>>().map(|v| v.concat())
     }
 
     /// As it is measured under the variant `beyond`.
@@ -194,6 +231,7 @@ impl Measure {
             What::Margin { margin: metric, over, at } => {
                 each(policy, Some(over), at, rows, |a, b| Some(mean(a, metric)? - mean(b, metric)?))
             }
+            What::Versus { .. } => None,
             What::Shift { shift, at, .. } => each(policy, None, at, rows, |here, _| mean(here, shift)),
             What::Edge { edge: metric, over, at, .. } => {
                 each(policy, Some(over), at, rows, |a, b| Some(mean(b, metric)? - mean(a, metric)?))
