@@ -188,7 +188,7 @@ TAKT_INLINE void edf_begin(struct takt_pool *p, u32 vi, u32 whole, u32 keeps)
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
 	if (server_begin(p, vi, whole, 1)) {
-		if (keeps || edf_has_work(v)) {
+		if (takt_fresh(p, keeps || edf_has_work(v))) {
 			server_start(p, vi);
 		} else {
 			/* Its wake begins the first period. Nothing is used up. */

@@ -93,22 +93,28 @@ TAKT_INLINE u32 server_waits_for_rest(struct takt_pool *p, struct takt_vcpu *v)
 TAKT_FN void server_reclass(struct takt_pool *p, u32 vi, u64 key, u64 now)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
-	u32 rest = server_waits_for_rest(p, v);
+	u32 rest = server_waits_for_rest(p, v), queues = 1;
 	u32 same = takt_fresh(p, v->class == server_class(v) && v->cpu == v->server.home &&
 					 (rest || v->server.key == key));
 
 	v->server.key = takt_choose(takt_fresh(p, same && rest), v->server.key, key);
 	if (server_is_spent(v)) {
 		takt_park(p, vi);
-	} else if (v->state != TAKT_QUEUED) {
-		takt_unpark(p, vi);
+		return;
+	}
+	if (v->state == TAKT_QUEUED) {
+		if (same)
+			return;
+		hook_dequeue(p, vi);
+	} else {
+		queues = v->state == TAKT_PARKED;
+		v->flags &= ~TAKT_F_CAPPED;
 		v->class = server_class(v);
 		if (!same && holds_cpu(v->state))
 			kick(p, v->cpu);
-	} else if (!same) {
-		hook_dequeue(p, vi);
-		enqueue(p, vi, now);
 	}
+	if (takt_fresh(p, queues))
+		enqueue(p, vi, now);
 }
 
 /* Whether the reserve of @c is owed yet; an interval of it begins when it is asked for. */
@@ -156,7 +162,6 @@ TAKT_INLINE void server_left_gone(struct takt_pool *p, struct takt_vcpu *v)
 TAKT_INLINE void server_left_over(struct takt_pool *p, struct takt_vcpu *v, s64 ns)
 {
 	struct takt_cpu *c = cpu_of(p, v->cpu);
-
 	s64 host = v->kind == TAKT_HOST ? ns : 0, of_vm = p->par.leftover ? ns : 0;
 
 	c->reserve_left -= ns;
