@@ -61,7 +61,10 @@ TAKT_FN u32 doris_elsewhere(struct takt_pool *p, struct takt_vcpu *v)
 	return best;
 }
 
-/* Moves the first that has waited so long. If there is no such PCPU it asks again in MIN_TS. */
+/*
+ * Moves the first that has waited so long, or with cut has the runner give way. If there is no PCPU to
+ * move to, @cpu looks again in MIN_TS.
+ */
 TAKT_FN void doris_part(struct takt_pool *p, u32 cpu, u64 now)
 {
 	u32 vi = cpu_of(p, cpu)->head, to;

@@ -24,8 +24,8 @@ TAKT_FN void poris_rt_changed(struct takt_pool *p)
 }
 
 /*
- * S, in whole ms; Dom0's VCPUs count, a VM's I/O threads do not. One for all
- * PCPUs, as long as any VM is real-time.
+ * S, in whole ms; Dom0's VCPUs count, a VM's I/O threads do not. One for all PCPUs, as long as any VM
+ * is real-time.
  */
 TAKT_INLINE u64 poris_shared_slice(struct takt_pool *p)
 {
@@ -40,8 +40,10 @@ TAKT_INLINE u64 poris_shared_slice(struct takt_pool *p)
 	return slice < p->par.slice ? slice : p->par.slice;
 }
 
-/* Whether a slice on @cpu makes a real-time VCPU with credit wait there: @back,
- * or one that is queued. */
+/*
+ * Whether a slice on @cpu makes a real-time VCPU with credit wait there: @back, or one that is
+ * queued.
+ */
 TAKT_INLINE u32 poris_rt_waits(struct takt_pool *p, u32 cpu, u32 back)
 {
 	u32 waits = takt_fresh(p, back != TAKT_NIL && poris_is_rt(p, vcpu_of(p, back)) &&
@@ -56,9 +58,8 @@ TAKT_INLINE u32 poris_rt_waits(struct takt_pool *p, u32 cpu, u32 back)
 }
 
 /*
- * With dynamic=waiting (rule P21) slices are short where that makes a real-time
- * VCPU wait less, so that a VM which has hardly any work does not have all
- * PCPUs switch more often.
+ * With dynamic=waiting slices are short where that makes a real-time VCPU wait less, so that a VM
+ * which has hardly any work does not have all PCPUs switch more often.
  */
 TAKT_INLINE u64 poris_current_slice(struct takt_pool *p, u32 cpu, u32 back)
 {

@@ -57,6 +57,12 @@ TAKT_FN u64 credit_bound(struct takt_pool *p)
 	       2 * turns_bound(p, p->par.slice);
 }
 
+/* With leftover=vm a VCPU may have to wait for its siblings' turns, and for others' between these. */
+TAKT_INLINE u64 rest_bound(struct takt_pool *p, u64 turn)
+{
+	return turns_bound(p, turn) * (p->par.leftover ? p->nr_vm : 1u);
+}
+
 /*
  * Servers, with turns of @turn for those without budget: a server that has work waits until its
  * next period, one of less than the shortest slice for as many as it then owes, and then until
@@ -84,13 +90,13 @@ TAKT_FN u64 server_bound(struct takt_pool *p, u64 turn)
 		least = share < least ? share : least;
 	}
 	if (!servers)
-		return turns_bound(p, turn) + RESERVE_INTERVAL;
+		return rest_bound(p, turn) + RESERVE_INTERVAL;
 	if (!p->par.reserve || !p->par.admission)
 		return TAKT_NEVER;
 	least = least < p->par.reserve * (SERVER_WHOLE / 100)
 			? least
 			: p->par.reserve * (SERVER_WHOLE / 100);
-	return periods + (others + turns_bound(p, turn)) * (SERVER_WHOLE / (least ? least : 1) + 1);
+	return periods + (others + rest_bound(p, turn)) * (SERVER_WHOLE / (least ? least : 1) + 1);
 }
 
 #endif

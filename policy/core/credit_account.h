@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Credit: accounting, every 30 ms (docs/rules/credit.md). The PCPUs' credits are shared out among
- * the VMs whose VCPUs earn, and in each VM among these.
+ * the VMs with VCPUs that earn, and in each VM among these.
  */
 #ifndef TAKT_CREDIT_ACCOUNT_H
 #define TAKT_CREDIT_ACCOUNT_H
@@ -65,8 +65,9 @@ TAKT_INLINE u32 credit_owe_on(struct takt_pool *p, struct takt_vm *m, u32 below)
 
 /*
  * Books a balance outside [-limit, limit]: debt is forgiven at the floor, unless it is the VM's
- * with claim=vm; at the ceiling a VCPU stops earning (with surplus=redistribute unless it waits). What it keeps then is nothing in
- * 4.0.1, and half in 4.2.1: it is a little ahead when it earns again.
+ * with claim=vm; at the ceiling a VCPU stops earning (with surplus=redistribute unless it waits).
+ * What it keeps then is nothing in 4.0.1, and half in 4.2.1: it is a little ahead when it earns
+ * again.
  */
 TAKT_INLINE void credit_clip(struct takt_pool *p, u32 vi, s32 limit)
 {
@@ -204,6 +205,18 @@ TAKT_FN u32 credit_pay_debt(struct takt_pool *p, u32 mi, u32 total)
 }
 
 /*
+ * @m's VCPUs were paid so much @more than it earned: @over of that by rounding, which it owes, and the
+ * rest to reach their floors, which it may owe on.
+ */
+TAKT_FN void credit_owe(struct takt_pool *p, struct takt_vm *m, u32 more, u32 over)
+{
+	over = takt_fresh(p, over < more ? over : more);
+	m->debt += over;
+	over = takt_fresh(p, over + credit_owe_on(p, m, more - over));
+	p->ledger.given -= over;
+}
+
+/*
  * Pays @total to the active VCPUs of @mi, in equal parts; where credit lapses, first of all its I/O
  * threads take what they lack: with an equal part each, those that hardly run would let most of
  * their VM's credit lapse, and what one runs beyond it would be free. Returns what with
@@ -213,7 +226,7 @@ TAKT_FN u32 credit_pay_debt(struct takt_pool *p, u32 mi, u32 total)
 TAKT_FN u32 credit_pay(struct takt_pool *p, u32 mi, u32 total, u32 park)
 {
 	s32 limit = (s32)takt_fresh(p, (u32)credit_limit(p, vm_of(p, mi)));
-	u32 nr = takt_zero(p), paid = takt_zero(p), left = total, share;
+	u32 nr = takt_zero(p), paid = takt_zero(p), left = total, share, over;
 
 	FOR_EACH_VCPU_OF(p, mi, vi) {
 		struct takt_vcpu *v = vcpu_of(p, vi);
@@ -226,6 +239,7 @@ TAKT_FN u32 credit_pay(struct takt_pool *p, u32 mi, u32 total, u32 park)
 			nr = takt_fresh(p, nr + 1);
 	}
 	share = (u32)div_up(left, nr);
+	over = takt_fresh(p, nr ? share * nr - left : 0);
 	left = total;
 	FOR_EACH_VCPU_OF(p, mi, vi) {
 		struct takt_vcpu *v = vcpu_of(p, vi);
@@ -245,10 +259,8 @@ TAKT_FN u32 credit_pay(struct takt_pool *p, u32 mi, u32 total, u32 park)
 			credit_earn(p, vi, part, park, limit);
 		}
 	}
-	if (p->par.claim && (s32)(paid - total) > 0) {
-		vm_of(p, mi)->debt += paid - total;
-		p->ledger.given -= paid - total;
-	}
+	if (p->par.claim && (s32)(paid - total) > 0)
+		credit_owe(p, vm_of(p, mi), takt_fresh(p, paid - total), over);
 	/* Shares are rounded up: there may be less than nothing. */
 	return p->par.surplus && (s32)left > 0 ? left : 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Which idle PCPUs a queued VCPU tickles, and what becomes of a tickle whose PCPU does something
- * else (rules C12, C13 and C38, docs/rules/credit.md).
+ * Which idle PCPUs a queued VCPU tickles, and what follows if the tickled PCPU does something else
+ * (rules C12, C13 and C38, docs/rules/credit.md).
  */
 #ifndef TAKT_TICKLE_H
 #define TAKT_TICKLE_H

@@ -49,12 +49,52 @@ pub fn shared(make: &Maker) {
         assert_eq!(b.class(3) == Class::Over, claim == 1, "claim={claim}");
         b.wake(410 * MS, 3);
         assert_eq!(b.class(3) == Class::Boost, claim == 0, "claim={claim}");
-        let pays = (1..=4).map(|i| {
+        let pays = (1..=9).map(|i| {
             b.account((410 + 30 * i) * MS);
             b.credit(3)
         });
         let pays: Vec<_> = pays.collect();
+        assert!(*pays.last().expect("nine") >= 0, "claim={claim}: {pays:?}: no more is owed than can be borne");
         assert_eq!(pays[0] == -100, claim == 1, "claim={claim}: {pays:?}: first of all it pays what it owes on");
+        assert_eq!(b.core.check(), Ok(()), "claim={claim}");
+    }
+}
+
+/// A VM with no more VCPUs than there are PCPUs: each has its own credit, and what one runs in others' time is forgiven below the floor.
+pub fn few(make: &Maker) {
+    let mut b = Bench::new(make, "credit", 2, 2);
+    b.set(0, None, "claim", 1);
+    b.set(0, None, "surplus", 1);
+    [(1, 1), (2, 1), (9, 2)].into_iter().for_each(|(v, vm)| b.vcpu(v, vm, 0));
+    b.run(1, 0, 0, 20 * MS);
+    b.account(30 * MS);
+    assert!(b.credit(1) > 0 && b.credit(2) == 0, "{} and {}", b.credit(1), b.credit(2));
+    b.run(1, 0, 30 * MS, 330 * MS);
+    b.run(9, 0, 330 * MS, 331 * MS);
+    b.account(340 * MS);
+    assert_eq!((b.credit(1), b.credit(2)), (-300, 0), "it does not fall below the floor");
+    b.account(370 * MS);
+    assert!(b.credit(1) > -300, "and is paid at once: {}", b.credit(1));
+    assert_eq!(b.core.check(), Ok(()));
+}
+
+/// Of 303 credits for two VCPUs each is paid 152, and in the next interval 151.
+pub fn owed(make: &Maker) {
+    for (claim, ahead) in [(1, 103), (0, 104)] {
+        let mut b = Bench::new(make, "credit", 2, 2);
+        b.set(0, None, "claim", claim);
+        b.set(0, None, "surplus", 1);
+        b.set(0, Some(2), "weight", 251);
+        [(1, 1, 0), (2, 1, 0), (9, 2, 1)].into_iter().for_each(|(v, vm, cpu)| b.vcpu(v, vm, cpu));
+        for from in [0, 30 * MS] {
+            b.wake(from, 9);
+            assert_eq!(b.turn(from, 1), Some(9));
+            b.run(1, 0, from, from + 10 * MS);
+            b.run(2, 0, from + 10 * MS, from + 20 * MS);
+            b.stop(from + 29 * MS, 1);
+            b.account(from + 30 * MS);
+        }
+        assert_eq!([1, 2].map(|v| b.credit(v)), [ahead; 2], "claim={claim}");
         assert_eq!(b.core.check(), Ok(()), "claim={claim}");
     }
 }

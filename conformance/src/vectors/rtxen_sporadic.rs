@@ -4,7 +4,7 @@
 use super::bench::{Bench, MS, US};
 use super::rtxen::{HALF, SPORADIC, pool};
 use crate::core::Maker;
-use takt_policy::State;
+use takt_policy::{OpCode, State};
 
 pub fn pieces(make: &Maker) {
     // 1 ms from 0 on, 3 ms from 3 ms on: 1 comes back at 10, 3 at 13.
@@ -123,6 +123,33 @@ pub fn parts(make: &Maker) {
     b.serve(1300 * MS);
     assert_eq!(b.turn(1300 * MS, 1), Some(50), "4 ms are back");
     assert_eq!(b.core.check(), Ok(()));
+}
+
+/// A VM that was alone has all pieces. One that comes has none before some are free: what it runs comes back as one.
+pub fn empty(make: &Maker) {
+    let mut b = Bench::new(make, "rtxen", 2, 1);
+    b.ok(0, OpCode::VmRemove, (0, 0, 0), [0; 3]);
+    b.set(0, None, "server", SPORADIC);
+    (1..=40).for_each(|v| b.vcpu(v, 1, 0));
+    (1..=40).for_each(|v| b.pin(0, v, 1));
+    b.server(0, 1, 10 * MS, 1_000 * MS, 1);
+    for i in 0..60 {
+        for v in 1..=40 {
+            let t = (i * 40 + u64::from(v)) * 100 * US;
+            b.run(v, 0, t, t + 20 * US);
+        }
+    }
+    b.ok(250 * MS, OpCode::VmAdd, (0, 0, 2), [0, 256, 0]);
+    b.vcpu(50, 2, 1);
+    b.pin(250 * MS, 50, 2);
+    b.server(250 * MS, 2, 10 * MS, 1_000 * MS, 1);
+    b.run(50, 1, 300 * MS, 304 * MS);
+    assert_eq!(b.core.check(), Ok(()));
+    b.run(50, 1, 600 * MS, 606 * MS);
+    assert_eq!(b.core.check(), Ok(()));
+    b.wake(700 * MS, 50);
+    b.serve(1600 * MS);
+    assert_eq!((b.state(50), b.core.check()), (State::Running, Ok(())));
 }
 
 pub fn slab(make: &Maker) {
