@@ -94,7 +94,7 @@ fn by_hand(s: &Scenario, spec: &VmSpec) -> (u64, u64) {
     needed(s, spec).unwrap_or_else(rest)
 }
 
-/// Of a VM whose work is known. All workloads are named: one that is forgotten would get what is left, as batch work does.
+/// Of a VM with work that is known. All workloads are named: one that is forgotten would get what is left, as batch work does.
 fn needed(s: &Scenario, spec: &VmSpec) -> Option<(u64, u64)> {
     if spec.server.is_some() {
         return Some((spec.server.period / 1_000, spec.server.budget / 1_000));
