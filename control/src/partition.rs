@@ -85,7 +85,7 @@ pub trait PartitionHost {
 pub struct Partition {
     settings: Settings,
     due: Option<u64>,
-    /// Since when the rt-pool has not grown.
+    /// Since when the rt-pool's PCPUs are needed: it has not grown since then, and none was about to go.
     grown: u64,
 }
 
@@ -160,6 +160,8 @@ impl Partition {
         let done = self.follow(host, now, &members);
         if self.size(&members, host)? < size(&host.pcpus()?) {
             self.due = Some(self.shrinks(now, before));
+        } else if before.is_some() {
+            self.grown = now; // what was about to go is needed again, since now
         }
         done.map(|()| refused)
     }

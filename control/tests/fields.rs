@@ -111,6 +111,7 @@ fn defaults_are_those_of_the_policies() {
             "surplus" | "preempted" | "demote" | "spread" | "claim" | "leftover" | "tickle" => 1,
             "eligible" | "rt_contention" | "dynamic" => 2,
             "ctx_allow" => 1_000_000,
+            "rt_max" => info.max,
             "spent_wake" | "penalty" | "idle_quantum" => 0,
             _ => info.default,
         };

@@ -166,12 +166,19 @@ fn a_vm_that_comes_and_goes_holds_pcpus_for_twice_its_time() {
         p.timer(&mut h, now + 2 * SECOND).unwrap();
         assert!(h.rt().is_empty(), "round {round}");
     }
-    // One that was there for long is given the delay.
+    // One that was there for long is given the delay, but not one that needs again what was about to go.
     h.create(2, 4, server(9, 10), None);
     p.settle(&mut h, 100 * SECOND).unwrap();
     h.vms.truncate(1);
-    p.settle(&mut h, 200 * SECOND).unwrap();
-    assert_eq!(p.due(), Some(215 * SECOND));
+    p.settle(&mut h, 140 * SECOND).unwrap();
+    assert_eq!(p.due(), Some(155 * SECOND));
+    h.create(2, 4, server(9, 10), None);
+    p.settle(&mut h, 154 * SECOND).unwrap();
+    h.vms.truncate(1);
+    p.settle(&mut h, 154 * SECOND + SECOND / 10).unwrap();
+    assert_eq!(p.due(), Some(154 * SECOND + SECOND / 5), "it was needed for a tenth of a second");
+    p.timer(&mut h, 155 * SECOND).unwrap();
+    assert!(h.rt().is_empty());
 }
 
 #[test]
