@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What VMs get of a host on which one of them cheats (docs/security.md), on the native core.
+
+mod host;
+
+use host::{Does, GUEST, HOST, Host, IO, MS, Outcome, SECOND, US, Vm, live};
+
+/// Policies that share by weight.
+const SHARE: [&str; 5] = ["credit", "doris", "laxs", "poris", "bvt"];
+
+/// PCPUs that each VM has to get: by weight, but no more than it has VCPUs.
+fn fair(pcpus: u16, vms: &[Vm]) -> Vec<f64> {
+    let mut fair = vec![None; vms.len()];
+    loop {
+        let left = f64::from(pcpus) - fair.iter().flatten().sum::<f64>();
+        let open = || (0..vms.len()).filter(|&i| fair[i].is_none());
+        let weight: u64 = open().map(|i| vms[i].weight).sum();
+        let share = |i: usize| left * vms[i].weight as f64 / weight as f64;
+        let full: Vec<_> = open().filter(|&i| share(i) > f64::from(vms[i].vcpus)).collect();
+        if full.is_empty() {
+            return (0..vms.len()).map(|i| fair[i].unwrap_or_else(|| share(i))).collect();
+        }
+        full.into_iter().for_each(|i| fair[i] = Some(f64::from(vms[i].vcpus)));
+    }
+}
+
+/// Of the VMs in `honest` none has less than 0.97 of what is fair, and no other more than 1.02.
+fn all_fair(what: &str, (pcpus, seconds): (u16, u64), vms: &[Vm], honest: &[usize]) -> Vec<String> {
+    let fair = fair(pcpus, vms);
+    let mut unfair = Vec::new();
+    for policy in SHARE {
+        for on in ["linux", "xen"] {
+            let Outcome { had, .. } = Host::run(policy, &live(on), pcpus, vms, seconds * SECOND);
+            let bad = |&i: &usize| {
+                let of = had[i] / fair[i];
+                if honest.contains(&i) { of < 0.97 } else { of > 1.02 }
+            };
+            if let Some(vm) = (0..vms.len()).find(bad) {
+                unfair.push(format!("{what}, {policy}(live={on}), VM {vm}: {had:.3?}, fair are {fair:.3?}\n"));
+            }
+        }
+    }
+    unfair
+}
+
+/// Rule C44: threads of all kinds, replaced after lives of any length.
+#[test]
+fn who_replaces_threads_gains_nothing() {
+    let mut unfair = Vec::new();
+    for (least, most) in [(MS, MS), (5 * MS, 5 * MS), (20 * MS, 20 * MS), (29 * MS, 31 * MS), (MS, 40 * MS)] {
+        for kind in [GUEST, IO, HOST] {
+            for vcpus in [1, 2, 8] {
+                let churns = Vm { kind, ..Vm::new(256, vcpus, Does::Replaces(least, most)) };
+                let vms = [Vm::new(256, 2, Does::Computes), churns, Vm::new(64, 2, Does::Computes)];
+                let what = format!("{vcpus} VCPUs of kind {kind} that live {least} to {most} ns");
+                unfair.extend(all_fair(&what, (2, 10), &vms, &[0, 2]));
+            }
+        }
+    }
+    assert!(unfair.is_empty(), "{}", unfair.concat());
+}
+
+/// A VM has its share if its own I/O threads come and go.
+#[test]
+fn threads_that_come_and_go_cost_their_vm_nothing() {
+    let mut unfair = Vec::new();
+    for (least, most) in [(MS, MS), (5 * MS, 5 * MS), (MS, 40 * MS)] {
+        for (n, kind) in [(1, IO), (4, IO)] {
+            let with = Vm { threads: Some((n, kind, least, most)), ..Vm::new(256, 4, Does::Computes) };
+            let vms = [Vm::new(256, 4, Does::Computes), with, Vm::new(64, 4, Does::Computes)];
+            let what = format!("{n} threads of kind {kind} that live {least} to {most} ns");
+            unfair.extend(all_fair(&what, (4, 10), &vms, &[0, 1, 2]));
+        }
+    }
+    assert!(unfair.is_empty(), "{}", unfair.concat());
+}
+
+/// Rule C45: a claim does not grow with VCPUs. Under bvt a turn of each of 256 VCPUs takes 20 s.
+#[test]
+fn who_has_many_vcpus_gains_nothing() {
+    let mut unfair = Vec::new();
+    for vcpus in [8, 32, 64, 256] {
+        for (many, others) in [(64, 1024), (64, 64), (256, 256), (1024, 64)] {
+            let other = Vm::new(others, 4, Does::Computes);
+            let vms = [other, Vm::new(many, vcpus, Does::Computes), other];
+            let what = format!("{vcpus} VCPUs, weight {many} beside {others}");
+            unfair.extend(all_fair(&what, (4, 40), &vms, &[0, 2]));
+        }
+    }
+    assert!(unfair.is_empty(), "{}", unfair.concat());
+}
+
+/// Rules C24, C25: parts of a whole are not rounded up for each of many, nor is one VM's debt paid for another.
+#[test]
+fn who_has_many_vms_gains_nothing() {
+    let mut unfair = Vec::new();
+    for (n, weight) in [(128, 2), (64, 4), (16, 16), (100, 1)] {
+        let vms = [vec![Vm::new(256, 4, Does::Computes); 2], vec![Vm::new(weight, 1, Does::Computes); n]].concat();
+        let fair = fair(4, &vms);
+        for policy in SHARE {
+            let Outcome { had, .. } = Host::run(policy, &live("linux"), 4, &vms, 20 * SECOND);
+            let honest = had[..2].iter().zip(&fair).map(|(had, fair)| had / fair).fold(1.0, f64::min);
+            if honest < 0.97 {
+                unfair.push(format!("{n} of weight {weight}, {policy}: {honest:.3}\n"));
+            }
+        }
+    }
+    assert!(unfair.is_empty(), "{}", unfair.concat());
+}
+
+/// Rule B20: in virtual time VMs of any number of VCPUs have what is fair, also beside one that has a PCPU of its own.
+#[test]
+fn mixes_are_fair_in_virtual_time() {
+    for vms in [&[(256, 1), (256, 3), (256, 4)][..], &[(256, 4), (256, 8), (256, 1)], &[(256, 1), (64, 4), (256, 4)]] {
+        let vms: Vec<_> = vms.iter().map(|&(weight, vcpus)| Vm::new(weight, vcpus, Does::Computes)).collect();
+        let (had, fair) = (Host::run("bvt", &live("linux"), 4, &vms, 20 * SECOND).had, fair(4, &vms));
+        assert!((0..3).all(|i| had[i] >= 0.97 * fair[i]), "{had:.3?}, fair are {fair:.3?}");
+    }
+}
+
+/// Rule C45: where masks keep VCPUs together on a PCPU, they have one's turns there.
+#[test]
+fn who_keeps_many_vcpus_on_a_pcpu_gains_nothing() {
+    for policy in SHARE {
+        for vcpus in [4, 16, 64] {
+            let on = |n| Vm { mask: 1, ..Vm::new(256, n, Does::Computes) };
+            let vms = [on(1), on(vcpus), Vm::new(256, 16, Does::Computes), Vm::new(256, 16, Does::Computes)];
+            let got = Host::run(policy, &live("linux"), 16, &vms, 10 * SECOND);
+            assert!(got.had[0] >= 0.97 * 0.5, "{policy}, {vcpus}: {:.3?}", got.had);
+        }
+    }
+}
+
+/// Rule C31: a cap is the VM's, also where its threads are replaced.
+#[test]
+fn who_replaces_threads_keeps_its_cap() {
+    for policy in ["credit", "doris", "laxs", "poris", "gang"] {
+        for life in [MS, 5 * MS, 20 * MS] {
+            let vms = [Vm { cap: 20, ..Vm::new(256, 4, Does::Replaces(life, life)) }];
+            let got = Host::run(policy, &live("linux"), 4, &vms, 5 * SECOND);
+            assert!(got.had[0] <= 0.21, "{policy}, {life}: {:.3?}", got.had);
+        }
+    }
+}
+
+/// Rule R37: VMs share what budgets leave, on all PCPUs together and on one.
+#[test]
+fn who_has_many_vcpus_gains_nothing_of_what_budgets_leave() {
+    for policy in ["rtxen", "sedf", "vgedf"] {
+        for vcpus in [4, 64, 255] {
+            let vms = [Vm::new(256, 2, Does::Computes), Vm::new(256, vcpus, Does::Computes)];
+            let had = Host::run(policy, &live("linux"), 4, &vms, 5 * SECOND).had;
+            assert!(had[0] >= 0.97, "{policy}, {vcpus}: {had:.3?}");
+            let on = |n| Vm { mask: 1, ..Vm::new(256, n, Does::Computes) };
+            let vms = [on(1), on(vcpus), Vm::new(256, 4, Does::Computes), Vm::new(256, 4, Does::Computes)];
+            let had = Host::run(policy, &live("linux"), 4, &vms, 5 * SECOND).had;
+            assert!(had[0] >= 0.97 * 0.5, "{policy}, {vcpus} on one PCPU: {had:.3?}");
+        }
+    }
+}
+
+/// Every policy, and the kinds of servers of rtxen.
+fn policies() -> Vec<(&'static str, Vec<(&'static str, u64)>)> {
+    let names = takt_policy::policies().into_iter().map(|p| p.name);
+    let kinds = ["deferrable", "periodic", "polling", "sporadic"].len() as u64;
+    names
+        .flat_map(|name| (0..if name == "rtxen" { kinds } else { 1 }).map(move |kind| (name, kind)))
+        .map(|(name, kind)| (name, [live("linux"), vec![("server", kind)]].concat()))
+        .collect()
+}
+
+/// Rule C38: no more kicks than VCPUs that queue: on a wake, as they are preempted, or with a new budget.
+#[test]
+fn a_wake_costs_a_kick() {
+    let wakes = |vcpus, period, work| Vm::new(256, vcpus, Does::Works { period, work });
+    let mut many = Vec::new();
+    for (policy, set) in policies() {
+        for (what, vms) in [
+            ("one at 50 kHz", vec![wakes(1, 20 * US, US)]),
+            ("one at 50 kHz with packets", vec![Vm { sends: Some(20 * US), ..wakes(1, 20 * US, US) }]),
+            ("one at 50 kHz with a budget", vec![Vm { server: Some((MS, 10 * MS, 1)), ..wakes(1, 20 * US, US) }]),
+            ("90 at 1 kHz", vec![wakes(90, MS, 300 * US)]),
+            ("90 at 1 kHz with budgets", vec![Vm { server: Some((3 * MS, 10 * MS, 1)), ..wakes(90, MS, 200 * US) }]),
+            ("one beside batch work", vec![wakes(1, 20 * US, US), Vm::new(256, 32, Does::Computes)]),
+        ] {
+            let got = Host::run(policy, &set, 64, &vms, SECOND / 5);
+            let Outcome { kicks, wakes, preempted, budgets, .. } = got;
+            if kicks > wakes + preempted + budgets {
+                many.push(format!(
+                    "{policy} {:?}, {what}: {kicks} kicks, {wakes} wakes, {preempted} puts, {budgets} budgets\n",
+                    set.last()
+                ));
+            }
+        }
+    }
+    assert!(many.is_empty(), "{}", many.concat());
+}
+
+/// Rule R34: honest servers miss what they miss without a tenant that splits its budgets.
+#[test]
+fn who_fills_the_slab_harms_no_other() {
+    let server = |budget, period, priority| Some((budget, period, priority));
+    let honest = [
+        Vm { server: server(1500 * US, 10 * MS, 1), ..Vm::new(256, 1, Does::Works { period: MS, work: 100 * US }) },
+        Vm { server: server(3 * MS, 10 * MS, 2), ..Vm::new(256, 1, Does::Works { period: 2 * MS, work: 500 * US }) },
+    ];
+    let greedy = |vcpus| Vm {
+        server: server(100 * US, 10 * MS, 1000),
+        ..Vm::new(256, vcpus, Does::Works { period: if vcpus > 100 { 2 * MS } else { 50 * US }, work: US })
+    };
+    let set = [live("linux"), vec![("server", 3)]].concat();
+    let alone = Host::run("rtxen", &set, 16, &honest, SECOND / 10);
+    for vms in [vec![greedy(1000)], vec![greedy(20); 2]] {
+        let got = Host::run("rtxen", &set, 16, &[&honest[..], &vms].concat(), SECOND / 10);
+        assert!(got.late[..2] <= alone.late[..], "{:?} of {:?}, alone {:?}", got.late, got.jobs, alone.late);
+    }
+}
+
+/// Rule P21: a VM that sends a few packets does not make all PCPUs switch more often.
+#[test]
+fn a_few_packets_do_not_shorten_slices() {
+    for (policy, on) in [("poris", "linux"), ("poris", "xen"), ("gang", "linux")] {
+        let batch = Vm::new(256, 8, Does::Computes);
+        for (period, burst) in [(100 * MS, US), (300 * MS, US), (20 * MS, 50 * US)] {
+            let quiet = Vm::new(256, 1, Does::Works { period, work: burst });
+            let with = |sends| {
+                let vms: Vec<_> = [batch; 6].into_iter().chain([Vm { sends, ..quiet }]).collect();
+                Host::run(policy, &live(on), 4, &vms, 10 * SECOND)
+            };
+            let (without, with) = (with(None), with(Some(period)));
+            let work = |o: &Outcome| o.had[..6].iter().sum::<f64>();
+            let switches = with.switches as f64 / without.switches as f64;
+            assert!(switches <= 1.5, "{policy}(live={on}), {period}: {switches:.2} times the switches");
+            assert!(work(&with) >= 0.97 * work(&without), "{policy}(live={on}), {period}");
+        }
+    }
+}
