@@ -118,13 +118,15 @@ TAKT_INLINE u64 bvt_earlier(u64 avt, u64 first, u32 any)
 }
 
 /*
- * svt follows the earliest avt of the runnable VCPUs, and never goes back (rule B20). A queue is in
- * order of evt, and that of a VCPU that does not borrow is its avt: no later one has an earlier.
+ * svt follows the earliest avt of the VCPUs that wait, else of those that run, and never goes back
+ * (rule B20): one that has a PCPU of its own, and no use of more, would hold it back, and others may
+ * not be far ahead of it. A queue is in order of evt, and that of a VCPU that does not borrow is its
+ * avt: no later one has an earlier.
  */
 TAKT_FN void bvt_advance(struct takt_pool *p, u64 now)
 {
-	u64 first = p->svt;
-	u32 any = takt_zero(p);
+	u64 first = p->svt, runs = p->svt;
+	u32 any = takt_zero(p), some = takt_zero(p);
 
 	FOR_EACH_CPU(p, cpu) {
 		struct takt_cpu *c = cpu_of(p, cpu);
@@ -134,9 +136,11 @@ TAKT_FN void bvt_advance(struct takt_pool *p, u64 now)
 		if (c->cur != TAKT_NIL) {
 			struct takt_vcpu *v = vcpu_of(p, c->cur);
 
-			first = bvt_earlier(bvt_of(v)->avt + bvt_running(p, v, now), first, any);
-			any = 1;
+			runs = bvt_earlier(bvt_of(v)->avt + bvt_running(p, v, now), runs, some);
+			some = 1;
 		}
+		runs = takt_fresh_long(p, runs);
+		some = takt_fresh(p, some);
 		FOR_EACH_QUEUED(p, cpu, it) {
 			struct takt_vcpu *v = vcpu_of(p, it);
 
@@ -148,7 +152,8 @@ TAKT_FN void bvt_advance(struct takt_pool *p, u64 now)
 		first = takt_fresh_long(p, first);
 		any = takt_fresh(p, any);
 	}
-	if (any && bvt_before(p->svt, first))
+	first = takt_choose(any, first, runs);
+	if ((any || some) && bvt_before(p->svt, first))
 		p->svt = first;
 }
 

@@ -137,8 +137,9 @@ TAKT_FN void doris_queue(struct takt_pool *p, u32 vi, u64 now)
 	if ((v->flags & TAKT_F_EVENT) && doris_event_promotes(p, v))
 		v->class = TAKT_RT;
 	credit_queue_on(p, vi);
-	if (v->class == TAKT_RT)
-		period = p->par.rt_contention == DORIS_MIGRATE ? p->par.min_ts : period;
+	period = takt_choose(
+		takt_fresh(p, v->class == TAKT_RT && p->par.rt_contention == DORIS_MIGRATE),
+		p->par.min_ts, period);
 	v->deadline = doris_is_rt(p, v) && period ? now + period : 0;
 	if (v->deadline && v->class != TAKT_RT)
 		rtq_insert(p, vi);

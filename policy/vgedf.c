@@ -86,12 +86,17 @@ TAKT_FN void vgedf_tickle(struct takt_pool *p, u32 vi)
 	}
 	/*
 	 * The first of the idle PCPUs to decide runs @vi: the tickled one may be told to do
-	 * something else. One that is alone on an idle PCPU relies upon that.
+	 * something else. One that is alone on an idle PCPU relies upon that; with tickle=one the
+	 * tickled one passes it on.
 	 */
-	if (mask_test(&p->idle, v->cpu))
+	if (tickle_how(p) & TAKT_TICKLE_ONE) {
+		if (mask_test(&p->idle, best))
+			mask_set(&p->tickled, best);
+	} else if (mask_test(&p->idle, v->cpu)) {
 		tickle_idle(p, vi);
-	else
+	} else {
 		kick_idle(p, vi);
+	}
 }
 
 TAKT_INLINE void vgedf_queue(struct takt_pool *p, u32 vi, u64 now)

@@ -57,10 +57,15 @@ TAKT_FN u64 credit_bound(struct takt_pool *p)
 	       2 * turns_bound(p, p->par.slice);
 }
 
-/* With leftover=vm a VCPU may have to wait for its siblings' turns, and for others' between these. */
+/*
+ * With leftover=vm a VCPU may have to wait for its siblings' turns, and until other VMs have had as
+ * much as its own is ahead.
+ */
 TAKT_INLINE u64 rest_bound(struct takt_pool *p, u64 turn)
 {
-	return turns_bound(p, turn) * (p->par.leftover ? p->nr_vm : 1u);
+	u64 turns = turns_bound(p, turn);
+
+	return p->par.leftover ? (turns + LEFT_AHEAD) * p->nr_vm : turns;
 }
 
 /*

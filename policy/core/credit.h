@@ -37,6 +37,20 @@ TAKT_INLINE s32 credit_per_acct(struct takt_pool *p)
 	return (s32)(p->par.acct / CREDIT_NS);
 }
 
+/*
+ * The ceiling and, negative, the floor of a balance of @m's VCPUs. With claim=vm those that earn
+ * owe and save no more together than one for each PCPU would (rule C45).
+ */
+TAKT_INLINE s32 credit_limit(struct takt_pool *p, struct takt_vm *m)
+{
+	u32 limit = (u32)credit_per_acct(p), nr = m->nr_active;
+
+	if (!p->par.claim || nr <= p->nr_cpu)
+		return (s32)limit;
+	limit = limit * p->nr_cpu / nr;
+	return limit ? (s32)limit : 1;
+}
+
 TAKT_INLINE u64 div_up(u64 a, u64 b)
 {
 	return b ? (a + b - 1) / b : 0;
@@ -147,15 +161,18 @@ TAKT_FN void credit_charge(struct takt_pool *p, u32 vi, s64 ns)
 
 /*
  * @v's slice. With claim=vm, where more VCPUs of its VM earn than there are PCPUs, they take no
- * longer turns together than one for each PCPU would (rule C45).
+ * longer turns together than one for each PCPU would (rule C45); where masks keep them together on a
+ * PCPU, than one would.
  */
 TAKT_INLINE u64 credit_turn(struct takt_pool *p, struct takt_vcpu *v)
 {
-	u32 nr = vm_of(p, v->vm)->nr_active;
+	u32 crowd = takt_fresh(p, p->par.claim ? v->credit.crowd : 0);
+	u32 cpus = takt_fresh(p, crowd > 1 ? 1 : p->nr_cpu);
+	u32 nr = takt_fresh(p, crowd > 1 ? crowd : vm_of(p, v->vm)->nr_active);
 	u64 slice = p->par.slice;
 
-	if (p->par.claim && nr > p->nr_cpu) {
-		slice = slice * p->nr_cpu / nr;
+	if (p->par.claim && nr > cpus) {
+		slice = slice * cpus / nr;
 		if (slice < CREDIT_SHORTEST)
 			slice = CREDIT_SHORTEST;
 	}

@@ -9,20 +9,6 @@
 #include "credit_debt.h"
 
 /*
- * The ceiling and, negative, the floor of a balance of @m's VCPUs. With claim=vm those that earn
- * owe and save no more together than one for each PCPU would (rule C45).
- */
-TAKT_INLINE s32 credit_limit(struct takt_pool *p, struct takt_vm *m)
-{
-	u32 limit = (u32)credit_per_acct(p), nr = m->nr_active;
-
-	if (!p->par.claim || nr <= p->nr_cpu)
-		return (s32)limit;
-	limit = limit * p->nr_cpu / nr;
-	return limit ? (s32)limit : 1;
-}
-
-/*
  * Whether @v is credited only up to the ceiling, and keeps what it has there: an I/O thread, and
  * with surplus=redistribute every VCPU. Literally (rule C30) a VCPU above the ceiling loses all it
  * has and earns nothing until it runs. Dom0's weight is kept for it, but Dom0 mostly runs less than
@@ -164,16 +150,6 @@ TAKT_FN void credit_to_front(struct takt_pool *p, u32 mi)
 TAKT_INLINE u32 credit_first(struct takt_pool *p, struct takt_vcpu *v)
 {
 	return v->kind == TAKT_IO && !p->par.surplus;
-}
-
-/* What @v takes of @left if it is paid what it lacks to @level. */
-TAKT_INLINE u32 credit_lack(struct takt_vcpu *v, s32 level, u32 left)
-{
-	s32 lack = level - v->credit.balance;
-
-	if (lack <= 0)
-		return 0;
-	return (u32)lack < left ? (u32)lack : left;
 }
 
 /*
@@ -324,9 +300,49 @@ TAKT_FN void credit_level(struct takt_pool *p, u32 mi)
 	}
 }
 
+/* How many of @mi's VCPUs are on the PCPU of each that may not run on all (rule C45). */
+TAKT_FN void credit_crowd(struct takt_pool *p, u32 mi)
+{
+	FOR_EACH_VCPU_OF(p, mi, vi)
+		cpu_of(p, vcpu_of(p, vi)->cpu)->crowd = 0;
+	FOR_EACH_VCPU_OF(p, mi, vi)
+		cpu_of(p, vcpu_of(p, vi)->cpu)->crowd++;
+	FOR_EACH_VCPU_OF(p, mi, vi) {
+		struct takt_vcpu *v = vcpu_of(p, vi);
+		struct takt_mask forbidden = p->online;
+
+		mask_without(&forbidden, &v->hard);
+		v->credit.crowd =
+			takt_fresh(p, mask_empty(&forbidden)) ? 0 : cpu_of(p, v->cpu)->crowd;
+	}
+}
+
+/*
+ * What makes a VM's part of @weight a whole number: it is rounded up. With claim=vm up or down, in
+ * turns that do not favour a VM: many VMs of little weight would be paid several times their part.
+ */
+TAKT_INLINE u64 credit_round(struct takt_pool *p, u32 mi, u64 weight)
+{
+	u64 turn = (u32)((mi + p->sort_epoch) * 0x9e3779b1u);
+
+	return takt_fresh_long(p, p->par.claim ? turn * weight >> 32 : weight - 1);
+}
+
+/*
+ * The debt that all VMs have by their weights, of which @common is what those before had, now that
+ * one that weighs @own owes @owed.
+ */
+TAKT_INLINE u64 credit_common(struct takt_pool *p, u64 common, s64 owed, u64 own)
+{
+	u64 each = takt_fresh_long(p, owed > 0 ? (u64)owed : 0) * p->weight / (own ? own : 1);
+
+	return each < common ? each : common;
+}
+
 /*
  * One accounting pass (rules C24, C25 and C26). @p->balance is Σ credit of the last pass: if
- * negative, that much more is handed out and VMs may earn above their peak. What a VM cannot take
+ * negative, that much more is handed out and VMs may earn above their peak. With claim=vm no more
+ * than all VMs owe by their weights: others would be paid what one owes. What a VM cannot take
  * goes to those behind it in the list; a VM that took less than its share because of its peak moves
  * to the front, so that it is others' turn next time. (One that has all it can hold leaves the
  * list, unless it waits, and comes back at its front.)
@@ -336,6 +352,7 @@ TAKT_FN void credit_account_pass(struct takt_pool *p)
 	u64 per_cpu = (u64)credit_per_acct(p);
 	u64 debt = p->balance < 0 ? (u64)-p->balance : 0;
 	u64 pot = per_cpu * p->nr_cpu + debt, weight = p->weight, left = weight;
+	u64 common = TAKT_LATEST;
 	u32 mi = p->act_head, wanting = takt_zero(p), n;
 
 	p->balance = 0;
@@ -345,6 +362,7 @@ TAKT_FN void credit_account_pass(struct takt_pool *p)
 	TAKT_LOOP(p, n, TAKT_NVM) {
 		struct takt_vm *m;
 		u64 fair, peak, own;
+		s64 before = p->balance;
 		u32 total, park = NEVER_PARK, next, spare;
 
 		if (mi == TAKT_NIL)
@@ -360,7 +378,7 @@ TAKT_FN void credit_account_pass(struct takt_pool *p)
 			peak = cap < peak ? cap : peak;
 			park = (u32)div_up(cap, m->nr_active);
 		}
-		fair = div_up(pot * own, weight);
+		fair = (pot * own + credit_round(p, mi, weight)) / weight;
 		if (fair < peak)
 			wanting = 1;
 		else if (left)
@@ -377,14 +395,19 @@ TAKT_FN void credit_account_pass(struct takt_pool *p)
 		pot = takt_fresh_long(p, pot);
 		if (p->par.balance)
 			credit_level(p, mi);
+		if (p->par.claim)
+			credit_crowd(p, mi);
 		total = takt_fresh(p, credit_pay_debt(p, mi, total));
 		spare = takt_fresh(p, credit_pay(p, mi, takt_fresh(p, total), takt_fresh(p, park)));
 		if (p->par.surplus)
 			spare = takt_fresh(p, credit_fill(p, mi, spare));
 		if (left)
 			pot = pot + div_up(spare * weight, left);
+		common = takt_fresh_long(p, credit_common(p, common, before - p->balance, own));
 		mi = next;
 	}
+	if (p->par.claim && p->balance < -(s64)common)
+		p->balance = -(s64)common;
 }
 
 #endif

@@ -56,13 +56,51 @@ TAKT_FN void credit_share_debt(struct takt_pool *p, u32 mi, u32 but)
 /* @vi is new: it shares what its VM owes. */
 TAKT_INLINE void credit_begin(struct takt_pool *p, u32 vi)
 {
-	if (p->par.debts)
-		credit_share_debt(p, vcpu_of(p, vi)->vm, TAKT_NIL);
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	if (!p->par.debts)
+		return;
+	credit_share_debt(p, v->vm, TAKT_NIL);
+	/* A cap is its VM's: what accounting would have parked until the debt is paid begins so. */
+	if (vm_of(p, v->vm)->cap && v->credit.balance < 0)
+		v->flags |= TAKT_F_CAPPED;
+}
+
+/* What @v takes of @left if it is paid what it lacks to @level. */
+TAKT_INLINE u32 credit_lack(struct takt_vcpu *v, s32 level, u32 left)
+{
+	s32 lack = level - v->credit.balance;
+
+	if (lack <= 0)
+		return 0;
+	return (u32)lack < left ? (u32)lack : left;
 }
 
 /*
- * @vi goes. What it had is gone; what it owes its VM owes, to which a run shorter than half a
- * credit is one.
+ * @vi, one of @mi's, leaves @credit to its siblings that earn, each as much as it can hold: it was paid
+ * to it for their VM. Returns what none can hold.
+ */
+TAKT_FN u32 credit_leave(struct takt_pool *p, u32 mi, u32 vi, u32 credit)
+{
+	s32 limit = (s32)takt_fresh(p, (u32)credit_limit(p, vm_of(p, mi)));
+	u32 left = takt_fresh(p, credit);
+
+	FOR_EACH_VCPU_OF(p, mi, other) {
+		struct takt_vcpu *v = vcpu_of(p, other);
+		u32 part;
+
+		if (other == vi || !(v->flags & TAKT_F_ACTIVE))
+			continue;
+		part = takt_fresh(p, credit_lack(v, limit, left));
+		v->credit.balance += (s32)part;
+		left = takt_fresh(p, left - part);
+	}
+	return left;
+}
+
+/*
+ * @vi goes. What it had is its siblings'; what it owes its VM owes, to which a run shorter than
+ * half a credit is one.
  */
 TAKT_INLINE void credit_end(struct takt_pool *p, u32 vi)
 {
@@ -75,6 +113,8 @@ TAKT_INLINE void credit_end(struct takt_pool *p, u32 vi)
 		p->ledger.burned++;
 		balance--;
 	}
+	if (p->par.debts && balance > 0)
+		balance = credit_leave(p, v->vm, vi, (u32)balance);
 	v->credit.balance = 0;
 	if (!p->par.debts || balance >= 0) {
 		p->ledger.clipped += balance;

@@ -141,7 +141,8 @@ struct takt_credit_vcpu {
 	s32 residue;   /* ns run and not yet worth a credit, ±half a credit */
 	u8 acct_class; /* class given at the last accounting (rule D15) */
 	u8 saved;      /* it had all that it can hold then (rule C46) */
-	u8 pad[6];
+	u16 crowd; /* VCPUs of its VM that masks keep on its PCPU, then (rule C45); 0: no mask */
+	u8 pad[4];
 };
 
 /* Of the policies with budgets (core/server.h). */
@@ -267,7 +268,8 @@ struct takt_cpu {
 	u16 core, llc, node;
 	u8 online, taken, forced_idle;
 	u8 tickled; /* kicked for a deadline, and has not decided yet (vGEDF) */
-	u8 pad[10];
+	u16 crowd;  /* in an accounting: VCPUs of a VM that are here */
+	u8 pad[8];
 };
 
 /* Every operation finds VCPUs, VMs and PCPUs by their numbers: with these sizes that is a shift. */

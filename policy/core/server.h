@@ -27,6 +27,11 @@
 #define RESERVE_INTERVAL (20 * TAKT_MS)
 /* As what a queued VCPU counts that waits for what is left: a turn. */
 #define LEFT_TURN TAKT_MS
+/*
+ * By no more is a VM behind others that wait, besides a turn of each of its VCPUs: what it has had on
+ * other PCPUs does not keep a VCPU waiting for longer.
+ */
+#define LEFT_AHEAD (100 * LEFT_TURN)
 /* Its place if it is the host's, and the first that others may have. */
 #define LEFT_HOST 1u
 #define LEFT_FIRST 2u
@@ -139,8 +144,11 @@ TAKT_INLINE u64 server_left_place(struct takt_pool *p, struct takt_vcpu *v, u64 
 {
 	struct takt_cpu *c = cpu_of(p, v->cpu);
 	struct takt_vm *m = vm_of(p, v->vm);
-	u32 rest = server_waits_for_rest(p, v), late = takt_fresh(p, rest && m->vtime < p->svt);
+	u32 rest = server_waits_for_rest(p, v), late = rest & takt_fresh(p, m->vtime < p->svt);
 	u64 place = takt_choose(late, p->svt, m->vtime);
+	u64 most = p->svt + m->nr * LEFT_TURN + LEFT_AHEAD;
+
+	place = takt_choose(rest & takt_fresh(p, place > most), most, place);
 
 	m->vtime = place + takt_choose(rest, LEFT_TURN, 0);
 	place = takt_choose(rest, place + LEFT_FIRST, other);
@@ -334,6 +342,15 @@ TAKT_INLINE void server_moved(struct takt_pool *p, u32 vi, u32 cpu, u64 now)
 /* They begin again, each where most room is. */
 #define TAKT_SERVERS_NEW 2
 
+TAKT_INLINE u32 server_all_blocked(struct takt_pool *p)
+{
+	FOR_EACH_VCPU(p, vi) {
+		if (vcpu_of(p, vi)->state > TAKT_BLOCKED)
+			return 0;
+	}
+	return 1;
+}
+
 /*
  * No reserve out of what servers are promised, of which @whole keep to a PCPU each; and no
  * admission=on while they are promised more than there is. A server of another kind could not use
@@ -347,7 +364,7 @@ TAKT_INLINE int server_adjusted(struct takt_pool *p, u32 key, u64 old, u32 whole
 	if (less && server_overbooked(p, whole))
 		return -TAKT_ENOSPC;
 	/* Places are of another kind then. */
-	if (key == takt_key_leftover && p->nr_vcpu)
+	if (key == takt_key_leftover && !server_all_blocked(p))
 		return -TAKT_EBUSY;
 	return key == takt_key_server || key == takt_key_mode ? TAKT_SERVERS_AGAIN : 0;
 }
@@ -401,21 +418,6 @@ TAKT_INLINE void server_tickle_reserve(struct takt_pool *p, u32 vi, u64 now)
 		arm_cpu(p, v->cpu, c->reserve_end);
 }
 
-/* Asks for a decision where the queued @vi may run now. */
-TAKT_FN void server_tickle(struct takt_pool *p, u32 vi, u64 now)
-{
-	struct takt_vcpu *v = vcpu_of(p, vi);
-
-	if (v->class < cur_class(p, v->cpu) ||
-	    (v->class == TAKT_RT && v->server.key < vcpu_of(p, cpu_of(p, v->cpu)->cur)->server.key))
-		kick(p, v->cpu);
-	else
-		server_tickle_reserve(p, vi, now);
-	/* One with a budget keeps to its PCPU, where another may have relied upon this one. */
-	if (takt_fresh(p, v->class > TAKT_RT || mask_test(&p->idle, v->cpu)))
-		tickle_idle(p, vi);
-}
-
 /* The first of @cpu's queue without budget. */
 TAKT_INLINE u32 server_first_left(struct takt_pool *p, u32 cpu)
 {
@@ -423,6 +425,26 @@ TAKT_INLINE u32 server_first_left(struct takt_pool *p, u32 cpu)
 	u32 last = c->last[TAKT_RT];
 
 	return last == TAKT_NIL ? c->head : vcpu_of(p, last)->rq_next;
+}
+
+/* Asks for a decision where the queued @vi may run now. */
+TAKT_FN void server_tickle(struct takt_pool *p, u32 vi, u64 now)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+	u32 left;
+
+	if (v->class < cur_class(p, v->cpu) ||
+	    (v->class == TAKT_RT && v->server.key < vcpu_of(p, cpu_of(p, v->cpu)->cur)->server.key))
+		kick(p, v->cpu);
+	else
+		server_tickle_reserve(p, vi, now);
+	/* One with a budget keeps to its PCPU, where one without may have relied upon being alone. */
+	left = takt_fresh(p, v->class == TAKT_RT ? server_first_left(p, v->cpu) : vi);
+	if (left == vi)
+		tickle_idle(p, vi);
+	else if (left != TAKT_NIL && !(tickle_how(p) & TAKT_TICKLE_ONE) &&
+		 cpu_of(p, v->cpu)->nr_queued == 2)
+		kick_idle(p, left);
 }
 
 /* The first of @cpu's queue that the reserve is for. */
@@ -512,6 +534,35 @@ TAKT_INLINE u32 server_choose(struct takt_pool *p, u32 cpu, u32 best, u32 cur, u
 	return first != TAKT_NIL ? first : server_steal(p, cpu);
 }
 
+/* The earlier of @first and the place of @vi, if it waits for what is left, or runs in that. */
+TAKT_INLINE u64 server_left_earlier(struct takt_pool *p, u32 vi, u64 first)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	return takt_fresh(p, vi != TAKT_NIL && v->class == TAKT_OVER && v->server.key > LEFT_HOST &&
+				     v->server.key < first)
+		       ? v->server.key
+		       : first;
+}
+
+/*
+ * The time that VMs have had of what is left is that of the first that waits, or runs: of none that
+ * is ahead, or those that are not would lose what they lack.
+ */
+TAKT_FN void server_left_advance(struct takt_pool *p)
+{
+	u64 first = TAKT_LATEST;
+
+	if (!p->par.leftover)
+		return;
+	FOR_EACH_CPU(p, cpu) {
+		first = server_left_earlier(p, server_first_over(p, cpu), first);
+		first = takt_fresh_long(p, server_left_earlier(p, cpu_of(p, cpu)->cur, first));
+	}
+	if (first != TAKT_LATEST && first > p->svt + LEFT_FIRST)
+		p->svt = first - LEFT_FIRST;
+}
+
 /* No slice is shorter; what is run beyond a budget is owed. */
 #define SERVER_SHORTEST (10 * TAKT_US)
 
@@ -527,9 +578,8 @@ TAKT_INLINE u64 server_slice(struct takt_pool *p, u32 cpu, u64 most, u64 now)
 	s64 left = (s64)most;
 
 	arm_cpu(p, cpu, waits ? c->reserve_end : TAKT_NEVER);
-	if (class == TAKT_OVER && p->par.leftover &&
-	    vcpu_of(p, c->cur)->server.key > p->svt + LEFT_FIRST)
-		p->svt = vcpu_of(p, c->cur)->server.key - LEFT_FIRST;
+	if (class == TAKT_OVER)
+		server_left_advance(p);
 	if (class == TAKT_RT)
 		left = vcpu_of(p, c->cur)->server.left;
 	else if (class == TAKT_OVER && now < c->reserve_end && c->reserve_left > 0)

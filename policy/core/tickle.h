@@ -41,13 +41,17 @@ TAKT_INLINE u32 kick_one(struct takt_pool *p, u32 vi)
 	return 1;
 }
 
-/*
- * `tickle`, but for policies with budgets: there a queued VCPU may have to wait for its own PCPU
- * beside idle ones, and a PCPU may idle on purpose, so that those could ask each other for ever.
- */
+/* `tickle`, of which policies with budgets know one and all. */
 TAKT_INLINE u32 tickle_how(struct takt_pool *p)
 {
-	return policy_has(p, TAKT_T_BUDGETS) ? (u32)TAKT_TICKLE_ALL : p->par.tickle;
+	return policy_has(p, TAKT_T_BUDGETS) ? p->par.tickle & TAKT_TICKLE_ONE : p->par.tickle;
+}
+
+/* Whether another PCPU may run the queued @vi: one with a budget of its PCPU's keeps to that. */
+TAKT_INLINE u32 tickles_others(struct takt_pool *p, u32 vi)
+{
+	return vcpu_of(p, vi)->class != TAKT_RT || !policy_has(p, TAKT_T_BUDGETS) ||
+	       policy_has(p, TAKT_T_GLOBAL);
 }
 
 /*
@@ -106,7 +110,7 @@ TAKT_FN void tickle_next(struct takt_pool *p, u32 cpu)
 		return;
 	FOR_EACH_CPU_IN(p, &peers, peer, cpu) {
 		FOR_EACH_QUEUED(p, peer, it) {
-			if (kick_one(p, it))
+			if (tickles_others(p, it) && kick_one(p, it))
 				return;
 		}
 	}
@@ -122,22 +126,22 @@ TAKT_FN void tickle_next(struct takt_pool *p, u32 cpu)
  */
 TAKT_INLINE void pass_tickle(struct takt_pool *p, u32 cpu)
 {
-	u32 alone = mask_test(&p->tickled, cpu);
+	u32 alone = mask_test(&p->tickled, cpu), how = tickle_how(p);
 	struct takt_mask others;
 
 	mask_clear(&p->tickled, cpu);
 	others = p->tickled;
 	mask_and(&others, &p->idle);
 	mask_fresh(p, &others);
-	if (tickle_how(p) & TAKT_TICKLE_XEN)
+	if (how & TAKT_TICKLE_XEN)
 		return;
-	if (alone) {
+	if (alone && (how & TAKT_TICKLE_ONE)) {
 		if (mask_empty(&others))
 			tickle_next(p, cpu);
-	} else if (cpu_of(p, cpu)->nr_queued) {
+	} else if (cpu_of(p, cpu)->nr_queued && !mask_test(&p->idle, cpu)) {
+		/* RT-Xen's periodic servers idle on purpose: they would ask each other for ever. */
 		kick_idle(p, cpu_of(p, cpu)->head);
 	}
-	/* One that idles on purpose (RT-Xen's periodic servers) would be asked for ever. */
 	mask_clear(&p->out.kick, cpu);
 }
 

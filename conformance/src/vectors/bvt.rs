@@ -190,3 +190,19 @@ pub fn yields(make: &Maker) {
     b.wake(2 * MS, 1);
     assert_eq!(b.turn(3 * MS, 0), Some(2));
 }
+
+/// Rule B20: one that has a PCPU of its own does not hold the others' time back, so that it says who of them is ahead.
+pub fn held_back(make: &Maker) {
+    let mut b = Bench::new(make, "bvt", 2, 3);
+    b.set(0, None, "ctx_allow", MS);
+    b.set(0, Some(1), "weight", 1024);
+    b.vcpu(1, 1, 0);
+    b.pin(0, 1, 1);
+    for (v, vm) in [(2, 2), (3, 2), (4, 2), (5, 3)] {
+        b.vcpu(v, vm, 1);
+        b.pin(0, v, 2);
+    }
+    (1..=5).for_each(|v| _ = b.wake(0, v));
+    let ran = b.watch(1, 0, 2_000 * MS, MS);
+    assert!((980..=1020).contains(&count(&ran, '5')), "a VM of one VCPU beside one of three: {}", count(&ran, '5'));
+}

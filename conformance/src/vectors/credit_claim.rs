@@ -3,7 +3,7 @@
 
 use super::bench::{Bench, MS, US};
 use crate::core::Maker;
-use takt_policy::Class;
+use takt_policy::{Class, State};
 
 /// VM 1 with these VCPUs, and VM 2 with VCPU 99, on one PCPU.
 fn pool(make: &Maker, policy: &str, claim: u64, vcpus: u16) -> Bench {
@@ -114,5 +114,47 @@ pub fn exact(make: &Maker) {
         }
         assert_eq!((1..=7).map(|v| b.credit(v)).collect::<Vec<_>>(), [ahead; 7], "claim={claim}");
         assert_eq!(b.core.check(), Ok(()), "claim={claim}");
+    }
+}
+
+/// Parts of the whole are rounded down as often as up: of 64 VMs that weigh 1 beside one of 256 each has 0.94 credits of 300.
+pub fn of_many(make: &Maker) {
+    for claim in [1, 0] {
+        let mut b = Bench::new(make, "credit", 1, 65);
+        b.set(0, None, "claim", claim);
+        b.set(0, None, "surplus", 1);
+        for vm in 1..=65 {
+            b.set(0, Some(vm), "weight", if vm == 65 { 256 } else { 1 });
+            b.vcpu(vm, vm, 0);
+            b.wake(0, vm);
+        }
+        // Each begins with a slice for nothing.
+        let ran = (0..60_000).map(|i| {
+            b.serve(i * MS);
+            b.core.state(65) == State::Running
+        });
+        let others = 30_000 - ran.skip(30_000).filter(|&it| it).count();
+        let per_cent = others * 100 / (30_000 * 64 / 320);
+        assert_eq!((95..=105).contains(&per_cent), claim == 1, "claim={claim}: {per_cent} % of their part");
+        assert_eq!(b.core.check(), Ok(()), "claim={claim}");
+    }
+}
+
+/// VCPUs that masks keep on a PCPU have one's turns there.
+pub fn together(make: &Maker) {
+    for (claim, masked, slice) in [(1, true, 7500 * US), (1, false, 30 * MS), (0, true, 30 * MS)] {
+        let mut b = Bench::new(make, "credit", 8, 2);
+        b.set(0, None, "claim", claim);
+        for v in 1..=4 {
+            b.vcpu(v, 1, 0);
+            if masked {
+                b.pin(0, v, 1);
+            }
+            b.run(v, 0, u64::from(v) * MS, u64::from(v) * MS + MS / 2);
+        }
+        b.account(30 * MS);
+        b.wake(30 * MS, 1);
+        assert_eq!(b.turn_slice(30 * MS, 0), (Some(1), slice), "claim={claim}, masked: {masked}");
+        assert_eq!(b.core.check(), Ok(()));
     }
 }

@@ -67,9 +67,52 @@ pub fn none(make: &Maker) {
         let before = [1, 2].map(|v| b.credit(v));
         b.vcpu(3, 1, 0);
         assert_eq!(([1, 2].map(|v| b.credit(v)), b.credit(3)), (before, 0), "{policy}");
-        // What a VCPU has saved goes with it, as in Xen.
+        // What a VCPU has saved goes with it if none of its siblings earns.
         remove(&mut b, 30 * MS, 1);
         assert_eq!((b.credit(2), b.credit(3)), (before[1], 0), "{policy}");
+    }
+}
+
+/// What a VCPU has as it goes its siblings have, as far as they can hold it: it was its VM's.
+pub fn left(make: &Maker) {
+    for policy in CREDIT {
+        for debts in [1, 0] {
+            let mut b = pool(make, policy, &[1, 2]);
+            b.set(0, None, "debts", debts);
+            b.run(1, 0, 0, 5 * MS);
+            b.run(2, 0, 5 * MS, 10 * MS);
+            b.account(30 * MS);
+            let (one, two) = (b.credit(1), b.credit(2));
+            assert!(one > 0 && two > 0, "{policy}");
+            remove(&mut b, 30 * MS, 1);
+            assert_eq!(b.credit(2), if debts == 1 { one + two } else { two }, "{policy}: debts={debts}");
+        }
+        let mut b = pool(make, policy, &[1, 2, 3]);
+        b.set(0, None, "surplus", 1);
+        (1..=3).for_each(|v| b.run(v, 0, u64::from(v) * MS, u64::from(v) * MS + 100 * US));
+        (1..=9).for_each(|i| _ = b.account(i * 30 * MS));
+        let saved = b.credit(2);
+        (1..=3).for_each(|v| assert_eq!(b.credit(v), saved, "{policy}: all that it can hold"));
+        remove(&mut b, 280 * MS, 1);
+        assert_eq!([2, 3].map(|v| b.credit(v)), [saved; 2], "{policy}: more it cannot hold");
+    }
+}
+
+/// A cap is the VM's: a new VCPU that is in debt waits until it is paid, as the one that has gone would.
+pub fn capped(make: &Maker) {
+    for policy in CREDIT {
+        for (debts, state) in [(1, State::Parked), (0, State::Queued)] {
+            let mut b = pool(make, policy, &[1]);
+            b.set(0, None, "debts", debts);
+            b.set(0, Some(1), "cap", 20);
+            b.run(1, 0, 0, 10 * MS);
+            remove(&mut b, 10 * MS, 1);
+            b.vcpu(2, 1, 0);
+            b.wake(10 * MS, 2);
+            assert_eq!(b.state(2), state, "{policy}: debts={debts}");
+            (1..=3).for_each(|i| _ = b.account(i * 30 * MS));
+            assert_eq!(b.state(2), State::Queued, "{policy}: debts={debts}: it is paid");
+        }
     }
 }
 

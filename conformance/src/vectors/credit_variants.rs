@@ -166,9 +166,9 @@ pub fn tickle(make: &Maker) {
     }
 }
 
-/// Who is asked alone and cannot do it has another one asked.
+/// Who is asked alone and cannot do it has another one asked; also under policies with budgets.
 pub fn tickle_passed_on(make: &Maker) {
-    for policy in ["credit", "rr", "doris"] {
+    for policy in ["credit", "rr", "doris", "rtxen", "sedf", "vgedf"] {
         let busy = || {
             let mut b = pool(make, policy, (4, 3), ("tickle", 1));
             b.wake(0, 1);

@@ -62,19 +62,22 @@ pub fn host(make: &Maker) {
     }
 }
 
-/// Places are of one kind as long as there are VCPUs.
+/// Places are of one kind as long as a VCPU may have one.
 pub fn changed(make: &Maker) {
     for policy in BUDGETS {
         let mut b = pool(make, policy, 1);
-        for (value, ret) in [(0, -16), (1, 0)] {
-            assert_eq!(b.set(0, None, "leftover", value).ret, ret, "{policy}: leftover={value}");
-        }
+        assert_eq!(b.set(0, None, "leftover", 0).ret, 0, "{policy}: all are blocked");
+        b.set(0, None, "leftover", 1);
         [1, 2, 3, 4, 9].into_iter().for_each(|v| {
             b.wake(0, v);
         });
+        assert_eq!(b.set(0, None, "leftover", 0).ret, -16, "{policy}");
         let ran = b.watch(0, 0, 20 * MS, MS);
         assert!((9..=11).contains(&ran.matches('9').count()), "{policy}: it is as before: {ran}");
         assert_eq!(b.core.check(), Ok(()), "{policy}");
+        let mut b = pool(make, policy, 1);
+        b.ok(0, OpCode::Pause, (0, 1, 0), [0; 3]);
+        assert_eq!(b.set(0, None, "leftover", 0).ret, -16, "{policy}: a paused one keeps its place");
     }
 }
 
@@ -121,5 +124,58 @@ pub fn virtual_time(make: &Maker) {
         b.wake(5 * MS, 2);
         assert_eq!(b.turn(11 * MS, 0), Some(next), "debts={debts}");
         assert_eq!(b.core.check(), Ok(()));
+    }
+}
+
+/// Also where VCPUs of other VMs have had more on other PCPUs.
+pub fn everywhere(make: &Maker) {
+    for policy in BUDGETS {
+        let mut b = Bench::new(make, policy, 2, 3);
+        b.set(0, None, "leftover", 1);
+        b.vcpu(9, 1, 0);
+        (1..=6).for_each(|v| b.vcpu(v, 2, 0));
+        [9, 1, 2, 3, 4, 5, 6].into_iter().for_each(|v| b.pin(0, v, 1));
+        b.vcpu(7, 3, 0);
+        b.vcpu(8, 3, 1);
+        [9, 1, 2, 3, 4, 5, 6, 7, 8].into_iter().for_each(|v| _ = b.wake(0, v));
+        let ran = b.watch(0, 0, 2_000 * MS, MS);
+        let count = |c| ran.matches(c).count();
+        assert!(count('9') >= 900, "{policy}: {}", count('9'));
+        assert!(policy == "vgedf" || count('7') >= 9, "{policy}: {}: none waits for ever", count('7'));
+        assert_eq!(b.core.check(), Ok(()), "{policy}");
+    }
+}
+
+/// A VCPU with budget keeps to its PCPU and asks no other; one without asks one that idles, or all.
+pub fn asks(make: &Maker) {
+    for policy in ["rtxen", "sedf"] {
+        for (tickle, kicks) in [(1, 1), (0, 3)] {
+            let mut b = Bench::new(make, policy, 4, 2);
+            b.set(0, None, "tickle", tickle);
+            b.set(0, None, "reserve", 0);
+            for v in [1, 2] {
+                b.vcpu(v, 1, 0);
+                b.pin(0, v, 1);
+            }
+            b.server(0, 1, 2 * MS, 10 * MS, 1);
+            b.vcpu(3, 2, 0);
+            assert_eq!(b.wake(0, 1).kick, 1, "{policy}");
+            assert_eq!(b.wake(0, 2).kick & !1, 0, "{policy}");
+            assert_eq!(b.turn(0, 0), Some(1), "{policy}");
+            assert_eq!(b.wake(0, 3).kick.count_ones(), kicks, "{policy}: tickle={tickle}");
+            assert_eq!(b.core.check(), Ok(()), "{policy}");
+            // One without budget that was alone has relied upon its PCPU.
+            let mut b = Bench::new(make, policy, 4, 2);
+            b.set(0, None, "tickle", tickle);
+            b.set(0, None, "reserve", 0);
+            b.vcpu(1, 1, 0);
+            b.pin(0, 1, 1);
+            b.server(0, 1, 2 * MS, 10 * MS, 1);
+            b.vcpu(3, 2, 0);
+            assert_eq!(b.wake(0, 3).kick, 1, "{policy}");
+            b.wake(0, 1);
+            b.serve(0);
+            assert_eq!([1, 3].map(|v| b.state(v)), [State::Running; 2], "{policy}: tickle={tickle}");
+        }
     }
 }

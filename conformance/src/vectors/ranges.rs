@@ -39,7 +39,7 @@ pub fn of_the_pool(make: &Maker) {
     for policy in takt_policy::policies().into_iter().map(|p| p.name) {
         for p in params().into_iter().filter(|p| !p.per_vm) {
             let (key, at) = (u64::from(p.key), (0, 0, NIL as u16));
-            // That one does not change while there are VCPUs.
+            // That one changes while all VCPUs are blocked.
             let empty = p.name == "leftover";
             let mut b = if empty { Bench::new(make, policy, 2, 3) } else { pool(make, policy) };
             for value in [p.min, p.max, p.default] {

@@ -163,3 +163,22 @@ pub fn taken(make: &Maker) {
     b.ok(6 * MS, OpCode::CpuAcquire, (0, 0, 0), [0; 3]);
     assert_eq!(b.watch(0, 6 * MS, 10 * MS, MS), "11..");
 }
+
+/// PCPUs that idle on purpose, although one with a lower priority has work, do not ask each other.
+pub fn asks_once(make: &Maker) {
+    for tickle in [0, 1] {
+        let mut b = Bench::new(make, "rtxen", 2, 3);
+        b.set(0, None, "server", PERIODIC);
+        b.set(0, None, "tickle", tickle);
+        for v in [1, 2] {
+            b.vcpu(v, v, v - 1);
+            b.server(0, v, 8 * MS, 10 * MS, 1);
+        }
+        [3, 4].into_iter().for_each(|v| b.vcpu(v, 3, v - 3));
+        b.server(0, 3, MS, 10 * MS, 2);
+        b.serve(0);
+        [3, 4].into_iter().for_each(|v| _ = b.wake(0, v));
+        b.serve(0);
+        assert_eq!([3, 4].map(|v| b.state(v)), [State::Queued; 2], "tickle={tickle}");
+    }
+}
