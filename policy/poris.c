@@ -124,7 +124,6 @@ TAKT_FN void poris_queue(struct takt_pool *p, u32 vi, u64 now)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
-	(void)now;
 	poris_bind(p, vi);
 	if (v->flags & TAKT_F_MIGRATE) {
 		v->flags &= ~TAKT_F_MIGRATE;
@@ -137,6 +136,8 @@ TAKT_FN void poris_queue(struct takt_pool *p, u32 vi, u64 now)
 	v->credit.slice_used = 0;
 	runq_insert(p, vi);
 	place_tickle(p, vi);
+	if (takt_fresh(p, p->par.dynamic == PORIS_WAITING && poris_hurries(p, v)))
+		poris_shorten(p, v->cpu, now);
 }
 
 /* An I/O event for a queued VCPU: to the tail of RT. */
@@ -206,6 +207,14 @@ TAKT_INLINE u64 poris_slice(struct takt_pool *p, u32 cpu, u32 back, u64 now)
 	slice = poris_current_slice(p, cpu, back);
 	turn = credit_turn(p, v);
 	return slice < turn ? slice : turn;
+}
+
+/* Credit's tick, or one waits for a short slice. */
+TAKT_INLINE void poris_tick(struct takt_pool *p, u32 cpu, u64 now)
+{
+	credit_tick(p, cpu, now);
+	if (p->par.dynamic == PORIS_WAITING && poris_rt_waits(p, cpu, TAKT_NIL))
+		poris_shorten(p, cpu, now);
 }
 
 TAKT_INLINE void poris_account(struct takt_pool *p, u64 now)
@@ -278,5 +287,4 @@ TAKT_INLINE void poris_epoch(struct takt_pool *p, u64 now)
 #define poris_dequeue credit_dequeue
 #define poris_charge credit_charge
 #define poris_yields credit_yields
-#define poris_tick credit_tick
 TAKT_WITHOUT(poris, put, restored, cpu_changes, timer, refill, admits, init)

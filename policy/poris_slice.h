@@ -41,31 +41,50 @@ TAKT_INLINE u64 poris_shared_slice(struct takt_pool *p)
 }
 
 /*
- * Whether a slice on @cpu makes a real-time VCPU with credit wait there: @back, or one that is
- * queued.
+ * Whether slices are to be short where @v waits: a real-time VCPU with credit, or a host entity,
+ * which real-time VMs need for their packets.
  */
+TAKT_INLINE u32 poris_hurries(struct takt_pool *p, struct takt_vcpu *v)
+{
+	return v->class < TAKT_OVER && (poris_is_rt(p, v) || (v->kind == TAKT_HOST && p->nr_rt));
+}
+
+/* Whether @back, or one that is queued on @cpu, waits there for a short slice. */
 TAKT_INLINE u32 poris_rt_waits(struct takt_pool *p, u32 cpu, u32 back)
 {
-	u32 waits = takt_fresh(p, back != TAKT_NIL && poris_is_rt(p, vcpu_of(p, back)) &&
-					  vcpu_of(p, back)->class < TAKT_OVER);
+	u32 waits = takt_fresh(p, back != TAKT_NIL && poris_hurries(p, vcpu_of(p, back)));
 
 	FOR_EACH_QUEUED(p, cpu, it) {
 		if (waits || vcpu_of(p, it)->class >= TAKT_OVER)
 			break;
-		waits = takt_fresh(p, poris_is_rt(p, vcpu_of(p, it)));
+		waits = takt_fresh(p, poris_hurries(p, vcpu_of(p, it)));
 	}
 	return waits;
 }
 
 /*
- * With dynamic=waiting slices are short where that makes a real-time VCPU wait less, so that a VM
- * which has hardly any work does not have all PCPUs switch more often.
+ * With dynamic=waiting slices are short where that makes such a VCPU wait less, so that a VM which
+ * has hardly any work does not have all PCPUs switch more often.
  */
 TAKT_INLINE u64 poris_current_slice(struct takt_pool *p, u32 cpu, u32 back)
 {
 	if (p->par.dynamic == PORIS_WAITING && !poris_rt_waits(p, cpu, back))
 		return p->par.slice;
 	return poris_shared_slice(p);
+}
+
+/* One has come to wait on @cpu: what runs there has a short slice from its beginning. */
+TAKT_INLINE void poris_shorten(struct takt_pool *p, u32 cpu, u64 now)
+{
+	struct takt_vcpu *v = vcpu_of(p, cpu_of(p, cpu)->cur);
+	u64 end = v->start - v->ran + poris_shared_slice(p);
+
+	if (cpu_of(p, cpu)->cur == TAKT_NIL || v->state != TAKT_RUNNING)
+		return;
+	if (end <= now)
+		kick(p, cpu);
+	else if (end < cpu_of(p, cpu)->timer)
+		arm_cpu(p, cpu, end);
 }
 
 #endif

@@ -195,6 +195,7 @@ pub const VECTORS: &[(&str, Vector)] = &[
     ("a budget that a thread has had is its VM's", leftover::spent),
     ("virtual time outlives its thread", leftover::virtual_time),
     ("short slices where a real-time VCPU waits", poris::waiting),
+    ("a slice is shortened by one that comes to wait", poris::shortened),
     ("what uses more than its share is not promoted", doris_contention::saved),
     ("servers are refused where there is no room", room::refusals),
     ("room on PCPUs", room::partitioned),

@@ -36,6 +36,33 @@ pub fn waiting(make: &Maker) {
     }
 }
 
+/// One that comes to wait later shortens the slice that runs: a real-time VCPU, or Dom0's while a VM is real-time.
+pub fn shortened(make: &Maker) {
+    for (v, dynamic, shortens) in [(6, 2, true), (7, 2, true), (5, 2, false), (6, 0, false)] {
+        let pool = || {
+            let mut b = Bench::new(make, "poris", 1, 6);
+            (1..=6).for_each(|v| b.vcpu(v, v, 0));
+            b.vcpu(7, 0, 0);
+            b.set(0, None, "dynamic", dynamic);
+            b.rt(0, 6, 0);
+            b.ok(0, OpCode::Pause, (0, v, 0), [0; 3]);
+            b.wake(0, v);
+            b.wake(0, 1);
+            assert_eq!(b.turn_slice(0, 0), (Some(1), 30 * MS), "VCPU {v}, dynamic={dynamic}");
+            b
+        };
+        let unpause = |b: &mut Bench, now: u64| b.ok(now, OpCode::Unpause, (0, v, 0), [0; 3]).kick;
+        let mut b = pool();
+        assert_eq!(unpause(&mut b, MS), 0, "VCPU {v}, dynamic={dynamic}");
+        assert_eq!(b.core.cpu_timer(0) == 2 * MS, shortens, "VCPU {v}, dynamic={dynamic}: 15 ms for the six others");
+        if shortens {
+            assert_eq!(b.timer(2 * MS, 0).kick, 1, "VCPU {v}");
+        }
+        let mut b = pool();
+        assert_eq!(unpause(&mut b, 5 * MS) == 1, shortens, "VCPU {v}, dynamic={dynamic}: it has run for longer");
+    }
+}
+
 pub fn slices(make: &Maker) {
     for (pcpus, guests, dom0, latency, want) in [
         (8, 25, 8, 10, 2),
