@@ -195,6 +195,14 @@ TAKT_INLINE u64 credit_rest(struct takt_pool *p, struct takt_vcpu *v)
 	return turn - (u64)v->credit.slice_used;
 }
 
+/* Whether @v has a rest of its slice, and with it the place before its equals. */
+TAKT_INLINE u32 credit_has_rest(struct takt_pool *p, struct takt_vcpu *v)
+{
+	s64 used = v->credit.slice_used;
+
+	return p->par.preempted && used > 0 && (u64)used + p->par.min_ts < credit_turn(p, v);
+}
+
 /*
  * Whether @v, which a decision finds running, is too young to be preempted (rule C37, 4.2.1's rate
  * limit): it keeps the PCPU, whatever waits. The end of its slice or a yield is no preemption. Nor
@@ -212,10 +220,11 @@ TAKT_INLINE u32 credit_ratelimited(struct takt_pool *p, struct takt_vcpu *v)
  */
 TAKT_INLINE u64 credit_runs(struct takt_pool *p, struct takt_vcpu *v)
 {
-	u64 age = p->par.ratelimit - v->ran, turn = credit_turn(p, v) - (u64)v->credit.slice_used;
+	u64 age = p->par.ratelimit - v->ran, turn;
 
 	if (!credit_ratelimited(p, v))
 		return credit_rest(p, v);
+	turn = credit_turn(p, v) - (u64)v->credit.slice_used;
 	return v->credit.slice_used < 0 || age < turn ? age : turn;
 }
 
