@@ -20,7 +20,7 @@ TAKT_INLINE void cpu_clear(struct takt_cpu *c, u64 now)
 	c->head = c->tail = c->dq_head = c->cur = TAKT_NIL;
 	for (u32 i = 0; i < TAKT_NCLASS; i++)
 		c->last[i] = TAKT_NIL;
-	c->nr_queued = c->crowd = 0;
+	c->nr_queued = 0;
 	c->taken = c->forced_idle = c->tickled = 0;
 }
 

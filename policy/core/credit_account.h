@@ -304,8 +304,6 @@ TAKT_FN void credit_level(struct takt_pool *p, u32 mi)
 TAKT_FN void credit_crowd(struct takt_pool *p, u32 mi)
 {
 	FOR_EACH_VCPU_OF(p, mi, vi)
-		cpu_of(p, vcpu_of(p, vi)->cpu)->crowd = 0;
-	FOR_EACH_VCPU_OF(p, mi, vi)
 		cpu_of(p, vcpu_of(p, vi)->cpu)->crowd++;
 	FOR_EACH_VCPU_OF(p, mi, vi) {
 		struct takt_vcpu *v = vcpu_of(p, vi);
@@ -315,6 +313,9 @@ TAKT_FN void credit_crowd(struct takt_pool *p, u32 mi)
 		v->credit.crowd =
 			takt_fresh(p, mask_empty(&forbidden)) ? 0 : cpu_of(p, v->cpu)->crowd;
 	}
+	/* Also of a PCPU that has gone, where a blocked VCPU may be still. */
+	FOR_EACH_VCPU_OF(p, mi, vi)
+		cpu_of(p, vcpu_of(p, vi)->cpu)->crowd = 0;
 }
 
 /*

@@ -268,7 +268,7 @@ struct takt_cpu {
 	u16 core, llc, node;
 	u8 online, taken, forced_idle;
 	u8 tickled; /* kicked for a deadline, and has not decided yet (vGEDF) */
-	u16 crowd;  /* in an accounting: VCPUs of a VM that are here */
+	u16 crowd;  /* within an accounting: VCPUs of a VM that are here */
 	u8 pad[8];
 };
 
