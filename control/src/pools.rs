@@ -174,7 +174,7 @@ pub(crate) fn reserve_key() -> u32 {
 }
 
 fn key_of(name: &str) -> u32 {
-    takt_policy::params().iter().find(|p| !p.per_vm && p.name == name).map_or(0, |p| p.key)
+    takt_policy::param(name, false).map_or(0, |p| p.key)
 }
 
 fn word<T: Copy>(key: &str, text: &str, words: &[(&str, T)]) -> Result<T> {

@@ -21,7 +21,7 @@ fn ports(list: &[(u16, u16)]) -> Ports {
 
 /// The parameter of that name, of a VM or of the pool.
 fn key(name: &str, per_vm: bool) -> u32 {
-    params().iter().find(|p| p.per_vm == per_vm && p.name == name).expect(name).key
+    takt_policy::param(name, per_vm).expect(name).key
 }
 
 #[test]

@@ -183,7 +183,7 @@ fn every_parameter_has_two_ends() {
             assert_eq!(error, format!("`{}={text}` is not allowed, allowed {}", info.name, range(&info)));
         }
     }
-    let of = |name: &str, per_vm| params().into_iter().find(|p| p.name == name && p.per_vm == per_vm).unwrap();
+    let of = |name: &str, per_vm| takt_policy::param(name, per_vm).unwrap();
     assert_eq!(range(&of("slice", false)), "100us..=10s");
     assert_eq!(range(&of("reserve", false)), "0..=50");
     assert_eq!(range(&of("steal", false)), "credit|latency|bound");
@@ -196,7 +196,7 @@ fn what_a_vm_has_not_of_its_own_is_the_pools() {
     let info = |min, default| ParamInfo { min, default, max: 9, ..params()[0] };
     assert!(is_unset(&info(1, 0), 0));
     assert!(!is_unset(&info(1, 0), 1) && !is_unset(&info(1, 1), 0) && !is_unset(&info(0, 0), 0));
-    let of = |name: &str| params().into_iter().find(|p| p.per_vm && p.name == name).unwrap();
+    let of = |name: &str| takt_policy::param(name, true).unwrap();
     assert_eq!(show(&of("laxity"), 0), "the pool's");
     assert_eq!(show(&of("cap"), 0), "0");
     assert_eq!(show(&of("rt"), 2), "off");

@@ -149,8 +149,8 @@ impl Scheduler {
             let arg = [pcpu.core.into(), pcpu.llc.into(), pcpu.node.into(), 0];
             scheduler.call("takt_setup", Request { arg, cpu: pcpu.n, ..Request::default() })?;
         }
-        let defaults = takt_policy::params().into_iter().filter(|p| !p.per_vm && p.linux != p.default);
-        for (key, value) in defaults.map(|p| (p.key, p.linux)).chain(policy.params.iter().copied()) {
+        let defaults = takt_policy::live(|p| p.linux).into_iter().map(|(p, value)| (p.key, value));
+        for (key, value) in defaults.chain(policy.params.iter().copied()) {
             scheduler.adjust(NIL, key, value).with_context(|| format!("policy `{}`", policy.name))?;
         }
         scheduler.load_kvm()?;

@@ -11,7 +11,7 @@ mod pool;
 
 pub use hist::{Hist, Overhead};
 pub use op::{Log, Op, OpCode, Record, Res};
-pub use params::{ParamInfo, PolicyInfo, TraitInfo, has, params, policies, traits, vm_settings};
+pub use params::{ParamInfo, PolicyInfo, TraitInfo, has, live, param, params, policies, traits, vm_settings};
 pub use pool::{Class, Error, Kind, Ledger, NCPU, NVCPU, NVM, Pool, Result, Source, State, VmStat};
 
 /// Bytes of a pool.

@@ -94,6 +94,16 @@ pub fn params() -> Vec<ParamInfo> {
         .collect()
 }
 
+/// The parameter of that name, of a VM or of the pool.
+pub fn param(name: &str, per_vm: bool) -> Option<ParamInfo> {
+    params().into_iter().find(|p| p.per_vm == per_vm && p.name == name)
+}
+
+/// The pool's parameters that a live host begins with at another value than the published one: `of` says that value.
+pub fn live(of: impl Fn(&ParamInfo) -> u64) -> Vec<(ParamInfo, u64)> {
+    params().into_iter().filter(|p| !p.per_vm).map(|p| (p, of(&p))).filter(|(p, v)| *v != p.default).collect()
+}
+
 fn old(key: u32) -> Option<(&'static str, &'static str)> {
     let mut all = (0..).map_while(|n| unsafe { ffi::takt_old_names(n).as_ref() });
     all.find(|old| old.key == key).map(|old| (text(old.name), text(old.unit)))

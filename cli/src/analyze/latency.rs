@@ -67,7 +67,7 @@ pub fn all(s: &Scenario) -> Result<Vec<Poris>> {
 
 /// A parameter's value if nobody sets it.
 fn default(name: &str) -> u64 {
-    takt_policy::params().iter().find(|p| p.name == name && !p.per_vm).map_or(0, |p| p.default)
+    takt_policy::param(name, false).map_or(0, |p| p.default)
 }
 
 fn of(s: &Scenario, machine: u32) -> Result<Option<Poris>> {

@@ -41,7 +41,7 @@ pub fn compare(
 
 /// Of `rtxen(server=…)`.
 fn kind(policy: &PolicySpec) -> Option<Kind> {
-    let server = takt_policy::params().into_iter().find(|p| !p.per_vm && p.name == "server")?;
+    let server = takt_policy::param("server", false)?;
     let given = policy.params.iter().find(|(key, _)| *key == server.key).map_or(server.default, |p| p.1);
     let word = server.unit.split('|').nth(usize::try_from(given).ok()?)?;
     KINDS.into_iter().find(|k| policy.name == "rtxen" && analyze::name(*k) == word)

@@ -55,8 +55,7 @@ impl Bench {
     }
     /// Sets a parameter by name, of the pool or of a VM.
     pub fn set(&mut self, now: u64, vm: Option<u16>, name: &str, value: u64) -> Res {
-        let known = |p: &takt_policy::ParamInfo| p.name == name && p.per_vm == vm.is_some();
-        let key = takt_policy::params().into_iter().find(known).expect("a parameter").key;
+        let key = takt_policy::param(name, vm.is_some()).expect("a parameter").key;
         self.op(now, OpCode::Adjust, (0, 0, vm.unwrap_or(NIL as u16)), [key.into(), value, 0])
     }
     /// Gives a VM servers; all three parameters have to be accepted.

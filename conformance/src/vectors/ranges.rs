@@ -4,7 +4,7 @@
 use super::bench::{Bench, MS, OTHER};
 use crate::core::Maker;
 use crate::run::same_but_outputs;
-use takt_policy::{NEVER, NIL, OpCode, params};
+use takt_policy::{NEVER, NIL, OpCode, param, params};
 
 const EBUSY: i32 = -16;
 const ENOENT: i32 = -2;
@@ -91,8 +91,8 @@ pub fn of_a_vm(make: &Maker) {
             refused(&mut b, OpCode::Adjust, (0, 0, 256), [key, max, 0], ENOENT);
         }
         let mut b = pool(make, policy);
-        let period = params().into_iter().find(|p| p.per_vm && p.name == "period").expect("period").key;
-        let budget = params().into_iter().find(|p| p.per_vm && p.name == "budget").expect("budget").key;
+        let period = param("period", true).expect("period").key;
+        let budget = param("budget", true).expect("budget").key;
         taken(&mut b, OpCode::Adjust, (0, 0, 1), [period.into(), MS, 0]);
         refused(&mut b, OpCode::Adjust, (0, 0, 1), [budget.into(), MS + 1, 0], ERANGE);
         taken(&mut b, OpCode::Adjust, (0, 0, 1), [budget.into(), MS, 0]);
@@ -122,7 +122,7 @@ pub fn real_time(make: &Maker) {
                 continue;
             }
             refused(&mut b, OpCode::SetRt, (0, 0, most + 1), [1, 5 * MS, NEVER], EBUSY);
-            let rt = params().into_iter().find(|p| p.name == "rt").expect("rt").key;
+            let rt = param("rt", true).expect("rt").key;
             refused(&mut b, OpCode::Adjust, (0, 0, most + 1), [rt.into(), 1, 0], EBUSY);
             if most > 0 {
                 taken(&mut b, OpCode::SetRt, (0, 0, 1), [1, 6 * MS, NEVER]);

@@ -25,7 +25,7 @@ pub(super) struct Pools {
 
 /// Percent of each PCPU for VMs and threads without a budget.
 fn reserve() -> ParamInfo {
-    takt_policy::params().into_iter().find(|p| !p.per_vm && p.name == "reserve").expect("a parameter of every pool")
+    takt_policy::param("reserve", false).expect("a parameter of every pool")
 }
 
 impl Pools {

@@ -38,7 +38,7 @@ fn bytes(pools: &[Pool], vms: &[(u32, Side, Side)]) -> Vec<u8> {
 
 fn adjust(pool: &mut Pool, vm: u32, values: &[(&str, u64)]) {
     for (name, value) in values {
-        let info = takt_policy::params().into_iter().find(|p| p.per_vm == (vm != NIL) && p.name == *name);
+        let info = takt_policy::param(name, vm != NIL);
         pool.adjust(1, vm, info.expect(name).key, *value).unwrap();
     }
 }

@@ -10,7 +10,7 @@ const MS: u64 = 1_000_000;
 
 fn adjust(pool: &mut Pool, vm: u32, values: &[(&str, u64)]) {
     for (name, value) in values {
-        let info = takt_policy::params().into_iter().find(|p| p.per_vm == (vm != NIL) && p.name == *name);
+        let info = takt_policy::param(name, vm != NIL);
         pool.adjust(1, vm, info.expect(name).key, *value).unwrap();
     }
 }

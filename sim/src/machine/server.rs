@@ -98,6 +98,6 @@ impl Machine<'_> {
 
 /// Percent of each PCPU that a pool with these parameters promises to no server.
 fn reserve(params: &[(u32, u64)]) -> u64 {
-    let info = takt_policy::params().into_iter().find(|p| p.name == "reserve" && !p.per_vm);
+    let info = takt_policy::param("reserve", false);
     info.map_or(0, |p| params.iter().rev().find(|(key, _)| *key == p.key).map_or(p.default, |(_, value)| *value))
 }

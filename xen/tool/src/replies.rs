@@ -87,7 +87,7 @@ fn voip() -> Domain {
 }
 
 fn key(name: &str) -> u64 {
-    params().iter().find(|p| p.per_vm && p.name == name).unwrap().key.into()
+    takt_policy::param(name, true).unwrap().key.into()
 }
 
 /// What `ask` makes of a reply with these words, and the only question that it has asked.
@@ -440,7 +440,7 @@ fn numbers_are_those_of_the_headers_of_xen() {
 #[test]
 fn each_refusal_has_its_words() {
     use crate::refusal::{out_of, refused, scheduler_name};
-    let weight = params().into_iter().find(|p| p.per_vm && p.name == "weight").unwrap();
+    let weight = takt_policy::param("weight", true).unwrap();
     let plain = |n| refused(&Error::from_raw_os_error(n), "x").to_string();
     let value = |n| out_of(&Error::from_raw_os_error(n), "x", &weight).to_string();
     let version =
