@@ -93,7 +93,7 @@ impl Reading {
             msis: get(&v.msis),
             timers: get(&v.timers),
             sampled: v.sampled.load(std::sync::atomic::Ordering::Acquire),
-            cpu: clock::read(thread.cpu),
+            cpu: thread.cpu.read(),
             spun: get(&v.spun),
             barriers: get(&v.barriers),
             sleeps: get(&v.sleeps),
@@ -101,7 +101,7 @@ impl Reading {
             ended: get(&v.ended),
         };
         let io = vm.io.as_ref().map(|(thread, c)| Io {
-            cpu: clock::read(thread.cpu),
+            cpu: thread.cpu.read(),
             packets_in: get(&c.packets_in),
             packets_out: get(&c.packets_out),
             rx_dropped: get(&shared.rx.dropped),

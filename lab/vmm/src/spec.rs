@@ -24,6 +24,8 @@ pub struct Spec {
     /// `{}` stands for the VCPU's index.
     #[serde(default = "vcpu_name")]
     pub thread_name: String,
+    /// A new thread takes over each VCPU so often.
+    pub replace_ms: Option<u64>,
     #[serde(default = "io_name")]
     pub io_thread_name: String,
     /// Latencies kept per VCPU, the last ones; rounded up to a power of two.
@@ -238,6 +240,9 @@ impl Spec {
         within("start_ms", self.start_ms, 0..=HOUR_MS)?;
         if let Some(ms) = self.duration_ms {
             within("duration_ms", ms, 1..=24 * HOUR_MS)?;
+        }
+        if let Some(ms) = self.replace_ms {
+            within("replace_ms", ms, 1..=HOUR_MS)?;
         }
         thread_name("thread_name", &self.vcpu_name(self.vcpus - 1))?;
         thread_name("io_thread_name", &self.io_thread_name)?;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! One VM: its threads, and what they are told before it runs.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use kvm_ioctls::{VcpuExit, VcpuFd};
+use nix::sys::pthread::pthread_kill;
+use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 use nix::time::ClockId;
 use std::os::unix::thread::JoinHandleExt;
 use std::sync::Arc;
@@ -10,7 +12,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::{self, JoinHandle};
 
-use crate::clock::{Tsc, monotonic, sleep_until};
+use crate::clock::{self, Tsc, monotonic, sleep_until};
 use crate::io::{Counters, Io, Msis};
 use crate::layout::{PORT_PANIC, Shared};
 use crate::machine::{Machine, Memory};
@@ -34,10 +36,25 @@ pub struct Vm {
     pub msis: Arc<Msis>,
 }
 
-/// A thread whose CPU time can be read.
+/// A thread with the CPU time of what it does.
 pub struct Thread {
     pub name: String,
-    pub cpu: ClockId,
+    pub cpu: Cpu,
+}
+
+pub enum Cpu {
+    Own(ClockId),
+    /// Of threads that have ended, ns.
+    Ended(Arc<AtomicU64>),
+}
+
+impl Cpu {
+    pub fn read(&self) -> u64 {
+        match self {
+            Self::Own(clock) => clock::read(*clock),
+            Self::Ended(ns) => ns.load(Relaxed),
+        }
+    }
 }
 
 impl Thread {
@@ -52,7 +69,7 @@ impl Thread {
             }
         };
         let handle = thread::Builder::new().name(name.clone()).spawn(run).context("no thread")?;
-        Ok(Self { name, cpu: cpu_clock(&handle)? })
+        Ok(Self { name, cpu: Cpu::Own(cpu_clock(&handle)?) })
     }
 }
 
@@ -93,24 +110,62 @@ impl Vm {
             .into_iter()
             .enumerate()
             .map(|(i, vcpu)| {
-                Thread::start(spec.vcpu_name(i), move || {
+                let name = spec.vcpu_name(i);
+                let Some(life) = spec.replace_ms else {
+                    return Thread::start(name, move || {
+                        sleep_until(start);
+                        run(vcpu, u64::MAX).map(drop)
+                    });
+                };
+                let (ran, threads) = (Arc::<AtomicU64>::default(), name.clone());
+                let cpu = Cpu::Ended(ran.clone());
+                Thread::start(format!("keeper {i}"), move || {
                     sleep_until(start);
-                    run(vcpu)
-                })
+                    replace(vcpu, &threads, life * MS, &ran)
+                })?;
+                Ok(Thread { name, cpu })
             })
             .collect::<Result<_>>()?;
         Ok(Self { name, spec, tsc, tsc_error_ns, memory, vcpus, io, start, msis })
     }
 }
 
-fn run(mut vcpu: VcpuFd) -> Result<()> {
+/// Runs a VCPU until a signal comes after `until`, ns of CLOCK_MONOTONIC.
+fn run(mut vcpu: VcpuFd, until: u64) -> Result<VcpuFd> {
     loop {
         match vcpu.run() {
             Ok(VcpuExit::IoOut(PORT_PANIC, at)) => bail!("the guest met an exception, {at:02x?}"),
             Ok(exit) => bail!("the guest left in an unexpected way: {exit:?}"),
-            Err(e) if e.errno() == libc::EINTR || e.errno() == libc::EAGAIN => {}
+            Err(e) if e.errno() == libc::EINTR || e.errno() == libc::EAGAIN => {
+                if monotonic() >= until {
+                    return Ok(vcpu);
+                }
+            }
             Err(e) => return Err(e).context("KVM_RUN"),
         }
+    }
+}
+
+/// Has a VCPU run by one thread after the other, each for `life` ns, and adds their CPU time up. Only an error ends it.
+fn replace(mut vcpu: VcpuFd, name: &str, life: u64, ran: &AtomicU64) -> Result<()> {
+    extern "C" fn leave(_: libc::c_int) {}
+    // Without SA_RESTART: KVM_RUN returns.
+    let action = SigAction::new(SigHandler::Handler(leave), SaFlags::empty(), SigSet::empty());
+    // SAFETY: the handler does nothing.
+    unsafe { sigaction(Signal::SIGUSR2, &action) }.context("SIGUSR2")?;
+    loop {
+        let until = monotonic() + life;
+        let body = move || run(vcpu, until).map(|vcpu| (vcpu, clock::read(ClockId::CLOCK_THREAD_CPUTIME_ID)));
+        let thread = thread::Builder::new().name(name.to_owned()).spawn(body).context("no thread")?;
+        sleep_until(until);
+        while !thread.is_finished() {
+            // A signal that comes before KVM_RUN does is lost. A thread that ends meanwhile is no error.
+            let _ = pthread_kill(thread.as_pthread_t(), Signal::SIGUSR2);
+            sleep_until(monotonic() + MS);
+        }
+        let (back, cpu) = thread.join().map_err(|_| anyhow!("a thread of a VCPU panicked"))??;
+        vcpu = back;
+        ran.fetch_add(cpu, Relaxed);
     }
 }
 

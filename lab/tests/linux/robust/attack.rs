@@ -3,7 +3,7 @@
 
 use super::guest::Guest;
 use crate::system::read;
-use crate::takt::{Takt, status};
+use crate::takt::{Takt, status, until};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
@@ -15,13 +15,15 @@ const MEASURED: Duration = Duration::from_secs(8);
 /// The same where there is one PCPU and no share to be told from another.
 const MEASURED_ALONE: Duration = Duration::from_millis(1500);
 const LOOKS: u32 = 6;
+/// Period of a VM that has hardly any work, ns.
+const NEIGHBOUR: u64 = 7_000_000;
 /// No part of a tick, a slice or an accounting interval.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(7);
 /// CPU time that one credit stands for.
 const CREDIT_NS: i64 = 100_000;
 const ATTACKER: &str = "attacker";
 
-/// The attackers, each in place of a VM that only takes what it gets. All VMs have as many VCPUs as there are PCPUs.
+/// The attackers, each in place of a VM that only takes what it gets, beside two that do as well and one that works now and then. All VMs have as many VCPUs as there are PCPUs, but for one attacker.
 pub fn attacks(times: u32) -> Result<Value> {
     let cpus = std::thread::available_parallelism().context("PCPUs")?.get() as u32;
     let arguments = ["--policy", "doris"];
@@ -31,46 +33,53 @@ pub fn attacks(times: u32) -> Result<Value> {
             "kind": "source", "tap": "tap0", "period_ns": period, "ports": ports, "compute": compute, "others": "hog",
         })
     };
+    let of = |workload: Value| json!({"vcpus": cpus, "workload": workload});
+    let hog = json!({"kind": "hog"});
     let attackers = [
-        ("none", json!({"kind": "hog"})),
-        ("1000 ports", source(500_000, 1000, true)),
-        ("10 us", source(10_000, 1, true)),
-        ("dodge", json!({"kind": "dodge"})),
-        ("dodge more", json!({"kind": "dodge", "guard_ns": 1_000_000})),
-        ("asleep for 10 us", source(10_000, 1, false)),
-        ("asleep for 1 ms", source(1_000_000, 1, false)),
+        ("none", of(hog.clone())),
+        ("1000 ports", of(source(500_000, 1000, true))),
+        ("10 us", of(source(10_000, 1, true))),
+        ("dodge", of(json!({"kind": "dodge"}))),
+        ("dodge more", of(json!({"kind": "dodge", "guard_ns": 1_000_000}))),
+        ("asleep for 10 us", of(source(10_000, 1, false))),
+        ("asleep for 1 ms", of(source(1_000_000, 1, false))),
+        ("threads of 20 ms", json!({"vcpus": cpus, "workload": hog, "replace_ms": 20})),
+        ("64 VCPUs", json!({"vcpus": 64, "workload": hog})),
     ];
     let time = if cpus > 1 { MEASURED } else { MEASURED_ALONE };
-    let all = attackers.iter().map(|(name, workload)| attack(name, workload, cpus, time * times));
+    let all = attackers.iter().map(|(name, spec)| attack(name, spec, cpus, time * times));
     let all = all.collect::<Result<Vec<_>>>()?;
     takt.stop()?;
     Ok(json!({"attacks": all}))
 }
 
-fn attack(name: &str, workload: &Value, cpus: u32, time: Duration) -> Result<Value> {
+fn attack(name: &str, attacker: &Value, cpus: u32, time: Duration) -> Result<Value> {
     let victims = (0..VICTIMS).map(|n| Guest::hog(&format!("victim-{n}"), cpus)).collect::<Result<Vec<_>>>()?;
-    let attacker = Guest::start(ATTACKER, cpus, workload)?;
+    let neighbour = Guest::start("neighbour", 1, &json!({"kind": "periodic", "period_ns": NEIGHBOUR, "work": 0}))?;
+    let attacker = Guest::with(ATTACKER, attacker)?;
     victims.iter().try_for_each(|v| v.runs(cpus as usize))?;
-    attacker.runs(cpus as usize)?;
+    until(ATTACKER, Duration::from_secs(60), || Ok(attacker.all_cpu_ns()? > u64::from(cpus) * 10_000_000))?;
     std::thread::sleep(WARMUP);
-    victims.iter().try_for_each(Guest::mark)?;
+    victims.iter().chain([&neighbour]).try_for_each(Guest::mark)?;
     let switched = switches()?;
     let before = Got::look(&attacker, &victims)?;
     std::thread::sleep(time);
     let after = Got::look(&attacker, &victims)?;
     let (seconds, switched) = ((after.at - before.at).as_secs_f64(), switches()? - switched);
     let status = status()?;
-    victims.iter().chain([&attacker]).try_for_each(Guest::stop)?; // all at once: the attack goes on until then
+    victims.iter().chain([&neighbour, &attacker]).try_for_each(Guest::stop)?; // all at once: the attack goes on until then
     let of = vms(&status)?.iter().find(|v| v["name"] == ATTACKER);
     let of = of.with_context(|| format!("{name}: no {ATTACKER} in {status:#}"))?.clone();
     let works = victims.into_iter().map(|v| work(&v.report()?)).collect::<Result<Vec<_>>>()?;
     attacker.report()?;
+    let waits = &neighbour.report()?["vcpus"][0]["latency"];
     let [work, work_ns] = [0, 1].map(|n| works.iter().map(|w| w[n]).sum::<f64>());
     let [own, others] = [0, 1].map(|n| after.cpu[n] - before.cpu[n]);
     let [has, have] = [0, 1].map(|n| after.credit[n] - before.credit[n]);
     Ok(json!({
         "attack": name, "share": (own + has) / (own + others + has + have), "cpus": (own + others) / 1e9 / seconds,
         "cpu_share": own / (own + others), "victims_cpus": others / 1e9 / seconds, "work_per_cpu_s": work / work_ns * 1e9, "switches_per_s": switched as f64 / seconds,
+        "neighbour_jobs": waits["count"], "neighbour_p99_us": waits["p99_ns"].as_f64().context("latency")? / 1e3,
         "real_time": of["rt"], "promotions": of["promotions"], "refusals": of["refusals"], "period_us": of["period_us"],
     }))
 }

@@ -4,6 +4,8 @@
 use crate::takt::until;
 use anyhow::{Context, Result, ensure};
 use nix::sys::signal::{Signal, kill};
+use nix::sys::time::TimeValLike;
+use nix::time::ClockId;
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 use std::process::{Child, Command, Stdio};
@@ -20,8 +22,12 @@ pub struct Guest {
 
 impl Guest {
     pub fn start(name: &str, vcpus: u32, workload: &Value) -> Result<Self> {
+        Self::with(name, &json!({"vcpus": vcpus, "workload": workload}))
+    }
+
+    pub fn with(name: &str, spec: &Value) -> Result<Self> {
         let file = format!("/tmp/{name}.json");
-        std::fs::write(&file, json!({"vcpus": vcpus, "workload": workload}).to_string()).context("specification")?;
+        std::fs::write(&file, spec.to_string()).context("specification")?;
         let mut vmm = Command::new(VMM);
         let vmm = vmm.args(["--name", name, "--spec", &file]).stdout(Stdio::piped()).spawn().context(VMM)?;
         Ok(Self { name: name.to_owned(), vmm })
@@ -43,9 +49,10 @@ impl Guest {
         })
     }
 
-    /// CPU time of all its threads.
+    /// CPU time of all its threads, also of those that have ended.
     pub fn all_cpu_ns(&self) -> Result<u64> {
-        Ok(self.threads("")?.into_iter().map(|(_, ns)| ns).sum())
+        let clock = ClockId::pid_cpu_clock_id(Pid::from_raw(self.pid() as i32)).context("a VMM's CPU clock")?;
+        Ok(clock.now().context("a VMM's CPU clock")?.num_nanoseconds() as u64)
     }
 
     /// Threads of the VCPUs with the CPU time that each has had.

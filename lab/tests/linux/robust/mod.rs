@@ -190,6 +190,9 @@ const MORE: f64 = 1.01;
 /// Of the work that a second of their CPU time is worth next to a VM that only computes, what is left to its victims. With what is left
 /// of their CPU time (of each of two victims [`MORE`] takes half a per cent) that is 0.975 of their work.
 const LEFT: f64 = 0.98;
+/// The p99 wait of a VM with hardly any work, of that next to a VM that only computes, or how much beyond it.
+const TIMES: f64 = 1.5;
+const BEYOND_US: f64 = 500.0;
 /// Context switches a second of each CPU, besides those of an attacker between its VCPU and its own I/O thread: two for each packet, in
 /// its own time.
 const SWITCHES: f64 = 5000.0;
@@ -209,8 +212,13 @@ fn attacks(cpus: u32, timing: Timing) -> Option<Vec<Value>> {
 
 #[test]
 fn no_guest_gets_more_than_its_share_by_what_it_sends_or_when_it_sleeps() {
-    for attack in attacks(CPUS, COUNTED).iter().flatten().skip(1) {
+    let Some(attacks) = attacks(CPUS, COUNTED) else { return };
+    let waits = |attack| number(attack, "neighbour_p99_us");
+    let plain = waits(&attacks[0]);
+    for attack in &attacks[1..] {
+        println!("{}: share {:.4}, p99 {} us", attack["attack"], number(attack, "share"), waits(attack));
         assert!(number(attack, "share") <= MORE / 3.0, "{}: {attack:#}", attack["attack"]);
+        assert!(waits(attack) <= (plain * TIMES).max(plain + BEYOND_US), "{}: {attack:#}, {plain}", attack["attack"]);
     }
 }
 
