@@ -107,11 +107,19 @@ static void test_measure(void)
 static void test_record_ends(void)
 {
 	struct request r = { .arg = { 1, 0 } };
+	struct host *h = host();
 	u64 head;
 
+	higher_comes(1);
+	sched(1);
+	MUST(cpu_of(pool_of(h, 1), 1)->taken);
 	request(takt_record, &r);
 	MUST(!r.ret && host()->recording == 1);
+	/* The epoch of a recording leaves a PCPU to the higher class that has it. */
+	MUST(cpu_of(pool_of(h, 1), 1)->taken && !cpu_of(pool_of(h, 2), 2)->taken);
+	higher_goes(1);
 	decide_all();
+	MUST(!cpu_of(pool_of(h, 1), 1)->taken);
 	head = log_of(0)->head;
 	MUST(head > r.arg[1]);
 	r.arg[0] = 0;
