@@ -1,30 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Poris, a scheduler for parallel soft real-time applications
- * (docs/rules/poris.md): Credit, and above it a class REAL-TIME; a slice that
- * is as short as the latency asks for; and the VCPUs of a VM, or of a group of
- * VMs, that start together.
+ * Poris, a scheduler for parallel soft real-time applications (docs/rules/poris.md): Credit, and
+ * above it a class REAL-TIME; a slice that is as short as the latency asks for; and the VCPUs of a
+ * VM, or of a group of VMs, that start together.
  *
- * Design: (1) promote: an I/O event promotes a VCPU of a real-time VM with
- * credit to RT; the class ends when it is descheduled (rules P27 and P3). (2)
- * dynamic: while any VM is real-time all slices are L / (N_V - 1), N_V VCPUs to
- * a PCPU, so that a VCPU waits L at most (rule P21). (3) parallel: each
- * real-time VCPU queues on a PCPU of its own among those of its group, and runs
- * where no sibling has its PCPU, or with spread=one on its own PCPU only (rule
- * P7); when the first of them is scheduled, all others that are runnable are
- * promoted with it: they are launched (rules P30 and P31). A group of more
- * VCPUs than PCPUs has subgroups, each with room on the PCPUs at once, that
- * take turns of T_round until each has had a slice. If the next VCPU of a PCPU
- * is a real-time one without credit, the PCPU exchanges it for a better one of
- * the same VM, bound elsewhere.
+ * Design: (1) promote: an I/O event promotes a VCPU of a real-time VM with credit to RT; the class
+ * ends when it is descheduled (rules P27 and P3). (2) dynamic: while any VM is real-time slices are
+ * L / (N_V - 1), N_V VCPUs to a PCPU, so that a VCPU waits L at most (rule P21): all of them, or
+ * with dynamic=waiting those of a PCPU where a real-time VCPU or Dom0 waits. (3) parallel: each
+ * real-time VCPU queues on a PCPU of its own among those of its group, and runs where no sibling
+ * has its PCPU, or with spread=one on its own PCPU only (rule P7); when the first of them is
+ * scheduled, all others that are runnable are promoted with it: they are launched (rules P30 and
+ * P31). A group of more VCPUs than PCPUs has subgroups, each with room on the PCPUs at once, that
+ * take turns of T_round until each has had a slice. If the next VCPU of a PCPU is a real-time one
+ * without credit, the PCPU exchanges it for a better one of the same VM, bound elsewhere.
  *
- * Without (3) this is RS, with (3) alone par-only, with (3) for single VMs
- * Poris_s (rules B6, B7 and B8). Groups and subgroups are told by set_group();
- * a VM in none is a group of its own. One that is larger than the machine
- * continues in further subgroups (rule P8).
+ * Without (3) this is RS, with (3) alone par-only, with (3) for single VMs Poris_s (rules B6, B7
+ * and B8). Groups and subgroups are told by set_group(); a VM in none is a group of its own. One
+ * that is larger than the machine continues in further subgroups (rule P8).
  *
- * Host entities and I/O threads are never real-time (rule P12): as in Credit.
- * VMs without parameters: as in Credit, at the dynamic slice.
+ * Host entities and I/O threads are never real-time (rule P12): as in Credit. VMs without
+ * parameters: as in Credit, at the dynamic slice.
  *
  * Locking: the pool's lock serialises everything; no function here takes one.
  */
@@ -36,8 +32,8 @@
 /* ---- launch (rule P31) ---- */
 
 /*
- * Promotes the runnable VCPUs of @mi in subgroup @sub, but for @first, which
- * runs already. @round turns of T_round each, 0 = a slice.
+ * Promotes the runnable VCPUs of @mi in subgroup @sub, but for @first, which runs already. @round
+ * turns of T_round each, 0 = a slice.
  */
 TAKT_FN void poris_launch_vm(struct takt_pool *p, u32 mi, u32 sub, u32 first, u32 round)
 {
@@ -63,8 +59,8 @@ TAKT_FN void poris_launch_vm(struct takt_pool *p, u32 mi, u32 sub, u32 first, u3
 }
 
 /*
- * @first is the first of its group that is scheduled: all others start with it,
- * its own subgroup before the others.
+ * @first is the first of its group that is scheduled: all others start with it, its own subgroup
+ * before the others.
  */
 TAKT_INLINE void poris_launch(struct takt_pool *p, u32 first)
 {
@@ -97,8 +93,7 @@ TAKT_INLINE void poris_launch(struct takt_pool *p, u32 first)
 
 /* ---- hooks ---- */
 
-/* The class RT ends: UNDER until the next accounting, or what credit says at
- * once (rule P3). */
+/* The class RT ends: UNDER until the next accounting, or what credit says at once (rule P3). */
 TAKT_INLINE u32 poris_demoted(struct takt_pool *p, struct takt_vcpu *v)
 {
 	return p->par.demote ? credit_class(v) : (u32)TAKT_UNDER;
@@ -187,10 +182,8 @@ TAKT_FN u32 poris_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
 	if (next != TAKT_NIL)
 		spread_follow(p, next, cpu);
 	if (next != TAKT_NIL && p->par.parallel && poris_is_rt(p, v) && !poris_of(v)->round &&
-	    !(v->flags & TAKT_F_LAUNCHED)) {
+	    !(v->flags & TAKT_F_LAUNCHED))
 		poris_launch(p, next);
-		mask_clear(&p->out.kick, cpu); /* this is its decision */
-	}
 	return next;
 }
 
@@ -209,7 +202,7 @@ TAKT_INLINE u64 poris_slice(struct takt_pool *p, u32 cpu, u32 back, u64 now)
 	return slice < turn ? slice : turn;
 }
 
-/* Credit's tick, or one waits for a short slice. */
+/* Credit's tick, or a VCPU waits for a short slice. */
 TAKT_INLINE void poris_tick(struct takt_pool *p, u32 cpu, u64 now)
 {
 	credit_tick(p, cpu, now);

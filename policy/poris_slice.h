@@ -24,8 +24,8 @@ TAKT_FN void poris_rt_changed(struct takt_pool *p)
 }
 
 /*
- * S, in whole ms; Dom0's VCPUs count, a VM's I/O threads do not. One for all PCPUs, as long as any VM
- * is real-time.
+ * S, in whole ms; Dom0's VCPUs count, a VM's I/O threads do not. One for all PCPUs, as long as any
+ * VM is real-time.
  */
 TAKT_INLINE u64 poris_shared_slice(struct takt_pool *p)
 {
@@ -41,7 +41,7 @@ TAKT_INLINE u64 poris_shared_slice(struct takt_pool *p)
 }
 
 /*
- * Whether slices are to be short where @v waits: a real-time VCPU with credit, or a host entity,
+ * Whether slices must be short where @v waits: a real-time VCPU with credit, or a host entity,
  * which real-time VMs need for their packets.
  */
 TAKT_INLINE u32 poris_hurries(struct takt_pool *p, struct takt_vcpu *v)
@@ -73,16 +73,19 @@ TAKT_INLINE u64 poris_current_slice(struct takt_pool *p, u32 cpu, u32 back)
 	return poris_shared_slice(p);
 }
 
-/* One has come to wait on @cpu: what runs there has a short slice from its beginning. */
+/*
+ * A VCPU has come to wait on @cpu for a short slice: the slice of the VCPU that runs there is short
+ * from its beginning.
+ */
 TAKT_INLINE void poris_shorten(struct takt_pool *p, u32 cpu, u64 now)
 {
 	struct takt_vcpu *v = vcpu_of(p, cpu_of(p, cpu)->cur);
-	u64 end = v->start - v->ran + poris_shared_slice(p);
+	u64 end = run_began(v) + poris_shared_slice(p);
 
 	if (cpu_of(p, cpu)->cur == TAKT_NIL || v->state != TAKT_RUNNING)
 		return;
 	if (end <= now)
-		kick(p, cpu);
+		mask_set(&p->out.kick, cpu); /* kick(), where a VCPU runs */
 	else if (end < cpu_of(p, cpu)->timer)
 		arm_cpu(p, cpu, end);
 }

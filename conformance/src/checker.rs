@@ -287,6 +287,7 @@ impl Checker {
             format!("{} kicked {kick:#x}, expected {wanted:#x}", name(code))
         })?;
         if code == OpCode::Schedule {
+            ensure(kick & bit(op.cpu) == 0, Rule::Kick, || "a decision kicks its own PCPU".into())?;
             self.kicked &= !bit(op.cpu);
         }
         let mut new = kick & !self.kicked;

@@ -29,6 +29,17 @@ TAKT_INLINE u16 *last_of(struct takt_cpu *c, u32 class)
 	return &c->last[class & 3]; /* IDLE is never queued */
 }
 
+TAKT_INLINE u32 has_work(struct takt_vcpu *v)
+{
+	return v->state != TAKT_BLOCKED && v->state != TAKT_PAUSED;
+}
+
+/* When the present run of @v began, which runs. */
+TAKT_INLINE u64 run_began(struct takt_vcpu *v)
+{
+	return v->start - v->ran;
+}
+
 /* Picked or running. */
 TAKT_INLINE u32 holds_cpu(u32 state)
 {

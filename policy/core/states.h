@@ -343,8 +343,6 @@ TAKT_FN int takt_schedule(struct takt_pool *p, u32 cpu, u32 flags, u64 now)
 	c->forced_idle = flags & TAKT_FORCE_IDLE;
 	if (cur != TAKT_NIL) {
 		charge_cur(p, cpu, now);
-		/* A budget that has just been used up: this is the decision. */
-		mask_clear(&p->out.kick, cpu);
 		hook_deschedule(p, cur);
 		if (!(flags & TAKT_CUR_STOPS) && !(v->flags & (TAKT_F_PAUSE | TAKT_F_CAPPED)))
 			back = cur;
@@ -355,6 +353,8 @@ TAKT_FN int takt_schedule(struct takt_pool *p, u32 cpu, u32 flags, u64 now)
 	keep = takt_fresh(p, keep);
 	if (!c->forced_idle)
 		next = takt_fresh(p, hook_pick(p, cpu, keep, now));
+	/* Whatever has kicked @cpu, a budget that was used up or a launch: this is the decision. */
+	mask_clear(&p->out.kick, cpu);
 	if (cur != TAKT_NIL && next == cur) {
 		v->flags &= ~TAKT_F_WOKEN;
 		back = TAKT_NIL;

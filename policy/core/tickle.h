@@ -55,8 +55,8 @@ TAKT_INLINE u32 tickles_others(struct takt_pool *p, u32 vi)
 }
 
 /*
- * Tickles idle PCPUs for the queued @vi, unless its own is idle. Literally (rule C12), the second of
- * two VCPUs on one idle PCPU would wait beside idle PCPUs: hence only a VCPU that is alone there
+ * Tickles idle PCPUs for the queued @vi, unless its own is idle. Literally (rule C12), the second
+ * of two VCPUs on one idle PCPU would wait beside idle PCPUs: hence only a VCPU that is alone there
  * tickles no other PCPU, and the second tickles for both (see also pass_tickle()).
  *
  * With tickle=one, as in 4.2.1, one idle PCPU is tickled at a time: the VCPU's own PCPU, else the
@@ -142,7 +142,6 @@ TAKT_INLINE void pass_tickle(struct takt_pool *p, u32 cpu)
 		/* RT-Xen's periodic servers idle on purpose: they would ask each other for ever. */
 		kick_idle(p, cpu_of(p, cpu)->head);
 	}
-	mask_clear(&p->out.kick, cpu);
 }
 
 #endif
