@@ -38,7 +38,7 @@ TAKT_INLINE void credit_queue_on(struct takt_pool *p, u32 vi)
 		v->flags &= ~TAKT_F_MIGRATE;
 		v->cpu = credit_pick_cpu(p, vi);
 	}
-	if (credit_has_rest(p, v)) {
+	if (credit_has_rest(p, v, credit_turn(p, v))) {
 		runq_insert_first(p, vi);
 	} else {
 		v->credit.slice_used = 0;
@@ -64,7 +64,8 @@ TAKT_INLINE void credit_dequeue(struct takt_pool *p, u32 vi)
  */
 TAKT_INLINE u32 credit_goes_on(struct takt_pool *p, struct takt_vcpu *cur, struct takt_vcpu *head)
 {
-	return cur->class < head->qclass || (cur->class == head->qclass && credit_has_rest(p, cur));
+	return cur->class < head->qclass ||
+	       (cur->class == head->qclass && credit_has_rest(p, cur, credit_turn(p, cur)));
 }
 
 /*

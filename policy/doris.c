@@ -7,8 +7,9 @@
  * and (2) when its deadline comes: the time it was queued plus the period of its VM, the latest
  * time to be *scheduled*. Next to its run queue each PCPU has a queue of those deadlines (rtq) and
  * a timer at the first one. The runner's slice ends at the next deadline; it is at least MIN_TS,
- * and just MIN_TS if another RT VCPU waits already. RT ends when the VCPU is descheduled, and only
- * VCPUs with remaining credit get it, so shares are Credit's own. Since every packet passes through
+ * and just MIN_TS if another RT VCPU waits already. RT ends when the VCPU is descheduled (with
+ * rt_contention=cut after some turns, or when it blocks), and only VCPUs with remaining credit get
+ * it, so shares are Credit's own. Since every packet passes through
  * Dom0, Dom0 is real-time as long as any VM is, with the shortest of their periods (collector,
  * rules D32 and D33); a VM's own I/O threads follow their VM. Type and period are a lease that
  * lapses unless renewed.
@@ -117,8 +118,9 @@ TAKT_INLINE void doris_arm(struct takt_pool *p, u32 cpu)
 	u64 when = cpu_of(p, cpu)->tick_next, first = rtq_first(p, cpu),
 	    until = doris_waits_until(p, cpu);
 
+	/* What has been kicked decides; it is late if that lasts for MIN_TS. */
 	if (until <= p->now)
-		until = p->now + 1;
+		until = p->now + (mask_test(&p->out.kick, cpu) ? p->par.min_ts : 1);
 	when = first < when ? first : when;
 	arm_cpu(p, cpu, until < when ? until : when);
 }
@@ -188,7 +190,7 @@ TAKT_INLINE void doris_deschedule(struct takt_pool *p, u32 vi)
 	doris_end_rt(v);
 }
 
-/* Nor does it outlast a block. */
+/* RT does not outlast a block. */
 TAKT_INLINE void doris_put(struct takt_pool *p, u32 vi, u32 runnable, u64 now)
 {
 	(void)now;

@@ -21,7 +21,7 @@ TAKT_OWN_STATE(doris, beside_credit)
 
 /*
  * Until when the first of them waits here, which may be past; TAKT_NEVER if none does. With cut it
- * is the runner that has run for MIN_TS then.
+ * is the runner that has run for MIN_TS then; on a PCPU that is taken it does not run.
  */
 TAKT_INLINE u64 doris_waits_until(struct takt_pool *p, u32 cpu)
 {
@@ -33,7 +33,9 @@ TAKT_INLINE u64 doris_waits_until(struct takt_pool *p, u32 cpu)
 		return TAKT_NEVER;
 	if (p->par.rt_contention != DORIS_CUT)
 		return vcpu_of(p, head)->deadline;
-	return (v->state == TAKT_RUNNING ? v->start - v->ran : p->now) + p->par.min_ts;
+	if (cpu_of(p, cpu)->taken)
+		return TAKT_NEVER;
+	return (v->state == TAKT_RUNNING ? run_began(v) : p->now) + p->par.min_ts;
 }
 
 /*
@@ -62,8 +64,8 @@ TAKT_FN u32 doris_elsewhere(struct takt_pool *p, struct takt_vcpu *v)
 }
 
 /*
- * Moves the first that has waited so long, or with cut has the runner give way. If there is no PCPU to
- * move to, @cpu looks again in MIN_TS.
+ * Moves the first that has waited so long, or with cut has the runner give way. If there is no PCPU
+ * to move to, @cpu looks again in MIN_TS.
  */
 TAKT_FN void doris_part(struct takt_pool *p, u32 cpu, u64 now)
 {

@@ -36,12 +36,18 @@ TAKT_INLINE u64 vgedf_last_place(struct takt_vcpu *v)
 	return vgedf_place(v->class, v->class == TAKT_RT ? v->server.key : TAKT_LATEST - 2);
 }
 
-/* That of @cur, which runs on @cpu: the first of its class while its turn is not over. */
+/*
+ * That of @cur, which runs on @cpu: the first of its class while its turn is not over; then with
+ * leftover=vm that of its VM.
+ */
 TAKT_INLINE u64 vgedf_own_place(struct takt_pool *p, u32 cpu, u32 cur)
 {
 	struct takt_vcpu *v = vcpu_of(p, cur);
+	u64 place = takt_fresh_long(p, server_left_of(p, cur));
 
-	return edf_in_turn(p, cpu, cur) ? vgedf_place(v->class, 0) : vgedf_last_place(v);
+	if (edf_in_turn(p, cpu, cur))
+		return vgedf_place(v->class, 0);
+	return place == TAKT_LATEST ? vgedf_last_place(v) : vgedf_place(v->class, place);
 }
 
 /*

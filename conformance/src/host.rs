@@ -78,8 +78,10 @@ fn budget(vm: u16, seed: u64) -> [(u16, u32, u64); 3] {
 
 /// Parameters of Credit and its kin (docs/rules/credit.md, poris.md, laxs.md) by which a seed
 /// differs from the defaults.
-fn variant(seed: u64) -> &'static [(&'static str, u64)] {
-    match seed / 8 % 14 {
+fn variant(seed: u64) -> Vec<(&'static str, u64)> {
+    let some: &[_] = match seed / 8 % 14 {
+        // As on live hosts.
+        13 => return takt_policy::live(|p| p.linux).into_iter().map(|(p, value)| (p.name, value)).collect(),
         0 => &[],
         1 => &[("weights", 1), ("ratelimit", MS), ("tickle", 1), ("overflow", 1)],
         2 => &[("charge", 1), ("tickle", 1), ("debts", 0)],
@@ -103,16 +105,6 @@ fn variant(seed: u64) -> &'static [(&'static str, u64)] {
         11 => &[("tickle", 2), ("queueing", 0), ("steal", 0)],
         12 => &[("tickle", 3), ("ratelimit", MS)],
         10 => &[("over", 1), ("running", 1), ("peer", 1)],
-        // As on live hosts.
-        13 => &[
-            ("claim", 1),
-            ("eligible", 2),
-            ("surplus", 1),
-            ("preempted", 1),
-            ("rt_contention", 2),
-            ("tickle", 1),
-            ("dynamic", 2),
-        ],
         _ => &[
             ("laxity", 10 * MS),
             ("first_run", MS),
@@ -122,7 +114,8 @@ fn variant(seed: u64) -> &'static [(&'static str, u64)] {
             ("ll_interval", 100 * MS),
             ("t_round", 300 * US),
         ],
-    }
+    };
+    some.to_vec()
 }
 
 /// Seeds of a policy that stand for a variant: a kind of server or parameters of its own.
@@ -139,7 +132,7 @@ pub fn variants(policy: &str) -> &'static [u64] {
 }
 
 fn key(name: &str, per_vm: bool) -> u32 {
-    takt_policy::params().iter().find(|p| p.per_vm == per_vm && p.name == name).map_or(0, |p| p.key)
+    takt_policy::param(name, per_vm).map_or(0, |p| p.key)
 }
 
 impl Host {
@@ -168,7 +161,7 @@ impl Host {
             ("leftover", seed / 3 % 2),
         ];
         setup.extend(kinds.map(|(name, value)| pool(name, value)));
-        setup.extend(variant(seed).iter().map(|&(name, value)| pool(name, value)));
+        setup.extend(variant(seed).into_iter().map(|(name, value)| pool(name, value)));
         // Every second VM has a budget, of a fifth or a tenth of a PCPU for each VCPU.
         for (vm, key, value) in (1..shape.vms).step_by(2).flat_map(|vm| budget(vm, seed)) {
             setup.push_back(on_vm(OpCode::Adjust, vm, [key.into(), value, 0]));

@@ -153,6 +153,11 @@ impl Model {
         self.params.iter().find(|p| p.name == name).is_none_or(|p| (p.min..=p.max).contains(&value))
     }
 
+    /// Whether a VCPU is not blocked.
+    fn has_work(&self) -> bool {
+        self.vcpu.iter().any(|v| !matches!(v.state, State::Absent | State::Blocked))
+    }
+
     fn verdict_adjust(&self, op: &Op, r: Verdict) -> Verdict {
         let pool = u32::from(op.vm) == NIL;
         match self.params.iter().find(|p| u64::from(p.key) == op.arg[0]) {
@@ -168,8 +173,9 @@ impl Model {
                 .may(p.name == "rt", &[EBUSY])
                 // A budget needs a period that is as long, and room.
                 .may(!pool && ["budget", "period"].contains(&p.name), &[ERANGE, ENOSPC])
+                // Places of two kinds are in no queue; only policies with budgets have such places.
+                .may(pool && p.name == "leftover" && self.has_work(), &[EBUSY])
                 // No reserve comes out of what servers are promised, and no admission is right while that is too much.
-                .may(pool && p.name == "leftover", &[EBUSY])
                 .may(pool && ["reserve", "admission"].contains(&p.name), &[ENOSPC]),
         }
     }

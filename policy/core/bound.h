@@ -23,17 +23,39 @@ TAKT_INLINE u64 credit_weights(struct takt_pool *p, struct takt_vm *m)
 }
 
 /*
- * Credit: until the debt of the poorest VCPU is paid back (it is at most one accounting interval
- * deep when accounting comes by, and one more before, and with claim=vm its VM may owe as much for
- * each VCPU), then twice the slice of each VCPU. There is
- * no bound with activate=tick, where an inactive VCPU in debt earns nothing; with charge=sampled,
- * where a VCPU that runs between ticks preempts for nothing; and with balance=on, where siblings
- * that run keep a VCPU that waits in debt (rule C41). It holds with tickle=xen: the PCPU where a
- * VCPU is queued never idles.
+ * In how many accountings @m pays back what each of its VCPUs may owe, if all VMs, which weigh
+ * @weight, earn: at most one accounting interval when accounting comes by, and one more before, and
+ * with claim=vm its VM as much for each VCPU. Parts are rounded up, to a credit at least; with
+ * claim=vm they are not, and what a VM is paid for that it owes.
+ */
+TAKT_INLINE u64 credit_pays_back(struct takt_pool *p, struct takt_vm *m, u64 weight)
+{
+	u64 per_cpu = credit_per_acct(p), owed = (2 + p->par.claim) * per_cpu;
+	u64 own = (u64)m->weight * credit_weights(p, m), fair = per_cpu * p->nr_cpu * own / weight,
+	    n;
+
+	if (!p->par.claim) {
+		if (m->cap && m->cap * per_cpu / 100 < fair)
+			fair = m->cap * per_cpu / 100;
+		return owed / (fair / m->nr ? fair / m->nr : 1) + 2;
+	}
+	owed = (owed + 3) * m->nr;
+	n = div_up(owed * weight, per_cpu * p->nr_cpu * own);
+	if (m->cap && div_up(owed * 100, m->cap * per_cpu) > n)
+		n = div_up(owed * 100, m->cap * per_cpu);
+	return n + 3;
+}
+
+/*
+ * Credit: until the debt of the poorest VCPU is paid back, then twice the slice of each VCPU. There
+ * is no bound with activate=tick, where an inactive VCPU in debt earns nothing; with
+ * charge=sampled, where a VCPU that runs between ticks preempts for nothing; and with balance=on,
+ * where siblings that run keep a VCPU that waits in debt (rule C41). It holds with tickle=xen: the
+ * PCPU where a VCPU is queued never idles.
  */
 TAKT_FN u64 credit_bound(struct takt_pool *p)
 {
-	u64 weight = 0, least = TAKT_NEVER, per_cpu = credit_per_acct(p);
+	u64 weight = 0, most = 0, n;
 
 	if (!p->par.activate || p->par.charge || p->par.balance)
 		return TAKT_NEVER;
@@ -43,18 +65,13 @@ TAKT_FN u64 credit_bound(struct takt_pool *p)
 				  : 0;
 	for (u32 i = 0; i < TAKT_NVM; i++) {
 		struct takt_vm *m = vm_of(p, i);
-		u64 fair;
 
 		if (!m->used || !m->nr)
 			continue;
-		fair = per_cpu * p->nr_cpu * m->weight * credit_weights(p, m) / weight;
-		if (m->cap && m->cap * per_cpu / 100 < fair)
-			fair = m->cap * per_cpu / 100;
-		fair = fair / m->nr ? fair / m->nr : 1;
-		least = fair < least ? fair : least;
+		n = credit_pays_back(p, m, weight);
+		most = n > most ? n : most;
 	}
-	return p->par.acct * ((2 + p->par.claim) * per_cpu / least + 2) +
-	       2 * turns_bound(p, p->par.slice);
+	return p->par.acct * most + 2 * turns_bound(p, p->par.slice);
 }
 
 /*
@@ -65,7 +82,7 @@ TAKT_INLINE u64 rest_bound(struct takt_pool *p, u64 turn)
 {
 	u64 turns = turns_bound(p, turn);
 
-	return p->par.leftover ? (turns + LEFT_AHEAD) * p->nr_vm : turns;
+	return p->par.leftover ? (turns + LEFT_MOST) * p->nr_vm : turns;
 }
 
 /*

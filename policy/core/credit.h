@@ -161,8 +161,8 @@ TAKT_FN void credit_charge(struct takt_pool *p, u32 vi, s64 ns)
 
 /*
  * @v's slice. With claim=vm, where more VCPUs of its VM earn than there are PCPUs, they take no
- * longer turns together than one for each PCPU would (rule C45); where masks keep them together on a
- * PCPU, than one would.
+ * longer turns together than one for each PCPU would (rule C45); where masks keep them together on
+ * a PCPU, than one would.
  */
 TAKT_INLINE u64 credit_turn(struct takt_pool *p, struct takt_vcpu *v)
 {
@@ -174,9 +174,17 @@ TAKT_INLINE u64 credit_turn(struct takt_pool *p, struct takt_vcpu *v)
 	if (p->par.claim && nr > cpus) {
 		slice = slice * cpus / nr;
 		if (slice < CREDIT_SHORTEST)
-			slice = CREDIT_SHORTEST;
+			slice = p->par.slice < CREDIT_SHORTEST ? p->par.slice : CREDIT_SHORTEST;
 	}
 	return takt_fresh_long(p, slice);
+}
+
+/* Whether @v has a rest of its slice, which is @turn, and with it the place before its equals. */
+TAKT_INLINE u32 credit_has_rest(struct takt_pool *p, struct takt_vcpu *v, u64 turn)
+{
+	s64 used = v->credit.slice_used;
+
+	return p->par.preempted && used > 0 && (u64)used + p->par.min_ts < turn;
 }
 
 /*
@@ -189,18 +197,7 @@ TAKT_INLINE u64 credit_rest(struct takt_pool *p, struct takt_vcpu *v)
 {
 	u64 turn = credit_turn(p, v);
 
-	if (!p->par.preempted || v->credit.slice_used < 0 ||
-	    (u64)v->credit.slice_used + p->par.min_ts >= turn)
-		return turn;
-	return turn - (u64)v->credit.slice_used;
-}
-
-/* Whether @v has a rest of its slice, and with it the place before its equals. */
-TAKT_INLINE u32 credit_has_rest(struct takt_pool *p, struct takt_vcpu *v)
-{
-	s64 used = v->credit.slice_used;
-
-	return p->par.preempted && used > 0 && (u64)used + p->par.min_ts < credit_turn(p, v);
+	return credit_has_rest(p, v, turn) ? turn - (u64)v->credit.slice_used : turn;
 }
 
 /*

@@ -181,8 +181,8 @@ TAKT_FN u32 credit_pay_debt(struct takt_pool *p, u32 mi, u32 total)
 }
 
 /*
- * @m's VCPUs were paid so much @more than it earned: @over of that by rounding, which it owes, and the
- * rest to reach their floors, which it may owe on.
+ * @m's VCPUs were paid so much @more than it earned: @over of that by rounding, which it owes, and
+ * the rest to reach their floors, which it may owe on.
  */
 TAKT_FN void credit_owe(struct takt_pool *p, struct takt_vm *m, u32 more, u32 over)
 {
@@ -300,16 +300,24 @@ TAKT_FN void credit_level(struct takt_pool *p, u32 mi)
 	}
 }
 
-/* How many of @mi's VCPUs are on the PCPU of each that may not run on all (rule C45). */
+/*
+ * How many of @mi's VCPUs that earn, or have work, are on the PCPU of each that may not run on all
+ * (rule C45).
+ */
 TAKT_FN void credit_crowd(struct takt_pool *p, u32 mi)
 {
-	FOR_EACH_VCPU_OF(p, mi, vi)
-		cpu_of(p, vcpu_of(p, vi)->cpu)->crowd++;
 	FOR_EACH_VCPU_OF(p, mi, vi) {
 		struct takt_vcpu *v = vcpu_of(p, vi);
-		struct takt_mask forbidden = p->online;
 
-		mask_without(&forbidden, &v->hard);
+		if (v->flags & TAKT_F_ACTIVE || has_work(v))
+			cpu_of(p, v->cpu)->crowd++;
+	}
+	FOR_EACH_VCPU_OF(p, mi, vi) {
+		struct takt_vcpu *v = vcpu_of(p, vi);
+		struct takt_mask forbidden = p->online, may = v->hard;
+
+		mask_and(&may, &v->placement);
+		mask_without(&forbidden, &may);
 		v->credit.crowd =
 			takt_fresh(p, mask_empty(&forbidden)) ? 0 : cpu_of(p, v->cpu)->crowd;
 	}
@@ -331,11 +339,11 @@ TAKT_INLINE u64 credit_round(struct takt_pool *p, u32 mi, u64 weight)
 
 /*
  * The debt that all VMs have by their weights, of which @common is what those before had, now that
- * one that weighs @own owes @owed.
+ * one that weighs @own of @weight owes @owed.
  */
-TAKT_INLINE u64 credit_common(struct takt_pool *p, u64 common, s64 owed, u64 own)
+TAKT_INLINE u64 credit_common(struct takt_pool *p, u64 common, s64 owed, u64 own, u64 weight)
 {
-	u64 each = takt_fresh_long(p, owed > 0 ? (u64)owed : 0) * p->weight / (own ? own : 1);
+	u64 each = takt_fresh_long(p, owed > 0 ? (u64)owed : 0) * weight / (own ? own : 1);
 
 	return each < common ? each : common;
 }
@@ -404,7 +412,8 @@ TAKT_FN void credit_account_pass(struct takt_pool *p)
 			spare = takt_fresh(p, credit_fill(p, mi, spare));
 		if (left)
 			pot = pot + div_up(spare * weight, left);
-		common = takt_fresh_long(p, credit_common(p, common, before - p->balance, own));
+		common = takt_fresh_long(
+			p, credit_common(p, common, before - p->balance, own, weight));
 		mi = next;
 	}
 	if (p->par.claim && p->balance < -(s64)common)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A VM owes what its VCPUs have run, also those that are gone (docs/rules/credit.md, C44). In Xen
- * credit goes with the VCPU, and a new one begins with none and is boosted: a VM that replaces its
+ * A VM owes what its VCPUs have run, also those that are gone, and what a VCPU has as it goes stays
+ * with its VM; a new VCPU shares both, and a cap holds for it (docs/rules/credit.md, C44). In Xen
+ * credit goes with the VCPU, and a new VCPU begins with none and is boosted: a VM that replaces its
  * threads in time would never be in debt, and take all of the host.
  */
 #ifndef TAKT_CREDIT_DEBT_H
@@ -29,7 +30,7 @@ TAKT_FN void credit_share_debt(struct takt_pool *p, u32 mi, u32 but)
 		zero = takt_fresh_long(p, zero + CREDIT_MOST);
 		nr = takt_fresh(p, nr + 1);
 	}
-	if (!nr || (!owed && sum >= zero))
+	if (!nr || (but == TAKT_NIL && sum >= zero + owed))
 		return;
 	if (owed > sum) {
 		p->ledger.clipped -= (s64)(owed - sum);
@@ -61,9 +62,13 @@ TAKT_INLINE void credit_begin(struct takt_pool *p, u32 vi)
 	if (!p->par.debts)
 		return;
 	credit_share_debt(p, v->vm, TAKT_NIL);
-	/* A cap is its VM's: what accounting would have parked until the debt is paid begins so. */
-	if (vm_of(p, v->vm)->cap && v->credit.balance < 0)
+	/*
+	 * A cap is its VM's: a VCPU that begins in debt is parked, and earns, until that is paid.
+	 */
+	if (vm_of(p, v->vm)->cap && v->credit.balance < 0) {
 		v->flags |= TAKT_F_CAPPED;
+		credit_activate(p, vi);
+	}
 }
 
 /* What @v takes of @left if it is paid what it lacks to @level. */
@@ -77,8 +82,8 @@ TAKT_INLINE u32 credit_lack(struct takt_vcpu *v, s32 level, u32 left)
 }
 
 /*
- * @vi, one of @mi's, leaves @credit to its siblings that earn, each as much as it can hold: it was paid
- * to it for their VM. Returns what none can hold.
+ * @vi, one of @mi's, leaves @credit to its siblings that earn, each as much as it can hold: it was
+ * paid to it for their VM. Returns what none can hold.
  */
 TAKT_FN u32 credit_leave(struct takt_pool *p, u32 mi, u32 vi, u32 credit)
 {
@@ -99,8 +104,8 @@ TAKT_FN u32 credit_leave(struct takt_pool *p, u32 mi, u32 vi, u32 credit)
 }
 
 /*
- * @vi goes. What it had is its siblings'; what it owes its VM owes, to which a run shorter than
- * half a credit is one.
+ * @vi goes. What it had pays what its VM owes, and is its siblings' then; what it owes its VM owes,
+ * to which a run shorter than half a credit is one.
  */
 TAKT_INLINE void credit_end(struct takt_pool *p, u32 vi)
 {
@@ -113,8 +118,12 @@ TAKT_INLINE void credit_end(struct takt_pool *p, u32 vi)
 		p->ledger.burned++;
 		balance--;
 	}
-	if (p->par.debts && balance > 0)
-		balance = credit_leave(p, v->vm, vi, (u32)balance);
+	if (p->par.debts && balance > 0) {
+		u32 paid = takt_fresh(p, m->debt < balance ? m->debt : (u32)balance);
+
+		m->debt -= paid;
+		balance = credit_leave(p, v->vm, vi, (u32)balance - paid);
+	}
 	v->credit.balance = 0;
 	if (!p->par.debts || balance >= 0) {
 		p->ledger.clipped += balance;

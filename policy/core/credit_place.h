@@ -62,8 +62,8 @@ TAKT_FN u32 credit_pick_cpu(struct takt_pool *p, u32 vi)
 }
 
 /*
- * Tickles where the queued @vi may run now: its PCPU if @vi ranks higher there, and idle PCPUs (rule
- * C12).
+ * Tickles where the queued @vi may run now: its PCPU if @vi ranks higher there, and idle PCPUs
+ * (rule C12).
  */
 TAKT_FN void place_tickle(struct takt_pool *p, u32 vi)
 {

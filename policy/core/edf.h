@@ -20,11 +20,6 @@ TAKT_INLINE u32 edf_keeps(struct takt_pool *p, u32 own)
 	return p->par.mode == TAKT_MODE_AUTO ? own : p->par.mode;
 }
 
-TAKT_INLINE u32 edf_has_work(struct takt_vcpu *v)
-{
-	return v->state != TAKT_BLOCKED && v->state != TAKT_PAUSED;
-}
-
 /*
  * Into the queue of its PCPU: RunQ by deadline; else ExtraQ, by class (Xen's L0 and L1), then since
  * when it waits there. A budget that @vi gets meanwhile does not cost it its place, for it is a
@@ -36,14 +31,15 @@ TAKT_FN void edf_place(struct takt_pool *p, u32 vi, u64 now)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 	u64 since = v->server.extra_since;
+	u32 keeps;
 
 	v->class = takt_fresh(p, server_class(v));
 	now = server_left_place(p, v, now, now);
 	since = takt_choose(takt_fresh(p, !since || now == LEFT_HOST), now, since);
-	/* With leftover=vm it has no place of that kind elsewhere. */
-	v->server.extra_since =
-		takt_choose(takt_fresh(p, !p->par.leftover || v->class == TAKT_OVER), since,
-			    v->server.extra_since);
+	/* With leftover=vm its place in OVER is of another kind than that in UNDER. */
+	keeps = takt_fresh(p, !p->par.leftover || v->class == TAKT_OVER);
+	v->server.extra_since = takt_choose(keeps, since, v->server.extra_since);
+	since = takt_choose(keeps, since, now);
 	v->server.key = takt_choose(takt_fresh(p, v->class == TAKT_RT), v->deadline, since);
 }
 
@@ -96,7 +92,7 @@ TAKT_INLINE u64 edf_longest(struct takt_pool *p, u32 cpu, u64 now)
 
 	if (cur_class(p, cpu) == TAKT_RT || cur_class(p, cpu) == TAKT_IDLE)
 		return TAKT_LATEST;
-	if (!v->server.extra_since)
+	if (!v->server.extra_since && (!p->par.leftover || v->class == TAKT_OVER))
 		v->server.extra_since = p->par.leftover ? p->svt + LEFT_FIRST : now;
 	return used + SERVER_SHORTEST < p->par.extra_quantum ? p->par.extra_quantum - used
 							     : SERVER_SHORTEST;
@@ -174,7 +170,7 @@ TAKT_INLINE void edf_refill(struct takt_pool *p, u32 vi, u32 keeps, u64 now)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
-	if (!keeps && !edf_has_work(v)) {
+	if (!keeps && !has_work(v)) {
 		dueq_remove(p, &p->due_head, vi);
 		return;
 	}
@@ -188,7 +184,7 @@ TAKT_INLINE void edf_begin(struct takt_pool *p, u32 vi, u32 whole, u32 keeps)
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
 	if (server_begin(p, vi, whole, 1)) {
-		if (takt_fresh(p, keeps || edf_has_work(v))) {
+		if (takt_fresh(p, keeps || has_work(v))) {
 			server_start(p, vi);
 		} else {
 			/* Its wake begins the first period. Nothing is used up. */

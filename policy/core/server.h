@@ -5,10 +5,11 @@
  * becomes of a budget that is not used.
  *
  * A VCPU with budget left is in class RT, in order of its key. A VCPU without is parked until its
- * next budget, or runs in what is left, which VCPUs without a server share: class OVER, in turns,
- * taken by PCPUs that would idle. Lest these VCPUs starve, `reserve` percent of each PCPU come
- * before all others: Dom0 and the host's threads mostly have no server. What makes up for a budget
- * that was forfeited (class UNDER) is no part of the reserve, and gives way to it as budgets do.
+ * next budget, or runs in what is left, which VCPUs without a server share: class OVER, in turns
+ * (with leftover=vm of VMs, rule R37), taken by PCPUs that would idle. Lest these VCPUs starve,
+ * `reserve` percent of each PCPU come before all others: Dom0 and the host's threads mostly have no
+ * server. What makes up for a budget that was forfeited (class UNDER) is no part of the reserve,
+ * and gives way to it as budgets do.
  *
  * The pool's due queue has the servers in order of their next budgets, and its timer follows it.
  */
@@ -25,14 +26,15 @@
 
 /* In which the reserve is kept: short beside what a host's threads bear. */
 #define RESERVE_INTERVAL (20 * TAKT_MS)
-/* As what a queued VCPU counts that waits for what is left: a turn. */
+/* What a VCPU that waits for what is left adds to its VM's time meanwhile: a turn. */
 #define LEFT_TURN TAKT_MS
 /*
- * By no more is a VM behind others that wait, besides a turn of each of its VCPUs: what it has had on
- * other PCPUs does not keep a VCPU waiting for longer.
+ * A VM has had no more of what is left than those that wait, or less than they, by more than this,
+ * and by a turn of each of its VCPUs: what it has had on other PCPUs, or could not use, counts no
+ * further.
  */
-#define LEFT_AHEAD (100 * LEFT_TURN)
-/* Its place if it is the host's, and the first that others may have. */
+#define LEFT_MOST (100 * LEFT_TURN)
+/* The place of the host's own, and the first that others may have. */
 #define LEFT_HOST 1u
 #define LEFT_FIRST 2u
 
@@ -133,28 +135,57 @@ TAKT_INLINE u32 server_reserve(struct takt_pool *p, struct takt_cpu *c, u64 now)
 	return c->reserve_left > 0;
 }
 
-/* ---- leftover=vm (rule R37): what budgets leave goes to the host first, then to VMs in turns ---- */
+/*
+ * ---- leftover=vm (rule R37): what budgets leave goes to the host first, then to VMs in turns ----
+ */
 
 /*
- * The place of @v, which queues for what is left: since when its VM waits, in the time that VMs have
- * had of it. Each of its queued VCPUs counts as a turn, so that VMs take turns, however many VCPUs
- * they have. The host's own come first as long as they have not used up the reserve. Elsewhere @other.
+ * Whether @v is the host's, and may use the reserve before all others. An interval of it may begin.
+ */
+TAKT_INLINE u32 server_left_host(struct takt_pool *p, struct takt_vcpu *v, u64 now)
+{
+	struct takt_cpu *c = cpu_of(p, v->cpu);
+
+	if (v->kind != TAKT_HOST)
+		return 0;
+	server_reserve(p, c, now);
+	return c->host_left > 0;
+}
+
+/*
+ * The place of @v, which queues for what is left: what its VM has had of it, where each of the VM's
+ * queued VCPUs counts as a turn; so VMs take turns, however many VCPUs they have. After a sleep it
+ * is at least what those that wait have had; a VCPU that was preempted keeps what its VM lacks. The
+ * host's own come first as long as they have not used up the reserve. Elsewhere it is @other.
  */
 TAKT_INLINE u64 server_left_place(struct takt_pool *p, struct takt_vcpu *v, u64 other, u64 now)
 {
-	struct takt_cpu *c = cpu_of(p, v->cpu);
 	struct takt_vm *m = vm_of(p, v->vm);
-	u32 rest = server_waits_for_rest(p, v), late = rest & takt_fresh(p, m->vtime < p->svt);
-	u64 place = takt_choose(late, p->svt, m->vtime);
-	u64 most = p->svt + m->nr * LEFT_TURN + LEFT_AHEAD;
+	u32 rest = server_waits_for_rest(p, v),
+	    ran = takt_fresh(p, (v->flags & TAKT_F_PREEMPTED) != 0);
+	u64 least = p->svt - takt_choose(ran, p->svt < LEFT_MOST ? p->svt : LEFT_MOST, 0);
+	u32 late = rest & takt_fresh(p, m->vtime < least);
+	u64 place = takt_choose(late, least, m->vtime);
+	u64 most = p->svt + m->nr * LEFT_TURN + LEFT_MOST;
 
 	place = takt_choose(rest & takt_fresh(p, place > most), most, place);
 
 	m->vtime = place + takt_choose(rest, LEFT_TURN, 0);
 	place = takt_choose(rest, place + LEFT_FIRST, other);
-	rest = takt_fresh(p, rest && v->kind == TAKT_HOST &&
-				     (now >= c->reserve_end || c->host_left > 0));
+	rest = takt_fresh(p, rest && server_left_host(p, v, now));
 	return takt_choose(rest, LEFT_HOST, place);
+}
+
+/*
+ * The place that @cur, which runs in what is left, would have if it queued: that of its VM.
+ * TAKT_LATEST where there are no such places, or for a VCPU that runs otherwise.
+ */
+TAKT_INLINE u64 server_left_of(struct takt_pool *p, u32 cur)
+{
+	struct takt_vcpu *v = vcpu_of(p, cur);
+	u32 rest = takt_fresh(p, cur != TAKT_NIL && server_waits_for_rest(p, v));
+
+	return takt_choose(rest, vm_of(p, v->vm)->vtime + LEFT_FIRST, TAKT_LATEST);
 }
 
 /* @v leaves its queue. */
@@ -299,9 +330,9 @@ TAKT_FN u32 server_begin(struct takt_pool *p, u32 vi, u32 whole, u32 extra)
 }
 
 /*
- * The budget of @v, which begins, and when the next one comes, which is otherwise at @next. It has none
- * as long as another VCPU of its VM has had one: a VM that replaces its threads would have any number
- * of them.
+ * The budget of @v, which begins, and when the next one comes, which is otherwise at @next. It has
+ * none as long as another VCPU of its VM has had one: a VM that replaces its threads would have any
+ * number of them.
  */
 TAKT_INLINE u64 server_first(struct takt_pool *p, struct takt_vcpu *v, u64 next)
 {
@@ -438,7 +469,9 @@ TAKT_FN void server_tickle(struct takt_pool *p, u32 vi, u64 now)
 		kick(p, v->cpu);
 	else
 		server_tickle_reserve(p, vi, now);
-	/* One with a budget keeps to its PCPU, where one without may have relied upon being alone. */
+	/*
+	 * One with a budget keeps to its PCPU, where one without may have relied upon being alone.
+	 */
 	left = takt_fresh(p, v->class == TAKT_RT ? server_first_left(p, v->cpu) : vi);
 	if (left == vi)
 		tickle_idle(p, vi);
@@ -464,15 +497,17 @@ TAKT_INLINE u32 server_over(struct takt_pool *p, u32 cpu, u32 cur)
 											   : first;
 }
 
-/* Of those without budget: @cur or the first of the queue. */
+/* Of those without budget: @cur or the first of the queue, in turns unless @cur's VM is behind. */
 TAKT_INLINE u32 server_left(struct takt_pool *p, u32 cpu, u32 cur)
 {
 	u32 first = server_first_left(p, cpu);
 
 	if (cur == TAKT_NIL || vcpu_of(p, cur)->class == TAKT_RT)
 		return first;
-	return first == TAKT_NIL || vcpu_of(p, cur)->class < vcpu_of(p, first)->qclass ? cur
-										       : first;
+	return first == TAKT_NIL || vcpu_of(p, cur)->class < vcpu_of(p, first)->qclass ||
+			       server_left_of(p, cur) < vcpu_of(p, first)->server.key
+		       ? cur
+		       : first;
 }
 
 /* Of those with budget: @cur, where it is at home, or the first of the queue. */
@@ -534,31 +569,37 @@ TAKT_INLINE u32 server_choose(struct takt_pool *p, u32 cpu, u32 best, u32 cur, u
 	return first != TAKT_NIL ? first : server_steal(p, cpu);
 }
 
-/* The earlier of @first and the place of @vi, if it waits for what is left, or runs in that. */
-TAKT_INLINE u64 server_left_earlier(struct takt_pool *p, u32 vi, u64 first)
+/*
+ * The place of the first of @cpu's queue that waits for its VM's turn; TAKT_LATEST: there is none.
+ */
+TAKT_INLINE u64 server_left_first(struct takt_pool *p, u32 cpu)
 {
-	struct takt_vcpu *v = vcpu_of(p, vi);
+	u32 vi = server_first_over(p, cpu), host;
 
-	return takt_fresh(p, vi != TAKT_NIL && v->class == TAKT_OVER && v->server.key > LEFT_HOST &&
-				     v->server.key < first)
-		       ? v->server.key
-		       : first;
+	host = takt_fresh(p, vi != TAKT_NIL && vcpu_of(p, vi)->server.key == LEFT_HOST);
+	vi = takt_fresh(p, host ? vcpu_of(p, vi)->rq_next : vi);
+	return takt_fresh_long(p, vi == TAKT_NIL ? TAKT_LATEST : vcpu_of(p, vi)->server.key);
 }
 
 /*
- * The time that VMs have had of what is left is that of the first that waits, or runs: of none that
- * is ahead, or those that are not would lose what they lack.
+ * The time that VMs have had of what is left is that of the first that waits, else of the first
+ * that runs. A VM that has PCPUs for all its VCPUs has no use of more, and would hold the others
+ * back, which may not be far ahead.
  */
 TAKT_FN void server_left_advance(struct takt_pool *p)
 {
-	u64 first = TAKT_LATEST;
+	u64 first = TAKT_LATEST, runs = TAKT_LATEST;
 
 	if (!p->par.leftover)
 		return;
 	FOR_EACH_CPU(p, cpu) {
-		first = server_left_earlier(p, server_first_over(p, cpu), first);
-		first = takt_fresh_long(p, server_left_earlier(p, cpu_of(p, cpu)->cur, first));
+		u64 place = server_left_first(p, cpu);
+
+		first = takt_fresh_long(p, place < first ? place : first);
+		place = server_left_of(p, cpu_of(p, cpu)->cur);
+		runs = takt_fresh_long(p, place < runs ? place : runs);
 	}
+	first = takt_choose(takt_fresh(p, first == TAKT_LATEST), runs, first);
 	if (first != TAKT_LATEST && first > p->svt + LEFT_FIRST)
 		p->svt = first - LEFT_FIRST;
 }

@@ -191,7 +191,7 @@ pub fn yields(make: &Maker) {
     assert_eq!(b.turn(3 * MS, 0), Some(2));
 }
 
-/// Rule B20: one that has a PCPU of its own does not hold the others' time back, so that it says who of them is ahead.
+/// Rule B20: a VCPU with a PCPU of its own does not hold back the time of the others, which says which of them is ahead.
 pub fn held_back(make: &Maker) {
     let mut b = Bench::new(make, "bvt", 2, 3);
     b.set(0, None, "ctx_allow", MS);
@@ -205,4 +205,23 @@ pub fn held_back(make: &Maker) {
     (1..=5).for_each(|v| _ = b.wake(0, v));
     let ran = b.watch(1, 0, 2_000 * MS, MS);
     assert!((980..=1020).contains(&count(&ran, '5')), "a VM of one VCPU beside one of three: {}", count(&ran, '5'));
+}
+
+/// Virtual time is a VM's as well (bvt): a new thread is as far ahead as the one before it was.
+pub fn outlives(make: &Maker) {
+    for (debts, next) in [(1, 9), (0, 2)] {
+        let mut b = Bench::new(make, "bvt", 1, 2);
+        b.set(0, None, "debts", debts);
+        b.vcpu(1, 1, 0);
+        b.vcpu(9, 2, 0);
+        b.wake(0, 1);
+        assert_eq!(b.turn(0, 0), Some(1));
+        b.wake(0, 9);
+        assert_eq!(b.stop(5 * MS, 0), Some(9));
+        b.ok(5 * MS, OpCode::VcpuRemove, (0, 1, 0), [0; 3]);
+        b.vcpu(2, 1, 0);
+        b.wake(5 * MS, 2);
+        assert_eq!(b.turn(11 * MS, 0), Some(next), "debts={debts}");
+        assert_eq!(b.core.check(), Ok(()));
+    }
 }

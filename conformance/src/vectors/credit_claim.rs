@@ -3,7 +3,7 @@
 
 use super::bench::{Bench, MS, US};
 use crate::core::Maker;
-use takt_policy::{Class, State};
+use takt_policy::{Class, OpCode, State};
 
 /// VM 1 with these VCPUs, and VM 2 with VCPU 99, on one PCPU.
 fn pool(make: &Maker, policy: &str, claim: u64, vcpus: u16) -> Bench {
@@ -140,21 +140,36 @@ pub fn of_many(make: &Maker) {
     }
 }
 
-/// VCPUs that masks keep on a PCPU have one's turns there.
+/// VCPUs that masks, the operator's or control's, keep on a PCPU have one's turns there; those that do nothing do not count.
 pub fn together(make: &Maker) {
-    for (claim, masked, slice) in [(1, true, 7500 * US), (1, false, 30 * MS), (0, true, 30 * MS)] {
+    const SET_PLACEMENT: bool = true;
+    for (claim, mask, run, slice) in [
+        (1, Some(!SET_PLACEMENT), 4, 7500 * US),
+        (1, Some(SET_PLACEMENT), 4, 7500 * US),
+        (1, Some(!SET_PLACEMENT), 1, 30 * MS),
+        (1, None, 4, 30 * MS),
+        (0, Some(!SET_PLACEMENT), 4, 30 * MS),
+    ] {
         let mut b = Bench::new(make, "credit", 8, 2);
         b.set(0, None, "claim", claim);
         for v in 1..=4 {
             b.vcpu(v, 1, 0);
-            if masked {
-                b.pin(0, v, 1);
+            match mask {
+                Some(SET_PLACEMENT) => _ = b.ok(0, OpCode::SetPlacement, (0, v, 0), [1, 0, 0]),
+                Some(_) => b.pin(0, v, 1),
+                None => {}
             }
-            b.run(v, 0, u64::from(v) * MS, u64::from(v) * MS + MS / 2);
         }
+        (1..=run).for_each(|v| b.run(v, 0, u64::from(v) * MS, u64::from(v) * MS + MS / 2));
         b.account(30 * MS);
         b.wake(30 * MS, 1);
-        assert_eq!(b.turn_slice(30 * MS, 0), (Some(1), slice), "claim={claim}, masked: {masked}");
+        assert_eq!(b.turn_slice(30 * MS, 0), (Some(1), slice), "claim={claim}, a placement: {mask:?}, {run} of 4 run");
         assert_eq!(b.core.check(), Ok(()));
     }
+    // No turn is longer than a slice.
+    let mut b = pool(make, "credit", 1, 4);
+    b.set(0, None, "slice", 200 * US);
+    (1..=4).for_each(|v| b.run(v, 0, u64::from(v) * MS, u64::from(v) * MS + MS / 2));
+    b.wake(10 * MS, 1);
+    assert_eq!(b.turn_slice(10 * MS, 0), (Some(1), 200 * US));
 }

@@ -101,9 +101,10 @@ pub fn left(make: &Maker) {
 /// A cap is the VM's: a new VCPU that is in debt waits until it is paid, as the one that has gone would.
 pub fn capped(make: &Maker) {
     for policy in CREDIT {
-        for (debts, state) in [(1, State::Parked), (0, State::Queued)] {
+        for (debts, activate, state) in [(1, 1, State::Parked), (1, 0, State::Parked), (0, 1, State::Queued)] {
             let mut b = pool(make, policy, &[1]);
             b.set(0, None, "debts", debts);
+            b.set(0, None, "activate", activate);
             b.set(0, Some(1), "cap", 20);
             b.run(1, 0, 0, 10 * MS);
             remove(&mut b, 10 * MS, 1);
@@ -111,7 +112,7 @@ pub fn capped(make: &Maker) {
             b.wake(10 * MS, 2);
             assert_eq!(b.state(2), state, "{policy}: debts={debts}");
             (1..=3).for_each(|i| _ = b.account(i * 30 * MS));
-            assert_eq!(b.state(2), State::Queued, "{policy}: debts={debts}: it is paid");
+            assert_eq!(b.state(2), State::Queued, "{policy}: debts={debts}, activate={activate}: it is paid");
         }
     }
 }
@@ -128,6 +129,28 @@ pub fn paid(make: &Maker) {
         assert_eq!(b.credit(1), saved - 10, "{policy}");
         b.vcpu(3, 1, 0);
         assert_eq!((b.credit(1), b.credit(3)), (saved - 10, 0), "{policy}: nothing is owed any more");
+    }
+}
+
+/// What rounding has paid too much is paid out of what a VCPU leaves; it is no debt that a new one shares.
+pub fn rounded(make: &Maker) {
+    for policy in CREDIT {
+        let mut b = pool(make, policy, &[1, 2, 3, 4]);
+        b.set(0, None, "claim", 1);
+        b.set(0, None, "surplus", 1);
+        for from in [0, 30 * MS] {
+            b.run(9, 0, from, from + MS);
+            (1..=4).for_each(|v| b.run(v, 0, from + u64::from(v) * MS, from + u64::from(v) * (MS + 100 * US)));
+            b.account(from + 30 * MS);
+        }
+        // The VM has 146 credits, after what it owes, which are 37 for each of four: two are owed.
+        assert_eq!([1, 2, 3, 4].map(|v| b.credit(v)), [72, 71, 70, 69], "{policy}");
+        b.vcpu(5, 1, 0);
+        assert_eq!([1, 2, 3, 4, 5].map(|v| b.credit(v)), [72, 71, 70, 69, 0], "{policy}");
+        remove(&mut b, 30 * MS, 4);
+        assert_eq!([1, 2, 3].map(|v| b.credit(v)), [80, 100, 100], "{policy}: of 69 two are paid, 100 is the ceiling");
+        remove(&mut b, 30 * MS, 3);
+        assert_eq!([1, 2].map(|v| b.credit(v)), [130, 150], "{policy}: nothing is owed any more");
     }
 }
 

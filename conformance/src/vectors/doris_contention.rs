@@ -65,6 +65,14 @@ pub fn turns(make: &Maker) {
         b.ok(20 * MS + run, OpCode::Put, (0, 2, 0), [1, u64::MAX, 0]);
         assert_eq!(b.class(2), class, "after {run} ns");
     }
+    // A PCPU that has been kicked, or is taken, has no timer at once again.
+    let mut b = contended(make);
+    let res = b.timer(20 * MS + 100 * US, 0);
+    assert_eq!((res.kick, res.cpu_timer), (1, 20 * MS + 200 * US));
+    let mut b = contended(make);
+    let res = b.ok(20 * MS + 90 * US, OpCode::CpuRelease, (0, 0, 0), [0; 3]);
+    assert_eq!((res.kick, b.timer(20 * MS + 100 * US, 0).kick), (0, 0));
+    assert!(b.core.cpu_timer(0) >= 30 * MS, "{}", b.core.cpu_timer(0));
     // It is over with the type.
     let mut b = contended(make);
     b.ok(20 * MS + 40 * US, OpCode::SetRt, (0, 0, 2), [0; 3]);

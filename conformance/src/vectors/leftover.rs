@@ -108,25 +108,6 @@ pub fn spent(make: &Maker) {
     }
 }
 
-/// Virtual time is a VM's as well (bvt): a new thread is as far ahead as the one before it was.
-pub fn virtual_time(make: &Maker) {
-    for (debts, next) in [(1, 9), (0, 2)] {
-        let mut b = Bench::new(make, "bvt", 1, 2);
-        b.set(0, None, "debts", debts);
-        b.vcpu(1, 1, 0);
-        b.vcpu(9, 2, 0);
-        b.wake(0, 1);
-        assert_eq!(b.turn(0, 0), Some(1));
-        b.wake(0, 9);
-        assert_eq!(b.stop(5 * MS, 0), Some(9));
-        b.ok(5 * MS, OpCode::VcpuRemove, (0, 1, 0), [0; 3]);
-        b.vcpu(2, 1, 0);
-        b.wake(5 * MS, 2);
-        assert_eq!(b.turn(11 * MS, 0), Some(next), "debts={debts}");
-        assert_eq!(b.core.check(), Ok(()));
-    }
-}
-
 /// Also where VCPUs of other VMs have had more on other PCPUs.
 pub fn everywhere(make: &Maker) {
     for policy in BUDGETS {
@@ -143,6 +124,64 @@ pub fn everywhere(make: &Maker) {
         assert!(count('9') >= 900, "{policy}: {}", count('9'));
         assert!(policy == "vgedf" || count('7') >= 9, "{policy}: {}: none waits for ever", count('7'));
         assert_eq!(b.core.check(), Ok(()), "{policy}");
+    }
+}
+
+/// A host that computes all the time is one VM of three beyond the reserve.
+pub fn busy_host(make: &Maker) {
+    for policy in BUDGETS {
+        for (reserve, first) in [(5, 1), (0, 0)] {
+            let mut b = pool(make, policy, 1);
+            b.set(0, None, "reserve", reserve);
+            b.vcpu(6, 0, 0);
+            [1, 2, 3, 4, 9, 5, 6].into_iter().for_each(|v| _ = b.wake(0, v));
+            let ran = b.watch(0, 0, 600 * MS, MS / 2);
+            let had = |of: &str| ran.matches(|c| of.contains(c)).count() / 2;
+            let fair = (600 - 30 * first) / 3;
+            let (host, many, one) = (had("56"), had("1234"), had("9"));
+            assert!(host >= 30 * first * 9 / 10, "{policy}: reserve={reserve}: the host has {host} of 600");
+            for vm in [many, one] {
+                assert!(vm >= fair * 9 / 10, "{policy}: reserve={reserve}: {many} and {one} of 600, fair are {fair}");
+            }
+            assert_eq!(b.core.check(), Ok(()), "{policy}");
+        }
+    }
+}
+
+/// A VM with a PCPU of its own can use no more, and does not hold the others back.
+pub fn alone(make: &Maker) {
+    for policy in BUDGETS {
+        let mut b = Bench::new(make, policy, 2, 3);
+        b.set(0, None, "leftover", 1);
+        b.vcpu(9, 1, 0);
+        (1..=6).for_each(|v| b.vcpu(v, 2, 0));
+        [9, 1, 2, 3, 4, 5, 6].into_iter().for_each(|v| b.pin(0, v, 1));
+        b.vcpu(7, 3, 1);
+        b.pin(0, 7, 2);
+        [7, 9, 1, 2, 3, 4, 5, 6].into_iter().for_each(|v| _ = b.wake(0, v));
+        let ran = b.watch(0, 0, 1_000 * MS, MS);
+        let one = ran.matches('9').count();
+        assert!((450..=550).contains(&one), "{policy}: {one} of 1000");
+        assert_eq!(b.core.check(), Ok(()), "{policy}");
+    }
+}
+
+/// A VM that has had less than the others keeps its PCPU, beyond its turn; what preempts it costs it nothing.
+pub fn behind(make: &Maker) {
+    for policy in BUDGETS {
+        for (leftover, of_1000) in [(1, 850..=1000), (0, 0..=300)] {
+            let mut b = Bench::new(make, policy, 2, 2);
+            b.set(0, None, "leftover", leftover);
+            b.vcpu(9, 1, 0);
+            b.pin(0, 9, 1);
+            (1..=8).for_each(|v| b.vcpu(v, 2, v % 2));
+            [9, 1, 2, 3, 4, 5, 6, 7, 8].into_iter().for_each(|v| _ = b.wake(0, v));
+            b.watch(0, 0, 200 * MS, MS);
+            let ran = b.watch(0, 200 * MS, 1_200 * MS, MS);
+            let one = ran.matches('9').count();
+            assert!(of_1000.contains(&one), "{policy}: leftover={leftover}: {one} of 1000");
+            assert_eq!(b.core.check(), Ok(()), "{policy}");
+        }
     }
 }
 
