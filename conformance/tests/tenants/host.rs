@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A host whose VMs have something to do, and what each of them gets.
+//! A host with VMs that have something to do, and what each of them gets.
 
 use fastrand::Rng;
 use takt_conformance::{Core, maker};
@@ -48,6 +48,11 @@ impl Vm {
     pub fn new(weight: u64, vcpus: u16, does: Does) -> Self {
         Self { kind: GUEST, weight, vcpus, does, threads: None, sends: None, server: None, cap: 0, mask: NEVER }
     }
+
+    /// Budgets that its VCPUs get in `time`.
+    pub fn budgets(&self, time: u64) -> u64 {
+        self.server.map_or(0, |(_, period, _)| u64::from(self.vcpus) * (time / period + 1))
+    }
 }
 
 /// What came of it, after a second to settle.
@@ -64,8 +69,6 @@ pub struct Outcome {
     /// Times that a VCPU was taken off with work left.
     pub preempted: u64,
     pub switches: u64,
-    /// PCPUs that were kicked as accounting or a new budget came.
-    pub budgets: u64,
 }
 
 struct Vcpu {
@@ -93,9 +96,8 @@ pub struct Host {
 
 /// The default of each parameter on a live host, where it is another one than as published.
 pub fn live(host: &str) -> Vec<(&'static str, u64)> {
-    let of = |p: &takt_policy::ParamInfo| if host == "xen" { p.xen } else { p.linux };
-    let params = takt_policy::params().into_iter().filter(|p| !p.per_vm && of(p) != p.default);
-    params.map(|p| (p.name, of(&p))).collect()
+    let live = takt_policy::live(|p| if host == "xen" { p.xen } else { p.linux });
+    live.into_iter().map(|(p, value)| (p.name, value)).collect()
 }
 
 impl Host {
@@ -144,7 +146,7 @@ impl Host {
 
     fn set(&mut self, vm: usize, name: &str, value: u64) {
         let per_vm = vm != NIL as usize;
-        let key = takt_policy::params().into_iter().find(|p| p.per_vm == per_vm && p.name == name).expect(name).key;
+        let key = takt_policy::param(name, per_vm).expect(name).key;
         self.op(OpCode::Adjust, (0, 0, vm), [key.into(), value]);
     }
 
@@ -214,7 +216,6 @@ impl Host {
         self.kicked &= !(1 << cpu);
         let old = self.cur[cpu];
         let res = self.op(OpCode::Schedule, (cpu, 0, 0), [if stops { CUR_STOPS } else { 0 }, 0]);
-        self.kicked &= !(1 << cpu);
         self.cur[cpu] = (res.next != NIL).then_some(res.next as usize);
         self.since[cpu] = self.now;
         self.slice_end[cpu] = if res.next == NIL { NEVER } else { self.now.saturating_add(res.slice) };
@@ -254,7 +255,7 @@ impl Host {
                 }
             }
             if self.core.pool_timer() <= self.now {
-                self.seen.budgets += self.op(OpCode::TimerPool, (0, 0, 0), [0; 2]).kick.count_ones() as u64;
+                self.op(OpCode::TimerPool, (0, 0, 0), [0; 2]);
             }
             (0..self.cur.len()).for_each(|c| self.done(c));
             (0..self.vcpus.len()).for_each(|v| self.due(v));
