@@ -8,8 +8,8 @@
  * less `warp`: it borrows against its future share, for at most `warp_limit` of run time without a
  * block, then not for `unwarp`. A VCPU that runs keeps its PCPU until its evt is later than that of
  * a waiting VCPU by `ctx_allow` of its run time. A VCPU that wakes continues at the scheduler
- * virtual time (svt), the earliest avt of all runnable VCPUs, unless its own is later: sleep saves
- * no virtual time.
+ * virtual time (svt), unless its own is later: sleep saves no virtual time. svt is the earliest avt
+ * of the VCPUs that wait, or if none waits of those that run.
  *
  * Virtual time is the pool's. Each PCPU keeps the queue of the VCPUs that ran there last, and takes
  * the first VCPU of another queue if that is earlier by `ctx_allow` than all it has itself. A VCPU

@@ -119,9 +119,9 @@ TAKT_INLINE u64 bvt_earlier(u64 avt, u64 first, u32 any)
 
 /*
  * svt follows the earliest avt of the VCPUs that wait, else of those that run, and never goes back
- * (rule B20): one that has a PCPU of its own, and no use of more, would hold it back, and others may
- * not be far ahead of it. A queue is in order of evt, and that of a VCPU that does not borrow is its
- * avt: no later one has an earlier.
+ * (rule B20): one that has a PCPU of its own, and no use of more, would hold it back, and others
+ * may not be far ahead of it. A queue is in order of evt, and that of a VCPU that does not borrow
+ * is its avt: no later one has an earlier.
  */
 TAKT_FN void bvt_advance(struct takt_pool *p, u64 now)
 {
@@ -163,8 +163,8 @@ TAKT_INLINE void bvt_fresh(struct takt_pool *p, u32 vi)
 }
 
 /*
- * With debts=vm (rule C44) a new VCPU is as far ahead as those of its VM were that are gone: else a VM
- * that replaces its threads would take all of the host.
+ * With debts=vm (rule C44) a new VCPU is as far ahead as those of its VM were that are gone: else a
+ * VM that replaces its threads would take all of the host.
  */
 TAKT_INLINE void bvt_begin(struct takt_pool *p, u32 vi)
 {

@@ -291,7 +291,9 @@ TAKT_FN u64 rtxen_slice(struct takt_pool *p, u32 cpu, u32 back, u64 now)
 	return slice;
 }
 
-/* An interval of the reserve has begun, a budget has idled away, or a quantum of idleness is over. */
+/*
+ * An interval of the reserve has begun, a budget has idled away, or a quantum of idleness is over.
+ */
 TAKT_INLINE void rtxen_tick(struct takt_pool *p, u32 cpu, u64 now)
 {
 	(void)now;

@@ -9,8 +9,8 @@
  *
  * What it has run beyond what was left is a part of the next piece that was used before its time:
  * it shortens that one, and comes back with it a period later. A list that is full, or a VM that
- * has its part of the slab, merges the new piece with the latest: what is merged comes later than it
- * might, never earlier.
+ * has its part of the slab, merges the new piece with the latest: what is merged comes later than
+ * it might, never earlier.
  */
 #ifndef TAKT_REFILL_H
 #define TAKT_REFILL_H
@@ -79,8 +79,8 @@ TAKT_INLINE s64 refill_used(struct takt_vcpu *v)
 }
 
 /*
- * Whether @v may have one more piece. A VM has an equal part of the slab, however many VCPUs it has:
- * one of many short runs would leave none to others.
+ * Whether @v may have one more piece. A VM has an equal part of the slab, however many VCPUs it
+ * has: one of many short runs would leave none to others.
  */
 TAKT_INLINE u32 refill_may(struct takt_pool *p, struct takt_vcpu *v)
 {

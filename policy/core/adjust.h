@@ -42,8 +42,8 @@ TAKT_FN void uncap(struct takt_pool *p, u32 mi)
 }
 
 /*
- * @value becomes @key of @s, a copy of what @mi's VCPUs may run. Returns what becomes of its servers
- * (adjust_again()), or an error: hook_admits() may find no room.
+ * @value becomes @key of @s, a copy of what @mi's VCPUs may run. Returns what becomes of its
+ * servers (adjust_again()), or an error: hook_admits() may find no room.
  */
 TAKT_INLINE int adjust_server(struct takt_pool *p, u32 mi, u32 key, u64 value,
 			      struct takt_server *s)

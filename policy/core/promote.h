@@ -9,8 +9,8 @@
 #include "access.h"
 
 /*
- * Whether it counts that @v uses less than its share (rule C46): not for Dom0, nor where an operator
- * has said that its VM is real-time.
+ * Whether it counts that @v uses less than its share (rule C46): not for Dom0, nor where an
+ * operator has said that its VM is real-time.
  */
 TAKT_INLINE u32 must_save(struct takt_pool *p, struct takt_vcpu *v)
 {

@@ -166,7 +166,7 @@ pub fn tickle(make: &Maker) {
     }
 }
 
-/// Who is asked alone and cannot do it has another one asked; also under policies with budgets.
+/// A PCPU that was tickled alone and cannot run the VCPU passes the tickle on; also under policies with budgets.
 pub fn tickle_passed_on(make: &Maker) {
     for policy in ["credit", "rr", "doris", "rtxen", "sedf", "vgedf"] {
         let busy = || {
