@@ -24,6 +24,23 @@ pub fn hint<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String 
     nearest(word, known).map_or_else(String::new, |near| format!(" (did you mean `{near}`?)"))
 }
 
+/// The same with all names that are known, to put behind `word` in an error.
+#[must_use]
+pub fn known_are<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    with_list(word, ", known are ", known)
+}
+
+/// The same with all names that are allowed.
+#[must_use]
+pub fn allowed<'a>(word: &str, allowed: impl IntoIterator<Item = &'a str>) -> String {
+    with_list(word, "; allowed: ", allowed)
+}
+
+fn with_list<'a>(word: &str, before: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    let known: Vec<_> = known.into_iter().collect();
+    format!("{}{before}{}", hint(word, known.iter().copied()), known.join(", "))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -47,5 +64,7 @@ mod tests {
         assert_eq!(nearest(&"v".repeat(100_000), known), None);
         assert_eq!(hint("voop", known), " (did you mean `voip`?)");
         assert_eq!(hint("fifo", known), "");
+        assert_eq!(known_are("voop", known), " (did you mean `voip`?), known are voip, vod, voip-vod, rr, ALL, doris");
+        assert_eq!(allowed("fifo", ["a", "b"]), "; allowed: a, b");
     }
 }

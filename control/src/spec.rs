@@ -123,9 +123,7 @@ impl PolicySpec {
             None => (means.to_owned(), Vec::new()),
         };
         if !takt_policy::policies().iter().any(|p| p.name == name) {
-            let known = known();
-            let hint = near::hint(head, known.iter().map(String::as_str));
-            bail!("unknown policy `{head}`{hint}, known are {}", known.join(", "));
+            bail!("unknown policy `{head}`{}", near::known_are(head, known().iter().map(String::as_str)));
         }
         let table = takt_policy::params();
         let mut params: Vec<(u32, u64)> = Vec::new();
@@ -266,10 +264,8 @@ impl Live {
 /// Reads a value against the pool's parameters in `table`; `own` are the keys of the name itself.
 fn param(key: &str, text: &str, table: &[ParamInfo], own: &[&'static str]) -> Result<(u32, u64)> {
     let Some(info) = table.iter().find(|p| !p.per_vm && p.is(key)) else {
-        let keys: Vec<_> =
-            own.iter().copied().chain(table.iter().filter(|p| !p.per_vm).map(|p| p.name)).chain([LIVE]).collect();
-        let hint = near::hint(key, keys.iter().copied());
-        bail!("unknown key `{key}`{hint}, known are {}", keys.join(", "));
+        let keys = own.iter().copied().chain(table.iter().filter(|p| !p.per_vm).map(|p| p.name)).chain([LIVE]);
+        bail!("unknown key `{key}`{}", near::known_are(key, keys));
     };
     Ok((info.key, value(info, text)?))
 }

@@ -253,8 +253,8 @@ impl Chosen {
         match list.iter().find(|of| of.kind().name() == name) {
             Some(&of) => Ok(Self { list, of, own: of.fresh() }),
             None => {
-                let hint = near::hint(name, list.iter().map(|of| of.kind().name()));
-                bail!("unknown workload '{name}'{hint}; allowed: {}", names(list))
+                let names = list.iter().map(|of| of.kind().name());
+                bail!("unknown workload '{name}'{}", near::allowed(name, names))
             }
         }
     }
