@@ -195,7 +195,7 @@ impl PolicySpec {
         for &(key, value) in self.params.iter().filter(|_| !accepted) {
             let info = table.iter().find(|p| !p.per_vm && p.key == key);
             if let Some((info, (_, why))) = info.and_then(|p| p.unfair.filter(|u| u.0 == value).map(|u| (p, u))) {
-                let word = info.unit.split('|').nth(value as usize).unwrap_or_default();
+                let word = show(info, value);
                 bail!("policy `{self}`: {}={word} is unfair: {why} (--accept-unfair takes it)", info.name);
             }
         }
@@ -292,6 +292,11 @@ pub fn value(info: &ParamInfo, text: &str) -> Result<u64> {
         Some(v) if (info.min..=info.max).contains(&v) => Ok(v),
         _ => bail!("`{}={text}` is not allowed, allowed {}", info.name, range(info)),
     }
+}
+
+/// The value that live hosts refuse, and why, for a table.
+pub fn unfair(info: &ParamInfo) -> Option<String> {
+    info.unfair.map(|(value, why)| format!("live hosts refuse {}: {why}", show(info, value)))
 }
 
 /// The values a parameter takes, for an error or a table.
