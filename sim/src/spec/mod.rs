@@ -61,6 +61,11 @@ pub trait Spec: AsAny + fmt::Debug + Send + Sync {
         self.calls()
     }
 
+    /// CPU time for a packet of its calls, ns, if packets are all its work.
+    fn per_packet(&self, _c: &Constants) -> Option<u64> {
+        None
+    }
+
     /// Periodic tasks of a set.
     fn tasks(&self) -> usize {
         0
