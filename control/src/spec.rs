@@ -27,7 +27,7 @@ pub const PRESETS: [Preset; 18] = [
     Preset {
         name: "credit-sampled",
         means: "credit(charge=sampled)",
-        doc: "Credit of before 2009: who runs between ticks does so for nothing",
+        doc: "Credit of before 2009: a VCPU that runs between ticks does so for nothing",
     },
     Preset {
         name: "credit-base",
