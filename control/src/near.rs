@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! "Did you mean": the known name that a mistyped one is closest to.
 
-/// The closest of `known` to `word`. At most a third of the letters may differ; case does not count.
+/// The closest of `known` to `word`. At most a third of the letters may differ; case does not
+/// count.
 #[must_use]
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     /// Longer words are no names.
