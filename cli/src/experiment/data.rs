@@ -16,7 +16,7 @@ use takt_sim::Scenario;
 /// Behind the names of schedulers that run in the Xen lab.
 pub const ON_XEN: &str = "@xen";
 
-/// One published figure or table.
+/// One published figure or table, or what docs/security.md promises.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Experiment {
@@ -168,7 +168,7 @@ pub struct Paper {
 }
 
 impl Experiment {
-    /// All experiments, in the order of the papers.
+    /// All experiments, by name.
     ///
     /// # Errors
     /// One of the files that the program carries is malformed (a test rules it out).
