@@ -38,11 +38,16 @@ fn new_help() -> String {
     format!("What the scenario is of: {}", kinds.join(", "))
 }
 
+/// Exit status of a command that did what it should, and found what should not be.
+pub const DIFFERS: u8 = 1;
+/// Exit status of a command that could not do it.
+pub const BAD_INPUT: u8 = 2;
+
 /// Exit statuses of every command.
 pub const EXIT: [(u8, &str); 3] = [
     (0, "All is well."),
-    (1, "A gate of an experiment does not hold, a recording differs, or the kernel has taken the scheduler out."),
-    (2, "Bad input, or output that cannot be written."),
+    (DIFFERS, "A gate of an experiment does not hold, a recording differs, or the kernel has taken the scheduler out."),
+    (BAD_INPUT, "Bad input, or output that cannot be written."),
 ];
 
 /// All commands, with what clap adds to them.

@@ -45,9 +45,9 @@ pub fn run(args: &args::Completions) -> Result<bool> {
     let mut all = Vec::new();
     collect(&args::built(), "", &mut all);
     output::print(&match args.shell {
-        Shell::Bash => bash(&all),
+        Shell::Bash => shell(&all, &BASH),
         Shell::Fish => fish(&all),
-        Shell::Zsh => zsh(&all),
+        Shell::Zsh => shell(&all, &ZSH),
     })?;
     Ok(true)
 }
@@ -127,47 +127,57 @@ fn names(node: &Node) -> String {
     node.names.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(" ")
 }
 
-fn bash(all: &[Node]) -> String {
-    let mut out = format!(
-        "_takt() {{\n    local cur=${{COMP_WORDS[COMP_CWORD]}} prev=${{COMP_WORDS[COMP_CWORD-1]}} at=takt word words=\n    \
-         for word in \"${{COMP_WORDS[@]:1:COMP_CWORD-1}}\"; do\n        case \"$at $word\" in\n            {}) at=\"$at $word\" ;;\n        \
-         esac\n    done\n    case \"$at $prev\" in\n",
-        paths(all)
-    );
-    for (pattern, values) in valued(all) {
-        let _ = writeln!(out, "        {pattern}) COMPREPLY=($(compgen -W '{values}' -- \"$cur\")); return ;;");
-    }
-    out += "    esac\n    case \"$at\" in\n";
-    for node in all {
-        let (options, names) = (options(node), names(node));
-        let _ = writeln!(out, "        '{}') [[ $cur == -* ]] && words='{options}' || words='{names}' ;;", node.path);
-    }
-    // What is no name is a file.
-    out + "    esac\n    COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n}\ncomplete -o bashdefault -o default -F _takt takt\n"
+/// What bash and zsh have in common: the words before the one that is typed say which command it
+/// belongs to; then an option's values, or the options and names of that command.
+struct Like {
+    head: &'static str,
+    /// The word that is typed, the one before, and all before.
+    typed: [&'static str; 3],
+    /// What follows an option that takes one of these values.
+    value: fn(values: &str) -> String,
+    /// What a command offers: options, names, and whether a file.
+    offer: fn(options: &str, names: &str, files: bool) -> String,
+    tail: &'static str,
 }
 
-fn zsh(all: &[Node]) -> String {
+const BASH: Like = Like {
+    head: "_takt() {\n    local words=",
+    typed: ["${COMP_WORDS[COMP_CWORD]}", "${COMP_WORDS[COMP_CWORD-1]}", "${COMP_WORDS[@]:1:COMP_CWORD-1}"],
+    value: |values| format!("COMPREPLY=($(compgen -W '{values}' -- \"$cur\"))"),
+    offer: |options, names, _| format!("[[ $cur == -* ]] && words='{options}' || words='{names}'"),
+    // What is no name is a file.
+    tail: "    COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n}\ncomplete -o bashdefault -o default -F _takt takt\n",
+};
+
+const ZSH: Like = Like {
+    head: "#compdef takt\n_takt() {",
+    typed: ["${words[CURRENT]}", "${words[CURRENT-1]}", "${(@)words[2,CURRENT-1]}"],
+    value: |values| if values.is_empty() { "_files".into() } else { format!("compadd -- {values}") },
+    offer: |options, names, files| {
+        let files = if files { "; _files" } else { "" };
+        format!("if [[ $cur == -* ]]; then compadd -- {options}; else compadd -- {names}{files}; fi")
+    },
+    tail: "}\nif [[ $funcstack[1] == _takt ]]; then _takt \"$@\"; else compdef _takt takt; fi\n",
+};
+
+fn shell(all: &[Node], like: &Like) -> String {
+    let [cur, prev, before] = like.typed;
     let mut out = format!(
-        "#compdef takt\n_takt() {{\n    local cur=${{words[CURRENT]}} prev=${{words[CURRENT-1]}} at=takt word\n    \
-         for word in \"${{(@)words[2,CURRENT-1]}}\"; do\n        case \"$at $word\" in\n            {}) at=\"$at $word\" ;;\n        \
-         esac\n    done\n    case \"$at $prev\" in\n",
+        "{}\n    local cur={cur} prev={prev} at=takt word\n    for word in \"{before}\"; do\n        \
+         case \"$at $word\" in\n            {}) at=\"$at $word\" ;;\n        esac\n    done\n    \
+         case \"$at $prev\" in\n",
+        like.head,
         paths(all)
     );
     for (pattern, values) in valued(all) {
-        let then = if values.is_empty() { "_files".into() } else { format!("compadd -- {values}") };
-        let _ = writeln!(out, "        {pattern}) {then}; return ;;");
+        let _ = writeln!(out, "        {pattern}) {}; return ;;", (like.value)(&values));
     }
     out += "    esac\n    case \"$at\" in\n";
     for node in all {
-        let (options, names) = (options(node), names(node));
-        let files = if node.files { "; _files" } else { "" };
-        let _ = writeln!(
-            out,
-            "        '{}') if [[ $cur == -* ]]; then compadd -- {options}; else compadd -- {names}{files}; fi ;;",
-            node.path
-        );
+        let offer = (like.offer)(&options(node), &names(node), node.files);
+        let _ = writeln!(out, "        '{}') {offer} ;;", node.path);
     }
-    out + "    esac\n}\nif [[ $funcstack[1] == _takt ]]; then _takt \"$@\"; else compdef _takt takt; fi\n"
+    out + "    esac\n" + like.tail
 }
 
 fn fish(all: &[Node]) -> String {

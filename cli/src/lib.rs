@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The program `takt`. Commands are one module each; everything that can be tested without a process is public.
-//!
-//! Exit status: 0 all well; 1 a gate of an experiment does not hold, a recording differs, or the kernel has taken the scheduler
-//! out; 2 bad input or unwritable output.
+//! The program `takt`. Commands are one module each; everything that can be tested without a process is public. `args::EXIT` lists
+//! the exit statuses.
 
 pub mod analyze;
 mod args;
@@ -33,9 +31,6 @@ use clap::Parser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsString;
 use std::process::ExitCode;
-
-/// Exit status of bad input.
-const BAD_INPUT: u8 = 2;
 
 /// Runs the program with the arguments of a process.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -76,7 +71,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 fn finish(outcome: anyhow::Result<bool>) -> ExitCode {
     match outcome {
         Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::from(1),
+        Ok(false) => ExitCode::from(args::DIFFERS),
         Err(e) => fail(&format!("{e:#}")),
     }
 }
@@ -87,7 +82,7 @@ const WORD: usize = 300;
 /// One line on stderr, whatever the error consists of.
 fn fail(message: &str) -> ExitCode {
     output::complain(&one_line(message));
-    ExitCode::from(BAD_INPUT)
+    ExitCode::from(args::BAD_INPUT)
 }
 
 /// `message` without line breaks, without characters that would drive a terminal, and with long words cut.

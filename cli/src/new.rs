@@ -14,8 +14,8 @@ use takt_control::near;
 /// There is no such template, the file exists, or it cannot be written.
 pub fn run(args: &args::New) -> Result<bool> {
     let Some((_, text)) = TEMPLATES.iter().find(|(name, _)| *name == args.kind) else {
-        let (hint, names) = (near::hint(&args.kind, names()), names().collect::<Vec<_>>().join(", "));
-        bail!("no template `{}`{hint}; allowed: {names}", args.kind);
+        let names = TEMPLATES.iter().map(|(name, _)| *name);
+        bail!("no template `{}`{}", args.kind, near::allowed(&args.kind, names));
     };
     match &args.output {
         None => output::print(text)?,
@@ -30,8 +30,4 @@ pub fn run(args: &args::New) -> Result<bool> {
         },
     }
     Ok(true)
-}
-
-fn names() -> impl Iterator<Item = &'static str> {
-    TEMPLATES.iter().map(|(name, _)| *name)
 }

@@ -44,8 +44,19 @@ pub struct Param {
     pub max: u64,
     pub min: u64,
     pub name: &'static str,
+    /// A value that live hosts refuse unless told (`--accept-unfair`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unfair: Option<Unfair>,
     /// Of the numbers: `ns`, or empty.
     pub unit: &'static str,
+}
+
+/// A value by which a guest may gain what others lose.
+#[derive(Serialize, JsonSchema)]
+pub struct Unfair {
+    pub value: u64,
+    /// What may happen.
+    pub why: &'static str,
 }
 
 impl Document for Policies {
@@ -75,6 +86,7 @@ pub fn all() -> Policies {
         max: p.max,
         min: p.min,
         name: p.name,
+        unfair: p.unfair.map(|(value, why)| Unfair { value, why }),
         unit: p.unit,
     };
     let of = |per_vm: bool| params().iter().filter(|p| p.per_vm == per_vm).map(param).collect();
@@ -108,7 +120,9 @@ fn as_text() -> String {
     names.extend(PRESETS.iter().map(|p| vec![p.name.into(), format!("{}: {}", p.doc, p.means)]));
     names.extend(made().map(|(name, doc)| vec![name.into(), doc]));
     let rows = |per_vm: bool| -> Vec<Vec<String>> {
-        let show = |p: &ParamInfo| vec![p.name.into(), spec::range(p), spec::show(p, p.default), p.doc.into()];
+        let meaning =
+            |p: &ParamInfo| [Some(p.doc.into()), spec::unfair(p)].into_iter().flatten().collect::<Vec<_>>().join("; ");
+        let show = |p: &ParamInfo| vec![p.name.into(), spec::range(p), spec::show(p, p.default), meaning(p)];
         params().iter().filter(|p| p.per_vm == per_vm).map(show).collect()
     };
     let head = ["parameter", "allowed", "default", "meaning"];
@@ -133,5 +147,17 @@ mod tests {
             assert!(line.contains(p.means), "{line}");
             assert!(policies.iter().any(|j| j.name == p.name && j.means == Some(p.means)), "{}", p.name);
         }
+    }
+
+    #[test]
+    fn values_that_live_hosts_refuse_are_marked() {
+        let (text, pool) = (as_text(), all().pool);
+        let marked: Vec<_> = pool.iter().filter(|p| p.unfair.is_some()).map(|p| p.name).collect();
+        assert_eq!(marked, ["activate", "charge", "infinite", "debts"]);
+        let line = text.lines().find(|l| l.starts_with("charge ")).expect("charge");
+        assert!(
+            line.ends_with("; live hosts refuse sampled: a VCPU that runs between two ticks only never pays"),
+            "{line}"
+        );
     }
 }

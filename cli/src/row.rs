@@ -189,11 +189,7 @@ fn streams(put: &mut impl FnMut(&str, f64) -> Option<f64>, run: &RunResult) {
 fn each_vm(put: &mut impl FnMut(&str, f64) -> Option<f64>, run: &RunResult) {
     let mut all: BTreeMap<&str, (u64, u64, u64)> = BTreeMap::new();
     for vm in &run.vms {
-        let name = match vm.name.rsplit_once('-') {
-            Some((name, n)) if n.parse::<u32>().is_ok() => name,
-            _ => &vm.name,
-        };
-        let of = all.entry(name).or_default();
+        let of = all.entry(vm.entry.as_deref().unwrap_or(&vm.name)).or_default();
         let wait = vm.wait.get("all").map_or((0, 0), |w| (w.p99_ns, w.max_ns));
         *of = (of.0 + vm.cpu_time_ns, of.1.max(wait.0), of.2.max(wait.1));
     }
@@ -336,6 +332,7 @@ mod tests {
     use crate::experiment::data::Experiment;
     use crate::simulate;
     use takt_control::PolicySpec;
+    use takt_sim::Scenario;
 
     #[test]
     fn turns_of_jobs_are_counted() {
@@ -348,5 +345,21 @@ mod tests {
             assert_eq!(row.get("jobs"), [80.0], "ten of each VCPU");
             assert_eq!((row.get("turns_per_job"), row.get("turn_wait_max_ms")), (vec![turns], vec![wait_ms]));
         }
+    }
+
+    #[test]
+    fn vms_of_one_entry_count_together_whatever_they_are_called() {
+        let vm = |name: &str, more: &str| format!("[[vm]]\nname = \"{name}\"\nvcpus = 1\nworkload = \"hog\"\n{more}");
+        let text = format!(
+            "duration = \"100ms\"\n[machine]\npcpus = 4\n{}{}{}",
+            vm("web-1", ""),
+            vm("web-2", ""),
+            vm("hog-7", "count = 2\n")
+        );
+        let scenario = Scenario::from_toml(&text, "few.toml").unwrap();
+        let run = simulate::one(&scenario, &PolicySpec::parse("credit").unwrap(), 1, &mut |_| ()).unwrap();
+        let row = Row::from_run(&run, "credit", X::Number(1));
+        let of: Vec<_> = row.metrics.keys().filter_map(|k| k.strip_prefix("vm_")?.strip_suffix("_cpu_s")).collect();
+        assert_eq!(of, ["dom0", "hog-7", "web-1", "web-2"]);
     }
 }

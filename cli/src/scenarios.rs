@@ -72,7 +72,8 @@ pub fn all() -> Result<Scenarios> {
     Ok(Scenarios { scenarios: carried::SCENARIOS.iter().map(one).collect::<Result<_>>()? })
 }
 
-/// The scenario in a file. A plain name that is no file is that of a scenario which the program carries.
+/// The scenario in a file. A plain name that is no file is that of a scenario which the program
+/// carries.
 ///
 /// # Errors
 /// One line that names the file or the name.

@@ -49,11 +49,10 @@ pub fn run(args: &args::Schema) -> Result<bool> {
         output::print(&table::render("", &["document", "what it is"], &rows, 9..))?;
         return Ok(true);
     };
-    let known = || SCHEMAS.iter().map(|(name, ..)| *name).collect::<Vec<_>>().join(", ");
     let current = OLD_NAMES.iter().find(|(old, _)| old == name).map_or(name.as_str(), |(_, current)| *current);
     let found = SCHEMAS.iter().find(|(other, ..)| *other == current);
-    let hint = || near::hint(name, SCHEMAS.iter().map(|(name, ..)| *name));
-    let (.., schema) = found.with_context(|| format!("no document `{name}`{}, known are {}", hint(), known()))?;
+    let known = || near::known_are(name, SCHEMAS.iter().map(|(name, ..)| *name));
+    let (.., schema) = found.with_context(|| format!("no document `{name}`{}", known()))?;
     output::print(schema)?;
     Ok(true)
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! "Did you mean": the known name that a mistyped one is closest to.
 
-/// The closest of `known` to `word`. At most a third of the letters may differ; case does not count.
+/// The closest of `known` to `word`. At most a third of the letters may differ; case does not
+/// count.
 #[must_use]
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     /// Longer words are no names.
@@ -22,6 +23,23 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
 #[must_use]
 pub fn hint<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     nearest(word, known).map_or_else(String::new, |near| format!(" (did you mean `{near}`?)"))
+}
+
+/// The same with all names that are known, to put behind `word` in an error.
+#[must_use]
+pub fn known_are<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    with_list(word, ", known are ", known)
+}
+
+/// The same with all names that are allowed.
+#[must_use]
+pub fn allowed<'a>(word: &str, allowed: impl IntoIterator<Item = &'a str>) -> String {
+    with_list(word, "; allowed: ", allowed)
+}
+
+fn with_list<'a>(word: &str, before: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    let known: Vec<_> = known.into_iter().collect();
+    format!("{}{before}{}", hint(word, known.iter().copied()), known.join(", "))
 }
 
 #[cfg(test)]
@@ -47,5 +65,7 @@ mod tests {
         assert_eq!(nearest(&"v".repeat(100_000), known), None);
         assert_eq!(hint("voop", known), " (did you mean `voip`?)");
         assert_eq!(hint("fifo", known), "");
+        assert_eq!(known_are("voop", known), " (did you mean `voip`?), known are voip, vod, voip-vod, rr, ALL, doris");
+        assert_eq!(allowed("fifo", ["a", "b"]), "; allowed: a, b");
     }
 }

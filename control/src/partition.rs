@@ -5,9 +5,10 @@
 //! A VM with budget and period is real-time and lives in the rt-pool; every other VM lives outside.
 //! What may change how many PCPUs the rt-pool needs comes through [`Partition::set`], or is found
 //! by [`Partition::settle`]. A pool that is too small grows at once, before the VM moves in. A pool
-//! that is too large shrinks after a delay. The manager itself knows only when that delay ends. It
-//! reads the rest from its host each time, so a manager that is started again continues where the
-//! last one stopped, with a new delay.
+//! that is too large shrinks after a delay; with `hold=use`, the default of live hosts, earlier if its
+//! PCPUs were needed for less than the delay (rule K28). The manager itself knows only when PCPUs
+//! leave, and since when they have been needed. It reads the rest from its host each time, so a
+//! manager that is started again continues where the last one stopped, with a new delay.
 
 pub use crate::need::{Rule, Share};
 pub use crate::pools::{Hold, Settings, Shrink};

@@ -80,6 +80,12 @@ impl Settings {
     pub fn live(self) -> Self {
         Self { hold: self.hold.or(Some(Hold::Use)), ..self }
     }
+
+    /// As published, also on a live host.
+    #[must_use]
+    pub fn published(self) -> Self {
+        Self { hold: self.hold.or(Some(Hold::Delay)), ..self }
+    }
 }
 
 impl Pools {

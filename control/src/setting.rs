@@ -55,8 +55,7 @@ impl Setting {
                 _ => match settings::named(key) {
                     Some(info) => all.params.set(info, spec::value(info, value)?),
                     None => {
-                        let keys = keys();
-                        bail!("unknown key `{key}`{}, known are {keys}", near::hint(key, keys.split(", ")))
+                        bail!("unknown key `{key}`{}", near::known_are(key, keys().split(", ")))
                     }
                 },
             }

@@ -27,7 +27,7 @@ pub const PRESETS: [Preset; 18] = [
     Preset {
         name: "credit-sampled",
         means: "credit(charge=sampled)",
-        doc: "Credit of before 2009: who runs between ticks does so for nothing",
+        doc: "Credit of before 2009: a VCPU that runs between ticks does so for nothing",
     },
     Preset {
         name: "credit-base",
@@ -123,14 +123,12 @@ impl PolicySpec {
             None => (means.to_owned(), Vec::new()),
         };
         if !takt_policy::policies().iter().any(|p| p.name == name) {
-            let known = known();
-            let hint = near::hint(head, known.iter().map(String::as_str));
-            bail!("unknown policy `{head}`{hint}, known are {}", known.join(", "));
+            bail!("unknown policy `{head}`{}", near::known_are(head, known().iter().map(String::as_str)));
         }
         let table = takt_policy::params();
         let mut params: Vec<(u32, u64)> = Vec::new();
         let mut keys = Vec::new();
-        let mut live: Option<fn(&ParamInfo) -> u64> = None;
+        let mut live = None;
         for pair in list.split(',').filter(|p| !p.is_empty() || !list.is_empty()) {
             let context = || format!("policy `{label}`");
             let Some((key, text)) = pair.split_once('=') else { bail!("{}: `{pair}` is not key=value", context()) };
@@ -139,7 +137,7 @@ impl PolicySpec {
             }
             keys.push(key);
             if key == LIVE {
-                live = Some(live_of(text).with_context(context)?);
+                live = Some(Live::parse(text).with_context(context)?);
                 continue;
             }
             let own = pools.as_mut().map_or(Ok(false), |p| p.set(key, text)).with_context(context)?;
@@ -155,16 +153,16 @@ impl PolicySpec {
         }
         if let Some(pools) = &mut pools {
             pools.know(&keys, &params);
-            if let (Size::Managed(settings), Some(_)) = (&mut pools.size, live) {
-                *settings = settings.live();
+            if let (Size::Managed(settings), Some(live)) = (&mut pools.size, live) {
+                *settings = if live == Live::Off { settings.published() } else { settings.live() };
             }
         }
         let given = |all: &[(u32, u64)], key| all.iter().any(|&(other, _)| other == key);
         let mut all: Vec<_> =
             preset.into_iter().filter(|&(key, _)| !given(&params, key)).chain(params.iter().copied()).collect();
         if let Some(live) = live {
-            let others = table.iter().filter(|p| !p.per_vm && live(p) != p.default && !given(&all, p.key));
-            let others: Vec<_> = others.map(|p| (p.key, live(p))).collect();
+            let others = table.iter().filter(|p| !p.per_vm && !given(&all, p.key));
+            let others: Vec<_> = others.filter_map(|p| Some((p.key, live.value(p)?))).collect();
             all.splice(0..0, others);
         }
         Ok(Self { name, pin, pools, params: all, label })
@@ -197,7 +195,7 @@ impl PolicySpec {
         for &(key, value) in self.params.iter().filter(|_| !accepted) {
             let info = table.iter().find(|p| !p.per_vm && p.key == key);
             if let Some((info, (_, why))) = info.and_then(|p| p.unfair.filter(|u| u.0 == value).map(|u| (p, u))) {
-                let word = info.unit.split('|').nth(value as usize).unwrap_or_default();
+                let word = show(info, value);
                 bail!("policy `{self}`: {}={word} is unfair: {why} (--accept-unfair takes it)", info.name);
             }
         }
@@ -229,24 +227,45 @@ pub fn known() -> Vec<String> {
     core.chain(PRESETS.iter().map(|p| p.name)).chain(more).map(str::to_owned).collect()
 }
 
-/// In the place of a parameter: those of a live host unless they are given.
+/// In the place of a parameter: selects the values of all that are not given.
 const LIVE: &str = "live";
 
-fn live_of(host: &str) -> Result<fn(&ParamInfo) -> u64> {
-    match host {
-        "linux" => Ok(|p| p.linux),
-        "xen" => Ok(|p| p.xen),
-        _ => bail!("`{LIVE}={host}`: no host of that name; allowed linux|xen"),
+/// Which values.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Live {
+    /// Those of a live host.
+    Linux,
+    Xen,
+    /// The published values of all that live hosts change.
+    Off,
+}
+
+impl Live {
+    fn parse(text: &str) -> Result<Self> {
+        match text {
+            "linux" => Ok(Self::Linux),
+            "xen" => Ok(Self::Xen),
+            "off" => Ok(Self::Off),
+            _ => bail!("`{LIVE}={text}`: no such values; allowed linux|xen|off"),
+        }
+    }
+
+    /// The value to set, if there is one.
+    fn value(self, info: &ParamInfo) -> Option<u64> {
+        let differs = |value: u64| value != info.default;
+        match self {
+            Self::Linux => differs(info.linux).then_some(info.linux),
+            Self::Xen => differs(info.xen).then_some(info.xen),
+            Self::Off => (differs(info.linux) || differs(info.xen)).then_some(info.default),
+        }
     }
 }
 
 /// Reads a value against the pool's parameters in `table`; `own` are the keys of the name itself.
 fn param(key: &str, text: &str, table: &[ParamInfo], own: &[&'static str]) -> Result<(u32, u64)> {
     let Some(info) = table.iter().find(|p| !p.per_vm && p.is(key)) else {
-        let keys: Vec<_> =
-            own.iter().copied().chain(table.iter().filter(|p| !p.per_vm).map(|p| p.name)).chain([LIVE]).collect();
-        let hint = near::hint(key, keys.iter().copied());
-        bail!("unknown key `{key}`{hint}, known are {}", keys.join(", "));
+        let keys = own.iter().copied().chain(table.iter().filter(|p| !p.per_vm).map(|p| p.name)).chain([LIVE]);
+        bail!("unknown key `{key}`{}", near::known_are(key, keys));
     };
     Ok((info.key, value(info, text)?))
 }
@@ -273,6 +292,11 @@ pub fn value(info: &ParamInfo, text: &str) -> Result<u64> {
         Some(v) if (info.min..=info.max).contains(&v) => Ok(v),
         _ => bail!("`{}={text}` is not allowed, allowed {}", info.name, range(info)),
     }
+}
+
+/// The value that live hosts refuse, and why, for a table.
+pub fn unfair(info: &ParamInfo) -> Option<String> {
+    info.unfair.map(|(value, why)| format!("live hosts refuse {}: {why}", show(info, value)))
 }
 
 /// The values a parameter takes, for an error or a table.
@@ -306,6 +330,7 @@ pub(crate) fn words(info: &ParamInfo) -> Option<Vec<&'static str>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pools::Hold;
 
     fn refused(text: &str) -> String {
         let error = PolicySpec::parse(text).expect_err(text).to_string();
@@ -412,7 +437,25 @@ mod tests {
         assert_eq!(of("doris(live=xen)"), [Some(1), Some(1), Some(2)]);
         assert_eq!(of("doris(surplus=discard,live=xen)"), [Some(0), Some(1), Some(2)], "what is given wins");
         let refused = PolicySpec::parse("doris(live=bsd)").unwrap_err();
-        assert!(format!("{refused:#}").ends_with("allowed linux|xen"), "{refused:#}");
+        assert!(format!("{refused:#}").ends_with("allowed linux|xen|off"), "{refused:#}");
+    }
+
+    #[test]
+    fn the_published_parameters_can_be_asked_for() {
+        let off = PolicySpec::parse("doris(preempted=head,live=off)").unwrap();
+        for p in takt_policy::params().iter().filter(|p| !p.per_vm) {
+            let changed = (p.linux, p.xen) != (p.default, p.default);
+            let want = if p.name == "preempted" { Some(1) } else { changed.then_some(p.default) };
+            assert_eq!(get(&off, p.name), want, "{}", p.name);
+        }
+        let same = |a: &str, b: &str| PolicySpec::parse(a).unwrap().same(&PolicySpec::parse(b).unwrap());
+        assert!(same("credit(live=off)", "credit") && same("credit-4.2(live=off)", "credit-4.2"));
+        let hold = |text: &str| match PolicySpec::parse(text).unwrap().pools.unwrap().size {
+            Size::Managed(settings) => settings.hold,
+            Size::Fixed { .. } => panic!("{text}"),
+        };
+        let holds = ["risa", "risa(live=off)", "risa(live=xen)", "risa(hold=use,live=off)"].map(hold);
+        assert_eq!(holds, [None, Some(Hold::Delay), Some(Hold::Use), Some(Hold::Use)]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! docs/settings.md lists what policy/settings.def says.
 
-use takt_control::spec::{range, show};
+use takt_control::spec::{range, show, unfair};
 use takt_policy::{ParamInfo, params};
 
 /// Columns of the page.
@@ -34,7 +34,8 @@ fn line(p: &ParamInfo) -> String {
         true => format!("; older name `{name}` ({words})"),
         false => format!("; older name `{name}`"),
     });
-    wrapped(&format!("* `{}` ({allowed}; default `{default}`{linux}{xen}{old}): {}", p.name, p.doc))
+    let unfair = unfair(p).map_or(String::new(), |refused| format!("; {refused}"));
+    wrapped(&format!("* `{}` ({allowed}; default `{default}`{linux}{xen}{old}): {}{unfair}", p.name, p.doc))
 }
 
 /// The page with another list in the place of the one that begins with the setting `first`.

@@ -149,6 +149,7 @@ fn vm_result(s: &Scenario, spec: &VmSpec, vm: &outcome::Vm, first: u32, rate: f6
     let busiest = report.vcpus.iter().map(|v| &v.latency).max_by_key(|l| l.count);
     VmResult {
         name: vm.name.clone(),
+        entry: (spec.name != vm.name).then(|| spec.name.clone()),
         kind: "guest".into(),
         workload: spec.workload.name().into(),
         weight: spec.params.value("weight"),

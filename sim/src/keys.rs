@@ -111,7 +111,7 @@ pub fn unknown(key: &str) -> anyhow::Error {
 
 /// The same, where `names` are allowed.
 pub fn unknown_among(key: &str, names: &[&str]) -> anyhow::Error {
-    anyhow!("unknown key{}; allowed: {}", near::hint(key, names.iter().copied()), names.join(", "))
+    anyhow!("unknown key{}", near::allowed(key, names.iter().copied()))
 }
 
 /// A TOML value in the form that `--set` takes; lists are joined by commas.
@@ -149,9 +149,7 @@ pub fn word<T: Copy>(value: &str, words: &[(&str, T)]) -> Result<T> {
     match words.iter().find(|(w, _)| *w == value) {
         Some((_, found)) => Ok(*found),
         None => {
-            let names = || words.iter().map(|w| w.0);
-            let hint = near::hint(value, names());
-            bail!("unknown '{value}'{hint}; allowed: {}", names().collect::<Vec<_>>().join(", "))
+            bail!("unknown '{value}'{}", near::allowed(value, words.iter().map(|w| w.0)))
         }
     }
 }

@@ -65,8 +65,10 @@ impl Machine<'_> {
         let batch = spec.is_some_and(|s| s.workload.spec().is_batch());
         let work: u64 = self.vcpus[range.clone()].iter().map(|v| v.work).sum();
         let drops = &self.net.drops[id];
+        let entry = spec.map_or("dom0", |s| &s.name);
         let mut result = VmResult {
             name: vm.name.clone(),
+            entry: (entry != vm.name).then(|| entry.to_owned()),
             kind: if spec.is_some() { "guest" } else { "host" }.into(),
             workload: spec.map_or("dom0", |s| s.workload.name()).into(),
             weight: VmParams::of(pool, id as u32).map_or(0, |params| params.value("weight")),

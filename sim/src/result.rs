@@ -35,6 +35,9 @@ pub struct RunResult {
 pub struct VmResult {
     /// Name from the scenario; with `count` above 1 a number is appended ("hog-2"). Dom0 is "dom0".
     pub name: String,
+    /// Name from the scenario without the number, if one is appended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entry: Option<String>,
     /// "host" (Dom0) or "guest".
     pub kind: String,
     /// Type of the workload, as in the scenario; "dom0" for Dom0.

@@ -119,8 +119,8 @@ fn tables<T>(from: &mut toml::Table, key: &str, read: impl Fn(toml::Table, usize
     list.into_iter().enumerate().map(table).collect()
 }
 
-fn hint(name: &str, known: &[String]) -> String {
-    near::hint(name, known.iter().map(String::as_str))
+fn allowed(name: &str, known: &[String]) -> String {
+    near::allowed(name, known.iter().map(String::as_str))
 }
 
 /// Most calls of a scenario.
@@ -220,7 +220,7 @@ impl Scenario {
             let vm = self.vms.iter_mut().find(|v| v.name == name);
             return match vm {
                 Some(vm) => vm.set(sub, value).with_context(|| key.to_string()),
-                None => bail!("{key}: no VM '{name}'{}; allowed: {}", hint(name, &names), names.join(", ")),
+                None => bail!("{key}: no VM '{name}'{}", allowed(name, &names)),
             };
         }
         if let Some(rest) = key.strip_prefix("pool.") {
@@ -228,7 +228,7 @@ impl Scenario {
             let names: Vec<_> = self.pools.iter().map(|p| p.name.clone()).collect();
             return match self.pools.iter_mut().find(|p| p.name == name) {
                 Some(pool) => pool.set(sub, value).with_context(|| key.to_string()),
-                None => bail!("{key}: no pool '{name}'{}; allowed: {}", hint(name, &names), names.join(", ")),
+                None => bail!("{key}: no pool '{name}'{}", allowed(name, &names)),
             };
         }
         if let Some(set) = self.constants.set(key, value) {

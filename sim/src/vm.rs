@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! VMs of a scenario.
 
+use crate::constants::Constants;
 use crate::keys;
 use crate::server;
 use crate::spec::{Chosen, Entry, List};
@@ -156,6 +157,11 @@ impl VmSpec {
     /// Calls of a VoIP or media server, else 0.
     pub fn calls(&self) -> u32 {
         self.workload.spec().calls()
+    }
+
+    /// CPU time for a packet of its calls, ns, if packets are all its work.
+    pub fn per_packet(&self, c: &Constants) -> Option<u64> {
+        self.workload.spec().per_packet(c)
     }
 
     /// Periodic tasks of its guest.

@@ -16,7 +16,7 @@ use takt_sim::Scenario;
 /// Behind the names of schedulers that run in the Xen lab.
 pub const ON_XEN: &str = "@xen";
 
-/// One published figure or table.
+/// One published figure or table, or what docs/security.md promises.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Experiment {
@@ -115,6 +115,8 @@ pub struct ByHand {
 #[serde(deny_unknown_fields)]
 pub struct Variant {
     pub name: String,
+    /// Variant that the measure `versus` compares this one with.
+    pub honest: Option<String>,
     /// Instead of the experiment's.
     #[serde(default)]
     pub policies: Vec<String>,
@@ -166,7 +168,7 @@ pub struct Paper {
 }
 
 impl Experiment {
-    /// All experiments, in the order of the papers.
+    /// All experiments, by name.
     ///
     /// # Errors
     /// One of the files that the program carries is malformed (a test rules it out).
@@ -178,7 +180,8 @@ impl Experiment {
     }
 
     fn parse(text: &str) -> Result<Self> {
-        let e: Self = toml::from_str(text).map_err(|e| anyhow::anyhow!("{}", e.message()))?;
+        let mut e: Self = toml::from_str(text).map_err(|e| anyhow::anyhow!("{}", e.message()))?;
+        e.resolve()?;
         for policy in e.every_policy() {
             PolicySpec::parse(policy)?;
         }
@@ -198,6 +201,25 @@ impl Experiment {
         Ok(e)
     }
 
+    /// Fills in what measures leave to the experiment; refuses names of variants that it does not have.
+    fn resolve(&mut self) -> Result<()> {
+        let known: Vec<_> = self.variant.iter().map(|v| v.name.clone()).collect();
+        let check = |of: &str, name: &String| {
+            if !known.contains(name) {
+                bail!("`{of}`: no variant `{name}`{}", near::known_are(name, known.iter().map(String::as_str)));
+            }
+            Ok(())
+        };
+        self.variant.iter().try_for_each(|v| v.honest.iter().try_for_each(|honest| check(&v.name, honest)))?;
+        let honest = self.variant.iter().filter_map(|v| Some((v.name.clone(), v.honest.clone()?))).collect();
+        let checks = self.check.iter_mut().map(|c| (&c.name, &mut c.of));
+        for (name, measure) in checks.chain(self.paper.iter_mut().map(|p| (&p.what, &mut p.ours))) {
+            measure.variants().try_for_each(|variant| check(name, variant))?;
+            measure.resolve(&self.policies, &honest).with_context(|| format!("`{name}`"))?;
+        }
+        Ok(())
+    }
+
     /// The experiment of that name, in whatever case.
     ///
     /// # Errors
@@ -208,8 +230,8 @@ impl Experiment {
         match all.into_iter().find(|e| e.id.eq_ignore_ascii_case(id)) {
             Some(e) => Ok(e),
             None => {
-                let hint = near::hint(id, known.iter().map(String::as_str).chain(["all", "list"]));
-                bail!("unknown experiment `{id}`{hint}, known are {}, all, list", known.join(", "))
+                let known = known.iter().map(String::as_str).chain(["all", "list"]);
+                bail!("unknown experiment `{id}`{}", near::known_are(id, known))
             }
         }
     }
@@ -268,6 +290,7 @@ fn seeds<'de, D: Deserializer<'de>>(d: D) -> Result<Seeds, D::Error> {
 mod tests {
     use super::*;
     use crate::experiment::check::Kind;
+    use crate::row::Row;
 
     #[test]
     fn every_file_is_well_formed_and_gates_something() {
@@ -292,5 +315,75 @@ mod tests {
         }
         assert!(Experiment::find("doris-e2").is_ok());
         assert!(Experiment::find("E9").unwrap_err().to_string().contains("known are ATTACKS, DORIS-E1"));
+    }
+
+    /// An experiment with an attacker, and a check of it.
+    fn attacks(variants: &str, of: &str) -> Result<Experiment> {
+        let head = "id = \"E\"\ntitle = \"\"\nsource = \"\"\nabout = \"\"\nseeds = \"1-2\"\nduration = \"1s\"\n\
+            policies = [\"credit\", \"doris\"]\nliteral = [\"bvt\"]\n";
+        let check = format!("[[check]]\nname = \"c\"\nkind = \"gate\"\nmax = 1.02\nof = {{ {of} }}\n");
+        Experiment::parse(&format!("{head}{variants}\n{check}"))
+    }
+
+    const PAIRS: &str = "variant = [\
+        { name = \"fair\" }, { name = \"light\" }, \
+        { name = \"cheats\", honest = \"fair\" }, { name = \"light-cheats\", honest = \"light\" }]";
+
+    fn row(policy: &str, variant: &str, seed: u64, cpu: f64) -> Row {
+        let mut row = Row::of(policy, X::Number(30), seed, [("cpu".to_owned(), cpu)].into(), Vec::new());
+        row.variant = variant.into();
+        row
+    }
+
+    #[test]
+    fn each_variant_is_compared_with_the_honest_one_that_it_names() {
+        let mut rows = Vec::new();
+        for policy in ["credit", "doris", "bvt"] {
+            for (variant, cpu) in [("fair", [4.0, 5.0]), ("light", [1.0, 2.0]), ("cheats", [6.0, 5.0])] {
+                rows.extend((1..).zip(cpu).map(|(seed, cpu)| row(policy, variant, seed, cpu)));
+            }
+            let most = if policy == "bvt" { [9.0, 9.0] } else { [1.0, 3.0] };
+            rows.extend((1..).zip(most).map(|(seed, cpu)| row(policy, "light-cheats", seed, cpu)));
+        }
+        let got = |of: &str| attacks(PAIRS, of).unwrap().check[0].evaluate(&rows).got;
+        // Means over seeds are (6 / 4 + 5 / 5) / 2 and (1 / 1 + 3 / 2) / 2; bvt is literal.
+        assert_eq!(got("versus = \"cpu\", at = \"all\""), Some(1.25));
+        assert_eq!(got("versus = \"cpu\", at = 30, worst = true"), Some(1.5));
+        assert_eq!(got("versus = \"cpu\", at = 30, slack = 2"), Some(1.0));
+        assert_eq!(got("versus = \"cpu\", at = 30, policy = \"bvt\", variant = \"light-cheats\""), Some(6.75));
+        for nothing in ["versus = \"cpu\", at = 31", "versus = \"gpu\", at = \"all\""] {
+            let verdict = attacks(PAIRS, nothing).unwrap().check[0].evaluate(&rows);
+            assert_eq!((verdict.got, verdict.ok), (None, false), "{nothing}");
+        }
+        let without = |variant: &str| rows.iter().filter(|r| r.variant != variant).cloned().collect::<Vec<_>>();
+        let check = &attacks(PAIRS, "versus = \"cpu\", at = \"all\"").unwrap().check[0];
+        for variant in ["light", "light-cheats"] {
+            assert_eq!(check.evaluate(&without(variant)).got, None, "{variant} did not run");
+        }
+    }
+
+    #[test]
+    fn names_that_an_experiment_does_not_have_are_refused() {
+        for (variants, of, want) in [
+            (
+                PAIRS,
+                "versus = \"cpu\", at = 30, variant = \"cheat\"",
+                "`c`: no variant `cheat` (did you mean `cheats`?)",
+            ),
+            (PAIRS, "shift = \"cpu\", at = 30, beyond = \"other\"", "`c`: no variant `other`, known are fair, light"),
+            (PAIRS, "versus = \"cpu\", at = 30, variant = \"fair\"", "`c`: the variant `fair` names no honest one"),
+            (PAIRS, "versus = \"cpu\", at = 30, policy = \"rr\"", "the policy `rr`, which is not run"),
+            (
+                "variant = [{ name = \"a\", honest = \"b\" }]",
+                "level = \"cpu\", at = 30",
+                "`a`: no variant `b`, known are a",
+            ),
+            ("variant = [{ name = \"a\" }]", "versus = \"cpu\", at = 30", "`c`: no variant names an honest one"),
+        ] {
+            let error = format!("{:#}", attacks(variants, of).unwrap_err());
+            assert!(error.contains(want) && !error.contains('\n'), "{error}");
+        }
+        let all = attacks("", "level = \"cpu\", at = 30").unwrap();
+        assert_eq!(all.check[0].of.policies().collect::<Vec<_>>(), ["credit", "doris"], "not the literal ones");
     }
 }

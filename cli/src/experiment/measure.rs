@@ -5,13 +5,17 @@ use super::along::{gains, kept, paired_mean, rank_correlation};
 use super::points::{Names, covers, each, mean, number, pairs};
 use crate::row::{Row, X};
 use crate::stat::Stat;
+use anyhow::{Result, bail};
 use serde::Deserialize;
+use std::collections::BTreeMap;
 
 /// What is measured; where several metrics, policies, variants or points are named, the one that comes off worst counts.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Measure {
     #[serde(flatten)]
     pub what: What,
+    /// Those of the experiment that are judged, unless some are named.
+    #[serde(default)]
     pub policy: Names,
     /// Those of the experiment unless some are named.
     #[serde(default)]
@@ -50,12 +54,15 @@ pub enum What {
         #[serde(default)]
         beyond_at: Option<X>,
     },
-    /// A metric over what it is under the variant `honest` with the same seed: mean of the seeds, or the `worst` of them. Where it is
-    /// more by `slack` at most, that is nothing.
+    /// A metric over what it is, with the same seed, under the variant that this variant names as
+    /// `honest`: mean of the seeds, or the `worst` of them. A metric that exceeds that of the honest
+    /// variant by `slack` or less counts as equal.
     Versus {
         versus: Names,
-        honest: String,
         at: X,
+        /// Of each variant that has one; the experiment fills it in.
+        #[serde(skip)]
+        honest: BTreeMap<String, String>,
         #[serde(default)]
         worst: bool,
         #[serde(default)]
@@ -83,6 +90,40 @@ pub enum What {
 }
 
 impl Measure {
+    /// Fills in what the file leaves to the experiment: its `policies`, and of each variant the
+    /// `honest` one.
+    ///
+    /// # Errors
+    /// One line: there is nothing to fill in, or a variant that is compared has no honest one.
+    pub fn resolve(&mut self, policies: &[String], honest: &BTreeMap<String, String>) -> Result<()> {
+        if self.policy.all().is_empty() {
+            self.policy = Names::Many(policies.to_vec());
+        }
+        if self.policy.all().is_empty() {
+            bail!("names no policy");
+        }
+        if let What::Versus { honest: own, .. } = &mut self.what {
+            let variants = self.variant.get_or_insert_with(|| Names::Many(honest.keys().cloned().collect()));
+            if variants.all().is_empty() {
+                bail!("no variant names an honest one");
+            }
+            if let Some(none) = variants.all().iter().find(|v| !honest.contains_key(*v)) {
+                bail!("the variant `{none}` names no honest one");
+            }
+            own.clone_from(honest);
+        }
+        Ok(())
+    }
+
+    /// Every variant it names.
+    pub fn variants(&self) -> impl Iterator<Item = &String> {
+        let beyond = match &self.what {
+            What::Edge { beyond, .. } | What::Shift { beyond, .. } => Some(beyond),
+            _ => None,
+        };
+        self.variant.iter().flat_map(Names::all).chain(beyond)
+    }
+
     fn over(&self) -> Option<&Names> {
         match &self.what {
             What::Ratio { over, .. }
@@ -139,12 +180,13 @@ impl Measure {
         let mut out = Vec::new();
         for variant in variants {
             let here: Vec<&Row> = rows.iter().filter(|r| r.variant == variant).collect();
-            if let What::Versus { honest, .. } = &self.what {
-                let there: Vec<&Row> = rows.iter().filter(|r| r.variant == *honest).collect();
-                out.extend(self.versus(&here, &there)?);
-                continue;
-            }
-            let mut values = self.values_of(&here)?;
+            let mut values = match &self.what {
+                What::Versus { honest, .. } => {
+                    let honest = honest.get(variant)?;
+                    self.versus(&here, &rows.iter().filter(|r| r.variant == *honest).collect::<Vec<_>>())?
+                }
+                _ => self.values_of(&here)?,
+            };
             if let What::Edge { beyond, .. } | What::Shift { beyond, .. } = &self.what {
                 let there: Vec<&Row> = rows.iter().filter(|r| r.variant == *beyond).collect();
                 let others = self.beyond().values_of(&there)?;

@@ -13,6 +13,12 @@ pub enum Names {
     Many(Vec<String>),
 }
 
+impl Default for Names {
+    fn default() -> Self {
+        Names::Many(Vec::new())
+    }
+}
+
 impl Names {
     pub(super) fn all(&self) -> &[String] {
         match self {

@@ -12,6 +12,10 @@ pub(super) struct Column {
     pub name: &'static str,
     /// In the table.
     pub head: &'static str,
+    /// Head in the table if `--columns` names none: it leaves out what the column before says.
+    first: Option<&'static str>,
+    /// In CSV if `--columns` names none.
+    csv: bool,
     pub cell: Cell,
 }
 
@@ -28,7 +32,7 @@ pub(super) enum Cell {
 }
 
 const fn text(name: &'static str, head: &'static str, of: fn(&Seen) -> Option<String>) -> Column {
-    Column { name, head, cell: Cell::Text(of) }
+    Column { name, head, first: None, csv: false, cell: Cell::Text(of) }
 }
 
 const fn number(
@@ -37,7 +41,18 @@ const fn number(
     (unit, decimals): (f64, usize),
     of: fn(&Seen) -> Option<f64>,
 ) -> Column {
-    Column { name, head, cell: Cell::Number { of, unit, decimals } }
+    Column { name, head, first: None, csv: false, cell: Cell::Number { of, unit, decimals } }
+}
+
+impl Column {
+    const fn csv(self) -> Self {
+        Self { csv: true, ..self }
+    }
+
+    /// Also in the table, under this head.
+    const fn both(self, head: &'static str) -> Self {
+        Self { csv: true, first: Some(head), ..self }
+    }
 }
 
 const S: f64 = 1e9;
@@ -45,74 +60,39 @@ const MS: f64 = 1e6;
 const US: f64 = 1e3;
 
 /// All columns, in the order of the docs.
-pub(super) const COLUMNS: [Column; 16] = [
-    text("scenario", "scenario", |s| Some(s.runs[0].0.scenario.clone())),
-    text("policy", "policy", |s| Some(s.policy.to_owned())),
-    text("seed", "seeds", |s| Some(Seeds(s.runs.iter().map(|(run, _)| run.seed).collect()).to_string())),
-    text("name", "VM", |s| Some(s.name.to_owned())),
-    text("workload", "workload", |s| Some(s.runs[0].1.workload.clone())),
-    text("rule", "real-time", |s| s.rule()),
-    number("since_ns", "since s", (S, 2), |s| s.since()),
-    number("period_ns", "period ms", (MS, 2), |s| s.period()),
-    number("wait_p50_ns", "wait p50 us", (US, 1), |s| s.wait(|w| w.p50_ns)),
-    number("wait_p99_ns", "wait p99 us", (US, 1), |s| s.wait(|w| w.p99_ns)),
-    number("wait_max_ns", "wait max us", (US, 0), |s| s.wait(|w| w.max_ns)),
-    number("late_pct", "late %", (1.0, 2), |s| s.promise.as_ref().map(|p| p.failed * 100.0)),
-    number("work_s", "work CPU-s", (1.0, 2), |s| s.mean(|_, vm| Some(vm.work))),
+pub(super) static COLUMNS: [Column; 16] = [
+    text("scenario", "scenario", |s| Some(s.runs[0].0.scenario.clone())).csv(),
+    text("policy", "policy", |s| Some(s.policy.to_owned())).both("policy"),
+    text("seed", "seeds", |s| Some(Seeds(s.runs.iter().map(|(run, _)| run.seed).collect()).to_string())).csv(),
+    text("name", "VM", |s| Some(s.name.to_owned())).both("VM"),
+    text("workload", "workload", |s| Some(s.runs[0].1.workload.clone())).csv(),
+    text("rule", "real-time", |s| s.rule()).both("real-time"),
+    number("since_ns", "since s", (S, 2), |s| s.since()).both("since s"),
+    number("period_ns", "period ms", (MS, 2), |s| s.period()).both("period ms"),
+    number("wait_p50_ns", "wait p50 us", (US, 1), |s| s.wait(|w| w.p50_ns)).both("wait p50 us"),
+    number("wait_p99_ns", "wait p99 us", (US, 1), |s| s.wait(|w| w.p99_ns)).both("p99 us"),
+    number("wait_max_ns", "wait max us", (US, 0), |s| s.wait(|w| w.max_ns)).both("max us"),
+    number("late_pct", "late %", (1.0, 2), |s| s.promise.as_ref().map(|p| p.failed * 100.0)).csv(),
+    number("work_s", "work CPU-s", (1.0, 2), |s| s.mean(|_, vm| Some(vm.work))).csv(),
     number("cpu_time_ns", "CPU s", (S, 2), |s| s.mean(|_, vm| Some(vm.cpu_time_ns as f64))),
     number("promotions", "promotions", (1.0, 0), |s| s.mean(|_, vm| Some(vm.promotions as f64))),
-    text("did", "what it did", |s| Some(s.did())),
-];
-
-/// Those of the table, and of CSV, if `--columns` names none. The table leaves out what the column
-/// before says.
-const TABLE: [(&str, &str); 9] = [
-    ("name", "VM"),
-    ("policy", "policy"),
-    ("rule", "real-time"),
-    ("since_ns", "since s"),
-    ("period_ns", "period ms"),
-    ("wait_p50_ns", "wait p50 us"),
-    ("wait_p99_ns", "p99 us"),
-    ("wait_max_ns", "max us"),
-    ("did", "what it did"),
-];
-const CSV: [&str; 14] = [
-    "scenario",
-    "policy",
-    "seed",
-    "name",
-    "workload",
-    "rule",
-    "since_ns",
-    "period_ns",
-    "wait_p50_ns",
-    "wait_p99_ns",
-    "wait_max_ns",
-    "late_pct",
-    "work_s",
-    "did",
+    text("did", "what it did", |s| Some(s.did())).both("what it did"),
 ];
 
 /// Chosen columns, each with its head in the table.
 #[derive(Clone)]
 pub(crate) struct Columns(Vec<(&'static Column, &'static str)>);
 
-fn known(name: &str) -> Option<&'static Column> {
-    static ALL: &[Column] = &COLUMNS;
-    ALL.iter().find(|c| c.name == name)
-}
-
 impl Columns {
-    /// Of [`Columns::table`].
-    pub const NUMBERS: Range<usize> = 3..8;
-
+    /// Those of a table of VMs, which begins with the VM.
     pub fn table() -> Self {
-        Self(TABLE.iter().filter_map(|(name, head)| Some((known(name)?, *head))).collect())
+        let mut all: Vec<_> = COLUMNS.iter().filter_map(|c| Some((c, c.first?))).collect();
+        all.sort_by_key(|(c, _)| c.name != "name");
+        Self(all)
     }
 
     pub fn csv() -> Self {
-        Self(CSV.iter().filter_map(|name| known(name)).map(|c| (c, c.head)).collect())
+        Self(COLUMNS.iter().filter(|c| c.csv).map(|c| (c, c.head)).collect())
     }
 
     /// Reads `--columns`.
@@ -122,10 +102,8 @@ impl Columns {
     pub fn parse(list: &str) -> Result<Self> {
         let mut all: Vec<(&Column, &str)> = Vec::new();
         for name in list.split(',').map(str::trim) {
-            let names = || COLUMNS.iter().map(|c| c.name);
-            let Some(column) = known(name) else {
-                let (hint, names) = (near::hint(name, names()), names().collect::<Vec<_>>().join(", "));
-                bail!("no column `{name}`{hint}; allowed: {names}");
+            let Some(column) = COLUMNS.iter().find(|c| c.name == name) else {
+                bail!("no column `{name}`{}", near::allowed(name, COLUMNS.iter().map(|c| c.name)));
             };
             if all.iter().any(|(c, _)| c.name == name) {
                 bail!("column `{name}` is named twice");
@@ -146,6 +124,12 @@ impl Columns {
     /// Positions of columns of numbers.
     pub fn numbers(&self) -> Vec<usize> {
         (0..self.0.len()).filter(|&n| matches!(self.0[n].0.cell, Cell::Number { .. })).collect()
+    }
+
+    /// The same where all of them lie together.
+    pub fn range(&self) -> Range<usize> {
+        let all = self.numbers();
+        all.first().copied().unwrap_or(0)..all.last().map_or(0, |n| n + 1)
     }
 
     /// A row of a table.
@@ -178,15 +162,17 @@ mod tests {
             assert!(docs.contains(&format!("\n| `{}` | {} | ", column.name, column.head)), "{}", column.name);
             assert_eq!(Columns::parse(column.name).unwrap().names(), [column.name]);
         }
-        assert_eq!(Columns::table().names(), TABLE.map(|(name, _)| name));
-        assert!(Columns::table().numbers().into_iter().eq(Columns::NUMBERS));
-        assert_eq!(Columns::csv().names(), CSV);
+        assert_eq!(Columns::table().names()[..3], ["name", "policy", "rule"]);
+        assert!(Columns::table().numbers().into_iter().eq(Columns::table().range()));
+        let marked = |mark: &str| docs.lines().filter(|l| l.starts_with("| `") && l.ends_with(mark)).count();
+        assert_eq!(COLUMNS.len() - Columns::csv().names().len(), marked(" (only if chosen) |"));
+        assert_eq!(Columns::csv().names().len() - Columns::table().names().len(), marked(" (`csv`) |"));
     }
 
     #[test]
     fn an_unknown_column_is_named_with_those_that_are_allowed() {
         let error = |list| Columns::parse(list).err().unwrap().to_string();
-        let all = COLUMNS.map(|c| c.name).join(", ");
+        let all = COLUMNS.iter().map(|c| c.name).collect::<Vec<_>>().join(", ");
         assert_eq!(error("name,polcy"), format!("no column `polcy` (did you mean `policy`?); allowed: {all}"));
         assert_eq!(error(""), format!("no column ``; allowed: {all}"));
         assert_eq!(error("name, name"), "column `name` is named twice");

@@ -181,15 +181,16 @@ pub fn page(all: &[Comparison], seeds: &str, settings: &[(String, String)]) -> R
         if std::ptr::eq(c, &all[0]) {
             page.blocks.push(Block::Timeline(watch::timeline(c.scenario, &c.policies, c.seed)?));
         }
+        let columns = Columns::table();
         page.blocks.push(Block::Table(Table {
             title: format!("VMs: {}", c.scenario.name),
             caption: format!(
                 "VMs with something to do in time, the one that suffers most first. Means over seeds. {}",
                 c.vms.note()
             ),
-            head: Columns::table().heads().into_iter().map(str::to_owned).collect(),
+            head: columns.heads().into_iter().map(str::to_owned).collect(),
             rows: c.vms.report.clone(),
-            numbers: Columns::NUMBERS,
+            numbers: columns.range(),
             folded: false,
         }));
         let (head, rows) = c.table();

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use takt_control::VmParams;
 use takt_control::params::is_server;
 use takt_control::settings::param;
-use takt_sim::{Scenario, VmSpec, Workload};
+use takt_sim::{Scenario, VmSpec};
 
 /// Under RTDS, µs: the period of who serves calls, and is to be early; that of a VCPU that nobody waits for, long so that its deadlines
 /// come after all others'; and the least budget.
@@ -94,18 +94,15 @@ fn by_hand(s: &Scenario, spec: &VmSpec) -> (u64, u64) {
     needed(s, spec).unwrap_or_else(rest)
 }
 
-/// Of a VM with work that is known. All workloads are named: one that is forgotten would get what is left, as batch work does.
+/// Of a VM with work that is known: by its budget, by the job of each VCPU, or by packets.
 fn needed(s: &Scenario, spec: &VmSpec) -> Option<(u64, u64)> {
     if spec.server.is_some() {
         return Some((spec.server.period / 1_000, spec.server.budget / 1_000));
     }
-    match spec.workload() {
-        Workload::Periodic(own) => Some(server(own.period, own.work)),
-        Workload::Voip(own) => Some(packets(own.calls, s.constants.voip_packet, s)),
-        Workload::Hog(_) | Workload::Lookbusy(_) | Workload::Parallel(_) | Workload::Idle(_) => None,
-        Workload::Tasks(_) | Workload::Cyclictest(_) | Workload::Fanout(_) => None,
-        Workload::Media(_) | Workload::Signalling(_) | Workload::Stream(_) | Workload::Vod(_) => None,
+    if let [task] = s.tasks(spec, 0, 0)[..] {
+        return Some(server(task.period, task.cost));
     }
+    spec.per_packet(&s.constants).map(|each| packets(spec.calls(), each, s))
 }
 
 /// Of each of Dom0's VCPUs, if Dom0 is among those that are scheduled: they share the packets.

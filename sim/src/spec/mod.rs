@@ -61,6 +61,11 @@ pub trait Spec: AsAny + fmt::Debug + Send + Sync {
         self.calls()
     }
 
+    /// CPU time for a packet of its calls, ns, if packets are all its work.
+    fn per_packet(&self, _c: &Constants) -> Option<u64> {
+        None
+    }
+
     /// Periodic tasks of a set.
     fn tasks(&self) -> usize {
         0
@@ -253,8 +258,8 @@ impl Chosen {
         match list.iter().find(|of| of.kind().name() == name) {
             Some(&of) => Ok(Self { list, of, own: of.fresh() }),
             None => {
-                let hint = near::hint(name, list.iter().map(|of| of.kind().name()));
-                bail!("unknown workload '{name}'{hint}; allowed: {}", names(list))
+                let names = list.iter().map(|of| of.kind().name());
+                bail!("unknown workload '{name}'{}", near::allowed(name, names))
             }
         }
     }

@@ -2,7 +2,7 @@
 //! A VoIP server that sends each call's packets back to its client.
 
 use super::media;
-use crate::constants::SETTLE;
+use crate::constants::{Constants, SETTLE};
 use crate::engine::What;
 use crate::guest::{Body, PRIO_NET};
 use crate::machine::{Machine, Program};
@@ -26,6 +26,10 @@ impl Default for Voip {
 impl Spec for Voip {
     fn calls(&self) -> u32 {
         self.calls
+    }
+
+    fn per_packet(&self, c: &Constants) -> Option<u64> {
+        Some(c.voip_packet)
     }
 
     fn is_dedicated(&self) -> bool {

@@ -22,6 +22,7 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(7);
 /// CPU time that one credit stands for.
 const CREDIT_NS: i64 = 100_000;
 const ATTACKER: &str = "attacker";
+const TAP: &str = "tap0";
 
 /// The attackers, each in place of a VM that only takes what it gets, beside two that do as well and one that works now and then. All VMs have as many VCPUs as there are PCPUs, but for one attacker.
 pub fn attacks(times: u32) -> Result<Value> {
@@ -30,7 +31,7 @@ pub fn attacks(times: u32) -> Result<Value> {
     let takt = if cpus > 1 { Takt::run(&arguments)? } else { Takt::run_free(&arguments)? };
     let source = |period: u64, ports: u32, compute: bool| {
         json!({
-            "kind": "source", "tap": "tap0", "period_ns": period, "ports": ports, "compute": compute, "others": "hog",
+            "kind": "source", "tap": TAP, "period_ns": period, "ports": ports, "compute": compute, "others": "hog",
         })
     };
     let of = |workload: Value| json!({"vcpus": cpus, "workload": workload});
@@ -61,11 +62,13 @@ fn attack(name: &str, attacker: &Value, cpus: u32, time: Duration) -> Result<Val
     until(ATTACKER, Duration::from_secs(60), || Ok(attacker.all_cpu_ns()? > u64::from(cpus) * 10_000_000))?;
     std::thread::sleep(WARMUP);
     victims.iter().chain([&neighbour]).try_for_each(Guest::mark)?;
-    let switched = switches()?;
+    let sends = attacker["workload"]["tap"].is_string();
+    let (switched, sent) = (switches()?, if sends { packets()? } else { 0 });
     let before = Got::look(&attacker, &victims)?;
     std::thread::sleep(time);
     let after = Got::look(&attacker, &victims)?;
     let (seconds, switched) = ((after.at - before.at).as_secs_f64(), switches()? - switched);
+    let sent = if sends { packets()? - sent } else { 0 };
     let status = status()?;
     victims.iter().chain([&neighbour, &attacker]).try_for_each(Guest::stop)?; // all at once: the attack goes on until then
     let of = vms(&status)?.iter().find(|v| v["name"] == ATTACKER);
@@ -80,6 +83,7 @@ fn attack(name: &str, attacker: &Value, cpus: u32, time: Duration) -> Result<Val
         "attack": name, "share": (own + has) / (own + others + has + have), "cpus": (own + others) / 1e9 / seconds,
         "cpu_share": own / (own + others), "victims_cpus": others / 1e9 / seconds, "work_per_cpu_s": work / work_ns * 1e9, "switches_per_s": switched as f64 / seconds,
         "neighbour_jobs": waits["count"], "neighbour_p99_us": waits["p99_ns"].as_f64().context("latency")? / 1e3,
+        "packets_per_s": sent as f64 / seconds,
         "real_time": of["rt"], "promotions": of["promotions"], "refusals": of["refusals"], "period_us": of["period_us"],
     }))
 }
@@ -129,6 +133,12 @@ fn credits(status: &Value) -> Result<[i64; 2]> {
             entities.filter_map(|v| v["credit"].as_i64()).sum::<i64>() * CREDIT_NS;
     }
     Ok(sums)
+}
+
+/// Packets that the host has got from the attacker, as the device counts them.
+fn packets() -> Result<u64> {
+    let file = format!("/sys/class/net/{TAP}/statistics/rx_packets");
+    read(&file)?.trim().parse().context(file)
 }
 
 fn switches() -> Result<u64> {

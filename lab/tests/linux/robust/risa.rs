@@ -23,7 +23,7 @@ const SOON: Duration = Duration::from_secs(3);
 
 pub fn pools() -> Result<Value> {
     std::fs::write(CONFIG, "[vm.second]\nbudget = \"6ms\"\nperiod = \"10ms\"\n").context(CONFIG)?;
-    let running = Takt::run(&["--policy", "risa", "--config", CONFIG])?;
+    let running = Takt::run(&["--policy", "risa(hold=delay)", "--config", CONFIG])?;
     let hogs = [Guest::hog("hog-1", PCPUS)?, Guest::hog("hog-2", PCPUS)?];
     hogs.iter().try_for_each(|hog| hog.runs(PCPUS as usize))?;
     done("hogs");
