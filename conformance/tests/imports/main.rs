@@ -150,6 +150,11 @@ fn a_module_and_its_children_are_in_one_circle_at_most_one_way() {
     assert!(child("mod a;", "mod c;\npub use c::C;\npub struct A;", "use super::A;").is_empty(), "passed on");
     assert!(child("mod a;", "mod c;\npub struct A(c::C);", "pub struct C;").is_empty());
     assert!(child("mod a { mod c; }", "", "").is_empty());
+    let list = "mod c;\npub struct A;\nmacro_rules! list { ($($m:ident::$T:ident)+) => { $(m!($m::$T);)+ }; }";
+    assert_eq!(child("mod a;", list, "use super::A;"), ["a: c self"], "by a macro's variable");
+    assert_eq!(child("mod a;", &list.replace("$m::$T", "$m::T"), "use super::A;"), ["a: c self"]);
+    assert!(child("mod a;", &list.replace("$m::$T", "$crate::T::$T"), "use super::A;").is_empty());
+    assert!(child("mod a;", list, "pub struct C;").is_empty());
     let below =
         [("lib.rs", "mod a;\nmod b;"), ("a.rs", "mod c;"), ("a/c.rs", "use crate::b::d::D;"), ("b/mod.rs", "mod d;")];
     let back = ("b/d.rs", "use crate::a::A;");

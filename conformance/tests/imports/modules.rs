@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The modules of a crate and what each one imports, from its sources: every path that begins with
 //! `crate`, `self`, `super` or a child module, in `use` lines and in code. A path leads to the
-//! module that defines the name, through `pub use` and other imports.
+//! module that defines the name, through `pub use` and other imports. A path that begins with a
+//! variable of a macro may lead to any child of the macro's module, so it counts for all of them.
 
 use proc_macro2::{Delimiter, Group, Spacing, TokenStream, TokenTree};
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,6 +24,8 @@ pub struct Module {
     globs: Vec<Names>,
     /// Paths in it, but for those that it only passes on.
     paths: BTreeSet<Names>,
+    /// Variables of its macros that paths begin with.
+    variables: BTreeSet<String>,
 }
 
 /// All modules of a crate; the root is the first.
@@ -136,7 +139,11 @@ impl Crate {
             path.push(next);
             end += 3;
         }
-        if path.len() > 1 && !(at > 1 && separates(tokens, at - 2)) {
+        if at > 0 && is(&tokens[at - 1], '$') && path[0] != "crate" {
+            if path.len() > 1 || separates(tokens, end) {
+                self.0[module].variables.insert(format!("${}", path[0]));
+            }
+        } else if path.len() > 1 && !(at > 1 && separates(tokens, at - 2)) {
             self.0[module].paths.insert(path);
         }
         end - at
@@ -187,7 +194,8 @@ impl Crate {
     pub fn imports(&self) -> Vec<(usize, usize, String)> {
         let of = |(n, m): (usize, &Module)| -> Vec<_> {
             let to = |path: &Names| Some((n, self.find(n, path, 0)?, path.join("::")));
-            m.paths.iter().filter_map(to).filter(|(from, to, _)| from != to).collect()
+            let any = m.variables.iter().flat_map(|v| m.children.values().map(move |&child| (n, child, v.clone())));
+            m.paths.iter().filter_map(to).filter(|(from, to, _)| from != to).chain(any).collect()
         };
         self.0.iter().enumerate().flat_map(of).collect()
     }
