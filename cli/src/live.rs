@@ -104,12 +104,14 @@ mod shared {
         let text = std::fs::read_to_string(path).with_context(name)?;
         HostConfig::from_toml(&text).with_context(name)
     }
+
+    #[cfg(feature = "linux")]
+    pub fn no_cpupool(args: &crate::args::Cpupool) -> Result<()> {
+        anyhow::ensure!(args.cpupool.is_none(), "--cpupool is for Xen: this machine is not its Dom0");
+        Ok(())
+    }
 }
+#[cfg(feature = "linux")]
+use shared::no_cpupool;
 #[cfg(any(feature = "linux", feature = "xen"))]
 use shared::{AGAIN, Voice, read_config};
-
-#[cfg(feature = "linux")]
-fn no_cpupool(args: &args::Cpupool) -> Result<()> {
-    anyhow::ensure!(args.cpupool.is_none(), "--cpupool is for Xen: this machine is not its Dom0");
-    Ok(())
-}
