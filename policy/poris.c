@@ -128,8 +128,12 @@ TAKT_FN void poris_queue(struct takt_pool *p, u32 vi, u64 now)
 	if ((v->flags & TAKT_F_EVENT) && p->par.promote && v->class != TAKT_RT &&
 	    poris_is_rt(p, v) && event_promotes(p, v, has_credit(p, v)))
 		v->class = TAKT_RT;
-	v->credit.slice_used = 0;
-	runq_insert(p, vi);
+	if (credit_has_rest(p, v, poris_turn(p, v, poris_shared_slice(p)))) {
+		runq_insert_first(p, vi);
+	} else {
+		v->credit.slice_used = 0;
+		runq_insert(p, vi);
+	}
 	place_tickle(p, vi);
 	if (takt_fresh(p, p->par.dynamic == PORIS_WAITING && poris_hurries(p, v)))
 		poris_shorten(p, v->cpu, now);
@@ -190,16 +194,15 @@ TAKT_FN u32 poris_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
 TAKT_INLINE u64 poris_slice(struct takt_pool *p, u32 cpu, u32 back, u64 now)
 {
 	struct takt_vcpu *v = vcpu_of(p, cpu_of(p, cpu)->cur);
-	u64 slice, turn;
+	u64 turn;
 
 	arm_cpu(p, cpu, credit_tick_due(p, cpu, now));
 	if (credit_ratelimited(p, v))
 		return credit_runs(p, v);
 	if (poris_of(v)->round)
 		return p->par.t_round;
-	slice = poris_current_slice(p, cpu, back);
-	turn = credit_turn(p, v);
-	return slice < turn ? slice : turn;
+	turn = poris_turn(p, v, poris_current_slice(p, cpu, back));
+	return credit_has_rest(p, v, turn) ? turn - (u64)v->credit.slice_used : turn;
 }
 
 /* Credit's tick, or a VCPU waits for a short slice. */

@@ -64,13 +64,23 @@ TAKT_INLINE u32 poris_rt_waits(struct takt_pool *p, u32 cpu, u32 back)
 
 /*
  * With dynamic=waiting slices are short where that makes such a VCPU wait less, so that a VM which
- * has hardly any work does not have all PCPUs switch more often.
+ * has hardly any work does not have all PCPUs switch more often; and those of real-time VCPUs, which
+ * otherwise had long slices themselves and short ones of others before.
  */
 TAKT_INLINE u64 poris_current_slice(struct takt_pool *p, u32 cpu, u32 back)
 {
-	if (p->par.dynamic == PORIS_WAITING && !poris_rt_waits(p, cpu, back))
+	if (p->par.dynamic == PORIS_WAITING && !poris_is_rt(p, vcpu_of(p, cpu_of(p, cpu)->cur)) &&
+	    !poris_rt_waits(p, cpu, back))
 		return p->par.slice;
 	return poris_shared_slice(p);
+}
+
+/* @v's turn of a @slice, or with claim=vm of less (rule C45). */
+TAKT_INLINE u64 poris_turn(struct takt_pool *p, struct takt_vcpu *v, u64 slice)
+{
+	u64 turn = credit_turn(p, v);
+
+	return takt_fresh_long(p, slice < turn ? slice : turn);
 }
 
 /*

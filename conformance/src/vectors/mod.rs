@@ -200,6 +200,7 @@ pub const VECTORS: &[(&str, Vector)] = &[
     ("virtual time outlives its thread", bvt::outlives),
     ("short slices where a real-time VCPU waits", poris::waiting),
     ("a slice is shortened by one that comes to wait", poris::shortened),
+    ("Poris: a preempted VCPU keeps its turn", poris::preempted),
     ("what uses more than its share is not promoted", doris_contention::saved),
     ("servers are refused where there is no room", room::refusals),
     ("room on PCPUs", room::partitioned),

@@ -17,8 +17,7 @@ fn slice(make: &Maker, pcpus: u16, guests: u16, dom0: u16, latency: u64) -> u64 
     b.turn_slice(0, 0).1
 }
 
-/// The worked examples of rules P21, P22 and P23.
-/// With dynamic=waiting six VCPUs of one PCPU have slices of 3 ms only while the real-time one waits with credit.
+/// With dynamic=waiting six VCPUs of one PCPU have slices of 3 ms only while the real-time one runs, or waits with credit.
 pub fn waiting(make: &Maker) {
     for (dynamic, long) in [(2, 30), (1, 3)] {
         let mut b = Bench::new(make, "poris", 1, 6);
@@ -28,7 +27,7 @@ pub fn waiting(make: &Maker) {
         b.wake(0, 1);
         assert_eq!(b.turn_slice(0, 0), (Some(1), long * MS), "dynamic={dynamic}: it has no work");
         b.wake(MS, 6);
-        assert_eq!(b.turn_slice(MS, 0).1, long * MS, "dynamic={dynamic}: it runs");
+        assert_eq!(b.turn_slice(MS, 0).1, 3 * MS, "dynamic={dynamic}: it runs");
         b.timer(10 * MS, 0);
         let (next, slice) = b.turn_slice(11 * MS, 0);
         assert_ne!(next, Some(6));
@@ -63,6 +62,29 @@ pub fn shortened(make: &Maker) {
     }
 }
 
+/// A VCPU that a real-time one preempts has the rest of its slice then, before its equals (rule C15).
+pub fn preempted(make: &Maker) {
+    for (preempted, vcpu, slice) in [(1, 1, 28 * MS), (0, 3, 30 * MS)] {
+        let mut b = Bench::new(make, "poris", 1, 3);
+        b.set(0, None, "parallel", 0);
+        b.set(0, None, "dynamic", 0);
+        b.set(0, None, "preempted", preempted);
+        (1..=3).for_each(|v| b.vcpu(v, v, 0));
+        b.rt(0, 2, 0);
+        b.wake(0, 1);
+        b.turn(0, 0);
+        b.wake(MS, 3);
+        assert_eq!(b.class(3), b.class(1), "they are equals");
+        b.wake(2 * MS, 2);
+        b.event(2 * MS, 2, IO);
+        assert_eq!((b.turn(2 * MS, 0), b.class(2)), (Some(2), Class::Rt), "preempted={preempted}");
+        let res = b.ok(3 * MS, OpCode::Schedule, (0, 0, 0), [CUR_STOPS, 0, 0]);
+        assert_eq!((res.next, res.slice), (vcpu, slice), "preempted={preempted}");
+        assert_eq!(b.core.check(), Ok(()));
+    }
+}
+
+/// The worked examples of rules P21, P22 and P23.
 pub fn slices(make: &Maker) {
     for (pcpus, guests, dom0, latency, want) in [
         (8, 25, 8, 10, 2),
