@@ -54,15 +54,15 @@ pub fn attacks(times: u32) -> Result<Value> {
     Ok(json!({"attacks": all}))
 }
 
-fn attack(name: &str, attacker: &Value, cpus: u32, time: Duration) -> Result<Value> {
+fn attack(name: &str, spec: &Value, cpus: u32, time: Duration) -> Result<Value> {
     let victims = (0..VICTIMS).map(|n| Guest::hog(&format!("victim-{n}"), cpus)).collect::<Result<Vec<_>>>()?;
     let neighbour = Guest::start("neighbour", 1, &json!({"kind": "periodic", "period_ns": NEIGHBOUR, "work": 0}))?;
-    let attacker = Guest::with(ATTACKER, attacker)?;
+    let attacker = Guest::with(ATTACKER, spec)?;
     victims.iter().try_for_each(|v| v.runs(cpus as usize))?;
     until(ATTACKER, Duration::from_secs(60), || Ok(attacker.all_cpu_ns()? > u64::from(cpus) * 10_000_000))?;
     std::thread::sleep(WARMUP);
     victims.iter().chain([&neighbour]).try_for_each(Guest::mark)?;
-    let sends = attacker["workload"]["tap"].is_string();
+    let sends = spec["workload"]["tap"].is_string();
     let (switched, sent) = (switches()?, if sends { packets()? } else { 0 });
     let before = Got::look(&attacker, &victims)?;
     std::thread::sleep(time);
