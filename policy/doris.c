@@ -9,10 +9,9 @@
  * a timer at the first one. The runner's slice ends at the next deadline; it is at least MIN_TS,
  * and just MIN_TS if another RT VCPU waits already. RT ends when the VCPU is descheduled (with
  * rt_contention=cut after some turns, or when it blocks), and only VCPUs with remaining credit get
- * it, so shares are Credit's own. Since every packet passes through
- * Dom0, Dom0 is real-time as long as any VM is, with the shortest of their periods (collector,
- * rules D32 and D33); a VM's own I/O threads follow their VM. Type and period are a lease that
- * lapses unless renewed.
+ * it, so shares are Credit's own. Since every packet passes through Dom0, Dom0 is real-time as long
+ * as any VM is, with the shortest of their periods (collector, rules D32 and D33); a VM's own I/O
+ * threads follow their VM. Type and period are a lease that lapses unless renewed.
  *
  * A VCPU that is promoted behind an RT runner waits for the slice of that runner to end (rule D14).
  * This may be Dom0's 30 ms for itself, while other PCPUs run hogs. What else may become of it
@@ -276,6 +275,15 @@ TAKT_INLINE void doris_account(struct takt_pool *p, u64 now)
 	event_windows(p);
 }
 
+/* A PCPU that was taken is given back: with cut the turn of the VCPU that it runs begins now. */
+TAKT_INLINE void doris_cpu_changes(struct takt_pool *p, u32 cpu, u64 now)
+{
+	struct takt_cpu *c = cpu_of(p, cpu);
+
+	if (c->taken && p->par.rt_contention == DORIS_CUT && now + p->par.min_ts < c->timer)
+		arm_cpu(p, cpu, now + p->par.min_ts);
+}
+
 /* hooks taken from Credit as they are */
 #define doris_wake credit_wake
 #define doris_yields credit_yields
@@ -285,4 +293,4 @@ TAKT_INLINE void doris_account(struct takt_pool *p, u64 now)
 #define doris_adjusted credit_adjusted
 #define doris_bound credit_bound
 #define doris_check credit_check
-TAKT_WITHOUT(doris, moved, placement, cpu_changes, group, timer, refill, admits, init, epoch)
+TAKT_WITHOUT(doris, moved, placement, group, timer, refill, admits, init, epoch)

@@ -21,7 +21,8 @@ TAKT_OWN_STATE(doris, beside_credit)
 
 /*
  * Until when the first of them waits here, which may be past; TAKT_NEVER if none does. With cut it
- * is the runner that has run for MIN_TS then; on a PCPU that is taken it does not run.
+ * is the runner that has run for MIN_TS then; on a PCPU that is taken it does not run (see
+ * doris_cpu_changes()).
  */
 TAKT_INLINE u64 doris_waits_until(struct takt_pool *p, u32 cpu)
 {

@@ -62,10 +62,8 @@ TAKT_FN u32 gang_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
 {
 	u32 next, class, w;
 
-	if (p->par.turns) {
+	if (p->par.turns)
 		gang_turn(p, cpu, cur, now);
-		mask_clear(&p->out.kick, cpu); /* this is its decision */
-	}
 	if (cur != TAKT_NIL && credit_ratelimited(p, vcpu_of(p, cur)))
 		return cur;
 	next = spread_best(p, cpu, cur);

@@ -128,7 +128,7 @@ TAKT_FN void poris_queue(struct takt_pool *p, u32 vi, u64 now)
 	if ((v->flags & TAKT_F_EVENT) && p->par.promote && v->class != TAKT_RT &&
 	    poris_is_rt(p, v) && event_promotes(p, v, has_credit(p, v)))
 		v->class = TAKT_RT;
-	if (credit_has_rest(p, v, poris_turn(p, v, poris_shared_slice(p)))) {
+	if (!poris_of(v)->round && credit_has_rest(p, v, poris_of(v)->turn)) {
 		runq_insert_first(p, vi);
 	} else {
 		v->credit.slice_used = 0;
@@ -202,7 +202,13 @@ TAKT_INLINE u64 poris_slice(struct takt_pool *p, u32 cpu, u32 back, u64 now)
 	if (poris_of(v)->round)
 		return p->par.t_round;
 	turn = poris_turn(p, v, poris_current_slice(p, cpu, back));
-	return credit_has_rest(p, v, turn) ? turn - (u64)v->credit.slice_used : turn;
+	if (credit_has_rest(p, v, turn))
+		return turn - (u64)v->credit.slice_used;
+	if (cpu_of(p, cpu)->cur != TAKT_NIL && p->par.preempted) {
+		v->credit.slice_used = 0;
+		poris_of(v)->turn = turn;
+	}
+	return turn;
 }
 
 /* Credit's tick, or a VCPU waits for a short slice. */

@@ -11,6 +11,7 @@
 struct poris_vcpu {
 	u16 round;	   /* turns of T_round that its launch gives it yet */
 	u16 placement_gen; /* the pool's, when its PCPU was chosen or looked at */
+	u64 turn;	   /* the slice that it was given last, ns */
 };
 TAKT_OWN_STATE(poris, beside_credit)
 

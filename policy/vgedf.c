@@ -45,9 +45,9 @@ TAKT_INLINE u64 vgedf_own_place(struct takt_pool *p, u32 cpu, u32 cur)
 	struct takt_vcpu *v = vcpu_of(p, cur);
 	u64 place = takt_fresh_long(p, server_left_of(p, cur));
 
-	if (edf_in_turn(p, cpu, cur))
-		return vgedf_place(v->class, 0);
-	return place == TAKT_LATEST ? vgedf_last_place(v) : vgedf_place(v->class, place);
+	place = takt_fresh(p, edf_in_turn(p, cpu, cur)) ? 0 : place;
+	return takt_fresh_long(p, place == TAKT_LATEST ? vgedf_last_place(v)
+						       : vgedf_place(v->class, place));
 }
 
 /*
@@ -96,7 +96,7 @@ TAKT_FN void vgedf_tickle(struct takt_pool *p, u32 vi)
 	 * tickled one passes it on.
 	 */
 	if (tickle_how(p) & TAKT_TICKLE_ONE) {
-		if (mask_test(&p->idle, best))
+		if (takt_fresh(p, mask_test(&p->idle, best)))
 			mask_set(&p->tickled, best);
 	} else if (mask_test(&p->idle, v->cpu)) {
 		tickle_idle(p, vi);

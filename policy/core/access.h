@@ -218,12 +218,10 @@ TAKT_INLINE u32 mask_next(const struct takt_mask *m, u32 cpu)
 }
 
 /*
- * The PCPUs where @v may run: operator and placement; without the placement if that leaves nothing
- * online; any online one if the operator's mask has none; of these the one that the policy has
- * bound it to, or, if siblings keep each other apart, those to which none of these is bound
- * (docs/states.md rule 9).
+ * The PCPUs that operator and placement leave to @v; without the placement if that leaves nothing
+ * online; any online one if the operator's mask has none (docs/states.md rule 9).
  */
-TAKT_INLINE void vcpu_allowed(struct takt_pool *p, struct takt_vcpu *v, struct takt_mask *out)
+TAKT_INLINE void vcpu_masks(struct takt_pool *p, struct takt_vcpu *v, struct takt_mask *out)
 {
 	*out = v->hard;
 	mask_and(out, &v->placement);
@@ -234,6 +232,15 @@ TAKT_INLINE void vcpu_allowed(struct takt_pool *p, struct takt_vcpu *v, struct t
 	}
 	if (mask_empty(out))
 		*out = p->online;
+}
+
+/*
+ * The PCPUs where @v may run: of these the one that the policy has bound it to, or, if siblings keep
+ * each other apart, those to which none of these is bound.
+ */
+TAKT_INLINE void vcpu_allowed(struct takt_pool *p, struct takt_vcpu *v, struct takt_mask *out)
+{
+	vcpu_masks(p, v, out);
 	if (v->bound != TAKT_NIL && mask_test(out, v->bound)) {
 		struct takt_mask *homes = &vm_of(p, v->vm)->homes;
 

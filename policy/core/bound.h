@@ -25,8 +25,8 @@ TAKT_INLINE u64 credit_weights(struct takt_pool *p, struct takt_vm *m)
 /*
  * In how many accountings @m pays back what each of its VCPUs may owe, if all VMs, which weigh
  * @weight, earn: at most one accounting interval when accounting comes by, and one more before, and
- * with claim=vm its VM as much for each VCPU. Parts are rounded up, to a credit at least; with
- * claim=vm they are not, and what a VM is paid for that it owes.
+ * with claim=vm its VM as much for each VCPU. Parts are rounded up, to a credit at least. With
+ * claim=vm parts are exact: the VM owes what rounding pays too much.
  */
 TAKT_INLINE u64 credit_pays_back(struct takt_pool *p, struct takt_vm *m, u64 weight)
 {
@@ -75,12 +75,12 @@ TAKT_FN u64 credit_bound(struct takt_pool *p)
 }
 
 /*
- * With leftover=vm a VCPU may have to wait for its siblings' turns, and until other VMs have had as
- * much as its own is ahead.
+ * With leftover=vm a VCPU may have to wait for its siblings' turns, for which their places are
+ * LEFT_TURN apart, and until other VMs have had as much as its own is ahead.
  */
 TAKT_INLINE u64 rest_bound(struct takt_pool *p, u64 turn)
 {
-	u64 turns = turns_bound(p, turn);
+	u64 turns = turns_bound(p, p->par.leftover && turn < LEFT_TURN ? LEFT_TURN : turn);
 
 	return p->par.leftover ? (turns + LEFT_MOST) * p->nr_vm : turns;
 }

@@ -314,9 +314,9 @@ TAKT_FN void credit_crowd(struct takt_pool *p, u32 mi)
 	}
 	FOR_EACH_VCPU_OF(p, mi, vi) {
 		struct takt_vcpu *v = vcpu_of(p, vi);
-		struct takt_mask forbidden = p->online, may = v->hard;
+		struct takt_mask forbidden = p->online, may;
 
-		mask_and(&may, &v->placement);
+		vcpu_masks(p, v, &may);
 		mask_without(&forbidden, &may);
 		v->credit.crowd =
 			takt_fresh(p, mask_empty(&forbidden)) ? 0 : cpu_of(p, v->cpu)->crowd;
@@ -338,8 +338,8 @@ TAKT_INLINE u64 credit_round(struct takt_pool *p, u32 mi, u64 weight)
 }
 
 /*
- * The debt that all VMs have by their weights, of which @common is what those before had, now that
- * one that weighs @own of @weight owes @owed.
+ * What all VMs owe at least, by their weights: @common is that of the VMs before, and a VM that
+ * weighs @own of @weight owes @owed.
  */
 TAKT_INLINE u64 credit_common(struct takt_pool *p, u64 common, s64 owed, u64 own, u64 weight)
 {

@@ -383,7 +383,10 @@ TAKT_INLINE u32 server_left(struct takt_pool *p, u32 cpu, u32 cur)
 
 	if (cur == TAKT_NIL || vcpu_of(p, cur)->class == TAKT_RT)
 		return first;
-	return first == TAKT_NIL || vcpu_of(p, cur)->class < vcpu_of(p, first)->qclass ||
+	if (first == TAKT_NIL || vcpu_of(p, cur)->class < vcpu_of(p, first)->qclass)
+		return cur;
+	/* Places are those of one class. */
+	return vcpu_of(p, cur)->class == vcpu_of(p, first)->qclass &&
 			       server_left_of(p, cur) < vcpu_of(p, first)->server.key
 		       ? cur
 		       : first;

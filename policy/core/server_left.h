@@ -16,9 +16,8 @@
 /* What a VCPU that waits for what is left adds to its VM's time meanwhile: a turn. */
 #define LEFT_TURN TAKT_MS
 /*
- * A VM has had no more of what is left than those that wait, or less than they, by more than this,
- * and by a turn of each of its VCPUs: what it has had on other PCPUs, or could not use, counts no
- * further.
+ * A VM is at most so far behind the VMs that wait, and at most so far, and a turn for each of its
+ * VCPUs, ahead of them: what it has had on other PCPUs, or could not use, counts no further.
  */
 #define LEFT_MOST (100 * LEFT_TURN)
 /* The place of the host's own, and the first that others may have. */
@@ -77,23 +76,33 @@ TAKT_INLINE u32 server_left_host(struct takt_pool *p, struct takt_vcpu *v, u64 n
 }
 
 /*
+ * What @m has had of what is left, or at least what the VMs that wait have had less @behind. With
+ * leftover=vcpu what it was.
+ */
+TAKT_INLINE u64 server_left_had(struct takt_pool *p, struct takt_vm *m, u64 behind)
+{
+	u64 least = takt_fresh_long(p, p->svt < behind ? 0 : p->svt - behind);
+	u32 late = takt_fresh(p, p->par.leftover && m->vtime < least);
+
+	return takt_choose(late, least, m->vtime);
+}
+
+/*
  * The place of @v, which queues for what is left: what its VM has had of it, where each of the VM's
- * queued VCPUs counts as a turn; so VMs take turns, however many VCPUs they have. After a sleep it
- * is at least what those that wait have had; a VCPU that was preempted keeps what its VM lacks. The
- * host's own come first as long as they have not used up the reserve. Elsewhere it is @other.
+ * queued VCPUs counts as a turn; so VMs take turns, however many VCPUs they have. A VCPU that wakes
+ * costs its VM what that lacks; a VCPU that was preempted does not. The host's own come first as
+ * long as they have not used up the reserve. Elsewhere it is @other.
  */
 TAKT_INLINE u64 server_left_place(struct takt_pool *p, struct takt_vcpu *v, u64 other, u64 now)
 {
 	struct takt_vm *m = vm_of(p, v->vm);
 	u32 rest = server_waits_for_rest(p, v),
 	    ran = takt_fresh(p, (v->flags & TAKT_F_PREEMPTED) != 0);
-	u64 least = p->svt - takt_choose(ran, p->svt < LEFT_MOST ? p->svt : LEFT_MOST, 0);
-	u32 late = rest & takt_fresh(p, m->vtime < least);
-	u64 place = takt_choose(late, least, m->vtime);
 	u64 most = p->svt + m->nr * LEFT_TURN + LEFT_MOST;
+	u64 place = server_left_had(p, m, takt_choose(ran, LEFT_MOST, 0));
 
+	place = takt_choose(rest, place, m->vtime);
 	place = takt_choose(rest & takt_fresh(p, place > most), most, place);
-
 	m->vtime = place + takt_choose(rest, LEFT_TURN, 0);
 	place = takt_choose(rest, place + LEFT_FIRST, other);
 	rest = takt_fresh(p, rest && server_left_host(p, v, now));
@@ -121,7 +130,10 @@ TAKT_INLINE void server_left_gone(struct takt_pool *p, struct takt_vcpu *v)
 	m->vtime -= takt_choose(takt_fresh(p, m->vtime < turn), m->vtime, turn);
 }
 
-/* @v has run @ns of what is left. */
+/*
+ * @v has run @ns of what is left. It may have come to that as its budget was used up, after a time
+ * in which its VM had none of it.
+ */
 TAKT_INLINE void server_left_over(struct takt_pool *p, struct takt_vcpu *v, s64 ns)
 {
 	struct takt_cpu *c = cpu_of(p, v->cpu);
@@ -129,7 +141,7 @@ TAKT_INLINE void server_left_over(struct takt_pool *p, struct takt_vcpu *v, s64 
 
 	c->reserve_left -= ns;
 	c->host_left -= (s64)takt_fresh_long(p, (u64)host);
-	of_vm += (s64)vm_of(p, v->vm)->vtime;
+	of_vm += (s64)server_left_had(p, vm_of(p, v->vm), LEFT_MOST);
 	vm_of(p, v->vm)->vtime = takt_fresh_long(p, of_vm > 0 ? (u64)of_vm : 0);
 }
 
@@ -138,10 +150,13 @@ TAKT_INLINE void server_left_over(struct takt_pool *p, struct takt_vcpu *v, s64 
  */
 TAKT_INLINE u64 server_left_first(struct takt_pool *p, u32 cpu)
 {
-	u32 vi = server_first_over(p, cpu), host;
+	u32 vi = server_first_over(p, cpu), n;
 
-	host = takt_fresh(p, vi != TAKT_NIL && vcpu_of(p, vi)->server.key == LEFT_HOST);
-	vi = takt_fresh(p, host ? vcpu_of(p, vi)->rq_next : vi);
+	TAKT_LOOP(p, n, TAKT_NVCPU) {
+		if (vi == TAKT_NIL || vcpu_of(p, vi)->server.key != LEFT_HOST)
+			break;
+		vi = takt_fresh(p, vcpu_of(p, vi)->rq_next);
+	}
 	return takt_fresh_long(p, vi == TAKT_NIL ? TAKT_LATEST : vcpu_of(p, vi)->server.key);
 }
 

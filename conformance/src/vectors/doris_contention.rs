@@ -73,6 +73,11 @@ pub fn turns(make: &Maker) {
     let res = b.ok(20 * MS + 90 * US, OpCode::CpuRelease, (0, 0, 0), [0; 3]);
     assert_eq!((res.kick, b.timer(20 * MS + 100 * US, 0).kick), (0, 0));
     assert!(b.core.cpu_timer(0) >= 30 * MS, "{}", b.core.cpu_timer(0));
+    // When that PCPU comes back the turn begins again.
+    let res = b.ok(20 * MS + 150 * US, OpCode::CpuAcquire, (0, 0, 0), [0; 3]);
+    assert_eq!(res.cpu_timer, 20 * MS + 250 * US);
+    assert_eq!(b.timer(20 * MS + 250 * US, 0).kick, 1);
+    assert_eq!(b.turn(20 * MS + 250 * US, 0), Some(3));
     // It is over with the type.
     let mut b = contended(make);
     b.ok(20 * MS + 40 * US, OpCode::SetRt, (0, 0, 2), [0; 3]);

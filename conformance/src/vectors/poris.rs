@@ -64,10 +64,12 @@ pub fn shortened(make: &Maker) {
 
 /// A VCPU that a real-time one preempts has the rest of its slice then, before its equals (rule C15).
 pub fn preempted(make: &Maker) {
-    for (preempted, vcpu, slice) in [(1, 1, 28 * MS), (0, 3, 30 * MS)] {
+    for (preempted, dynamic, vcpu, slice) in
+        [(1, 0, 1, 28 * MS), (0, 0, 3, 30 * MS), (1, 2, 1, 28 * MS), (0, 2, 3, 30 * MS)]
+    {
         let mut b = Bench::new(make, "poris", 1, 3);
         b.set(0, None, "parallel", 0);
-        b.set(0, None, "dynamic", 0);
+        b.set(0, None, "dynamic", dynamic);
         b.set(0, None, "preempted", preempted);
         (1..=3).for_each(|v| b.vcpu(v, v, 0));
         b.rt(0, 2, 0);

@@ -38,9 +38,12 @@ fn schedule(b: &mut Bench, ms: u64) -> [String; 4] {
 }
 
 pub fn rounds(make: &Maker) {
-    let mut b = e2(make, 2);
     let want = ["1515151515", "2626262626", "3737373737", "4848484848"];
-    assert_eq!(schedule(&mut b, 10), want, "C_sync is a round of 1 ms, and each has five in 10 ms");
+    for preempted in [0, 1] {
+        let mut b = e2(make, 2);
+        b.set(0, None, "preempted", preempted);
+        assert_eq!(schedule(&mut b, 10), want, "C_sync is a round of 1 ms, and each has five in 10 ms");
+    }
     let mut b = e2(make, 1);
     let got = schedule(&mut b, 20);
     let turns = |line: &str| line.as_bytes().chunk_by(|a, b| a == b).map(<[u8]>::len).collect::<Vec<_>>();

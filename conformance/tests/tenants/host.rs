@@ -16,6 +16,8 @@ pub enum Does {
     Computes,
     /// The same, and each VCPU lives so long, shortest and longest, ns; then another one takes its place.
     Replaces(u64, u64),
+    /// Nothing for so long, ns, then it computes.
+    Begins(u64),
     /// In each `period` so much `work`, and packets if it has a period by them; ns.
     Works { period: u64, work: u64 },
 }
@@ -185,7 +187,7 @@ impl Host {
     fn add(&mut self, v: usize, cpu: usize) {
         let Vcpu { vm, kind, does, .. } = self.vcpus[v];
         self.vcpus[v].left = match does {
-            Does::Computes => NEVER,
+            Does::Computes | Does::Begins(_) => NEVER,
             Does::Replaces(least, most) => self.rng.u64(least..=most),
             Does::Works { work, .. } => work,
         };
@@ -193,12 +195,12 @@ impl Host {
         if self.vms[vm].mask != NEVER {
             self.op(OpCode::SetAffinity, (0, v, 0), [0, self.vms[vm].mask]);
         }
-        if let Does::Works { period, .. } = does {
-            self.vcpus[v].sleeps = true;
-            self.vcpus[v].next = self.now + self.rng.u64(0..period);
-        } else {
-            self.op(OpCode::Wake, (0, v, 0), [0, 0]);
+        match does {
+            Does::Works { period, .. } => self.vcpus[v].next = self.now + self.rng.u64(0..period),
+            Does::Begins(after) => self.vcpus[v].next = self.now + after,
+            Does::Computes | Does::Replaces(..) => _ = self.op(OpCode::Wake, (0, v, 0), [0, 0]),
         }
+        self.vcpus[v].sleeps = self.vcpus[v].next > 0;
     }
 
     /// What ran on `cpu` until now.
@@ -286,11 +288,13 @@ impl Host {
 
     /// The next job of a VCPU may be due. What is late is not made up for.
     fn due(&mut self, v: usize) {
-        let Does::Works { period, .. } = self.vcpus[v].does else { return };
-        if self.vcpus[v].next > self.now {
+        if self.vcpus[v].next == 0 || self.vcpus[v].next > self.now {
             return;
         }
-        self.vcpus[v].next += period;
+        self.vcpus[v].next = match self.vcpus[v].does {
+            Does::Works { period, .. } => self.vcpus[v].next + period,
+            _ => 0,
+        };
         let sends = self.vms[self.vcpus[v].vm].sends.is_some();
         if self.vcpus[v].sleeps {
             self.vcpus[v].sleeps = false;

@@ -182,6 +182,35 @@ fn many_vcpus_gain_nothing_of_what_budgets_leave() {
     assert!(unfair.is_empty(), "{}", unfair.concat());
 }
 
+/// Rule R37: a VM that has run in its budgets only, or has not run at all, has no more than its part when it begins to compute.
+#[test]
+fn a_quiet_vm_does_not_save_what_budgets_leave() {
+    let on = |does| Vm { mask: 1, ..Vm::new(256, 1, does) };
+    let server = Some((5 * MS, 10 * MS, 1));
+    for policy in ["rtxen", "sedf", "vgedf"] {
+        // With a budget of half a PCPU, and a third of the rest where it may use that; the host settles in a second.
+        for (server, least) in [(server, 0.15), (None, 0.31)] {
+            let begins = Vm { server, ..on(Does::Begins(1100 * MS)) };
+            let vms = [begins, on(Does::Computes), on(Does::Computes)];
+            let had = Host::run(policy, &live("linux"), 1, &vms, SECOND).had;
+            assert!(had[1..].iter().all(|&had| had >= least), "{policy}, {server:?}: {had:.3?}");
+        }
+    }
+}
+
+/// Rule E9: a VCPU that makes up for a short block is before those that share what is left.
+#[test]
+fn what_is_left_does_not_delay_a_short_block() {
+    let on = |does| Vm { mask: 1, ..Vm::new(256, 1, does) };
+    let server = Some((5 * MS, 10 * MS, 1));
+    let blocks = Vm { server, ..on(Does::Works { period: 2 * MS, work: 600 * US }) };
+    let had = |leftover| {
+        let set = [live("xen"), vec![("leftover", leftover)]].concat();
+        Host::run("sedf", &set, 1, &[blocks, on(Does::Computes)], SECOND).had[0]
+    };
+    assert!((had(1) - had(0)).abs() < 0.01, "{:.3} of {:.3}", had(1), had(0));
+}
+
 /// Every policy, and the kinds of servers of rtxen.
 fn policies() -> Vec<(&'static str, Vec<(&'static str, u64)>)> {
     let names = takt_policy::policies().into_iter().map(|p| p.name);

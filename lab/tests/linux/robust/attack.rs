@@ -15,8 +15,9 @@ const MEASURED: Duration = Duration::from_secs(8);
 /// The same where there is one PCPU and no share to be told from another.
 const MEASURED_ALONE: Duration = Duration::from_millis(1500);
 const LOOKS: u32 = 6;
-/// Period of a VM that has hardly any work, ns.
-const NEIGHBOUR: u64 = 7_000_000;
+/// A VM that has hardly any work, and its period, ns.
+const NEIGHBOUR: &str = "neighbour";
+const NEIGHBOUR_NS: u64 = 7_000_000;
 /// No part of a tick, a slice or an accounting interval.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(7);
 /// CPU time that one credit stands for.
@@ -56,7 +57,7 @@ pub fn attacks(times: u32) -> Result<Value> {
 
 fn attack(name: &str, spec: &Value, cpus: u32, time: Duration) -> Result<Value> {
     let victims = (0..VICTIMS).map(|n| Guest::hog(&format!("victim-{n}"), cpus)).collect::<Result<Vec<_>>>()?;
-    let neighbour = Guest::start("neighbour", 1, &json!({"kind": "periodic", "period_ns": NEIGHBOUR, "work": 0}))?;
+    let neighbour = Guest::start(NEIGHBOUR, 1, &json!({"kind": "periodic", "period_ns": NEIGHBOUR_NS, "work": 0}))?;
     let attacker = Guest::with(ATTACKER, spec)?;
     victims.iter().try_for_each(|v| v.runs(cpus as usize))?;
     until(ATTACKER, Duration::from_secs(60), || Ok(attacker.all_cpu_ns()? > u64::from(cpus) * 10_000_000))?;
@@ -82,7 +83,7 @@ fn attack(name: &str, spec: &Value, cpus: u32, time: Duration) -> Result<Value> 
     Ok(json!({
         "attack": name, "share": (own + has) / (own + others + has + have), "cpus": (own + others) / 1e9 / seconds,
         "cpu_share": own / (own + others), "victims_cpus": others / 1e9 / seconds, "work_per_cpu_s": work / work_ns * 1e9, "switches_per_s": switched as f64 / seconds,
-        "neighbour_jobs": waits["count"], "neighbour_p99_us": waits["p99_ns"].as_f64().context("latency")? / 1e3,
+        "neighbour_jobs": waits["count"].as_f64().context("latency")? / (seconds * 1e9 / NEIGHBOUR_NS as f64), "neighbour_p99_us": waits["p99_ns"].as_f64().context("latency")? / 1e3,
         "packets_per_s": sent as f64 / seconds,
         "real_time": of["rt"], "promotions": of["promotions"], "refusals": of["refusals"], "period_us": of["period_us"],
     }))
@@ -127,7 +128,7 @@ fn vms(status: &Value) -> Result<&Vec<Value>> {
 /// Credit of the attacker and of the others, ns.
 fn credits(status: &Value) -> Result<[i64; 2]> {
     let mut sums = [0; 2];
-    for vm in vms(status)? {
+    for vm in vms(status)?.iter().filter(|vm| vm["name"] != NEIGHBOUR) {
         let entities = ["vcpus", "io"].iter().filter_map(|key| vm[key].as_array()).flatten();
         sums[usize::from(vm["name"] != ATTACKER)] +=
             entities.filter_map(|v| v["credit"].as_i64()).sum::<i64>() * CREDIT_NS;

@@ -190,6 +190,8 @@ const MORE: f64 = 1.01;
 /// Of the work that a second of their CPU time is worth next to a VM that only computes, what is left to its victims. With what is left
 /// of their CPU time (of each of two victims [`MORE`] takes half a per cent) that is 0.975 of their work.
 const LEFT: f64 = 0.98;
+/// Of the jobs of a VM with hardly any work, what is done.
+const DONE: f64 = 0.9;
 /// The p99 wait of a VM with hardly any work, of that next to a VM that only computes, or how much beyond it.
 const TIMES: f64 = 1.5;
 const BEYOND_US: f64 = 500.0;
@@ -213,6 +215,9 @@ fn attacks(cpus: u32, timing: Timing) -> Option<Vec<Value>> {
 fn no_guest_gets_more_than_its_share_by_what_it_sends_or_when_it_sleeps() {
     let Some(attacks) = attacks(CPUS, COUNTED) else { return };
     let waits = |attack| number(attack, "neighbour_p99_us");
+    for attack in &attacks {
+        assert!(number(attack, "neighbour_jobs") >= DONE, "{}: {attack:#}", attack["attack"]);
+    }
     let plain = waits(&attacks[0]);
     for attack in &attacks[1..] {
         println!("{}: share {:.4}, p99 {} us", attack["attack"], number(attack, "share"), waits(attack));
