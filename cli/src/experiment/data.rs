@@ -292,6 +292,12 @@ mod tests {
     use crate::experiment::check::Kind;
     use crate::row::Row;
 
+    /// ATTACKS has rows of one kind of live host for both.
+    #[test]
+    fn live_hosts_begin_alike() {
+        assert_eq!(takt_policy::live(|p| p.linux), takt_policy::live(|p| p.xen));
+    }
+
     #[test]
     fn every_file_is_well_formed_and_gates_something() {
         for e in Experiment::all().unwrap() {

@@ -330,17 +330,19 @@ pub fn apart(make: &Maker) {
 
 /// Rule P7: the PCPU that a VCPU leaves is free for its siblings, and is asked if one of them waits.
 pub fn left(make: &Maker) {
-    let mut b = pair(make, [(5, 2, 2), (6, 3, 1)]);
-    b.pin(0, 5, 0b100);
-    b.pin(0, 6, 0b010);
-    b.wake(0, 1);
-    assert_eq!(b.turn(0, 0), Some(1));
-    assert_eq!(b.stop(MS, 0), None, "it sleeps, and has PCPU 0");
-    for (v, cpu) in [(6, 1), (5, 2)] {
-        b.wake(MS, v);
-        assert_eq!(b.turn(MS, cpu), Some(v.into()));
+    for (leaves, cpu) in [(OpCode::Move, 2), (OpCode::VcpuRemove, 0)] {
+        let mut b = pair(make, [(5, 2, 2), (6, 3, 1)]);
+        b.pin(0, 5, 0b100);
+        b.pin(0, 6, 0b010);
+        b.wake(0, 1);
+        assert_eq!(b.turn(0, 0), Some(1));
+        assert_eq!(b.stop(MS, 0), None, "it sleeps, and has PCPU 0");
+        for (v, cpu) in [(6, 1), (5, 2)] {
+            b.wake(MS, v);
+            assert_eq!(b.turn(MS, cpu), Some(v.into()));
+        }
+        assert_eq!((b.wake(2 * MS, 2).kick, b.core.vcpu_cpu(2)), (0, 1), "PCPU 0 is its sibling's");
+        assert_eq!(b.ok(3 * MS, leaves, (cpu, 1, 0), [0; 3]).kick, 0b001, "{leaves:?}: not any more");
+        assert_eq!(b.turn(3 * MS, 0), Some(2));
     }
-    assert_eq!((b.wake(2 * MS, 2).kick, b.core.vcpu_cpu(2)), (0, 1), "PCPU 0 is its sibling's");
-    assert_eq!(b.ok(3 * MS, OpCode::Move, (2, 1, 0), [0; 3]).kick, 0b001, "not any more");
-    assert_eq!(b.turn(3 * MS, 0), Some(2));
 }
