@@ -9,7 +9,7 @@ use anyhow::Result;
 use std::io::Error;
 use std::sync::{Arc, Mutex};
 use takt_control::{RtMode, Server, Wait};
-use takt_policy::{NEVER, Overhead, Pool, params, policies, vm_settings};
+use takt_policy::{NEVER, Overhead, Pool, policies, vm_settings};
 
 /// A question: of domain or cpupool `target`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
