@@ -412,8 +412,9 @@ TAKT_FN void credit_account_pass(struct takt_pool *p)
 			spare = takt_fresh(p, credit_fill(p, mi, spare));
 		if (left)
 			pot = pot + div_up(spare * weight, left);
-		common = takt_fresh_long(
-			p, credit_common(p, common, before - p->balance, own, weight));
+		if (!takt_shortcut(!p->par.claim))
+			common = credit_common(p, common, before - p->balance, own, weight);
+		common = takt_fresh_long(p, common);
 		mi = next;
 	}
 	if (p->par.claim && p->balance < -(s64)common)

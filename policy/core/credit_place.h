@@ -71,7 +71,8 @@ TAKT_FN void place_tickle(struct takt_pool *p, u32 vi)
 
 	if (v->class < cur_class(p, v->cpu))
 		kick(p, v->cpu);
-	tickle_idle(p, vi);
+	if (!takt_shortcut(mask_empty(&p->idle)))
+		tickle_idle(p, vi);
 }
 
 /*

@@ -11,6 +11,8 @@
  *  - a loop counter that becomes an index goes through memory once (takt_fresh()); so does what
  *    several branches have given a value, where much follows: the verifier tells the branches apart
  *    for as long as it knows more than one value.
+ * Where a test only saves instructions, it is none in BPF: the verifier would walk all that follows
+ * twice (takt_shortcut()).
  * And BPF has no instruction for the lowest bit set in a word (takt_lowest()), and its compiler
  * reads a word without alignment in bytes, although the verifier allows more (takt_word()).
  */
@@ -42,6 +44,7 @@ typedef signed long long s64;
 		*(volatile u64 *)&(p)->scratch_long; \
 	})
 #define takt_lowest(x) popcount64(((x) & -(x)) - 1)
+#define takt_shortcut(x) 0
 #define takt_word(type, p) (*(const type *)(p))
 /* clang-format off */
 #define takt_can_loop ({ \
@@ -86,6 +89,7 @@ typedef long long s64;
 #define takt_fresh(p, i) (i)
 #define takt_fresh_long(p, i) ((void)(p), (i))
 #define takt_lowest(x) ((u32)__builtin_ctzll(x))
+#define takt_shortcut(x) (x)
 #define takt_word(type, p) \
 	({ \
 		type word_; \
