@@ -199,8 +199,10 @@ TAKT_INLINE u64 poris_slice(struct takt_pool *p, u32 cpu, u32 back, u64 now)
 	arm_cpu(p, cpu, credit_tick_due(p, cpu, now));
 	if (credit_ratelimited(p, v))
 		return credit_runs(p, v);
-	if (poris_of(v)->round)
+	if (poris_of(v)->round) {
+		poris_of(v)->turn = p->par.t_round;
 		return p->par.t_round;
+	}
 	turn = poris_turn(p, v, poris_current_slice(p, cpu, back));
 	if (credit_has_rest(p, v, turn))
 		return turn - (u64)v->credit.slice_used;

@@ -54,11 +54,14 @@ pub fn rounds(make: &Maker) {
 
 /// With its rounds used up a VCPU is UNDER; the first that is scheduled then starts all anew.
 pub fn after_rounds(make: &Maker) {
-    let mut b = e2(make, 2);
-    let all = schedule(&mut b, 40);
-    for line in &all {
-        let (a, b) = (line.matches(&line[..1]).count(), line.matches(&line[1..2]).count());
-        assert!((a, b) == (20, 20), "turn by turn, for ever: {all:?}");
+    for preempted in [0, 1] {
+        let mut b = e2(make, 2);
+        b.set(0, None, "preempted", preempted);
+        let all = schedule(&mut b, 40);
+        for line in &all {
+            let (a, b) = (line.matches(&line[..1]).count(), line.matches(&line[1..2]).count());
+            assert!((a, b) == (20, 20), "turn by turn, for ever: {all:?}");
+        }
     }
     let mut b = e2(make, 2);
     schedule(&mut b, 10);
