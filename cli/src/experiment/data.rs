@@ -356,6 +356,8 @@ mod tests {
         assert_eq!(got("versus = \"cpu\", at = \"all\""), Some(1.25));
         assert_eq!(got("versus = \"cpu\", at = 30, worst = true"), Some(1.5));
         assert_eq!(got("versus = \"cpu\", at = 30, slack = 2"), Some(1.0));
+        assert_eq!(got("versus = \"cpu\", at = 30, worst = true, but = \"cheats\""), Some(1.5));
+        assert_eq!(got("versus = \"cpu\", at = 30, but = \"light-cheats\""), Some(1.25));
         assert_eq!(got("versus = \"cpu\", at = 30, policy = \"bvt\", variant = \"light-cheats\""), Some(6.75));
         for nothing in ["versus = \"cpu\", at = 31", "versus = \"gpu\", at = \"all\""] {
             let verdict = attacks(PAIRS, nothing).unwrap().check[0].evaluate(&rows);
@@ -385,6 +387,8 @@ mod tests {
                 "`a`: no variant `b`, known are a",
             ),
             ("variant = [{ name = \"a\" }]", "versus = \"cpu\", at = 30", "`c`: no variant names an honest one"),
+            (PAIRS, "versus = \"cpu\", at = 30, but = \"cheat\"", "`c`: no variant `cheat`"),
+            (PAIRS, "level = \"cpu\", at = 30, but = \"fair\"", "`c`: `but` is for `versus` without `variant`"),
         ] {
             let error = format!("{:#}", attacks(variants, of).unwrap_err());
             assert!(error.contains(want) && !error.contains('\n'), "{error}");

@@ -20,6 +20,9 @@ pub struct Measure {
     /// Those of the experiment unless some are named.
     #[serde(default)]
     pub variant: Option<Names>,
+    /// Without `variant`: all but these.
+    #[serde(default)]
+    but: Names,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -102,8 +105,15 @@ impl Measure {
         if self.policy.all().is_empty() {
             bail!("names no policy");
         }
+        if !self.but.all().is_empty() && (self.variant.is_some() || !matches!(self.what, What::Versus { .. })) {
+            bail!("`but` is for `versus` without `variant`");
+        }
         if let What::Versus { honest: own, .. } = &mut self.what {
+            let every = self.variant.is_none();
             let variants = self.variant.get_or_insert_with(|| Names::Many(honest.keys().cloned().collect()));
+            if let (true, Names::Many(all)) = (every, &mut *variants) {
+                all.retain(|variant| !self.but.all().contains(variant));
+            }
             if variants.all().is_empty() {
                 bail!("no variant names an honest one");
             }
@@ -121,7 +131,7 @@ impl Measure {
             What::Edge { beyond, .. } | What::Shift { beyond, .. } => Some(beyond),
             _ => None,
         };
-        self.variant.iter().flat_map(Names::all).chain(beyond)
+        self.variant.iter().flat_map(Names::all).chain(self.but.all()).chain(beyond)
     }
 
     fn over(&self) -> Option<&Names> {
