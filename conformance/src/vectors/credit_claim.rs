@@ -142,28 +142,27 @@ pub fn of_many(make: &Maker) {
 
 /// VCPUs that masks, the operator's or control's, keep on a PCPU have one's turns there; those that do nothing do not count.
 pub fn together(make: &Maker) {
-    const SET_PLACEMENT: bool = true;
-    for (claim, mask, run, slice) in [
-        (1, Some(!SET_PLACEMENT), 4, 7500 * US),
-        (1, Some(SET_PLACEMENT), 4, 7500 * US),
-        (1, Some(!SET_PLACEMENT), 1, 30 * MS),
-        (1, None, 4, 30 * MS),
-        (0, Some(!SET_PLACEMENT), 4, 30 * MS),
+    type Keep = fn(&mut Bench, u16);
+    const PIN: Keep = |b, v| b.pin(0, v, 1);
+    const PLACE: Keep = |b, v| _ = b.ok(0, OpCode::SetPlacement, (0, v, 0), [1, 0, 0]);
+    const LEAVE: Keep = |_, _| ();
+    for (what, claim, keep, run, slice) in [
+        ("pinned", 1, PIN, 4, 7500 * US),
+        ("placed", 1, PLACE, 4, 7500 * US),
+        ("pinned, one runs", 1, PIN, 1, 30 * MS),
+        ("anywhere", 1, LEAVE, 4, 30 * MS),
+        ("pinned", 0, PIN, 4, 30 * MS),
     ] {
         let mut b = Bench::new(make, "credit", 8, 2);
         b.set(0, None, "claim", claim);
         for v in 1..=4 {
             b.vcpu(v, 1, 0);
-            match mask {
-                Some(SET_PLACEMENT) => _ = b.ok(0, OpCode::SetPlacement, (0, v, 0), [1, 0, 0]),
-                Some(_) => b.pin(0, v, 1),
-                None => {}
-            }
+            keep(&mut b, v);
         }
         (1..=run).for_each(|v| b.run(v, 0, u64::from(v) * MS, u64::from(v) * MS + MS / 2));
         b.account(30 * MS);
         b.wake(30 * MS, 1);
-        assert_eq!(b.turn_slice(30 * MS, 0), (Some(1), slice), "claim={claim}, a placement: {mask:?}, {run} of 4 run");
+        assert_eq!(b.turn_slice(30 * MS, 0), (Some(1), slice), "claim={claim}, {what}");
         assert_eq!(b.core.check(), Ok(()));
     }
     // No turn is longer than a slice.

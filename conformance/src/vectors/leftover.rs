@@ -108,14 +108,20 @@ pub fn spent(make: &Maker) {
     }
 }
 
+/// Two PCPUs: VCPU 9 of VM 1 and VCPUs 1 to 6 of VM 2 may run on the first only. VM 3 has no VCPU yet.
+fn apart(make: &Maker, policy: &str) -> Bench {
+    let mut b = Bench::new(make, policy, 2, 3);
+    b.set(0, None, "leftover", 1);
+    b.vcpu(9, 1, 0);
+    (1..=6).for_each(|v| b.vcpu(v, 2, 0));
+    [9, 1, 2, 3, 4, 5, 6].into_iter().for_each(|v| b.pin(0, v, 1));
+    b
+}
+
 /// Also where VCPUs of other VMs have had more on other PCPUs.
 pub fn everywhere(make: &Maker) {
     for policy in BUDGETS {
-        let mut b = Bench::new(make, policy, 2, 3);
-        b.set(0, None, "leftover", 1);
-        b.vcpu(9, 1, 0);
-        (1..=6).for_each(|v| b.vcpu(v, 2, 0));
-        [9, 1, 2, 3, 4, 5, 6].into_iter().for_each(|v| b.pin(0, v, 1));
+        let mut b = apart(make, policy);
         b.vcpu(7, 3, 0);
         b.vcpu(8, 3, 1);
         [9, 1, 2, 3, 4, 5, 6, 7, 8].into_iter().for_each(|v| _ = b.wake(0, v));
@@ -151,11 +157,7 @@ pub fn busy_host(make: &Maker) {
 /// A VM with a PCPU of its own can use no more, and does not hold the others back.
 pub fn alone(make: &Maker) {
     for policy in BUDGETS {
-        let mut b = Bench::new(make, policy, 2, 3);
-        b.set(0, None, "leftover", 1);
-        b.vcpu(9, 1, 0);
-        (1..=6).for_each(|v| b.vcpu(v, 2, 0));
-        [9, 1, 2, 3, 4, 5, 6].into_iter().for_each(|v| b.pin(0, v, 1));
+        let mut b = apart(make, policy);
         b.vcpu(7, 3, 1);
         b.pin(0, 7, 2);
         [7, 9, 1, 2, 3, 4, 5, 6].into_iter().for_each(|v| _ = b.wake(0, v));
