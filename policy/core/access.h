@@ -29,12 +29,13 @@ TAKT_INLINE u16 *last_of(struct takt_cpu *c, u32 class)
 	return &c->last[class & 3]; /* IDLE is never queued */
 }
 
+/* Whether @v is runnable, or about to stop. */
 TAKT_INLINE u32 has_work(struct takt_vcpu *v)
 {
 	return v->state != TAKT_BLOCKED && v->state != TAKT_PAUSED;
 }
 
-/* When the present run of @v began, which runs. */
+/* When the present run of @v began; @v runs. */
 TAKT_INLINE u64 run_began(struct takt_vcpu *v)
 {
 	return v->start - v->ran;
@@ -235,8 +236,8 @@ TAKT_INLINE void vcpu_masks(struct takt_pool *p, struct takt_vcpu *v, struct tak
 }
 
 /*
- * The PCPUs where @v may run: of these the one that the policy has bound it to, or, if siblings keep
- * each other apart, those to which none of these is bound.
+ * The PCPUs where @v may run: those of vcpu_masks(); of them the PCPU that the policy has bound @v
+ * to, or, if siblings keep each other apart, the PCPUs to which no sibling is bound.
  */
 TAKT_INLINE void vcpu_allowed(struct takt_pool *p, struct takt_vcpu *v, struct takt_mask *out)
 {

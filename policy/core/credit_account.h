@@ -301,8 +301,8 @@ TAKT_FN void credit_level(struct takt_pool *p, u32 mi)
 }
 
 /*
- * How many of @mi's VCPUs that earn, or have work, are on the PCPU of each that may not run on all
- * (rule C45).
+ * For each of @mi's VCPUs that may not run on all PCPUs: how many VCPUs of @mi that earn, or have
+ * work, are on its PCPU (rule C45).
  */
 TAKT_FN void credit_crowd(struct takt_pool *p, u32 mi)
 {
