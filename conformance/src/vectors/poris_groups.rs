@@ -43,6 +43,14 @@ pub fn rounds(make: &Maker) {
         let mut b = e2(make, 2);
         b.set(0, None, "preempted", preempted);
         assert_eq!(schedule(&mut b, 10), want, "C_sync is a round of 1 ms, and each has five in 10 ms");
+        // A turn that a decision cuts short is over as well: three laps of a VM on one PCPU.
+        let mut b = Bench::new(make, "poris", 1, 1);
+        b.set(0, None, "preempted", preempted);
+        (1..=3).for_each(|v| b.vcpu(v, 1, 0));
+        b.rt(0, 1, 0);
+        (1..=3).for_each(|v| _ = b.wake(0, v));
+        let ran: std::collections::BTreeSet<_> = (0..3).map(|n| b.turn(n * MS / 2, 0)).collect();
+        assert_eq!(ran.len(), 3, "preempted={preempted}: {ran:?}");
     }
     let mut b = e2(make, 1);
     let got = schedule(&mut b, 20);
