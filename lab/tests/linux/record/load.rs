@@ -10,6 +10,8 @@ use takt_lab::plan::{Phase, Plan, Vm};
 pub const PCPUS: u32 = 4;
 /// The VM that is real-time by hand and gets interrupts while it competes with a hog for one PCPU.
 pub const RT: &str = "rt";
+/// VMs that compute all the time.
+pub const HOGS: [&str; 3] = ["hogs", "more", "beside"];
 const MS: u64 = 1_000_000;
 
 /// How long the VMs that come and go a thousand times a second keep still, and how long they do not, ns.
