@@ -18,15 +18,21 @@
  */
 #include "core/bound.h"
 #include "core/credit_account.h"
+#include "core/promote.h"
 
-/* Boost: only from UNDER, and not what a cap holds back. An OVER VCPU stays OVER. */
+/*
+ * Boost: only from UNDER, and not what a cap holds back. An OVER VCPU stays OVER. With
+ * eligible=saved what uses more than its share stays UNDER as well (rule C46).
+ */
 TAKT_INLINE void credit_wake(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
 	v->credit.slice_used = 0;
-	if (v->class == TAKT_UNDER && !(v->flags & TAKT_F_CAPPED))
+	if (v->class == TAKT_UNDER && !(v->flags & TAKT_F_CAPPED) &&
+	    (!must_save(p, v) || v->credit.saved))
 		v->class = TAKT_BOOST;
+	place_first(p, vi);
 }
 
 /* A tick's wish for a better PCPU is granted on the way into the queue. */

@@ -61,6 +61,51 @@ TAKT_FN u32 credit_pick_cpu(struct takt_pool *p, u32 vi)
 	return best;
 }
 
+/* The best class of what runs or waits on @cpu; one that is taken has none to give. */
+TAKT_INLINE u32 place_before(struct takt_pool *p, u32 cpu)
+{
+	struct takt_cpu *c = cpu_of(p, cpu);
+	u32 class = cur_class(p, cpu);
+
+	if (c->taken)
+		return TAKT_RT;
+	if (c->head != TAKT_NIL && vcpu_of(p, c->head)->qclass < class)
+		class = vcpu_of(p, c->head)->qclass;
+	return class;
+}
+
+/*
+ * Where @vi, which wakes boosted, queues (rule C47): on its PCPU if it is the first there, else on
+ * the one whose VCPUs rank lowest, below it. A VCPU that is bound stays.
+ */
+TAKT_FN void place_first(struct takt_pool *p, u32 vi)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+	u32 best = v->cpu, class = v->class;
+	struct takt_mask to, soft;
+
+	if (!p->par.wake_cpu || class > TAKT_BOOST || v->bound != TAKT_NIL ||
+	    place_before(p, best) > class)
+		return;
+	vcpu_masks(p, v, &to);
+	soft = to;
+	mask_and(&soft, &v->soft);
+	if (!mask_empty(&soft))
+		to = soft;
+	mask_fresh(p, &to);
+	FOR_EACH_CPU_IN(p, &to, it, best) {
+		u32 before = place_before(p, it);
+
+		if (before > class) {
+			class = before;
+			best = it;
+		}
+		class = takt_fresh(p, class);
+		best = takt_fresh(p, best);
+	}
+	vcpu_of(p, vi)->cpu = best;
+}
+
 /*
  * Tickles where the queued @vi may run now: its PCPU if @vi ranks higher there, and idle PCPUs
  * (rule C12).

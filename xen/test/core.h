@@ -42,7 +42,8 @@ void settle(void); /* until nothing is asked for any more */
 
 int domctl(struct domain *d, unsigned int cmd, struct xen_takt_op *op);
 int sysctl(struct cpupool *c, unsigned int cmd, struct xen_takt_op *op);
-#define POOL_DOM0 9 /* keys of a pool's parameters */
+#define POOL_ELIGIBLE 8 /* keys of a pool's parameters */
+#define POOL_DOM0 9
 #define POOL_EVENT_MAX 12
 /* The same in short: 0 or a negative errno. */
 int dom_put(struct domain *d, uint32_t what, uint64_t a, uint64_t b);

@@ -88,6 +88,8 @@ static void boosts(void)
 	const struct takt_vcpu *e = takt_vcpu(host_of(c), takt_unit(v->sched_unit));
 
 	CHECK(state_of(v) == TAKT_RUNNING);
+	/* eligible=class: UNDER is enough */
+	CHECK(!pool_put(c, XEN_TAKT_PARAM, POOL_ELIGIBLE, 1));
 	fake_clock += 11000000; /* its boost ends with a tick */
 	timers_run();
 	settle();

@@ -34,6 +34,7 @@ mod sedf;
 mod sedf_xen;
 mod tenants;
 mod vgedf;
+mod wake_cpu;
 
 use crate::core::Maker;
 
@@ -202,6 +203,8 @@ pub const VECTORS: &[(&str, Vector)] = &[
     ("a slice is shortened by one that comes to wait", poris::shortened),
     ("Poris: a preempted VCPU keeps its turn", poris::preempted),
     ("what uses more than its share is not promoted", doris_contention::saved),
+    ("what uses more than its share is not boosted", wake_cpu::boosted),
+    ("a boosted VCPU queues where it is the first", wake_cpu::first),
     ("servers are refused where there is no room", room::refusals),
     ("room on PCPUs", room::partitioned),
     ("servers without admission", room::overload),

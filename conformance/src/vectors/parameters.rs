@@ -76,6 +76,7 @@ const OF_THE_POOL: &[(u64, &str, u64, u64, u64)] = &[
     (62, "extra_place", 0, 1, 1),
     (63, "admission", 0, 1, 1),
     (64, "idle_quantum", 0, 1, 1),
+    (65, "wake_cpu", 0, 1, 0),
 ];
 
 /// What a VM has until it is given something else.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `takt-conform mutants`.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use takt_conformance::mutants::{Judged, Mutation, OPERATORS, Sources, Verdict, directory, judge_all, sample, score};
 
@@ -29,6 +30,14 @@ pub struct Args {
     root: PathBuf,
 }
 
+fn list(out: &mut impl Write, directory: &str, mutations: &[Mutation]) -> std::io::Result<()> {
+    mutations.iter().try_for_each(|m| write!(out, "{}\n{}", m.place(), m.diff()))?;
+    for (op, does) in OPERATORS {
+        writeln!(out, "{op:10} {:6}  {does}", mutations.iter().filter(|m| m.name == *op).count())?;
+    }
+    writeln!(out, "{directory}: {} changes", mutations.len())
+}
+
 pub fn run(args: &Args) -> Result<bool> {
     let directory = directory(&args.directory)?;
     let root = args.root.canonicalize()?;
@@ -47,12 +56,11 @@ pub fn run(args: &Args) -> Result<bool> {
     }
     ensure!(!mutations.is_empty(), "{}: there is no such change", directory.name);
     if args.list {
-        mutations.iter().for_each(|m| print!("{}\n{}", m.place(), m.diff()));
-        for (op, does) in OPERATORS {
-            println!("{op:10} {:6}  {does}", mutations.iter().filter(|m| m.name == *op).count());
-        }
-        println!("{}: {} changes", directory.name, mutations.len());
-        return Ok(true);
+        return match list(&mut std::io::stdout().lock(), directory.name, &mutations) {
+            // Ten thousand lines are read by `head` and the like.
+            Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(e).context("stdout: cannot be written"),
+            _ => Ok(true),
+        };
     }
     let runner = std::env::current_exe()?;
     let say = |j: &Judged| match &j.verdict {

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Which VCPUs are boosted, and where they queue: docs/rules/credit.md, C46 and C47.
+
+use super::bench::{Bench, IO, MS};
+use crate::core::Maker;
+use takt_policy::{Class, OpCode};
+
+const POLICIES: [&str; 4] = ["credit", "doris", "laxs", "poris"];
+
+/// On PCPU 0 VCPU 1 runs, boosted, on PCPU 1 VCPU 2, UNDER, on PCPUs 2 and 3 VCPUs 3 and 4, OVER. VCPUs 5 and 6 of VMs 5
+/// and 6 are blocked on PCPU 0. It is 32 ms.
+fn busy(make: &Maker, policy: &str) -> Bench {
+    let mut b = Bench::new(make, policy, 4, 6);
+    b.set(0, None, "wake_cpu", 1);
+    for v in [3, 4] {
+        assert_eq!(b.set(0, Some(v), "weight", 1).ret, 0);
+    }
+    for (v, cpu) in [(1, 0), (2, 1), (3, 2), (4, 3), (5, 0), (6, 0)] {
+        b.vcpu(v, v, cpu);
+    }
+    for (v, cpu) in [(2, 1), (3, 2), (4, 3)] {
+        b.wake(0, v);
+        assert_eq!(b.turn(0, cpu), Some(v.into()));
+    }
+    (1..4).for_each(|cpu| _ = b.timer(10 * MS, cpu));
+    b.account(30 * MS);
+    b.wake(31 * MS, 1);
+    b.turn(31 * MS, 0);
+    assert_eq!([1, 2, 3, 4].map(|v| b.class(v)), [Class::Boost, Class::Under, Class::Over, Class::Over], "{policy}");
+    b
+}
+
+/// The PCPUs that VCPU 5 kicks as it wakes: where it is the first, or none.
+fn kicks(b: &mut Bench) -> u64 {
+    let kick = b.wake(32 * MS, 5).kick;
+    assert_eq!(b.core.check(), Ok(()));
+    kick
+}
+
+/// Where its VCPUs rank lowest, of its masks, and not where a better one waits or another class has the PCPU.
+pub fn first(make: &Maker) {
+    for policy in POLICIES {
+        let mut b = busy(make, policy);
+        assert_eq!(kicks(&mut b), 1 << 2, "{policy}");
+        assert_eq!(b.turn(32 * MS, 2), Some(5), "{policy}");
+        let mut b = busy(make, policy);
+        b.set(31 * MS, None, "wake_cpu", 0);
+        assert_eq!(kicks(&mut b), 0, "{policy}: it stays with wake_cpu=own");
+        let mut b = busy(make, policy);
+        b.set(31 * MS, None, "eligible", 2);
+        assert_eq!(kicks(&mut b), 0, "{policy}: it has saved nothing, so it is not boosted and waits");
+        let mut b = busy(make, policy);
+        b.pin(31 * MS, 5, 0b0011);
+        assert_eq!(kicks(&mut b), 1 << 1, "{policy}: UNDER is better than to wait");
+        let mut b = busy(make, policy);
+        b.pin(31 * MS, 5, 0b0001);
+        assert_eq!(kicks(&mut b), 0, "{policy}: it may run there only");
+        let mut b = busy(make, policy);
+        b.ok(31 * MS, OpCode::SetAffinity, (0, 5, 0), [1, 0b1000, 0]);
+        assert_eq!(kicks(&mut b), 1 << 3, "{policy}: of two, the one of its soft affinity");
+        let mut b = busy(make, policy);
+        b.ok(31 * MS, OpCode::SetAffinity, (0, 5, 0), [1, 0b0010, 0]);
+        assert_eq!(kicks(&mut b), 1 << 1, "{policy}: the only one of its soft affinity");
+        let mut b = busy(make, policy);
+        b.ok(31 * MS, OpCode::SetAffinity, (0, 5, 0), [1, 0b0001, 0]);
+        assert_eq!(kicks(&mut b), 0, "{policy}: its soft affinity leaves no other");
+        let mut b = busy(make, policy);
+        b.ok(31 * MS, OpCode::CpuRelease, (2, 0, 0), [0; 3]);
+        assert_eq!(kicks(&mut b), 1 << 3, "{policy}: PCPU 2 is taken");
+        let mut b = busy(make, policy);
+        b.wake(31 * MS, 6);
+        assert_eq!(kicks(&mut b), 1 << 3, "{policy}: on PCPU 2 another one waits");
+        let mut b = busy(make, policy);
+        b.stop(31 * MS, 0);
+        assert_eq!(kicks(&mut b), 1, "{policy}: its own PCPU is as good as any other");
+        let mut b = busy(make, policy);
+        b.ok(31 * MS, OpCode::CpuRelease, (0, 0, 0), [0; 3]);
+        assert_eq!(kicks(&mut b), 1 << 2, "{policy}: its own PCPU is taken");
+    }
+    // An event that promotes it next changes nothing, whether a boosted VCPU runs on its PCPU or one that is promoted.
+    for rt in [false, true] {
+        let mut b = busy(make, "doris");
+        [1, 5].iter().for_each(|&vm| b.rt(31 * MS, vm, 0));
+        if rt {
+            b.stop(31 * MS, 0);
+            b.event(31 * MS, 1, IO);
+            b.wake(31 * MS, 1);
+            b.turn(31 * MS, 0);
+            assert_eq!(b.class(1), Class::Rt);
+        }
+        b.event(32 * MS, 5, IO);
+        assert_eq!((kicks(&mut b), b.class(5)), (1 << 2, Class::Rt));
+    }
+    // S has bound its real-time VCPU.
+    let mut b = busy(make, "laxs");
+    b.rt(31 * MS, 5, 0);
+    assert_eq!(kicks(&mut b), 0, "it is bound");
+}
+
+/// With eligible=saved a VCPU that has used all of its share stays UNDER when it wakes; one of Dom0 does not, nor one with rt=on.
+pub fn boosted(make: &Maker) {
+    for policy in POLICIES {
+        let class = |eligible, rt, dom0, ran: u64| {
+            let mut b = Bench::new(make, policy, 1, 2);
+            b.set(0, None, "eligible", eligible);
+            b.set(0, None, "surplus", 1);
+            b.vcpu(1, if dom0 { 0 } else { 1 }, 0);
+            b.vcpu(2, 2, 0);
+            if rt {
+                assert_eq!(b.set(0, Some(1), "rt", 1).ret, 0);
+            }
+            for i in 0..8 {
+                let now = i * 30 * MS;
+                b.run(1, 0, now, now + ran);
+                b.run(2, 0, now + ran, now + 30 * MS);
+                b.account(now + 30 * MS);
+            }
+            b.wake(240 * MS, 1);
+            assert_eq!(b.core.check(), Ok(()));
+            b.class(1)
+        };
+        let much = 14 * MS;
+        assert_eq!(class(2, false, false, much), Class::Under, "{policy}");
+        assert_eq!(class(2, false, false, MS), Class::Boost, "{policy}: it saves");
+        assert_eq!(class(1, false, false, much), Class::Boost, "{policy}: UNDER is enough with class");
+        assert_eq!(class(2, true, false, much), Class::Boost, "{policy}: an operator trusts it");
+        assert_eq!(class(2, false, true, much), Class::Boost, "{policy}: Dom0");
+    }
+}
