@@ -73,6 +73,7 @@ static POOLS: Shared = Shared::new(DEBUG, "pools", "sched=takt takt_policy=doris
 static POOLS_LONG: Shared =
     Shared::long(DEBUG, "pools-long", "sched=takt takt_policy=doris", "lab.case=pools lab.rounds=100");
 static SERVERS: Shared = Shared::new(DEBUG, "servers", "sched=takt takt_policy=credit", "lab.case=servers");
+static ATTACKS: Shared = Shared::long(DEBUG, "attacks", "sched=takt takt_policy=doris", "lab.case=attacks");
 static PLAIN: Shared = Shared::new(DEBUG, "boot", "sched=takt takt_policy=doris", "lab.case=boot");
 static TOOL: Shared = Shared::with_tool(DEBUG, "tool", "sched=takt takt_policy=doris", "lab.case=tool");
 static RISA: Shared = Shared::with_tool(DEBUG, "risa", "sched=takt takt_policy=credit", "lab.case=risa");
@@ -116,6 +117,29 @@ fn doris_bears_all_that_a_toolstack_does_and_its_log_is_true() {
     let Some(boot) = DORIS.get() else { return };
     boot.sound(50);
     judged(boot, OPERATIONS);
+}
+
+/// A guest gains nothing by VCPUs that come and go, nor by many, and another that works now and then begins no later.
+#[test]
+#[ignore = "ten minutes"]
+fn vcpus_that_come_and_go_or_are_many_gain_nothing() {
+    const SHARE: f64 = 0.97 / 3.0;
+    const LATER: u64 = 500_000;
+    let Some(boot) = ATTACKS.get() else { return };
+    boot.sound(3 * 4);
+    let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let of = |first: &str| boot.console.lines().filter(|l| l.starts_with(first)).map(words).collect::<Vec<_>>();
+    let (attacks, late) = (of("ATTACK "), of("TINY 9 periodic"));
+    assert_eq!((attacks.len(), late.len()), (3, 3), "{attacks:?} {late:?}");
+    let p99 =
+        |n: usize| late[n].iter().skip_while(|w| *w != "p99").nth(1).and_then(|w| w.parse::<u64>().ok()).expect("p99");
+    for (n, attack) in attacks.iter().enumerate() {
+        let had: Vec<f64> = attack[2..].iter().map(|ns| ns.parse().expect("ns")).collect();
+        let share = |vm: usize| had[vm] / had.iter().sum::<f64>();
+        println!("{}: shares {:.3} {:.3} {:.3}, p99 {} ns", attack[1], share(0), share(1), share(2), p99(n));
+        assert!(share(0) >= SHARE && share(1) >= SHARE, "{attack:?}");
+        assert!(p99(n) <= p99(0) * 3 / 2 || p99(n) <= p99(0) + LATER, "{}: {} ns, {} ns", attack[1], p99(n), p99(0));
+    }
 }
 
 /// A guest's events are on their way while its cpupool goes; each round is a check, and four are beside them.

@@ -6,7 +6,7 @@
  * figures to the guest's console.
  *
  * Its command line, times in ns of Xen's clock: begin=T from=T until=T (when the work begins, what is measured), or last=N (from
- * now on); then hog=1, or period=N rounds=N (of a job), or tasks=N per_ms=N (rounds) and of each task, the most important one first,
+ * now on); then hog=1 (with plug=N VCPU 0 does not compute, but takes one half of the others away each N, and the other half back), or period=N rounds=N (of a job), or tasks=N per_ms=N (rounds) and of each task, the most important one first,
  * ca=N pa=N, cb=N pb=N, ... (cost of a job, period), or compute=N spread=PERCENT locks=N held=N barrier=0|1 spin=N iterations=N (0:
  * without end) seed=N per_ms=N of a parallel program, or fanout=1 clients=N per_ms=N message=N part=N (a VCPU's; 0: none) spread=PERCENT
  * seed=N background=0|1 and others=N split=N stages=N of an application's front, or ask=N (clients) think=N deadline=N seed=N, or nothing;
@@ -137,6 +137,23 @@ static void hog(struct worker *w)
 	}
 }
 
+/* As a guest whose operating system takes VCPUs away and brings others back. In the end all are there, to report. */
+static void plug(struct worker *w)
+{
+	unsigned int away = 0;
+
+	for (int64_t at = task.begin + task.phase;; at += task.plug) {
+		sleep_until(w, at);
+		for (unsigned int i = 1; i < task.vcpus; i++)
+			hypercall(__HYPERVISOR_vcpu_op,
+				  at < task.until && i % 2 == away ? VCPUOP_down : VCPUOP_up, i, 0,
+				  0);
+		if (at >= task.until)
+			return;
+		away = !away;
+	}
+}
+
 /* How late a job began, or how long a client waited. */
 void sample(struct worker *w, int64_t value)
 {
@@ -244,6 +261,8 @@ static void run(struct worker *w)
 		program(w, fanout);
 	else if (clients_given())
 		program(w, ask);
+	else if (task.hog && task.plug && !w->id)
+		plug(w);
 	else if (task.hog)
 		hog(w);
 	else if (task.period)
@@ -392,6 +411,7 @@ void pv_main(start_info_t *si)
 	task.period = pv_option(line, "period", 0);
 	task.rounds = pv_option(line, "rounds", 0);
 	task.hog = pv_option(line, "hog", 0);
+	task.plug = pv_option(line, "plug", 0);
 	task.vcpus = pv_option(line, "vcpus", 1);
 	task.tasks = pv_option(line, "tasks", 0);
 	if (task.tasks > TASKS)

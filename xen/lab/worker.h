@@ -24,7 +24,7 @@ struct worker {
 };
 
 struct assignment {
-	int64_t begin, from, until, phase, period, rounds, hog;
+	int64_t begin, from, until, phase, period, rounds, hog, plug;
 	unsigned int vcpus, tasks;
 };
 
