@@ -192,6 +192,8 @@ const MORE: f64 = 1.01;
 const LEFT: f64 = 0.98;
 /// Of the jobs of a VM with hardly any work, what is done.
 const DONE: f64 = 0.9;
+/// What it waits for at most (99 of 100 times), us: on CPUs that are emulated one after the other, in turns of up to 100 us each.
+const LONGEST_US: f64 = 5_000.0;
 /// Context switches a second of each CPU, besides those of an attacker between its VCPU and its own I/O thread: two for each packet that
 /// the device has counted, in its own time. The period that the monitor infers is in the guest's hands.
 const SWITCHES: f64 = 5000.0;
@@ -214,7 +216,7 @@ fn no_guest_gets_more_than_its_share_by_what_it_sends_or_when_it_sleeps() {
     for attack in &attacks {
         let [share, jobs, p99] = ["share", "neighbour_jobs", "neighbour_p99_us"].map(|key| number(attack, key));
         println!("{}: share {share:.4}; a VM with hardly any work waits for {p99:.0} us (p99)", attack["attack"]);
-        assert!(jobs >= DONE, "{}: {attack:#}", attack["attack"]);
+        assert!(jobs >= DONE && p99 <= LONGEST_US, "{}: {attack:#}", attack["attack"]);
         assert!(attack["attack"] == "none" || share <= MORE / 3.0, "{}: {attack:#}", attack["attack"]);
     }
 }
