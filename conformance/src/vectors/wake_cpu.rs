@@ -74,6 +74,9 @@ pub fn first(make: &Maker) {
         b.stop(31 * MS, 0);
         assert_eq!(kicks(&mut b), 1, "{policy}: its own PCPU is as good as any other");
         let mut b = busy(make, policy);
+        b.ok(31 * MS, OpCode::VcpuAdd, (1, 7, 5), [0; 3]);
+        assert_eq!(b.wake(32 * MS, 7).kick, 1 << 1, "{policy}: it is the first on its own PCPU, before UNDER");
+        let mut b = busy(make, policy);
         b.ok(31 * MS, OpCode::CpuRelease, (0, 0, 0), [0; 3]);
         assert_eq!(kicks(&mut b), 1 << 2, "{policy}: its own PCPU is taken");
     }
