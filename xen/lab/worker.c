@@ -6,7 +6,8 @@
  * figures to the guest's console.
  *
  * Its command line, times in ns of Xen's clock: begin=T from=T until=T (when the work begins, what is measured), or last=N (from
- * now on); then hog=1 (with plug=N VCPU 0 does not compute, but takes one half of the others away each N, and the other half back), or period=N rounds=N (of a job), or tasks=N per_ms=N (rounds) and of each task, the most important one first,
+ * now on); then hog=1 (with plug=N VCPU 0 does not compute, but takes one half of the others away each N, and brings the other half
+ * back), or period=N rounds=N (of a job), or tasks=N per_ms=N (rounds) and of each task, the most important one first,
  * ca=N pa=N, cb=N pb=N, ... (cost of a job, period), or compute=N spread=PERCENT locks=N held=N barrier=0|1 spin=N iterations=N (0:
  * without end) seed=N per_ms=N of a parallel program, or fanout=1 clients=N per_ms=N message=N part=N (a VCPU's; 0: none) spread=PERCENT
  * seed=N background=0|1 and others=N split=N stages=N of an application's front, or ask=N (clients) think=N deadline=N seed=N, or nothing;
@@ -137,7 +138,7 @@ static void hog(struct worker *w)
 	}
 }
 
-/* As a guest whose operating system takes VCPUs away and brings others back. In the end all are there, to report. */
+/* As an operating system that takes VCPUs away and brings others back. In the end all are there, to report. */
 static void plug(struct worker *w)
 {
 	unsigned int away = 0;

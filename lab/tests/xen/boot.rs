@@ -27,6 +27,8 @@ pub struct Shared {
     case: &'static str,
     /// Whether dom0 has `takt`, the program.
     tool: bool,
+    /// Whether the case is told which settings are others than as published.
+    published: bool,
     patience: u32,
     boot: OnceLock<Boot>,
 }
@@ -42,17 +44,28 @@ pub struct Boot {
 impl Shared {
     /// `variant` is what scripts/xen.sh builds.
     pub const fn new(variant: &'static str, name: &'static str, xen: &'static str, case: &'static str) -> Self {
-        Self { variant, name, xen, case, tool: false, patience: PATIENCE, boot: OnceLock::new() }
+        Self { variant, name, xen, case, tool: false, published: false, patience: PATIENCE, boot: OnceLock::new() }
+    }
+
+    /// The same with the option `lab.published`.
+    pub const fn published(variant: &'static str, name: &'static str, xen: &'static str, case: &'static str) -> Self {
+        let mut boot = Self::new(variant, name, xen, case);
+        boot.published = true;
+        boot
     }
 
     /// The same with `takt` in dom0.
     pub const fn with_tool(variant: &'static str, name: &'static str, xen: &'static str, case: &'static str) -> Self {
-        Self { variant, name, xen, case, tool: true, patience: PATIENCE, boot: OnceLock::new() }
+        let mut boot = Self::new(variant, name, xen, case);
+        boot.tool = true;
+        boot
     }
 
     /// The same for a long test.
     pub const fn long(variant: &'static str, name: &'static str, xen: &'static str, case: &'static str) -> Self {
-        Self { variant, name, xen, case, tool: false, patience: LONG_PATIENCE, boot: OnceLock::new() }
+        let mut boot = Self::new(variant, name, xen, case);
+        boot.patience = LONG_PATIENCE;
+        boot
     }
 
     /// Nothing where this machine cannot have one.
@@ -88,13 +101,22 @@ impl Shared {
         panic!("{}: the emulator failed {MACHINES} times; see {}", self.name, directory().display());
     }
 
+    /// The case and its options: KEY=VALUE of each setting, with + between.
+    fn options(&self) -> String {
+        let settings = takt_policy::live(|p| p.xen).into_iter().map(|(p, _)| format!("{}={}", p.key, p.default));
+        match self.published {
+            true => format!("{} lab.published={}", self.case, settings.collect::<Vec<_>>().join("+")),
+            false => self.case.to_owned(),
+        }
+    }
+
     /// What boot.sh said if the emulator failed.
     fn run_once(&self, takt: &Path, seed: u32) -> Result<Boot, String> {
         let log = directory().join(format!("{}.log", self.name));
         let start = std::time::Instant::now();
         let out = Command::new(root().join("xen/lab/boot.sh"))
             .arg(&log)
-            .args([self.xen, self.case])
+            .args([self.xen, &self.options()])
             .env("SECONDS_MAX", self.patience.to_string())
             .env("VARIANT", self.variant)
             .env("TAKT", takt)
