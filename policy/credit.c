@@ -6,7 +6,8 @@
  * turns of one slice (30 ms). Running costs 10 credits/ms; every 30 ms the PCPUs' credits are
  * shared out among the VMs that ran, by weight. A VCPU with credit is UNDER, one in debt OVER. One
  * that wakes UNDER is BOOSTed above both until a 10 ms tick finds it running or an accounting pass
- * comes by; a VCPU that is queued already gets no boost, whatever arrives for it. A PCPU that would
+ * comes by; a VCPU that is queued already gets no boost, whatever arrives for it. With wake_cpu=first, which is
+ * not Xen's, one that wakes boosted queues on a PCPU where it is the first. A PCPU that would
  * run OVER or idle steals better work from others. With preempted=head, which is not Xen's, one
  * that is preempted comes before its equals for what is left of its slice. Other releases of Xen
  * are other values of its parameters (core/credit.h).
@@ -29,8 +30,7 @@ TAKT_INLINE void credit_wake(struct takt_pool *p, u32 vi)
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
 	v->credit.slice_used = 0;
-	if (v->class == TAKT_UNDER && !(v->flags & TAKT_F_CAPPED) &&
-	    (!must_save(p, v) || v->credit.saved))
+	if (v->class == TAKT_UNDER && !(v->flags & TAKT_F_CAPPED) && may_pass(p, v))
 		v->class = TAKT_BOOST;
 	place_first(p, vi);
 }

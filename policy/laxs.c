@@ -37,7 +37,7 @@
 /* Whether @v may pass others: with eligible=saved not one that uses more than its share. */
 TAKT_INLINE u32 laxs_may_pass(struct takt_pool *p, struct takt_vcpu *v)
 {
-	return laxs_is_rt(p, v) && (!must_save(p, v) || v->credit.saved);
+	return laxs_is_rt(p, v) && may_pass(p, v);
 }
 
 /* Whether @v, which waits or would, has its place by laxity. */

@@ -173,6 +173,16 @@ TAKT_INLINE void mask_and(struct takt_mask *m, const struct takt_mask *with)
 		m->w[i] &= with->w[i];
 }
 
+/* @m &= @with, unless that leaves none. */
+TAKT_INLINE void mask_narrow(struct takt_mask *m, const struct takt_mask *with)
+{
+	struct takt_mask both = *m;
+
+	mask_and(&both, with);
+	if (!mask_empty(&both))
+		*m = both;
+}
+
 /* @m &= ~@with */
 TAKT_INLINE void mask_without(struct takt_mask *m, const struct takt_mask *with)
 {

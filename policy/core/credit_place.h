@@ -16,7 +16,7 @@
 TAKT_FN u32 credit_pick_cpu(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
-	struct takt_mask idle = p->idle, to, soft;
+	struct takt_mask idle = p->idle, to;
 	u32 best = v->cpu, it = v->cpu, n, score, shared, llc;
 
 	vcpu_allowed(p, v, &to);
@@ -27,10 +27,7 @@ TAKT_FN u32 credit_pick_cpu(struct takt_pool *p, u32 vi)
 	mask_and(&to, &p->idle);
 	if (mask_empty(&to))
 		return best;
-	soft = to;
-	mask_and(&soft, &v->soft);
-	if (!mask_empty(&soft))
-		to = soft;
+	mask_narrow(&to, &v->soft);
 	mask_clear(&to, best);
 	if (mask_empty(&to))
 		return best;
@@ -61,7 +58,7 @@ TAKT_FN u32 credit_pick_cpu(struct takt_pool *p, u32 vi)
 	return best;
 }
 
-/* The best class of what runs or waits on @cpu; one that is taken has none to give. */
+/* The best class of the VCPUs that run or wait on @cpu. A PCPU that is taken counts as if RT ran. */
 TAKT_INLINE u32 place_before(struct takt_pool *p, u32 cpu)
 {
 	struct takt_cpu *c = cpu_of(p, cpu);
@@ -76,22 +73,18 @@ TAKT_INLINE u32 place_before(struct takt_pool *p, u32 cpu)
 
 /*
  * Where @vi, which wakes boosted, queues (rule C47): on its PCPU if it is the first there, else on
- * the one whose VCPUs rank lowest, below it. A VCPU that is bound stays.
+ * the PCPU with the VCPUs that rank lowest, below it. Binding comes later and decides.
  */
 TAKT_FN void place_first(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 	u32 best = v->cpu, class = v->class;
-	struct takt_mask to, soft;
+	struct takt_mask to;
 
-	if (!p->par.wake_cpu || class > TAKT_BOOST || v->bound != TAKT_NIL ||
-	    place_before(p, best) > class)
+	if (!p->par.wake_cpu || class > TAKT_BOOST || place_before(p, best) > class)
 		return;
 	vcpu_masks(p, v, &to);
-	soft = to;
-	mask_and(&soft, &v->soft);
-	if (!mask_empty(&soft))
-		to = soft;
+	mask_narrow(&to, &v->soft);
 	mask_fresh(p, &to);
 	FOR_EACH_CPU_IN(p, &to, it, best) {
 		u32 before = place_before(p, it);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Promotion of real-time VCPUs by I/O events: which VCPUs may be promoted, and how often. The
- * policy decides to which class (Doris, rule D21; Poris, rule P27; S's B, rule L27).
+ * policy decides to which class (Doris, rule D21; Poris, rule P27; S's B, rule L27). And which
+ * VCPUs may pass others at all (rule C46).
  */
 #ifndef TAKT_PROMOTE_H
 #define TAKT_PROMOTE_H
@@ -16,6 +17,12 @@ TAKT_INLINE u32 must_save(struct takt_pool *p, struct takt_vcpu *v)
 {
 	return p->par.eligible == TAKT_ELIGIBLE_SAVED && v->kind != TAKT_HOST &&
 	       vm_of(p, v->vm)->rt_mode != TAKT_RT_ON;
+}
+
+/* Whether @v may be boosted, or placed before others: it uses less than its share, if that counts. */
+TAKT_INLINE u32 may_pass(struct takt_pool *p, struct takt_vcpu *v)
+{
+	return !must_save(p, v) || v->credit.saved;
 }
 
 /* "Remaining credit" (rules D15 and P29). */
