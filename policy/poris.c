@@ -224,14 +224,22 @@ TAKT_INLINE void poris_tick(struct takt_pool *p, u32 cpu, u64 now)
 TAKT_INLINE void poris_account(struct takt_pool *p, u64 now)
 {
 	(void)now;
+	if (poris_shares_credit(p)) {
+		FOR_EACH_RT_VM(p, mi) {
+			if (vm_of(p, mi)->rt_mode == TAKT_RT_ON)
+				credit_level(p, mi);
+		}
+	}
 	credit_account_pass(p);
 	event_windows(p);
 }
 
-/* With promote_over=on debt is no limit. */
+/* With promote_over=on debt is no limit, and siblings may keep a VCPU in debt (rule C41). */
 TAKT_INLINE u64 poris_bound(struct takt_pool *p)
 {
-	return p->par.promote_over ? TAKT_NEVER : credit_bound(p);
+	if (p->par.promote_over || (poris_shares_credit(p) && p->nr_rt))
+		return TAKT_NEVER;
+	return credit_bound(p);
 }
 
 TAKT_INLINE const char *poris_check(struct takt_pool *p, u32 vi)

@@ -166,4 +166,14 @@ TAKT_FN int poris_group(struct takt_pool *p, u32 mi, u32 id, u32 sub)
 	return 0;
 }
 
+/*
+ * Whether VCPUs that start together share their VM's credit (rule P5). If only those with credit
+ * start, the others of a parallel program spin until these wait for them. Not where packets tell
+ * that a VM is real-time: what it saves decides there (rule C46), and it is each VCPU that saves.
+ */
+TAKT_INLINE u32 poris_shares_credit(struct takt_pool *p)
+{
+	return p->par.parallel && p->par.balance == CREDIT_OF_LAUNCHED;
+}
+
 #endif

@@ -57,7 +57,7 @@ TAKT_FN u64 credit_bound(struct takt_pool *p)
 {
 	u64 weight = 0, most = 0, n;
 
-	if (!p->par.activate || p->par.charge || p->par.balance)
+	if (!p->par.activate || p->par.charge || p->par.balance == CREDIT_OF_ALL)
 		return TAKT_NEVER;
 	for (u32 i = 0; i < TAKT_NVM; i++)
 		weight += vm_of(p, i)->used

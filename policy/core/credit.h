@@ -20,6 +20,9 @@
 #include "params.h"
 #include "runq.h"
 
+/* Which VMs' credit is evened out, what balance stands for (rules C41 and P5). */
+enum { CREDIT_OF_NONE, CREDIT_OF_ALL, CREDIT_OF_LAUNCHED };
+
 #define CREDIT_NS (100 * TAKT_US)
 /* A day on a PCPU; a charge beyond is a host's error and not booked. */
 #define CREDIT_MOST (1 << 30)

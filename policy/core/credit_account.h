@@ -402,7 +402,7 @@ TAKT_FN void credit_account_pass(struct takt_pool *p)
 		wanting = takt_fresh(p, wanting);
 		left = takt_fresh_long(p, left);
 		pot = takt_fresh_long(p, pot);
-		if (p->par.balance)
+		if (takt_fresh(p, p->par.balance) == CREDIT_OF_ALL)
 			credit_level(p, mi);
 		if (p->par.claim)
 			credit_crowd(p, mi);

@@ -270,6 +270,7 @@ pub const VECTORS: &[(&str, Vector)] = &[
     ("RT by an event, until descheduled", poris::promotion),
     ("siblings start together", poris::launch),
     ("P4, P5, P6: which VCPUs start with them", poris::who_starts),
+    ("P5: VCPUs that start together share their VM's credit", poris::one_credit),
     ("affinity exchange", poris::exchange),
     ("a group takes turns of a round", poris_groups::rounds),
     ("rounds end with the slice", poris_groups::after_rounds),

@@ -39,7 +39,7 @@ const OF_THE_POOL: &[(u64, &str, u64, u64, u64)] = &[
     (24, "tickle", 0, 3, 0),
     (25, "overflow", 0, 1, 0),
     (26, "charge", 0, 1, 0),
-    (27, "balance", 0, 1, 0),
+    (27, "balance", 0, 2, 0),
     (28, "queueing", 0, 1, 1),
     (29, "laxity", US, 10 * SEC, 10 * US),
     (30, "boost", 0, 1, 0),

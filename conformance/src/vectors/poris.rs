@@ -273,6 +273,32 @@ pub fn who_starts(make: &Maker) {
     }
 }
 
+/// Rule P5: the VCPUs of a VM that start together share its credit, if the operator says that it is real-time.
+pub fn one_credit(make: &Maker) {
+    let (on, auto) = (1, 0);
+    for (what, rt, parallel, balance, even) in [
+        ("as on live hosts", on, 2, 2, true),
+        ("by VM", on, 1, 2, true),
+        ("found by its packets", auto, 2, 2, false),
+        ("starts alone", on, 0, 2, false),
+        ("as published", on, 2, 0, false),
+    ] {
+        let mut b = Bench::new(make, "poris", 2, 1);
+        b.set(0, None, "parallel", parallel);
+        b.set(0, None, "balance", balance);
+        (1..=2).for_each(|v| b.vcpu(v, 1, v - 1));
+        b.set(0, Some(1), "rt", rt);
+        b.rt(0, 1, 0);
+        b.run(1, 0, 0, 20 * MS);
+        b.run(2, 1, 20 * MS, 20_100 * US);
+        b.account(30 * MS);
+        let want = if even { (200, 199) } else { (100, 299) };
+        let had = (b.credit(1), b.credit(2));
+        assert_eq!((had.0.max(had.1) == 200, had.0 + had.1), (even, want.0 + want.1), "{what}: {had:?}");
+        assert_eq!(b.core.check(), Ok(()), "{what}");
+    }
+}
+
 /// VCPU 1 is next on PCPU 0 and OVER, its sibling 2 waits on PCPU 1, behind VCPU 3, as UNDER; with `bound` each on its PCPU.
 pub fn siblings(make: &Maker, bound: bool) -> Bench {
     siblings_with(make, bound, &[])
