@@ -109,7 +109,7 @@ fn defaults_are_those_of_the_policies() {
     for info in params() {
         let want = match info.name {
             "surplus" | "preempted" | "demote" | "spread" | "claim" | "leftover" | "tickle" | "wake_cpu" => 1,
-            "eligible" | "rt_contention" | "dynamic" => 2,
+            "eligible" | "rt_contention" | "dynamic" | "balance" => 2,
             "ctx_allow" => 1_000_000,
             "rt_max" => info.max,
             "spent_wake" | "penalty" | "idle_quantum" => 0,
