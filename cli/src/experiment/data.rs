@@ -352,13 +352,13 @@ mod tests {
             rows.extend((1..).zip(most).map(|(seed, cpu)| row(policy, "light-cheats", seed, cpu)));
         }
         let got = |of: &str| attacks(PAIRS, of).unwrap().check[0].evaluate(&rows).got;
-        // Means over means of seeds are (6 + 5) / (4 + 5) and (1 + 3) / (1 + 2); bvt is literal.
-        assert_eq!(got("versus = \"cpu\", at = \"all\""), Some(1.3333));
+        // Means over seeds are (6 / 4 + 5 / 5) / 2 and (1 / 1 + 3 / 2) / 2; bvt is literal.
+        assert_eq!(got("versus = \"cpu\", at = \"all\""), Some(1.25));
         assert_eq!(got("versus = \"cpu\", at = 30, worst = true"), Some(1.5));
         assert_eq!(got("versus = \"cpu\", at = 30, slack = 2"), Some(1.0));
         assert_eq!(got("versus = \"cpu\", at = 30, worst = true, but = \"cheats\""), Some(1.5));
-        assert_eq!(got("versus = \"cpu\", at = 30, but = \"light-cheats\""), Some(1.2222));
-        assert_eq!(got("versus = \"cpu\", at = 30, policy = \"bvt\", variant = \"light-cheats\""), Some(6.0));
+        assert_eq!(got("versus = \"cpu\", at = 30, but = \"light-cheats\""), Some(1.25));
+        assert_eq!(got("versus = \"cpu\", at = 30, policy = \"bvt\", variant = \"light-cheats\""), Some(6.75));
         for nothing in ["versus = \"cpu\", at = 31", "versus = \"gpu\", at = \"all\""] {
             let verdict = attacks(PAIRS, nothing).unwrap().check[0].evaluate(&rows);
             assert_eq!((verdict.got, verdict.ok), (None, false), "{nothing}");

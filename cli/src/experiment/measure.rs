@@ -58,8 +58,8 @@ pub enum What {
         beyond_at: Option<X>,
     },
     /// A metric over what it is, with the same seed, under the variant that this variant names as
-    /// `honest`: mean over mean of the seeds, or the `worst` of them. A metric that exceeds that of
-    /// the honest variant by `slack` or less counts as equal.
+    /// `honest`: mean of the seeds, or the `worst` of them. A metric that exceeds that of the honest
+    /// variant by `slack` or less counts as equal.
     Versus {
         versus: Names,
         at: X,
@@ -218,21 +218,15 @@ impl Measure {
         let What::Versus { versus, at, worst, slack, .. } = &self.what else { return None };
         let one = |metric: &String| {
             each(&self.policy, None, at, here, |own, _| {
-                let pair = |row: &&Row| {
+                let over = |row: &&Row| {
                     let same = |r: &&&Row| r.policy == row.policy && r.x == row.x && r.seed == row.seed;
                     let (a, b) = (row.get(metric), there.iter().find(same)?.get(metric));
-                    Some((*a.first()?, *b.first()?))
+                    let (a, b) = (*a.first()?, *b.first()?);
+                    Some(if a - b <= *slack { (a / b.max(f64::MIN_POSITIVE)).min(1.0) } else { a / b })
                 };
-                let over = |(a, b): (f64, f64)| match a - b <= *slack {
-                    true => (a / b.max(f64::MIN_POSITIVE)).min(1.0),
-                    false => a / b,
-                };
-                let all = own.iter().map(pair).collect::<Option<Vec<_>>>()?;
-                let mean = |of: fn(&(f64, f64)) -> f64| all.iter().map(of).sum::<f64>() / all.len() as f64;
-                match worst {
-                    true => all.iter().copied().map(over).max_by(f64::total_cmp),
-                    false => Some(over((mean(|p| p.0), mean(|p| p.1)))),
-                }
+                let all = own.iter().map(over).collect::<Option<Vec<_>>>()?;
+                let most = all.iter().copied().max_by(f64::total_cmp)?;
+                Some(if *worst { most } else { all.iter().sum::<f64>() / all.len() as f64 })
             })
         };
         versus.all().iter().map(one).collect::<Option<Vec<_>>>().map(|v| v.concat())
