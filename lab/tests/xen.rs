@@ -30,8 +30,8 @@ const AGREED: f64 = 0.999;
 const HANDOVER: u64 = 1_000_000;
 /// Random calls, of all kinds.
 const CALLS: u64 = 100_000;
-/// Packets that must have met a VCPU while it was being descheduled: how many do is chance.
-const MET: u64 = 1;
+/// Packets that must have met a VCPU while it was being descheduled.
+const MET: u64 = 3;
 /// I/O events and promotions that a guest with a network device must have had.
 const PROMOTIONS: usize = 50;
 /// How far the two schedulers' numbers of switches may be apart: from build to build 0.935 to 1.075 were seen.
@@ -122,8 +122,7 @@ fn doris_bears_all_that_a_toolstack_does_and_its_log_is_true() {
 #[test]
 #[ignore = "ten minutes"]
 fn vcpus_that_come_and_go_or_are_many_gain_nothing() {
-    // The emulator ends turns milliseconds late, by which the short ones of many VCPUs gain: 0.96 was seen.
-    const SHARE: f64 = 0.95 / 3.0;
+    const SHARE: f64 = 0.97 / 3.0;
     const LATER: u64 = 500_000;
     let Some(boot) = ATTACKS.get() else { return };
     boot.sound(3 * 4);
