@@ -11,9 +11,10 @@
  * real-time VCPU queues on a PCPU of its own among those of its group, and runs where no sibling
  * has its PCPU, or with spread=one on its own PCPU only (rule P7); when the first of them is
  * scheduled, all others that are runnable are promoted with it: they are launched (rules P30 and
- * P31). A group of more VCPUs than PCPUs has subgroups, each with room on the PCPUs at once, that
- * take turns of T_round until each has had a slice. If the next VCPU of a PCPU is a real-time one
- * without credit, the PCPU exchanges it for a better one of the same VM, bound elsewhere.
+ * P31); with balance=launched they share their VM's credit (rule P5). A group of more VCPUs than
+ * PCPUs has subgroups, each with room on the PCPUs at once, that take turns of T_round until each
+ * has had a slice. If the next VCPU of a PCPU is a real-time one without credit, the PCPU exchanges
+ * it for a better one of the same VM, bound elsewhere.
  *
  * Without (3) this is RS, with (3) alone par-only, with (3) for single VMs Poris_s (rules B6, B7
  * and B8). Groups and subgroups are told by set_group(); a VM in none is a group of its own. One
@@ -224,11 +225,9 @@ TAKT_INLINE void poris_tick(struct takt_pool *p, u32 cpu, u64 now)
 TAKT_INLINE void poris_account(struct takt_pool *p, u64 now)
 {
 	(void)now;
-	if (poris_shares_credit(p)) {
-		FOR_EACH_RT_VM(p, mi) {
-			if (vm_of(p, mi)->rt_mode == TAKT_RT_ON)
-				credit_level(p, mi);
-		}
+	FOR_EACH_RT_VM(p, mi) {
+		if (poris_shares_credit(p, mi))
+			credit_level(p, mi);
 	}
 	credit_account_pass(p);
 	event_windows(p);
@@ -237,9 +236,11 @@ TAKT_INLINE void poris_account(struct takt_pool *p, u64 now)
 /* With promote_over=on debt is no limit, and siblings may keep a VCPU in debt (rule C41). */
 TAKT_INLINE u64 poris_bound(struct takt_pool *p)
 {
-	if (p->par.promote_over || (poris_shares_credit(p) && p->nr_rt))
-		return TAKT_NEVER;
-	return credit_bound(p);
+	FOR_EACH_RT_VM(p, mi) {
+		if (poris_shares_credit(p, mi))
+			return TAKT_NEVER;
+	}
+	return p->par.promote_over ? TAKT_NEVER : credit_bound(p);
 }
 
 TAKT_INLINE const char *poris_check(struct takt_pool *p, u32 vi)

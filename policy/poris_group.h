@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Poris: which VCPUs start together, in which subgroup, and on which PCPUs (docs/rules/poris.md).
+ * Poris: which VCPUs start together, in which subgroup, on which PCPUs, and which share credit for
+ * that (docs/rules/poris.md).
  */
 #ifndef TAKT_PORIS_GROUP_H
 #define TAKT_PORIS_GROUP_H
@@ -167,13 +168,14 @@ TAKT_FN int poris_group(struct takt_pool *p, u32 mi, u32 id, u32 sub)
 }
 
 /*
- * Whether VCPUs that start together share their VM's credit (rule P5). If only those with credit
- * start, the others of a parallel program spin until these wait for them. Not where packets tell
- * that a VM is real-time: what it saves decides there (rule C46), and it is each VCPU that saves.
+ * Whether the VCPUs of @mi share its credit (rule P5). If only those with credit start, the others
+ * of a parallel program spin until these wait for them. Not where packets tell that a VM is
+ * real-time: what it saves decides there (rule C46), and it is each VCPU that saves.
  */
-TAKT_INLINE u32 poris_shares_credit(struct takt_pool *p)
+TAKT_INLINE u32 poris_shares_credit(struct takt_pool *p, u32 mi)
 {
-	return p->par.parallel && p->par.balance == CREDIT_OF_LAUNCHED;
+	return p->par.parallel && p->par.balance == CREDIT_OF_LAUNCHED &&
+	       vm_of(p, mi)->rt_mode == TAKT_RT_ON;
 }
 
 #endif
