@@ -97,6 +97,9 @@ pub struct VmStatus {
     pub promotions: u64,
     /// Promotions that it had no credit for.
     pub refusals: u64,
+    /// Credits that it owes and none of its VCPUs does: it is paid none until it has earned them.
+    #[serde(default)]
+    pub debt: u32,
     /// Its settings, without `rt`.
     #[serde(flatten)]
     pub params: VmParams,
@@ -200,6 +203,7 @@ pub fn vms(snapshot: &Snapshot, known: &dyn Fn(u32) -> Known) -> Vec<VmStatus> {
             lease_us: lease.map(us),
             promotions: stat.promotions,
             refusals: stat.refusals,
+            debt: snapshot.on(host.side()).debt(vm),
             params,
             group: Some(known.group).filter(|g| !g.is_empty()),
             ports: known.ports,
@@ -367,7 +371,7 @@ mod tests {
     fn keys_are_stable() {
         let keys = |v: &serde_json::Value| v.as_object().unwrap().keys().cloned().collect::<Vec<_>>().join(" ");
         let vm = serde_json::to_value(&vms(&snapshot(true), &known)[0]).unwrap();
-        let want = "blind cap devices group io kind latency_us laxity_us lease_us monitor name period_us pool ports promotions refusals rt rt_mode rule server \
+        let want = "blind cap debt devices group io kind latency_us laxity_us lease_us monitor name period_us pool ports promotions refusals rt rt_mode rule server \
                     tgid vcpus waits weight";
         assert_eq!(keys(&vm), want);
         assert_eq!(keys(&vm["vcpus"][0]), "class credit id pcpu refused state tid vcpu waits");

@@ -178,6 +178,11 @@ s32 takt_pool_credit(struct takt_pool *p, u32 v)
 	return policy_has(p, TAKT_T_CREDIT) ? vcpu_of(p, v)->credit.balance : 0;
 }
 
+u32 takt_pool_debt(struct takt_pool *p, u32 vm)
+{
+	return policy_has(p, TAKT_T_CREDIT) ? vm_of(p, vm)->debt : 0;
+}
+
 u32 takt_pool_vcpu_cpu(struct takt_pool *p, u32 v)
 {
 	return vcpu_of(p, v)->cpu;

@@ -383,6 +383,10 @@ impl Pool {
     pub fn credit(&self, v: u32) -> i32 {
         unsafe { ffi::takt_pool_credit(self.raw.as_ptr(), v) }
     }
+    /// Credits that the VM owes and none of its VCPUs does (rules C44 and C45).
+    pub fn debt(&self, vm: u32) -> u32 {
+        unsafe { ffi::takt_pool_debt(self.raw.as_ptr(), vm) }
+    }
     /// PCPU whose queue the VCPU belongs to.
     pub fn vcpu_cpu(&self, v: u32) -> u32 {
         unsafe { ffi::takt_pool_vcpu_cpu(self.raw.as_ptr(), v) }

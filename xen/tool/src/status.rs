@@ -83,6 +83,9 @@ pub struct VmStatus {
     pub promotions: u64,
     /// Promotions that it had no credit for.
     pub refusals: u64,
+    /// Credits that it owes and none of its VCPUs does: it is paid none until it has earned them.
+    #[serde(default)]
+    pub debt: u32,
     /// Its settings, without `rt`.
     #[serde(flatten)]
     pub params: VmParams,
@@ -195,6 +198,7 @@ fn vm(host: &Xen, pool: &TaktPool, snapshot: &Pool, domain: &Domain, known: Opti
         lease_us: lease.map(us),
         promotions: stat.promotions,
         refusals: stat.refusals,
+        debt: snapshot.debt(index),
         params,
         seen,
         vcpus,
@@ -356,7 +360,7 @@ mod tests {
         let s = serde_json::to_value(status(&host, &host.pool(None).unwrap(), None).unwrap()).unwrap();
         let keys = |v: &serde_json::Value| v.as_object().unwrap().keys().cloned().collect::<Vec<_>>().join(" ");
         assert_eq!(keys(&s["host"]), "cpupool monitor operations parameters pcpus policy real_time_vms xen");
-        let want = "blind cap devices domid group kind latency_us laxity_us lease_us monitor name period_us ports promotions refusals rt rt_mode rule server \
+        let want = "blind cap debt devices domid group kind latency_us laxity_us lease_us monitor name period_us ports promotions refusals rt rt_mode rule server \
                     vcpus vm weight";
         assert_eq!(keys(&s["vms"][0]), want);
         assert_eq!(keys(&s["vms"][0]["vcpus"][0]), "class credit id pcpu state vcpu waits");

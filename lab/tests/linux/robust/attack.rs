@@ -125,13 +125,14 @@ fn vms(status: &Value) -> Result<&Vec<Value>> {
     status["vms"].as_array().context("vms")
 }
 
-/// Credit of the attacker and of the others, ns.
+/// Credit of the attacker and of the others, less what they owe, ns.
 fn credits(status: &Value) -> Result<[i64; 2]> {
     let mut sums = [0; 2];
     for vm in vms(status)?.iter().filter(|vm| vm["name"] != NEIGHBOUR) {
         let entities = ["vcpus", "io"].iter().filter_map(|key| vm[key].as_array()).flatten();
-        sums[usize::from(vm["name"] != ATTACKER)] +=
-            entities.filter_map(|v| v["credit"].as_i64()).sum::<i64>() * CREDIT_NS;
+        let credit = entities.filter_map(|v| v["credit"].as_i64()).sum::<i64>();
+        let debt = vm["debt"].as_i64().context("debt")?;
+        sums[usize::from(vm["name"] != ATTACKER)] += (credit - debt) * CREDIT_NS;
     }
     Ok(sums)
 }
