@@ -63,14 +63,14 @@ fn judged(boot: &Boot, n: usize) -> LogFile {
     log
 }
 
-/// Hogs leave no PCPU idle, and each of them has a part. How much is for the simulator: two seconds
-/// are too short to pay back what the first slices took.
+/// Hogs leave no PCPU idle, and each of them has at least half of its part. Where it shares a PCPU with [`load::RT`], of twice its
+/// weight, that is a third of it. How much exactly is for the simulator: two seconds are too short to pay back what the first slices took.
 fn worked(policy: &str, phase: &outcome::Phase) {
     let vms = || phase.vms.iter().map(|vm| (&vm.name, vm.report.vcpus.iter().map(|v| v.cpu_ns).sum::<u64>()));
     let (all, pcpus) = (vms().map(|(_, ns)| ns).sum::<u64>(), u64::from(load::PCPUS) * phase.measured_ns);
     assert!(all * 5 > pcpus * 4, "{policy}: {all} ns of work on PCPUs that had {pcpus}");
     for (name, ns) in vms().filter(|(name, _)| load::HOGS.contains(&name.as_str())) {
-        assert!(ns * 4 > phase.measured_ns, "{policy}: {name} had {ns} ns of {}", phase.measured_ns);
+        assert!(ns * 6 > phase.measured_ns, "{policy}: {name} had {ns} ns of {}", phase.measured_ns);
     }
 }
 
