@@ -32,6 +32,26 @@ TAKT_INLINE u32 credit_waits(struct takt_vcpu *v)
 	return v->state == TAKT_QUEUED && v->kind != TAKT_HOST;
 }
 
+/* It stopped with all that it can hold, and has not waited at an accounting since, or has. */
+enum { CREDIT_SAVED = 1, CREDIT_SAVED_WAITED };
+
+/*
+ * Whether @v, which waits, is kept from running. One that has saved all it can uses less than its
+ * share, and may wait just when accounting comes. Each time that costs others its share, and they
+ * sink to their floors, where debt is forgiven: the first one there would gain what others lose. So
+ * once one is there, @v is kept only if it waits at two accountings in a row.
+ */
+TAKT_INLINE u32 credit_kept(struct takt_pool *p, struct takt_vcpu *v)
+{
+	u32 chance = takt_fresh(p, p->floored) && v->credit.saved == CREDIT_SAVED;
+
+	if (!credit_waits(v))
+		return 0;
+	if (chance)
+		v->credit.saved = CREDIT_SAVED_WAITED;
+	return !chance;
+}
+
 /*
  * What @m owes on of a balance that is so much @below the floor: where more of its VCPUs earn than
  * there are PCPUs, with claim=vm, as much again as their floors are together. Elsewhere a VCPU that
@@ -44,6 +64,8 @@ TAKT_INLINE u32 credit_owe_on(struct takt_pool *p, struct takt_vm *m, u32 below)
 	if (p->par.claim && m->nr_active > p->nr_cpu && m->debt < most)
 		room = most - m->debt;
 	room = takt_fresh(p, room);
+	below = takt_fresh(p, below);
+	p->floored |= (u16)takt_fresh(p, below != 0);
 	below = takt_fresh(p, below < room ? below : room);
 	m->debt += below;
 	return below;
@@ -110,7 +132,7 @@ TAKT_INLINE void credit_mark(struct takt_vcpu *v, s32 limit)
 	if (v->credit.balance < limit)
 		v->credit.saved = 0;
 	else if (v->state == TAKT_BLOCKED)
-		v->credit.saved = 1;
+		v->credit.saved = CREDIT_SAVED;
 }
 
 /* Gives @share to an active @vi, of which at most @limit is kept, or owed. */
@@ -243,7 +265,7 @@ TAKT_FN u32 credit_pay(struct takt_pool *p, u32 mi, u32 total, u32 park)
 
 /*
  * With surplus=redistribute: what one VCPU of @mi could not hold, @left, goes to its siblings
- * first. Returns what others may have: what none can hold, and nothing while one waits.
+ * first. Returns what others may have: what none can hold, and nothing while one is kept waiting.
  */
 TAKT_FN u32 credit_fill(struct takt_pool *p, u32 mi, u32 left)
 {
@@ -263,8 +285,7 @@ TAKT_FN u32 credit_fill(struct takt_pool *p, u32 mi, u32 left)
 			left = takt_fresh(p, left - part);
 			credit_rank(p, vi, NEVER_PARK);
 		}
-		if (credit_waits(v))
-			waits = takt_fresh(p, 1);
+		waits = takt_fresh(p, waits | credit_kept(p, v));
 	}
 	return waits ? 0 : left;
 }
@@ -366,6 +387,7 @@ TAKT_FN void credit_account_pass(struct takt_pool *p)
 
 	p->balance = 0;
 	p->sort_epoch++;
+	p->floored = (u16)(p->floored << 1);
 	if (!weight)
 		return;
 	TAKT_LOOP(p, n, TAKT_NVM) {

@@ -140,7 +140,7 @@ struct takt_credit_vcpu {
 	s32 balance;
 	s32 residue;   /* ns run and not yet worth a credit, ±half a credit */
 	u8 acct_class; /* class given at the last accounting (rule D15) */
-	u8 saved;      /* it had all that it can hold then (rule C46) */
+	u8 saved;      /* whether it had all that it can hold then (rule C46): CREDIT_SAVED… */
 	u16 crowd; /* VCPUs of its VM that masks keep on its PCPU, then (rule C45); 0: no mask */
 	u8 pad[4];
 };
@@ -369,7 +369,7 @@ struct takt_pool {
 			u16 nr_io; /* VCPUs that are I/O threads */
 			u16 turn;
 			u16 placement_gen; /* grows with whatever may give a VCPU a PCPU of its own */
-			u16 pad;
+			u16 floored;	   /* bit n: n accountings ago a VCPU was below its floor */
 		};
 		u8 head[TAKT_POOL_HEAD];
 	};

@@ -56,6 +56,7 @@ pub const VECTORS: &[(&str, Vector)] = &[
     ("I/O threads earn what they lack", accounting::io_threads),
     ("what a VCPU cannot hold lapses or is shared out", accounting::spare),
     ("what one that waits cannot hold is not shared out", accounting::waiting),
+    ("what one that waits by chance cannot hold", accounting::waiting_by_chance),
     ("activation by tick or by burn", accounting::activation),
     ("accounting re-sorts queues at the tick", accounting::resort),
     ("the re-sort keeps the order of RT", accounting::resort_rt),
