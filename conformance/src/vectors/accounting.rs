@@ -310,62 +310,54 @@ pub fn waiting(make: &Maker) {
     assert_eq!((b.credit(3), b.credit(2)), (300, 300));
 }
 
-/// While a VM is below its floor, that of a VM which has saved all it can, and waits at one accounting, is the others' as well.
+/// VCPU 1 computes, 2 hardly, and 3 for so long at first that what it owes is below its floor.
+fn one_is_quiet(make: &Maker, debtor: bool) -> Bench {
+    let mut b = Bench::new(make, "credit", 1, 3);
+    (1..=3).for_each(|v| b.vcpu(v, v, 0));
+    b.set(0, None, "surplus", 1);
+    b.set(0, None, "claim", 1);
+    if debtor {
+        b.run(3, 0, 0, 90 * MS);
+    }
+    b
+}
+
+/// An interval after that, in which VCPU 1 runs until `ms` and 3 for the rest of it, if it `goes_on`. What 1 is paid at its end,
+/// when 2 has nothing to do, or `waits`.
+fn paid(b: &mut Bench, n: u64, ms: u64, goes_on: bool, waits: bool) -> i32 {
+    let at = 90 + n * 30;
+    b.run(2, 0, at * MS, (at + 1) * MS);
+    b.run(1, 0, (at + 1) * MS, (at + ms) * MS);
+    if goes_on {
+        b.run(3, 0, (at + ms) * MS, (at + 29) * MS);
+    }
+    if waits {
+        b.wake((at + 29) * MS, 2);
+    }
+    let before = b.credit(1);
+    b.account((at + 30) * MS);
+    b.credit(1) - before
+}
+
+/// While a VM is below its floor, others have also what one cannot hold that has saved all it can, and waits at one accounting.
 pub fn waiting_by_chance(make: &Maker) {
-    // What VCPU 1 is paid by the last two of six accountings, if VCPU 2 waits at these.
-    let paid = |debtor: bool, waits: std::ops::Range<u64>| {
-        let mut b = Bench::new(make, "credit", 1, 3);
-        (1..=3).for_each(|v| b.vcpu(v, v, 0));
-        b.set(0, None, "surplus", 1);
-        b.set(0, None, "claim", 1);
-        if debtor {
-            b.run(3, 0, 0, 90 * MS);
-        }
-        let mut paid = Vec::new();
-        for n in 0..6 {
-            let at = 90 + n * 30;
-            b.run(2, 0, at * MS, (at + 1) * MS);
-            let until = if debtor { at + 9 } else { at + 21 };
-            b.run(1, 0, (at + 1) * MS, until * MS);
-            if debtor {
-                b.run(3, 0, until * MS, (at + 29) * MS);
-            }
-            if waits.contains(&n) {
-                b.wake((at + 29) * MS, 2);
-            }
-            let before = b.credit(1);
-            b.account((at + 30) * MS);
-            paid.push(b.credit(1) - before);
-        }
-        [paid[4], paid[5]]
-    };
-    for (debtor, all, own) in [(false, 290, 150), (true, 145, 100)] {
-        assert_eq!(paid(debtor, 0..0), [all, all], "debtor: {debtor}");
+    for (debtor, ms, all, own) in [(false, 21, 290, 150), (true, 9, 145, 100)] {
+        let last = |waits: std::ops::Range<u64>| {
+            let mut b = one_is_quiet(make, debtor);
+            let all: Vec<_> = (0..6).map(|n| paid(&mut b, n, ms, debtor, waits.contains(&n))).collect();
+            [all[4], all[5]]
+        };
+        assert_eq!(last(0..0), [all, all], "debtor: {debtor}");
         let by_chance = if debtor { all } else { own };
-        assert_eq!(paid(debtor, 4..5), [by_chance, all], "debtor: {debtor}");
-        assert_eq!(paid(debtor, 4..6), [by_chance, own], "it waits twice in a row; debtor: {debtor}");
-        assert_eq!(paid(debtor, 0..6), [own, own], "it has never stopped with all it can hold; debtor: {debtor}");
+        assert_eq!(last(4..5), [by_chance, all], "debtor: {debtor}");
+        assert_eq!(last(4..6), [by_chance, own], "it waits twice in a row; debtor: {debtor}");
+        assert_eq!(last(0..6), [own, own], "it has never stopped with all it can hold; debtor: {debtor}");
     }
     // Sixteen accountings after the debt is forgiven that is over.
     for (after, want) in [(15, 290), (16, 150)] {
-        let mut b = Bench::new(make, "credit", 1, 3);
-        (1..=3).for_each(|v| b.vcpu(v, v, 0));
-        b.set(0, None, "surplus", 1);
-        b.set(0, None, "claim", 1);
-        b.run(3, 0, 0, 90 * MS);
-        for n in 0..=after {
-            let at = 90 + n * 30;
-            b.run(2, 0, at * MS, (at + 1) * MS);
-            b.run(1, 0, (at + 1) * MS, (at + if n < 8 { 9 } else { 29 }) * MS);
-            if n == after {
-                b.wake((at + 29) * MS, 2);
-            }
-            let before = b.credit(1);
-            b.account((at + 30) * MS);
-            if n == after {
-                assert_eq!(b.credit(1) - before, want, "after {n} accountings");
-            }
-        }
+        let mut b = one_is_quiet(make, true);
+        let all: Vec<_> = (0..=after).map(|n| paid(&mut b, n, if n < 8 { 9 } else { 29 }, false, n == after)).collect();
+        assert_eq!(all.last(), Some(&want), "after {after} accountings");
     }
 }
 
