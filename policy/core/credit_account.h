@@ -55,7 +55,8 @@ TAKT_INLINE u32 credit_kept(struct takt_pool *p, struct takt_vcpu *v)
 /*
  * What @m owes on of a balance that is so much @below the floor: where more of its VCPUs earn than
  * there are PCPUs, with claim=vm, as much again as their floors are together. Elsewhere a VCPU that
- * runs in what others leave would take what its siblings earn.
+ * runs in what others leave would take what its siblings earn. Notes that a floor was passed, for
+ * credit_kept().
  */
 TAKT_INLINE u32 credit_owe_on(struct takt_pool *p, struct takt_vm *m, u32 below)
 {
