@@ -116,6 +116,13 @@ pub enum Command {
     Man,
 }
 
+impl Command {
+    /// Whether it is about a host that runs: it ends in its own way.
+    pub fn is_live(&self) -> bool {
+        matches!(self, Self::Run(_) | Self::Status(_) | Self::Set(_) | Self::Record(_) | Self::Overhead(_))
+    }
+}
+
 #[derive(Group, Debug)]
 pub struct Completions {
     /// Shell

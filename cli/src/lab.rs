@@ -6,7 +6,7 @@ pub mod compare;
 
 use crate::simulate::columns::Columns;
 use crate::simulate::compare::{Comparison, Job};
-use crate::{args, jobs, output, simulate};
+use crate::{args, interrupt, jobs, output, simulate};
 use anyhow::{Context, Result, bail, ensure};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::slice;
 use takt_control::{Document, PolicySpec, document};
-use takt_lab::{Kernel, Lab, LabRun, Scheduler, linux, xen};
+use takt_lab::{Lab, LabRun, Scheduler, linux, xen};
 use takt_sim::{RunResult, Scenario};
 
 /// Policies to compare if the command line names none: a scenario's are the simulator's, `pin` among them.
@@ -39,6 +39,7 @@ impl Document for Runs<'_> {
 /// # Errors
 /// Bad input, something that the lab needs is missing, or a run that fails.
 pub fn run(args: &args::Lab) -> Result<bool> {
+    let _scratch = interrupt::scratch()?;
     match &args.host {
         args::LabHost::Linux(args) => on_linux(args),
         args::LabHost::Xen(args) => on_xen(args),
@@ -67,13 +68,13 @@ fn on_linux(args: &args::LabLinux) -> Result<bool> {
     );
     let [record] = output::open([args.record.as_ref()], &args.files)?;
     linux::qemu()?;
-    let mut lab = Lab::new(Kernel::get(&args.kernel)?)?;
+    let mut lab = Lab::new(&args.kernel)?;
     lab.counted = !args.free;
     let seeds = &args.seed.0;
-    let runs = jobs::run("running in the lab", &work, |(scenario, scheduler), _| {
+    let runs = jobs::run("running in the lab", &work, |(scenario, scheduler), progress| {
         let first = std::ptr::eq(*scenario, work[0].0) && std::ptr::eq(*scheduler, work[0].1);
         Lab { record: record.is_some() && first, ..lab.clone() }
-            .run(scenario, slice::from_ref(scheduler), seeds)
+            .run_telling(scenario, slice::from_ref(scheduler), seeds, progress)
             .with_context(|| format!("{} under {scheduler}", scenario.name))
     })?
     .concat();

@@ -8,6 +8,7 @@ mod carried;
 mod completions;
 pub mod experiment;
 pub mod inspect;
+mod interrupt;
 pub mod jobs;
 pub mod lab;
 pub mod live;
@@ -24,6 +25,7 @@ pub mod seeds;
 pub mod simulate;
 pub mod stat;
 pub mod table;
+mod temporary;
 pub mod trace;
 mod watch;
 
@@ -46,6 +48,11 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
         Err(e) => return fail(&usage(&e, &args::path(&words))),
     };
+    if !args.command.is_live() {
+        if let Err(e) = interrupt::leave_nothing() {
+            return fail(&format!("{e:#}"));
+        }
+    }
     finish(match &args.command {
         args::Command::Policies(a) => policies::run(a),
         args::Command::Scenarios(a) => scenarios::run(a),
@@ -69,6 +76,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 /// Turns the outcome of a command (whether its gates hold) into an exit status.
 fn finish(outcome: anyhow::Result<bool>) -> ExitCode {
+    interrupt::settle();
     match outcome {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(args::DIFFERS),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What leaves the program: files whole or not at all, stdout without a panic when its reader has gone.
 
+use crate::temporary::Temporary;
 use anyhow::{Context, Result, anyhow, bail};
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -17,7 +18,7 @@ pub struct Pending {
 }
 
 enum Target {
-    Whole(NamedTempFile),
+    Whole(NamedTempFile, Temporary),
     Device(File),
 }
 
@@ -68,12 +69,13 @@ impl Pending {
         builder.prefix(".takt-");
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(mode));
-        let file = builder.tempfile_in(dir).map_err(bare).with_context(context)?;
+        let (file, until) =
+            Temporary::create(|| builder.tempfile_in(dir), |f| f.path()).map_err(bare).with_context(context)?;
         #[cfg(unix)]
         if let Some(before) = before {
             own::take_over(file.as_file(), &before, dir, mode).with_context(context)?;
         }
-        Ok(Self { file: Target::Whole(file), path })
+        Ok(Self { file: Target::Whole(file, until), path })
     }
 
     /// Writes `bytes` and gives the file its name. Whatever has that name is replaced; a link is not followed any more.
@@ -84,7 +86,7 @@ impl Pending {
         let path = &self.path;
         match self.file {
             Target::Device(mut file) => file.write_all(bytes).and_then(|()| file.flush()),
-            Target::Whole(mut file) => {
+            Target::Whole(mut file, _until) => {
                 let written = file.write_all(bytes).and_then(|()| file.flush());
                 written.and_then(|()| file.persist(path).map(drop).map_err(|e| e.error))
             }

@@ -3,8 +3,8 @@
 
 use super::data::{Experiment, ON_XEN};
 use super::options::Options;
-use crate::jobs;
 use crate::row::{Row, X};
+use crate::{interrupt, jobs};
 use anyhow::{Context, Result};
 use takt_lab::xen::{self, Lab};
 use takt_sim::Scenario;
@@ -35,6 +35,7 @@ pub fn rows(e: &Experiment, options: &Options) -> Result<Vec<Row>> {
             boots.push(Boot { variant: variant.map_or_else(String::new, |v| v.name.clone()), x, scenario });
         }
     }
+    let _scratch = interrupt::scratch()?;
     let lab = Lab::new()?;
     lab.prepare()?;
     let seeds = &options.seeds(e).0;

@@ -5,7 +5,7 @@ use super::AGAIN;
 use super::done::{self, span};
 use super::overhead as window;
 use super::show;
-use crate::{args, output};
+use crate::{args, interrupt, output};
 use anyhow::{Context, Result, ensure};
 use std::net::Shutdown;
 use takt_control::After;
@@ -71,7 +71,7 @@ pub fn record(args: &args::Record) -> Result<bool> {
     let file = std::path::absolute(&args.file).with_context(|| args.file.display().to_string())?;
     let client = Client::connect(&args.socket.socket)?;
     let stream = client.stream()?;
-    ctrlc::set_handler(move || drop(stream.shutdown(Shutdown::Write))).context("signals")?;
+    interrupt::instead(move || drop(stream.shutdown(Shutdown::Write)))?;
     let answer = client.ask(&Request::Record { file, duration_ms, operations: args.operations })?;
     done::print(&document::read(answer)?, args)
 }

@@ -2,8 +2,8 @@
 //! `takt overhead`: what decisions and switches of the running host take, over a window of time.
 
 use super::done;
-use crate::{args, output, table};
-use anyhow::{Context, Result};
+use crate::{args, interrupt, output, table};
+use anyhow::Result;
 use std::ops::RangeInclusive;
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -28,10 +28,9 @@ pub fn window(args: &args::Overhead) -> Result<Duration> {
 /// Those of `begin`.
 pub fn wait(time: Duration, begin: impl FnOnce() -> Result<()>) -> Result<()> {
     let (send, stop) = channel();
-    ctrlc::set_handler(move || {
+    interrupt::instead(move || {
         let _ = send.send(());
-    })
-    .context("signals")?;
+    })?;
     begin()?;
     // Either way it is over.
     let _ = stop.recv_timeout(time);

@@ -3,8 +3,8 @@
 
 use super::Voice;
 use super::recording::Recording;
-use crate::args;
-use anyhow::{Context, Result, ensure};
+use crate::{args, interrupt};
+use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -45,7 +45,7 @@ pub fn run(args: &args::Run) -> Result<bool> {
     let socket = Socket::bind(&args.socket.socket)?;
     let (send, events) = channel();
     let stop = send.clone();
-    ctrlc::set_handler(move || drop(stop.send(Input::Stop))).context("signals")?;
+    interrupt::instead(move || drop(stop.send(Input::Stop)))?;
 
     let mut live = Live::start(&policy, config, options(args))?;
     if args.accept_core_scheduling {

@@ -5,8 +5,8 @@ use super::super::AGAIN;
 use super::super::done::{self, span};
 use super::super::overhead as window;
 use super::show;
-use crate::args;
 use crate::output::{self, Pending};
+use crate::{args, interrupt};
 use anyhow::{Context, Result, ensure};
 use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -111,10 +111,9 @@ pub fn record(args: &args::Record) -> Result<bool> {
     let pool = host.pool(args.cpupool.cpupool)?;
     let file = Pending::open_private(&args.file)?;
     let (send, stop) = channel();
-    ctrlc::set_handler(move || {
+    interrupt::instead(move || {
         let _ = send.send(());
-    })
-    .context("signals")?;
+    })?;
     let most = args.operations.unwrap_or(LONGEST);
     let mut recorder = Recorder::start(&host, pool)?;
     let began = Instant::now();

@@ -2,8 +2,8 @@
 //! `takt run` in Dom0: hands what the monitor finds to the hypervisor until it is told to end.
 
 use super::super::{Voice, read_config};
-use crate::args;
-use anyhow::{Context, Result, bail, ensure};
+use crate::{args, interrupt};
+use anyhow::{Result, bail, ensure};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -66,7 +66,7 @@ pub fn run(args: &args::Run) -> Result<bool> {
     let socket = Socket::bind(&args.socket.socket)?;
     let (send, events) = channel();
     let stop = send.clone();
-    ctrlc::set_handler(move || drop(stop.send(Input::Stop))).context("signals")?;
+    interrupt::instead(move || drop(stop.send(Input::Stop)))?;
     let monitor = Monitor::start(host.store())?;
     if risa.is_some() {
         let domains = send.clone();

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a signal that ends the program leaves: nothing. Child processes end with it, incomplete files go, and the program's
+//! status is that of the signal.
+
+use crate::output;
+use crate::temporary::{self, Temporary};
+use anyhow::{Context, Result};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use signal_hook::low_level::{emulate_default_handler, signal_name};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use tempfile::TempDir;
+
+/// Set when a signal ends the program: what its other threads run into then is no error.
+static ENDING: AtomicBool = AtomicBool::new(false);
+
+/// A directory in which the temporary files of this process are from now on, until it is dropped.
+///
+/// # Errors
+/// It cannot be made.
+pub fn scratch() -> Result<(TempDir, Temporary)> {
+    let make = || tempfile::Builder::new().prefix("takt-").tempdir();
+    let scratch = Temporary::create(make, |dir| dir.path()).context("temporary directory")?;
+    // Refused where there is one already, which does as well.
+    let _ = tempfile::env::override_temp_dir(scratch.0.path());
+    Ok(scratch)
+}
+
+/// From now on a signal ends the program as above, with one line on stderr.
+///
+/// # Errors
+/// The system refuses.
+pub fn leave_nothing() -> Result<()> {
+    let mut signals = Signals::new(heeded()).context("signals")?;
+    thread::spawn(move || signals.forever().next().map(end));
+    Ok(())
+}
+
+/// Calls `act` at each signal that asks for an end, in place of ending.
+///
+/// # Errors
+/// The system refuses.
+pub fn instead(mut act: impl FnMut() + Send + 'static) -> Result<()> {
+    let mut signals = Signals::new(heeded()).context("signals")?;
+    thread::spawn(move || signals.forever().for_each(|_| act()));
+    Ok(())
+}
+
+/// Never returns if a signal ends the program at this moment.
+pub fn settle() {
+    while ENDING.load(Ordering::SeqCst) {
+        thread::park();
+    }
+}
+
+fn end(signal: i32) {
+    ENDING.store(true, Ordering::SeqCst);
+    end_children(std::process::id());
+    // Held to the end, so that nothing is created any more.
+    let mut all = temporary::all();
+    for path in all.drain(..) {
+        // It may have got its name, or gone, a moment ago.
+        let _ = if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
+    }
+    output::complain(&format!("ended by {}, no incomplete file is left", signal_name(signal).unwrap_or("a signal")));
+    let _ = emulate_default_handler(signal);
+    std::process::exit(128 + signal);
+}
+
+/// Signals that ask for an end, but those that were ignored when the program began (`nohup`).
+fn heeded() -> Vec<i32> {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = mask.and_then(|m| u64::from_str_radix(m.trim(), 16).ok()).unwrap_or(0);
+    [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0).collect()
+}
+
+/// Ends all that process `of` has started, and what that has started: a parent before its children, which it could replace.
+fn end_children(of: u32) {
+    let tasks = std::fs::read_dir(format!("/proc/{of}/task")).into_iter().flatten().flatten();
+    let lists = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
+    let children: Vec<u32> = lists.flat_map(|list| list.split(' ').flat_map(str::parse).collect::<Vec<_>>()).collect();
+    for child in children {
+        // Stopped first: its children are still its own while they are looked for.
+        let pid = Pid::from_raw(child as i32);
+        let _ = kill(pid, Signal::SIGSTOP);
+        end_children(child);
+        let _ = kill(pid, Signal::SIGKILL);
+    }
+}

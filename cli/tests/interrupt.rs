@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A signal leaves nothing: no incomplete file, no child process, and one line.
+
+mod common;
+
+use common::{files, takt, workdir};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+fn start(dir: &Path, args: &[&str], path: Option<&Path>) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_takt"));
+    command.current_dir(dir).args(args).stdout(Stdio::piped()).stderr(Stdio::piped());
+    if let Some(path) = path {
+        command.env("PATH", format!("{}:{}", path.display(), std::env::var("PATH").unwrap_or_default()));
+    }
+    command.spawn().expect("takt runs")
+}
+
+fn interrupted(child: Child, signal: Signal) -> Output {
+    kill(Pid::from_raw(child.id() as i32), signal).expect("a signal");
+    child.wait_with_output().expect("takt ends")
+}
+
+/// Looks until `done`, for a while that no machine needs.
+fn wait_until(what: &str, done: impl Fn() -> bool) {
+    for _ in 0..6000 {
+        if done() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("{what}: not within a minute");
+}
+
+/// That it ended by the signal, said so in one line, and left what was there before.
+fn left_nothing(dir: &Path, out: &Output, signal: Signal) {
+    let stderr = String::from_utf8_lossy(&out.stderr);
+    // Before the handler is there, the system ends it, without a word.
+    let line = format!("takt: ended by {signal}, no incomplete file is left");
+    let said: Vec<_> = stderr.lines().filter(|line| line.starts_with("takt: ")).collect();
+    assert!(said.is_empty() || said == [line], "{stderr}");
+    assert_eq!(out.status.signal(), Some(signal as i32), "{stderr}");
+    assert_eq!(files(dir), ["host.toml"]);
+}
+
+#[test]
+fn commands_that_compute_leave_no_file() {
+    let long = ["--html", "a.html", "--svg", "a.svg", "--duration", "10000s"];
+    let experiment = ["experiment", "DORIS-E2", "--seeds", "1-8", "--html", "a.html", "--svg", "a.svg"];
+    let sim = [&["sim", "host.toml"], &long[..]].concat();
+    let signals = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
+    for n in 0..10 {
+        let dir = workdir();
+        let signal = signals[n % signals.len()];
+        let args = if n % 2 == 0 { &sim[..] } else { &experiment[..] };
+        let child = start(dir.path(), args, None);
+        // From "not yet begun" to "in the middle of it".
+        std::thread::sleep(Duration::from_millis(1 << n));
+        left_nothing(dir.path(), &interrupted(child, signal), signal);
+    }
+}
+
+#[test]
+fn files_that_are_being_written_go() {
+    let dir = workdir();
+    let child = start(dir.path(), &["sim", "host.toml", "--html", "a.html", "--duration", "10000s"], None);
+    wait_until("a file begun", || files(dir.path()).iter().any(|name| name.starts_with(".takt-")));
+    let out = interrupted(child, Signal::SIGTERM);
+    left_nothing(dir.path(), &out, Signal::SIGTERM);
+    assert!(!out.stderr.is_empty());
+    // Nothing hinders the next run.
+    assert!(takt(dir.path(), &["sim", "host.toml", "--html", "a.html"]).status.success());
+    assert_eq!(files(dir.path()), ["a.html", "host.toml"]);
+}
+
+#[test]
+fn children_and_theirs_end() {
+    let (dir, fake) = (workdir(), tempfile::tempdir().expect("temporary directory"));
+    let emulator = fake.path().join("qemu-system-x86_64");
+    let script =
+        format!("#!/bin/sh\ncd {}\nsleep 1000 &\necho $$ $! > new\nmv new pids\nwait\n", fake.path().display());
+    std::fs::write(&emulator, script).expect("a script");
+    std::fs::set_permissions(&emulator, PermissionsExt::from_mode(0o755)).expect("a mode");
+    let lab = start(dir.path(), &["lab", "linux", "periodic", "-p", "eevdf"], Some(fake.path()));
+    let pids = fake.path().join("pids");
+    wait_until("an emulator", || pids.exists());
+    left_nothing(dir.path(), &interrupted(lab, Signal::SIGINT), Signal::SIGINT);
+    let gone = |pid: &str| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.is_empty() || stat.contains(") Z ")
+    };
+    for pid in std::fs::read_to_string(pids).expect("pids").split_whitespace() {
+        wait_until("its end", || gone(pid));
+    }
+}
