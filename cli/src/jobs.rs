@@ -2,14 +2,16 @@
 //! Independent runs over all cores: results in the order of the jobs, whatever the number of cores.
 
 use anyhow::Result;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use std::fmt;
 use std::io::{IsTerminal, Write};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Between two progress lines where there is no terminal.
-const LINE: Duration = Duration::from_secs(15);
+const LINE: Duration = Duration::from_secs(10);
 
 /// Parts of a job that progress counts.
 const PARTS: u64 = 1000;
@@ -44,6 +46,7 @@ pub fn run<J: Sync, R: Send>(
                     failed.fetch_or(result.is_err(), Ordering::Relaxed);
                     *results[n].lock().unwrap_or_else(|e| e.into_inner()) = Some(result);
                     progress.parts(PARTS - told);
+                    progress.ended();
                 }
             });
         }
@@ -56,44 +59,80 @@ pub fn run<J: Sync, R: Send>(
 /// How often a bar moves while no job ends; it first shows after as long.
 const TICK: Duration = Duration::from_millis(500);
 
+/// Share of the whole after which the time that is left can be told: one part in so many.
+const KNOWN: u64 = 20;
+
 /// A bar on a terminal, a line now and then elsewhere.
 struct Progress {
-    what: String,
-    total: u64,
-    done: AtomicU64,
+    done: Arc<Done>,
     bar: ProgressBar,
-    /// When the last line was printed, where there is no terminal.
-    lines: Option<Mutex<Instant>>,
+    /// Ends the lines when it is dropped.
+    lines: Option<Sender<()>>,
+}
+
+/// What is done of it.
+struct Done {
+    what: String,
+    jobs: usize,
+    ended: AtomicUsize,
+    /// Of all jobs.
+    parts: AtomicU64,
+    since: Instant,
 }
 
 impl Progress {
-    fn new(what: &str, total: usize) -> Self {
-        let lines = (!std::io::stderr().is_terminal()).then(|| Mutex::new(Instant::now()));
-        let total = total as u64;
-        let bar = ProgressBar::with_draw_target(Some(total * PARTS), ProgressDrawTarget::stderr());
-        let style = "{spinner} {msg} {wide_bar:.cyan/blue} {percent}%  {elapsed}, {eta} left";
-        bar.set_style(ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar()));
+    fn new(what: &str, jobs: usize) -> Self {
+        let (ended, parts) = (AtomicUsize::new(0), AtomicU64::new(0));
+        let done = Arc::new(Done { what: what.to_owned(), jobs, ended, parts, since: Instant::now() });
+        let lines = (!std::io::stderr().is_terminal()).then(|| lines(done.clone()));
+        let bar = ProgressBar::with_draw_target(Some(jobs as u64 * PARTS), ProgressDrawTarget::stderr());
+        let left = |state: &ProgressState, to: &mut dyn fmt::Write| {
+            if state.pos() * KNOWN >= state.len().unwrap_or(u64::MAX) {
+                let _ = write!(to, ", {} left", HumanDuration(state.eta()));
+            }
+        };
+        let style = "{spinner} {msg} {wide_bar:.cyan/blue} {percent}%  {elapsed}{left}";
+        let style = ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar());
+        bar.set_style(style.with_key("left", left));
         bar.set_message(what.to_owned());
         bar.enable_steady_tick(TICK);
-        Self { what: what.to_owned(), total, done: AtomicU64::new(0), bar, lines }
+        Self { done, bar, lines }
     }
 
     /// That many more parts of a job are done.
     fn parts(&self, more: u64) {
         self.bar.inc(more);
-        let done = self.done.fetch_add(more, Ordering::Relaxed) + more;
-        let Some(lines) = &self.lines else { return };
-        let mut last = lines.lock().unwrap_or_else(|e| e.into_inner());
-        if last.elapsed() > LINE && done < self.total * PARTS {
-            *last = Instant::now();
-            let percent = done * 100 / (self.total * PARTS);
-            let of = if self.total > 1 { format!(" of {} runs", self.total) } else { String::new() };
-            let _ = writeln!(std::io::stderr(), "{}: {percent}%{of}", self.what);
-        }
+        self.done.parts.fetch_add(more, Ordering::Relaxed);
     }
 
-    fn end(&self) {
+    /// A job has ended.
+    fn ended(&self) {
+        self.done.ended.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn end(self) {
+        drop(self.lines);
         self.bar.finish_and_clear();
+    }
+}
+
+/// Prints one each [`LINE`], until the sender is dropped.
+fn lines(done: Arc<Done>) -> Sender<()> {
+    let (end, ended) = channel();
+    std::thread::spawn(move || {
+        while ended.recv_timeout(LINE) == Err(RecvTimeoutError::Timeout) {
+            let _ = writeln!(std::io::stderr(), "{}", done.line());
+        }
+    });
+    end
+}
+
+impl Done {
+    fn line(&self) -> String {
+        let percent = self.parts.load(Ordering::Relaxed) * 100 / (self.jobs as u64 * PARTS).max(1);
+        let (ended, jobs) = (self.ended.load(Ordering::Relaxed), self.jobs);
+        let of = if jobs > 1 { format!(", {ended} of {jobs} done") } else { String::new() };
+        format!("{}: {percent} %{of}, {} s", self.what, self.since.elapsed().as_secs())
     }
 }
 
@@ -115,5 +154,16 @@ mod tests {
             if *n == 1 { Ok(()) } else { anyhow::bail!("job {n}") }
         });
         assert_eq!(error.unwrap_err().to_string(), "job 2");
+    }
+
+    #[test]
+    fn a_line_says_how_far_it_is() {
+        let progress = Progress::new("simulating", 4);
+        progress.parts(PARTS);
+        progress.ended();
+        progress.parts(PARTS / 2);
+        assert!(progress.done.line().starts_with("simulating: 37 %, 1 of 4 done, "), "{}", progress.done.line());
+        let one = Progress::new("trace", 1);
+        assert!(one.done.line().starts_with("trace: 0 %, "), "{}", one.done.line());
     }
 }

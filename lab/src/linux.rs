@@ -118,14 +118,14 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// With the programs that stand beside this one, or where `TAKT_PROGRAMS` says.
+    /// With the programs that stand beside this one, or where `TAKT_PROGRAMS` says, and a kernel of the series.
     ///
     /// # Errors
-    /// A program that is missing there.
-    pub fn new(kernel: Kernel) -> Result<Self> {
+    /// A program that is missing there, before anything is fetched; those of [`Kernel::get`].
+    pub fn new(kernel: &str) -> Result<Self> {
         let this = std::env::current_exe().context("own path")?;
         let programs = crate::programs(&this, &["takt-vmm", "takt-lab-init"])?;
-        Ok(Self { kernel, programs, counted: true, record: false })
+        Ok(Self { kernel: Kernel::get(kernel)?, programs, counted: true, record: false })
     }
 
     /// Runs a scenario under each scheduler once for each seed, all in one boot; the runs of one scheduler come one after the other. Seeds
@@ -134,12 +134,26 @@ impl Lab {
     /// # Errors
     /// What the lab cannot do, or what went wrong in the machine.
     pub fn run(&self, scenario: &Scenario, schedulers: &[Scheduler], seeds: &[u64]) -> Result<Vec<LabRun>> {
+        self.run_telling(scenario, schedulers, seeds, &mut |_| ())
+    }
+
+    /// As [`Lab::run`]; calls `progress` with the share of the runs that are done, 0 to 1.
+    ///
+    /// # Errors
+    /// Those of [`Lab::run`].
+    pub fn run_telling(
+        &self,
+        scenario: &Scenario,
+        schedulers: &[Scheduler],
+        seeds: &[u64],
+        progress: &mut dyn FnMut(f64),
+    ) -> Result<Vec<LabRun>> {
         let mut plan = map::plan(scenario, schedulers, seeds)?;
         (plan.tick, plan.record) = (self.counted.then_some(TICK), self.record);
         // Policies are compared that ran in several boots: no boot's own measure, which unequal CPUs make differ by two percent.
         let instructions_per_s = 1e9 / f64::from(1 << SHIFT) / f64::from(scenario.machine.pcpus);
         plan.iterations_per_s = self.counted.then_some(instructions_per_s / INSTRUCTIONS_PER_ITERATION);
-        let Boot { mut outcome, mut files, .. } = self.boot(&plan, scenario.machine.pcpus)?;
+        let Boot { mut outcome, mut files, .. } = self.boot_telling(&plan, scenario.machine.pcpus, progress)?;
         let (ran, planned) = (outcome.phases.len(), plan.phases.len());
         ensure!(ran == planned, "the lab ran {ran} of {planned} phases");
         let mut phases = std::mem::take(&mut outcome.phases).into_iter().enumerate();
@@ -158,6 +172,10 @@ impl Lab {
     /// # Errors
     /// What went wrong in the machine.
     pub fn boot(&self, plan: &Plan, cpus: u32) -> Result<Boot> {
+        self.boot_telling(plan, cpus, &mut |_| ())
+    }
+
+    fn boot_telling(&self, plan: &Plan, cpus: u32, progress: &mut dyn FnMut(f64)) -> Result<Boot> {
         let dir = tempfile::tempdir().context("temporary directory")?;
         let initramfs = dir.path().join("initramfs");
         std::fs::write(&initramfs, self.archive(plan)?).context("initramfs")?;
@@ -174,7 +192,8 @@ impl Lab {
             timing: if self.counted { Timing::Counted { shift: SHIFT } } else { Timing::Free },
             patience: BOOT + SECOND.mul_f64(virtual_ns as f64 / 1e9),
         };
-        let remains = machine.run(dir.path())?;
+        let phases = plan.phases.len().max(1) as f64;
+        let remains = machine.run_telling(dir.path(), &mut |done| progress(done as f64 / phases))?;
         if let Some(error) = remains.files.get(ERROR) {
             bail!("in the lab's machine: {}\n{}", String::from_utf8_lossy(error), remains.console);
         }

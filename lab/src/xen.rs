@@ -171,6 +171,7 @@ impl Lab {
         if machine.calls {
             boot.env("CALLS", "1");
         }
+        boot.env("TMPDIR", dir.path());
         boot.env("SHIFT", machine.shift.to_string());
         boot.env("TAKT", machine.takt.unwrap_or(Path::new("")));
         boot.env("SECONDS_MAX", patience.to_string()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());

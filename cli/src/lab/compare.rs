@@ -8,7 +8,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use takt_control::{Document, PolicySpec, document};
 use takt_lab::hosts::{self, Comparison, Did, Difference, FIGURES, HostRun, LINUX, SIMULATOR, TOLERANCE, XEN};
-use takt_lab::{Kernel, Lab, linux, xen};
+use takt_lab::{Lab, linux, xen};
 
 /// What `takt lab compare --json` prints.
 #[derive(Serialize, JsonSchema)]
@@ -58,7 +58,7 @@ pub fn run(args: &args::LabCompare) -> Result<bool> {
     hosts::check(scenario, &policies).with_context(|| scenario.name.clone())?;
     ensure!(cfg!(feature = "linux"), "this takt is built without the Linux host (cargo build --features linux)");
     linux::qemu()?;
-    let labs = (Lab::new(Kernel::get(linux::KERNELS[0])?)?, xen::Lab::new()?);
+    let labs = (Lab::new(linux::KERNELS[0])?, xen::Lab::new()?);
     let run = |_: &(), _: &mut dyn FnMut(f64)| Comparison::run(scenario, &policies, &args.seed.0, &labs.0, &labs.1);
     let all = jobs::run("comparing hosts", &[()], run).with_context(|| scenario.name.clone())?;
     let comparison = all.first().context("no comparison")?;

@@ -62,12 +62,20 @@ impl Machine {
     /// # Errors
     /// QEMU does not start or fails; the machine is not off in time; `TAKT_QEMU_SEED` is no number.
     pub fn run(&self, dir: &Path) -> Result<Remains> {
+        self.run_telling(dir, &mut |_| ())
+    }
+
+    /// As [`Machine::run`]; calls `told` with each number that the machine says by [`outbox::tell`].
+    ///
+    /// # Errors
+    /// Those of [`Machine::run`].
+    pub fn run_telling(&self, dir: &Path, told: &mut dyn FnMut(u64)) -> Result<Remains> {
         let (console, outbox) = (dir.join("console"), dir.join("outbox"));
         outbox::create(&outbox)?;
         let mut qemu = self.command(seed(std::env::var_os(SEED))?, &console, &outbox);
         qemu.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = qemu.spawn().context("qemu-system-x86_64")?;
-        let start = Instant::now();
+        let (start, mut last) = (Instant::now(), 0);
         let in_time = loop {
             if child.try_wait().context("qemu-system-x86_64")?.is_some() {
                 break true;
@@ -77,6 +85,11 @@ impl Machine {
                 break false;
             }
             std::thread::sleep(LOOK);
+            let now = outbox::told(&outbox)?;
+            if now != last {
+                told(now);
+                last = now;
+            }
         };
         let out = child.wait_with_output().context("qemu-system-x86_64")?;
         let console = String::from_utf8_lossy(&std::fs::read(&console).unwrap_or_default()).replace('\r', "");

@@ -6,10 +6,13 @@ use anyhow::{Context, Result, bail, ensure};
 use memmap2::MmapMut;
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// Bytes of the device's memory.
 pub const SIZE: u64 = 256 << 20;
+/// Of it at the end, a number that the machine tells while it runs.
+const TOLD: u64 = 8;
 /// ivshmem's PCI identity.
 const DEVICE: [&str; 2] = ["0x1af4", "0x1110"];
 /// Its memory.
@@ -32,11 +35,41 @@ pub fn create(path: &Path) -> Result<()> {
 /// # Errors
 /// There is no such device, or too little room.
 pub fn send(files: &Files) -> Result<()> {
+    let mut map = memory()?;
+    let room = map.len() - TOLD as usize;
+    encode(files, &mut map[..room])
+}
+
+/// In the machine: tells a number, which [`told`] reads outside meanwhile.
+///
+/// # Errors
+/// There is no such device.
+pub fn tell(number: u64) -> Result<()> {
+    let mut map = memory()?;
+    let at = map.len() - TOLD as usize;
+    map[at..].copy_from_slice(&number.to_le_bytes());
+    Ok(())
+}
+
+/// The device's memory.
+fn memory() -> Result<MmapMut> {
     let path = device()?.join(BAR);
     let file = OpenOptions::new().read(true).write(true).open(&path).with_context(|| path.display().to_string())?;
-    // SAFETY: nobody else in this machine maps the device, and outside the file is read after power-off only.
-    let mut map = unsafe { MmapMut::map_mut(&file) }.with_context(|| path.display().to_string())?;
-    encode(files, &mut map)
+    // SAFETY: nobody else in this machine maps the device, and outside nothing is written.
+    unsafe { MmapMut::map_mut(&file) }.with_context(|| path.display().to_string())
+}
+
+/// Outside: the number that the machine has told last, 0 before. A torn one is read as any other: it is for progress only.
+///
+/// # Errors
+/// `path` cannot be read.
+pub fn told(path: &Path) -> Result<u64> {
+    let read = || {
+        let mut number = [0; TOLD as usize];
+        std::fs::File::open(path)?.read_exact_at(&mut number, SIZE - TOLD)?;
+        Ok(u64::from_le_bytes(number))
+    };
+    read().map_err(|e: std::io::Error| e).with_context(|| path.display().to_string())
 }
 
 /// Outside: what a machine that is off has sent.

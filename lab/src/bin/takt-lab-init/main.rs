@@ -58,6 +58,7 @@ fn run() -> Result<outbox::Files> {
         if let Some(bytes) = file.and_then(|f| std::fs::read(f).ok()) {
             files.insert(name, bytes);
         }
+        outbox::tell(n as u64 + 1)?;
     }
     let outcome = serde_json::to_vec(&Outcome {
         kernel,
