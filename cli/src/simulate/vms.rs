@@ -68,17 +68,24 @@ impl Vm<'_> {
     /// Whether it has something to do in time: a workload with a promise, a type, or a budget.
     fn matters(&self) -> bool {
         let named = self.spec.is_some_and(|s| s.server.budget > 0 || s.params.rt() == RtMode::On);
-        named || self.seen.iter().any(|s| s.promise.is_some() || s.runs.iter().any(|(_, vm)| vm.rt))
+        named || self.answers() || self.seen.iter().any(|s| s.runs.iter().any(|(_, vm)| vm.rt))
+    }
+
+    /// Whether its workload has something to do in time.
+    fn answers(&self) -> bool {
+        self.seen.iter().any(|s| s.promise.is_some())
     }
 
     /// VMs with something to do in time first: by what was not done under the policy that is worst for
-    /// the VM, then by its waits.
+    /// the VM, then by its waits. A VM that only computes waits for its turns whatever its budget is, so
+    /// one with events to answer comes before it.
     fn worse_first(&self, other: &Self) -> Ordering {
         let worst = |vm: &Self, of: fn(&Seen) -> f64| vm.seen.iter().map(of).fold(0.0, f64::max);
         let by = |of: fn(&Seen) -> f64| worst(other, of).total_cmp(&worst(self, of));
         let others = other.matters().cmp(&self.matters());
         others
             .then(by(|s| s.promise.as_ref().map_or(0.0, |p| p.failed)))
+            .then(other.answers().cmp(&self.answers()))
             .then(by(|s| s.wait(|w| w.p99_ns).unwrap_or(0.0)))
     }
 }
@@ -117,7 +124,8 @@ mod tests {
         let vms = names(&table);
         assert_eq!(vms[..2], ["late", "late"], "a row under each policy");
         assert_eq!(vms[vms.len() - 2..], ["dom0", "dom0"]);
-        assert!(["fine", "beat", "kept"].iter().all(|vm| vms.contains(vm)) && !vms.contains(&"hog"));
+        assert!(["fine", "beat"].iter().all(|vm| vms.contains(vm)) && !vms.contains(&"hog"));
+        assert_eq!(vms[vms.len() - 4..vms.len() - 2], ["kept", "kept"], "it only computes");
         let fine = table.rows.iter().find(|row| row[..2] == ["fine", "doris"]).unwrap();
         assert_eq!(fine[2], "rtp");
         assert!(fine[8].starts_with("PESQ 4.") && fine[8].ends_with("late or lost 0.00 %"), "{}", fine[8]);
