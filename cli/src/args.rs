@@ -12,7 +12,7 @@ use takt_control::settings;
 const VERSION: &str =
     concat!(env!("CARGO_PKG_VERSION"), " (commit ", env!("TAKT_COMMIT"), ", features: ", env!("TAKT_FEATURES"), ")");
 
-/// Scheduling of soft real-time virtual machines: simulate hosts, reproduce published results, inspect traffic.
+/// Schedule soft real-time virtual machines on KVM or Xen, or simulate the host and reproduce published results.
 #[derive(Parser, Debug)]
 #[command(name = "takt", version = VERSION, arg_required_else_help = true)]
 pub struct Args {
@@ -24,18 +24,18 @@ pub struct Args {
 fn set_help() -> String {
     let usage = settings::usage();
     format!(
-        "VM and what to set: {usage}, group=NAME, ports=554,5000-5010, dev=IFNAME; period goes with rt=on or budget"
+        "VM and its new settings: {usage}, group=NAME, ports=554,5000-5010, dev=IFNAME; period requires rt=on or budget"
     )
 }
 
 fn config_help() -> String {
     let names = settings::names();
-    format!("What to set of VMs by name when they appear (TOML, `[vm.NAME]` with {names}, group, ports, cgroup, uid)")
+    format!("Apply settings to VMs by name when they appear (TOML, `[vm.NAME]`: {names}, group, ports, cgroup, uid)")
 }
 
 fn new_help() -> String {
     let kinds: Vec<_> = TEMPLATES.iter().map(|(name, _)| *name).collect();
-    format!("What the scenario is of: {}", kinds.join(", "))
+    format!("Select a template: {}", kinds.join(", "))
 }
 
 /// Exit status of a command that did what it should, and found what should not be.
@@ -45,9 +45,9 @@ pub const BAD_INPUT: u8 = 2;
 
 /// Exit statuses of every command.
 pub const EXIT: [(u8, &str); 3] = [
-    (0, "All is well."),
-    (DIFFERS, "A gate of an experiment does not hold, a recording differs, or the kernel has taken the scheduler out."),
-    (BAD_INPUT, "Bad input, or output that cannot be written."),
+    (0, "Success."),
+    (DIFFERS, "A gate of an experiment does not hold, a replay differs, or the kernel disabled the scheduler."),
+    (BAD_INPUT, "Invalid input, or output that cannot be written."),
 ];
 
 /// All commands, with what clap adds to them.
@@ -80,39 +80,39 @@ pub fn commands(words: &[OsString]) -> Vec<String> {
 
 #[derive(Subcommand, Debug)]
 pub enum Command {
-    /// List the schedulers and their parameters
+    /// List the policies and their parameters
     Policies(Policies),
-    /// List the scenarios that need no file, or print one
+    /// List the built-in scenarios, or print one
     Scenarios(Scenarios),
-    /// Write a scenario with comments to begin with
+    /// Write a commented scenario to start from
     New(New),
-    /// Run scenarios in the simulator under one or more policies and compare
+    /// Simulate scenarios under one or more policies and compare the results
     Sim(Sim),
-    /// Reproduce a published figure or table, its value beside ours
+    /// Reproduce a published figure or table and compare its values with ours
     Experiment(Experiment),
-    /// Show what the monitor sees in a capture: per sender, real-time or not, by which rule, which period
+    /// Show what the monitor infers from a capture: which senders are real-time, by which rule, and their periods
     Inspect(Inspect),
-    /// Say whether budgets suffice, before anything runs: response times, deadlines, PCPUs that are needed
+    /// Check without a run whether budgets suffice: response times, deadlines, required PCPUs
     Analyze(Analyze),
-    /// Run scenarios on a real kernel or hypervisor, in an emulated machine, under one or more policies and compare
+    /// Run scenarios on a real kernel or hypervisor in an emulated machine and compare policies
     Lab(Lab),
-    /// Schedule this host's virtual machines until Ctrl-C (Linux, root; in Xen's Dom0: only find out which are real-time, or manage pools)
+    /// Schedule this host's VMs until Ctrl-C (Linux, as root); in Xen's Dom0, only detect real-time VMs or manage pools
     Run(Run),
-    /// Show the VMs of a running Takt: real-time or not and why, period, waits, devices
+    /// Show the VMs of a running Takt: whether and why they are real-time, periods, waits, devices
     Status(Status),
-    /// Change a VM or the policy of a running Takt, all values or none
+    /// Change settings of a VM or of the policy of a running Takt; if one is refused, none is changed
     Set(SetLive),
-    /// Record every operation of a running Takt, to be verified by `takt replay`
+    /// Record every operation of a running Takt, for `takt replay` to verify
     Record(Record),
-    /// Count what decisions and switches of a running Takt take: how many, together, median, 99 %, longest
+    /// Measure the decisions and switches of a running Takt: count, total, median, 99th percentile, longest
     Overhead(Overhead),
-    /// Judge a recording by the state table and repeat it natively: exit status 1 if either disagrees
+    /// Check a recording against the state table and replay it natively; exit status 1 if either differs
     Replay(Replay),
     /// List the documents that --json prints, or print the JSON schema of one
     Schema(Schema),
-    /// Print what a shell needs to complete commands, options and names
+    /// Print a completion script for a shell
     Completions(Completions),
-    /// Print the manual page, for `man -l -`
+    /// Print the manual page, to view with `man -l -`
     Man,
 }
 
@@ -125,7 +125,7 @@ impl Command {
 
 #[derive(Group, Debug)]
 pub struct Completions {
-    /// Shell
+    /// Print the script for this shell
     #[arg(value_name = "SHELL")]
     pub shell: Shell,
 }
@@ -139,7 +139,7 @@ pub enum Shell {
 
 #[derive(Group, Debug)]
 pub struct Schema {
-    /// Document, e.g. sim [default: list them all]
+    /// Print the schema of this document, e.g. sim [default: list all]
     #[arg(value_name = "NAME")]
     pub name: Option<String>,
 }
@@ -153,7 +153,7 @@ pub struct Policies {
 
 #[derive(Group, Debug)]
 pub struct Scenarios {
-    /// Print the text of this one, e.g. voip [default: list them all]
+    /// Print the text of this scenario, e.g. voip [default: list all]
     #[arg(value_name = "NAME")]
     pub name: Option<String>,
     /// Print JSON
@@ -175,54 +175,54 @@ pub struct New {
 
 #[derive(Group, Debug)]
 pub struct Sim {
-    /// Scenarios: TOML files, or names that `takt scenarios` lists
+    /// Scenarios: TOML files, or names from `takt scenarios`
     #[arg(required = true, value_name = "SCENARIO")]
     pub files: Vec<PathBuf>,
-    /// Policy, e.g. doris or 'credit(slice=5ms)'; repeat to compare [default: those of the scenario]
+    /// Policy, e.g. doris or 'credit(slice=5ms)'; repeat to compare [default: the scenario's]
     #[arg(long = "policy", short, value_name = "P")]
     pub policies: Vec<String>,
     /// Seeds, e.g. 1 or 1-8 or 1-8,101-108
     #[arg(long, alias = "seeds", default_value = "1", value_name = "SEEDS", allow_hyphen_values = true)]
     pub seed: Seeds,
-    /// Simulated time after warm-up, e.g. 60s [default: that of the scenario]
+    /// Simulated time after warm-up, e.g. 60s [default: the scenario's]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub duration: Option<String>,
     #[command(flatten)]
     pub set: Set,
-    /// Show every VM, also those with nothing to do in time
+    /// Show every VM, also VMs without deadlines
     #[arg(long)]
     pub all: bool,
-    /// Print CSV instead of tables: a row for each VM, policy and seed
+    /// Print CSV instead of tables: a row per VM, policy and seed
     #[arg(long, conflicts_with = "json")]
     pub csv: bool,
-    /// Columns of the table of VMs, or of CSV, e.g. name,policy,wait_p99_ns; docs/scenarios.md lists them
+    /// Select the columns of the VM table or of CSV, e.g. name,policy,wait_p99_ns (see docs/scenarios.md)
     #[arg(long, value_name = "LIST", conflicts_with = "json")]
     pub columns: Option<String>,
     #[command(flatten)]
     pub out: Out,
-    /// Write a Perfetto trace of the first policy and seed to F (open with ui.perfetto.dev)
+    /// Write a Perfetto trace of the first policy and seed to F (open it in ui.perfetto.dev)
     #[arg(long, value_name = "F")]
     pub trace: Option<PathBuf>,
-    /// Record every operation of the first policy and seed to F, to be verified by `takt replay`
+    /// Record every operation of the first policy and seed to F, for `takt replay` to verify
     #[arg(long, value_name = "F")]
     pub record: Option<PathBuf>,
 }
 
 #[derive(Group, Debug)]
 pub struct Experiment {
-    /// `list`, `all`, or an experiment's name such as DORIS-E2
+    /// Run this experiment, e.g. DORIS-E2; `all` runs those without the Xen lab, `list` lists all
     #[arg(value_name = "ID")]
     pub id: String,
-    /// Seeds, e.g. 1-8 or 1-8,101-108 [default: those of the experiment]
+    /// Seeds, e.g. 1-8 or 1-8,101-108 [default: the experiment's]
     #[arg(long, alias = "seed", value_name = "SEEDS", allow_hyphen_values = true)]
     pub seeds: Option<Seeds>,
-    /// Simulated time after warm-up, e.g. 60s [default: that of the experiment]
+    /// Simulated time after warm-up, e.g. 60s [default: the experiment's]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub duration: Option<String>,
-    /// Evaluate the gates again with each constant of the model moved by 25 % either way, and list violations
+    /// Evaluate the gates again with each model constant changed by 25 % up and down, and list violations
     #[arg(long)]
     pub sensitivity: bool,
-    /// Exit with 0 if the only gates that do not hold are those that the experiment's file knows to be missed
+    /// Exit with 0 if only gates fail that the experiment's file lists as missed
     #[arg(long)]
     pub known: bool,
     #[command(flatten)]
@@ -233,16 +233,16 @@ pub struct Experiment {
 
 #[derive(Group, Debug)]
 pub struct Inspect {
-    /// Captures (pcap or pcapng, also .gz and .zst), read one after the other; - is standard input
+    /// Read these captures in order (pcap or pcapng, also .gz and .zst); - is standard input
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
-    /// Take what is sent from this port for real-time; repeat for more
+    /// Treat packets from this source port as real-time; repeat for more
     #[arg(long = "port", value_name = "PORT")]
     pub ports: Vec<u16>,
-    /// Call the sender with this address by a name; a VM with several addresses is one sender; repeat for more
+    /// Name the sender with this address; addresses with the same name are one sender; repeat for more
     #[arg(long = "vm", value_name = "MAC|IP=NAME")]
     pub vms: Vec<String>,
-    /// End with status 2 if anything could not be read
+    /// Exit with 2 if any input could not be read
     #[arg(long)]
     pub strict: bool,
     /// Print JSON
@@ -255,15 +255,15 @@ pub struct Inspect {
 
 #[derive(Group, Debug)]
 pub struct Analyze {
-    /// Scenario of VMs with budget, period and tasks, or of real-time VMs (rt = "on") with latency
-    /// and group: a TOML file, or a name that `takt scenarios` lists
+    /// Scenario with VMs that have budget, period and tasks, or rt = "on", latency and group: a TOML
+    /// file, or a name from `takt scenarios`
     #[arg(value_name = "SCENARIO")]
     pub file: PathBuf,
-    /// Policy that is asked whether it has room, e.g. rtxen or 'sedf(reserve=0)'; repeat for more
-    /// [default: those of the scenario that keep budgets, else all that do]
+    /// Check admission under this policy, e.g. rtxen or 'sedf(reserve=0)'; repeat for more
+    /// [default: the scenario's policies with budgets, else all with budgets]
     #[arg(long = "policy", short, value_name = "P")]
     pub policies: Vec<String>,
-    /// Seed of the sets of tasks that are drawn at random
+    /// Seed for task sets that are drawn at random
     #[arg(long, default_value_t = 1, value_name = "SEED")]
     pub seed: u64,
     #[command(flatten)]
@@ -281,26 +281,27 @@ pub struct Lab {
 
 #[derive(Subcommand, Debug)]
 pub enum LabHost {
-    /// Linux and KVM: Debian's kernel in QEMU, a small KVM guest for each VM
+    /// Run on Linux and KVM: Debian's kernel in QEMU, with a small KVM guest per VM
     Linux(LabLinux),
-    /// Xen 4.20 with Dom0 in QEMU, a small PV guest for each VM (no network); from Takt's source directory
+    /// Run on Xen 4.20 with Dom0 in QEMU, with a small PV guest per VM; needs Takt's source directory
     Xen(LabXen),
-    /// Both of them and the simulator: one table, and what differs
+    /// Run on Linux, on Xen and in the simulator; print one table and the differences
     Compare(LabCompare),
 }
 
 #[derive(Group, Debug)]
 pub struct LabXen {
-    /// Scenarios: TOML files, or names that `takt scenarios` lists
+    /// Scenarios: TOML files, or names from `takt scenarios`
     #[arg(required = true, value_name = "SCENARIO")]
     pub files: Vec<PathBuf>,
-    /// Policy as for `takt run`, or xen-credit, xen-credit2, xen-rtds; repeat to compare [default: xen-credit2, credit, doris]
+    /// Policy as for `takt run`, or xen-credit, xen-credit2, xen-rtds; repeat to compare
+    /// [default: xen-credit2, credit, doris]
     #[arg(long = "policy", short, value_name = "P")]
     pub policies: Vec<String>,
-    /// Seeds, e.g. 1 or 1-5; each shifts the phases of tasks and hogs
+    /// Seeds, e.g. 1 or 1-5; each seed shifts the phases of tasks and hogs
     #[arg(long, alias = "seeds", default_value = "1", value_name = "SEEDS", allow_hyphen_values = true)]
     pub seed: Seeds,
-    /// Measured time of the machine, e.g. 5s [default: that of the scenario]
+    /// Measured time in the emulated machine, e.g. 5s [default: the scenario's]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub duration: Option<String>,
     #[command(flatten)]
@@ -308,24 +309,24 @@ pub struct LabXen {
     /// Print JSON instead of tables
     #[arg(long)]
     pub json: bool,
-    /// Write what xentrace records of the first policy and seed to F (read with xenalyze)
+    /// Write xentrace's records of the first policy and seed to F (read them with xenalyze)
     #[arg(long, value_name = "F")]
     pub trace: Option<PathBuf>,
 }
 
 #[derive(Group, Debug)]
 pub struct LabCompare {
-    /// Scenario with periodic VMs, and hogs, and nothing that needs a network: a TOML file, or a
-    /// name that `takt scenarios` lists
+    /// Scenario with periodic VMs and hogs, without network workloads: a TOML file, or a name from
+    /// `takt scenarios`
     #[arg(value_name = "SCENARIO")]
     pub file: PathBuf,
-    /// Policy, e.g. doris or 'credit(slice=5ms)'; two or more [default: those of the scenario]
+    /// Policy, e.g. doris or 'credit(slice=5ms)'; two or more [default: the scenario's]
     #[arg(long = "policy", short, value_name = "P")]
     pub policies: Vec<String>,
     /// Seeds, e.g. 1 or 1-5
     #[arg(long, alias = "seeds", default_value = "1", value_name = "SEEDS", allow_hyphen_values = true)]
     pub seed: Seeds,
-    /// Measured time, e.g. 5s [default: that of the scenario]
+    /// Measured time, e.g. 5s [default: the scenario's]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub duration: Option<String>,
     #[command(flatten)]
@@ -337,7 +338,7 @@ pub struct LabCompare {
 
 #[derive(Group, Debug)]
 pub struct LabLinux {
-    /// Scenarios: TOML files, or names that `takt scenarios` lists
+    /// Scenarios: TOML files, or names from `takt scenarios`
     #[arg(required = true, value_name = "SCENARIO")]
     pub files: Vec<PathBuf>,
     /// Policy as for `takt run`, or eevdf, eevdf(weight=10), fifo; repeat to compare [default: eevdf, credit, doris]
@@ -346,13 +347,13 @@ pub struct LabLinux {
     /// Kernel series: 7.3 or 6.18
     #[arg(long, short, default_value = takt_lab::linux::KERNELS[0], value_name = "SERIES")]
     pub kernel: String,
-    /// Seeds, e.g. 1 or 1-5; each shifts the phases of clients, senders, tasks and hogs
+    /// Seeds, e.g. 1 or 1-5; each seed shifts the phases of clients, senders, tasks and hogs
     #[arg(long, alias = "seeds", default_value = "1", value_name = "SEEDS", allow_hyphen_values = true)]
     pub seed: Seeds,
-    /// Measured time of the machine, e.g. 5s [default: that of the scenario]
+    /// Measured time in the emulated machine, e.g. 5s [default: the scenario's]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub duration: Option<String>,
-    /// Let time pass as it does here instead of counting instructions: faster, and no two runs are equal
+    /// Use this machine's clock instead of counting instructions: faster, but not repeatable
     #[arg(long)]
     pub free: bool,
     #[command(flatten)]
@@ -360,14 +361,14 @@ pub struct LabLinux {
     /// Print JSON instead of tables
     #[arg(long)]
     pub json: bool,
-    /// Record every operation of the first policy, one of Takt's, and seed to F, to be verified by `takt replay`
+    /// Record every operation of the first policy, one of Takt's, and seed to F, for `takt replay` to verify
     #[arg(long, value_name = "F")]
     pub record: Option<PathBuf>,
 }
 
 #[derive(Group, Debug)]
 pub struct Set {
-    /// Change a key of the scenario, e.g. --set vm.voip.calls=45 or --set machine.switch=2us; repeat for more
+    /// Override a key of the scenario, e.g. vm.voip.calls=45 or machine.switch=2us; repeat for more
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
 }
@@ -387,39 +388,39 @@ pub struct Out {
 
 #[derive(Group, Debug)]
 pub struct Run {
-    /// Policy, e.g. doris or 'credit(slice=5ms)'; see `takt policies` [default: doris; on Xen what the hypervisor has]
+    /// Policy, e.g. doris or 'credit(slice=5ms)'; see `takt policies` [default: doris; on Xen, the hypervisor's]
     #[arg(long, short, value_name = "P")]
     pub policy: Option<String>,
     #[arg(long, value_name = "FILE", help = config_help())]
     pub config: Option<PathBuf>,
-    /// Record from the start to FILE
+    /// Record every operation from the start to FILE
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
-    /// Inspect the packets of VMs in this cgroup (version 2) only; repeat for more [default: of all VMs]
+    /// Inspect only packets of VMs in this cgroup (version 2); repeat for more [default: all VMs]
     #[arg(long = "cgroup", value_name = "PATH")]
     pub cgroups: Vec<String>,
-    /// Longest wait of a thread before the kernel takes the scheduler out, ms [default: 30000]
+    /// Longest wait of a thread before the kernel disables the scheduler, ms [default: 30000]
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(1_000..=30_000))]
     pub timeout_ms: Option<u32>,
-    /// Most VMs of one cgroup, or of one user's where there is none; the threads of further ones are host threads [default: 128]
+    /// Limit the VMs per cgroup, or per user without one; threads of further VMs are host threads [default: 128]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=255))]
     pub tenant_vms: Option<u32>,
-    /// Most VCPU and I/O threads of one cgroup's or user's VMs, likewise [default: 480]
+    /// Limit the VCPU and I/O threads of the VMs per cgroup or user; further ones are host threads [default: 480]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=960))]
     pub tenant_threads: Option<u32>,
-    /// Run although threads have core scheduling cookies: with SMT one may hang the machine
+    /// Start even if threads have core scheduling cookies; with SMT, such a thread may hang the machine
     #[arg(long)]
     pub accept_core_scheduling: bool,
-    /// Run although cgroups of ordinary threads set what this kernel tells no scheduler but its own: it has no effect meanwhile
+    /// Start even if cgroups of ordinary threads have settings that have no effect under Takt on this kernel
     #[arg(long)]
     pub accept_unheeded_cgroups: bool,
-    /// Take parameters by which a guest may gain what others lose
+    /// Accept parameters by which a guest can gain CPU time at the expense of others
     #[arg(long)]
     pub accept_unfair: bool,
-    /// Print how much of its limit the kernel's verifier needed for each program
+    /// Print for each BPF program how many instructions the kernel's verifier walked
     #[arg(long)]
     pub verifier: bool,
-    /// Say what happens as JSON, a document a line
+    /// Print events as JSON, one document per line
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
@@ -431,7 +432,7 @@ pub struct Status {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
-    /// Again every second, until Ctrl-C
+    /// Refresh every second until Ctrl-C
     #[arg(long)]
     pub watch: bool,
     #[command(flatten)]
@@ -442,15 +443,15 @@ pub struct Status {
 
 #[derive(Group, Debug)]
 pub struct SetLive {
-    /// Parameters of the policy instead of a VM's; see `takt policies`
+    /// Set parameters of the policy instead of a VM's; see `takt policies`
     #[arg(long)]
     pub pool: bool,
     #[arg(required = true, value_names = ["VM", "KEY=VALUE"], num_args = 1.., help = set_help())]
     pub words: Vec<String>,
-    /// Take parameters of the policy by which a guest may gain what others lose
+    /// Accept policy parameters by which a guest can gain CPU time at the expense of others
     #[arg(long)]
     pub accept_unfair: bool,
-    /// Print what the VM, or the policy, has now as JSON
+    /// Print the new settings of the VM or policy as JSON
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
@@ -461,13 +462,13 @@ pub struct SetLive {
 
 #[derive(Group, Debug)]
 pub struct Record {
-    /// Where to; readable by root only
+    /// Write to FILE, readable by root only
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// How long, e.g. 10s [default: until Ctrl-C]
+    /// Stop after this time, e.g. 10s [default: at Ctrl-C]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub duration: Option<String>,
-    /// How many operations at most
+    /// Stop after this many operations
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub operations: Option<u64>,
     /// Print JSON
@@ -481,7 +482,7 @@ pub struct Record {
 
 #[derive(Group, Debug)]
 pub struct Overhead {
-    /// How long, e.g. 1s; Ctrl-C ends it before [default: 10s]
+    /// Measure for this time, e.g. 1s; Ctrl-C ends earlier [default: 10s]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub duration: Option<String>,
     /// Print JSON
@@ -495,7 +496,7 @@ pub struct Overhead {
 
 #[derive(Group, Debug)]
 pub struct Replay {
-    /// Recording of `takt record`, or any log of operations
+    /// Recording of `takt record`, or another log of operations
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// Print JSON
@@ -505,14 +506,14 @@ pub struct Replay {
 
 #[derive(Group, Debug)]
 pub struct Cpupool {
-    /// Xen: which cpupool [default: the first one under Takt]
+    /// Select a cpupool (Xen) [default: the first one under Takt]
     #[arg(long, value_name = "ID")]
     pub cpupool: Option<u32>,
 }
 
 #[derive(Group, Debug)]
 pub struct Socket {
-    /// Control socket
+    /// Use this control socket
     #[arg(long, default_value = "/run/takt.sock", value_name = "PATH")]
     pub socket: PathBuf,
 }

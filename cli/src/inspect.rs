@@ -34,7 +34,7 @@ pub fn run(args: &args::Inspect) -> Result<bool> {
     let vms = args.vms.iter().map(|text| vm(text).with_context(|| format!("--vm {text}"))).collect::<Result<_>>()?;
     let mut inspector = Inspector::new(Options { ports: args.ports.clone(), vms, ..Options::default() })?;
     let [html] = output::open([args.html.as_ref()], &args.files)?;
-    ensure!(args.files.iter().filter(|f| f.as_os_str() == "-").count() < 2, "-: standard input can be read once only");
+    ensure!(args.files.iter().filter(|f| f.as_os_str() == "-").count() < 2, "-: standard input can be read only once");
     args.files.iter().try_for_each(|file| inspector.read(file))?;
     let report = inspector.finish();
     if args.json {
@@ -47,7 +47,7 @@ pub fn run(args: &args::Inspect) -> Result<bool> {
     }
     report.warnings.iter().for_each(|line| complain(line));
     if args.strict && !report.warnings.is_empty() {
-        bail!("--strict: not all of it could be read");
+        bail!("--strict: parts of the input could not be read");
     }
     Ok(true)
 }
@@ -62,7 +62,9 @@ fn vm(text: &str) -> Result<(Named, String)> {
     };
     let named = address.parse().map(Named::Ip).ok().or_else(mac);
     Ok((
-        named.with_context(|| format!("{address:?} is neither an IP address nor six bytes like 02:00:00:00:00:01"))?,
+        named.with_context(|| {
+            format!("{address:?} is neither an IP address nor a MAC address such as 02:00:00:00:00:01")
+        })?,
         name.to_owned(),
     ))
 }
@@ -114,7 +116,7 @@ fn row(s: &Sender) -> Vec<String> {
 fn tail(report: &Report) -> String {
     let others = match report.others.senders {
         0 => String::new(),
-        n => format!(", {} of {n} others", report.others.packets),
+        n => format!(", {} from {n} other senders", report.others.packets),
     };
     format!("{} packets, {} without a sender{others}\n", report.packets, report.unattributed)
 }
@@ -130,8 +132,8 @@ fn page(report: &Report, args: &args::Inspect) -> Result<Page> {
     let rt = report.senders.iter().filter(|s| s.rt).count();
     let mut blocks = vec![Block::Table(Table {
         title: "Senders".into(),
-        caption: "A frame is what has one RTP timestamp. Gaps are those between all real-time packets of a sender, frames those of a stream; \
-                  jitter is how much the time between frames differs from one to the next (smoothed as in RFC 3550)."
+        caption: "A frame is all packets with one RTP timestamp. Gaps are between all real-time packets of a sender, frame times within one stream. \
+                  Jitter is the difference between successive frame times, smoothed as in RFC 3550."
             .into(),
         head: HEAD.map(Into::into).into(),
         rows: report.senders.iter().map(row).collect(),
@@ -144,7 +146,9 @@ fn page(report: &Report, args: &args::Inspect) -> Result<Page> {
     if let Some(svg) = timeline(&drawn)? {
         blocks.push(Block::Chart(Section {
             title: "Real-time packets over time".into(),
-            caption: format!("Packets per second that the monitor took for real-time, of at most {DRAWN} senders."),
+            caption: format!(
+                "Packets per second that the monitor classified as real-time, for at most {DRAWN} senders."
+            ),
             svg,
         }));
     }

@@ -51,7 +51,7 @@ fn on_linux(args: &args::LabLinux) -> Result<bool> {
     let schedulers = schedulers(&args.policies, &DEFAULT, Scheduler::parse)?;
     for scheduler in &schedulers {
         if matches!(scheduler, Scheduler::Takt { .. }) && !cfg!(feature = "linux") {
-            bail!("--policy {scheduler}: this takt is built without the Linux host (cargo build --features linux)");
+            bail!("--policy {scheduler}: this takt was built without the Linux host (cargo build --features linux)");
         }
     }
     let settings = simulate::settings(&args.set.set)?;
@@ -61,11 +61,7 @@ fn on_linux(args: &args::LabLinux) -> Result<bool> {
         takt_lab::check(scenario, scheduler).with_context(|| format!("{} under {scheduler}", scenario.name))?;
     }
     let takts = matches!(schedulers[0], Scheduler::Takt { .. });
-    ensure!(
-        args.record.is_none() || takts,
-        "--record: {} is none of Takt's policies; allowed: first one of those",
-        schedulers[0]
-    );
+    ensure!(args.record.is_none() || takts, "--record: the first policy must be one of Takt's (got {})", schedulers[0]);
     let [record] = output::open([args.record.as_ref()], &args.files)?;
     linux::qemu()?;
     let mut lab = Lab::new(&args.kernel)?;
@@ -79,7 +75,7 @@ fn on_linux(args: &args::LabLinux) -> Result<bool> {
     })?
     .concat();
     if let Some(file) = record {
-        file.write(runs[0].recording.as_ref().context("the lab left no recording")?)?;
+        file.write(runs[0].recording.as_ref().context("the lab produced no recording")?)?;
     }
     show(args.json, &scenarios, &schedulers, seeds, &runs, lab.counted)
 }
@@ -92,7 +88,7 @@ fn on_xen(args: &args::LabXen) -> Result<bool> {
         xen::check(scenario, scheduler).with_context(|| format!("{} under {scheduler}", scenario.name))?;
     }
     let (called, others): (Vec<_>, Vec<_>) = scenarios.iter().partition(|s| xen::has_calls(s));
-    ensure!(args.trace.is_none() || called.is_empty(), "--trace: a scenario with calls is not traced");
+    ensure!(args.trace.is_none() || called.is_empty(), "--trace: scenarios with calls cannot be traced");
     let [trace] = output::open([args.trace.as_ref()], &args.files)?;
     let lab = xen::Lab::new()?;
     let seeds = &args.seed.0;
@@ -174,16 +170,18 @@ fn text(scenarios: &[Scenario], jobs: &[Job], runs: &[LabRun], counted: bool) ->
     };
     text += &calls::found(runs);
     if !runs.iter().all(|r| r.lab.dom0_cpu_ns.is_some()) {
-        text += "Waits are from an event to its handler in the guest.\n";
+        text += "Waits are measured from an event to its handler in the guest.\n";
     }
     let packet = runs.iter().map(|r| r.lab.packet_ns).max().unwrap_or(0);
     let answers = |s: &&Scenario| s.vms.iter().any(|v| v.calls() > 0) && s.constants.voip_packet < packet;
     if let Some(s) = scenarios.iter().find(answers) {
         let (us, least) = (s.constants.voip_packet as f64 / 1e3, packet as f64 / 1e3);
-        text += &format!("A packet costs its VCPU at least {least:.0} us here, not the {us:.0} us of the scenario.\n");
+        text += &format!(
+            "A packet costs its VCPU at least {least:.0} us in the lab, not the {us:.0} us of the scenario.\n"
+        );
     }
     if counted {
-        text += "An instruction takes the same time everywhere: no caches, no memory latency, and an emulated machine's speed.\n";
+        text += "Every instruction takes the same time: no caches, no memory latency, and the speed of an emulated machine.\n";
     }
     text
 }

@@ -44,7 +44,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
         Err(e) if e.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             let (path, commands) = (args::path(&words), args::commands(&words));
-            return fail(&format!("no command, allowed are {} (see `{path} --help`)", commands.join(", ")));
+            return fail(&format!("no command; allowed: {} (see `{path} --help`)", commands.join(", ")));
         }
         Err(e) => return fail(&usage(&e, &args::path(&words))),
     };

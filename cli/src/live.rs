@@ -56,7 +56,7 @@ mod without {
         #[cfg(feature = "xen")]
         takt_xen::open()?;
         bail!(
-            "{command}: this takt is built without the Linux host; build it with `make takt-linux` \
+            "{command}: this takt was built without the Linux host; build it with `make takt-linux` \
              (cargo build --release -p takt --features linux)"
         )
     }
@@ -107,7 +107,7 @@ mod shared {
 
     #[cfg(feature = "linux")]
     pub fn no_cpupool(args: &crate::args::Cpupool) -> Result<()> {
-        anyhow::ensure!(args.cpupool.is_none(), "--cpupool is for Xen: this machine is not its Dom0");
+        anyhow::ensure!(args.cpupool.is_none(), "--cpupool works only in Xen's Dom0, and this machine is not a Dom0");
         Ok(())
     }
 }

@@ -22,7 +22,7 @@ pub fn run(args: &args::New) -> Result<bool> {
         Some(path) if args.force => output::Pending::open(path)?.write(text.as_bytes())?,
         Some(path) => match File::create_new(path) {
             Err(e) if e.kind() == ErrorKind::AlreadyExists => {
-                bail!("{}: exists already; --force replaces it", path.display());
+                bail!("{}: already exists; --force replaces it", path.display());
             }
             file => file
                 .and_then(|mut file| file.write_all(text.as_bytes()))

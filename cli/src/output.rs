@@ -102,7 +102,7 @@ fn no_strange_link(path: &Path) -> Result<()> {
         let dir = at.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let (dir, link) = (dir.metadata()?, at.symlink_metadata()?);
         let strange = own::others_may_write(&dir, &link);
-        anyhow::ensure!(!strange, "{} is a link in a directory that others may write", at.display());
+        anyhow::ensure!(!strange, "{} is a link in a directory that other users can write", at.display());
     }
     Ok(())
 }
@@ -134,7 +134,7 @@ mod own {
         let (new, private) = (file.metadata()?, mode & 0o077 == 0);
         if (new.uid(), new.gid()) != (before.uid(), before.gid()) {
             let strange = private && before.uid() != new.uid() && others_may_write(&dir.metadata()?, before);
-            ensure!(!strange, "the file there is another user's");
+            ensure!(!strange, "the existing file belongs to another user");
             fchown(file, Some(before.uid()), Some(before.gid()))?;
         }
         let keep = if private { 0o700 } else { 0o7777 };
@@ -159,7 +159,7 @@ pub fn open<const N: usize>(paths: [Option<&PathBuf>; N], inputs: &[PathBuf]) ->
         let Some(path) = path else { continue };
         let same = |other: &PathBuf| path == &other || (path.is_file() && real(path) == real(other));
         if inputs.iter().any(same) {
-            bail!("{}: cannot be written: it is read", path.display());
+            bail!("{}: cannot be written: it is an input", path.display());
         }
         if paths[..n].iter().copied().flatten().any(same) {
             bail!("{}: cannot be written: named twice", path.display());

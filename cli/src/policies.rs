@@ -105,12 +105,9 @@ fn traits_of(policy: &PolicyInfo) -> Vec<&'static str> {
 /// Names for what is not the core's.
 fn made() -> [(&'static str, String); 4] {
     [
-        ("pin", "credit, with real-time VMs on PCPUs of their own (a reference, not a scheduler)".into()),
+        ("pin", "credit with real-time VMs on dedicated PCPUs (a reference, not a scheduler)".into()),
         (BASELINE, format!("{NON_RT}, all VMs in one pool (simulator)")),
-        (
-            RISA,
-            format!("{NON_RT}, and vgedf for a pool of real-time VMs that the partition manager sizes (in all hosts)"),
-        ),
+        (RISA, format!("{NON_RT}, and vgedf for a pool of real-time VMs that the partition manager sizes (all hosts)")),
         (STATIC, format!("{NON_RT}, and sedf for a static pool of real-time VMs (simulator)")),
     ]
 }
@@ -122,12 +119,12 @@ fn as_text() -> String {
     let rows = |per_vm: bool| -> Vec<Vec<String>> {
         let meaning =
             |p: &ParamInfo| [Some(p.doc.into()), spec::unfair(p)].into_iter().flatten().collect::<Vec<_>>().join("; ");
-        let show = |p: &ParamInfo| vec![p.name.into(), spec::range(p), spec::show(p, p.default), meaning(p)];
+        let show = |p: &ParamInfo| vec![p.name.into(), spec::allowed(p), spec::show(p, p.default), meaning(p)];
         params().iter().filter(|p| p.per_vm == per_vm).map(show).collect()
     };
     let head = ["parameter", "allowed", "default", "meaning"];
     [
-        table::render("", &["policy", "what it is"], &names, 9..),
+        table::render("", &["policy", "description"], &names, 9..),
         table::render("Parameters of a policy, as in doris(dom0=off,slice=5ms)", &head, &rows(false), 9..),
         table::render("Parameters of a VM", &head, &rows(true), 9..),
     ]
@@ -156,7 +153,7 @@ mod tests {
         assert_eq!(marked, ["activate", "charge", "infinite", "debts"]);
         let line = text.lines().find(|l| l.starts_with("charge ")).expect("charge");
         assert!(
-            line.ends_with("; live hosts refuse sampled: a VCPU that runs between two ticks only never pays"),
+            line.ends_with("; live hosts refuse sampled: a VCPU that runs only between two ticks never pays"),
             "{line}"
         );
     }

@@ -106,9 +106,9 @@ fn text(report: &Report) -> String {
     let rows: Vec<_> = report.operations.iter().map(row).collect();
     let verdict = |bad: &Option<String>, good: &str| bad.clone().unwrap_or_else(|| good.to_owned());
     let same = if report.pool_recorded {
-        "every decision and the final pool identical"
+        "every decision and the final pool are identical"
     } else {
-        "every decision identical (the final pool is not recorded)"
+        "every decision is identical (the final pool was not recorded)"
     };
     format!(
         "{}: policy {}, {} operations in {}\n{}state table: {}\nnative replay: {}\n",

@@ -47,7 +47,7 @@ pub fn run(args: &args::Scenarios) -> Result<bool> {
         None => {
             let row = |s: &Carried| vec![s.name.clone(), s.title.clone(), duration::format(s.duration_ns)];
             let rows: Vec<_> = all()?.scenarios.iter().map(row).collect();
-            output::print(&table::render("", &["scenario", "what it is", "measures"], &rows, 2..))?;
+            output::print(&table::render("", &["scenario", "description", "duration"], &rows, 2..))?;
         }
     }
     Ok(true)
@@ -86,7 +86,7 @@ pub fn read(file: &Path) -> Result<Scenario> {
     let text = std::fs::read_to_string(file).with_context(|| format!("{name}: cannot be read"));
     let carried = file.file_stem().and_then(|stem| stem.to_str()).filter(|s| carried::scenario(s).is_some());
     match (text, carried) {
-        (Err(e), Some(stem)) if !file.exists() => bail!("{e:#} (did you mean `{stem}`, which needs no file?)"),
+        (Err(e), Some(stem)) if !file.exists() => bail!("{e:#} (did you mean `{stem}`, which is built in?)"),
         (text, _) => Scenario::from_toml(&text?, &name),
     }
 }

@@ -17,9 +17,9 @@ schemas! {
     "analyze": "takt analyze --json",
     "answer": "an answer of the control socket",
     "compare": "takt lab compare --json",
-    "experiment": "takt experiment ID --json; of `all` one each in a list",
-    "experiment-list": "takt experiment list --json: one each in a list",
-    "guest-status": "what a takt run in Dom0 tells takt status",
+    "experiment": "takt experiment ID --json; a list of them for `all`",
+    "experiment-list": "takt experiment list --json: a list of them",
+    "guest-status": "what takt run in Dom0 reports to takt status",
     "inspect": "takt inspect --json",
     "lab": "takt lab linux --json, takt lab xen --json",
     "overhead": "takt overhead --json",
@@ -27,7 +27,7 @@ schemas! {
     "record": "takt record --json",
     "replay": "takt replay --json",
     "request": "a request to the control socket",
-    "run": "takt run --json: one each line",
+    "run": "takt run --json: one per line",
     "scenarios": "takt scenarios --json",
     "set-linux": "takt set --json, on Linux",
     "set-xen": "takt set --json, in Xen's Dom0",
@@ -46,7 +46,7 @@ pub const OLD_NAMES: &[(&str, &str)] = &[("told", "guest-status")];
 pub fn run(args: &args::Schema) -> Result<bool> {
     let Some(name) = &args.name else {
         let rows: Vec<_> = SCHEMAS.iter().map(|(name, what, _)| vec![(*name).into(), (*what).into()]).collect();
-        output::print(&table::render("", &["document", "what it is"], &rows, 9..))?;
+        output::print(&table::render("", &["document", "description"], &rows, 9..))?;
         return Ok(true);
     };
     let current = OLD_NAMES.iter().find(|(old, _)| old == name).map_or(name.as_str(), |(_, current)| *current);

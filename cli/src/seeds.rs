@@ -19,15 +19,15 @@ impl FromStr for Seeds {
         for part in text.split(',') {
             let (a, b) = part.split_once('-').unwrap_or((part, part));
             let (Ok(a), Ok(b)) = (a.trim().parse::<u64>(), b.trim().parse::<u64>()) else {
-                bail!("`{part}` is no seed or range of seeds, allowed 0..={}", u64::MAX);
+                bail!("`{part}` is not a seed or a range of seeds; allowed: 0 to {}", u64::MAX);
             };
             if a > b || (b - a) as usize >= MAX {
-                bail!("`{part}` is no range of seeds, allowed are at most {MAX} ascending");
+                bail!("`{part}` is not a range of seeds; allowed: at most {MAX} seeds in ascending order");
             }
             seeds.extend((a..=b).filter(|s| !seeds.contains(s)).collect::<Vec<_>>());
         }
         if seeds.len() > MAX {
-            bail!("{} seeds, allowed are at most {MAX}", seeds.len());
+            bail!("{} seeds; allowed: at most {MAX}", seeds.len());
         }
         Ok(Self(seeds))
     }

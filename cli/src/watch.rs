@@ -73,7 +73,7 @@ pub fn timeline(scenario: &Scenario, policies: &[PolicySpec], seed: u64) -> Resu
     if let Some((policy, s)) = worst {
         let (name, wait) = (&first.vcpus[s.vcpu as usize].name, duration::human(s.wait as f64));
         caption +=
-            &format!(" It surrounds the longest wait of a VCPU that serves clients: {name}, {wait} under {policy}.");
+            &format!(" It includes the longest wait of a VCPU that serves clients: {name}, {wait} under {policy}.");
     }
     let watch: Vec<u32> = (0..first.vcpus.len() as u32)
         .filter(|v| *v == 0 || serves(result, first.vcpus[*v as usize].vm))

@@ -164,7 +164,7 @@ fn a_scenario_without_budgets_is_an_error() {
         let out = takt(dir.path(), &[&["analyze", "host.toml"], extra].concat());
         assert_eq!((out.status.code(), out.stdout.len()), (Some(2), 0));
         let error = String::from_utf8_lossy(&out.stderr);
-        let want = "takt: host.toml: nothing to analyze: no VM has budget and period, and none has rt = \"on\"";
+        let want = "takt: host.toml: nothing to analyze: no VM has a budget and a period, or rt = \"on\"";
         assert_eq!(error.trim(), want);
     }
 }

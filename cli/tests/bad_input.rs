@@ -44,21 +44,21 @@ fn a_group_larger_than_the_machine() {
 #[test]
 fn scenarios() {
     refused_scenario("pcpus = 2", "pcpu = 2", &["machine.pcpu", "allowed", "pcpus"]);
-    refused_scenario("vcpus = 1\n", "", &["voip", "vcpus", "allowed", "1 .. "]);
-    refused_scenario("vcpus = 1\n", "vcpus = 0\n", &["voip", "vcpus", "allowed", "1 .. "]);
-    refused_scenario("vcpus = 1\n", "vcpus = 1\nweight = -1\n", &["voip", "weight", "-1", "1 .. 65535"]);
-    refused_scenario("pcpus = 2", "pcpus = 65", &["machine.pcpus", "65", "1 .. 64"]);
+    refused_scenario("vcpus = 1\n", "", &["voip", "vcpus", "allowed", "1 to "]);
+    refused_scenario("vcpus = 1\n", "vcpus = 0\n", &["voip", "vcpus", "allowed", "1 to "]);
+    refused_scenario("vcpus = 1\n", "vcpus = 1\nweight = -1\n", &["voip", "weight", "-1", "1 to 65535"]);
+    refused_scenario("pcpus = 2", "pcpus = 65", &["machine.pcpus", "65", "1 to 64"]);
     for (key, names) in [
         ("laxity = \"0\"", ["laxity", "1us"]),
         ("laxity = \"11s\"", ["laxity", "10s"]),
         ("latency = \"100us\"", ["latency", "1ms"]),
-        ("group = \"a b\"", ["group=a b", "letters"]),
+        ("group = \"a b\"", ["`group` must have at most 64 letters", "(got `a b`)"]),
     ] {
         refused_scenario("vcpus = 1\n", &format!("vcpus = 1\n{key}\n"), &[&["voip"][..], &names].concat());
     }
     refused_scenario("[machine]", "[machine]\nswitch = \"5s\"", &["machine.switch", "5s", "1ms"]);
     refused_scenario("\"doris\"]", "\"fifo\"]", &["policies", "fifo", "credit", "doris"]);
-    refused_scenario("\"doris\"]", "\"doris(slice=1000s)\"]", &["policies", "slice", "100us..=10s"]);
+    refused_scenario("\"doris\"]", "\"doris(slice=1000s)\"]", &["policies", "slice", "between 100us and 10s"]);
     refused_scenario("duration = \"1s\"", "duration = 1 s", &["line 2"]);
 }
 
@@ -76,7 +76,7 @@ fn arguments() {
         &["machin.pcpus: unknown key (did you mean `machine`?)"],
     );
     refused(at, &["experiment", "DORIS-2"], &["`DORIS-2` (did you mean `DORIS-E2`?)"]);
-    refused(at, &["sim", "host.toml", "--policy", "doris(slice=1000s)"], &["slice", "100us..=10s"]);
+    refused(at, &["sim", "host.toml", "--policy", "doris(slice=1000s)"], &["slice", "between 100us and 10s"]);
     refused(at, &["sim", "host.toml", "--policy", "doris", "--policy", "doris"], &["doris", "twice"]);
     refused(at, &["sim", "host.toml", "--policy", "doris", "--policy", "doris(dom0=on)"], &["dom0=on", "twice"]);
     refused(
@@ -84,16 +84,16 @@ fn arguments() {
         &["sim", "host.toml", "--policy", "credit", "--policy", "pin", "--set", "machine.pcpus=1"],
         &["pin", "allowed"],
     );
-    refused(at, &["sim", "host.toml", "--set", "machine.pcpus=0"], &["host.toml", "machine.pcpus", "1 .. 64"]);
+    refused(at, &["sim", "host.toml", "--set", "machine.pcpus=0"], &["host.toml", "machine.pcpus", "1 to 64"]);
     refused(at, &["sim", "host.toml", "--set", "nothing=1"], &["host.toml", "nothing", "allowed"]);
     refused(at, &["sim", "host.toml", "--columns", "name,polcy"], &["--columns", "`polcy` (did you mean `policy`?)"]);
     refused(at, &["sim", "host.toml", "--csv", "--json"], &["--csv", "--json"]);
     refused(at, &["sim", "host.toml", "--set", "nothing"], &["--set", "KEY=VALUE"]);
-    refused(at, &["sim", "host.toml", "--duration", "0"], &["--duration", "1ms..="]);
+    refused(at, &["sim", "host.toml", "--duration", "0"], &["--duration", "1ms to "]);
     refused(at, &["sim", "host.toml", "--duration", "5"], &["--duration", "5", "ms"]);
-    refused(at, &["sim", "host.toml", "--duration", "-1s"], &["--duration", "-1s", "1ms..="]);
+    refused(at, &["sim", "host.toml", "--duration", "-1s"], &["--duration", "-1s", "1ms to "]);
     refused(at, &["sim", "host.toml", "--seed", "9-1"], &["--seed", "9-1"]);
-    refused(at, &["sim", "host.toml", "--seed", "-1"], &["--seed", "-1", "allowed 0..="]);
+    refused(at, &["sim", "host.toml", "--seed", "-1"], &["--seed", "-1", "allowed: 0 to "]);
     refused(at, &["sim", "host.toml", "--sed", "1"], &["--sed", "did you mean `--seed`?", "`takt sim --help`"]);
     refused(at, &["sim", "missing.toml"], &["missing.toml", "No such file"]);
     refused(at, &["sim", "."], &["."]);
@@ -102,7 +102,7 @@ fn arguments() {
     refused(at, &["scenarios", "rtxenn"], &["`rtxenn`", "did you mean `rtxen`?"]);
     refused(at, &["scenarios", "voip", "--json"], &["--json"]);
     refused(at, &["experiment", "DORIS-E99"], &["DORIS-E99", "DORIS-E2", "list"]);
-    refused(at, &["experiment", "DORIS-E2", "--set", "vm.voip.calls=-1"], &["vm.voip.calls", "0 .. 10000"]);
+    refused(at, &["experiment", "DORIS-E2", "--set", "vm.voip.calls=-1"], &["vm.voip.calls", "0 to 10000"]);
     refused(at, &["experiment", "DORIS-E1", "--set", "machine.switch=1us"], &["--set machine.switch", "DORIS-E1"]);
     refused(at, &["experiment", "DORIS-E1", "--duration", "1ms"], &["--duration 1ms", "DORIS-E1"]);
     refused(at, &["experiment", "list", "--html", "x.html"], &["list"]);
@@ -111,7 +111,7 @@ fn arguments() {
     refused(at, &compare, &["host", "vm.voip.workload", "voip needs a network", "allowed", "periodic"]);
     refused(at, &["frobnicate"], &["frobnicate", "`takt --help`"]);
     refused(at, &["simm", "host.toml"], &["simm", "did you mean `sim`?", "`takt --help`"]);
-    refused(at, &["lab"], &["no command, allowed are linux, xen, compare", "`takt lab --help`"]);
+    refused(at, &["lab"], &["no command; allowed: linux, xen, compare", "`takt lab --help`"]);
     refused(at, &["lab", "linux", "x", "--frre"], &["--frre", "did you mean `--free`?", "`takt lab linux --help`"]);
     refused(at, &["policies", "--jsn"], &["--jsn", "`takt policies --help`"]);
     refused(at, &[], &["no command", "policies", "sim", "experiment", "inspect"]);
@@ -145,7 +145,7 @@ fn captures() {
     refused(at, &["inspect", "cut.pcap", "--vm", "10.0.0.1"], &["--vm 10.0.0.1", "IP=NAME"]);
     refused(at, &["inspect", "cut.pcap", "--vm", "10.0.0=a"], &["--vm 10.0.0=a", "IP address"]);
     refused(at, &["inspect", "cut.pcap", "--vm", "1.2.3.4=a", "--vm", "1.2.3.4=b"], &["another name"]);
-    refused(at, &["inspect", "cut.pcap", "--html", "cut.pcap"], &["cut.pcap", "it is read"]);
+    refused(at, &["inspect", "cut.pcap", "--html", "cut.pcap"], &["cut.pcap", "it is an input"]);
     let noise: Vec<u8> = (0u32..4096).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
     std::fs::write(at.join("noise.pcap"), noise).unwrap();
     refused(at, &["inspect", "noise.pcap", "--json"], &["noise.pcap", "not a pcap"]);
@@ -175,8 +175,8 @@ fn outputs_take_the_place_of_nothing_else() {
     let dir = workdir();
     let at = dir.path();
     let run = ["sim", "host.toml", "--duration", "100ms"];
-    refused(at, &[&run[..], &["--html", "host.toml"]].concat(), &["host.toml", "it is read"]);
-    refused(at, &[&run[..], &["--html", "./host.toml"]].concat(), &["host.toml", "it is read"]);
+    refused(at, &[&run[..], &["--html", "host.toml"]].concat(), &["host.toml", "it is an input"]);
+    refused(at, &[&run[..], &["--html", "./host.toml"]].concat(), &["host.toml", "it is an input"]);
     refused(at, &[&run[..], &["--html", "out", "--trace", "out"]].concat(), &["out", "named twice"]);
     assert_eq!(std::fs::read_to_string(at.join("host.toml")).unwrap(), SCENARIO);
 }
@@ -235,8 +235,8 @@ fn what_comes_after_the_end_is_told() {
         err.lines().filter(|l| l.contains("warning")).map(str::to_owned).collect::<Vec<_>>()
     };
     let want = [
-        "takt: warning: at.toml: at.1: a change of a at 20ms never happens: the run measures 20ms",
-        "takt: warning: at.toml: at.2: destroy a at 30ms never happens: the run measures 20ms",
+        "takt: warning: at.toml: at.1: a change of a at 20ms never happens: the run lasts 20ms",
+        "takt: warning: at.toml: at.2: destroy a at 30ms never happens: the run lasts 20ms",
         "takt: warning: at.toml: vm.calls.calls: 2 of 12 never begin: the last is due after 1200ms (voip.ramp), the run with warmup ends \
          after 1020ms",
     ];
@@ -246,7 +246,7 @@ fn what_comes_after_the_end_is_told() {
     let out = takt(dir.path(), &["experiment", "RISA-E1", "--known", "--seeds", "1", "--duration", "1s", "--json"]);
     let err = String::from_utf8(out.stderr).unwrap();
     let told: Vec<_> = err.lines().filter(|l| l.starts_with("takt: warning: scenarios/risa-pools.toml: at.")).collect();
-    assert!(!told.is_empty() && told.iter().all(|l| l.ends_with("never happens: the run measures 1s")), "{err}");
+    assert!(!told.is_empty() && told.iter().all(|l| l.ends_with("never happens: the run lasts 1s")), "{err}");
 }
 
 /// Version, commit and features, on one line.

@@ -52,8 +52,8 @@ fn a_simulated_run_is_recorded_as_a_real_one() {
     let out = takt(dir.path(), &["replay", "run.log"]);
     let text = String::from_utf8_lossy(&out.stdout);
     assert!(out.status.success(), "{text}");
-    assert!(text.contains("policy doris, ") && text.contains("every decision identical"), "{text}");
-    for (more, said) in [(["-p", "risa"], "risa has two pools"), (["--duration", "1h"], "allowed are at most 120s")] {
+    assert!(text.contains("policy doris, ") && text.contains("every decision is identical"), "{text}");
+    for (more, said) in [(["-p", "risa"], "risa has two pools"), (["--duration", "1h"], "allowed: at most 120s")] {
         let out = record(&more);
         assert_eq!(out.status.code(), Some(2));
         assert!(String::from_utf8_lossy(&out.stderr).contains(said), "{}", String::from_utf8_lossy(&out.stderr));
@@ -65,7 +65,8 @@ fn a_true_recording_is_identical() {
     let dir = workdir();
     let (status, text) = replay(dir.path(), &changed(|_| {}), &[]);
     assert_eq!(status, 0, "{text}");
-    for part in ["policy doris, 99 operations", "state table: kept", "every decision and the final pool identical"] {
+    for part in ["policy doris, 99 operations", "state table: kept", "every decision and the final pool are identical"]
+    {
         assert!(text.contains(part), "{text}");
     }
     let (status, text) = replay(dir.path(), &changed(|l| l.pool_hash = 0), &["--json"]);
@@ -127,25 +128,25 @@ fn the_live_host_is_refused_in_one_line_where_there_is_none() {
     let built = cfg!(feature = "linux");
     let none = ["--socket", "no.sock"];
     for (args, want) in [
-        (&["run", "--policy", "fifo"][..], "unknown policy `fifo`, known are"),
+        (&["run", "--policy", "fifo"][..], "unknown policy `fifo`; known: "),
         (&["run", "--policy", "pin"], "for the simulator"),
-        (&["run", "--config", "bad.toml"], "weight is 0, allowed 1..=65535"),
-        (&["run", "--config", "worse.toml"], "worse.toml: VM `web`: `group=a b` is not allowed"),
+        (&["run", "--config", "bad.toml"], "`weight` must be between 1 and 65535 (got `0`)"),
+        (&["run", "--config", "worse.toml"], "worse.toml: VM `web`: `group` must have at most 64"),
         (&["run", "--config", "missing.toml"], "missing.toml"),
-        (&["status", none[0], none[1]], "no Takt runs here"),
-        (&["set", "web", "weight=0", none[0], none[1]], "`weight=0` is not allowed, allowed 1..=65535"),
-        (&["set", "web", "size=3", none[0], none[1]], "unknown key `size`, known are rt, period"),
+        (&["status", none[0], none[1]], "Takt is not running"),
+        (&["set", "web", "weight=0", none[0], none[1]], "`weight` must be between 1 and 65535 (got `0`)"),
+        (&["set", "web", "size=3", none[0], none[1]], "unknown key `size`; known: rt, period"),
         (&["set", "web", none[0], none[1]], "nothing to set"),
-        (&["set", "weight=3", none[0], none[1]], "where the VM is expected"),
-        (&["set", "--pool", "slice=5ms", none[0], none[1]], "no Takt runs here"),
-        (&["record", "a", "--duration", "0s", none[0], none[1]], "allowed 1ms..=86400s"),
-        (&["record", "a", none[0], none[1]], "no Takt runs here"),
+        (&["set", "weight=3", none[0], none[1]], "is given instead of a VM"),
+        (&["set", "--pool", "slice=5ms", none[0], none[1]], "Takt is not running"),
+        (&["record", "a", "--duration", "0s", none[0], none[1]], "between 1ms and 86400s"),
+        (&["record", "a", none[0], none[1]], "Takt is not running"),
     ] {
         let out = takt(dir.path(), args);
         let line = String::from_utf8(out.stderr).unwrap();
         let want = match (built, cfg!(feature = "xen")) {
             (true, _) => want,
-            (false, true) => "this machine does not run below Xen",
+            (false, true) => "this machine does not run on Xen",
             (false, false) => "built without the Linux host; build it with",
         };
         assert!(out.status.code() == Some(2) && line.contains(want), "{args:?}: {line}");

@@ -102,7 +102,7 @@ fn takt_new_replaces_a_file_only_by_force() {
         assert!(out.status.code() == Some(2) && error.lines().count() == 1 && error.contains(want), "{error}");
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine");
     };
-    refused(&["new", "pbx", "-o", "my.toml"], "my.toml: exists already; --force replaces it");
+    refused(&["new", "pbx", "-o", "my.toml"], "my.toml: already exists; --force replaces it");
     refused(&["new", "pbx", "-o", "no/dir.toml"], "no/dir.toml: cannot be written: No such file");
     refused(
         &["new", "pbxx", "-o", "my.toml", "--force"],
@@ -112,7 +112,7 @@ fn takt_new_replaces_a_file_only_by_force() {
     #[cfg(unix)]
     {
         std::os::unix::fs::symlink("nowhere", dir.path().join("link")).unwrap();
-        refused(&["new", "pbx", "-o", "link"], "link: exists already");
+        refused(&["new", "pbx", "-o", "link"], "link: already exists");
     }
     printed(takt(dir.path(), &["new", "pbx", "-o", "my.toml", "--force"]));
     assert_eq!(std::fs::read_to_string(&file).unwrap(), printed(takt(dir.path(), &["new", "pbx"])));

@@ -87,7 +87,7 @@ fn the_program_prints_the_schemas_that_the_documents_have() {
     let error = String::from_utf8(out.stderr).unwrap();
     assert!(
         out.status.code() == Some(2)
-            && error.starts_with("takt: no document `simm` (did you mean `sim`?), known are analyze, "),
+            && error.starts_with("takt: no document `simm` (did you mean `sim`?); known: analyze, "),
         "{error}"
     );
 }
@@ -311,7 +311,7 @@ fn requests_and_answers() {
     let error = check(document::schema::<Request>(), &json!({"version": 1, "do": "status", "more": 1})).unwrap_err();
     assert!(error.contains("more"), "{error}");
     schema::same(&file("answer"), &socket::answer_schema());
-    let line = json!({"error": "no VM `x`, there are web"});
+    let line = json!({"error": "no VM `x`; known: web"});
     schema::same(&file("examples/answer"), &line);
     for (answer, good) in [(line, true), (json!({"ok": {}}), true), (json!({"ok": {}, "version": 1}), false)] {
         assert_eq!(check(socket::answer_schema(), &answer).is_ok(), good, "{answer}");

@@ -35,7 +35,7 @@ pub struct VmConfig {
 fn cgroup_path(text: &str) -> Result<()> {
     let odd = |part: &str| part == ".." || part == ".";
     if text.is_empty() || text.chars().any(char::is_control) || text.split('/').any(odd) {
-        bail!("cgroup is `{text}`, allowed a path below the root of cgroups, e.g. machine.slice");
+        bail!("`cgroup` must be a path below the root of cgroups, e.g. machine.slice (got `{text}`)");
     }
     Ok(())
 }
@@ -151,7 +151,7 @@ impl<'de> Deserialize<'de> for Cgroup {
 
 fn uid(value: i64) -> Result<u32> {
     if !UIDS.contains(&value) {
-        bail!("uid is {value}, allowed {}..={}", UIDS.start(), UIDS.end());
+        bail!("`uid` must be between {} and {} (got `{value}`)", UIDS.start(), UIDS.end());
     }
     Ok(u32::try_from(value)?)
 }
@@ -286,7 +286,7 @@ impl FromStr for Ports {
             let (a, b) = part.split_once('-').unwrap_or((part, part));
             match (a.trim().parse(), b.trim().parse()) {
                 (Ok(a), Ok(b)) => Ok((a, b)),
-                _ => bail!("`{part}` is no port or range, allowed 0..=65535"),
+                _ => bail!("`{part}` is not a port or a range of ports between 0 and 65535"),
             }
         };
         Self::new(text.split(',').map(range).collect::<Result<_>>()?)
@@ -318,7 +318,7 @@ impl<'de> Deserialize<'de> for Ports {
             match item {
                 Item::Port(n) => match u16::try_from(n) {
                     Ok(n) => ranges.push((n, n)),
-                    Err(_) => return Err(D::Error::custom(format!("port {n} is not allowed, allowed 0..=65535"))),
+                    Err(_) => return Err(D::Error::custom(format!("a port must be between 0 and 65535 (got `{n}`)"))),
                 },
                 Item::Range(text) => ranges.extend(text.parse::<Ports>().map_err(D::Error::custom)?.0),
             }
@@ -365,12 +365,12 @@ mod tests {
     #[test]
     fn errors_of_a_file_are_one_line_that_says_where() {
         for (text, want) in [
-            ("[vm.a]\nweight = 0\n", "line 2: weight is 0, allowed 1..=65535"),
+            ("[vm.a]\nweight = 0\n", "line 2: `weight` must be between 1 and 65535 (got `0`)"),
             ("[vm.a]\n\nwieght = 1\n", "line 3: unknown field `wieght` (did you mean `weight`?)"),
             ("[vm.a\n", "line 1: "),
             (
                 "[vm.\"a\\nb\"]\nbudget = \"3ms\"\nperiod = \"2ms\"",
-                "VM `a b`: budget is 3ms, allowed at most the period of 2ms",
+                "VM `a b`: `budget` must be at most the period of 2ms (got `3ms`)",
             ),
             ("[vm.a]\nrt = \"x\\ny\"", "line 2: unknown variant `x y`"),
         ] {
@@ -409,31 +409,36 @@ mod tests {
     #[test]
     fn errors_name_key_and_range() {
         for (text, want) in [
-            ("weight = -5", "weight is -5, allowed 1..=65535"),
-            ("weight = 0", "weight is 0, allowed 1..=65535"),
-            ("cap = 6401", "cap is 6401, allowed 0..=6400"),
-            ("ports = [70000]", "port 70000 is not allowed, allowed 0..=65535"),
+            ("weight = -5", "`weight` must be between 1 and 65535 (got `-5`)"),
+            ("weight = 0", "`weight` must be between 1 and 65535 (got `0`)"),
+            ("cap = 6401", "`cap` must be between 0 and 6400 (got `6401`)"),
+            ("ports = [70000]", "a port must be between 0 and 65535 (got `70000`)"),
             ("ports = [\"9-3\"]", "end before they begin"),
             ("budget = \"2\"", "write a number with ns, us"),
-            ("budget = \"11s\"", "budget is 11s, allowed 0..=10s"),
-            ("priority = -1", "priority is -1, allowed 1..=65535"),
-            ("laxity = \"0\"", "laxity is 0, allowed 1us..=10s"),
-            ("latency = \"0ms\"", "latency is 0, allowed 1ms..=1s"),
-            ("latency = \"2s\"", "latency is 2s, allowed 1ms..=1s"),
+            ("budget = \"11s\"", "`budget` must be between 0 and 10s (got `11s`)"),
+            ("priority = -1", "`priority` must be between 1 and 65535 (got `-1`)"),
+            ("laxity = \"0\"", "`laxity` must be between 1us and 10s (got `0`)"),
+            ("latency = \"0ms\"", "`latency` must be between 1ms and 1s (got `0`)"),
+            ("latency = \"2s\"", "`latency` must be between 1ms and 1s (got `2s`)"),
             ("wieght = 3", "unknown field `wieght`"),
             ("rt = \"maybe\"", "maybe"),
-            ("uid = -1", "uid is -1, allowed 0..=4294967294"),
-            ("uid = 4294967295", "uid is 4294967295, allowed 0..=4294967294"),
-            ("cgroup = \"\"", "cgroup is ``, allowed a path"),
-            ("cgroup = \"a/../b\"", "cgroup is `a/../b`, allowed a path"),
+            ("uid = -1", "`uid` must be between 0 and 4294967294 (got `-1`)"),
+            ("uid = 4294967295", "`uid` must be between 0 and 4294967294 (got `4294967295`)"),
+            ("cgroup = \"\"", "`cgroup` must be a path"),
+            ("cgroup = \"a/../b\"", "machine.slice (got `a/../b`)"),
         ] {
             let error = toml::from_str::<VmConfig>(text).expect_err(text).to_string();
             assert!(error.contains(want), "{text}: {error}");
         }
         let bad = VmConfig::default().with("budget", 3_000_000).with("period", 2_000_000);
         let error = format!("{:#}", bad.validate("web").unwrap_err());
-        assert_eq!(error, "VM `web`: budget is 3ms, allowed at most the period of 2ms");
+        assert_eq!(error, "VM `web`: `budget` must be at most the period of 2ms (got `3ms`)");
         let bad = VmConfig::default().with("weight", 0);
-        assert!(bad.validate("web").unwrap_err().to_string().contains("VM `web`: weight is 0, allowed 1..=65535"));
+        assert!(
+            bad.validate("web")
+                .unwrap_err()
+                .to_string()
+                .contains("VM `web`: `weight` must be between 1 and 65535 (got `0`)")
+        );
     }
 }

@@ -54,7 +54,8 @@ pub fn read<T: Document + DeserializeOwned>(value: Value) -> Result<T> {
         T::NAME,
         T::VERSION
     );
-    serde_json::from_value(value).with_context(|| format!("what the running Takt says is no `{}`", T::NAME))
+    serde_json::from_value(value)
+        .with_context(|| format!("the answer of the running Takt is not a `{}` document", T::NAME))
 }
 
 /// For a field with objects that have their keys in alphabetical order.
@@ -146,7 +147,7 @@ mod tests {
         assert_eq!(error(r#"{"version":4,"takt":"9.1","b":1}"#), want);
         assert!(error(r#"{"b":1}"#).contains("(of unknown version) writes `thing` in version null"));
         assert!(error("[]").contains("in version null"));
-        assert!(error(r#"{"version":3}"#).contains("is no `thing`: missing field `b`"));
+        assert!(error(r#"{"version":3}"#).contains("is not a `thing` document: missing field `b`"));
         let later = read::<Thing>(json!({"version": 3, "b": 1, "new": 7})).unwrap();
         assert_eq!(later, Thing { b: 1.0, a: None }, "a field that a later program adds");
     }

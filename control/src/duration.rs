@@ -26,7 +26,7 @@ pub fn parse(text: &str) -> Result<u64> {
     let at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(at);
     let Some(&(_, scale)) = UNITS.iter().find(|(name, _)| *name == unit.trim()) else {
-        bail!("`{text}` is no duration, write a number with ns, us, ms, s, min or h");
+        bail!("`{text}` is not a duration; write a number with ns, us, ms, s, min or h");
     };
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let value = if fraction.len() > 9 || (number.contains('.') && fraction.is_empty()) {
@@ -34,7 +34,7 @@ pub fn parse(text: &str) -> Result<u64> {
     } else {
         scaled(whole, fraction, scale)
     };
-    value.ok_or_else(|| anyhow::anyhow!("`{text}` is no duration that fits, allowed 0..=18446744073s"))
+    value.ok_or_else(|| anyhow::anyhow!("`{text}` is not a valid duration; allowed: 0 to 18446744073s"))
 }
 
 /// `whole.fraction` × `scale`, below the ns truncated; integers only, so that every machine reads the same value.
@@ -110,7 +110,7 @@ mod tests {
         for text in ["", "10", "ms", "-1ms", "1e3ms", "1.ms", ".5ms", "1..5ms", "10 lightyears", "99999999999s", "NaNs"]
         {
             let error = parse(text).unwrap_err().to_string();
-            assert!(error.contains("no duration") && !error.contains('\n'), "{text}: {error}");
+            assert!(error.contains("duration; ") && !error.contains('\n'), "{text}: {error}");
         }
     }
 

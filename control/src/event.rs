@@ -141,8 +141,9 @@ impl Document for Done {
 impl Done {
     /// It in words; `file` as the user calls it.
     pub fn line(&self, file: &Path) -> String {
-        let why = if self.cut { " (the most a recording holds)" } else { "" };
-        let rt = self.rt_pool.as_ref().map(|f| format!(", the rt-pool's in {}", f.display())).unwrap_or_default();
+        let why = if self.cut { " (the maximum of a recording)" } else { "" };
+        let rt =
+            self.rt_pool.as_ref().map(|f| format!(", those of the rt-pool in {}", f.display())).unwrap_or_default();
         format!("{}: {} operations in {:.1} s{why}{rt}", file.display(), self.operations, self.seconds)
     }
 }
@@ -159,7 +160,7 @@ impl Event {
     pub fn line(&self, guest: &str) -> String {
         match self {
             Event::Verified { program, walked, size } => {
-                format!("{program}: {walked} of 1000000 instructions walked, {size} instructions")
+                format!("{program}: {size} instructions; the verifier walked {walked} of at most 1000000")
             }
             Event::Scheduling { policy, kernel, pcpus, vms, kvm } => {
                 let without = if *kvm { "" } else { "; KVM is not loaded yet" };
@@ -167,9 +168,9 @@ impl Event {
             }
             Event::Watching { cpupools } => {
                 let names: Vec<_> = cpupools.iter().map(|p| format!("cpupool {} by {}", p.id, p.policy)).collect();
-                format!("the hypervisor schedules {}; watching what its domains send", names.join(", "))
+                format!("the hypervisor schedules {}; monitoring what its domains send", names.join(", "))
             }
-            Event::KvmLoaded => "KVM is loaded: its VMs are watched".into(),
+            Event::KvmLoaded => "KVM is loaded; its VMs are monitored".into(),
             Event::VmFound { name, tgid, domid } => {
                 let process = tgid.map(|tgid| format!(", process {tgid}")).unwrap_or_default();
                 let number = domid.map(|domid| format!(", number {domid}")).unwrap_or_default();
@@ -177,10 +178,10 @@ impl Event {
             }
             Event::VmGone { name } => format!("{guest} {name}: gone"),
             Event::RealTime { name, rule } => format!("{guest} {name}: real-time ({rule})"),
-            Event::NotRealTime { name } => format!("{guest} {name}: not real-time any more"),
+            Event::NotRealTime { name } => format!("{guest} {name}: no longer real-time"),
             Event::Share { name, weight, cap } => {
                 let cap = if *cap == 0 { String::new() } else { format!(", cap {cap} %") };
-                format!("{guest} {name}: weight {weight}{cap} by its cgroups")
+                format!("{guest} {name}: weight {weight}{cap} from its cgroups")
             }
             Event::RtPool { pcpus } => format!("rt-pool: {}", list(pcpus)),
             Event::Moved { name, rt } => {
@@ -193,12 +194,12 @@ impl Event {
                  the kernel's default scheduler is back"
             ),
             Event::Left { reason } => format!(
-                "{reason}: the scheduler has left, for that may hang the machine; the kernel's default scheduler is back"
+                "{reason}: the scheduler unloaded itself because this may hang the machine; the kernel's default scheduler is back"
             ),
             Event::TakenOut { reason } => {
-                format!("the kernel has taken the scheduler out: {reason}; the kernel's default scheduler is back")
+                format!("the kernel disabled the scheduler: {reason}; the kernel's default scheduler is back")
             }
-            Event::Ended => "ended: types that were reported lapse within a second".into(),
+            Event::Ended => "ended; reported real-time states expire within a second".into(),
         }
     }
 }
@@ -230,12 +231,12 @@ mod tests {
                 "domain web: found, number 3",
             ),
             (Event::RealTime { name: name(), rule: "rtp".into() }, "domain", false, "domain web: real-time (rtp)"),
-            (Event::Share { name: name(), weight: 256, cap: 0 }, "VM", false, "VM web: weight 256 by its cgroups"),
+            (Event::Share { name: name(), weight: 256, cap: 0 }, "VM", false, "VM web: weight 256 from its cgroups"),
             (
                 Event::Share { name: name(), weight: 1, cap: 50 },
                 "VM",
                 false,
-                "VM web: weight 1, cap 50 % by its cgroups",
+                "VM web: weight 1, cap 50 % from its cgroups",
             ),
             (Event::RtPool { pcpus: vec![] }, "VM", false, "rt-pool: no PCPU"),
             (Event::RtPool { pcpus: vec![3] }, "VM", false, "rt-pool: PCPU 3"),
@@ -246,14 +247,14 @@ mod tests {
                 Event::Left { reason: reason() },
                 "VM",
                 true,
-                "a thread waits: the scheduler has left, for that may hang the machine; \
+                "a thread waits: the scheduler unloaded itself because this may hang the machine; \
                  the kernel's default scheduler is back",
             ),
             (
                 Event::TakenOut { reason: reason() },
                 "VM",
                 true,
-                "the kernel has taken the scheduler out: a thread waits; the kernel's default scheduler is back",
+                "the kernel disabled the scheduler: a thread waits; the kernel's default scheduler is back",
             ),
         ] {
             assert_eq!(event.line(guest), want);

@@ -30,7 +30,7 @@ pub fn name(text: &str) -> Result<String> {
     let ok = text.len() <= NAME && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
     ensure!(
         ok,
-        "`group={text}` is not allowed, allowed at most {NAME} letters, digits, `-`, `_` and `.`; empty for none"
+        "`group` must have at most {NAME} letters, digits, `-`, `_` and `.`, or be empty for none (got `{text}`)"
     );
     Ok(text.to_owned())
 }
@@ -41,7 +41,7 @@ pub fn name(text: &str) -> Result<String> {
 /// # Errors
 /// One line: there are too many of them for the machine.
 pub fn pack(vcpus: &[u32], pcpus: u32) -> Result<Vec<u32>> {
-    ensure!(pcpus > 0, "no PCPU is there for a group");
+    ensure!(pcpus > 0, "no PCPU for a group");
     let mut order: Vec<usize> = (0..vcpus.len()).collect();
     order.sort_by_key(|&i| std::cmp::Reverse(vcpus[i]));
     let mut room: Vec<u32> = Vec::new();
@@ -65,7 +65,7 @@ pub fn pack(vcpus: &[u32], pcpus: u32) -> Result<Vec<u32>> {
     }
     ensure!(
         room.len() <= SUBGROUPS as usize,
-        "{} VCPUs on {pcpus} PCPUs are {} subgroups, allowed at most {SUBGROUPS}",
+        "{} VCPUs on {pcpus} PCPUs need {} subgroups; allowed: at most {SUBGROUPS}",
         vcpus.iter().sum::<u32>(),
         room.len()
     );
@@ -119,7 +119,7 @@ impl Groups {
             return Ok(number);
         }
         let free = (1..=GROUPS).find(|k| !self.numbers.values().any(|v| v == k));
-        let Some(number) = free else { anyhow::bail!("there are {GROUPS} groups already") };
+        let Some(number) = free else { anyhow::bail!("there are already {GROUPS} groups") };
         self.numbers.insert(name.to_owned(), number);
         Ok(number)
     }
@@ -205,7 +205,7 @@ mod tests {
     fn a_vm_larger_than_the_machine_is_split() {
         assert_eq!(pack(&[10, 2, 1], 4).unwrap(), [0, 2, 3]);
         let error = pack(&[65], 4).unwrap_err().to_string();
-        assert_eq!(error, "65 VCPUs on 4 PCPUs are 17 subgroups, allowed at most 16");
+        assert_eq!(error, "65 VCPUs on 4 PCPUs need 17 subgroups; allowed: at most 16");
     }
 
     #[test]
@@ -246,7 +246,7 @@ mod tests {
             Ok(())
         });
         let errors: Vec<String> = refused.values().map(ToString::to_string).collect();
-        assert_eq!(errors, ["group b: 103 VCPUs on 4 PCPUs are 26 subgroups, allowed at most 16"]);
+        assert_eq!(errors, ["group b: 103 VCPUs on 4 PCPUs need 26 subgroups; allowed: at most 16"]);
         assert_eq!(all, [(2, 0), (4, 2)], "VM 2 has left c, and b has not taken it");
         assert_eq!(said(&mut groups, &[member(1, 2, "b"), member(2, 2, "b"), member(4, 1, "c")]), [(2, 1, 0)]);
     }
@@ -288,6 +288,6 @@ mod tests {
     fn names() {
         assert_eq!(name("").unwrap(), "");
         assert_eq!(name("web-1").unwrap(), "web-1");
-        assert!(name("a b").unwrap_err().to_string().contains("`group=a b` is not allowed"));
+        assert!(name("a b").unwrap_err().to_string().contains("(got `a b`)"));
     }
 }

@@ -54,7 +54,7 @@ pub trait Host {
             Some(vm) => Ok(vm.clone()),
             None => {
                 let names: Vec<_> = vms.iter().map(|vm| vm.name.as_str()).collect();
-                bail!("no VM `{name}`, there are {}", if names.is_empty() { "none".into() } else { names.join(", ") })
+                bail!("no VM `{name}`; known: {}", if names.is_empty() { "none".into() } else { names.join(", ") })
             }
         }
     }

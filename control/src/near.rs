@@ -28,7 +28,7 @@ pub fn hint<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String 
 /// The same with all names that are known, to put behind `word` in an error.
 #[must_use]
 pub fn known_are<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
-    with_list(word, ", known are ", known)
+    with_list(word, "; known: ", known)
 }
 
 /// The same with all names that are allowed.
@@ -65,7 +65,7 @@ mod tests {
         assert_eq!(nearest(&"v".repeat(100_000), known), None);
         assert_eq!(hint("voop", known), " (did you mean `voip`?)");
         assert_eq!(hint("fifo", known), "");
-        assert_eq!(known_are("voop", known), " (did you mean `voip`?), known are voip, vod, voip-vod, rr, ALL, doris");
+        assert_eq!(known_are("voop", known), " (did you mean `voip`?); known: voip, vod, voip-vod, rr, ALL, doris");
         assert_eq!(allowed("fifo", ["a", "b"]), "; allowed: a, b");
     }
 }

@@ -127,9 +127,9 @@ impl VmParams {
         let Server { budget, period, .. } = self.server();
         ensure!(
             period == 0 || budget <= period,
-            "budget is {}, allowed at most the period of {}",
-            duration::format(budget),
-            duration::format(period)
+            "`budget` must be at most the period of {} (got `{}`)",
+            duration::format(period),
+            duration::format(budget)
         );
         Ok(())
     }
@@ -223,7 +223,7 @@ impl<'de> DeserializeSeed<'de> for Reader {
 fn within(info: &ParamInfo, value: Option<u64>, shown: &str) -> Result<u64, String> {
     match value {
         Some(value) if (info.min..=info.max).contains(&value) => Ok(value),
-        _ => Err(format!("{} is {shown}, allowed {}", info.name, spec::range(info))),
+        _ => Err(format!("`{}` must be {} (got `{shown}`)", info.name, spec::must_be(info))),
     }
 }
 

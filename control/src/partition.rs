@@ -118,7 +118,9 @@ impl Partition {
             Some(n) => bail!("the rt-pool would need {n} PCPUs of {pcpus}, and {kept} stay outside; allowed: {limit}"),
             None => {
                 let (budget, period) = (duration::format(want.budget), duration::format(want.period));
-                bail!("no number of PCPUs is enough for a budget of {budget} in {period} beside what there is")
+                bail!(
+                    "no number of PCPUs is enough for a budget of {budget} in {period} in addition to the existing ones"
+                )
             }
         }
     }

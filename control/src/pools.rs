@@ -118,8 +118,8 @@ impl Pools {
                 let names = takt_policy::policies().into_iter().map(|p| p.name);
                 let names: Vec<_> = names.filter(|name| !managed || Rule::of(name).is_some()).collect();
                 if !names.contains(&text) {
-                    let servers = if managed { " (policies with budgets)" } else { "" };
-                    bail!("`rt={text}` is not allowed, allowed {}{servers}", names.join("|"));
+                    let servers = if managed { ", the policies with budgets" } else { "" };
+                    bail!("`rt` must be one of {}{servers} (got `{text}`)", names.join(", "));
                 }
                 self.rt = text.into();
             }
@@ -128,7 +128,7 @@ impl Pools {
             }
             (Size::Managed(s), "delay") => match duration::parse(text) {
                 Ok(ns @ ..=3_600_000_000_000) => s.delay = ns,
-                _ => bail!("`delay={text}` is not allowed, allowed 0..=1h"),
+                _ => bail!("`delay` must be between 0 and 1h (got `{text}`)"),
             },
             (Size::Managed(s), "hold") => {
                 s.hold = Some(word(key, text, &[("delay", Hold::Delay), ("use", Hold::Use)])?);
@@ -187,7 +187,7 @@ fn word<T: Copy>(key: &str, text: &str, words: &[(&str, T)]) -> Result<T> {
     match words.iter().find(|(w, _)| *w == text) {
         Some((_, value)) => Ok(*value),
         None => {
-            bail!("`{key}={text}` is not allowed, allowed {}", words.iter().map(|w| w.0).collect::<Vec<_>>().join("|"))
+            bail!("`{key}` must be one of {} (got `{text}`)", words.iter().map(|w| w.0).collect::<Vec<_>>().join(", "))
         }
     }
 }
@@ -195,7 +195,7 @@ fn word<T: Copy>(key: &str, text: &str, words: &[(&str, T)]) -> Result<T> {
 fn number(key: &str, text: &str, min: u32, max: u32) -> Result<u32> {
     match text.parse() {
         Ok(n) if (min..=max).contains(&n) => Ok(n),
-        _ => bail!("`{key}={text}` is not allowed, allowed {min}..={max}"),
+        _ => bail!("`{key}` must be between {min} and {max} (got `{text}`)"),
     }
 }
 
@@ -235,16 +235,16 @@ mod tests {
     #[test]
     fn errors_name_the_key_and_what_is_allowed() {
         for (text, want) in [
-            ("risa(rt=fifo)", "`rt=fifo` is not allowed, allowed "),
-            ("risa(rt=credit)", "`rt=credit` is not allowed, allowed rtxen|sedf|vgedf (policies with budgets)"),
-            ("sp(rt=fifo)", "`rt=fifo` is not allowed, allowed credit|"),
-            ("risa(need=all)", "allowed paper|gfb|whole"),
-            ("risa(delay=2h)", "allowed 0..=1h"),
-            ("risa(pcpus=2)", "unknown key `pcpus`, known are rt, need, delay, hold"),
-            ("risa(rt_pool_may_take_all=1)", "allowed off|on"),
-            ("sp(pcpus=0)", "allowed 1..=63"),
+            ("risa(rt=fifo)", "`rt` must be one of "),
+            ("risa(rt=credit)", "`rt` must be one of rtxen, sedf, vgedf, the policies with budgets (got `credit`)"),
+            ("sp(rt=fifo)", "`rt` must be one of credit, "),
+            ("risa(need=all)", "must be one of paper, gfb, whole"),
+            ("risa(delay=2h)", "between 0 and 1h"),
+            ("risa(pcpus=2)", "unknown key `pcpus`; known: rt, need, delay, hold"),
+            ("risa(rt_pool_may_take_all=1)", "must be one of off, on"),
+            ("sp(pcpus=0)", "between 1 and 63"),
             ("sp(first=4,first=5)", "a second time"),
-            ("sp(delay=1s)", "unknown key `delay`, known are rt, pcpus, first"),
+            ("sp(delay=1s)", "unknown key `delay`; known: rt, pcpus, first"),
         ] {
             let error = PolicySpec::parse(text).unwrap_err().to_string();
             assert!(error.contains(want) && !error.contains('\n'), "{text}: {error}");

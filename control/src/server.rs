@@ -184,9 +184,9 @@ mod tests {
     #[test]
     fn errors_name_the_key_and_what_is_allowed() {
         let error = |s: Server| s.validate().unwrap_err().to_string();
-        assert_eq!(error(server(11, 10)), "budget is 11ms, allowed at most the period of 10ms");
-        assert_eq!(error(server(0, 10_001)), "period is 10001ms, allowed 0..=10s");
-        assert_eq!(error(Server { priority: 0, ..server(0, 0) }), "priority is 0, allowed 1..=65535");
+        assert_eq!(error(server(11, 10)), "`budget` must be at most the period of 10ms (got `11ms`)");
+        assert_eq!(error(server(0, 10_001)), "`period` must be between 0 and 10s (got `10001ms`)");
+        assert_eq!(error(Server { priority: 0, ..server(0, 0) }), "`priority` must be between 1 and 65535 (got `0`)");
         server(10, 10).validate().unwrap();
         Server::default().validate().unwrap();
     }

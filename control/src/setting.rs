@@ -39,7 +39,7 @@ impl Setting {
     }
 
     fn read(pairs: &[String]) -> Result<Self> {
-        ensure!(!pairs.is_empty(), "nothing to set: write key=value, known keys are {}", keys());
+        ensure!(!pairs.is_empty(), "nothing to set: write key=value; known keys: {}", keys());
         let mut all = Self::default();
         let mut seen: Vec<&str> = Vec::new();
         for pair in pairs {
@@ -65,7 +65,7 @@ impl Setting {
         }
         ensure!(
             all.period.is_none() || all.params.rt() == RtMode::On,
-            "`period` goes with rt=on (otherwise the monitor tells it), or with budget=TIME"
+            "`period` requires rt=on or budget=TIME (otherwise the monitor infers the period)"
         );
         Ok(all)
     }
@@ -75,14 +75,14 @@ fn period(value: &str) -> Result<u64> {
     let period = duration::parse(value).ok().filter(|p| PERIODS.contains(p));
     period.with_context(|| {
         let (low, high) = (duration::format(*PERIODS.start()), duration::format(*PERIODS.end()));
-        format!("`period={value}` is not allowed, allowed {low}..={high}")
+        format!("`period` must be between {low} and {high} (got `{value}`)")
     })
 }
 
 /// A name as the kernel takes it.
 fn device(value: &str) -> Result<String> {
     let ok = (1..16).contains(&value.len()) && value.bytes().all(|b| b.is_ascii_graphic() && b != b'/');
-    ensure!(ok, "`dev={value}` is no network device: 1 to 15 characters without blanks and `/`");
+    ensure!(ok, "`dev={value}` is not a network device: 1 to 15 characters without blanks and `/`");
     Ok(value.to_owned())
 }
 
@@ -116,32 +116,32 @@ mod tests {
     #[test]
     fn errors_name_the_culprit_and_what_is_allowed() {
         for (text, want) in [
-            ("", "known keys are rt, period"),
+            ("", "known keys: rt, period"),
             ("weight", "`weight` is not key=value"),
             (
                 "wieght=3",
-                "unknown key `wieght` (did you mean `weight`?), known are rt, period, weight, cap, budget, priority, extra, laxity, latency, ",
+                "unknown key `wieght` (did you mean `weight`?); known: rt, period, weight, cap, budget, priority, extra, laxity, latency, ",
             ),
-            ("weight=0", "`weight=0` is not allowed, allowed 1..=65535"),
-            ("weight=-1", "allowed 1..=65535"),
-            ("weight=99999999999999999999", "allowed 1..=65535"),
-            ("cap=6401", "allowed 0..=6400"),
-            ("rt=maybe", "allowed auto|on|off"),
-            ("rt=on period=11s", "allowed 1us..=10s"),
-            ("rt=on period=0", "allowed 1us..=10s"),
-            ("rt=on period=20", "allowed 1us..=10s"),
-            ("period=20ms", "goes with rt=on"),
-            ("ports=70000", "`ports=70000`: `70000` is no port or range, allowed 0..=65535"),
+            ("weight=0", "`weight` must be between 1 and 65535 (got `0`)"),
+            ("weight=-1", "between 1 and 65535"),
+            ("weight=99999999999999999999", "between 1 and 65535"),
+            ("cap=6401", "between 0 and 6400"),
+            ("rt=maybe", "must be one of auto, on, off"),
+            ("rt=on period=11s", "between 1us and 10s"),
+            ("rt=on period=0", "between 1us and 10s"),
+            ("rt=on period=20", "between 1us and 10s"),
+            ("period=20ms", "requires rt=on"),
+            ("ports=70000", "`ports=70000`: `70000` is not a port or a range of ports between 0 and 65535"),
             ("ports=9-3", "end before they begin"),
-            ("dev=", "no network device"),
-            ("budget=11s period=20ms", "`budget=11s` is not allowed, allowed 0..=10s"),
-            ("priority=0", "`priority=0` is not allowed, allowed 1..=65535"),
-            ("extra=maybe", "`extra=maybe` is not allowed, allowed off|on"),
-            ("dev=a-very-long-device-name", "no network device"),
-            ("laxity=0", "`laxity=0` is not allowed, allowed 1us..=10s"),
-            ("laxity=11s", "allowed 1us..=10s"),
-            ("latency=100us", "`latency=100us` is not allowed, allowed 1ms..=1s"),
-            ("group=a/b", "`group=a/b` is not allowed"),
+            ("dev=", "not a network device"),
+            ("budget=11s period=20ms", "`budget` must be between 0 and 10s (got `11s`)"),
+            ("priority=0", "`priority` must be between 1 and 65535 (got `0`)"),
+            ("extra=maybe", "`extra` must be one of off, on (got `maybe`)"),
+            ("dev=a-very-long-device-name", "not a network device"),
+            ("laxity=0", "`laxity` must be between 1us and 10s (got `0`)"),
+            ("laxity=11s", "between 1us and 10s"),
+            ("latency=100us", "`latency` must be between 1ms and 1s (got `100us`)"),
+            ("group=a/b", "(got `a/b`)"),
             ("cap=1 cap=2", "`cap=2` sets a key a second time"),
         ] {
             let error = format!("{:#}", parse(text).expect_err(text));

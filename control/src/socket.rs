@@ -115,8 +115,8 @@ impl Socket {
     pub fn bind(path: &Path) -> Result<Self> {
         let what = || format!("control socket {}", path.display());
         if let Ok(there) = path.symlink_metadata() {
-            ensure!(there.file_type().is_socket(), "{}: is there already and no socket", what());
-            ensure!(UnixStream::connect(path).is_err(), "{}: another Takt runs", what());
+            ensure!(there.file_type().is_socket(), "{}: exists and is not a socket", what());
+            ensure!(UnixStream::connect(path).is_err(), "{}: another Takt is running", what());
             std::fs::remove_file(path).with_context(what)?;
         }
         let listener = UnixListener::bind(path).with_context(what)?;
@@ -141,7 +141,7 @@ impl Socket {
                 let (hand, clients) = (hand.clone(), clients.clone());
                 if clients.fetch_add(1, Ordering::Relaxed) >= CLIENTS {
                     clients.fetch_sub(1, Ordering::Relaxed);
-                    tell(&stream, &Answer::Error(format!("{CLIENTS} clients are served already")));
+                    tell(&stream, &Answer::Error(format!("too many clients; allowed: at most {CLIENTS}")));
                     continue;
                 }
                 std::thread::spawn(move || {
@@ -191,7 +191,7 @@ fn allowed(stream: &UnixStream) -> Result<()> {
     };
     // SAFETY: no arguments, cannot fail.
     let own = unsafe { libc::geteuid() };
-    ensure!(failed == 0 && may_ask(peer.uid, own), "root only");
+    ensure!(failed == 0 && may_ask(peer.uid, own), "only root may control Takt");
     Ok(())
 }
 
@@ -238,8 +238,8 @@ fn read_line(input: &mut impl BufRead) -> Result<Option<Vec<u8>>> {
         Ok(_) => {}
     }
     if line.last() != Some(&b'\n') {
-        ensure!(line.len() as u64 <= REQUEST, "a request has at most {REQUEST} bytes");
-        bail!("malformed request: it does not end by a line break");
+        ensure!(line.len() as u64 <= REQUEST, "a request may have at most {REQUEST} bytes");
+        bail!("malformed request: it does not end with a line break");
     }
     line.pop();
     Ok(Some(line))
@@ -249,11 +249,11 @@ fn read_line(input: &mut impl BufRead) -> Result<Option<Vec<u8>>> {
 fn ask_owner(stream: &UnixStream, request: Request, hand: &dyn Fn(Asked) -> bool) -> Result<Value> {
     let (answer, receive) = mpsc::channel();
     let enough = Arc::new(AtomicBool::new(false));
-    ensure!(hand(Asked { request, answer, enough: enough.clone() }), "Takt is ending");
+    ensure!(hand(Asked { request, answer, enough: enough.clone() }), "Takt is shutting down");
     loop {
         match receive.recv_timeout(LOOK) {
             Ok(answer) => return answer,
-            Err(mpsc::RecvTimeoutError::Disconnected) => bail!("Takt is ending"),
+            Err(mpsc::RecvTimeoutError::Disconnected) => bail!("Takt is shutting down"),
             Err(mpsc::RecvTimeoutError::Timeout) if ended(stream) => enough.store(true, Ordering::Relaxed),
             Err(mpsc::RecvTimeoutError::Timeout) => {}
         }
@@ -287,7 +287,7 @@ impl Client {
     pub fn connect(path: &Path) -> Result<Self> {
         let stream = UnixStream::connect(path).map_err(|e| match e.kind() {
             ErrorKind::NotFound | ErrorKind::ConnectionRefused => {
-                anyhow!("no Takt runs here (nobody serves {}); start one by `takt run`", path.display())
+                anyhow!("Takt is not running (no process serves {}); start it with `takt run`", path.display())
             }
             ErrorKind::PermissionDenied => anyhow!("{}: only root may control Takt", path.display()),
             _ => anyhow!(e).context(path.display().to_string()),
@@ -358,8 +358,8 @@ mod tests {
 
     #[test]
     fn an_owner_that_ends_says_so() {
-        assert_eq!(serve(&status(), &|_, _| false), "{\"error\":\"Takt is ending\"}\n", "it takes no request");
-        assert_eq!(serve(&status(), &|_, _| true), "{\"error\":\"Takt is ending\"}\n", "it has dropped one");
+        assert_eq!(serve(&status(), &|_, _| false), "{\"error\":\"Takt is shutting down\"}\n", "it takes no request");
+        assert_eq!(serve(&status(), &|_, _| true), "{\"error\":\"Takt is shutting down\"}\n", "it has dropped one");
     }
 
     #[test]
@@ -373,11 +373,11 @@ mod tests {
         let read = |text: &str| next_request(&mut text.as_bytes());
         assert!(read(&request(65_536)).unwrap().unwrap().is_ok());
         for long in [request(65_537), request(65_537).trim_end().into(), request(200_000)] {
-            assert_eq!(read(&long).unwrap_err().to_string(), "a request has at most 65536 bytes");
+            assert_eq!(read(&long).unwrap_err().to_string(), "a request may have at most 65536 bytes");
         }
         let cut = request(65_536);
         let error = read(cut.trim_end()).unwrap_err().to_string();
-        assert_eq!(error, "malformed request: it does not end by a line break");
+        assert_eq!(error, "malformed request: it does not end with a line break");
         assert!(read("").unwrap().is_none() && read("\n").unwrap().unwrap().is_err());
         let two = request(65_536) + "{\"version\":1,\"do\":\"status\"}\n";
         let mut input = two.as_bytes();

@@ -27,18 +27,18 @@ pub const PRESETS: [Preset; 18] = [
     Preset {
         name: "credit-sampled",
         means: "credit(charge=sampled)",
-        doc: "Credit of before 2009: a VCPU that runs between ticks does so for nothing",
+        doc: "Credit before 2009: a VCPU that runs only between ticks is never charged",
     },
     Preset {
         name: "credit-base",
         means: "credit(balance=on)",
-        doc: "Credit with a VM's credit evened out among its VCPUs",
+        doc: "Credit with a VM's credit shared equally among its VCPUs",
     },
     Preset { name: "deferrable", means: "rtxen(server=deferrable)", doc: "RT-Xen's deferrable servers" },
     Preset { name: "periodic", means: "rtxen(server=periodic)", doc: "RT-Xen's periodic servers" },
     Preset { name: "polling", means: "rtxen(server=polling)", doc: "RT-Xen's polling servers" },
     Preset { name: "sporadic", means: "rtxen(server=sporadic)", doc: "RT-Xen's sporadic servers" },
-    Preset { name: "base", means: "credit(balance=on)", doc: "what S is compared with, as credit-base" },
+    Preset { name: "base", means: "credit(balance=on)", doc: "baseline of S, the same as credit-base" },
     Preset { name: "A", means: "laxs(balance=on,steal=credit)", doc: "S: laxity queueing alone" },
     Preset {
         name: "AL",
@@ -46,21 +46,17 @@ pub const PRESETS: [Preset; 18] = [
         doc: "S: laxity queueing and latency-aware stealing",
     },
     Preset { name: "ALL", means: "laxs(balance=on)", doc: "S: laxity queueing, latency-aware stealing, binding" },
-    Preset {
-        name: "ABLL",
-        means: "laxs(balance=on,boost=queued)",
-        doc: "S: ALL, and the queued are boosted by events",
-    },
+    Preset { name: "ABLL", means: "laxs(balance=on,boost=queued)", doc: "S: ALL, and events also boost queued VCPUs" },
     Preset {
         name: "AILL",
         means: "laxs(balance=on,infinite=on)",
-        doc: "S: ALL, and real-time VCPUs never lack credit",
+        doc: "S: ALL, and real-time VCPUs never run out of credit",
     },
     Preset { name: "rs", means: "poris(parallel=off)", doc: "Poris: promotion and dynamic slice alone" },
     Preset {
         name: "par-only",
         means: "poris(promote=off,dynamic=off,parallel=vm)",
-        doc: "Poris: VCPUs of a VM start together, nothing else",
+        doc: "Poris: the VCPUs of a VM start together, nothing else",
     },
     Preset {
         name: "co",
@@ -179,7 +175,7 @@ impl PolicySpec {
         for text in texts {
             let policy = Self::parse(text)?;
             if let Some(other) = all.iter().find(|p| p.same(&policy)) {
-                bail!("policy `{policy}`: named twice, as `{other}` before");
+                bail!("policy `{policy}`: named twice, also as `{other}`");
             }
             all.push(policy);
         }
@@ -196,7 +192,7 @@ impl PolicySpec {
             let info = table.iter().find(|p| !p.per_vm && p.key == key);
             if let Some((info, (_, why))) = info.and_then(|p| p.unfair.filter(|u| u.0 == value).map(|u| (p, u))) {
                 let word = show(info, value);
-                bail!("policy `{self}`: {}={word} is unfair: {why} (--accept-unfair takes it)", info.name);
+                bail!("policy `{self}`: {}={word} is unfair: {why} (--accept-unfair accepts it)", info.name);
             }
         }
         Ok(())
@@ -246,7 +242,7 @@ impl Live {
             "linux" => Ok(Self::Linux),
             "xen" => Ok(Self::Xen),
             "off" => Ok(Self::Off),
-            _ => bail!("`{LIVE}={text}`: no such values; allowed linux|xen|off"),
+            _ => bail!("`{LIVE}` must be one of linux, xen, off (got `{text}`)"),
         }
     }
 
@@ -290,7 +286,7 @@ pub fn value(info: &ParamInfo, text: &str) -> Result<u64> {
     };
     match value {
         Some(v) if (info.min..=info.max).contains(&v) => Ok(v),
-        _ => bail!("`{}={text}` is not allowed, allowed {}", info.name, range(info)),
+        _ => bail!("`{}` must be {} (got `{text}`)", info.name, must_be(info)),
     }
 }
 
@@ -299,11 +295,27 @@ pub fn unfair(info: &ParamInfo) -> Option<String> {
     info.unfair.map(|(value, why)| format!("live hosts refuse {}: {why}", show(info, value)))
 }
 
-/// The values a parameter takes, for an error or a table.
+/// The values a parameter takes, for `takt policies --json`.
 pub fn range(info: &ParamInfo) -> String {
     match words(info) {
         Some(words) => words.join("|"),
         None => format!("{}..={}", show(info, info.min), show(info, info.max)),
+    }
+}
+
+/// The same for people, in a table.
+pub fn allowed(info: &ParamInfo) -> String {
+    match words(info) {
+        Some(words) => words.join("|"),
+        None => format!("{} to {}", show(info, info.min), show(info, info.max)),
+    }
+}
+
+/// The same in an error, behind "must be".
+pub fn must_be(info: &ParamInfo) -> String {
+    match words(info) {
+        Some(words) => format!("one of {}", words.join(", ")),
+        None => format!("between {} and {}", show(info, info.min), show(info, info.max)),
     }
 }
 
@@ -373,7 +385,7 @@ mod tests {
         assert!(
             refused("credit(spare=discard,surplus=discard)").contains("`surplus=discard` sets a key a second time")
         );
-        assert!(refused("credit(spare=all)").contains("`surplus=all` is not allowed, allowed discard|redistribute"));
+        assert!(refused("credit(spare=all)").contains("`surplus` must be one of discard, redistribute (got `all`)"));
         let known = refused("credit(x=1)");
         assert!(known.contains(" reserve,") && !known.contains(" floor,") && !known.contains("crowd"), "{known}");
     }
@@ -437,7 +449,7 @@ mod tests {
         assert_eq!(of("doris(live=xen)"), [Some(1), Some(1), Some(2)]);
         assert_eq!(of("doris(surplus=discard,live=xen)"), [Some(0), Some(1), Some(2)], "what is given wins");
         let refused = PolicySpec::parse("doris(live=bsd)").unwrap_err();
-        assert!(format!("{refused:#}").ends_with("allowed linux|xen|off"), "{refused:#}");
+        assert!(format!("{refused:#}").ends_with("must be one of linux, xen, off (got `bsd`)"), "{refused:#}");
     }
 
     #[test]
@@ -467,8 +479,8 @@ mod tests {
         assert_eq!(spec.params.len(), 5, "each key once");
         assert_eq!(get(&PolicySpec::parse("sporadic(server=polling)").unwrap(), "server"), Some(2));
         assert!(refused("credit-4.2(slice=1ms,slice=2ms)").contains("a second time"));
-        assert!(refused("credit-4.2(tickle=two)").contains("allowed all|one"));
-        assert!(refused("credit-4.3").contains("unknown policy `credit-4.3` (did you mean `credit-4.2`?), known are"));
+        assert!(refused("credit-4.2(tickle=two)").contains("must be one of all, one"));
+        assert!(refused("credit-4.3").contains("unknown policy `credit-4.3` (did you mean `credit-4.2`?); known: "));
     }
 
     #[test]
@@ -484,13 +496,13 @@ mod tests {
 
     #[test]
     fn errors_name_the_culprit_and_what_is_allowed() {
-        assert!(refused("fifo").contains("unknown policy `fifo`, known are"));
+        assert!(refused("fifo").contains("unknown policy `fifo`; known: "));
         assert!(refused("").contains("unknown policy"));
-        assert!(refused("doris(slize=1ms)").contains("unknown key `slize` (did you mean `slice`?), known are"));
-        assert!(refused("doris(slice=1000s)").contains("`slice=1000s` is not allowed, allowed "));
+        assert!(refused("doris(slize=1ms)").contains("unknown key `slize` (did you mean `slice`?); known: "));
+        assert!(refused("doris(slice=1000s)").contains("`slice` must be between "));
         assert!(refused("doris(slice=-1ms)").contains("slice"));
-        assert!(refused("doris(dom0=maybe)").contains("allowed off|on"));
-        assert!(refused("doris(activate=later)").contains("allowed tick|burn"));
+        assert!(refused("doris(dom0=maybe)").contains("must be one of off, on"));
+        assert!(refused("doris(activate=later)").contains("must be one of tick, burn"));
         for text in ["doris(", "doris)", "doris()x", "doris(slice)", "doris(slice=1ms,)", "doris(slice=1ms,slice=2ms)"]
         {
             refused(text);

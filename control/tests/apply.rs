@@ -101,7 +101,7 @@ fn names_that_are_not_there_are_reported() {
     let mut host = Memory::new(&["pbx"]);
     assert_eq!(apply(&config("[vm.web]\nweight = 1"), &mut host, 1).unwrap().absent, ["web"]);
     assert_eq!(host.operations, 0);
-    assert!(host.find("web").unwrap_err().to_string().contains("no VM `web`, there are pbx"));
+    assert!(host.find("web").unwrap_err().to_string().contains("no VM `web`; known: pbx"));
 }
 
 #[test]
@@ -110,7 +110,12 @@ fn a_bad_configuration_changes_nothing() {
     let mut want = config("[vm.a]\nweight = 7\n[vm.b]");
     let b = want.vm.get_mut("b").unwrap();
     *b = b.clone().with("cap", 9_999);
-    assert!(apply(&want, &mut host, 1).unwrap_err().to_string().contains("VM `b`: cap is 9999, allowed 0..=6400"));
+    assert!(
+        apply(&want, &mut host, 1)
+            .unwrap_err()
+            .to_string()
+            .contains("VM `b`: `cap` must be between 0 and 6400 (got `9999`)")
+    );
     assert_eq!(host.operations, 0);
 }
 

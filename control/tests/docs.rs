@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! docs/settings.md lists what policy/settings.def says.
 
-use takt_control::spec::{range, show, unfair};
+use takt_control::spec::{allowed, show, unfair};
 use takt_policy::{ParamInfo, params};
 
 /// Columns of the page.
@@ -28,7 +28,7 @@ fn line(p: &ParamInfo) -> String {
     let live = |host: &str, value: u64| {
         if value == p.default { String::new() } else { format!("; live on {host}: `{}`", show(p, value)) }
     };
-    let (allowed, default) = (range(p), show(p, p.default));
+    let (allowed, default) = (allowed(p), show(p, p.default));
     let (linux, xen) = (live("Linux", p.linux), live("Xen", p.xen));
     let old = p.old.map_or(String::new(), |(name, words)| match words.contains('|') {
         true => format!("; older name `{name}` ({words})"),

@@ -213,8 +213,8 @@ fn what_differs_is_set_and_nothing_else() {
 fn a_vm_is_found_by_its_name() {
     let host = listed(&["a", "b"], &VmConfig::default());
     assert_eq!(host.find("b").unwrap().id, 5);
-    assert_eq!(host.find("c").unwrap_err().to_string(), "no VM `c`, there are a, b");
-    assert_eq!(listed(&[], &VmConfig::default()).find("c").unwrap_err().to_string(), "no VM `c`, there are none");
+    assert_eq!(host.find("c").unwrap_err().to_string(), "no VM `c`; known: a, b");
+    assert_eq!(listed(&[], &VmConfig::default()).find("c").unwrap_err().to_string(), "no VM `c`; known: none");
 }
 
 #[test]
@@ -290,7 +290,7 @@ fn every_setting_goes_all_the_way() {
         if info.unit != "off|on" {
             let text = format!("[vm.web]\n{} = {}", info.name, word(info, info.max + 1));
             let error = HostConfig::from_toml(&text).unwrap_err().to_string();
-            let known = spec::range(info);
+            let known = spec::must_be(info);
             let says = |what: &str| error.starts_with("line 2: ") && error.contains(what);
             assert!(if info.unit.contains('|') { says("expected one of") } else { says(&known) }, "{error}");
         }
@@ -386,9 +386,9 @@ fn errors_of_policies_say_which_and_what_there_is() {
     let error = |text: &str| PolicySpec::parse(text).unwrap_err().to_string();
     assert!(
         error("doris(slize=1ms)")
-            .starts_with("policy `doris(slize=1ms)`: unknown key `slize` (did you mean `slice`?), known are tick, ")
+            .starts_with("policy `doris(slize=1ms)`: unknown key `slize` (did you mean `slice`?); known: tick, ")
     );
-    assert!(error("risa(x=1)").contains("known are rt, need, delay, hold, shrink, rt_pool_may_take_all, tick, "));
+    assert!(error("risa(x=1)").contains("known: rt, need, delay, hold, shrink, rt_pool_may_take_all, tick, "));
     assert!(error("doris(weight=1)").contains("unknown key `weight`"), "a VM's");
     assert_eq!(error("doris(slice)"), "policy `doris(slice)`: `slice` is not key=value");
     assert_eq!(error("doris("), "policy `doris(`: write it as NAME or NAME(key=value,…)");
@@ -398,7 +398,7 @@ fn errors_of_policies_say_which_and_what_there_is() {
     let list = |a: &str, b: &str| PolicySpec::list([a, b].into_iter()).map(|l| l.len()).map_err(|e| e.to_string());
     assert_eq!(
         list("sporadic", "rtxen(server=sporadic)").unwrap_err(),
-        "policy `rtxen(server=sporadic)`: named twice, as `sporadic` before"
+        "policy `rtxen(server=sporadic)`: named twice, also as `sporadic`"
     );
     assert_eq!((list("pin", "credit"), list("credit", "baseline"), list("sp", "risa")), (Ok(2), Ok(2), Ok(2)));
 }

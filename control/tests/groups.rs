@@ -11,8 +11,8 @@ fn names_have_letters_and_a_length() {
     }
     for bad in ["a b", "a/b", "ä", "a\n", "a,b", &"x".repeat(65)] {
         let error = name(bad).unwrap_err().to_string();
-        let want = "is not allowed, allowed at most 64 letters, digits, `-`, `_` and `.`; empty for none";
-        assert!(error.starts_with(&format!("`group={bad}`")) && error.ends_with(want), "{error}");
+        let want = "`group` must have at most 64 letters, digits, `-`, `_` and `.`, or be empty for none";
+        assert_eq!(error, format!("{want} (got `{bad}`)"));
     }
 }
 
@@ -37,9 +37,9 @@ fn subgroups_are_filled_to_the_last_pcpu() {
     assert_eq!((GROUPS, SUBGROUPS), (255, 16), "as the policy has room for");
     assert_eq!(pack(&[1; 16], 1).unwrap().last(), Some(&15));
     let error = pack(&[1; 17], 1).unwrap_err().to_string();
-    assert_eq!(error, "17 VCPUs on 1 PCPUs are 17 subgroups, allowed at most 16");
+    assert_eq!(error, "17 VCPUs on 1 PCPUs need 17 subgroups; allowed: at most 16");
     assert!(pack(&[64], 4).is_ok() && pack(&[65], 4).is_err());
-    assert_eq!(pack(&[1], 0).unwrap_err().to_string(), "no PCPU is there for a group");
+    assert_eq!(pack(&[1], 0).unwrap_err().to_string(), "no PCPU for a group");
     assert_eq!(pack(&[], 1).unwrap(), [0; 0]);
 }
 
@@ -63,7 +63,7 @@ fn there_are_255_groups_and_a_number_is_used_again() {
     let all: Vec<Member> = names.iter().enumerate().map(|(vm, group)| member(vm as u32, 1, group)).collect();
     let mut groups = Groups::default();
     let (told, refused) = said(&mut groups, &all, 4);
-    assert_eq!(refused, ["group g255: there are 255 groups already"]);
+    assert_eq!(refused, ["group g255: there are already 255 groups"]);
     assert_eq!(told, (0..255).map(|n| (n as u32, n + 1, 0)).collect::<Vec<_>>());
     // A VM that would enter the group without a number leaves its own group, which goes on.
     let also = [member(300, 1, "g000"), member(301, 1, "g001")];
@@ -111,7 +111,7 @@ fn a_group_that_does_not_fit_is_named_and_stays() {
     let now = [member(1, 17, "b"), member(2, 1, "c")];
     let (told, refused) = said(&mut groups, &now, 1);
     assert_eq!((told, refused.len()), (vec![(2, 2, 0)], 1));
-    assert!(refused[0].starts_with("group b: 17 VCPUs on 1 PCPUs are 17 subgroups"), "{refused:?}");
+    assert!(refused[0].starts_with("group b: 17 VCPUs on 1 PCPUs need 17 subgroups"), "{refused:?}");
     let (told, refused) = said(&mut groups, &now, 0);
     assert_eq!((told, refused.len()), (vec![], 2));
 }

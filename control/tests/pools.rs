@@ -164,7 +164,7 @@ fn what_is_admitted() {
     let h = Fake { pcpus: pcpus(&[(0, Rest); 4]), ..Fake::default() };
     let p = Partition::new(Settings { rule: Rule::Gfb, ..Settings::default() });
     let error = p.admit(&h, None, 2, &server(2_000_000, 2_000_000)).unwrap_err().to_string();
-    assert_eq!(error, "no number of PCPUs is enough for a budget of 2ms in 2ms beside what there is");
+    assert_eq!(error, "no number of PCPUs is enough for a budget of 2ms in 2ms in addition to the existing ones");
 }
 
 /// What a VM has is not counted beside what it is to have; what asks for no more than there is goes, even where there is too much.

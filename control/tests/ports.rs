@@ -37,7 +37,7 @@ fn lists_are_read_as_people_write_them() {
     assert_eq!(read("554"), Ok(vec![(554, 554)]));
     assert_eq!(read(" 1 - 3 , 9"), Ok(vec![(1, 3), (9, 9)]));
     for (text, culprit) in [("", ""), ("1,", ""), ("1-2-3", "1-2-3"), ("a", "a"), ("1-x", "1-x"), ("x-1", "x-1")] {
-        let error = format!("`{culprit}` is no port or range, allowed 0..=65535");
+        let error = format!("`{culprit}` is not a port or a range of ports between 0 and 65535");
         assert_eq!(read(text).unwrap_err(), error, "{text}");
     }
 }

@@ -3,7 +3,7 @@
 
 use takt_control::duration;
 use takt_control::pools::Size;
-use takt_control::spec::{range, show, value};
+use takt_control::spec::{allowed, must_be, range, show, value};
 use takt_control::{HostConfig, PolicySpec, Server, Setting, VmConfig};
 use takt_policy::{ParamInfo, params};
 
@@ -17,17 +17,22 @@ fn settings() {
     let just_15 = "d".repeat(15);
     let just_64 = "g".repeat(64);
     for (key, good, bad, allowed) in [
-        ("weight", &["1", "65535"][..], &["0", "65536", "-1", "1.5", "", "1 "][..], "1..=65535"),
-        ("cap", &["0", "6400"], &["-1", "6401", "1%"], "0..=6400"),
-        ("rt", &["auto", "on", "off"], &["", "ON", "1"], "auto|on|off"),
-        ("budget", &["0", "1ns", "10s"], &["10000000001ns", "5"], "0..=10s"),
-        ("budget=1ms;period", &["1us", "10s"], &["999ns", "10000000001ns", "0", "5"], "1us..=10s"),
-        ("rt=on;period", &["1us", "10s"], &["999ns", "10000000001ns", "0", "5"], "1us..=10s"),
-        ("priority", &["1", "65535"], &["0", "65536"], "1..=65535"),
-        ("extra", &["off", "on"], &["0", "1"], "off|on"),
-        ("laxity", &["1us", "10s"], &["999ns", "10000000001ns", "0"], "1us..=10s"),
-        ("latency", &["1ms", "1s"], &["999999ns", "1000000001ns", "0"], "1ms..=1s"),
-        ("ports", &["", "0", "65535", "0-65535", "7-7", "3,1"], &["65536", "-1", "1-", "x", "1,"], "0..=65535"),
+        ("weight", &["1", "65535"][..], &["0", "65536", "-1", "1.5", "", "1 "][..], "between 1 and 65535"),
+        ("cap", &["0", "6400"], &["-1", "6401", "1%"], "between 0 and 6400"),
+        ("rt", &["auto", "on", "off"], &["", "ON", "1"], "auto, on, off"),
+        ("budget", &["0", "1ns", "10s"], &["10000000001ns", "5"], "between 0 and 10s"),
+        ("budget=1ms;period", &["1us", "10s"], &["999ns", "10000000001ns", "0", "5"], "between 1us and 10s"),
+        ("rt=on;period", &["1us", "10s"], &["999ns", "10000000001ns", "0", "5"], "between 1us and 10s"),
+        ("priority", &["1", "65535"], &["0", "65536"], "between 1 and 65535"),
+        ("extra", &["off", "on"], &["0", "1"], "off, on"),
+        ("laxity", &["1us", "10s"], &["999ns", "10000000001ns", "0"], "between 1us and 10s"),
+        ("latency", &["1ms", "1s"], &["999999ns", "1000000001ns", "0"], "between 1ms and 1s"),
+        (
+            "ports",
+            &["", "0", "65535", "0-65535", "7-7", "3,1"],
+            &["65536", "-1", "1-", "x", "1,"],
+            "between 0 and 65535",
+        ),
         ("dev", &["x", &just_15, "a.b:c@d"], &["", "dddddddddddddddd", "a/b", "a\tb", "ä"], "1 to 15 characters"),
         ("group", &["", "a", &just_64, "aZ0-_."], &["a/b", "a b", "ä", "a\n"], "at most 64 letters"),
     ] {
@@ -49,7 +54,7 @@ fn settings() {
 #[test]
 fn a_period_goes_with_what_uses_it() {
     for text in ["period=20ms", "rt=off;period=20ms", "rt=auto;period=20ms", "weight=1;period=20ms"] {
-        assert!(set(text).unwrap_err().starts_with("`period` goes with rt=on"), "{text}");
+        assert!(set(text).unwrap_err().starts_with("`period` requires rt=on"), "{text}");
     }
     let both = set("rt=on;period=20ms;budget=1ms").unwrap();
     assert_eq!((both.period, both.params.get("period")), (None, Some(20_000_000)), "the server's, where there is one");
@@ -64,41 +69,44 @@ fn files() {
     for (line, refused) in [
         ("weight = 1", None),
         ("weight = 65535", None),
-        ("weight = 65536", Some("weight is 65536, allowed 1..=65535")),
+        ("weight = 65536", Some("`weight` must be between 1 and 65535 (got `65536`)")),
         ("cap = 0", None),
         ("cap = 6400", None),
-        ("cap = -1", Some("cap is -1, allowed 0..=6400")),
+        ("cap = -1", Some("`cap` must be between 0 and 6400 (got `-1`)")),
         ("priority = 1", None),
         ("priority = 65535", None),
-        ("priority = 0", Some("priority is 0, allowed 1..=65535")),
-        ("priority = 65536", Some("priority is 65536, allowed 1..=65535")),
+        ("priority = 0", Some("`priority` must be between 1 and 65535 (got `0`)")),
+        ("priority = 65536", Some("`priority` must be between 1 and 65535 (got `65536`)")),
         ("budget = \"10s\"", None),
-        ("budget = \"10000000001ns\"", Some("budget is 10000000001ns, allowed 0..=10s")),
+        ("budget = \"10000000001ns\"", Some("`budget` must be between 0 and 10s (got `10000000001ns`)")),
         ("period = \"10s\"", None),
-        ("period = \"10000000001ns\"", Some("period is 10000000001ns, allowed 0..=10s")),
+        ("period = \"10000000001ns\"", Some("`period` must be between 0 and 10s (got `10000000001ns`)")),
         ("budget = \"2ms\"\nperiod = \"2ms\"", None),
-        ("budget = \"2000001ns\"\nperiod = \"2ms\"", Some("budget is 2000001ns, allowed at most the period of 2ms")),
+        (
+            "budget = \"2000001ns\"\nperiod = \"2ms\"",
+            Some("`budget` must be at most the period of 2ms (got `2000001ns`)"),
+        ),
         ("laxity = \"1us\"", None),
         ("laxity = \"10s\"", None),
-        ("laxity = \"999ns\"", Some("laxity is 999ns, allowed 1us..=10s")),
-        ("laxity = \"10000000001ns\"", Some("laxity is 10000000001ns, allowed 1us..=10s")),
+        ("laxity = \"999ns\"", Some("`laxity` must be between 1us and 10s (got `999ns`)")),
+        ("laxity = \"10000000001ns\"", Some("`laxity` must be between 1us and 10s (got `10000000001ns`)")),
         ("latency = \"1ms\"", None),
         ("latency = \"1s\"", None),
-        ("latency = \"999999ns\"", Some("latency is 999999ns, allowed 1ms..=1s")),
-        ("latency = \"1000000001ns\"", Some("latency is 1000000001ns, allowed 1ms..=1s")),
+        ("latency = \"999999ns\"", Some("`latency` must be between 1ms and 1s (got `999999ns`)")),
+        ("latency = \"1000000001ns\"", Some("`latency` must be between 1ms and 1s (got `1000000001ns`)")),
         ("ports = [0, 65535]", None),
-        ("ports = [-1]", Some("port -1 is not allowed, allowed 0..=65535")),
-        ("ports = [65536]", Some("port 65536 is not allowed, allowed 0..=65535")),
+        ("ports = [-1]", Some("a port must be between 0 and 65535 (got `-1`)")),
+        ("ports = [65536]", Some("a port must be between 0 and 65535 (got `65536`)")),
         ("ports = [\"7-7\"]", None),
         ("ports = [\"8-7\"]", Some("ports `8-7` end before they begin")),
-        ("ports = [\"7-65536\"]", Some("`7-65536` is no port or range, allowed 0..=65535")),
+        ("ports = [\"7-65536\"]", Some("`7-65536` is not a port or a range of ports between 0 and 65535")),
         ("uid = 0", None),
         ("uid = 4294967294", None),
         ("cgroup = \"a.b/..c/d..\"", None),
-        ("cgroup = \"./a\"", Some("cgroup is `./a`, allowed a path")),
-        ("cgroup = \"a/..\"", Some("cgroup is `a/..`, allowed a path")),
-        ("cgroup = \"a\\tb\"", Some("cgroup is `a b`, allowed a path")),
-        ("group = \"a b\"", Some("`group=a b` is not allowed")),
+        ("cgroup = \"./a\"", Some("`cgroup` must be a path below the root of cgroups, e.g. machine.slice (got `./a`)")),
+        ("cgroup = \"a/..\"", Some("machine.slice (got `a/..`)")),
+        ("cgroup = \"a\\tb\"", Some("machine.slice (got `a b`)")),
+        ("group = \"a b\"", Some("or be empty for none (got `a b`)")),
     ] {
         let text = format!("[vm.web]\n{line}\n");
         match (HostConfig::from_toml(&text).map_err(|e| e.to_string()), refused) {
@@ -118,18 +126,18 @@ fn values_in_memory() {
     let base = VmConfig::default;
     assert!(ok(base()) && ok(base().with("laxity", 0).with("latency", 0)), "0 is the pool's");
     for (config, want) in [
-        (base().with("weight", 0), "VM `web`: weight is 0, allowed 1..=65535"),
-        (base().with("weight", 65_536), "VM `web`: weight is 65536, allowed 1..=65535"),
-        (base().with("cap", 6_401), "VM `web`: cap is 6401, allowed 0..=6400"),
-        (base().with("laxity", 999), "VM `web`: laxity is 999ns, allowed 1us..=10s"),
-        (base().with("laxity", 10_000_000_001), "VM `web`: laxity is 10000000001ns, allowed 1us..=10s"),
-        (base().with("latency", 999_999), "VM `web`: latency is 999999ns, allowed 1ms..=1s"),
-        (base().with("latency", 1_000_000_001), "VM `web`: latency is 1000000001ns, allowed 1ms..=1s"),
-        (base().with("priority", 0), "VM `web`: priority is 0, allowed 1..=65535"),
-        (base().with("budget", 10_000_000_001), "VM `web`: budget is 10000000001ns, allowed 0..=10s"),
-        (base().with("rt", 3), "VM `web`: rt is 3, allowed auto|on|off"),
-        (VmConfig { group: "a b".into(), ..base() }, "VM `web`: `group=a b` is not allowed"),
-        (VmConfig { cgroup: Some("..".into()), ..base() }, "VM `web`: cgroup is `..`, allowed a path"),
+        (base().with("weight", 0), "VM `web`: `weight` must be between 1 and 65535 (got `0`)"),
+        (base().with("weight", 65_536), "VM `web`: `weight` must be between 1 and 65535 (got `65536`)"),
+        (base().with("cap", 6_401), "VM `web`: `cap` must be between 0 and 6400 (got `6401`)"),
+        (base().with("laxity", 999), "VM `web`: `laxity` must be between 1us and 10s (got `999ns`)"),
+        (base().with("laxity", 10_000_000_001), "VM `web`: `laxity` must be between 1us and 10s (got `10000000001ns`)"),
+        (base().with("latency", 999_999), "VM `web`: `latency` must be between 1ms and 1s (got `999999ns`)"),
+        (base().with("latency", 1_000_000_001), "VM `web`: `latency` must be between 1ms and 1s (got `1000000001ns`)"),
+        (base().with("priority", 0), "VM `web`: `priority` must be between 1 and 65535 (got `0`)"),
+        (base().with("budget", 10_000_000_001), "VM `web`: `budget` must be between 0 and 10s (got `10000000001ns`)"),
+        (base().with("rt", 3), "VM `web`: `rt` must be one of auto, on, off (got `3`)"),
+        (VmConfig { group: "a b".into(), ..base() }, "VM `web`: `group` must have at most 64 letters"),
+        (VmConfig { cgroup: Some("..".into()), ..base() }, "VM `web`: `cgroup` must be a path"),
     ] {
         let error = format!("{:#}", config.validate("web").unwrap_err());
         assert!(error.starts_with(want), "{error}");
@@ -180,7 +188,7 @@ fn every_parameter_has_two_ends() {
         let below = info.min.checked_sub(1).map(|v| raw(&info, v));
         for text in below.into_iter().chain([raw(&info, info.max + 1), String::new(), "-1".into()]) {
             let error = value(&info, &text).expect_err(info.name).to_string();
-            assert_eq!(error, format!("`{}={text}` is not allowed, allowed {}", info.name, range(&info)));
+            assert_eq!(error, format!("`{}` must be {} (got `{text}`)", info.name, must_be(&info)));
         }
     }
     let of = |name: &str, per_vm| takt_policy::param(name, per_vm).unwrap();
@@ -188,6 +196,8 @@ fn every_parameter_has_two_ends() {
     assert_eq!(range(&of("reserve", false)), "0..=50");
     assert_eq!(range(&of("steal", false)), "credit|latency|bound");
     assert_eq!(range(&of("weight", true)), "1..=65535");
+    assert_eq!(allowed(&of("slice", false)), "100us to 10s");
+    assert_eq!(allowed(&of("steal", false)), "credit|latency|bound");
 }
 
 #[test]
@@ -219,7 +229,7 @@ fn pools() {
     ] {
         match (size(text), want) {
             (Ok(got), Some((pcpus, first))) => assert_eq!(got, Size::Fixed { pcpus, first }, "{text}"),
-            (Err(e), None) => assert!(e.contains("allowed 1..=63") || e.contains("allowed 0..=255"), "{text}: {e}"),
+            (Err(e), None) => assert!(e.contains("between 1 and 63") || e.contains("between 0 and 255"), "{text}: {e}"),
             (other, _) => panic!("{text}: {other:?}"),
         }
     }
@@ -258,7 +268,7 @@ fn durations() {
         assert_eq!(duration::parse(text).unwrap(), ns, "{text}");
     }
     let bare = "write a number with ns, us, ms, s, min or h";
-    let fits = "is no duration that fits, allowed 0..=18446744073s";
+    let fits = "is not a valid duration; allowed: 0 to 18446744073s";
     for (text, want) in [
         ("5", bare),
         ("5sec", bare),

@@ -28,7 +28,7 @@ fn serve(answer: impl Fn(Asked) + Send + 'static) -> (tempfile::TempDir, PathBuf
 fn fake(asked: Asked) {
     let answer = match &asked.request {
         Request::Status {} => Ok(json!({"vms": ["web"]})),
-        Request::Set { vm: Some(vm), .. } if vm != "web" => Err(anyhow!("no VM `{vm}`, there are web")),
+        Request::Set { vm: Some(vm), .. } if vm != "web" => Err(anyhow!("no VM `{vm}`; known: web")),
         Request::Set { .. } => Ok(json!({})),
         Request::Overhead { on } => Ok(json!({"on": on})),
         Request::Record { .. } => {
@@ -60,7 +60,7 @@ fn requests_are_answered() {
     assert_eq!(client.ask(&Request::Overhead { on: true }).unwrap(), json!({"on": true}));
     let set = |vm: &str| Request::Set { vm: Some(vm.into()), values: vec!["weight=1".into()] };
     client.ask(&set("web")).unwrap();
-    assert_eq!(client.ask(&set("x")).unwrap_err().to_string(), "no VM `x`, there are web");
+    assert_eq!(client.ask(&set("x")).unwrap_err().to_string(), "no VM `x`; known: web");
     assert_eq!(raw(&path, b"{\"version\":1,\"do\":\"status\"}\n"), json!({"ok": {"vms": ["web"]}}));
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
 }
@@ -75,7 +75,7 @@ fn malformed_requests_are_refused_one_by_one() {
         (b"{\"version\":1,\"do\":\"status\",\"x\":1}\n", "unknown field `x`"),
         (b"{\"version\":1,\"do\":\"set\"}\n", "missing field `values`"),
         (b"\xff\xfe\n", "malformed request"),
-        (b"{\"do\":\"status\"}", "does not end by a line break"),
+        (b"{\"do\":\"status\"}", "does not end with a line break"),
         (&long, "at most 65536 bytes"),
     ] {
         let answer = raw(&path, bytes);
@@ -122,7 +122,7 @@ fn a_client_that_hangs_keeps_nobody_waiting() {
     let hanging: Vec<_> = (0..40).map(|_| UnixStream::connect(&path).unwrap()).collect();
     let mut text = String::new();
     (&hanging[39]).read_to_string(&mut text).unwrap();
-    assert!(text.contains("clients are served already"), "{text}");
+    assert!(text.contains("too many clients"), "{text}");
 }
 
 #[test]
@@ -141,14 +141,14 @@ fn a_recording_ends_when_its_client_has_enough() {
 fn one_takt_only_and_no_other_file_is_replaced() {
     let (dir, path, socket) = serve(fake);
     let refused = |path: &PathBuf| Socket::bind(path).err().map(|e| format!("{e:#}")).unwrap_or_default();
-    assert!(refused(&path).contains("another Takt runs"));
+    assert!(refused(&path).contains("another Takt is running"));
     drop(socket);
     assert!(!path.exists());
     let error = Client::connect(&path).err().unwrap().to_string();
-    assert!(error.contains("no Takt runs here"), "{error}");
+    assert!(error.contains("Takt is not running"), "{error}");
     let file = dir.path().join("file");
     std::fs::write(&file, "mine").unwrap();
-    assert!(refused(&file).contains("no socket"));
+    assert!(refused(&file).contains("is not a socket"));
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine");
     // What one that was killed has left behind is replaced.
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
@@ -194,7 +194,7 @@ fn sixteen_clients_and_no_more() {
     all.iter().for_each(|c| drop(c.ask(&Request::Status {}).unwrap()));
     let mut text = String::new();
     UnixStream::connect(&path).unwrap().read_to_string(&mut text).unwrap();
-    assert_eq!(text, "{\"error\":\"16 clients are served already\"}\n");
+    assert_eq!(text, "{\"error\":\"too many clients; allowed: at most 16\"}\n");
     assert_eq!(all[15].ask(&Request::Status {}).unwrap(), json!({"vms": ["web"]}), "those go on");
     all.pop();
     // It is noticed by a thread of the server's.

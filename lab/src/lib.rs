@@ -39,7 +39,7 @@ pub fn programs(program: &Path, names: &[&str]) -> Result<PathBuf> {
         let file = dir.join(name);
         ensure!(
             file.is_file(),
-            "{}: missing; `cargo build --release -p takt --features takt/linux,takt/xen -p takt-vmm -p takt-lab` makes it, TAKT_PROGRAMS names another place",
+            "{}: missing; `cargo build --release -p takt --features takt/linux,takt/xen -p takt-vmm -p takt-lab` builds it; TAKT_PROGRAMS selects another directory",
             file.display()
         );
     }

@@ -44,7 +44,7 @@ impl Kernel {
     /// # Errors
     /// A series that the lab does not know, or what kept the kernel from being fetched.
     pub fn get(series: &str) -> Result<Self> {
-        ensure!(KERNELS.contains(&series), "kernel {series}: allowed: {}", KERNELS.join(", "));
+        ensure!(KERNELS.contains(&series), "kernel {series} is not supported; allowed: {}", KERNELS.join(", "));
         let cache = std::env::var_os("TAKT_CACHE").map_or_else(|| PathBuf::from(CACHE), PathBuf::from);
         std::fs::create_dir_all(&cache).with_context(|| cache.display().to_string())?;
         let mut sh = Command::new("sh");
@@ -52,7 +52,7 @@ impl Kernel {
         let mut child = sh.spawn().context("sh")?;
         child.stdin.take().context("sh")?.write_all(SCRIPT.as_bytes()).context("sh")?;
         let out = child.wait_with_output().context("sh")?;
-        ensure!(out.status.success(), "kernel {series}: cannot be had, {}", out.status);
+        ensure!(out.status.success(), "kernel {series}: cannot be fetched: {}", out.status);
         Ok(Self { dir: PathBuf::from(String::from_utf8_lossy(&out.stdout).trim()) })
     }
 
@@ -198,7 +198,7 @@ impl Lab {
             bail!("in the lab's machine: {}\n{}", String::from_utf8_lossy(error), remains.console);
         }
         let outcome = remains.files.get(OUTCOME);
-        let outcome = outcome.with_context(|| format!("the lab's machine left nothing\n{}", remains.console))?;
+        let outcome = outcome.with_context(|| format!("the lab's machine produced no result\n{}", remains.console))?;
         let outcome = serde_json::from_slice(outcome).context("the lab's outcome")?;
         Ok(Boot { outcome, files: remains.files, console: remains.console })
     }
@@ -236,8 +236,8 @@ pub fn qemu() -> Result<()> {
     let version = text.split_whitespace().find_map(|w| w.split_once('.')?.0.parse::<u32>().ok());
     match version {
         Some(v) if v >= NEEDED => Ok(()),
-        Some(v) => bail!("qemu-system-x86_64: version {v}, needed is {NEEDED} or later"),
-        None => bail!("qemu-system-x86_64: says no version"),
+        Some(v) => bail!("qemu-system-x86_64: version {v} is too old; the lab needs {NEEDED} or later"),
+        None => bail!("qemu-system-x86_64: prints no version"),
     }
 }
 

@@ -92,13 +92,13 @@ pub fn warmup(scenario: &Scenario) -> u64 {
 
 fn check(s: &Scenario) -> Result<()> {
     possible(s, Lab::Linux)?;
-    ensure!(s.machine.pcpus <= PCPUS, "machine.pcpus: {} in the lab; allowed: 1 .. {PCPUS}", s.machine.pcpus);
+    ensure!(s.machine.pcpus <= PCPUS, "machine.pcpus: {} in the lab; allowed: 1 to {PCPUS}", s.machine.pcpus);
     let vms: usize = s.vms.iter().map(|v| v.count as usize).sum();
     ensure!(vms <= VMS, "vm: {vms} VMs in the lab; allowed: at most {VMS}");
     for vm in &s.vms {
         let key = format!("vm.{}", vm.name);
         if vm.calls() > CALLS {
-            bail!("{key}.calls: {} in the lab; allowed: 0 .. {CALLS}", vm.calls());
+            bail!("{key}.calls: {} in the lab; allowed: 0 to {CALLS}", vm.calls());
         }
         let tasks = vm.tasks();
         ensure!(tasks <= TASKS, "{key}.workload.tasks: {tasks} in the lab; allowed: at most {TASKS}");
@@ -417,11 +417,11 @@ mod tests {
         let program = "[[vm]]\nname = \"p\"\nvcpus = 4\nworkload = { type = \"parallel\", threads = 8 }";
         assert_eq!(error(program), "vm.p.threads: 8 on 4 VCPUs in the lab; allowed: one per VCPU");
         let group = "[[vm]]\nname = \"g\"\nvcpus = 5\ncount = 13\ngroup = \"all\"";
-        assert_eq!(error(group), "group all: 65 VCPUs on 4 PCPUs are 26 subgroups, allowed at most 16");
+        assert_eq!(error(group), "group all: 65 VCPUs on 4 PCPUs need 26 subgroups; allowed: at most 16");
         let set = "[[vm]]\nname = \"s\"\nvcpus = 1\nbudget = \"2ms\"\nperiod = \"10ms\"\nworkload = { type = \"tasks\", random = 17 }";
         assert_eq!(error(set), "vm.s.workload.tasks: 17 in the lab; allowed: at most 16");
         let calls = "[[vm]]\nname = \"v\"\nvcpus = 1\nworkload = { type = \"voip\", calls = 900 }";
-        assert_eq!(error(calls), "vm.v.calls: 900 in the lab; allowed: 0 .. 200");
+        assert_eq!(error(calls), "vm.v.calls: 900 in the lab; allowed: 0 to 200");
         let app = |front: &str, rest: &str| {
             let front = format!("[[vm]]\nname = \"f\"\nvcpus = 2\nworkload = {{ type = \"fanout\", {front} }}");
             error(&format!("{front}\n[[vm]]\nname = \"l\"\ncount = 9\nvcpus = 2\nworkload = \"fanout\"\n{rest}"))

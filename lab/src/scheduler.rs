@@ -45,7 +45,7 @@ impl Scheduler {
             let value = weight.strip_prefix("weight=").and_then(|w| w.parse().ok());
             return match value.filter(|w| WEIGHTS.contains(w)) {
                 Some(weight) => Ok(Self::Eevdf { weight }),
-                None => bail!("policy `{label}`: allowed: weight={}..={}", WEIGHTS.start(), WEIGHTS.end()),
+                None => bail!("policy `{label}`: allowed: `weight` from {} to {}", WEIGHTS.start(), WEIGHTS.end()),
             };
         }
         match PolicySpec::parse(&label) {
@@ -95,8 +95,8 @@ mod tests {
     #[test]
     fn errors_say_what_is_allowed() {
         let error = |text: &str| Scheduler::parse(text).unwrap_err().to_string();
-        assert!(error("eevdf(weight=101)").contains("allowed: weight=1..=100"));
-        assert!(error("eevdf(nice=1)").contains("allowed: weight=1..=100"));
+        assert!(error("eevdf(weight=101)").contains("allowed: `weight` from 1 to 100"));
+        assert!(error("eevdf(nice=1)").contains("allowed: `weight` from 1 to 100"));
         assert!(error("cfs").contains("in the lab also eevdf"));
         assert!(error("doris(x=1)").contains("unknown key"));
     }

@@ -115,9 +115,9 @@ impl Lab {
         let tasks = scenario.vms.iter().any(|vm| matches!(vm.workload(), Workload::Tasks(_)));
         let shift = if tasks && scenario.machine.pcpus > 1 { SHIFT_OF_TASKS } else { SHIFT };
         let left = self.boot(&plan, &Machine { cpus: scenario.machine.pcpus + 1, shift, ..Machine::default() })?;
-        let (said, traced) = read::parts(&left).context("what the lab's Dom0 left")?;
-        ensure!(traced.is_some() == trace, "the lab's Dom0 left no trace");
-        let mut outcome = read::outcome(said, &[scenario], &plan.phases).context("what the lab's Dom0 left")?;
+        let (said, traced) = read::parts(&left).context("result of the lab's Dom0")?;
+        ensure!(traced.is_some() == trace, "the lab's Dom0 produced no trace");
+        let mut outcome = read::outcome(said, &[scenario], &plan.phases).context("result of the lab's Dom0")?;
         let mut phases: Vec<_> = plan.phases.iter().zip(std::mem::take(&mut outcome.phases)).collect();
         phases.sort_by_key(|(which, _)| (which.scheduler, which.seed));
         let mut runs = Vec::new();
@@ -145,8 +145,8 @@ impl Lab {
         ensure!(takt.is_some() || !matches!(scheduler, Scheduler::Takt(_)), "{scheduler}: no program to watch in Dom0");
         let pcpus = scenarios[0].machine.pcpus;
         let left = self.boot(&plan, &Machine { cpus: pcpus + 1, shift: SHIFT_OF_CALLS, options, calls: true, takt })?;
-        let (said, _) = read::parts(&left).context("what the lab's Dom0 left")?;
-        let mut outcome = read::outcome(said, scenarios, &plan.phases).context("what the lab's Dom0 left")?;
+        let (said, _) = read::parts(&left).context("result of the lab's Dom0")?;
+        let mut outcome = read::outcome(said, scenarios, &plan.phases).context("result of the lab's Dom0")?;
         // Runs of several boots are compared: no boot's own measure, but what the PCPUs had if the callers needed nothing.
         let instructions_per_s = 1e9 / f64::from(1 << SHIFT_OF_CALLS);
         outcome.iterations_per_s = instructions_per_s / f64::from(pcpus) / INSTRUCTIONS_PER_ITERATION;

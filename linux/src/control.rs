@@ -221,7 +221,7 @@ impl Live {
         let mut name = owners::name(&self.config, root, &called, tgid);
         if name != called {
             self.warn(
-                format!("process {tgid} calls its VM {called}, whose cgroup or uid in the configuration it has not"),
+                format!("process {tgid} names its VM {called}, but does not match the cgroup or uid of {called} in the configuration"),
                 news,
             );
         }
@@ -371,7 +371,7 @@ impl Live {
             if let Err(e) = self.change(vm, &Change::param("rt", mode)) {
                 self.serve(vm, want, have)?;
                 let full = mode == RtMode::On as u64 && old == Some(false);
-                return Err(if full { e.context("the policy has `rt_max` real-time VMs already") } else { e });
+                return Err(if full { e.context("the policy already has `rt_max` real-time VMs") } else { e });
             }
         }
         if let Some(dev) = &setting.dev {
@@ -445,7 +445,7 @@ impl Live {
     /// # Errors
     /// Nothing is counted; the kernel refuses.
     pub fn end_measuring(&mut self) -> Result<Window> {
-        let from = self.measured_from.take().context("nothing is counted: somebody else has ended it")?;
+        let from = self.measured_from.take().context("nothing is counted: another client ended the measurement")?;
         let (to, took) = self.scheduler.end_measuring()?;
         let snapshot = self.scheduler.snapshot()?;
         Ok(Window::new(snapshot.pool.policy(), status::pcpus(&snapshot).len(), (from, to), &took))
@@ -456,7 +456,7 @@ impl Live {
     /// # Errors
     /// A recording is under way.
     pub fn record(&mut self) -> Result<()> {
-        ensure!(self.recorder.is_none(), "a recording is under way");
+        ensure!(self.recorder.is_none(), "a recording is in progress");
         self.recorder = Some(Recorder::start(&self.scheduler)?);
         Ok(())
     }

@@ -90,11 +90,11 @@ pub fn tagged(root: &Path, cookies: &dyn Cookies) -> Result<Option<Tagged>> {
 /// # Errors
 /// One line that names it, or why it cannot be told, and the flag that accepts the risk.
 pub fn check(root: &Path, cookies: &dyn Cookies) -> Result<()> {
-    let found = tagged(root, cookies).with_context(|| format!("use {FLAG} to start nevertheless"))?;
+    let found = tagged(root, cookies).with_context(|| format!("use {FLAG} to start anyway"))?;
     ensure!(
         found.is_none(),
-        "{}: on a host with SMT that may hang the machine under any sched_ext scheduler; turn core scheduling off \
-         where it is set, or SMT off, or accept the risk by {FLAG}",
+        "{}: with SMT, this may hang the machine under any sched_ext scheduler; turn off core scheduling \
+         where it is set, or SMT, or accept the risk with {FLAG}",
         found.as_ref().map(ToString::to_string).unwrap_or_default()
     );
     Ok(())

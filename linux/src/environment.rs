@@ -43,12 +43,12 @@ impl Environment {
         let state = read(root, STATE);
         let Some(state) = state else {
             bail!(
-                "this kernel has no sched_ext (no {STATE}): Linux 6.16 or later with CONFIG_SCHED_CLASS_EXT is needed"
+                "this kernel has no sched_ext (no {STATE}); Takt needs Linux 6.16 or later with CONFIG_SCHED_CLASS_EXT"
             )
         };
         ensure!(
             below(root, "/sys/kernel/btf/vmlinux").exists(),
-            "this kernel has no BTF (/sys/kernel/btf/vmlinux): CONFIG_DEBUG_INFO_BTF is needed"
+            "this kernel has no BTF (/sys/kernel/btf/vmlinux); Takt needs CONFIG_DEBUG_INFO_BTF"
         );
         let state = state.trim();
         if state != "disabled" {
@@ -61,7 +61,7 @@ impl Environment {
         let most = possible.iter().max().map_or(0, |n| n + 1);
         ensure!(
             most <= NCPU,
-            "this host may have {most} CPUs, a pool holds {NCPU}: boot with nr_cpus={NCPU} or run Takt on a smaller host"
+            "this host may have {most} CPUs, but Takt supports {NCPU}: boot with nr_cpus={NCPU} or run Takt on a smaller host"
         );
         let online = list(root, "/sys/devices/system/cpu/online")?.into_iter().map(|n| pcpu(root, n)).collect();
         Ok(Self { online, possible, kvm: below(root, "/sys/kernel/btf/kvm").exists() })
@@ -169,7 +169,7 @@ mod tests {
             ("sys/kernel/sched_ext/state", "enabled\n", "another scheduler is loaded: of unknown name"),
             ("sys/devices/system/cpu/possible", "", "/sys/devices/system/cpu/possible"),
             ("sys/devices/system/cpu/online", "?\n", "/sys/devices/system/cpu/online: `?`"),
-            ("sys/devices/system/cpu/possible", "0-64\n", "this host may have 65 CPUs, a pool holds 64"),
+            ("sys/devices/system/cpu/possible", "0-64\n", "this host may have 65 CPUs, but Takt supports 64"),
         ] {
             let error = machine(&[(path, text)]).map(|_| ()).unwrap_err();
             assert!(error.starts_with(want), "{path}: {error}");

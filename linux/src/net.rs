@@ -152,7 +152,7 @@ impl Net {
     pub fn times(&self, index: u32) -> Result<Times> {
         let value = map(&self.object, "net_vms")?.lookup(&index.to_ne_bytes(), MapFlags::LOCK)?;
         let value = value.with_context(|| format!("no VM {index}"))?;
-        let at = value.len().checked_sub(size_of::<Times>()).context("map net_vms is not of this build")?;
+        let at = value.len().checked_sub(size_of::<Times>()).context("map net_vms is from another build")?;
         // SAFETY: `Times` consists of integers and lies within the value.
         Ok(unsafe { value.as_ptr().add(at).cast::<Times>().read_unaligned() })
     }
@@ -182,7 +182,7 @@ impl Net {
         for port in w.ports.symmetric_difference(&want) {
             let request = [index, w.generation, (*port).into(), want.contains(port).into()];
             let mut request: Vec<u8> = request.iter().flat_map(|n| n.to_ne_bytes()).collect();
-            ensure!(run(&self.object, "net_port", &mut request)? == 0, "VM {index} has gone");
+            ensure!(run(&self.object, "net_port", &mut request)? == 0, "VM {index} is gone");
         }
         if let Some(w) = self.vms.get_mut(&index) {
             w.ports = want;
@@ -274,7 +274,7 @@ impl Net {
         let attached = device::attach(tgid, handle, way, programs)?;
         for (other, w) in &self.vms {
             if w.attached.values().any(|a| a.key == attached.key) {
-                bail!("{} is watched already, for VM {other}", attached.name);
+                bail!("{} is already monitored, for VM {other}", attached.name);
             }
         }
         let value = [index, generation, attached.link_layer, 0].map(u32::to_ne_bytes).concat();

@@ -40,7 +40,7 @@ fn explain(why: &str) -> Option<String> {
     });
     if let Some(line) = kfunc {
         return Some(format!(
-            "this kernel describes its own functions wrongly to BPF (known of Debian's 7.1 and 7.2): use another kernel; libbpf says: {}",
+            "this kernel's BTF describes its own functions wrongly (as in Debian's 7.1 and 7.2); use another kernel; libbpf says: {}",
             line.trim()
         ));
     }
@@ -48,7 +48,7 @@ fn explain(why: &str) -> Option<String> {
         .lines()
         .find(|l| l.contains("failed to find BTF ID for ksym") || l.contains("'scx_") && l.contains("not found"));
     missing.map(|line| {
-        format!("this kernel lacks a function that Takt needs (Linux 6.16 or later has them): {}", line.trim())
+        format!("this kernel lacks a function that Takt needs (Linux 6.16 or later has it): {}", line.trim())
     })
 }
 

@@ -51,11 +51,11 @@ fn edit(value: &mut [u8], timeout_ms: u32, has: impl Fn(&str) -> bool) -> Result
     let end = CALLBACKS_AT + CALLBACKS.len() * size_of::<usize>();
     let timeout = 0..size_of::<u32>();
     let ours = value.len() >= end && value[timeout.clone()] == TIMEOUT_MS.to_ne_bytes();
-    ensure!(ours, "the BPF objects are of another build");
+    ensure!(ours, "the BPF objects are from another build");
     value[timeout].copy_from_slice(&timeout_ms.to_ne_bytes());
     let weight = has(CALLBACKS[0]);
     for (name, callback) in CALLBACKS.iter().zip(value[CALLBACKS_AT..end].chunks_exact_mut(size_of::<usize>())) {
-        ensure!(callback.iter().any(|&b| b != 0), "the BPF objects are of another build: no {name}");
+        ensure!(callback.iter().any(|&b| b != 0), "the BPF objects are from another build: no {name}");
         if !weight || !has(name) {
             callback.fill(0);
         }

@@ -44,7 +44,7 @@ impl Recorder {
     /// A recording is under way, or the configuration changes all the time.
     pub fn start(scheduler: &Scheduler) -> Result<Self> {
         let ring = Ring::open(scheduler)?;
-        ensure!(!scheduler.snapshot()?.recording(), "a recording is under way");
+        ensure!(!scheduler.snapshot()?.recording(), "a recording is in progress");
         for _ in 0..ATTEMPTS {
             let sides: Vec<Side> = scheduler.peek()?.pools().map(|(side, _)| side).collect();
             let epochs = sides.iter().map(|&s| Ok((s, scheduler.begin_recording(s)?))).collect::<Result<Vec<_>>>()?;
@@ -60,7 +60,7 @@ impl Recorder {
             };
             return Ok(Self { ring, parts: epochs.into_iter().map(part).collect() });
         }
-        bail!("VMs come and go too fast: no recording could begin in {ATTEMPTS} attempts")
+        bail!("VMs come and go too fast: the recording could not start in {ATTEMPTS} attempts")
     }
 
     /// Fetches what there is; to be called a few times per second.
@@ -114,9 +114,9 @@ impl Ring {
     fn open(scheduler: &Scheduler) -> Result<Self> {
         let map = scheduler.map("logs")?;
         let size = map.value_size() as usize;
-        ensure!(size == LOG || size == 2 * LOG, "the BPF objects are of another build");
+        ensure!(size == LOG || size == 2 * LOG, "the BPF objects are from another build");
         let map = memmap2::MmapOptions::new().len(size).map_raw_read_only(&map.as_fd());
-        Ok(Self { map: map.context("the log of operations cannot be mapped")? })
+        Ok(Self { map: map.context("the operation log cannot be mapped")? })
     }
 
     fn head(&self, log: usize) -> u64 {
@@ -128,14 +128,14 @@ impl Ring {
     fn read(&self, side: Side, from: u64) -> Result<Vec<Record>> {
         let log = if side == Side::Rt { LOG } else { 0 };
         let head = self.head(log);
-        ensure!(from <= head, "the log of operations has been started again");
+        ensure!(from <= head, "the operation log was restarted");
         let whole = |head: u64| head - from < RING; // the next record overwrites one
-        ensure!(whole(head), "the recording is lost: more than {RING} operations between two looks");
+        ensure!(whole(head), "the recording is lost: more than {RING} operations between two reads");
         let slot = |i: u64| log + FIRST + (i % RING) as usize * size_of::<Record>();
         // SAFETY: within the map (a slot is below RING); whether the kernel wrote meanwhile is looked at afterwards.
         let copy = |i: u64| unsafe { self.map.as_ptr().add(slot(i)).cast::<Record>().read_volatile() };
         let records = (from..head).map(copy).collect();
-        ensure!(whole(self.head(log)), "the recording is lost: more than {RING} operations between two looks");
+        ensure!(whole(self.head(log)), "the recording is lost: more than {RING} operations between two reads");
         Ok(records)
     }
 }

@@ -40,21 +40,21 @@ fn objects(policy: &PolicySpec) -> Result<&'static Objects> {
     let Some(pools) = &policy.pools else {
         let found = all().find(|o| o.rt.is_none());
         return found.with_context(|| {
-            format!("policy `{}` does not run on Linux, {} and risa do", policy.name, policies().join(", "))
+            format!("policy `{}` does not run on Linux; allowed: {}, risa", policy.name, policies().join(", "))
         });
     };
     match &pools.size {
-        Size::Fixed { .. } => bail!("policy `{policy}` is for the simulator: on Linux pools are risa's"),
+        Size::Fixed { .. } => bail!("policy `{policy}` is for the simulator: on Linux, only risa has pools"),
         Size::Managed(s) if s.take_all => {
             bail!(
-                "policy `{policy}`: rt_pool_may_take_all is for the simulator: on Linux I/O threads of VMs are outside"
+                "policy `{policy}`: rt_pool_may_take_all is for the simulator; on Linux, I/O threads of VMs stay outside"
             )
         }
         Size::Managed(_) => {}
     }
-    let rt = || all().filter_map(|o| o.rt).collect::<Vec<_>>().join("|");
+    let rt = || all().filter_map(|o| o.rt).collect::<Vec<_>>().join(", ");
     let found = all().find(|o| o.rt == Some(pools.rt.as_str()));
-    found.with_context(|| format!("policy `{policy}`: `rt={}` is not allowed on Linux, allowed {}", pools.rt, rt()))
+    found.with_context(|| format!("policy `{policy}`: on Linux, `rt` must be one of {} (got `{}`)", rt(), pools.rt))
 }
 
 /// Programs of the kvm object whose function a kernel may lack: one of the first two there must be, by the processor's
@@ -134,7 +134,7 @@ impl Scheduler {
         let object = object::load(open)?;
         let hosts = map(&object, "hosts")?;
         let initial = Snapshot::initial(&pools, quota);
-        ensure!(hosts.value_size() as usize == initial.len(), "the BPF objects are of another build");
+        ensure!(hosts.value_size() as usize == initial.len(), "the BPF objects are from another build");
         hosts.update(&0u32.to_ne_bytes(), &initial, MapFlags::ANY)?;
         let mut scheduler = Self {
             object,
@@ -169,9 +169,9 @@ impl Scheduler {
         let mut ops = self.object.maps_mut().find(|m| m.name() == "takt_ops").context("no map takt_ops")?;
         let attached = ops.attach_struct_ops();
         links.push(attached.map_err(|e| match (self.timer_error(), self.ended()) {
-            (Some(why), _) => anyhow!("the kernel refuses the scheduler a timer: {why}"),
-            (None, Some(end)) => anyhow!("the kernel refuses the scheduler: {} {}", end.reason, end.message),
-            (None, None) => anyhow!(e).context("the kernel refuses the scheduler"),
+            (Some(why), _) => anyhow!("the kernel refused a timer to the scheduler: {why}"),
+            (None, Some(end)) => anyhow!("the kernel refused the scheduler: {} {}", end.reason, end.message),
+            (None, None) => anyhow!(e).context("the kernel refused the scheduler"),
         })?);
         self.links.extend(links);
         Ok(())
@@ -217,7 +217,7 @@ impl Scheduler {
         if !events {
             return Ok(()); // kvm is there, kvm_amd or kvm_intel not yet
         }
-        self.kvm = Some(object::load(open).context("watching KVM")?);
+        self.kvm = Some(object::load(open).context("monitoring KVM")?);
         Ok(())
     }
 
@@ -260,7 +260,7 @@ impl Scheduler {
     /// The kernel does not hand it out.
     pub fn snapshot(&self) -> Result<Snapshot> {
         let bytes = map(&self.object, "hosts")?.lookup(&0u32.to_ne_bytes(), MapFlags::LOCK)?;
-        Snapshot::new(bytes.context("the scheduler's state is not there")?)
+        Snapshot::new(bytes.context("the scheduler's state is missing")?)
     }
 
     /// As [`Scheduler::snapshot`], but without the lock: what changes meanwhile may not fit together.
@@ -269,7 +269,7 @@ impl Scheduler {
     /// The kernel does not hand it out.
     pub fn peek(&self) -> Result<Snapshot> {
         let bytes = map(&self.object, "hosts")?.lookup(&0u32.to_ne_bytes(), MapFlags::ANY)?;
-        Snapshot::new(bytes.context("the scheduler's state is not there")?)
+        Snapshot::new(bytes.context("the scheduler's state is missing")?)
     }
 
     /// Loads the programs that look at packets, for [`crate::net::Net::attach`].
@@ -365,7 +365,7 @@ impl Scheduler {
         let mut all = Overhead::default();
         for bytes in counts.context("overheads")? {
             let own = bytes.get(..size_of::<Overhead>()).and_then(Overhead::from_bytes);
-            all.merge(&own.context("the BPF objects are of another build")?);
+            all.merge(&own.context("the BPF objects are from another build")?);
         }
         Ok((now, all))
     }
@@ -373,7 +373,7 @@ impl Scheduler {
     fn measure(&self, on: bool) -> Result<u64> {
         let mut request = Request { arg: [on.into(), 0, 0, 0], ..Request::default() };
         self.request("takt_measure", &mut request)?;
-        ensure!(request.ret == 0, "the scheduler cannot count what it takes");
+        ensure!(request.ret == 0, "the scheduler cannot measure its overhead");
         Ok(request.arg[1])
     }
 
@@ -533,8 +533,8 @@ mod tests {
             assert_eq!(of(text), Ok(want), "{text}");
         }
         for (text, want) in [
-            ("sp", "policy `sp` is for the simulator: on Linux pools are risa's"),
-            ("risa(rt=sedf)", "policy `risa(rt=sedf)`: `rt=sedf` is not allowed on Linux, allowed vgedf"),
+            ("sp", "policy `sp` is for the simulator: on Linux, only risa has pools"),
+            ("risa(rt=sedf)", "policy `risa(rt=sedf)`: on Linux, `rt` must be one of vgedf (got `sedf`)"),
             (
                 "risa(rt_pool_may_take_all=on)",
                 "policy `risa(rt_pool_may_take_all=on)`: rt_pool_may_take_all is for the simulator",

@@ -177,13 +177,13 @@ impl Snapshot {
         let (one, two) = (layout(1).end, layout(2).end);
         ensure!(
             bytes.len() == one || bytes.len() == two,
-            "the scheduler's state has {} bytes, this build's {one} or {two}",
+            "the scheduler's state has {} bytes, but this build expects {one} or {two}",
             bytes.len()
         );
         let pool = |n| {
             let at = size_of::<Head>() + n * takt_policy::pool_size();
             let pool = Pool::from_bytes(&bytes[at..at + takt_policy::pool_size()]);
-            pool.ok_or_else(|| anyhow::anyhow!("the scheduler's pool is not one of this build"))
+            pool.ok_or_else(|| anyhow::anyhow!("the scheduler's pool is from another build"))
         };
         let (first, rt) = (pool(0)?, if bytes.len() == two { Some(pool(1)?) } else { None });
         let head = read(&bytes, 0);

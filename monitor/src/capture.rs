@@ -81,7 +81,7 @@ fn decompressed<'a>(source: impl Read + Send + 'a) -> Result<Box<dyn Read + Send
         [0x1f, 0x8b, ..] => Box::new(flate2::bufread::MultiGzDecoder::new(source)),
         [0x28, 0xb5, 0x2f, 0xfd, ..] => Box::new(Zstd { source: Some(source), frame: None }),
         [b's', b'n', b'o', b'o', b'p', 0, ..] => {
-            bail!("a snoop file; editcap -F pcapng makes a capture of it that can be read")
+            bail!("a snoop file; convert it with editcap -F pcapng")
         }
         _ => Box::new(source),
     })
@@ -184,7 +184,7 @@ impl State {
     }
 
     fn warnings(&self) -> impl Iterator<Item = String> {
-        self.left_out.iter().map(|(why, n)| format!("{n} packets left out: {why}"))
+        self.left_out.iter().map(|(why, n)| format!("{n} packets skipped: {why}"))
     }
 
     /// A packet that can only be counted.
@@ -229,12 +229,12 @@ impl State {
                     return self.leave_out(&why, each);
                 };
                 let units = u64::from(b.ts_high) << 32 | u64::from(b.ts_low);
-                let Some(time) = interface.time(units) else { return self.leave_out("impossible time", each) };
+                let Some(time) = interface.time(units) else { return self.leave_out("impossible timestamp", each) };
                 let (data, len) = (b.packet_data(), b.origlen as usize);
                 each(&Record { time, link: Some(link), data, len, interface: b.if_id })?;
             }
             PcapBlockOwned::NG(Block::SimplePacket(_)) => {
-                self.leave_out("they have no time (simple packet blocks)", each)?;
+                self.leave_out("they have no timestamp (simple packet blocks)", each)?;
             }
             PcapBlockOwned::NG(_) => {}
         }
@@ -271,6 +271,6 @@ fn link(number: i32) -> Option<Link> {
 
 fn unknown_link(number: i32) -> String {
     format!(
-        "link type {number} is not known (Ethernet 1, raw IP 101, 228, 229, loopback 0, 108, Linux cooked 113, 276 are)"
+        "link type {number} is not supported; allowed: Ethernet 1, raw IP 101, 228, 229, loopback 0, 108, Linux cooked 113, 276"
     )
 }

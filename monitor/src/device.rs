@@ -174,7 +174,7 @@ pub fn attach(tgid: Option<u32>, handle: &Handle, way: Way, programs: Programs) 
 fn resolve(handle: &Handle) -> Result<(String, u32)> {
     match handle {
         Handle::Name(name) => {
-            let c = CString::new(name.as_str()).with_context(|| format!("{name:?} is no device name"))?;
+            let c = CString::new(name.as_str()).with_context(|| format!("{name:?} is not a device name"))?;
             // SAFETY: a string that ends by 0.
             let ifindex = unsafe { libc::if_nametoindex(c.as_ptr()) };
             ensure!(ifindex != 0, "{name}: no such network device");
@@ -184,11 +184,17 @@ fn resolve(handle: &Handle) -> Result<(String, u32)> {
             let mut name = [0; libc::IF_NAMESIZE];
             // SAFETY: the buffer has the size that the function demands.
             let known = unsafe { libc::if_indextoname(*ifindex, name.as_mut_ptr()) };
-            ensure!(!known.is_null(), "{expected}: no network device has its number {ifindex} where the VMM is");
+            ensure!(
+                !known.is_null(),
+                "{expected}: no network device has its number {ifindex} in the VMM's network namespace"
+            );
             // SAFETY: the function has ended the string by 0.
             let name = unsafe { CStr::from_ptr(name.as_ptr()) };
             let name = name.to_string_lossy().into_owned();
-            ensure!(name == *expected, "{expected}: number {ifindex} is another network device where the VMM is");
+            ensure!(
+                name == *expected,
+                "{expected}: number {ifindex} is another network device in the VMM's network namespace"
+            );
             Ok((name, *ifindex))
         }
     }
@@ -203,7 +209,7 @@ fn cookie(socket: &UdpSocket) -> Result<u64> {
         let value = (&raw mut cookie).cast();
         libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_NETNS_COOKIE, value, &mut size)
     };
-    ensure!(failed == 0, "cannot tell the network namespace: {}", Error::last_os_error());
+    ensure!(failed == 0, "cannot determine the network namespace: {}", Error::last_os_error());
     Ok(cookie)
 }
 
@@ -225,7 +231,7 @@ fn known_link(name: &str, address: u16) -> Result<u32> {
     match address {
         libc::ARPHRD_ETHER => Ok(LINK_ETHER),
         libc::ARPHRD_NONE => Ok(LINK_RAW),
-        other => anyhow::bail!("{name}: link layer {other} is not known (Ethernet {}, none {})", 1, 0xfffe),
+        other => anyhow::bail!("{name}: link layer {other} is not supported; allowed: Ethernet {}, none {}", 1, 0xfffe),
     }
 }
 
@@ -248,10 +254,10 @@ mod tests {
         assert_eq!(of(Handle::Name("lo".into())), lo());
         assert_eq!(of(Handle::Numbered(1, "lo".into())), lo());
         assert_eq!(of(Handle::Name("no-such".into())).unwrap_err(), "no-such: no such network device");
-        assert_eq!(of(Handle::Name("a\0b".into())).unwrap_err(), "\"a\\0b\" is no device name");
-        let other = "mv0: number 1 is another network device where the VMM is";
+        assert_eq!(of(Handle::Name("a\0b".into())).unwrap_err(), "\"a\\0b\" is not a device name");
+        let other = "mv0: number 1 is another network device in the VMM's network namespace";
         assert_eq!(of(Handle::Numbered(1, "mv0".into())).unwrap_err(), other);
-        let none = "mv0: no network device has its number 2147483647 where the VMM is";
+        let none = "mv0: no network device has its number 2147483647 in the VMM's network namespace";
         assert_eq!(of(Handle::Numbered(i32::MAX as u32, "mv0".into())).unwrap_err(), none);
     }
 
@@ -259,7 +265,7 @@ mod tests {
     fn link_layers_are_those_that_the_monitor_knows() {
         assert_eq!((known_link("x", 1).unwrap(), known_link("x", 0xfffe).unwrap()), (0, 1));
         for other in [0, 2, 772, 0xfffd, 0xffff] {
-            let want = format!("x: link layer {other} is not known (Ethernet 1, none 65534)");
+            let want = format!("x: link layer {other} is not supported; allowed: Ethernet 1, none 65534");
             assert_eq!(known_link("x", other).unwrap_err().to_string(), want);
         }
     }

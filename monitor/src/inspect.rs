@@ -268,7 +268,7 @@ impl Inspector {
         let raw = options.config.raw().context("configuration")?;
         for (address, name) in &options.vms {
             let twice = options.vms.iter().any(|(a, n)| a == address && n != name);
-            ensure!(!twice, "{name}: its address has another name, too");
+            ensure!(!twice, "{name}: its address already has another name");
         }
         let seen = Senders {
             options,
@@ -310,7 +310,7 @@ impl Inspector {
         report.others = seen.others;
         let copies: u64 = senders.iter().map(|(_, s)| s.copies).sum();
         if copies > 0 {
-            report.warnings.push(format!("{copies} packets were captured on several devices and count once"));
+            report.warnings.push(format!("{copies} packets were captured on several devices and count only once"));
         }
         report.senders = senders.into_iter().map(|(_, s)| s).collect();
         report

@@ -54,7 +54,7 @@ impl Config {
     pub(crate) fn raw(&self) -> Result<RawConfig> {
         const HOUR: u64 = 3_600_000_000_000;
         let range = |key: &str, value: u64, low: u64, high: u64| -> Result<()> {
-            ensure!((low..=high).contains(&value), "monitor: {key} = {value} is not within {low}..={high}");
+            ensure!((low..=high).contains(&value), "monitor: {key} must be between {low} and {high} (got {value})");
             Ok(())
         };
         range("timeout", self.timeout, REPORT_NS, HOUR)?;

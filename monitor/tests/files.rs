@@ -101,7 +101,7 @@ fn what_is_whole_is_reported() {
     assert_eq!(rest(&noise, "block 2").packets, 0);
     let mut late = call().pcapng(1);
     late[28 + 20 + 12..28 + 20 + 20].fill(0xff);
-    let report = rest(&late, "1 packets left out: impossible time");
+    let report = rest(&late, "1 packets skipped: impossible timestamp");
     assert_eq!((report.packets, report.unattributed), (100, 1));
     assert_rtp(&report.senders[0], 20_000.0);
     let mut huge = call().pcap(1);
@@ -110,7 +110,7 @@ fn what_is_whole_is_reported() {
     assert_rtp(&rest(&huge, "block 102").senders[0], 20_000.0);
     // An interface that nobody knows, beside one that everybody does.
     let (known, foreign) = (call().pcapng(1), call().pcapng(239));
-    let report = rest(&[known, foreign].concat(), "100 packets left out: link type 239 is not known");
+    let report = rest(&[known, foreign].concat(), "100 packets skipped: link type 239 is not supported");
     assert_eq!((report.packets, report.unattributed, report.senders[0].packets), (200, 100, 100));
     assert_rtp(&report.senders[0], 20_000.0);
 }

@@ -51,7 +51,7 @@ fn link_types_are_told_from_their_neighbours() {
         };
         match (records(&pcap(0xa1b2_c3d4, link, false, 3, 3)), want) {
             (Ok(all), Some(want)) => assert_eq!(all[0].1, want, "{link}"),
-            (Err(e), None) => assert!(e.starts_with(&format!("block 1: link type {link} is not known")), "{e}"),
+            (Err(e), None) => assert!(e.starts_with(&format!("block 1: link type {link} is not supported")), "{e}"),
             (other, want) => panic!("{link}: {other:?}, not {want:?}"),
         }
     }
@@ -120,10 +120,10 @@ fn times_of_pcapng_have_the_unit_and_the_offset_of_their_interface() {
         assert_eq!(time(resolution, offset, units), Ok(ns), "{resolution:?} {offset:?} {units}");
     }
     for (resolution, offset, units) in [(Some(9), None, 1 << 63), (None, Some(-1), 7), (Some(0), None, u64::MAX)] {
-        assert_eq!(time(resolution, offset, units).unwrap_err(), "1 packets left out: impossible time");
+        assert_eq!(time(resolution, offset, units).unwrap_err(), "1 packets skipped: impossible timestamp");
     }
     for resolution in [20, 0x7f, 0xc0, 0xff] {
-        assert_eq!(time(Some(resolution), None, 7).unwrap_err(), "1 packets left out: impossible time");
+        assert_eq!(time(Some(resolution), None, 7).unwrap_err(), "1 packets skipped: impossible timestamp");
     }
 }
 
@@ -134,12 +134,12 @@ fn a_packet_is_of_the_interface_that_it_names() {
     let got: Vec<_> = records(&file).unwrap().into_iter().map(|r| (r.0, r.1)).collect();
     assert_eq!(got, [(7_000, Link::Ethernet), (7, Link::Raw)]);
     let beyond = [two.clone(), packet(2, 7, 3)].concat();
-    assert_eq!(records(&beyond).unwrap_err(), "1 packets left out: their interface is not described");
+    assert_eq!(records(&beyond).unwrap_err(), "1 packets skipped: their interface is not described");
     // A new section has interfaces of its own; blocks of other kinds are passed over.
     let again = [two, block(0x0bad, b"what"), section(), packet(0, 7, 3)].concat();
-    assert_eq!(records(&again).unwrap_err(), "1 packets left out: their interface is not described");
+    assert_eq!(records(&again).unwrap_err(), "1 packets skipped: their interface is not described");
     let simple = [section(), interface(1, None, None), block(3, &[3, 0, 0, 0, 1, 2, 3, 0])].concat();
-    assert_eq!(records(&simple).unwrap_err(), "1 packets left out: they have no time (simple packet blocks)");
+    assert_eq!(records(&simple).unwrap_err(), "1 packets skipped: they have no timestamp (simple packet blocks)");
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn an_interface_of_an_unknown_link_matters_when_it_is_used() {
     let unused = [section(), interface(147, None, None), interface(1, None, None), packet(1, 7, 3)].concat();
     assert_eq!(records(&unused).unwrap().len(), 1);
     let used = [section(), interface(147, None, None), packet(0, 7, 3)].concat();
-    assert!(records(&used).unwrap_err().starts_with("1 packets left out: link type 147 is not known"));
+    assert!(records(&used).unwrap_err().starts_with("1 packets skipped: link type 147 is not supported"));
 }
 
 #[test]

@@ -176,6 +176,6 @@ fn parameters_have_ranges() {
     ];
     for config in bad {
         let error = Monitor::new(&config).err().expect("refused").to_string();
-        assert!(error.contains("is not within"), "{error}");
+        assert!(error.contains("must be between"), "{error}");
     }
 }

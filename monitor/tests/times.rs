@@ -401,7 +401,7 @@ fn parameters_are_taken_at_both_ends_of_their_ranges_and_refused_beyond() {
         }
         for value in [low - 1, high + 1] {
             let error = with(&|c| set(c, value)).expect_err(name);
-            assert_eq!(error, format!("monitor: {name} = {value} is not within {low}..={high}"));
+            assert_eq!(error, format!("monitor: {name} must be between {low} and {high} (got {value})"));
         }
     }
     assert_eq!(with(&|c| c.given = 0), Ok(()), "without the source it is not looked at");

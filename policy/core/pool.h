@@ -35,9 +35,9 @@
 #define TAKT_EBUSY 16	   /* the state table forbids it in the present state */
 #define TAKT_EEXIST 17	   /* the slot is taken */
 #define TAKT_EINVAL 22	   /* unknown operation, key or flag */
-#define TAKT_ENOSPC 28	   /* no PCPU has room for so much beside what others are promised */
+#define TAKT_ENOSPC 28	   /* no PCPU has room for this in addition to the other budgets */
 #define TAKT_ERANGE 34	   /* value outside its range */
-#define TAKT_EOPNOTSUPP 95 /* this policy has no such thing */
+#define TAKT_EOPNOTSUPP 95 /* not supported by this policy */
 
 #define TAKT_MASK_WORDS (TAKT_NCPU / 64u)
 #define TAKT_GROUP_MAX 255u /* groups of VMs, and subgroups of a group (Poris, rule P35) */

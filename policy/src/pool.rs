@@ -23,12 +23,12 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match -self.0 {
             2 => "no such PCPU, VM or VCPU",
-            16 => "not possible in the present state",
-            17 => "exists already",
-            28 => "no PCPU has room for so much beside what others are promised",
+            16 => "not possible in the current state",
+            17 => "already exists",
+            28 => "no PCPU has room for this in addition to the other budgets",
             22 => "unknown operation, key or flag",
             34 => "value out of range",
-            95 => "this policy has no such thing",
+            95 => "not supported by this policy",
             _ => "unknown error",
         })
     }

@@ -23,9 +23,9 @@ pub struct ConstantInfo {
 }
 
 impl ConstantInfo {
-    /// "2us (0 .. 1ms)"-like text of the allowed range.
+    /// "2us (0 to 1ms)"-like text of the allowed range.
     pub fn range(&self) -> String {
-        format!("{} .. {}", self.unit.show(self.min), self.unit.show(self.max))
+        format!("{} to {}", self.unit.show(self.min), self.unit.show(self.max))
     }
 }
 
@@ -65,25 +65,25 @@ constants! {
     ipi "machine.ipi" Time 1_000 in 0..=1_000_000
         "inter-processor interrupt until the other PCPU reacts: 1-2 us";
     resume "machine.resume" Time 0 in 0..=1_000_000
-        "time after a context switch before the guest goes on, charged to the VCPU that came: return from the hypervisor, TLB and pipeline";
+        "time after a context switch before the guest resumes, charged to the incoming VCPU: return from the hypervisor, TLB and pipeline";
     refill "machine.refill" Time 40 in 0..=100_000
         "time to fetch one KiB of a cold working set: about 25 GB/s with prefetching";
     decay "machine.decay" Time 1_000_000 in 1..=1_000_000_000
-        "others' run time on a PCPU after which its private cache is cold";
+        "run time of other VCPUs on a PCPU after which its private cache is cold";
     llc_decay "machine.llc_decay" Time 20_000_000 in 1..=10_000_000_000
-        "others' run time on a last-level cache after which it is cold";
+        "run time of other VCPUs on a last-level cache after which it is cold";
     private_share "machine.private_share" Milli 300 in 0..=1_000
         "part of a working set lost by moving between PCPUs that share a last-level cache";
     stagger "machine.stagger" Time 1_370_000 in 0..=10_000_000
-        "distance between the starts of two PCPUs, so that their ticks do not coincide";
+        "time between the starts of two PCPUs, so that their ticks do not coincide";
     dom0_rx "dom0.rx_per_packet" Time 23_000 in 0..=10_000_000
-        "netback and bridge per packet towards a guest: 21% of a PCPU at 90 calls and both ways (aim: 20-40%)";
+        "cost of netback and bridge per packet to a guest: 21% of a PCPU at 90 calls in both directions (aim: 20-40%)";
     dom0_tx "dom0.tx_per_packet" Time 23_000 in 0..=10_000_000
-        "netback and bridge per packet from a guest";
+        "cost of netback and bridge per packet from a guest";
     dom0_hz "dom0.housekeeping" Hz 20_000 in 0..=10_000_000
-        "wakes of each Dom0 VCPU by timers and daemons, Poisson; fitted, the weakest of the constants";
+        "wakes of each Dom0 VCPU by timers and daemons, Poisson; fitted, the least certain constant";
     dom0_job "dom0.housekeeping_cost" Time 30_000 in 0..=100_000_000
-        "work of one such wake; fitted";
+        "work per such wake; fitted";
     dom0_ws "dom0.working_set" KiB 64 in 0..=1_048_576
         "working set of a Dom0 VCPU: packet path only";
     nic_ring "net.nic_ring" Count 256 in 1..=65_536
@@ -97,9 +97,9 @@ constants! {
     wire "net.wire" Time 50_000 in 0..=1_000_000_000
         "one way between client and host on the same LAN";
     wire_spread "net.wire_spread" Time 0 in 0..=20_000_000
-        "a call's packet may take this much longer to the host than net.wire, evenly; none on a LAN";
+        "additional delay of a call's packet to the host, uniform from 0 to this; 0 on a LAN";
     napi "net.napi" Count 64 in 1..=65_536
-        "packets handled in one direction before the other gets its turn (NAPI weight)";
+        "packets handled in one direction before the other direction gets a turn (NAPI weight)";
     hz "guest.hz" Hz 250_000 in 0..=10_000_000
         "timer ticks of a guest kernel that is not idle; small effect";
     tick "guest.tick" Time 1_500 in 0..=1_000_000
@@ -115,9 +115,9 @@ constants! {
     jitter_buffer "voip.jitter_buffer" Time 40_000_000 in 0..=10_000_000_000
         "fixed buffer of the receiving client (aim: 40-60 ms); fitted";
     phase_spread "voip.phase_spread" Time 20_000_000 in 0..=1_000_000_000
-        "calls begin on a grid, but signalling takes its time: their phases are independent";
+        "spread of the phases of calls: signalling takes time, so the phases are independent";
     send_jitter "voip.send_jitter" Time 2_000_000 in 0..=20_000_000
-        "a packet leaves its client up to this after it is due: timers of a user-space sender; without it calls and ticks would keep step for ever";
+        "delay of a packet at its client, uniform from 0 to this: timers of a user-space sender; without it, calls and ticks stay in phase";
     packet_gap "voip.packet_gap" Time 20_000_000 in 1_000_000..=1_000_000_000
         "G.711 in 20 ms packets";
     ramp "voip.ramp" Hz 10_000 in 1..=1_000_000
@@ -131,7 +131,7 @@ constants! {
     idle_hz "idle.housekeeping" Hz 10_000 in 0..=10_000_000
         "wakes of each VCPU of an idle VM, Poisson";
     idle_job "idle.housekeeping_cost" Time 20_000 in 0..=100_000_000
-        "work of one such wake";
+        "work per such wake";
 }
 
 impl Constants {
@@ -182,7 +182,7 @@ mod tests {
     fn errors_name_the_range() {
         let mut c = Constants::default();
         let e = c.set("machine.switch", "5s").unwrap().unwrap_err().to_string();
-        assert_eq!(e, "5s is out of range; allowed: 0 .. 1ms");
+        assert_eq!(e, "5s is out of range; allowed: 0 to 1ms");
         assert!(c.set("machine.nothing", "1").is_none());
         c.scale("machine.switch", 125).unwrap();
         assert_eq!(c.switch, 2_500);

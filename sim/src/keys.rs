@@ -131,7 +131,7 @@ pub fn text(key: &str, value: &Value) -> Result<String> {
 pub fn count(value: &str, min: u32, max: u32) -> Result<u32> {
     match value.parse::<u32>() {
         Ok(n) if (min..=max).contains(&n) => Ok(n),
-        _ => bail!("'{value}' is out of range; allowed: {min} .. {max}"),
+        _ => bail!("'{value}' is out of range; allowed: {min} to {max}"),
     }
 }
 
@@ -139,8 +139,8 @@ pub fn count(value: &str, min: u32, max: u32) -> Result<u32> {
 pub fn time(value: &str, min: u64, max: u64) -> Result<u64> {
     match duration::parse(value) {
         Ok(n) if (min..=max).contains(&n) => Ok(n),
-        Ok(_) => bail!("{value} is out of range; allowed: {} .. {}", Unit::Time.show(min), Unit::Time.show(max)),
-        Err(e) => bail!("{e}; allowed: {} .. {}", Unit::Time.show(min), Unit::Time.show(max)),
+        Ok(_) => bail!("{value} is out of range; allowed: {} to {}", Unit::Time.show(min), Unit::Time.show(max)),
+        Err(e) => bail!("{e}; allowed: {} to {}", Unit::Time.show(min), Unit::Time.show(max)),
     }
 }
 
@@ -158,7 +158,7 @@ pub fn word<T: Copy>(value: &str, words: &[(&str, T)]) -> Result<T> {
 pub fn name(value: &str) -> Result<String> {
     let fits = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
     if value.is_empty() || value.len() > 64 || !value.bytes().all(fits) {
-        bail!("'{}' is no name; allowed: 1 .. 64 letters, digits, - and _", value.escape_debug());
+        bail!("'{}' is not a valid name; allowed: 1 to 64 letters, digits, - and _", value.escape_debug());
     }
     Ok(value.to_string())
 }

@@ -42,7 +42,7 @@ impl PoolSpec {
             "policy" => {
                 let policy = PolicySpec::parse(value)?;
                 if policy.pin || policy.pools.is_some() {
-                    bail!("{policy} is more than one pool; allowed: a policy of one, such as credit");
+                    bail!("{policy} has more than one pool; allowed: a policy with one pool, such as credit");
                 }
                 self.policy = policy;
             }
@@ -67,7 +67,7 @@ impl PoolSpec {
             }
             for &cpu in &pool.cpus {
                 if cpu >= pcpus {
-                    bail!("{key}.cpus: no PCPU {cpu}; allowed: 0 .. {}", pcpus - 1);
+                    bail!("{key}.cpus: no PCPU {cpu}; allowed: 0 to {}", pcpus - 1);
                 }
                 if cpus.contains(&cpu) {
                     bail!("{key}.cpus: PCPU {cpu} is in two pools; allowed: each in one");
@@ -85,7 +85,7 @@ impl PoolSpec {
             }
         }
         if cpus.len() == pcpus as usize && members.len() < vms.len() {
-            bail!("pool: all PCPUs are in pools, and not all VMs; allowed: one PCPU or more for the others");
+            bail!("pool: the pools have all PCPUs, but not all VMs; allowed: one PCPU or more left for the other VMs");
         }
         Ok(())
     }

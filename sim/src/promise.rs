@@ -65,7 +65,7 @@ fn calls(v: &VoipResult) -> Promise {
 
 fn streams(v: &VodResult) -> Promise {
     let figures = vec![
-        figure("each user", v.rate_mean / 1e6, "Mbit/s", 3),
+        figure("rate per user", v.rate_mean / 1e6, "Mbit/s", 3),
         figure("frames skipped", v.skipped_frames as f64, "", 0),
         time("lag p50", v.lag_p50_ns),
         time("p99", v.lag_p99_ns),

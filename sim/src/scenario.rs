@@ -307,13 +307,13 @@ impl Scenario {
         let masks = self.vms.iter().map(|vm| (format!("vm.{}", vm.name), &vm.affinity));
         for (who, cpus) in masks.chain([("dom0".to_owned(), &self.dom0.affinity)]) {
             if let Some(cpu) = cpus.iter().find(|&&c| c > last) {
-                bail!("{who}.affinity: no PCPU {cpu}; allowed: 0 .. {last}");
+                bail!("{who}.affinity: no PCPU {cpu}; allowed: 0 to {last}");
             }
         }
         let entries: Vec<_> = self.vms.iter().map(|vm| vm.name.as_str()).chain(["dom0"]).collect();
         for vm in &self.vms {
             if let Some(cpu) = vm.own_pcpus().iter().find(|&&c| c > last) {
-                bail!("vm.{}.dedicated: no PCPU {cpu}; allowed: true, false, or PCPUs of 0 .. {last}", vm.name);
+                bail!("vm.{}.dedicated: no PCPU {cpu}; allowed: true, false, or PCPUs of 0 to {last}", vm.name);
             }
         }
         PoolSpec::validate(&self.pools, self.machine.pcpus, &entries)?;
@@ -333,7 +333,7 @@ impl Scenario {
         let calls: u64 = self.vms.iter().map(|v| u64::from(v.count) * u64::from(v.streams())).sum();
         if let Some(vm) = self.vms.iter().find(|v| v.threads() > MAX_THREADS * v.vcpus) {
             let most = MAX_THREADS * vm.vcpus;
-            bail!("vm.{}.threads: {} on {} VCPUs; allowed: 1 .. {most}", vm.name, vm.threads(), vm.vcpus);
+            bail!("vm.{}.threads: {} on {} VCPUs; allowed: 1 to {most}", vm.name, vm.threads(), vm.vcpus);
         }
         if calls > MAX_CALLS {
             bail!("vm: {calls} calls; allowed: at most {MAX_CALLS}");
@@ -341,10 +341,10 @@ impl Scenario {
         let most = self.constants.packet_gap * MAX_PACKETS / calls.max(1);
         if self.duration > most {
             let (given, most) = (Unit::Time.show(self.duration), Unit::Time.show(most / keys::SECOND * keys::SECOND));
-            bail!("duration: {given} of {calls} calls; allowed: at most {most} of that many");
+            bail!("duration: {given} with {calls} calls; allowed: at most {most} with that many calls");
         }
         if self.warmup() > keys::DAY {
-            bail!("voip.ramp: the calls need {} to come up; allowed: at most 24 h", Unit::Time.show(self.warmup()));
+            bail!("voip.ramp: setting up the calls takes {}; allowed: at most 24 h", Unit::Time.show(self.warmup()));
         }
         Ok(())
     }
@@ -352,13 +352,13 @@ impl Scenario {
     fn validate_machines(&self) -> Result<()> {
         let m = &self.machine;
         if let Some(vm) = self.vms.iter().find(|vm| vm.on > m.machines) {
-            bail!("vm.{}.on: no machine {}; allowed: 1 .. {}", vm.name, vm.on, m.machines);
+            bail!("vm.{}.on: no machine {}; allowed: 1 to {}", vm.name, vm.on, m.machines);
         }
         if m.machines == 1 {
             return Ok(());
         }
         if m.pcpus * m.machines > 64 {
-            bail!("machine.machines: {} of {} PCPUs; allowed: 64 PCPUs in all", m.machines, m.pcpus);
+            bail!("machine.machines: {} machines of {} PCPUs; allowed: at most 64 PCPUs in all", m.machines, m.pcpus);
         }
         if [m.threads, m.llc, m.node].iter().any(|part| m.pcpus % part != 0) {
             bail!("machine.pcpus: {} on several machines; allowed: a multiple of threads, llc and node", m.pcpus);
@@ -403,7 +403,7 @@ impl Scenario {
         let run = format(self.duration);
         let steps = (0..).zip(&self.script).filter(|(_, step)| step.time >= self.duration);
         let step = |(n, step): (usize, &Step)| {
-            format!("at.{n}: {} at {} never happens: the run measures {run}", step.describe(), format(step.time))
+            format!("at.{n}: {} at {} never happens: the run lasts {run}", step.describe(), format(step.time))
         };
         let mut out: Vec<String> = steps.map(step).collect();
         // Calls come one by one from the creation of their VM on.

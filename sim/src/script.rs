@@ -88,7 +88,7 @@ impl Step {
             let text = keys::text(&path, &value)?;
             let mut whom = |what| match act.replace((text.clone(), what)) {
                 None => Ok(()),
-                Some(_) => bail!("{prefix}: two things at once; allowed: one of create, destroy, vm"),
+                Some(_) => bail!("{prefix}: more than one action; allowed: one of create, destroy, vm"),
             };
             match key.as_str() {
                 "time" => time = Some(keys::time(&text, 0, keys::DAY).context(path)?),
@@ -103,9 +103,7 @@ impl Step {
                 }
             }
         }
-        let (Some(time), Some((vm, act))) = (time, act) else {
-            bail!("{prefix}: not complete; allowed: {}", allowed())
-        };
+        let (Some(time), Some((vm, act))) = (time, act) else { bail!("{prefix}: incomplete; allowed: {}", allowed()) };
         let act = match (act, set) {
             (Some(act), None) => act,
             (None, Some(settings)) => Act::Set(settings),
@@ -134,7 +132,7 @@ impl Step {
     /// What no single step can tell: VMs come once, then change, then go.
     pub(crate) fn validate(all: &[Self], vms: &[VmSpec]) -> Result<()> {
         if !all.is_sorted_by_key(|s| s.time) {
-            bail!("at: not in the order of time; allowed: ascending");
+            bail!("at: times are not in order; allowed: ascending");
         }
         if let Some(n) = all.iter().position(|s| !vms.iter().any(|vm| vm.names().any(|name| s.concerns(vm, &name)))) {
             let names: Vec<_> = vms.iter().map(|vm| vm.name.as_str()).collect();
@@ -144,7 +142,7 @@ impl Step {
         let stay = vms.iter().filter_map(|vm| Some((vm, vm.workload.spec().stays()?)));
         for (vm, what, name) in stay.flat_map(|(vm, what)| vm.names().map(move |name| (vm, what, name))) {
             if let Some(n) = all.iter().position(|s| moves(&s) && s.concerns(vm, &name)) {
-                bail!("at.{n}: VM '{name}' is {what}; allowed: those that are not");
+                bail!("at.{n}: VM '{name}' is {what}; allowed: VMs that are not");
             }
         }
         for (vm, name) in vms.iter().flat_map(|vm| vm.names().map(move |name| (vm, name))) {
@@ -157,7 +155,7 @@ impl Step {
                 gone = s.act == Act::Destroy;
                 wrong
             }) {
-                bail!("at.{n}: VM '{name}' is there already, or gone; allowed: create, then changes, then destroy");
+                bail!("at.{n}: VM '{name}' already exists, or is gone; allowed: create, then changes, then destroy");
             }
         }
         Ok(())

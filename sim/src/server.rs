@@ -44,10 +44,10 @@ fn value(info: &ParamInfo, text: &str) -> Result<u64> {
 /// What no single key can tell; `vm` is the section.
 pub fn validate(server: &Server, vm: &str) -> Result<()> {
     if server.budget > 0 && server.period == 0 {
-        bail!("{vm}.period: missing; allowed: the budget, {}, .. 10s", format(server.budget));
+        bail!("{vm}.period: missing; allowed: the budget ({}) to 10s", format(server.budget));
     }
     if server.budget > server.period {
-        bail!("{vm}.budget: {}; allowed: 0 .. the period, {}", format(server.budget), format(server.period));
+        bail!("{vm}.budget: {}; allowed: 0 to the period ({})", format(server.budget), format(server.period));
     }
     Ok(())
 }

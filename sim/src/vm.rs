@@ -55,7 +55,7 @@ impl VmSpec {
         let Some(name) = table.remove("name") else { bail!("vm: entry {n} has no name; allowed: name = \"...\"") };
         let name = keys::text("vm.name", &name).and_then(|t| keys::name(&t).context("vm.name"))?;
         if !table.contains_key("vcpus") {
-            bail!("vm.{name}.vcpus: missing; allowed: 1 .. 1024");
+            bail!("vm.{name}.vcpus: missing; allowed: 1 to 1024");
         }
         let workload = table.remove("workload").unwrap_or(Value::String(DEFAULT.into()));
         let mut vm = Self {

@@ -88,7 +88,7 @@ fn pin_keeps_named_pcpus_for_those_who_name_them() {
     let s = scenario(&[&jobs[..], &[("vm.sip-s.dedicated", "2-3")]].concat());
     let e = run(&s, &PolicySpec::parse("pin").unwrap(), 1, Options::default()).unwrap_err().to_string();
     let want =
-        "policy pin: 0 VCPUs need a PCPU of their own and 4 share the rest; machine.pcpus is 4, allowed: 5 .. 64";
+        "policy pin: 0 VCPUs need a dedicated PCPU each and 4 share the others; machine.pcpus is 4; allowed: 5 to 64";
     assert_eq!(e, want);
     // With a PCPU of its own for Dom0 there is none left for the jobs.
     let s = scenario(&[&jobs[..], &[("dom0.dedicated", "true")]].concat());

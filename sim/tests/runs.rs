@@ -230,7 +230,7 @@ fn pinning_needs_pcpus() {
     let e = run(&s, &PolicySpec::parse("pin").unwrap(), 1, Options::default()).unwrap_err().to_string();
     assert_eq!(
         e,
-        "policy pin: 2 VCPUs need a PCPU of their own and 3 share the rest; machine.pcpus is 2, allowed: 3 .. 64"
+        "policy pin: 2 VCPUs need a dedicated PCPU each and 3 share the others; machine.pcpus is 2; allowed: 3 to 64"
     );
 }
 

@@ -106,7 +106,7 @@ fn a_group_that_is_too_large_ends_the_run() {
     let s = Scenario::from_toml(&text, "test.toml").unwrap();
     let of = |policy: &str| run(&s, &PolicySpec::parse(policy).unwrap(), 1, Options::default()).map(drop);
     let error = format!("{:#}", of("poris").unwrap_err());
-    let want = "policy poris: at.0: group g: 17 VCPUs on 1 PCPUs are 17 subgroups, allowed at most 16";
+    let want = "policy poris: at.0: group g: 17 VCPUs on 1 PCPUs need 17 subgroups; allowed: at most 16";
     assert_eq!(error, want);
     of("credit").unwrap();
 }

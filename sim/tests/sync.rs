@@ -235,20 +235,20 @@ fn what_does_not_fit_together_is_refused() {
     for (text, want) in [
         (vm("a", ""), "bad.toml: vm.a.clients: application s has 0 VMs with clients; allowed: 1"),
         (two.clone() + &vm("c", ", clients = 1"), "vm.a.clients: application s has 2 VMs with clients; allowed: 1"),
-        (vm("a", ", clients = 1, parts = 0"), "vm.a.parts: nobody of application s computes a part; allowed: 1"),
-        (vm("a", ", clients = 1, parts = 65"), "vm.a.threads: 65 on 1 VCPUs; allowed: 1 .. 64"),
+        (vm("a", ", clients = 1, parts = 0"), "vm.a.parts: no VM of application s computes a part; allowed: 1"),
+        (vm("a", ", clients = 1, parts = 65"), "vm.a.threads: 65 on 1 VCPUs; allowed: 1 to 64"),
         (
             vm("a", ", clients = 300"),
             "vm.a.clients: up to 300 messages at once; allowed: the VMs that its front reaches",
         ),
         (
             two + "[[at]]\ntime = \"1s\"\ndestroy = \"b\"\n",
-            "bad.toml: at.0: VM 'b' is part of an application; allowed: those that are not",
+            "bad.toml: at.0: VM 'b' is part of an application; allowed: VMs that are not",
         ),
-        (vm("a", ", clients = 1").replace("vcpus", "on = 2\nvcpus"), "vm.a.on: no machine 2; allowed: 1 .. 1"),
+        (vm("a", ", clients = 1").replace("vcpus", "on = 2\nvcpus"), "vm.a.on: no machine 2; allowed: 1 to 1"),
         (
             "[machine]\nmachines = 5\npcpus = 16\n".to_owned() + &vm("a", ", clients = 1"),
-            "machine.machines: 5 of 16 PCPUs; allowed: 64 PCPUs in all",
+            "machine.machines: 5 machines of 16 PCPUs; allowed: at most 64 PCPUs in all",
         ),
         (
             "[[vm]]\nname = \"a\"\nvcpus = 1\nworkload = { type = \"parallel\", profile = \"doom\" }\n".into(),

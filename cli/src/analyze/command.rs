@@ -37,7 +37,7 @@ pub fn run(args: &args::Analyze) -> Result<bool> {
     let file = args.file.display();
     ensure!(
         !analysis.vcpus.is_empty() || !analysis.poris.is_empty(),
-        "{file}: nothing to analyze: no VM has budget and period, and none has rt = \"on\""
+        "{file}: nothing to analyze: no VM has a budget and a period, or rt = \"on\""
     );
     if !analysis.vcpus.is_empty() {
         let policies = simulate::policies(&given, s)?;

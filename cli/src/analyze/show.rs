@@ -17,7 +17,7 @@ pub fn text(a: &Analysis) -> String {
 
 fn poris(p: &Poris) -> String {
     let about = format!(
-        "Poris on machine {}: {} VCPUs on {} PCPUs, {} to a PCPU; slice {}, longest wait {}",
+        "Poris on machine {}: {} VCPUs on {} PCPUs, {} per PCPU; slice {}, longest wait {}",
         p.machine,
         p.vcpus,
         p.pcpus,
@@ -53,7 +53,7 @@ fn poris(p: &Poris) -> String {
         "groups",
         "with rounds",
     ];
-    out += &table::render("Groups, and how far apart their VCPUs start at most", &head, &rows, 1..);
+    out += &table::render("Groups, and the longest lag between the starts of their VCPUs", &head, &rows, 1..);
     out
 }
 
@@ -62,12 +62,12 @@ fn servers(a: &Analysis) -> String {
     let rows: Vec<_> = a.vcpus.iter().flat_map(task_rows).collect();
     if !rows.is_empty() {
         let head = ["VM", "task", "deadline", "deferrable", "", "periodic", ""];
-        out += &(table::render("Longest response of each task", &head, &rows, 2..) + "\n");
+        out += &(table::render("Worst-case response time of each task", &head, &rows, 2..) + "\n");
     }
     let head = ["VM", "PCPU", "budget", "period", "priority", "deferrable", "periodic"];
     let servers: Vec<_> = a.vcpus.iter().map(server_row).collect();
     out += &(table::render("Servers", &head, &servers, 1..) + "\n");
-    let head = ["pool", "VCPUs", "sum of shares", "PCPUs", "PCPUs for global EDF"];
+    let head = ["pool", "VCPUs", "utilization", "PCPUs", "PCPUs for global EDF"];
     let pools: Vec<_> = a
         .pools
         .iter()
@@ -88,7 +88,7 @@ fn servers(a: &Analysis) -> String {
         out += &format!("{}: {verdict}\n", admission.policy);
     }
     if !a.without_budget.is_empty() {
-        out += &format!("without budget, so nothing is known of their tasks: {}\n", a.without_budget.join(", "));
+        out += &format!("no budget, so their tasks are not analyzed: {}\n", a.without_budget.join(", "));
     }
     out
 }

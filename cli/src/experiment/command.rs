@@ -14,7 +14,7 @@ use anyhow::{Result, bail};
 pub fn run(args: &args::Experiment) -> Result<bool> {
     if args.id == "list" {
         if args.out.html.is_some() || args.out.svg.is_some() {
-            bail!("list: writes no report, allowed is --json");
+            bail!("list: writes no report; allowed: --json");
         }
         return list(args.out.json);
     }
@@ -27,7 +27,7 @@ pub fn run(args: &args::Experiment) -> Result<bool> {
     let options = Options::new(args)?;
     let has_host = experiments.iter().any(|e| e.scenario.is_some());
     if let (false, Some((key, value))) = (has_host, options.set.first()) {
-        bail!("--set {key}={value}: {} has no scenario, allowed are --seeds and --duration", args.id);
+        bail!("--set {key}={value}: {} has no scenario; allowed: --seeds and --duration", args.id);
     }
     for e in &experiments {
         options.fits(e)?;

@@ -188,14 +188,14 @@ impl Experiment {
         e.in_xen()?;
         let in_xen = |p: &str| p.strip_suffix(ON_XEN).is_some_and(|p| e.xen.iter().any(|q| q == p));
         if let Some(stranger) = e.by_hand.policies.iter().find(|p| !e.every_policy().any(|q| q == *p)) {
-            bail!("by_hand is about the policy `{stranger}`, which is not run");
+            bail!("by_hand: policy `{stranger}` is not run");
         }
         let known = |p: &str| e.traffic.iter().any(|_| p == "bare") || e.every_policy().any(|q| q == p) || in_xen(p);
         for (name, measure) in
             e.check.iter().map(|c| (&c.name, &c.of)).chain(e.paper.iter().map(|p| (&p.what, &p.ours)))
         {
             if let Some(stranger) = measure.policies().find(|p| !known(p)) {
-                bail!("`{name}` is about the policy `{stranger}`, which is not run");
+                bail!("`{name}`: policy `{stranger}` is not run");
             }
         }
         Ok(e)
@@ -320,7 +320,7 @@ mod tests {
             }
         }
         assert!(Experiment::find("doris-e2").is_ok());
-        assert!(Experiment::find("E9").unwrap_err().to_string().contains("known are ATTACKS, DORIS-E1"));
+        assert!(Experiment::find("E9").unwrap_err().to_string().contains("known: ATTACKS, DORIS-E1"));
     }
 
     /// An experiment with an attacker, and a check of it.
@@ -378,13 +378,13 @@ mod tests {
                 "versus = \"cpu\", at = 30, variant = \"cheat\"",
                 "`c`: no variant `cheat` (did you mean `cheats`?)",
             ),
-            (PAIRS, "shift = \"cpu\", at = 30, beyond = \"other\"", "`c`: no variant `other`, known are fair, light"),
+            (PAIRS, "shift = \"cpu\", at = 30, beyond = \"other\"", "`c`: no variant `other`; known: fair, light"),
             (PAIRS, "versus = \"cpu\", at = 30, variant = \"fair\"", "`c`: the variant `fair` names no honest one"),
-            (PAIRS, "versus = \"cpu\", at = 30, policy = \"rr\"", "the policy `rr`, which is not run"),
+            (PAIRS, "versus = \"cpu\", at = 30, policy = \"rr\"", "policy `rr` is not run"),
             (
                 "variant = [{ name = \"a\", honest = \"b\" }]",
                 "level = \"cpu\", at = 30",
-                "`a`: no variant `b`, known are a",
+                "`a`: no variant `b`; known: a",
             ),
             ("variant = [{ name = \"a\" }]", "versus = \"cpu\", at = 30", "`c`: no variant names an honest one"),
             (PAIRS, "versus = \"cpu\", at = 30, but = \"cheat\"", "`c`: no variant `cheat`"),

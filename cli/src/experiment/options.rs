@@ -43,7 +43,7 @@ impl Options {
         let least = e.traffic.iter().map(|t| t.period * ROUNDS).max().unwrap_or(0);
         if self.duration(e) < least {
             let (given, least) = (duration::format(self.duration(e)), duration::format(least));
-            bail!("--duration {given}: {} allows {least} or more", e.id);
+            bail!("--duration {given}: {} needs at least {least}", e.id);
         }
         Ok(())
     }

@@ -36,7 +36,7 @@ pub fn page(experiments: &[Experiment], outcomes: &[Outcome], options: &Options)
                 .iter()
                 .filter(|p| e.scenario.is_some() && !p.paper.is_str())
                 .take(3)
-                .map(|p| (number(p.ours), format!("{} — the paper has {}", p.what, show::plain(&p.paper)))),
+                .map(|p| (number(p.ours), format!("{} — paper: {}", p.what, show::plain(&p.paper)))),
         );
         let mut charts = sections(e, o, basis)?.into_iter().map(Block::Chart);
         let mut tables = tables(e, o).into_iter().map(Block::Table);
@@ -97,7 +97,7 @@ fn sections(e: &Experiment, o: &Outcome, basis: String) -> Result<Vec<Section>> 
     let mut out = Vec::new();
     if let Some(svg) = sweep(e, &f)? {
         let caption = format!(
-            "Mean PESQ of all calls, higher is better; whiskers reach from the worst to the best seed. Thin lines are for \
+            "Mean PESQ of all calls; higher is better. Whiskers span the worst to the best seed. Thin lines are for \
              comparison: pinned cores, and the rules read literally. {}.",
             f.basis
         );
@@ -131,7 +131,7 @@ fn tables(e: &Experiment, o: &Outcome) -> Vec<Table> {
         Table {
             title: format!("{}: acceptance", e.id),
             caption: format!(
-                "Gates decide; stretch goals and what the model was given are shown. {}",
+                "Gates decide the result; stretch goals and inputs of the model are shown for information. {}",
                 e.notes.join(" ")
             ),
             head: strings(&["", "kind", "check", "want", "got"]),
@@ -141,7 +141,7 @@ fn tables(e: &Experiment, o: &Outcome) -> Vec<Table> {
         },
         Table {
             title: format!("{}: published values", e.id),
-            caption: "Values that the paper states in words; its figures are drawn only.".into(),
+            caption: "Values that the paper states in its text. Figures without stated values are left out.".into(),
             head: strings(&["what", "paper", "ours"]),
             rows: o.paper.iter().map(|p| vec![p.what.clone(), show::plain(&p.paper), number(p.ours)]).collect(),
             numbers: 1..usize::MAX,
@@ -151,7 +151,7 @@ fn tables(e: &Experiment, o: &Outcome) -> Vec<Table> {
     let (head, rows) = show::means(e, &o.rows);
     out.push(Table {
         title: format!("{}: means over seeds", e.id),
-        caption: "Rows with * are for comparison and decide nothing.".into(),
+        caption: "Rows with * are for comparison only.".into(),
         head,
         rows,
         numbers: 1..usize::MAX,

@@ -60,7 +60,7 @@ pub fn run(e: &Experiment, options: &Options) -> Result<Option<Moved>> {
     }
     let points: Vec<_> = range.values.iter().map(ToString::to_string).collect();
     let run = format!(
-        "{} constants moved to 75% and 125%, one at a time: {} runs of {}, {} at {}, seeds {}, as far as gates need them",
+        "{} constants moved to 75% and 125%, one at a time: {} runs of {}, {} at {}, seeds {}; only runs that gates need",
         moves.len() / PERCENT.len(),
         jobs.len(),
         duration::format(options.duration(e)),

@@ -21,7 +21,7 @@ pub fn text(e: &Experiment, o: &Outcome) -> String {
     let head: Vec<&str> = head.iter().map(String::as_str).collect();
     out += &(table::render("", &head, &rows, 1..) + "\n");
     if rows.iter().any(|r| r[0].ends_with(" *")) {
-        out += "* for comparison, decides nothing\n\n";
+        out += "* for comparison only\n\n";
     }
     out += &checks(&o.checks);
     let paper: Vec<_> = o.paper.iter().map(|p| vec![p.what.clone(), plain(&p.paper), number(p.ours)]).collect();
@@ -215,7 +215,7 @@ fn checks(all: &[Verdict]) -> String {
 fn sensitivity(moved: &Moved) -> String {
     let head = format!("Sensitivity: {}\n", moved.run);
     if moved.violations.is_empty() {
-        return head + "Every gate holds throughout.\n";
+        return head + "Every gate holds with every constant moved.\n";
     }
     let rows: Vec<_> = moved.violations.iter().map(violation).collect();
     head + &table::render("Gates that do not hold:", &["constant", "at", "gate", "want", "got"], &rows, 3..)

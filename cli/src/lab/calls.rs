@@ -41,7 +41,7 @@ fn program(schedulers: &[xen::Scheduler]) -> Result<Option<PathBuf>> {
         return Ok(None);
     }
     if !cfg!(feature = "xen") {
-        bail!("calls in the Xen lab: this takt is built without the Xen host (cargo build --features xen)");
+        bail!("calls in the Xen lab: this takt was built without the Xen host (cargo build --features xen)");
     }
     std::env::current_exe().context("own path").map(Some)
 }
@@ -59,7 +59,7 @@ pub fn found(runs: &[LabRun]) -> String {
         };
         let all: Vec<_> = vms.iter().filter_map(said).collect();
         let all = if all.is_empty() { "nothing".to_owned() } else { all.join(", ") };
-        text += &format!("{} under {}: found real-time: {all}\n", run.result.scenario, run.result.policy);
+        text += &format!("{} under {}: real-time VMs found: {all}\n", run.result.scenario, run.result.policy);
     }
     text
 }

@@ -56,7 +56,7 @@ pub fn run(args: &args::LabCompare) -> Result<bool> {
     let policies = PolicySpec::list(names.iter().map(String::as_str)).context("--policy")?;
     ensure!(policies.len() > 1, "{}: {} policies; allowed: two or more (--policy)", scenario.name, policies.len());
     hosts::check(scenario, &policies).with_context(|| scenario.name.clone())?;
-    ensure!(cfg!(feature = "linux"), "this takt is built without the Linux host (cargo build --features linux)");
+    ensure!(cfg!(feature = "linux"), "this takt was built without the Linux host (cargo build --features linux)");
     linux::qemu()?;
     let labs = (Lab::new(linux::KERNELS[0])?, xen::Lab::new()?);
     let run = |_: &(), _: &mut dyn FnMut(f64)| Comparison::run(scenario, &policies, &args.seed.0, &labs.0, &labs.1);
@@ -84,13 +84,13 @@ fn text(title: &str, c: &Comparison) -> String {
     for (name, of) in FIGURES {
         let (linux, xen) = (c.agreement(LINUX, of), c.agreement(XEN, of));
         text += &format!(
-            "order of policies by {name}: agrees with the {SIMULATOR}'s by {linux:.2} on {LINUX}, {xen:.2} on {XEN}\n"
+            "order of policies by {name}: Kendall's tau against the {SIMULATOR} is {linux:.2} on {LINUX}, {xen:.2} on {XEN}\n"
         );
     }
     let differences = c.differences();
-    text += &format!("more than {:.0} % from the {SIMULATOR} (docs/lab.md says why):\n", TOLERANCE * 100.0);
+    text += &format!("figures more than {:.0} % from the {SIMULATOR} (docs/lab.md explains why):\n", TOLERANCE * 100.0);
     for d in &differences {
-        text += &format!("  {}, {}: {} {:.1}, not {:.1}\n", d.host, d.policy, d.figure, d.here, d.simulated);
+        text += &format!("  {}, {}: {} {:.1} instead of {:.1}\n", d.host, d.policy, d.figure, d.here, d.simulated);
     }
     if differences.is_empty() {
         text += "  nothing\n";

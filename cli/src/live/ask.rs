@@ -44,10 +44,10 @@ pub fn status(args: &args::Status) -> Result<bool> {
 /// An unknown VM or key, a value out of range, no Takt runs: nothing has changed then.
 pub fn set(args: &args::SetLive) -> Result<bool> {
     super::no_cpupool(&args.cpupool)?;
-    ensure!(!args.accept_unfair, "--accept-unfair is for `takt run` here: it holds for what is set later as well");
+    ensure!(!args.accept_unfair, "--accept-unfair: on Linux, give it to `takt run`; it also covers later changes");
     let (vm, values) = match args.words.split_first() {
         Some((vm, values)) if !args.pool => {
-            ensure!(!vm.contains('='), "`{vm}` stands where the VM is expected (or write --pool for the policy)");
+            ensure!(!vm.contains('='), "`{vm}` is given instead of a VM (to set the policy, use --pool)");
             Setting::parse(values)?;
             (Some(vm.clone()), values.to_vec())
         }

@@ -25,7 +25,7 @@ pub fn span(text: &str) -> Result<u64> {
 pub fn within(text: &str, allowed: &RangeInclusive<u64>) -> Result<u64> {
     let ns = duration::parse(text).ok().filter(|ns| allowed.contains(ns));
     let (low, high) = (duration::format(*allowed.start()), duration::format(*allowed.end()));
-    Ok(ns.with_context(|| format!("--duration `{text}` is not allowed, allowed {low}..={high}"))? / 1_000_000)
+    Ok(ns.with_context(|| format!("--duration must be between {low} and {high} (got `{text}`)"))? / 1_000_000)
 }
 
 /// Prints what became of a recording.

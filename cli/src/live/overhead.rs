@@ -58,7 +58,8 @@ fn text(w: &Window) -> String {
         vec![what.to_owned(), t.count.to_string(), format!("{:.0}", t.total_us), median, p99, max]
     };
     let head = ["", "count", "total, us", "median, ns", "99 %, ns", "longest, ns"];
-    let title = format!("{} on {} PCPUs for {seconds:.1} s: {:.3} % of their time", w.policy, w.pcpus, w.loss_pct);
+    let title =
+        format!("{} on {} PCPUs for {seconds:.1} s: overhead {:.3} % of their time", w.policy, w.pcpus, w.loss_pct);
     table::render(&title, &head, &[row("decisions", &w.decision), row("switches", &w.change)], 1..)
 }
 
@@ -73,7 +74,7 @@ mod tests {
         (0..3).for_each(|_| took.decision.add(60));
         let text = text(&Window::new("sedf", 4, (0, 1_500_000_000), &took));
         let lines: Vec<Vec<&str>> = text.lines().map(|l| l.split_whitespace().collect()).collect();
-        assert!(text.starts_with("sedf on 4 PCPUs for 1.5 s: 0.000 % of their time\n"), "{text}");
+        assert!(text.starts_with("sedf on 4 PCPUs for 1.5 s: overhead 0.000 % of their time\n"), "{text}");
         assert_eq!(lines[2], ["decisions", "3", "0", "60", "60", "60"]);
         assert_eq!(lines[3], ["switches", "0", "0", "-", "-", "-"]);
     }

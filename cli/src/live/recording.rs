@@ -30,7 +30,7 @@ impl Recording {
     /// # Errors
     /// The file cannot be written, a value is out of range, or another recording is under way.
     pub fn begin(live: &mut Live, path: &Path, span_ms: Option<u64>, most: Option<u64>) -> Result<Self> {
-        ensure!(path.is_absolute(), "{}: the path of a recording is absolute", path.display());
+        ensure!(path.is_absolute(), "{}: the path of a recording must be absolute", path.display());
         let files = Self::open(path, live.has_rt_pool())?;
         Self::begin_in(live, files, path, span_ms, most)
     }
@@ -57,8 +57,8 @@ impl Recording {
     ) -> Result<Self> {
         let span = span_ms.map(Duration::from_millis);
         let ns = span.map_or(1_000_000, |s| u64::try_from(s.as_nanos()).unwrap_or(u64::MAX));
-        ensure!(SPANS.contains(&ns), "duration_ms {} is not allowed, allowed 1..=86400000", ns / 1_000_000);
-        ensure!(most != Some(0), "operations 0 is not allowed, allowed 1..={LONGEST}");
+        ensure!(SPANS.contains(&ns), "duration_ms must be between 1 and 86400000 (got {})", ns / 1_000_000);
+        ensure!(most != Some(0), "operations must be between 1 and {LONGEST} (got 0)");
         live.record()?;
         Ok(Self { files, path: path.to_owned(), asked: None, began: Instant::now(), span, most })
     }

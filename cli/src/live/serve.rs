@@ -49,9 +49,7 @@ pub fn run(args: &args::Run) -> Result<bool> {
 
     let mut live = Live::start(&policy, config, options(args))?;
     if args.accept_core_scheduling {
-        voice.warn(
-            "threads with a core scheduling cookie are not looked for: on a host with SMT one may hang the machine",
-        );
+        voice.warn("core scheduling cookies are not checked: with SMT, a thread with a cookie may hang the machine");
     }
     let recording = match (record, &args.record) {
         (Some(files), Some(path)) => Some(Recording::begin_in(&mut live, files, path, None, None)?),

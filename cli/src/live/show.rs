@@ -25,12 +25,12 @@ fn host(h: &HostStatus, vms: usize) -> String {
     let c = &h.counts;
     let notes = [
         (!h.kvm, "KVM is not loaded".to_owned()),
-        (h.recording, "a recording is under way".to_owned()),
+        (h.recording, "a recording is in progress".to_owned()),
         (
             c.quota > 0,
-            format!("a cgroup's or user's quota has refused VMs or threads {} times: they are host threads", c.quota),
+            format!("the quota of a cgroup or user refused VMs or threads {} times; they run as host threads", c.quota),
         ),
-        (c.overflow > 0, format!("{} threads found no room in the tables: they are host threads", c.overflow)),
+        (c.overflow > 0, format!("{} threads did not fit into the tables; they run as host threads", c.overflow)),
     ];
     let notes: String = notes.into_iter().filter(|(is, _)| *is).map(|(_, n)| format!("{n}\n")).collect();
     format!(
@@ -112,7 +112,7 @@ fn devices(all: &[VmStatus]) -> String {
     };
     table::render(
         "",
-        &["VM", "devices watched", "blind because", "ports"],
+        &["VM", "monitored devices", "not monitored because", "ports"],
         &all.iter().map(row).collect::<Vec<_>>(),
         9..,
     )

@@ -16,5 +16,5 @@ pub fn add(rows: &mut Vec<Vec<String>>, who: &str, part: &str, waits: &Waits) {
 }
 
 pub fn render(rows: &[Vec<String>]) -> String {
-    table::render("", &["who", "of it", "class", "entries", "mean wait", "longest", "run per entry"], rows, 3..)
+    table::render("", &["owner", "part", "class", "entries", "mean wait", "longest", "run per entry"], rows, 3..)
 }

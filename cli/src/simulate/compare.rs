@@ -184,10 +184,7 @@ pub fn page(all: &[Comparison], seeds: &str, settings: &[(String, String)]) -> R
         let columns = Columns::table();
         page.blocks.push(Block::Table(Table {
             title: format!("VMs: {}", c.scenario.name),
-            caption: format!(
-                "VMs with something to do in time, the one that suffers most first. Means over seeds. {}",
-                c.vms.note()
-            ),
+            caption: format!("VMs with deadlines, the one that suffers most first. Means over seeds. {}", c.vms.note()),
             head: columns.heads().into_iter().map(str::to_owned).collect(),
             rows: c.vms.report.clone(),
             numbers: columns.range(),

@@ -61,7 +61,7 @@ pub fn run(args: &args::Sim) -> Result<bool> {
         }
     }
     if jobs.len() > MAX_RUNS {
-        bail!("{} runs, allowed are at most {MAX_RUNS}", jobs.len());
+        bail!("{} runs; allowed: at most {MAX_RUNS}", jobs.len());
     }
     let has_calls = |s: &Scenario| s.vms.iter().any(|vm| vm.calls() > 0);
     if args.out.svg.is_some() && !has_calls(&scenarios[0]) {
@@ -75,14 +75,14 @@ pub fn run(args: &args::Sim) -> Result<bool> {
 
     if let (true, Some(s)) = (trace.is_some(), scenarios.iter().find(|s| s.duration > watch::TRACED)) {
         let (given, most) = (time::format(s.duration), time::format(watch::TRACED));
-        bail!("--trace: {} measures {given}, allowed are at most {most} (see --duration)", s.name);
+        bail!("--trace: {} measures {given}; allowed: at most {most} (see --duration)", s.name);
     }
     if let (true, Some(s)) = (record.is_some(), scenarios.first().filter(|s| s.duration > RECORDED)) {
         let (given, most) = (time::format(s.duration), time::format(RECORDED));
-        bail!("--record: {} measures {given}, allowed are at most {most} (see --duration)", s.name);
+        bail!("--record: {} measures {given}; allowed: at most {most} (see --duration)", s.name);
     }
     if let (true, Some(job)) = (record.is_some(), jobs.first().filter(|j| j.policy.pools.is_some())) {
-        bail!("--record: {} has two pools, a recording is of one", job.policy);
+        bail!("--record: {} has two pools; a recording holds only one", job.policy);
     }
     let runs = jobs::run("simulating", &jobs, |j, progress| one(j.scenario, &j.policy, j.seed, progress))?;
     if let (Some(file), Some(job)) = (trace, jobs.first()) {
@@ -180,7 +180,7 @@ pub fn settings(set: &[String]) -> Result<Vec<(String, String)>> {
     set.iter()
         .map(|pair| match pair.split_once('=') {
             Some((key, value)) if !key.is_empty() => Ok((key.trim().to_owned(), value.trim().to_owned())),
-            _ => bail!("--set {pair}: allowed KEY=VALUE"),
+            _ => bail!("--set {pair}: must be KEY=VALUE"),
         })
         .collect()
 }
@@ -193,8 +193,8 @@ pub fn duration(text: &str) -> Result<u64> {
     let [min, max] = DURATIONS;
     match time::parse(text) {
         Ok(ns) if (min..=max).contains(&ns) => Ok(ns),
-        Ok(_) => bail!("--duration {text}: allowed {}..={}", time::format(min), time::format(max)),
-        Err(e) => bail!("--duration: {e}, allowed {}..={}", time::format(min), time::format(max)),
+        Ok(_) => bail!("--duration {text} is out of range; allowed: {} to {}", time::format(min), time::format(max)),
+        Err(e) => bail!("--duration: {e}; allowed: {} to {}", time::format(min), time::format(max)),
     }
 }
 

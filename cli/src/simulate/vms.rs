@@ -58,8 +58,8 @@ impl Vms {
     pub fn note(&self) -> String {
         match self.more {
             0 => String::new(),
-            1 => "One more VM has something to do in time; --all shows every VM.".into(),
-            n => format!("{n} more VMs have something to do in time; --all shows every VM."),
+            1 => "One more VM has deadlines; --all shows every VM.".into(),
+            n => format!("{n} more VMs have deadlines; --all shows every VM."),
         }
     }
 }

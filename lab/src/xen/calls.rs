@@ -128,14 +128,14 @@ fn called(s: &Scenario) -> Result<Called<'_>> {
     );
     ensure!(
         (1..=CALLS).contains(&called.streams),
-        "vm.{}.calls: {} in the Xen lab; allowed: 1 .. {}",
+        "vm.{}.calls: {} in the Xen lab; allowed: 1 to {}",
         calls.name,
         calls.calls(),
         CALLS * calls.calls() / called.streams.max(1)
     );
     ensure!(
         gap == GAP,
-        "voip.packet_gap: {} ms in the Xen lab; allowed: 30ms, as SIPp's recording has",
+        "voip.packet_gap: {} ms in the Xen lab; allowed: 30ms, the gap of SIPp's recording",
         gap / 1_000_000
     );
     let packets = (map::warmup(s) + s.duration) / gap;
@@ -150,9 +150,9 @@ fn with_media<'a>(
     (server, (messages, next)): (&'a VmSpec, (u32, &str)),
 ) -> Result<Called<'a>> {
     let key = format!("vm.{}", server.name);
-    ensure!(next.is_empty(), "{key}.next: {next} in the Xen lab; allowed: nobody");
+    ensure!(next.is_empty(), "{key}.next: {next} in the Xen lab; allowed: none");
     let most = MEDIA_VCPUS;
-    ensure!((1..=most).contains(&vm.vcpus), "vm.{}.vcpus: {} in the Xen lab; allowed: 1 .. {most}", vm.name, vm.vcpus);
+    ensure!((1..=most).contains(&vm.vcpus), "vm.{}.vcpus: {} in the Xen lab; allowed: 1 to {most}", vm.name, vm.vcpus);
     let signals = u64::from(media.calls) * u64::from(messages) * 1_000_000_000 / media.hold;
     Ok(Called { server, media: Some((vm, media)), streams: vm.streams(), signals })
 }

@@ -40,7 +40,7 @@ pub fn calls(lines: &mut Lines, s: &Scenario) -> Result<Reports> {
     });
     let media = through.map(|_| lines.number("media").map(of)).transpose()?;
     let unseen = lines.number("unseen")?;
-    ensure!(unseen == 0, "the meter has not seen {unseen} packets");
+    ensure!(unseen == 0, "the meter missed {unseen} packets");
     let mut calls = Vec::new();
     while let Some(call) = lines.value("call ") {
         let mut words = call.split(' ');
@@ -58,7 +58,7 @@ pub fn calls(lines: &mut Lines, s: &Scenario) -> Result<Reports> {
     ensure!(silent.is_none(), "a call sent {} packets of {due}", silent.unwrap_or_default());
     let server_takes = |(m, streams): (&Media, u64)| s.constants.packet_gap + streams * m.transcode + m.playout;
     let clients = clients(&calls, (s.constants.jitter_buffer + through.map_or(0, server_takes)) / 1_000);
-    ensure!(clients.sent > 0, "nobody spoke");
+    ensure!(clients.sent > 0, "no call sent packets");
     let planned: u32 = s.vms.iter().map(VmSpec::streams).sum();
     ensure!(calls.len() == planned as usize, "{} calls of {planned}", calls.len());
     Ok(Reports { server, media, clients })
@@ -141,11 +141,11 @@ mod tests {
         let error = |said: &str| format!("{:#}", read(said).unwrap_err());
         let good = "server 1\nunseen 0\ncall 20000 1 1 1 1\ncall 20004 1 1 1\ndone\n";
         read(good).unwrap();
-        assert!(error(&good.replace("unseen 0", "unseen 3")).contains("not seen 3 packets"));
+        assert!(error(&good.replace("unseen 0", "unseen 3")).contains("the meter missed 3 packets"));
         assert!(error(&good.replace("done", "sipp broken pipe\ndone")).contains("SIPp says: broken pipe"));
         assert!(error(&good.replace("call 20004 1 1 1\n", "")).contains("1 calls of 2"));
         assert!(error(&good.replace("20004 1", "20004 x")).contains("`x` is no time"));
-        assert!(error("server 1\nunseen 0\ndone\n").contains("nobody spoke"));
+        assert!(error("server 1\nunseen 0\ndone\n").contains("no call sent packets"));
         assert!(error(&good.replace("20004 1 1 1", "20004 1 1")).contains("a call sent 2 packets of 4"));
     }
 }

@@ -58,7 +58,11 @@ fn apps(s: &Scenario) -> Vec<App<'_>> {
 pub(super) fn check(s: &Scenario) -> Result<()> {
     for (_, vm) in vms(s).filter(|(_, vm)| vm.fanout().is_some()) {
         map::threads(vm)?;
-        ensure!(!parties::any(s), "vm.{}.workload: fanout beside calls in the Xen lab; allowed: without", vm.name);
+        ensure!(
+            !parties::any(s),
+            "vm.{}.workload: fanout together with calls in the Xen lab; allowed: without calls",
+            vm.name
+        );
     }
     for app in apps(s) {
         let others = app.others().count() as u32;
@@ -66,7 +70,7 @@ pub(super) fn check(s: &Scenario) -> Result<()> {
         let name = vms(s).find(|(n, _)| *n == app.front).map_or("", |(_, vm)| &vm.name);
         ensure!(
             clients <= most,
-            "vm.{name}.clients: {clients} beside {others} VMs that compute in the Xen lab; allowed: 1 .. {most}"
+            "vm.{name}.clients: {clients} with {others} other VMs that compute in the Xen lab; allowed: 1 to {most}"
         );
     }
     Ok(())
@@ -208,11 +212,11 @@ mod tests {
     #[test]
     fn what_the_lab_cannot_do_is_named() {
         let error = |from: &str, to: &str| check(&scenario(&LEAVES_FIRST.replace(from, to))).unwrap_err().to_string();
-        let many = "vm.front.clients: 43 beside 2 VMs that compute in the Xen lab; allowed: 1 .. 42";
+        let many = "vm.front.clients: 43 with 2 other VMs that compute in the Xen lab; allowed: 1 to 42";
         assert_eq!(error("clients = 4", "clients = 43"), many);
         let parts = "vm.front.parts: 3 on 2 VCPUs in the lab; allowed: 0, or one per VCPU";
         assert_eq!(error("stages = 2", "parts = 3"), parts);
-        let calls = "vm.leaf.workload: fanout beside calls in the Xen lab; allowed: without";
+        let calls = "vm.leaf.workload: fanout together with calls in the Xen lab; allowed: without calls";
         assert_eq!(error("workload = \"hog\"", "workload = { type = \"voip\", calls = 1 }"), calls);
     }
 

@@ -38,7 +38,7 @@ pub(super) fn numbers(text: &str) -> Result<Vec<u64>> {
 /// What a VCPU with this number says of itself.
 pub(super) fn vcpu(text: &str, number: u32) -> Result<Vcpu> {
     let [id, cpu_ns, work, jobs, misses, count, mean_ns, p50_ns, p90_ns, p99_ns, max_ns] = numbers(text)?[..] else {
-        bail!("`vcpu {text}`: 11 numbers are due");
+        bail!("`vcpu {text}`: expected 11 numbers");
     };
     ensure!(id == u64::from(number), "VCPU {number}: VCPU {id} is in its place");
     Ok(Vcpu { cpu_ns, work, jobs, misses, latency: Latency { count, mean_ns, p50_ns, p90_ns, p99_ns, max_ns } })

@@ -53,7 +53,7 @@ pub struct Plan {
 /// The lab cannot do what the scenario asks for; names the key.
 pub fn plan(s: &Scenario, schedulers: &[Scheduler], seeds: &[u64], trace: bool) -> Result<Plan> {
     check(s, schedulers)?;
-    ensure!(!parties::any(s), "{}: a VM that is called needs Dom0 under its scheduler, a boot for each", s.name);
+    ensure!(!parties::any(s), "{}: a VM that is called needs one boot per scheduler, with Dom0 under it", s.name);
     let mut order: Vec<usize> = (0..schedulers.len()).collect();
     // A cpupool of RTDS must not be destroyed: Xen 4.20 panics.
     order.sort_by_key(|&n| schedulers[n] == Scheduler::Rtds);
@@ -84,17 +84,20 @@ pub(super) fn check(s: &Scenario, schedulers: &[Scheduler]) -> Result<()> {
         ensure!(!s.dom0.dedicated, "dom0.dedicated: true under pin in the Xen lab; allowed: false");
         takt_sim::pinned(s)?;
     }
-    ensure!(s.machine.pcpus <= PCPUS, "machine.pcpus: {} in the Xen lab; allowed: 1 .. {PCPUS}", s.machine.pcpus);
+    ensure!(s.machine.pcpus <= PCPUS, "machine.pcpus: {} in the Xen lab; allowed: 1 to {PCPUS}", s.machine.pcpus);
     let vms: u32 = s.vms.iter().map(|v| v.count).sum();
     ensure!(vms <= VMS, "vm: {vms} VMs in the Xen lab; allowed: at most {VMS}");
     fanout::check(s)?;
     for vm in &s.vms {
         let key = format!("vm.{}", vm.name);
-        ensure!(vm.vcpus <= VCPUS, "{key}.vcpus: {} in the Xen lab; allowed: 1 .. {VCPUS}", vm.vcpus);
+        ensure!(vm.vcpus <= VCPUS, "{key}.vcpus: {} in the Xen lab; allowed: 1 to {VCPUS}", vm.vcpus);
         match vm.workload() {
             Workload::Hog(_) | Workload::Parallel(_) => map::threads(vm)?,
             Workload::Signalling(_) => {
-                ensure!(parties::any(s), "{key}.workload: signalling in the Xen lab; allowed: beside a media server")
+                ensure!(
+                    parties::any(s),
+                    "{key}.workload: signalling in the Xen lab; allowed: together with a media server"
+                )
             }
             Workload::Periodic(own) => {
                 let jobs = s.duration / own.period;
@@ -109,7 +112,7 @@ pub(super) fn check(s: &Scenario, schedulers: &[Scheduler]) -> Result<()> {
         if schedulers.contains(&Scheduler::Rtds) {
             ensure!(
                 (vm.params.weight() == 256 || vm.server.is_some()) && vm.params.cap() == 0,
-                "{key}: xen-rtds knows neither weight nor cap; allowed: 256, or budget and period, and 0"
+                "{key}: xen-rtds has neither weight nor cap; allowed: weight 256, or budget and period; cap 0"
             );
         }
     }
@@ -347,12 +350,12 @@ mod tests {
         }
         assert_eq!(
             error("[[vm]]\nname = \"v\"\nvcpus = 1\nworkload = \"signalling\""),
-            "vm.v.workload: signalling in the Xen lab; allowed: beside a media server"
+            "vm.v.workload: signalling in the Xen lab; allowed: together with a media server"
         );
-        assert_eq!(error("[[vm]]\nname = \"v\"\nvcpus = 33"), "vm.v.vcpus: 33 in the Xen lab; allowed: 1 .. 32");
+        assert_eq!(error("[[vm]]\nname = \"v\"\nvcpus = 33"), "vm.v.vcpus: 33 in the Xen lab; allowed: 1 to 32");
         let fast =
             "[[vm]]\nname = \"v\"\nvcpus = 1\nworkload = { type = \"periodic\", period = \"100us\", work = \"1us\" }";
         assert_eq!(error(fast), "vm.v.workload.period: 20000 jobs in the Xen lab; allowed: at most 16384");
-        assert!(error("[[vm]]\nname = \"v\"\nvcpus = 1\ncap = 10").contains("xen-rtds knows neither weight nor cap"));
+        assert!(error("[[vm]]\nname = \"v\"\nvcpus = 1\ncap = 10").contains("xen-rtds has neither weight nor cap"));
     }
 }

@@ -99,18 +99,18 @@ fn phase(lines: &mut Lines, s: &Scenario, number: usize, planned: &Phase) -> Res
 /// Two times, and the counts of one PCPU after the other at the first of them, then at the second.
 fn took(text: &str, policy: &str, s: &Scenario) -> Result<Took> {
     let words: Vec<_> = text.split(' ').collect();
-    let [from, to, counts] = words[..] else { bail!("took: {} words, 3 are due", words.len()) };
+    let [from, to, counts] = words[..] else { bail!("took: {} words; expected: 3", words.len()) };
     let window: (u64, u64) = (from.parse().context("took")?, to.parse().context("took")?);
     let length = window.1.saturating_sub(window.0);
     ensure!(length.abs_diff(s.duration) <= LATE, "decisions were counted for {length} ns of {}", s.duration);
     let bytes = bytes(counts).context("took")?;
     let readings = bytes.chunks(size_of::<Overhead>()).map(Overhead::from_bytes).collect::<Option<Vec<_>>>();
-    let readings = readings.context("took: the counts are of another core")?;
+    let readings = readings.context("took: the counts are from another build of the core")?;
     let pcpus = s.machine.pcpus as usize;
-    ensure!(readings.len() == 2 * pcpus, "took: {} readings of {pcpus} PCPUs; two of each are due", readings.len());
+    ensure!(readings.len() == 2 * pcpus, "took: {} readings of {pcpus} PCPUs; expected: two of each", readings.len());
     let (before, after) = readings.split_at(pcpus);
     let each = after.iter().zip(before).map(|(after, before)| after.since(before)).collect::<Option<Vec<_>>>();
-    let each = each.context("took: somebody else has begun to count meanwhile")?;
+    let each = each.context("took: another measurement was started")?;
     let mut all = Overhead::default();
     each.iter().for_each(|one| all.merge(one));
     Ok(Took { all: Window::new(policy, pcpus, window, &all), pcpus: each.iter().map(Into::into).collect() })
@@ -133,13 +133,13 @@ fn guest(lines: &mut Lines, s: &Scenario, spec: &VmSpec) -> Result<Report> {
 }
 
 fn task(text: &str) -> Result<Task> {
-    let [jobs, missed, response_max_ns] = numbers(text)?[..] else { bail!("`task {text}`: 3 numbers are due") };
+    let [jobs, missed, response_max_ns] = numbers(text)?[..] else { bail!("`task {text}`: expected 3 numbers") };
     Ok(Task { jobs, missed, response_max_ns })
 }
 
 fn program(text: &str) -> Result<Program> {
     let [barriers, sleeps, spun, ran_ns, time_ns] = numbers(text)?[..] else {
-        bail!("`program {text}`: 5 numbers are due")
+        bail!("`program {text}`: expected 5 numbers")
     };
     Ok(Program { barriers, sleeps, spun, ran_ns, time_ns: (time_ns > 0).then_some(time_ns) })
 }
@@ -147,7 +147,8 @@ fn program(text: &str) -> Result<Program> {
 /// Of the pool's bytes, and of the waits of its VCPUs, what `takt status --json` says of VMs, which have their numbers in the order of their
 /// creation.
 fn pool_status(pool: &str, waited: &str, vms: &[outcome::Vm]) -> Result<Value> {
-    let pool = Pool::from_bytes(&bytes(pool).context("the pool")?).context("the pool is of another core")?;
+    let pool =
+        Pool::from_bytes(&bytes(pool).context("the pool")?).context("the pool is from another build of the core")?;
     let waited = of_vcpus(&bytes(waited).context("waits")?)?;
     let added = pool.describe().into_iter().filter(|op| op.op == OpCode::VcpuAdd as u16);
     let owned: Vec<(u32, u32)> = added.map(|op| (op.vm.into(), op.vcpu.into())).collect();
@@ -174,7 +175,7 @@ fn pool_status(pool: &str, waited: &str, vms: &[outcome::Vm]) -> Result<Value> {
 /// Of each VCPU, by its index, the waits of its classes.
 fn of_vcpus(mut bytes: &[u8]) -> Result<BTreeMap<u32, [Wait; CLASSES]>> {
     const EACH: usize = 8 + size_of::<[Wait; CLASSES]>();
-    ensure!(bytes.len() % EACH == 0, "waits: {} bytes; {EACH} of each VCPU are due", bytes.len());
+    ensure!(bytes.len() % EACH == 0, "waits: {} bytes; expected: {EACH} per VCPU", bytes.len());
     let mut all = BTreeMap::new();
     while let Some((index, rest)) = bytes.split_first_chunk() {
         let (waits, rest) = rest.split_first_chunk().context("waits")?;
@@ -306,7 +307,7 @@ mod tests {
         );
         let all = waited();
         let error = |to: &str| format!("{:#}", read(&said().replace(&all, to), "doris").unwrap_err());
-        assert_eq!(error(&all[2..]), "phase 0: waits: 407 bytes; 136 of each VCPU are due");
+        assert_eq!(error(&all[2..]), "phase 0: waits: 407 bytes; expected: 136 per VCPU");
         assert_eq!(error(&all[..136 * 4]), "phase 0: hog: no waits of VCPU 2");
     }
 
@@ -329,12 +330,12 @@ mod tests {
         assert_eq!(error("7000 2000017000", "7000 1000007000"), short);
         let all = counts();
         let (first, second) = all.split_at(all.len() / 2);
-        assert_eq!(error(&all, first), "phase 0: took: 2 readings of 2 PCPUs; two of each are due");
-        let anew = "phase 0: took: somebody else has begun to count meanwhile";
+        assert_eq!(error(&all, first), "phase 0: took: 2 readings of 2 PCPUs; expected: two of each");
+        let anew = "phase 0: took: another measurement was started";
         assert_eq!(error(&all, &format!("{second}{first}")), anew);
-        assert_eq!(error(&all, &all[2..]), "phase 0: took: the counts are of another core");
+        assert_eq!(error(&all, &all[2..]), "phase 0: took: the counts are from another build of the core");
         assert_eq!(error(&all, &format!("{all}0x")), "phase 0: took: not in hexadecimal digits");
-        assert_eq!(error("took 7000 ", "took "), "phase 0: took: 2 words, 3 are due");
+        assert_eq!(error("took 7000 ", "took "), "phase 0: took: 2 words; expected: 3");
     }
 
     #[test]
@@ -350,7 +351,7 @@ mod tests {
         assert_eq!(tasks[0], Task { jobs: 40, missed: 1, response_max_ns: 51_000_000 });
         let error = |said: &str| format!("{:#}", read(said).unwrap_err());
         assert_eq!(error(&said.replace("task 20 0 9000000\n", "")), "phase 0: set: no `task` at `end`");
-        assert_eq!(error(&said.replace(" 9000000", "")), "phase 0: set: `task 20 0`: 3 numbers are due");
+        assert_eq!(error(&said.replace(" 9000000", "")), "phase 0: set: `task 20 0`: expected 3 numbers");
     }
 
     #[test]
@@ -370,7 +371,7 @@ mod tests {
         assert_eq!(ended, Some(Program { time_ns: Some(1_500_000), ..program }));
         let error = |said: &str| format!("{:#}", read(said).unwrap_err());
         assert_eq!(error(&said.replace("program 8 3 6400 2000000 0\n", "")), "phase 0: team: no `program` at `end`");
-        assert_eq!(error(&said.replace(" 6400", "")), "phase 0: team: `program 8 3 2000000 0`: 5 numbers are due");
+        assert_eq!(error(&said.replace(" 6400", "")), "phase 0: team: `program 8 3 2000000 0`: expected 5 numbers");
     }
 
     #[test]

@@ -23,7 +23,7 @@ impl Live {
         let policy = &self.scheduler.policy().name;
         if !takt_policy::has(policy, "gangs") {
             let no_use = |vm: &super::Vm| {
-                let error = anyhow!("`group` of `{}` is of no use, policy `{policy}` knows no groups", vm.name);
+                let error = anyhow!("`group` of `{}` has no effect: policy `{policy}` has no groups", vm.name);
                 (vm.group.clone(), error)
             };
             return self.vms.values().filter(|vm| !vm.group.is_empty()).map(no_use).collect();

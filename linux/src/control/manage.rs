@@ -36,7 +36,7 @@ impl Live {
             Ok(refused) => {
                 let name = |id: &u32| self.vms.get(id).map(|vm| vm.name.clone());
                 for name in refused.iter().filter_map(name).collect::<Vec<_>>() {
-                    self.warn(format!("VM `{name}`: no room for its budget: it stays outside the rt-pool"), news);
+                    self.warn(format!("VM `{name}`: no room for its budget; it stays outside the rt-pool"), news);
                 }
             }
             Err(e) => self.warn(format!("pools: {e:#}"), news),

@@ -27,8 +27,8 @@ pub fn check(root: &Path, kernel: Cgroups) -> Result<()> {
     match found.is_empty() {
         true => Ok(()),
         false => bail!(
-            "this kernel tells no scheduler but its own of {what} of ordinary threads: without effect would be those of {}{more}; \
-             {FLAG} starts nevertheless",
+            "this kernel does not report {what} of ordinary threads to Takt, so the settings of these cgroups would have no effect: {}{more}; \
+             use {FLAG} to start anyway",
             found[..found.len().min(NAMED)].join(", ")
         ),
     }
@@ -117,11 +117,11 @@ mod tests {
         let said = |kernel| check(root.path(), kernel).unwrap_err().to_string();
         assert_eq!(
             said(WEIGHTS),
-            "this kernel tells no scheduler but its own of cpu.max of ordinary threads: without effect would be those of \
-             system/backup; --accept-unheeded-cgroups starts nevertheless"
+            "this kernel does not report cpu.max of ordinary threads to Takt, so the settings of these cgroups would have no effect: \
+             system/backup; use --accept-unheeded-cgroups to start anyway"
         );
-        assert!(said(NOTHING).contains("of cpu.weight and cpu.max of"), "{}", said(NOTHING));
-        assert!(said(NOTHING).contains("those of machine/other, system/backup;"), "{}", said(NOTHING));
+        assert!(said(NOTHING).contains("report cpu.weight and cpu.max of"), "{}", said(NOTHING));
+        assert!(said(NOTHING).contains("no effect: machine/other, system/backup;"), "{}", said(NOTHING));
     }
 
     #[test]
@@ -137,6 +137,6 @@ mod tests {
         let names: Vec<String> = (0..9).map(|n| format!("user{n}")).collect();
         let all: Vec<_> = names.iter().map(|n| (n.as_str(), "100", "1000 100000")).collect();
         let said = check(host(&all).path(), WEIGHTS).unwrap_err().to_string();
-        assert!(said.contains("those of user0, user1, user2, user3 and 5 more;"), "{said}");
+        assert!(said.contains("these cgroups would have no effect: user0, user1, user2, user3 and 5 more;"), "{said}");
     }
 }

@@ -38,7 +38,7 @@ fn records_are_read_from_where_they_are_wanted() {
     assert_eq!(times(&ring, Side::Rest, 0).unwrap(), [1_000, 1_001, 1_002, 1_003, 1_004]);
     assert_eq!(times(&ring, Side::Rest, 3).unwrap(), [1_003, 1_004]);
     assert!(times(&ring, Side::Rest, 5).unwrap().is_empty());
-    assert_eq!(times(&ring, Side::Rest, 6).unwrap_err(), "the log of operations has been started again");
+    assert_eq!(times(&ring, Side::Rest, 6).unwrap_err(), "the operation log was restarted");
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn the_ring_goes_round() {
     assert_eq!(times(&ring, Side::Rest, last - 2).unwrap(), [1_000 + last - 2, 1_000 + last - 1]);
     let all = times(&ring, Side::Rest, last - (RING - 1)).unwrap();
     assert_eq!((all.len() as u64, all.last()), (RING - 1, Some(&(1_000 + last - 1))));
-    let lost = "the recording is lost: more than 131072 operations between two looks";
+    let lost = "the recording is lost: more than 131072 operations between two reads";
     assert_eq!(times(&ring, Side::Rest, last - RING).unwrap_err(), lost);
     assert_eq!(times(&ring, Side::Rest, 0).unwrap_err(), lost);
 }

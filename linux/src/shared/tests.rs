@@ -79,13 +79,14 @@ fn a_state_of_another_length_is_refused() {
     }
     for len in [0, one.len() - 1, one.len() + 1, two.len() - 1, two.len() + 1] {
         let error = Snapshot::new(vec![0; len]).err().unwrap().to_string();
-        let want = format!("the scheduler's state has {len} bytes, this build's {} or {}", one.len(), two.len());
+        let want =
+            format!("the scheduler's state has {len} bytes, but this build expects {} or {}", one.len(), two.len());
         assert_eq!(error, want);
     }
     let mut odd = one;
     odd[160..168].fill(0xff);
     let error = Snapshot::new(odd).err().map(|e| e.to_string());
-    assert!(error.is_none_or(|e| e == "the scheduler's pool is not one of this build"));
+    assert!(error.is_none_or(|e| e == "the scheduler's pool is from another build"));
     assert!(Snapshot::new(vec![0xff; two.len()]).is_err(), "no pool at all");
 }
 

@@ -49,7 +49,7 @@ pub fn masks(s: &Scenario, pin: bool) -> Result<Vec<u64>> {
     let least = s.machine.pcpus as usize - free.len() + needs + usize::from(rest > 0);
     if least > s.machine.pcpus as usize {
         bail!(
-            "policy pin: {needs} VCPUs need a PCPU of their own and {rest} share the rest; machine.pcpus is {}, allowed: {least} .. 64",
+            "policy pin: {needs} VCPUs need a dedicated PCPU each and {rest} share the others; machine.pcpus is {}; allowed: {least} to 64",
             s.machine.pcpus
         );
     }

@@ -17,7 +17,7 @@ use takt_policy::{CUR_STOPS, FORCE_IDLE, NEVER, NIL, State};
 /// Too few PCPUs; the message names the numbers.
 pub(super) fn layout(s: &Scenario, policy: &PolicySpec) -> Result<(Vec<usize>, Vec<u64>)> {
     if s.machine.machines > 1 && (policy.pin || policy.pools.is_some()) {
-        bail!("policy {policy}: for one machine; machine.machines is {}, allowed: 1", s.machine.machines);
+        bail!("policy {policy}: only on one machine; machine.machines is {}; allowed: 1", s.machine.machines);
     }
     let first = if policy.pools.is_some() { RT + 1 } else { MAIN + 1 };
     let given = |cpu: u32| s.pools.iter().position(|p| p.cpus.contains(&cpu)).map_or(MAIN, |n| first + n);
@@ -29,10 +29,7 @@ pub(super) fn layout(s: &Scenario, policy: &PolicySpec) -> Result<(Vec<usize>, V
         let main: Vec<usize> = (0..of.len()).filter(|&cpu| of[cpu] == MAIN).collect();
         let pcpus = pcpus as usize;
         if main.len() <= pcpus {
-            bail!(
-                "policy {policy}: {pcpus} of {} PCPUs for real-time VMs; allowed: one less than there are",
-                main.len()
-            );
+            bail!("policy {policy}: {pcpus} of {} PCPUs for real-time VMs; allowed: all PCPUs but one", main.len());
         }
         let rt = &main[main.len() - pcpus..];
         rt.iter().for_each(|&cpu| of[cpu] = RT);

@@ -101,10 +101,10 @@ impl<W> Key<W> {
 
     fn info(&self, own: &W) -> KeyInfo {
         let (default, bounds) = match self.value {
-            Value::Count { min, max, get, .. } => (get(own).map(|n| n.to_string()), format!("{min} .. {max}")),
+            Value::Count { min, max, get, .. } => (get(own).map(|n| n.to_string()), format!("{min} to {max}")),
             Value::Time { min, max, get, .. } => {
                 let show = |ns| Unit::Time.show(ns);
-                (get(own).map(show), format!("{} .. {}", show(min), show(max)))
+                (get(own).map(show), format!("{} to {}", show(min), show(max)))
             }
             Value::Flag { get, .. } => (Some(get(own).to_string()), FLAGS.map(|(word, _)| word).join(", ")),
             Value::Text { get, .. } => (get(own), String::new()),

@@ -69,7 +69,7 @@ impl Spec for Cyclictest {}
 impl Keys for Cyclictest {
     const KIND: Kind = Kind::Cyclictest;
     const DOC: &'static str =
-        "a thread per VCPU, before all others of its guest, that waits for a timer; its latencies are measured";
+        "a thread per VCPU with the highest priority in its guest, which waits for a timer; its latencies are measured";
     const SERVES: bool = true;
     const KEYS: &'static [Key<Self>] = &[
         Key::time(
@@ -77,9 +77,15 @@ impl Keys for Cyclictest {
             (10_000, 10 * SECOND),
             |c| c.interval.into(),
             |c, ns| c.interval = ns,
-            "from expiry to expiry of the timer",
+            "period of the timer",
         ),
-        Key::time("work", (1_000, 1_000_000), |c| c.work.into(), |c, ns| c.work = ns, "what the thread does then"),
+        Key::time(
+            "work",
+            (1_000, 1_000_000),
+            |c| c.work.into(),
+            |c, ns| c.work = ns,
+            "work of the thread at each expiry",
+        ),
     ];
 }
 

@@ -33,9 +33,9 @@ impl Keys for Hog {
     const DOC: &'static str = "busy loops; their useful time is the VM's batch work";
     const SERVES: bool = false;
     const KEYS: &'static [Key<Self>] =
-        &[Key::<Self>::count("threads", (1, 4096), |h| h.threads, |h, n| h.threads = Some(n), "how many")
+        &[Key::<Self>::count("threads", (1, 4096), |h| h.threads, |h, n| h.threads = Some(n), "number of loops")
             .or("one per VCPU")
-            .within("1 .. 64 per VCPU")];
+            .within("1 to 64 per VCPU")];
 }
 
 impl Program for Hog {

@@ -129,27 +129,27 @@ impl Keys for Media {
     const DOC: &'static str = "a media server: G.711 calls with two streams each; one call in four is scored";
     const SERVES: bool = true;
     const KEYS: &'static [Key<Self>] = &[
-        Key::count("calls", (1, 5_000), |m| m.calls.into(), |m, n| m.calls = n, "how many at a time"),
+        Key::count("calls", (1, 5_000), |m| m.calls.into(), |m, n| m.calls = n, "calls at a time"),
         Key::time(
             "hold",
             (SECOND, DAY),
             |m| m.hold.into(),
             |m, ns| m.hold = ns,
-            "how long a call lasts; the next one takes its place",
+            "duration of a call; the next call takes its place",
         ),
         Key::time(
             "receive",
             (0, 10_000_000),
             |m| m.receive.into(),
             |m, ns| m.receive = ns,
-            "work per packet on the last VCPU, which has the network",
+            "work per packet on the last VCPU, which handles the network",
         ),
         Key::time(
             "transcode",
             (0, 10_000_000),
             |m| m.transcode.into(),
             |m, ns| m.transcode = ns,
-            "work per packet on the first VCPU, the engine: one of each stream every 20 ms",
+            "work per packet on the first VCPU, the engine: a packet of each stream every 20 ms",
         ),
         Key::time(
             "playout",

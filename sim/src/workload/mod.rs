@@ -103,7 +103,7 @@ mod tests {
         assert_eq!((vm.workload.as_str(), vm.periodic.unwrap().jobs), ("beat", 100));
         assert!((300..310).contains(&(vm.cpu_time_ns / 1_000_000)), "{} ns", vm.cpu_time_ns);
         let error = Scenario::from_toml(&text.replace("3ms", "0ms"), "beat.toml").unwrap_err().to_string();
-        assert_eq!(error, "beat.toml: vm.a.workload.work: 0ms is out of range; allowed: 1us .. 10s");
+        assert_eq!(error, "beat.toml: vm.a.workload.work: 0ms is out of range; allowed: 1us to 10s");
     }
 
     #[test]
@@ -129,7 +129,7 @@ mod tests {
             for key in &keys {
                 let name = format!("{}.{}", of.kind().name(), key.name);
                 // A bound of a number, one of a few words, or a word.
-                let bounds = key.allowed.split(" .. ").filter_map(|bound| bound.split(' ').next());
+                let bounds = key.allowed.split(" to ").filter_map(|bound| bound.split(' ').next());
                 let values = bounds.chain(key.allowed.split(", ")).chain(["x"]);
                 let told = values.filter(|value| *value != key.default).find_map(|value| {
                     let mut own = of.fresh();

@@ -77,7 +77,7 @@ pub const PROFILES: [Profile; 13] = [
     Profile {
         name: "x264",
         plan: plan(15 * MS, 30, 10, 2 * US, true),
-        reason: "frames wait for rows of those before, which the barrier stands for; few locks",
+        reason: "frames wait for rows of earlier frames, which the barrier stands for; few locks",
     },
     Profile {
         name: "ferret",
@@ -97,12 +97,12 @@ pub const PROFILES: [Profile; 13] = [
     Profile {
         name: "bodytrack",
         plan: plan(8 * MS, 20, 20, US, true),
-        reason: "several parallel kernels a frame, each with the pool's lock and a barrier",
+        reason: "several parallel kernels per frame, each with the pool's lock and a barrier",
     },
     Profile {
         name: "facesim",
         plan: plan(4 * MS, 15, 10, US, true),
-        reason: "hundreds of fork-join steps a frame, through a task queue",
+        reason: "hundreds of fork-join steps per frame, through a task queue",
     },
     Profile {
         name: "streamcluster",
@@ -301,12 +301,12 @@ impl Spec for Parallel {
 impl Keys for Parallel {
     const KIND: Kind = Kind::Parallel;
     const DOC: &'static str =
-        "a parallel program; thread *i* is bound to VCPU *i*, or the rest of *i*/VCPUs. See below";
+        "a parallel program; thread *i* is bound to VCPU *i* modulo the number of VCPUs. See below";
     const SERVES: bool = false;
     const KEYS: &'static [Key<Self>] = &[
-        Key::<Self>::count("threads", (1, 4096), |p| p.threads, |p, n| p.threads = Some(n), "how many")
+        Key::<Self>::count("threads", (1, 4096), |p| p.threads, |p, n| p.threads = Some(n), "number of threads")
             .or("one per VCPU")
-            .within("1 .. 64 per VCPU"),
+            .within("1 to 64 per VCPU"),
         Key::text(
             "profile",
             "a name of the table below",
@@ -321,30 +321,36 @@ impl Keys for Parallel {
                     bail!("unknown '{value}'; allowed: {}", all.join(", "))
                 }
             },
-            "sets the five next keys, unless they are given",
+            "default for the next five keys",
         ),
         Key::time(
             "compute",
             (US, 10_000 * MS),
             |p| p.plan().compute.into(),
             |p, ns| p.compute = Some(ns),
-            "what a thread computes in an iteration, in the mean",
+            "mean compute time of a thread per iteration",
         ),
         Key::count(
             "spread",
             (0, 100),
             |p| p.plan().spread.into(),
             |p, n| p.spread = Some(n),
-            "each iteration's is at random within this many percent of it",
+            "random deviation of an iteration from the mean, up to this many percent",
         ),
         Key::count(
             "locks",
             (0, 10_000),
             |p| p.plan().locks.into(),
             |p, n| p.locks = Some(n),
-            "critical sections of an iteration, each after an equal part of the compute",
+            "critical sections per iteration, evenly spread over the compute time",
         ),
-        Key::time("held", (0, 1_000 * MS), |p| p.plan().held.into(), |p, ns| p.held = Some(ns), "length of each"),
+        Key::time(
+            "held",
+            (0, 1_000 * MS),
+            |p| p.plan().held.into(),
+            |p, ns| p.held = Some(ns),
+            "length of a critical section",
+        ),
         Key::flag(
             "barrier",
             |p| p.plan().barrier,
@@ -363,7 +369,7 @@ impl Keys for Parallel {
             (0, 1_000_000_000),
             |p| p.work.into(),
             |p, n| p.work = n,
-            "iterations of each thread, after which the program ends; 0 = without end",
+            "iterations per thread after which the program ends; 0 = never",
         ),
     ];
 }
@@ -572,8 +578,8 @@ mod tests {
         let mut p = Parallel::default();
         for (key, value, want) in [
             ("profile", "doom", "unknown 'doom'; allowed: swaptions, blackscholes"),
-            ("compute", "0", "0 is out of range; allowed: 1us .. 10s"),
-            ("spread", "101", "'101' is out of range; allowed: 0 .. 100"),
+            ("compute", "0", "0 is out of range; allowed: 1us to 10s"),
+            ("spread", "101", "'101' is out of range; allowed: 0 to 100"),
             ("barrier", "maybe", "unknown 'maybe'; allowed: true, false"),
             ("lock", "1", "unknown key (did you mean `locks`?); allowed: type, threads"),
         ] {

@@ -109,7 +109,7 @@ impl Spec for Periodic {
 
 impl Keys for Periodic {
     const KIND: Kind = Kind::Periodic;
-    const DOC: &'static str = "one task per VCPU: a job at every release, due by the next one";
+    const DOC: &'static str = "one task per VCPU: a job per release, due at the next release";
     const SERVES: bool = true;
     const KEYS: &'static [Key<Self>] = &[
         Key::time(
@@ -117,7 +117,7 @@ impl Keys for Periodic {
             (10_000, 10 * SECOND),
             |p| p.period.into(),
             |p, ns| p.period = ns,
-            "from release to release; all tasks of a scenario begin together",
+            "time between releases; all tasks of a scenario start together",
         ),
         Key::time("work", (1_000, 10 * SECOND), |p| p.work.into(), |p, ns| p.work = ns, "CPU time of a job"),
     ];

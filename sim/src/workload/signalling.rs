@@ -52,17 +52,11 @@ impl Spec for Signalling {}
 
 impl Keys for Signalling {
     const KIND: Kind = Kind::Signalling;
-    const DOC: &'static str = "answers messages that come from outside with each call of the media servers";
+    const DOC: &'static str = "answers messages from outside that come with each call of the media servers";
     const SERVES: bool = true;
     const KEYS: &'static [Key<Self>] = &[
-        Key::count("messages", (0, 1_000), |s| s.messages.into(), |s, n| s.messages = n, "how many with each call"),
-        Key::time(
-            "work",
-            (0, SECOND),
-            |s| s.work.into(),
-            |s, ns| s.work = ns,
-            "CPU time for each, and for each question",
-        ),
+        Key::count("messages", (0, 1_000), |s| s.messages.into(), |s, n| s.messages = n, "messages per call"),
+        Key::time("work", (0, SECOND), |s| s.work.into(), |s, ns| s.work = ns, "CPU time per message, and per query"),
         Key::text(
             "next",
             "a `signalling` VM that has no `next`",
@@ -71,7 +65,7 @@ impl Keys for Signalling {
                 s.next = if value.is_empty() { String::new() } else { keys::name(value)? };
                 Ok(())
             },
-            "is asked, through Dom0, before a message is answered: one `work` before, one after",
+            "VM that is queried through Dom0 before a message is answered: one `work` before the query, one after",
         ),
     ];
 
@@ -81,8 +75,8 @@ impl Keys for Signalling {
         for (vm, Signalling { next, .. }) in vms {
             if !next.is_empty() && !vms.iter().filter(answers).any(|(vm, _)| vm.name == *next) {
                 let names: Vec<_> = vms.iter().filter(answers).map(|(vm, _)| vm.name).collect();
-                let names = if names.is_empty() { "none, for there is no other".to_owned() } else { names.join(", ") };
-                bail!("vm.{}.workload.next: no signalling VM '{next}' that asks nobody; allowed: {names}", vm.name);
+                let names = if names.is_empty() { "none (there is no other)".to_owned() } else { names.join(", ") };
+                bail!("vm.{}.workload.next: no signalling VM '{next}' without `next`; allowed: {names}", vm.name);
             }
         }
         Ok(())

@@ -91,12 +91,12 @@ impl Spec for Stream {}
 
 impl Keys for Stream {
     const KIND: Kind = Kind::Stream;
-    const DOC: &'static str = "a sender on a timer of its own";
+    const DOC: &'static str = "a sender with its own timer";
     const SERVES: bool = true;
     const KEYS: &'static [Key<Self>] = &[
-        Key::time("period", (10_000, 10 * SECOND), |s| s.period.into(), |s, ns| s.period = ns, "from burst to burst"),
+        Key::time("period", (10_000, 10 * SECOND), |s| s.period.into(), |s, ns| s.period = ns, "time between bursts"),
         Key::count("burst", (1, 1_000), |s| s.burst.into(), |s, n| s.burst = n, "packets per burst"),
-        Key::time("gap", (0, SECOND), |s| s.gap.into(), |s, ns| s.gap = ns, "between the packets of a burst"),
+        Key::time("gap", (0, SECOND), |s| s.gap.into(), |s, ns| s.gap = ns, "time between the packets of a burst"),
         Key::time("work", (0, SECOND), |s| s.work.into(), |s, ns| s.work = ns, "guest's work per packet"),
     ];
 }

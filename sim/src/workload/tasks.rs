@@ -98,21 +98,21 @@ impl Keys for Tasks {
             (0, MOST),
             |t| t.random.tasks.into(),
             |t, n| t.random.tasks = n,
-            "instead, so many drawn at random",
+            "tasks drawn at random, instead of `tasks`",
         ),
         Key::count(
             "top",
             (0, 100),
             |t| t.random.top.into(),
             |t, n| t.random.top = n,
-            "percent of a PCPU that the drawn task with the shortest deadline uses instead; 0 = as drawn",
+            "utilization of the drawn task with the shortest deadline, in percent of a PCPU; 0 = as drawn",
         ),
         Key::count(
             "beyond",
             (0, 100),
             |t| t.random.beyond.into(),
             |t, n| t.random.beyond = n,
-            "sets are drawn until one with such a `top` is more than the VM's share; 0 = the first",
+            "sets are redrawn until one exceeds the VM's budget when its `top` is this; 0 = keep the first",
         ),
     ];
 }
@@ -145,14 +145,14 @@ fn parse(text: &str) -> Result<Vec<TaskSpec>> {
     let parts = text.split(',').map(str::trim).filter(|p| !p.is_empty());
     let tasks = parts.map(one).collect::<Result<Vec<_>>>()?;
     if !(1..=MOST as usize).contains(&tasks.len()) {
-        bail!("{} tasks; allowed: 1 .. {MOST}, such as 5ms/100ms, 7ms/50ms", tasks.len());
+        bail!("{} tasks; allowed: 1 to {MOST}, such as 5ms/100ms, 7ms/50ms", tasks.len());
     }
     Ok(tasks)
 }
 
 fn one(part: &str) -> Result<TaskSpec> {
     let Some((cost, period)) = part.split_once('/') else {
-        bail!("'{part}' is no task; allowed: cost and period such as 5ms/100ms");
+        bail!("'{part}' is not a task; allowed: cost and period such as 5ms/100ms");
     };
     let period = keys::time(period.trim(), SHORTEST, LONGEST).with_context(|| format!("period of '{part}'"))?;
     let cost = keys::time(cost.trim(), 1_000, period).with_context(|| format!("cost of '{part}'"))?;
@@ -227,11 +227,11 @@ mod tests {
         assert_eq!(tasks[0].to_string(), "5ms/100ms");
         assert_eq!(by_priority(tasks)[0].cost, 700_000);
         for (text, want) in [
-            ("", "0 tasks; allowed: 1 .. 32"),
-            ("5ms", "'5ms' is no task; allowed: cost and period such as"),
-            ("5ms/4ms", "cost of '5ms/4ms': 5ms is out of range; allowed: 1us .. 4ms"),
-            ("5ms/200s", "period of '5ms/200s': 200s is out of range; allowed: 10us .. 100s"),
-            ("5/20ms", "cost of '5/20ms': `5` is no duration"),
+            ("", "0 tasks; allowed: 1 to 32"),
+            ("5ms", "'5ms' is not a task; allowed: cost and period such as"),
+            ("5ms/4ms", "cost of '5ms/4ms': 5ms is out of range; allowed: 1us to 4ms"),
+            ("5ms/200s", "period of '5ms/200s': 200s is out of range; allowed: 10us to 100s"),
+            ("5/20ms", "cost of '5/20ms': `5` is not a duration"),
         ] {
             let error = format!("{:#}", parse(text).unwrap_err());
             assert!(error.contains(want), "{error}");

@@ -175,36 +175,36 @@ impl Keys for Vod {
     const DOC: &'static str = "a streaming server, after Darwin Streaming Server. See below";
     const SERVES: bool = true;
     const KEYS: &'static [Key<Self>] = &[
-        Key::count("users", (1, 1_000), |v| v.users.into(), |v, n| v.users = n, "each with a stream of its own"),
+        Key::count("users", (1, 1_000), |v| v.users.into(), |v, n| v.users = n, "users with one stream each"),
         Key::time(
             "frame",
             (MS, 10 * SECOND),
             |v| v.frame.into(),
             |v, ns| v.frame = ns,
-            "from frame to frame of a stream; the users' are at random times within it",
+            "time between the frames of a stream; the phases of streams are random",
         ),
         Key::count(
             "packets",
             (1, 1_000),
             |v| v.packets.into(),
             |v, n| v.packets = n,
-            "packets of a frame, which leave one after the other",
+            "packets of a frame, which leave back to back",
         ),
-        Key::count("bytes", (1, 1_460), |v| v.bytes.into(), |v, n| v.bytes = n, "bytes of the stream in each packet"),
+        Key::count("bytes", (1, 1_460), |v| v.bytes.into(), |v, n| v.bytes = n, "bytes of the stream per packet"),
         Key::time("work", (0, SECOND), |v| v.work.into(), |v, ns| v.work = ns, "guest's work per packet"),
         Key::time(
             "nap",
             (0, SECOND),
             |v| v.nap.into(),
             |v, ns| v.nap = ns,
-            "least time that the server sleeps between two looks at its timers",
+            "shortest sleep of the server between two checks of its timers",
         ),
         Key::time(
             "late",
             (0, 3_600 * SECOND),
             |v| v.late.into(),
             |v, ns| v.late = ns,
-            "frames that are further behind are left out",
+            "frames later than this are skipped",
         ),
     ];
 }
@@ -347,8 +347,8 @@ mod tests {
         let rate = f64::from(v.packets * v.bytes * 8) / (v.frame as f64 / 1e9);
         assert!((v.users, (rate - 1e6).abs() < 1e3) == (200, true), "{rate}");
         for (key, value, want) in [
-            ("users", "0", "'0' is out of range; allowed: 1 .. 1000"),
-            ("bytes", "1461", "allowed: 1 .. 1460"),
+            ("users", "0", "'0' is out of range; allowed: 1 to 1000"),
+            ("bytes", "1461", "allowed: 1 to 1460"),
             ("user", "1", "unknown key (did you mean `users`?); allowed: type, users"),
         ] {
             let error = format!("{:#}", set(&mut v, key, value).unwrap_err());

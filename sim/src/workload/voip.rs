@@ -46,7 +46,7 @@ impl Keys for Voip {
         (0, 10_000),
         |v| v.calls.into(),
         |v, n| v.calls = n,
-        "how many; at most 50000 of all VMs",
+        "number of calls; at most 50000 in all VMs",
     )];
 }
 

@@ -72,14 +72,14 @@ impl Xen {
             ensure!(pool.id >= next, "the hypervisor lists cpupool {} again", pool.id);
             match self.policy(pool.id, pool.scheduler)? {
                 Some(policy) => takt.push(TaktPool { id: pool.id, scheduler: pool.scheduler, policy }),
-                None => others.push(format!("cpupool {} is under {}", pool.id, scheduler_name(pool.scheduler))),
+                None => others.push(format!("cpupool {} runs {}", pool.id, scheduler_name(pool.scheduler))),
             }
             let Some(after) = pool.id.checked_add(1) else { break };
             next = after;
         }
         ensure!(
             !takt.is_empty(),
-            "no cpupool is under Takt ({}): boot Xen with sched=takt, or make a cpupool of it",
+            "no cpupool runs Takt ({}); boot Xen with sched=takt, or create a cpupool with it",
             others.join(", ")
         );
         Ok(takt)
@@ -98,7 +98,7 @@ impl Xen {
                 .iter()
                 .find(|p| p.id == id)
                 .copied()
-                .with_context(|| format!("cpupool {id} is not under Takt, those that are: {}", ids())),
+                .with_context(|| format!("cpupool {id} does not run Takt; cpupools that do: {}", ids())),
         }
     }
 
@@ -117,7 +117,7 @@ impl Xen {
         }
         let known = takt_policy::policies().into_iter().find(|p| u64::from(p.id) == op.arg[0]);
         Ok(Some(known.with_context(|| {
-            format!("cpupool {pool} is under policy number {}, which this build does not know", op.arg[0])
+            format!("cpupool {pool} runs policy number {}, which this build does not know", op.arg[0])
         })?))
     }
 
@@ -163,11 +163,11 @@ impl Xen {
         }
         for info in self.all()? {
             if Some(info.domain) == number || self.name(info.domain)? == name {
-                bail!("domain `{name}` is in cpupool {}, which is not under Takt", info.cpupool);
+                bail!("domain `{name}` is in cpupool {}, which does not run Takt", info.cpupool);
             }
         }
         let names: Vec<_> = domains.iter().map(|d| d.name.as_str()).collect();
-        bail!("no domain `{name}`, there are {}", names.join(", "))
+        bail!("no domain `{name}`; known: {}", names.join(", "))
     }
 
     fn ask(&self, domain: &Domain, act: Act, what: u32, arg: [u64; 3]) -> Result<[u64; 3], Error> {
@@ -293,7 +293,7 @@ impl Xen {
     /// It has gone.
     pub fn pcpus(&self, pool: &TaktPool) -> Result<u32> {
         let info = self.hypervisor.cpupool(pool.id).ok().filter(|found| found.id == pool.id);
-        Ok(info.with_context(|| format!("cpupool {} has gone", pool.id))?.pcpus.count_ones())
+        Ok(info.with_context(|| format!("cpupool {} is gone", pool.id))?.pcpus.count_ones())
     }
 
     /// Reports a domain's type for `lease` ns, 0: it is not real-time; `period` 0: unknown.
@@ -347,7 +347,7 @@ impl Xen {
         let arg = [vcpu.into(), bytes.len() as u64, 0];
         let answer = self.ask_pool(pool, Act::Get, wire::WAITS, arg, &mut bytes);
         let [_, size, _] = answer.map_err(|e| refused(&e, &format!("cpupool {}: VCPU {vcpu}", pool.id)))?;
-        ensure!(size == bytes.len() as u64, "cpupool {}: the hypervisor counts waits in another way", pool.id);
+        ensure!(size == bytes.len() as u64, "cpupool {}: the hypervisor counts waits in another format", pool.id);
         Ok(waits::from_bytes(&bytes))
     }
 
@@ -371,7 +371,7 @@ impl Xen {
             self.ask_pool(pool, Act::Put, wire::POLICY, [new.id.into(), 0, 0], &mut []).map_err(|e| {
                 match e.raw_os_error() {
                     Some(libc::EBUSY) => anyhow!(
-                        "cpupool {} is under {}: a policy is chosen at boot (takt_policy={name}) or while the cpupool has no domain",
+                        "cpupool {} runs {}; choose another policy at boot (takt_policy={name}) or while the cpupool has no domains",
                         pool.id,
                         pool.policy.name
                     ),
@@ -406,7 +406,8 @@ impl Xen {
     pub fn snapshot(&self, pool: &TaktPool, saved: bool) -> Result<Pool> {
         let mut bytes = vec![0; takt_policy::pool_size()];
         let arg = [saved.into(), bytes.len() as u64, 0];
-        let foreign = || format!("cpupool {}: the hypervisor's core is of another build than this takt", pool.id);
+        let foreign =
+            || format!("cpupool {}: the hypervisor's policy core is from another build than this takt", pool.id);
         let [_, size, _] =
             self.ask_pool(pool, Act::Get, wire::POOL, arg, &mut bytes).map_err(|e| match e.raw_os_error() {
                 Some(libc::ENOSPC) => anyhow!(foreign()),

@@ -118,9 +118,9 @@ impl Privcmd {
         let open = |path: &str| {
             OpenOptions::new().read(true).write(true).open(path).map_err(|e| match e.kind() {
                 ErrorKind::NotFound => {
-                    anyhow!("no {path}: this is no domain of Xen, or the kernel's module xen-privcmd is not loaded")
+                    anyhow!("no {path}: this is not a Xen domain, or the kernel module xen-privcmd is not loaded")
                 }
-                ErrorKind::PermissionDenied => anyhow!("{path}: only root may ask the hypervisor"),
+                ErrorKind::PermissionDenied => anyhow!("{path}: only root may access the hypervisor"),
                 _ => anyhow!("{path}: {e}"),
             })
         };

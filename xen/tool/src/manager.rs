@@ -86,7 +86,7 @@ impl Manager {
             let domains = self.pools.host().domains()?;
             let refused = domains.iter().filter(|d| refused.contains(&d.id.into()));
             lines.extend(
-                refused.map(|d| format!("domain {}: the rt-pool has no room for it, it stays in {MAIN}", d.name)),
+                refused.map(|d| format!("domain {}: the rt-pool has no room for it; it stays in {MAIN}", d.name)),
             );
         }
         if self.partition.due().is_some_and(|due| due <= now) {
@@ -106,7 +106,11 @@ impl Manager {
         let whose = || format!("domain `{}` ({})", domain.name, domain.id);
         let have = self.pools.host().server(domain)?;
         let want = params.server_on(&have);
-        ensure!(domain.id != 0 || !want.is_some(), "{}: it stays in {MAIN}, and has no budget under risa", whose());
+        ensure!(
+            domain.id != 0 || !want.is_some(),
+            "{}: it stays in {MAIN} and cannot have a budget under risa",
+            whose()
+        );
         if !self.is_managed(domain) {
             return self.pools.host().set_server(domain, &have, &want);
         }
@@ -179,7 +183,7 @@ impl Manager {
         let mut lines = Vec::new();
         let (came, went) = (new.domains.difference(&old.domains), old.domains.difference(&new.domains));
         lines.extend(came.map(|name| format!("domain {name}: in {RT}")));
-        lines.extend(went.map(|name| format!("domain {name}: in {RT} no more")));
+        lines.extend(went.map(|name| format!("domain {name}: no longer in {RT}")));
         if (new.pcpus, new.due) != (old.pcpus, old.due) {
             let left = self.due().map(|due| duration::human(due.saturating_sub(now) as f64));
             let then = match left {

@@ -50,7 +50,7 @@ impl Monitor {
     pub fn start(store: Arc<dyn Store>) -> Result<Self> {
         let object = object::open(OBJECT)?.load().map_err(|e| {
             let why = object::last_lines(&object::complaints());
-            anyhow!(e).context(format!("the kernel refuses the monitor (Linux 6.6 or later is needed): {why}"))
+            anyhow!(e).context(format!("the kernel refused the monitor (it needs Linux 6.6 or later): {why}"))
         })?;
         let monitor = Self { object, store, domains: BTreeMap::new(), generation: 0 };
         let failed = run(&monitor.object, "net_start", &mut [])?;
@@ -87,7 +87,7 @@ impl Monitor {
 
     fn begin(&mut self, id: u16) -> Result<()> {
         let slot = (0..SLOTS).find(|s| self.domains.values().all(|w| w.slot != *s));
-        let slot = slot.with_context(|| format!("{SLOTS} domains are watched already"))?;
+        let slot = slot.with_context(|| format!("too many domains to monitor; allowed: at most {SLOTS}"))?;
         self.generation += 1;
         let monitor = State::new(&Config::default())?;
         let mut value = [0, self.generation].map(u32::to_ne_bytes).concat(); // the lock, the generation
@@ -141,7 +141,7 @@ impl Monitor {
         let (slot, generation) = (w.slot, w.generation);
         let by = self.domains.iter().find(|(_, w)| w.attached.keys().any(|(name, _)| *name == place.0));
         if let Some((by, _)) = by {
-            bail!("{} is watched already, for domain {by}", place.0);
+            bail!("{} is already monitored, for domain {by}", place.0);
         }
         let sends = program(&self.object, "net_sends")?;
         let programs = Programs { sends: sends.as_fd(), receives: None };
@@ -206,12 +206,12 @@ impl Eyes for Monitor {
     }
 
     fn ports(&mut self, id: u16, ports: &[u16]) -> Result<()> {
-        let w = self.domains.get(&id).context("its monitor has not begun yet")?;
+        let w = self.domains.get(&id).context("its monitor has not started yet")?;
         let want: BTreeSet<u16> = ports.iter().copied().collect();
         for port in w.ports.symmetric_difference(&want) {
             let request = [w.slot, w.generation, (*port).into(), want.contains(port).into()];
             let mut request: Vec<u8> = request.iter().flat_map(|n| n.to_ne_bytes()).collect();
-            ensure!(run(&self.object, "net_port", &mut request)? == 0, "it has gone");
+            ensure!(run(&self.object, "net_port", &mut request)? == 0, "it is gone");
         }
         if let Some(w) = self.domains.get_mut(&id) {
             w.ports = want;

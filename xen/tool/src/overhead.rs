@@ -41,14 +41,14 @@ impl Xen {
 }
 
 fn foreign(pool: &TaktPool) -> String {
-    format!("cpupool {}: the hypervisor's core is of another build than this takt", pool.id)
+    format!("cpupool {}: the hypervisor's policy core is from another build than this takt", pool.id)
 }
 
 fn cannot(pool: &TaktPool, e: &Error) -> anyhow::Error {
     match e.raw_os_error() {
         Some(libc::ENOENT) => anyhow!("cpupool {}: nothing is counted", pool.id),
         Some(libc::ENOSPC) => anyhow!(foreign(pool)),
-        _ => refused(e, &format!("cpupool {}: what it takes", pool.id)),
+        _ => refused(e, &format!("cpupool {}: its overhead", pool.id)),
     }
 }
 
@@ -84,6 +84,6 @@ mod tests {
         let pool = host.pool(None).unwrap();
         fake.state().fails = Some(libc::EINVAL);
         let error = host.begin_measuring(&pool).unwrap_err().to_string();
-        assert!(error.contains("what it takes") && error.contains("of another version"), "{error}");
+        assert!(error.contains("its overhead") && error.contains("or another version"), "{error}");
     }
 }

@@ -38,13 +38,13 @@ pub fn place(root: &Path) -> Place {
 /// One line that says what is missing.
 pub fn open() -> Result<Xen> {
     let place = place(Path::new("/"));
-    ensure!(place != Place::Other, "this machine does not run below Xen (/sys/hypervisor/type does not say so)");
+    ensure!(place != Place::Other, "this machine does not run on Xen (/sys/hypervisor/type)");
     ensure!(
         place == Place::Dom0,
-        "this domain does not control Xen (no control_d in /proc/xen/capabilities): ask in Dom0"
+        "this domain does not control Xen (no control_d in /proc/xen/capabilities); run this in Dom0"
     );
     // SAFETY: no arguments, cannot fail.
-    ensure!(unsafe { libc::geteuid() } == 0, "only root may ask the hypervisor");
+    ensure!(unsafe { libc::geteuid() } == 0, "only root may access the hypervisor");
     let hypervisor = Privcmd::open()?;
     Ok(Xen::new(Arc::new(hypervisor), Arc::from(xenstore::connect()?)))
 }

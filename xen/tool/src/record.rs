@@ -59,7 +59,7 @@ impl<'a> Recorder<'a> {
             let arg = [self.records.len() as u64, SOME as u64, 0];
             let answer = self.host.ask_pool(&self.pool, Act::Get, wire::LOG, arg, &mut bytes);
             let [_, n, head] = answer.map_err(|e| match e.raw_os_error() {
-                Some(libc::ENODATA) => anyhow!("the recording is lost: more than {RING} operations between two looks"),
+                Some(libc::ENODATA) => anyhow!("the recording is lost: more than {RING} operations between two reads"),
                 Some(libc::ERANGE) => self.taken(),
                 _ => refused(&e, &format!("cpupool {}: its recording", self.pool.id)),
             })?;
@@ -97,7 +97,7 @@ impl<'a> Recorder<'a> {
     /// The present recording is another's, and not to be ended here.
     fn taken(&mut self) -> anyhow::Error {
         self.ours = false;
-        anyhow!("the recording is lost: somebody else has begun one")
+        anyhow!("the recording is lost: another recording was started")
     }
 }
 
@@ -191,10 +191,10 @@ mod tests {
         work(&fake, 8);
         early.fetch().unwrap();
         let second = Recorder::start(&host, pool).unwrap();
-        assert!(early.fetch().unwrap_err().to_string().contains("somebody else has begun one"));
+        assert!(early.fetch().unwrap_err().to_string().contains("another recording was started"));
         drop(early);
         work(&fake, 8);
-        assert!(first.finish(None).unwrap_err().to_string().contains("somebody else has begun one"));
+        assert!(first.finish(None).unwrap_err().to_string().contains("another recording was started"));
         work(&fake, 8);
         let log = second.finish(None).unwrap();
         assert!(log.pool_hash != 0);

@@ -23,26 +23,26 @@ pub fn scheduler_name(n: u32) -> String {
 pub fn refused(e: &Error, what: &str) -> anyhow::Error {
     match e.raw_os_error() {
         Some(libc::EACCES) => anyhow!(
-            "{what}: the hypervisor speaks another version of its interface (this takt: Xen 4.20, domctl {:#x}, sysctl {:#x})",
+            "{what}: the hypervisor has another interface version (this takt: Xen 4.20, domctl {:#x}, sysctl {:#x})",
             wire::DOMCTL_VERSION,
             wire::SYSCTL_VERSION
         ),
-        Some(libc::EPERM) => anyhow!("{what}: this domain may not ask, Dom0 may"),
-        Some(libc::ENOSPC) => anyhow!("{what}: no PCPU has room for so much beside what others are promised"),
-        Some(libc::ESRCH) => anyhow!("{what}: it has gone"),
+        Some(libc::EPERM) => anyhow!("{what}: only Dom0 may do this"),
+        Some(libc::ENOSPC) => anyhow!("{what}: no PCPU has room for this in addition to the other budgets"),
+        Some(libc::ESRCH) => anyhow!("{what}: it is gone"),
         Some(libc::EINVAL) => {
-            anyhow!("{what}: its scheduler does not know that; it is not Takt, or of another version")
+            anyhow!("{what}: its scheduler does not support this; it is not Takt, or another version")
         }
-        _ => anyhow!("{what}: the hypervisor refuses: {e}"),
+        _ => anyhow!("{what}: the hypervisor refused: {e}"),
     }
 }
 
 /// The same for a value, which may be out of range.
 pub fn out_of(e: &Error, what: &str, info: &ParamInfo) -> anyhow::Error {
     match e.raw_os_error() {
-        Some(libc::ERANGE) => anyhow!("{what} is not allowed, allowed {}", spec::range(info)),
-        Some(libc::EBUSY) => anyhow!("{what}: the policy has `rt_max` real-time VMs already"),
-        Some(libc::EOPNOTSUPP) => anyhow!("{what}: this policy has no such thing"),
+        Some(libc::ERANGE) => anyhow!("{what}: must be {}", spec::must_be(info)),
+        Some(libc::EBUSY) => anyhow!("{what}: the policy already has `rt_max` real-time VMs"),
+        Some(libc::EOPNOTSUPP) => anyhow!("{what}: not supported by this policy"),
         _ => refused(e, what),
     }
 }

@@ -172,8 +172,8 @@ fn what_the_hypervisor_has_not_is_told_from_what_it_refuses() {
         host.index(&voip(), 5).map_err(|e| e.to_string())
     };
     assert_eq!(index(libc::ENOENT), Ok(None));
-    assert_eq!(index(libc::ESRCH), Err("domain `voip` (3): VCPU 5: it has gone".into()));
-    assert_eq!(index(libc::EPERM), Err("domain `voip` (3): VCPU 5: this domain may not ask, Dom0 may".into()));
+    assert_eq!(index(libc::ESRCH), Err("domain `voip` (3): VCPU 5: it is gone".into()));
+    assert_eq!(index(libc::EPERM), Err("domain `voip` (3): VCPU 5: only Dom0 may do this".into()));
 }
 
 #[test]
@@ -203,7 +203,7 @@ fn waits_of_a_vcpu_are_as_many_bytes_as_they_are() {
     let wait = |n: u64| Wait { count: 100 + n, sum: 101 + n, max: 102 + n, ran: 103 + n };
     assert_eq!(of([0, size, 0]).unwrap(), [wait(0), wait(4), wait(8), wait(12)]);
     for odd in [0, size - 1, size + 1, u64::MAX] {
-        assert_eq!(of([size, odd, size]).unwrap_err(), "cpupool 4: the hypervisor counts waits in another way");
+        assert_eq!(of([size, odd, size]).unwrap_err(), "cpupool 4: the hypervisor counts waits in another format");
     }
 }
 
@@ -221,14 +221,14 @@ fn a_snapshot_is_of_this_build_and_of_the_time_that_is_asked_for() {
         assert_eq!((asked.act, asked.what, asked.arg, asked.room as u64), (Act::Get, 6, [saved.into(), size, 0], size));
         got
     };
-    let foreign = "cpupool 4: the hypervisor's core is of another build than this takt";
+    let foreign = "cpupool 4: the hypervisor's policy core is from another build than this takt";
     assert_eq!((of(false, Ok(size)), of(true, Ok(size))), (Ok("rr".into()), Ok("rr".into())));
     for odd in [0, size - 1, size + 1, u64::MAX] {
         assert_eq!(of(false, Ok(odd)).unwrap_err(), foreign);
     }
     assert_eq!(of(false, Err(libc::ENOSPC)).unwrap_err(), foreign);
     assert_eq!(of(true, Err(libc::ENOENT)).unwrap_err(), "cpupool 4: nothing is recorded");
-    assert_eq!(of(true, Err(libc::EPERM)).unwrap_err(), "cpupool 4: its state: this domain may not ask, Dom0 may");
+    assert_eq!(of(true, Err(libc::EPERM)).unwrap_err(), "cpupool 4: its state: only Dom0 may do this");
     let noise = move |_: &Asked, buffer: &mut [u8]| {
         buffer.fill(0xff);
         Ok([0, size, 0])
@@ -271,7 +271,7 @@ fn counts_come_from_each_pcpu_of_the_pool() {
     assert_eq!(asked, [put(1), put(0), get(2), get(5)]);
     assert_eq!((window.from_ns, window.to_ns, window.pcpus, window.policy.as_str()), (1_000, 11_000, 2, "doris"));
     assert_eq!((window.decision.count, window.decision.total_us, window.decision.max_ns), (2, 0.7, 500));
-    assert_eq!(of(1).0.unwrap_err(), "cpupool 4: the hypervisor's core is of another build than this takt");
+    assert_eq!(of(1).0.unwrap_err(), "cpupool 4: the hypervisor's policy core is from another build than this takt");
 }
 
 #[test]
@@ -287,14 +287,13 @@ fn cpupools_are_known_by_what_they_answer() {
     let doris = u64::from(policy("doris").id);
     assert_eq!(pools(Ok(doris), 10), Ok(takt_pool()));
     assert_eq!(pools(Ok(doris), 9).map(|p| (p.id, p.scheduler)), Ok((4, 9)), "by the number of Xen's null");
-    let none = |n| {
-        format!("no cpupool is under Takt (cpupool 4 is under {n}): boot Xen with sched=takt, or make a cpupool of it")
-    };
+    let none =
+        |n| format!("no cpupool runs Takt (cpupool 4 runs {n}); boot Xen with sched=takt, or create a cpupool with it");
     assert_eq!(pools(Ok(u64::MAX), 9).unwrap_err(), none("null"));
     assert_eq!(pools(Err(libc::EINVAL), 9).unwrap_err(), none("null"));
     assert_eq!(pools(Ok(doris), 8).unwrap_err(), none("rtds"));
     assert_eq!(pools(Ok(doris), 11).unwrap_err(), none("scheduler number 11"));
-    assert_eq!(pools(Ok(999), 10).unwrap_err(), "cpupool 4 is under policy number 999, which this build does not know");
+    assert_eq!(pools(Ok(999), 10).unwrap_err(), "cpupool 4 runs policy number 999, which this build does not know");
     assert!(pools(Err(libc::EPERM), 10).unwrap_err().starts_with("cpupool 4: its policy: "));
 }
 
@@ -334,7 +333,7 @@ fn pcpus_are_bits_of_the_pool_that_is_asked_for() {
     assert_eq!(host.pcpus(&takt_pool()).unwrap(), 3);
     for id in [3, 5] {
         let error = host.pcpus(&TaktPool { id, ..takt_pool() }).unwrap_err().to_string();
-        assert_eq!(error, format!("cpupool {id} has gone"));
+        assert_eq!(error, format!("cpupool {id} is gone"));
     }
 }
 
@@ -410,7 +409,7 @@ fn a_server_is_taken_back_when_the_rest_is_refused() {
     .host();
     let setting = takt_control::Setting::parse(&["budget=1ns".into(), "priority=9".into(), "cap=8".into()]).unwrap();
     let error = host.apply(&voip(), &setting).unwrap_err().to_string();
-    assert_eq!(error, "domain `voip` (3): `cap=8`: the policy has `rt_max` real-time VMs already");
+    assert_eq!(error, "domain `voip` (3): `cap=8`: the policy already has `rt_max` real-time VMs");
     let asked = scripted.asked.lock().unwrap();
     let put: Vec<_> = asked.iter().filter(|a| a.act == Act::Put).map(|a| (a.arg[0], a.arg[1])).collect();
     assert_eq!(put, [(key("priority"), 9), (key("cap"), 8), (key("priority"), 1)]);
@@ -443,22 +442,21 @@ fn each_refusal_has_its_words() {
     let weight = takt_policy::param("weight", true).unwrap();
     let plain = |n| refused(&Error::from_raw_os_error(n), "x").to_string();
     let value = |n| out_of(&Error::from_raw_os_error(n), "x", &weight).to_string();
-    let version =
-        "x: the hypervisor speaks another version of its interface (this takt: Xen 4.20, domctl 0x17, sysctl 0x15)";
+    let version = "x: the hypervisor has another interface version (this takt: Xen 4.20, domctl 0x17, sysctl 0x15)";
     for (errno, want) in [
         (libc::EACCES, version),
-        (libc::EPERM, "x: this domain may not ask, Dom0 may"),
-        (libc::ENOSPC, "x: no PCPU has room for so much beside what others are promised"),
-        (libc::ESRCH, "x: it has gone"),
-        (libc::EINVAL, "x: its scheduler does not know that; it is not Takt, or of another version"),
+        (libc::EPERM, "x: only Dom0 may do this"),
+        (libc::ENOSPC, "x: no PCPU has room for this in addition to the other budgets"),
+        (libc::ESRCH, "x: it is gone"),
+        (libc::EINVAL, "x: its scheduler does not support this; it is not Takt, or another version"),
     ] {
         assert_eq!((plain(errno).as_str(), value(errno).as_str()), (want, want));
     }
-    assert_eq!(value(libc::ERANGE), "x is not allowed, allowed 1..=65535");
-    assert_eq!(value(libc::EBUSY), "x: the policy has `rt_max` real-time VMs already");
-    assert_eq!(value(libc::EOPNOTSUPP), "x: this policy has no such thing");
+    assert_eq!(value(libc::ERANGE), "x: must be between 1 and 65535");
+    assert_eq!(value(libc::EBUSY), "x: the policy already has `rt_max` real-time VMs");
+    assert_eq!(value(libc::EOPNOTSUPP), "x: not supported by this policy");
     for errno in [libc::ERANGE, libc::EBUSY, libc::EOPNOTSUPP] {
-        assert!(plain(errno).starts_with("x: the hypervisor refuses: "));
+        assert!(plain(errno).starts_with("x: the hypervisor refused: "));
     }
     let names = [4, 5, 6, 7, 8, 9, 10].map(scheduler_name);
     let want = ["scheduler number 4", "credit", "credit2", "arinc653", "rtds", "null", "scheduler number 10"];
@@ -487,7 +485,7 @@ fn told(scripted: &Scripted, what: u32) -> Vec<[u64; 3]> {
 fn a_recording_that_cannot_begin_is_ended() {
     let (scripted, host) = recording(false, |_| [0; 3]);
     let error = crate::Recorder::start(&host, takt_pool()).err().unwrap().to_string();
-    assert!(error.contains("this domain may not ask"), "{error}");
+    assert!(error.contains("only Dom0 may do this"), "{error}");
     assert_eq!(told(&scripted, wire::RECORD), [[1 << 17, 0, 0], [0; 3]]);
     let (scripted, host) = recording(true, |_| [0; 3]);
     drop(crate::Recorder::start(&host, takt_pool()).unwrap());

@@ -86,7 +86,7 @@ impl RtPool {
     pub fn bits(&self) -> Result<[u64; 2]> {
         let bits = |(name, pool): (&str, &TaktPool)| {
             let found = there(&self.host, pool.id)?;
-            Ok::<_, anyhow::Error>(found.with_context(|| format!("cpupool {name} has gone"))?.pcpus)
+            Ok::<_, anyhow::Error>(found.with_context(|| format!("cpupool {name} is gone"))?.pcpus)
         };
         let [main, rt] = self.pools();
         Ok([bits(main)?, bits(rt)?])
@@ -108,7 +108,7 @@ impl RtPool {
         for cpu in self.pcpus()?.iter().filter(|p| p.side == Side::Rt) {
             self.move_pcpu(0, cpu.id, Side::Rest)?;
         }
-        self.patiently(PoolOp::Destroy { pool }).map_err(|e| refused(&e, &format!("cpupool {RT}: its end")))?;
+        self.patiently(PoolOp::Destroy { pool }).map_err(|e| refused(&e, &format!("cpupool {RT}: its removal")))?;
         self.host.store().remove(&format!("{NAMES}/{pool}"))
     }
 
@@ -129,7 +129,7 @@ impl RtPool {
 
     fn domain(&self, vm: u32) -> Result<Domain> {
         let found = self.host.domains()?.into_iter().find(|d| u32::from(d.id) == vm && self.is_managed(d));
-        found.with_context(|| format!("domain {vm} has gone"))
+        found.with_context(|| format!("domain {vm} is gone"))
     }
 
     /// Gives a domain what another pool held of it.
@@ -311,7 +311,7 @@ fn create(host: &Xen, scheduler: u32) -> Result<u32> {
         Ok(()) => Ok(pool),
         Err(e) => {
             host.store().remove(&format!("{NAMES}/{pool}"))?;
-            Err(refused(&e, &format!("cpupool {RT}: its making")))
+            Err(refused(&e, &format!("cpupool {RT}: its creation")))
         }
     }
 }
@@ -321,14 +321,14 @@ fn adopt(host: &Xen, id: u32, policy: &str) -> Result<TaktPool> {
     let Some(mut pool) = host.pools()?.into_iter().find(|p| p.id == id) else {
         let scheduler = there(host, id)?.map_or_else(|| "nothing".into(), |p| scheduler_name(p.scheduler));
         bail!(
-            "cpupool {RT} ({id}) is there already, under {scheduler}: destroy or rename it (xl cpupool-destroy, xl cpupool-rename)"
+            "cpupool {RT} ({id}) already exists and runs {scheduler}; destroy or rename it (xl cpupool-destroy, xl cpupool-rename)"
         );
     };
     if pool.policy.name != policy {
         let occupied = host.domains()?.iter().any(|d| d.pool.id == id);
         ensure!(
             !occupied,
-            "cpupool {RT} ({id}) is under {} and has domains: go on with risa(rt={}), or end that first",
+            "cpupool {RT} ({id}) runs {} and has domains; use risa(rt={}), or remove that cpupool first",
             pool.policy.name,
             pool.policy.name
         );

@@ -127,7 +127,7 @@ fn stream(patience: Option<Duration>) -> Result<Box<dyn Stream>> {
     if Path::new(DEVICE).exists() {
         return Ok(Box::new(OpenOptions::new().read(true).write(true).open(DEVICE).context(DEVICE)?));
     }
-    bail!("xenstore does not answer: nobody serves {} and there is no {DEVICE}", SOCKETS[0])
+    bail!("xenstore does not answer: no process serves {} and there is no {DEVICE}", SOCKETS[0])
 }
 
 impl<S: Read + Write + AsFd> Line<S> {
@@ -137,7 +137,7 @@ impl<S: Read + Write + AsFd> Line<S> {
         self.stream.read_exact(&mut header)?;
         let word = |n: usize| u32::from_ne_bytes([header[n], header[n + 1], header[n + 2], header[n + 3]]);
         let (kind, len) = (word(0), word(12));
-        ensure!(len <= PAYLOAD, "an answer of {len} bytes, allowed 0..={PAYLOAD}");
+        ensure!(len <= PAYLOAD, "an answer of {len} bytes; allowed: 0 to {PAYLOAD}");
         let mut body = vec![0; len as usize];
         self.stream.read_exact(&mut body)?;
         if kind == WATCH_EVENT {
@@ -163,7 +163,7 @@ impl<S: Read + Write + AsFd> Line<S> {
             let (kind, _) = self.message()?;
             ensure!(kind == WATCH_EVENT, "an answer of kind {kind} to no request");
         }
-        bail!("{EVENTS} changes told and no end")
+        bail!("{EVENTS} changes reported without an end")
     }
 
     /// Whether there is a message.
@@ -197,7 +197,7 @@ impl<S: Read + Write + AsFd> Line<S> {
                 n => bail!("an answer of kind {n} to a request of kind {kind}"),
             }
         }
-        bail!("{EVENTS} changes told and no answer")
+        bail!("{EVENTS} changes reported without an answer")
     }
 }
 
@@ -277,7 +277,7 @@ impl<S: Read + Write + AsFd> Xenstore<S> {
                 }
             }
         }
-        bail!("the directory changes whenever it is read")
+        bail!("the directory changes at every read")
     }
 }
 
@@ -477,7 +477,7 @@ mod tests {
 
         let changing = (0..ATTEMPTS).flat_map(|i| [part(0, 2 * i, b"a\0"), part(2, 2 * i + 1, b"a\0")]);
         let (store, served) = daemon(std::iter::once(large).chain(changing).collect());
-        assert!(format!("{:#}", store.list("/d").unwrap_err()).contains("changes whenever it is read"));
+        assert!(format!("{:#}", store.list("/d").unwrap_err()).contains("changes at every read"));
         served.join().unwrap();
     }
 
@@ -493,7 +493,7 @@ mod tests {
         let mut long = message(READ, b"");
         long[12..16].copy_from_slice(&(PAYLOAD + 1).to_ne_bytes());
         let (store, served) = daemon(vec![(message(READ, b"/a\0"), long)]);
-        assert!(format!("{:#}", store.read("/a").unwrap_err()).contains("allowed 0..=4096"));
+        assert!(format!("{:#}", store.read("/a").unwrap_err()).contains("allowed: 0 to 4096"));
         served.join().unwrap();
     }
     #[test]

@@ -65,7 +65,7 @@ fn a_sender_of_rtp_is_reported_until_it_is_silent() {
     let names: Vec<_> = monitor.devices(3).into_iter().map(|d| (d.name, d.kind)).collect();
     assert_eq!(names, [("web0".into(), "vif".into())]);
     assert_eq!((monitor.blind(3), monitor.blind(4)), (None, Some("no network backend found".into())));
-    assert!(monitor.watch(4, "web0").unwrap_err().to_string().contains("watched already, for domain 3"));
+    assert!(monitor.watch(4, "web0").unwrap_err().to_string().contains("already monitored, for domain 3"));
     for n in 0..50 {
         tap.send(&udp(5004, &rtp(n)));
         sleep(Duration::from_millis(20));

@@ -70,9 +70,9 @@ pub fn set(args: &args::SetLive) -> Result<bool> {
         host.set_pool(&host.pool(args.cpupool.cpupool)?, &args.words, args.accept_unfair)?;
         return after(args, &host, args.cpupool.cpupool, None);
     }
-    ensure!(args.cpupool.cpupool.is_none(), "--cpupool goes with --pool: a domain is found wherever it is");
-    let (vm, values) = args.words.split_first().context("no domain named")?;
-    ensure!(!vm.contains('='), "`{vm}` stands where the domain is expected (or write --pool for the policy)");
+    ensure!(args.cpupool.cpupool.is_none(), "--cpupool requires --pool; a domain is found in any cpupool");
+    let (vm, values) = args.words.split_first().context("no domain given")?;
+    ensure!(!vm.contains('='), "`{vm}` is given instead of a domain (to set the policy, use --pool)");
     let setting = Setting::parse(values)?;
     let host = takt_xen::open()?;
     let domain = host.find(vm)?;
@@ -82,7 +82,7 @@ pub fn set(args: &args::SetLive) -> Result<bool> {
     // Groups are packed with all others of the cpupool.
     if setting.ports.is_some() || setting.dev.is_some() || setting.group.is_some() || manager {
         client
-            .context("`ports` and `dev` are for the monitor, `group` for who packs groups")?
+            .context("`ports`, `dev` and `group` need a running `takt run`")?
             .ask(&Request::Set { vm: Some(domain.name), values: values.to_vec() })?;
     } else {
         host.apply(&domain, &setting)?;

@@ -44,13 +44,13 @@ pub fn run(args: &args::Run) -> Result<bool> {
         ("--verifier", args.verifier, ""),
     ];
     if let Some((option, _, instead)) = linux.iter().find(|(_, given, _)| *given) {
-        bail!("{option} is for a Linux host, this is Xen's Dom0{instead}");
+        bail!("{option} works only on a Linux host; this is Xen's Dom0{instead}");
     }
     let policy = args.policy.as_deref().map(PolicySpec::parse).transpose()?;
     policy.iter().try_for_each(|policy| policy.fair(args.accept_unfair))?;
     let config = args.config.as_deref().map_or(Ok(HostConfig::default()), read_config)?;
     if let Some((name, _)) = config.vm.iter().find(|(_, vm)| vm.has_owner()) {
-        bail!("VM `{name}`: cgroup and uid are for a Linux host, this is Xen's Dom0, where names are the toolstack's");
+        bail!("VM `{name}`: cgroup and uid work only on a Linux host; in Xen's Dom0 the toolstack controls the names");
     }
     let voice = Voice { json: args.json, guest: "domain" };
     let host = takt_xen::open()?;
@@ -128,7 +128,7 @@ fn check(pool: &TaktPool, policy: &PolicySpec) -> Result<()> {
     ensure!(!policy.pin, "policy `pin` is for the simulator: on Xen, pin VCPUs by `xl vcpu-pin`");
     ensure!(
         policy.name == pool.policy.name,
-        "cpupool {} is under {}: a policy is chosen at boot (takt_policy={}) or for a cpupool without domains (takt set --pool)",
+        "cpupool {} runs {}; choose another policy at boot (takt_policy={}) or while the cpupool has no domains (takt set --pool)",
         pool.id,
         pool.policy.name,
         policy.name
@@ -162,7 +162,7 @@ fn answer(live: &mut Live<Monitor>, asked: Asked) {
             Setting::parse(values).and_then(|s| live.set(vm, &s)).map(|()| serde_json::json!({}))
         }
         Request::Set { vm: None, .. } | Request::Record { .. } | Request::Overhead { .. } => {
-            Err(anyhow::anyhow!("on Xen this is asked of the hypervisor, not of `takt run`"))
+            Err(anyhow::anyhow!("on Xen, the hypervisor answers this request, not `takt run`"))
         }
     };
     asked.answer(answer);

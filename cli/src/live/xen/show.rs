@@ -25,7 +25,8 @@ pub fn text(status: &Status) -> String {
 
 fn host(h: &HostStatus, vms: usize) -> String {
     let parameters: String = h.parameters.iter().map(|(k, v)| format!(" {k}={v}")).collect();
-    let monitor = if h.monitor { "" } else { "no monitor runs: `takt run` finds out which domains are real-time\n" };
+    let monitor =
+        if h.monitor { "" } else { "no monitor is running; `takt run` detects which domains are real-time\n" };
     format!(
         "{}{parameters} on Xen {}, cpupool {}: {} PCPUs, {vms} domains, {} of them real-time\n{monitor}",
         h.policy,
@@ -111,7 +112,7 @@ fn devices(all: &[VmStatus]) -> String {
         let blind = v.seen.blind.clone().unwrap_or_else(|| "-".into());
         vec![v.name.clone(), or_dash(devices), blind, or_dash(ports.collect())]
     };
-    let head = ["domain", "devices watched", "blind because", "ports"];
+    let head = ["domain", "monitored devices", "not monitored because", "ports"];
     table::render("", &head, &all.iter().map(row).collect::<Vec<_>>(), 9..)
 }
 
@@ -136,5 +137,5 @@ fn vcpus(all: &[VmStatus]) -> String {
         ]
     };
     let rows: Vec<_> = all.iter().flat_map(|vm| vm.vcpus.iter().map(move |v| one(vm, v))).collect();
-    table::render("", &["domain", "VCPU", "state", "class", "in recordings", "PCPU", "credit"], &rows, 4..)
+    table::render("", &["domain", "VCPU", "state", "class", "id in recordings", "PCPU", "credit"], &rows, 4..)
 }

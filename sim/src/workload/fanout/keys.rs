@@ -94,7 +94,8 @@ impl Spec for Fanout {
 
 impl Keys for Fanout {
     const KIND: Kind = Kind::Fanout;
-    const DOC: &'static str = "a VM of an application, which answers each request from all its VMs together. See below";
+    const DOC: &'static str =
+        "a VM of an application that answers each request with the work of all its VMs. See below";
     const SERVES: bool = true;
     const KEYS: &'static [Key<Self>] = &[
         Key::text(
@@ -112,7 +113,7 @@ impl Keys for Fanout {
             (0, 10_000),
             |f| f.clients.into(),
             |f, n| f.clients = n,
-            "each with one request at a time; the one VM of an application that has any is its front",
+            "clients with one request at a time each; only one VM of an application, its front, has clients",
         ),
         Key::time(
             "think",
@@ -121,71 +122,71 @@ impl Keys for Fanout {
             |f, ns| f.think = ns,
             "mean time from an answer to the client's next request, exponential",
         ),
-        Key::time("split", (0, SECOND), |f| f.split.into(), |f, ns| f.split = ns, "the front's work on a request"),
+        Key::time("split", (0, SECOND), |f| f.split.into(), |f, ns| f.split = ns, "work of the front per request"),
         Key::time(
             "message",
             (0, SECOND),
             |f| f.message.into(),
             |f, ns| f.message = ns,
-            "a VM's work on each other message that it receives",
+            "work per other message that the VM receives",
         ),
         Key::<Self>::count(
             "parts",
             (0, 4096),
             |f| f.parts,
             |f, n| f.parts = Some(n),
-            "threads, each of which computes a part of each request; 0 = it only dispatches",
+            "threads; each computes a part of each request; 0 = the VM only dispatches",
         )
         .or("one per VCPU")
-        .within("0 .. 64 per VCPU"),
-        Key::time("work", (US, 10 * SECOND), |f| f.work.into(), |f, ns| f.work = ns, "what a part takes, in the mean"),
+        .within("0 to 64 per VCPU"),
+        Key::time("work", (US, 10 * SECOND), |f| f.work.into(), |f, ns| f.work = ns, "mean work of a part"),
         Key::count(
             "spread",
             (0, 100),
             |f| f.spread.into(),
             |f, n| f.spread = n,
-            "each is at random within this many percent of it",
+            "random deviation of a part from the mean, up to this many percent",
         ),
         Key::count(
             "reach",
             (0, 255),
             |f| f.reach.into(),
             |f, n| f.reach = n,
-            "of the front: only so many first VMs compute, of those that would; 0 = all",
+            "front only: so many VMs compute, the first ones; 0 = all",
         ),
         Key::count(
             "stages",
             (1, 1_000),
             |f| f.stages.into(),
             |f, n| f.stages = n,
-            "of the front: rounds of parts in a request, each after all parts of the one before",
+            "front only: rounds of parts per request; a round starts when the last one is complete",
         ),
         Key::count(
             "contention",
             (0, 1_000),
             |f| f.contention.into(),
             |f, n| f.contention = n,
-            "of the front: by how many thousandths a part takes longer for each other VM that computes",
+            "front only: thousandths by which a part takes longer per other VM that computes",
         ),
         Key::count(
             "coherence",
             (0, 1_000),
             |f| f.coherence.into(),
             |f, n| f.coherence = n,
-            "of the front: likewise, for each (ordered) pair of them",
+            "front only: thousandths by which a part takes longer per ordered pair of VMs that compute",
         ),
         Key::time(
             "deadline",
             (0, 3_600 * SECOND),
             |f| f.deadline.into(),
             |f, ns| f.deadline = ns,
-            "of the front: answers after this count as missed; 0 = none",
+            "front only: later answers count as missed; 0 = no deadline",
         ),
         Key::flag(
             "background",
             |f| f.background,
             |f, on| f.background = on,
-            "a busy loop on each VCPU behind everything else, which is no batch work",
+            "a busy loop of the lowest priority on each VCPU; it does not count as batch work",
         ),
     ];
 
@@ -202,8 +203,8 @@ impl Keys for Fanout {
                 bail!("vm.{}.clients: application {app} has {fronts} VMs with clients; allowed: 1", vm.name);
             }
             if all().all(|(vm, o)| o.threads(vm.vcpus) == 0) {
-                let allowed = "1 .. 4096 somewhere";
-                bail!("vm.{}.parts: nobody of application {app} computes a part; allowed: {allowed}", vm.name);
+                let allowed = "1 to 4096 in one of them";
+                bail!("vm.{}.parts: no VM of application {app} computes a part; allowed: {allowed}", vm.name);
             }
             if own.clients > 0 {
                 let vms: u64 = all().map(|(vm, _)| u64::from(vm.count)).sum();
@@ -244,9 +245,9 @@ mod tests {
         set(&mut f, "parts", "0").unwrap();
         assert_eq!(f.parts(2), 0);
         for (key, value, want) in [
-            ("app", "a b", "'a b' is no name; allowed: "),
-            ("stages", "0", "'0' is out of range; allowed: 1 .. 1000"),
-            ("work", "0", "0 is out of range; allowed: 1us .. 10s"),
+            ("app", "a b", "'a b' is not a valid name; allowed: "),
+            ("stages", "0", "'0' is out of range; allowed: 1 to 1000"),
+            ("work", "0", "0 is out of range; allowed: 1us to 10s"),
             ("background", "1", "unknown '1'; allowed: true, false"),
             ("client", "1", "unknown key (did you mean `clients`?); allowed: type, app"),
         ] {

@@ -17,12 +17,12 @@ fn pools_under_takt_are_told_from_others() {
     let pool = host.pool(None).unwrap();
     assert_eq!((pool.id, pool.policy.name, host.pools().unwrap().len()), (0, "doris", 1));
     assert_eq!(host.pool(Some(0)).unwrap(), pool);
-    assert!(line(host.pool(Some(1))).contains("cpupool 1 is not under Takt, those that are: 0"));
+    assert!(line(host.pool(Some(1))).contains("cpupool 1 does not run Takt; cpupools that do: 0"));
     fake.state().schedulers = vec![wire::SCHEDULER_NULL, wire::SCHEDULER_NULL];
     assert_eq!(host.pools().unwrap().len(), 1, "Xen's own null is not taken for Takt");
     fake.state().schedulers = vec![6, 8];
     let error = line(host.pools());
-    assert!(error.contains("cpupool 0 is under credit2, cpupool 1 is under rtds") && error.contains("sched=takt"));
+    assert!(error.contains("cpupool 0 runs credit2, cpupool 1 runs rtds") && error.contains("sched=takt"));
 }
 
 #[test]
@@ -32,8 +32,8 @@ fn domains_have_names_and_numbers() {
     assert_eq!(names, [(0, "Domain-0".into()), (3, "voip".into()), (7, "domain-7".into())]);
     assert_eq!(host.find("voip").unwrap().id, 3);
     assert_eq!(host.find("7").unwrap().id, 7);
-    assert_eq!(line(host.find("web")), "no domain `web`, there are Domain-0, voip, domain-7");
-    assert_eq!(line(host.find("other")), "domain `other` is in cpupool 1, which is not under Takt");
+    assert_eq!(line(host.find("web")), "no domain `web`; known: Domain-0, voip, domain-7");
+    assert_eq!(line(host.find("other")), "domain `other` is in cpupool 1, which does not run Takt");
     assert!(line(host.find("9")).contains("cpupool 1"));
 }
 
@@ -49,8 +49,8 @@ fn parameters_of_domains() {
     assert_eq!((host.get(&voip, "weight").unwrap(), host.get(&voip, "cap").unwrap()), (512, 50));
     assert_eq!(host.mode(&voip).unwrap(), RtMode::On);
     let error = line(host.set(&voip, "weight", 0));
-    assert_eq!(error, "domain `voip` (3): `weight=0` is not allowed, allowed 1..=65535");
-    assert!(line(host.set(&voip, "cap", u64::MAX)).contains("allowed 0..=6400"));
+    assert_eq!(error, "domain `voip` (3): `weight=0`: must be between 1 and 65535");
+    assert!(line(host.set(&voip, "cap", u64::MAX)).contains("between 0 and 6400"));
     assert!(line(host.get(&voip, "wieght")).contains("no parameter `wieght`"));
 }
 
@@ -79,21 +79,21 @@ fn parameters_of_pools() {
     set("policy=doris slice=4ms").unwrap();
     let said = host.snapshot(&pool, false).unwrap().describe();
     assert!(said.iter().any(|o| o.op == takt_policy::OpCode::Adjust as u16 && o.arg[1] == 4_000_000));
-    assert!(line(set("slice=1000s")).contains("`slice=1000s` is not allowed, allowed "));
-    assert!(line(set("slize=1ms")).contains("unknown key `slize` (did you mean `slice`?), known are"));
+    assert!(line(set("slice=1000s")).contains("`slice` must be between "));
+    assert!(line(set("slize=1ms")).contains("unknown key `slize` (did you mean `slice`?); known: "));
     assert!(line(set("policy=fifo")).contains("unknown policy `fifo`"));
     assert!(line(set("policy=pin")).contains("xl vcpu-pin"));
     let error = line(set("policy=credit"));
-    assert!(error.contains("cpupool 0 is under doris") && error.contains("takt_policy=credit"), "{error}");
+    assert!(error.contains("cpupool 0 runs doris") && error.contains("takt_policy=credit"), "{error}");
     assert!(line(host.snapshot(&pool, true)).contains("nothing is recorded"));
 }
 
 #[test]
 fn refusals_are_one_line_each() {
     for (errno, want) in [
-        (libc::EACCES, "another version of its interface (this takt: Xen 4.20, domctl 0x17, sysctl 0x15)"),
-        (libc::EPERM, "this domain may not ask, Dom0 may"),
-        (libc::ENOSYS, "the hypervisor refuses: Function not implemented"),
+        (libc::EACCES, "another interface version (this takt: Xen 4.20, domctl 0x17, sysctl 0x15)"),
+        (libc::EPERM, "only Dom0 may do this"),
+        (libc::ENOSYS, "the hypervisor refused: Function not implemented"),
     ] {
         let fake = Fake::new();
         fake.state().fails = Some(errno);
@@ -103,5 +103,5 @@ fn refusals_are_one_line_each() {
     let host = fake.host(&[]);
     let mut voip = host.find("voip").unwrap();
     voip.id = 20;
-    assert_eq!(line(host.set(&voip, "cap", 1)), "domain `voip` (20): `cap=1`: it has gone");
+    assert_eq!(line(host.set(&voip, "cap", 1)), "domain `voip` (20): `cap=1`: it is gone");
 }

@@ -32,7 +32,7 @@ impl<E: Eyes> Live<E> {
         if !pool.policy.has("gangs") {
             let no_use = |(d, group): &(&Domain, &str)| {
                 let (whom, policy) = (&d.name, pool.policy.name);
-                let error = anyhow!("`group` of `{whom}` is of no use, policy `{policy}` knows no groups");
+                let error = anyhow!("`group` of `{whom}` has no effect: policy `{policy}` has no groups");
                 ((*group).to_owned(), error)
             };
             return Ok(inside.iter().filter(|(_, group)| !group.is_empty()).map(no_use).collect());

@@ -72,7 +72,7 @@ fn domains_are_met_and_guests_watched() {
     assert_eq!(live.eyes.scanned, [3, 7]);
     assert_eq!(live.look().unwrap(), []);
     fake.state().schedulers = vec![6];
-    assert!(live.look().unwrap_err().to_string().contains("no cpupool is under Takt"));
+    assert!(live.look().unwrap_err().to_string().contains("no cpupool runs Takt"));
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn groups_are_packed_and_told() {
     let mut live = Live::new(fake.host(&[]), FakeEyes::default(), HostConfig::default());
     live.look().unwrap();
     let error = format!("{:#}", live.set("voip", &parse("group=web weight=300")).unwrap_err());
-    assert_eq!(error, "domain `voip`: `group` of `voip` is of no use, policy `doris` knows no groups");
+    assert_eq!(error, "domain `voip`: `group` of `voip` has no effect: policy `doris` has no groups");
     assert_eq!(has(&fake, 1, "weight"), 256, "all or none");
     assert_eq!(live.look().unwrap(), [], "and it is in none");
 }
@@ -231,7 +231,7 @@ fn budgets_are_the_managers() {
     live.set("web", &parse("budget=6ms period=10ms cap=50")).unwrap();
     assert_eq!((fakes.home(4), host.get(&host.find("web").unwrap(), "cap").unwrap()), (1, 50));
     let error = live.set("web", &parse("budget=11ms cap=70")).unwrap_err();
-    assert_eq!(format!("{error:#}"), "domain `web` (4): budget is 11ms, allowed at most the period of 10ms");
+    assert_eq!(format!("{error:#}"), "domain `web` (4): `budget` must be at most the period of 10ms (got `11ms`)");
     assert_eq!(host.get(&host.find("web").unwrap(), "cap").unwrap(), 50, "all or none");
     live.set("web", &parse("budget=0")).unwrap();
     assert!(live.due().is_some());
@@ -257,7 +257,7 @@ fn a_budget_goes_when_the_rest_is_refused() {
     fakes.create(4, "web", 1);
     let server = |name: &str| host.server(&host.find(name).unwrap()).unwrap();
     let error = live.set("web", &parse("budget=9ms period=10ms rt=on")).unwrap_err().to_string();
-    assert!(error.ends_with("the policy has `rt_max` real-time VMs already"), "{error}");
+    assert!(error.ends_with("the policy already has `rt_max` real-time VMs"), "{error}");
     assert_eq!((server("web").is_some(), fakes.home(4), live.due().is_some()), (false, 0, true));
     live.set("voip", &parse("budget=1ms rt=on cap=50")).unwrap_err();
     assert_eq!((server("voip").budget, fakes.home(3)), (2_000_000, 1));
@@ -274,7 +274,7 @@ fn a_manager_that_fails_is_no_end() {
     let mut live = managed(&fakes, "");
     live.look().unwrap();
     fakes.all().change(crate::hypercall::PoolOp::Destroy { pool: 1 }).unwrap();
-    assert_eq!(live.look().unwrap(), [Event::Warning { text: "cpupool takt-rt has gone".into() }]);
+    assert_eq!(live.look().unwrap(), [Event::Warning { text: "cpupool takt-rt is gone".into() }]);
     assert_eq!(live.look().unwrap(), []);
     live.close().unwrap();
 }

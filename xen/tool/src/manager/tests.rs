@@ -135,8 +135,8 @@ fn what_does_not_fit_is_refused_and_changes_nothing() {
     let before = (h.fakes.bits(), h.fakes.all().done.len());
     let error = line(h.set(1, "web", 10, 10));
     assert_eq!(error, "domain `web` (2): the rt-pool would need 4 PCPUs of 4, and 1 stay outside; allowed: 3");
-    assert!(line(h.set(1, "web", 11, 10)).contains("budget is 11ms, allowed at most the period of 10ms"));
-    assert!(line(h.set(1, "Domain-0", 1, 10)).contains("it stays in Pool-0, and has no budget under risa"));
+    assert!(line(h.set(1, "web", 11, 10)).contains("`budget` must be at most the period of 10ms (got `11ms`)"));
+    assert!(line(h.set(1, "Domain-0", 1, 10)).contains("it stays in Pool-0 and cannot have a budget under risa"));
     assert!(line(h.set(1, "mail", 1, 10)).contains("no domain `mail`"));
     assert_eq!((h.fakes.bits(), h.fakes.all().done.len()), before);
     let host = h.fakes.host();
@@ -163,7 +163,7 @@ fn a_pool_of_servers_that_keep_to_a_pcpu() {
         few.set(0, "two", 6, 10).unwrap();
         assert!(
             line(few.set(SECOND, "three", 6, 10))
-                .ends_with("no PCPU has room for so much beside what others are promised")
+                .ends_with("no PCPU has room for this in addition to the other budgets")
         );
         let host = few.fakes.host();
         assert_eq!((few.fakes.home(3), host.server(&host.find("three").unwrap()).unwrap().is_some()), (0, false));

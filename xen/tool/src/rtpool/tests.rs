@@ -89,7 +89,7 @@ fn what_is_busy_for_a_moment_is_asked_again() {
     fakes.all().refuse = vec![(PoolOp::RemoveCpu { pool: 0, cpu: 1 }, libc::EBUSY, u32::MAX)];
     assert!(
         line(pools.move_pcpu(0, 1, Side::Rt))
-            .starts_with("PCPU 1: its move from Pool-0 to takt-rt: the hypervisor refuses")
+            .starts_with("PCPU 1: its move from Pool-0 to takt-rt: the hypervisor refused")
     );
     // Gone from the one, and not taken by the other: it comes back.
     fakes.all().refuse = vec![(PoolOp::AddCpu { pool: 1, cpu: 3 }, libc::EINVAL, u32::MAX)];
@@ -113,8 +113,8 @@ fn a_domain_that_its_new_pool_refuses_stays_what_it_was() {
     line(pools.move_vm(0, 3, Side::Rt));
     let host = fakes.host();
     assert_eq!((fakes.home(3), host.server(&host.find("voip").unwrap()).unwrap()), (0, server(2, 10)));
-    assert!(line(pools.move_vm(0, 4, Side::Rt)).contains("domain 4 has gone"));
-    assert!(line(pools.move_vm(0, 0, Side::Rt)).contains("domain 0 has gone"), "Dom0 is none of its own");
+    assert!(line(pools.move_vm(0, 4, Side::Rt)).contains("domain 4 is gone"));
+    assert!(line(pools.move_vm(0, 0, Side::Rt)).contains("domain 0 is gone"), "Dom0 is none of its own");
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn a_pool_that_is_left_is_gone_on_with() {
     let error = line(RtPool::open(fakes.host(), "sedf", &[]));
     assert_eq!(
         error,
-        "cpupool takt-rt (1) is under vgedf and has domains: go on with risa(rt=vgedf), or end that first"
+        "cpupool takt-rt (1) runs vgedf and has domains; use risa(rt=vgedf), or remove that cpupool first"
     );
     again.close().unwrap();
     assert_eq!((fakes.bits(), fakes.home(3)), ([0b1111, 0], 0));
@@ -179,10 +179,10 @@ fn somebody_elses_pools_are_left_alone() {
     fakes.all().change(PoolOp::Create { pool: 1, scheduler: 6 }).unwrap();
     fakes.host().store().write("/local/pool/1/name", RT).unwrap();
     let error = line(open(&fakes));
-    assert!(error.starts_with("cpupool takt-rt (1) is there already, under credit2: destroy or rename it"), "{error}");
+    assert!(error.starts_with("cpupool takt-rt (1) already exists and runs credit2; destroy or rename it"), "{error}");
     let fakes = Fakes::new(4);
     fakes.all().parts.get_mut(&0).unwrap().scheduler = 6;
-    assert!(line(open(&fakes)).contains("no cpupool is under Takt (cpupool 0 is under credit2)"));
+    assert!(line(open(&fakes)).contains("no cpupool runs Takt (cpupool 0 runs credit2)"));
     assert_eq!(fakes.all().parts.len(), 1);
 }
 
