@@ -6,7 +6,7 @@
 use crate::units::Unit;
 use anyhow::{Result, bail};
 
-/// Between the creation of VMs and the first call, ns.
+/// Time between the creation of VMs and the first call, ns.
 pub(crate) const SETTLE: u64 = 100_000_000;
 
 /// One row of the table.
@@ -23,7 +23,7 @@ pub struct ConstantInfo {
 }
 
 impl ConstantInfo {
-    /// "2us (0 to 1ms)"-like text of the allowed range.
+    /// The allowed range as text, such as "0 to 1ms".
     pub fn range(&self) -> String {
         format!("{} to {}", self.unit.show(self.min), self.unit.show(self.max))
     }
@@ -65,7 +65,7 @@ constants! {
     ipi "machine.ipi" Time 1_000 in 0..=1_000_000
         "inter-processor interrupt until the other PCPU reacts: 1-2 us";
     resume "machine.resume" Time 0 in 0..=1_000_000
-        "time after a context switch before the guest resumes, charged to the incoming VCPU: return from the hypervisor, TLB and pipeline";
+        "time after a context switch before the guest resumes; see below";
     refill "machine.refill" Time 40 in 0..=100_000
         "time to fetch one KiB of a cold working set: about 25 GB/s with prefetching";
     decay "machine.decay" Time 1_000_000 in 1..=1_000_000_000
@@ -77,11 +77,11 @@ constants! {
     stagger "machine.stagger" Time 1_370_000 in 0..=10_000_000
         "time between the starts of two PCPUs, so that their ticks do not coincide";
     dom0_rx "dom0.rx_per_packet" Time 23_000 in 0..=10_000_000
-        "cost of netback and bridge per packet to a guest: 21% of a PCPU at 90 calls in both directions (aim: 20-40%)";
+        "cost of netback and bridge per packet to a guest; see below";
     dom0_tx "dom0.tx_per_packet" Time 23_000 in 0..=10_000_000
-        "cost of netback and bridge per packet from a guest";
+        "cost of netback and bridge per packet from a guest; see below";
     dom0_hz "dom0.housekeeping" Hz 20_000 in 0..=10_000_000
-        "wakes of each Dom0 VCPU by timers and daemons, Poisson; fitted, the least certain constant";
+        "wakes of each Dom0 VCPU by timers and daemons, Poisson; fitted, least certain";
     dom0_job "dom0.housekeeping_cost" Time 30_000 in 0..=100_000_000
         "work per such wake; fitted";
     dom0_ws "dom0.working_set" KiB 64 in 0..=1_048_576
@@ -95,11 +95,11 @@ constants! {
     vif_queue "net.vif_queue" Count 32 in 0..=65_536
         "packets queued in Dom0 in front of a full receive ring (netback's txqueuelen)";
     wire "net.wire" Time 50_000 in 0..=1_000_000_000
-        "one way between client and host on the same LAN";
+        "one-way delay between client and host on the same LAN";
     wire_spread "net.wire_spread" Time 0 in 0..=20_000_000
-        "additional delay of a call's packet to the host, uniform from 0 to this; 0 on a LAN";
+        "largest additional delay of a call's packet to the host, uniform; 0 on a LAN";
     napi "net.napi" Count 64 in 1..=65_536
-        "packets handled in one direction before the other direction gets a turn (NAPI weight)";
+        "packets handled in one direction before the other direction (NAPI weight)";
     hz "guest.hz" Hz 250_000 in 0..=10_000_000
         "timer ticks of a guest kernel that is not idle; small effect";
     tick "guest.tick" Time 1_500 in 0..=1_000_000
@@ -115,17 +115,17 @@ constants! {
     jitter_buffer "voip.jitter_buffer" Time 40_000_000 in 0..=10_000_000_000
         "fixed buffer of the receiving client (aim: 40-60 ms); fitted";
     phase_spread "voip.phase_spread" Time 20_000_000 in 0..=1_000_000_000
-        "spread of the phases of calls: signalling takes time, so the phases are independent";
+        "range of the phases of calls: signalling takes time, so phases are independent";
     send_jitter "voip.send_jitter" Time 2_000_000 in 0..=20_000_000
-        "delay of a packet at its client, uniform from 0 to this: timers of a user-space sender; without it, calls and ticks stay in phase";
+        "largest random delay of a packet at its client (user-space timers); see below";
     packet_gap "voip.packet_gap" Time 20_000_000 in 1_000_000..=1_000_000_000
-        "G.711 in 20 ms packets";
+        "time between the packets of a call: G.711 in 20 ms packets";
     ramp "voip.ramp" Hz 10_000 in 1..=1_000_000
         "calls set up per second (DORIS-E2)";
     bpl "voip.bpl" Milli 4_300 in 1_000..=100_000
-        "robustness of G.711 without loss concealment; with it 25.1";
+        "robustness of G.711 to loss (Bpl), without concealment; with concealment 25.1";
     noise "voip.pesq_noise" Milli 50 in 0..=500
-        "spread of PESQ around the E-model";
+        "random spread of PESQ around the value of the E-model";
     hog_ws "hog.working_set" KiB 256 in 0..=1_048_576
         "working set of a busy loop: about 10 us of refill when cold; small effect";
     idle_hz "idle.housekeeping" Hz 10_000 in 0..=10_000_000
@@ -135,7 +135,7 @@ constants! {
 }
 
 impl Constants {
-    /// Sets a constant from text. Errors name the allowed range, `None` says that there is no such key.
+    /// Sets a constant from text. Errors name the allowed range; `None` means that there is no such key.
     pub fn set(&mut self, key: &str, text: &str) -> Option<Result<()>> {
         let info = CONSTANTS.iter().find(|c| c.key == key)?;
         Some(self.set_known(info, text))
@@ -155,7 +155,7 @@ impl Constants {
         Ok(())
     }
 
-    /// Moves a constant by a factor in percent, within its range: for questions of robustness (±25%).
+    /// Scales a constant to so many percent of its value, within its range (`--sensitivity`).
     pub fn scale(&mut self, key: &str, percent: u64) -> Option<()> {
         let info = CONSTANTS.iter().find(|c| c.key == key)?;
         let slot = self.slot(key)?;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Template of a workload (docs/writing-a-workload.md): on each VCPU a thread that computes for
-//! `work` at each beat, `period` after the one before. A beat that comes too early waits.
+//! Template of a workload (docs/writing-a-workload.md): each VCPU has a thread that computes for
+//! `work` at each beat. Beats are `period` apart. A beat waits until the work of the previous beat
+//! is complete.
 
 use crate::constants::SETTLE;
 use crate::engine::What;
@@ -30,13 +31,13 @@ pub(crate) struct Drum {
     vcpu: u32,
     period: u64,
     work: u64,
-    /// How many beats have come, and are not complete.
+    /// Beats that are due and not complete.
     waiting: u64,
-    /// How many were completed in the measured window.
+    /// Beats that were completed in the measured window.
     done: u64,
 }
 
-/// The answers of a workload without calls and tasks.
+/// The defaults fit a workload without calls and tasks.
 impl Spec for Beat {}
 
 impl Keys for Beat {
@@ -49,7 +50,7 @@ impl Keys for Beat {
             (10_000, 10 * SECOND),
             |b| b.period.into(),
             |b, ns| b.period = ns,
-            "from beat to beat; all of a scenario begin together",
+            "time between beats; all threads of a scenario begin together",
         ),
         Key::time("work", (1_000, 10 * SECOND), |b| b.work.into(), |b, ns| b.work = ns, "CPU time of a beat"),
     ];
@@ -74,7 +75,7 @@ impl Program for Beat {
         }
     }
 
-    /// A beat comes.
+    /// A beat is due.
     fn due(m: &mut Machine, n: u32) {
         let Drum { vcpu, period, .. } = m.programs.of::<Self>()[n as usize];
         if m.is_there(vcpu) {

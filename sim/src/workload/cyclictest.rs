@@ -68,8 +68,7 @@ impl Spec for Cyclictest {}
 
 impl Keys for Cyclictest {
     const KIND: Kind = Kind::Cyclictest;
-    const DOC: &'static str =
-        "a thread per VCPU with the highest priority in its guest, which waits for a timer; its latencies are measured";
+    const DOC: &'static str = "a timer thread of the highest priority per VCPU; its wake latency is measured";
     const SERVES: bool = true;
     const KEYS: &'static [Key<Self>] = &[
         Key::time(

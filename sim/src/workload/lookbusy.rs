@@ -46,7 +46,7 @@ impl Spec for Lookbusy {
 
 impl Keys for Lookbusy {
     const KIND: Kind = Kind::Lookbusy;
-    const DOC: &'static str = "a thread per VCPU that takes a part of a CPU, which counts as batch work";
+    const DOC: &'static str = "a thread per VCPU that takes a part of a CPU; it counts as batch work";
     const SERVES: bool = false;
     const KEYS: &'static [Key<Self>] = &[
         Key::count(
@@ -54,14 +54,14 @@ impl Keys for Lookbusy {
             (1, 100),
             |l| l.percent.into(),
             |l, n| l.percent = n,
-            "it works for this part of each interval, then sleeps for the rest",
+            "part of each interval in which the thread works; then it sleeps",
         ),
         Key::time(
             "interval",
             (1_000_000, 10 * SECOND),
             |l| l.interval.into(),
             |l, ns| l.interval = ns,
-            "from the beginning of its work to the next one",
+            "time between two starts of its work",
         ),
     ];
 }

@@ -149,14 +149,14 @@ impl Keys for Media {
             (0, 10_000_000),
             |m| m.transcode.into(),
             |m, ns| m.transcode = ns,
-            "work per packet on the first VCPU, the engine: a packet of each stream every 20 ms",
+            "work per packet on the first VCPU (engine): one of each stream every 20 ms",
         ),
         Key::time(
             "playout",
             (0, SECOND),
             |m| m.playout.into(),
             |m, ns| m.playout = ns,
-            "how much later than usual a packet may reach the other party",
+            "longest delay of a packet to the other party, beyond the usual delay",
         ),
     ];
 }

@@ -57,7 +57,7 @@ pub const PROFILES: [Profile; 13] = [
     Profile {
         name: "swaptions",
         plan: plan(400 * MS, 5, 0, 0, true),
-        reason: "independent simulations, joined at the end: the barrier stands for the join",
+        reason: "independent simulations; the barrier models the join at the end",
     },
     Profile {
         name: "blackscholes",
@@ -72,12 +72,12 @@ pub const PROFILES: [Profile; 13] = [
     Profile {
         name: "raytrace",
         plan: plan(60 * MS, 20, 16, 2 * US, true),
-        reason: "tiles from a shared queue, a barrier for each frame",
+        reason: "tiles from a shared queue, a barrier per frame",
     },
     Profile {
         name: "x264",
         plan: plan(15 * MS, 30, 10, 2 * US, true),
-        reason: "frames wait for rows of earlier frames, which the barrier stands for; few locks",
+        reason: "frames wait for rows of earlier frames, modelled by the barrier; few locks",
     },
     Profile {
         name: "ferret",
@@ -92,7 +92,7 @@ pub const PROFILES: [Profile; 13] = [
     Profile {
         name: "freqmine",
         plan: plan(100 * MS, 20, 100, US, true),
-        reason: "OpenMP loops over one tree: uneven parts, many short locks, a barrier where a loop ends",
+        reason: "OpenMP loops over one tree: uneven parts, many short locks, a barrier per loop",
     },
     Profile {
         name: "bodytrack",
@@ -107,17 +107,17 @@ pub const PROFILES: [Profile; 13] = [
     Profile {
         name: "streamcluster",
         plan: plan(MS, 10, 2, US, true),
-        reason: "most barriers of the suite, ten thousands of them, between short phases",
+        reason: "most barriers of the suite (tens of thousands), between short phases",
     },
     Profile {
         name: "dedup",
         plan: plan(4 * MS, 25, 40, 2 * US, false),
-        reason: "a pipeline over one hash table: many locks, held for longer, no barriers",
+        reason: "a pipeline over one hash table: many locks, held longer, no barriers",
     },
     Profile {
         name: "fluidanimate",
         plan: plan(3 * MS, 15, 60, 500, true),
-        reason: "most locks of the suite, a short one for each border cell, and a barrier after each phase of a frame",
+        reason: "most locks of the suite (short, one per border cell), a barrier per phase",
     },
 ];
 
@@ -300,8 +300,7 @@ impl Spec for Parallel {
 
 impl Keys for Parallel {
     const KIND: Kind = Kind::Parallel;
-    const DOC: &'static str =
-        "a parallel program; thread *i* is bound to VCPU *i* modulo the number of VCPUs. See below";
+    const DOC: &'static str = "a parallel program; its threads are spread over the VCPUs. See below";
     const SERVES: bool = false;
     const KEYS: &'static [Key<Self>] = &[
         Key::<Self>::count("threads", (1, 4096), |p| p.threads, |p, n| p.threads = Some(n), "number of threads")
@@ -321,7 +320,7 @@ impl Keys for Parallel {
                     bail!("unknown '{value}'; allowed: {}", all.join(", "))
                 }
             },
-            "default for the next five keys",
+            "profile that sets the defaults of the next five keys",
         ),
         Key::time(
             "compute",

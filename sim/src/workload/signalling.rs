@@ -52,7 +52,7 @@ impl Spec for Signalling {}
 
 impl Keys for Signalling {
     const KIND: Kind = Kind::Signalling;
-    const DOC: &'static str = "answers messages from outside that come with each call of the media servers";
+    const DOC: &'static str = "answers the messages that accompany each call of the media servers";
     const SERVES: bool = true;
     const KEYS: &'static [Key<Self>] = &[
         Key::count("messages", (0, 1_000), |s| s.messages.into(), |s, n| s.messages = n, "messages per call"),
@@ -65,7 +65,7 @@ impl Keys for Signalling {
                 s.next = if value.is_empty() { String::new() } else { keys::name(value)? };
                 Ok(())
             },
-            "VM that is queried through Dom0 before a message is answered: one `work` before the query, one after",
+            "VM that is queried through Dom0 for each message. See below",
         ),
     ];
 

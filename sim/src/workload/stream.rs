@@ -97,7 +97,7 @@ impl Keys for Stream {
         Key::time("period", (10_000, 10 * SECOND), |s| s.period.into(), |s, ns| s.period = ns, "time between bursts"),
         Key::count("burst", (1, 1_000), |s| s.burst.into(), |s, n| s.burst = n, "packets per burst"),
         Key::time("gap", (0, SECOND), |s| s.gap.into(), |s, ns| s.gap = ns, "time between the packets of a burst"),
-        Key::time("work", (0, SECOND), |s| s.work.into(), |s, ns| s.work = ns, "guest's work per packet"),
+        Key::time("work", (0, SECOND), |s| s.work.into(), |s, ns| s.work = ns, "work of the guest per packet"),
     ];
 }
 

@@ -91,7 +91,7 @@ impl Keys for Tasks {
                 t.list = parse(value)?;
                 Ok(())
             },
-            "such as `\"5ms/100ms, 7ms/50ms\"`",
+            "the tasks, such as `\"5ms/100ms, 7ms/50ms\"`",
         ),
         Key::count(
             "random",
@@ -105,14 +105,14 @@ impl Keys for Tasks {
             (0, 100),
             |t| t.random.top.into(),
             |t, n| t.random.top = n,
-            "utilization of the drawn task with the shortest deadline, in percent of a PCPU; 0 = as drawn",
+            "percent of a PCPU for the drawn task with the shortest deadline; 0 = as drawn",
         ),
         Key::count(
             "beyond",
             (0, 100),
             |t| t.random.beyond.into(),
             |t, n| t.random.beyond = n,
-            "sets are redrawn until one exceeds the VM's budget when its `top` is this; 0 = keep the first",
+            "redraw until a set with this `top` exceeds the VM's share; 0 = keep the first",
         ),
     ];
 }

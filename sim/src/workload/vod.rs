@@ -172,7 +172,7 @@ impl Spec for Vod {
 
 impl Keys for Vod {
     const KIND: Kind = Kind::Vod;
-    const DOC: &'static str = "a streaming server, after Darwin Streaming Server. See below";
+    const DOC: &'static str = "a streaming server, modelled on Darwin Streaming Server. See below";
     const SERVES: bool = true;
     const KEYS: &'static [Key<Self>] = &[
         Key::count("users", (1, 1_000), |v| v.users.into(), |v, n| v.users = n, "users with one stream each"),
@@ -188,10 +188,10 @@ impl Keys for Vod {
             (1, 1_000),
             |v| v.packets.into(),
             |v, n| v.packets = n,
-            "packets of a frame, which leave back to back",
+            "packets per frame, sent back to back",
         ),
         Key::count("bytes", (1, 1_460), |v| v.bytes.into(), |v, n| v.bytes = n, "bytes of the stream per packet"),
-        Key::time("work", (0, SECOND), |v| v.work.into(), |v, ns| v.work = ns, "guest's work per packet"),
+        Key::time("work", (0, SECOND), |v| v.work.into(), |v, ns| v.work = ns, "work of the guest per packet"),
         Key::time(
             "nap",
             (0, SECOND),

@@ -39,7 +39,7 @@ impl Spec for Voip {
 
 impl Keys for Voip {
     const KIND: Kind = Kind::Voip;
-    const DOC: &'static str = "G.711 calls: each client sends a packet every 20 ms, the server sends it back";
+    const DOC: &'static str = "G.711 calls: each client sends a packet every 20 ms, and the server returns it";
     const SERVES: bool = true;
     const KEYS: &'static [Key<Self>] = &[Key::count(
         "calls",

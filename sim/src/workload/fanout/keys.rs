@@ -94,8 +94,7 @@ impl Spec for Fanout {
 
 impl Keys for Fanout {
     const KIND: Kind = Kind::Fanout;
-    const DOC: &'static str =
-        "a VM of an application that answers each request with the work of all its VMs. See below";
+    const DOC: &'static str = "one of several VMs that together answer each request. See below";
     const SERVES: bool = true;
     const KEYS: &'static [Key<Self>] = &[
         Key::text(
@@ -106,14 +105,14 @@ impl Keys for Fanout {
                 f.app = keys::name(value)?;
                 Ok(())
             },
-            "the application",
+            "name of the application",
         ),
         Key::count(
             "clients",
             (0, 10_000),
             |f| f.clients.into(),
             |f, n| f.clients = n,
-            "clients with one request at a time each; only one VM of an application, its front, has clients",
+            "clients, each with one request at a time; the VM with clients is the front",
         ),
         Key::time(
             "think",
@@ -128,7 +127,7 @@ impl Keys for Fanout {
             (0, SECOND),
             |f| f.message.into(),
             |f, ns| f.message = ns,
-            "work per other message that the VM receives",
+            "work of a VM per message from another VM",
         ),
         Key::<Self>::count(
             "parts",
@@ -152,41 +151,41 @@ impl Keys for Fanout {
             (0, 255),
             |f| f.reach.into(),
             |f, n| f.reach = n,
-            "front only: so many VMs compute, the first ones; 0 = all",
+            "front only: how many of the VMs compute, from the first on; 0 = all",
         ),
         Key::count(
             "stages",
             (1, 1_000),
             |f| f.stages.into(),
             |f, n| f.stages = n,
-            "front only: rounds of parts per request; a round starts when the last one is complete",
+            "front only: rounds of parts per request, one after the other",
         ),
         Key::count(
             "contention",
             (0, 1_000),
             |f| f.contention.into(),
             |f, n| f.contention = n,
-            "front only: thousandths by which a part takes longer per other VM that computes",
+            "front only: thousandths that a part takes longer for each other VM that computes",
         ),
         Key::count(
             "coherence",
             (0, 1_000),
             |f| f.coherence.into(),
             |f, n| f.coherence = n,
-            "front only: thousandths by which a part takes longer per ordered pair of VMs that compute",
+            "front only: the same for each ordered pair of VMs that compute",
         ),
         Key::time(
             "deadline",
             (0, 3_600 * SECOND),
             |f| f.deadline.into(),
             |f, ns| f.deadline = ns,
-            "front only: later answers count as missed; 0 = no deadline",
+            "front only: answers after this time count as missed; 0 = no deadline",
         ),
         Key::flag(
             "background",
             |f| f.background,
             |f, on| f.background = on,
-            "a busy loop of the lowest priority on each VCPU; it does not count as batch work",
+            "a busy loop of the lowest priority on each VCPU; it is not batch work",
         ),
     ];
 
