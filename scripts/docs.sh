@@ -1,19 +1,22 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Writes what the program prints now into README.md, and the schemas and examples of its JSON into
-# docs/schema. Shows the figures that docs/experiments.md has of DORIS-E2 and DORIS-E3.
+# Writes what the program prints now into README.md and docs/: outputs of commands, the settings, the
+# schemas and examples of its JSON, the picture of the README. Then lists what was measured by hand.
 set -eu
 
 CARGO=${CARGO:-cargo}
+bless() { TAKT_BLESS=1 $CARGO test --locked --quiet "$@"; }
 
-TAKT_BLESS=1 $CARGO test --locked --quiet -p takt --test readme -- --include-ignored --test-threads 1
-TAKT_BLESS=1 $CARGO test --locked --quiet -p takt-linux -p takt-xen --lib published
-TAKT_BLESS=1 $CARGO test --locked --quiet -p takt --test schema
-TAKT_BLESS=1 $CARGO test --locked --quiet -p takt --test fields
-$CARGO build --release --locked --quiet -p takt
-for seeds in 1-8 101-108; do
-	for id in DORIS-E2 DORIS-E3; do
-		printf '\n== %s, seeds %s\n' "$id" "$seeds"
-		target/release/takt experiment "$id" --known --seeds "$seeds" | grep -E '^(ok|MISSED|not reached) '
-	done
-done
+$CARGO build --release --locked --quiet -p takt --features takt/linux,takt/xen
+TAKT=$PWD/target/release/takt
+echo "== settings, schemas and examples"
+bless -p takt-control --test docs
+bless -p takt-linux -p takt-xen --lib published
+bless -p takt --features takt/linux,takt/xen --test schema
+bless -p takt --features takt/linux,takt/xen --test fields
+echo "== outputs of commands; experiments take ten minutes"
+TAKT_PROGRAM=$TAKT bless -p takt --features takt/linux,takt/xen --test documents -- --include-ignored --test-threads 1
+echo "== picture"
+"$TAKT" experiment DORIS-E2 --known --svg docs/images/doris-e2.svg > /dev/null
+echo "== measured in emulated machines, at the commit that each names; run the command to measure it again"
+grep -rn --include='*.md' '^<!-- measured at ' README.md docs | sed 's/:<!-- measured at /: /; s/ -->$//'
