@@ -121,6 +121,32 @@ static void pool_parameters(void)
 	CHECK(GET(NULL, GROUP, 0, 0) == -EINVAL && PUT(NULL, POOL, 0, 0) == -EINVAL);
 }
 
+/* Sets the timer of each PCPU, as a policy may have left it. */
+static void set_timers(void)
+{
+	uint64_t online;
+
+	for (online = h->pool.online.w[0]; online; online &= online - 1)
+		set_timer(&h->pcpu[__builtin_ctzll(online)].timer, NOW() + 1000000);
+}
+
+/* Each PCPU's timer is as the pool has it. */
+static void check_timers(void)
+{
+	uint64_t online;
+
+	for (online = h->pool.online.w[0]; online; online &= online - 1) {
+		unsigned int cpu = __builtin_ctzll(online);
+		struct timer *timer = &h->pcpu[cpu].timer;
+		uint64_t at = h->pool.cpu[cpu].timer;
+
+		if (at == TAKT_NEVER)
+			CHECK(timer->status == TIMER_STOPPED);
+		else
+			CHECK(timer->status == TIMER_SET && timer->expires == (s_time_t)at);
+	}
+}
+
 /* Only of an empty pool, and everything of the old one is gone. */
 static void policies(void)
 {
@@ -129,11 +155,13 @@ static void policies(void)
 
 	CHECK(!PUT(NULL, PARAM, 3, 7000000) && !PUT(NULL, RECORD, 1024, 0));
 	for (i = 0; takt_policy_name(i); i++) {
+		set_timers();
 		CHECK(!PUT(NULL, POLICY, i, 0) && h->pool.policy == i && !GET(NULL, POLICY, 0, 0) &&
 		      answer[0] == i);
 		CHECK(!h->recording && h->pool.nr_cpu == cpus && h->pool.online.w[0] == online &&
 		      h->pool.par.slice != 7000000);
 		CHECK(h->pool.par.surplus && h->pool.par.preempted && h->pool.par.rt_contention);
+		check_timers();
 		check_units(c);
 	}
 	CHECK(PUT(NULL, POLICY, i, 0) == -ENOENT && h->pool.policy == i - 1);
