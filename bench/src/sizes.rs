@@ -9,7 +9,7 @@ use crate::table;
 use anyhow::{Context, Result, bail, ensure};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use takt::report::chart::{self, Axis, Line};
+use takt::report::chart::{Axis, Chart, Line, Lines, Scale, Width};
 use takt_policy::{Log, OpCode, Pool, Record};
 
 pub const POLICIES: [&str; 9] =
@@ -224,18 +224,19 @@ impl Sizes {
     pub fn chart(&self) -> Result<String> {
         let line = |(n, policy): (usize, &&str)| {
             let point = |&vcpus: &u32| {
-                let ns = self.at(policy, Group::Decide, 1, vcpus)?.mean_ns.max(1.0).log10();
-                Some([f64::from(vcpus).log2(), ns, ns, ns])
+                let ns = self.at(policy, Group::Decide, 1, vcpus)?.mean_ns.max(1.0);
+                Some([vcpus.into(), ns, ns, ns])
             };
             let faint = ["credit", "rr"].contains(policy);
-            Line { label: (*policy).to_owned(), colour: n, faint, points: VCPUS.iter().filter_map(point).collect() }
+            Line { label: (*policy).to_owned(), style: n, faint, points: VCPUS.iter().filter_map(point).collect() }
         };
         let lines: Vec<Line> = POLICIES.iter().enumerate().map(line).collect();
         let ends = lines.iter().flat_map(|l| &l.points).map(|p| p[1]);
-        let to = ends.fold(0.0, f64::max).ceil();
-        ensure!(to > 0.0, "nothing was measured");
-        let (count, ns) = (|v: f64| format!("{:.0}", v.exp2()), |v: f64| format!("{:.0}", 10f64.powf(v)));
-        let x = Axis { title: "VCPUs", from: 0.0, to: f64::from(VCPUS[VCPUS.len() - 1]).log2(), format: &count };
-        chart::lines(&x, &Axis { title: "ns per decision (mean)", from: 0.0, to, format: &ns }, &lines).context("chart")
+        let most = ends.fold(0.0, f64::max);
+        ensure!(most > 0.0, "nothing was measured");
+        let axis = |title: &str, from, to, base| Axis { title: title.into(), from, to, scale: Scale::Powers(base) };
+        let x = axis("VCPUs", VCPUS[0].into(), VCPUS[VCPUS.len() - 1].into(), 2.0);
+        let y = axis("ns per decision (mean)", 1.0, 10f64.powf(most.log10().ceil()).max(10.0), 10.0);
+        Chart::Lines(Lines { x, y, lines }).svg(Width::Wide).context("chart")
     }
 }

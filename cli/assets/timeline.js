@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// The scheduling timelines of a report: one canvas per policy, all showing the same span of time.
+// The scheduling timelines of a report: one canvas per run, all showing the same span of time.
 "use strict";
 (() => {
 	const data = JSON.parse(document.getElementById("timeline-data").textContent);
-	const ROW = 22, GAP = 3, LEFT = 118, TOP = 24;
+	const ROW = 22, GAP = 3, TOP = 24;
+	// Less room for names on a phone; a letter takes 7.5 px in wide fonts.
+	const left = () => (innerWidth < 720 ? 96 : 130), letters = () => (innerWidth < 720 ? 11 : 16);
 	const CLASSES = ["real-time", "boost", "under", "over", "idle"];
 	const dark = matchMedia("(prefers-color-scheme: dark)");
 	const tip = document.createElement("div");
@@ -40,10 +42,18 @@
 		return lo;
 	};
 
-	const lanes = data.policies.map(policy => {
-		const rows = policy.rows.map((flat, n) => ({ name: "PCPU " + n, list: unpack(flat), waits: false }));
+	const seed = document.getElementById("seed"), policies = document.getElementById("policies");
+	const lanes = data.runs.map((run, number) => {
+		const place = document.getElementById("run-" + number);
+		return { run, place, canvas: document.getElementById("lane-" + number), rows: null };
+	});
+	const shown = () => lanes.filter(lane => !lane.place.hidden);
+
+	// Of a run that is shown for the first time.
+	const rowsOf = run => {
+		const rows = run.rows.map((flat, n) => ({ name: "PCPU " + n, list: unpack(flat), waits: false }));
 		// Beside the PCPUs: when the VCPUs that matter were ready and did not run.
-		for (const v of policy.watch) {
+		for (const v of run.watch) {
 			const list = [];
 			for (const row of rows) {
 				for (const s of row.list) {
@@ -53,15 +63,16 @@
 				}
 			}
 			list.sort((a, b) => a.from - b.from);
-			rows.push({ name: policy.vcpus[v].name + " waits", list, waits: true });
+			rows.push({ name: run.vcpus[v].name + " waits", list, waits: true });
 		}
-		return { policy, rows, canvas: document.getElementById(policy.canvas) };
-	});
+		return rows;
+	};
 
-	const colour = (lane, vcpu) => data.vms[lane.policy.vcpus[vcpu].vm].colour[dark.matches ? 1 : 0];
+	const colour = (lane, vcpu) => data.vms[lane.run.vcpus[vcpu].vm].colour[dark.matches ? 1 : 0];
 
 	function draw(lane) {
-		const { canvas, rows } = lane, scale = devicePixelRatio || 1;
+		const rows = lane.rows ??= rowsOf(lane.run);
+		const { canvas } = lane, scale = devicePixelRatio || 1, LEFT = left(), most = letters();
 		const width = canvas.clientWidth, height = TOP + rows.length * (ROW + GAP) + 4;
 		canvas.style.height = height + "px";
 		canvas.width = width * scale;
@@ -90,7 +101,7 @@
 			const y = TOP + n * (ROW + GAP);
 			g.textAlign = "right";
 			g.fillStyle = row.waits ? css("--bad") : css("--muted");
-			g.fillText(row.name.length > 17 ? row.name.slice(0, 16) + "…" : row.name, LEFT - 10, y + ROW / 2);
+			g.fillText(row.name.length > most ? row.name.slice(0, most - 1) + "…" : row.name, LEFT - 10, y + ROW / 2);
 			g.globalAlpha = .45;
 			g.fillStyle = css("--grid");
 			g.fillRect(LEFT, y, plot, ROW);
@@ -105,7 +116,7 @@
 				if (row.waits && x(s.to) - a < .4) continue;
 				const rt = s.class === 0;
 				g.fillStyle = row.waits ? css("--bad") : colour(lane, s.vcpu);
-				const strong = rt || data.vms[lane.policy.vcpus[s.vcpu].vm].bold;
+				const strong = rt || data.vms[lane.run.vcpus[s.vcpu].vm].bold;
 				g.globalAlpha = row.waits ? .85 : strong ? 1 : .55;
 				g.fillRect(a, y, w > 3 ? w - .5 : w, ROW);
 				g.globalAlpha = 1;
@@ -116,7 +127,7 @@
 				if (w > 46 && !row.waits) {
 					g.fillStyle = strong ? css("--paper") : css("--ink");
 					g.textAlign = "left";
-					g.fillText(lane.policy.vcpus[s.vcpu].name, Math.max(a, LEFT) + 5, y + ROW / 2 + 2, Math.max(10, w - 10));
+					g.fillText(lane.run.vcpus[s.vcpu].name, Math.max(a, LEFT) + 5, y + ROW / 2 + 2, Math.max(10, w - 10));
 				}
 			}
 			g.restore();
@@ -127,7 +138,7 @@
 	const redraw = () => {
 		if (queued) return;
 		queued = true;
-		requestAnimationFrame(() => { queued = false; lanes.forEach(draw); });
+		requestAnimationFrame(() => { queued = false; shown().forEach(draw); });
 	};
 	const show = (from, to) => {
 		const span = Math.min(Math.max(to - from, 2000), full.to - full.from);
@@ -139,7 +150,7 @@
 	const middle = () => (view.from + view.to) / 2;
 
 	function hit(lane, e) {
-		const box = lane.canvas.getBoundingClientRect();
+		const box = lane.canvas.getBoundingClientRect(), LEFT = left();
 		const px = e.clientX - box.left, row = lane.rows[Math.floor((e.clientY - box.top - TOP) / (ROW + GAP))];
 		if (!row || px < LEFT) return null;
 		const per = (view.to - view.from) / (box.width - LEFT), t = view.from + (px - LEFT) * per;
@@ -151,7 +162,7 @@
 		const found = hit(lane, e);
 		tip.style.visibility = found ? "visible" : "hidden";
 		if (!found) return;
-		const { row, s } = found, v = lane.policy.vcpus[s.vcpu];
+		const { row, s } = found, v = lane.run.vcpus[s.vcpu];
 		tip.replaceChildren();
 		const lines = row.waits
 			? [v.name, "ready but not running for " + time(s.wait), "from " + time(s.from) + " to " + time(s.to)]
@@ -168,13 +179,13 @@
 
 	for (const lane of lanes) {
 		const c = lane.canvas;
-		const at = e => view.from + (e.clientX - c.getBoundingClientRect().left - LEFT) / (c.clientWidth - LEFT) * (view.to - view.from);
+		const at = e => view.from + (e.clientX - c.getBoundingClientRect().left - left()) / (c.clientWidth - left()) * (view.to - view.from);
 		let held = null;
 		c.addEventListener("wheel", e => {
 			if (!e.ctrlKey && !e.shiftKey && Math.abs(e.deltaX) < Math.abs(e.deltaY) && document.activeElement !== c) return;
 			e.preventDefault();
 			if (Math.abs(e.deltaX) > Math.abs(e.deltaY)) {
-				const d = e.deltaX / (c.clientWidth - LEFT) * (view.to - view.from);
+				const d = e.deltaX / (c.clientWidth - left()) * (view.to - view.from);
 				show(view.from + d, view.to + d);
 			} else {
 				zoom(Math.exp(e.deltaY / 400), at(e));
@@ -188,7 +199,7 @@
 		});
 		c.addEventListener("pointermove", e => {
 			if (held) {
-				const d = (held.x - e.clientX) / (c.clientWidth - LEFT) * (held.to - held.from);
+				const d = (held.x - e.clientX) / (c.clientWidth - left()) * (held.to - held.from);
 				show(held.from + d, held.to + d);
 			}
 			describe(lane, e);
@@ -209,7 +220,16 @@
 	}
 	const buttons = { "zoom-in": () => zoom(.5, middle()), "zoom-out": () => zoom(2, middle()), "zoom-all": () => show(full.from, full.to) };
 	for (const [id, act] of Object.entries(buttons)) document.getElementById(id).addEventListener("click", act);
+	const choose = () => {
+		const wanted = new Set([...policies.querySelectorAll(":checked")].map(box => box.value));
+		for (const lane of lanes) lane.place.hidden = lane.run.seed !== seed.value || !wanted.has(lane.run.policy);
+		redraw();
+	};
+	seed.addEventListener("change", choose);
+	policies.addEventListener("change", choose);
 	addEventListener("resize", redraw);
 	dark.addEventListener("change", redraw);
-	lanes.forEach(draw);
+	// A browser may have kept what was chosen before.
+	choose();
+	shown().forEach(draw);
 })();

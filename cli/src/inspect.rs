@@ -2,7 +2,7 @@
 //! `takt inspect`: what the monitor sees in captures.
 
 use crate::output::complain;
-use crate::report::chart::{self, Axis, Line};
+use crate::report::chart::{Axis, Chart, Line, Lines, Scale};
 use crate::report::{Block, Page, Section, Table};
 use crate::{args, output, table};
 use anyhow::{Context, Result, bail, ensure};
@@ -43,7 +43,7 @@ pub fn run(args: &args::Inspect) -> Result<bool> {
         output::print(&text(&report))?;
     }
     if let Some(html) = html {
-        html.write(page(&report, args)?.html().as_bytes())?;
+        html.write(page(&report, args).html()?.as_bytes())?;
     }
     report.warnings.iter().for_each(|line| complain(line));
     if args.strict && !report.warnings.is_empty() {
@@ -127,7 +127,7 @@ fn text(report: &Report) -> String {
 }
 
 /// The report as a page: the table, and when the real-time senders sent.
-fn page(report: &Report, args: &args::Inspect) -> Result<Page> {
+fn page(report: &Report, args: &args::Inspect) -> Page {
     let names: Vec<_> = args.files.iter().map(|f| f.display().to_string()).collect();
     let rt = report.senders.iter().filter(|s| s.rt).count();
     let mut blocks = vec![Block::Table(Table {
@@ -143,26 +143,26 @@ fn page(report: &Report, args: &args::Inspect) -> Result<Page> {
     let mut drawn: Vec<_> = report.senders.iter().filter_map(|s| Some((s, s.timeline.as_ref()?))).collect();
     drawn.sort_by_key(|(s, _)| std::cmp::Reverse(s.rt_packets));
     drawn.truncate(DRAWN);
-    if let Some(svg) = timeline(&drawn)? {
+    if let Some(chart) = timeline(&drawn) {
         blocks.push(Block::Chart(Section {
             title: "Real-time packets over time".into(),
             caption: format!(
                 "Packets per second that the monitor classified as real-time, for at most {DRAWN} senders."
             ),
-            svg,
+            chart,
         }));
     }
-    Ok(Page {
+    Page {
         title: "What the monitor sees".into(),
         lead: vec![format!("{} senders, {rt} of them real-time. {}", report.senders.len(), tail(report).trim())],
         facts: vec![("captures".into(), names.join(", "))],
         blocks,
         ..Page::default()
-    })
+    }
 }
 
-fn timeline(senders: &[(&Sender, &Timeline)]) -> Result<Option<String>> {
-    let Some(begin) = senders.iter().map(|(_, t)| t.begin_ns).min() else { return Ok(None) };
+fn timeline(senders: &[(&Sender, &Timeline)]) -> Option<Chart> {
+    let begin = senders.iter().map(|(_, t)| t.begin_ns).min()?;
     let points = |t: &Timeline| -> Vec<[f64; 4]> {
         let column = t.column_ns as f64 / 1e9;
         let at = |n: usize| (t.begin_ns - begin) as f64 / 1e9 + n as f64 * column;
@@ -172,16 +172,13 @@ fn timeline(senders: &[(&Sender, &Timeline)]) -> Result<Option<String>> {
     let lines: Vec<_> = senders
         .iter()
         .enumerate()
-        .map(|(n, (s, t))| Line { label: s.sender.clone(), colour: n, faint: true, points: points(t) })
+        .map(|(n, (s, t))| Line { label: s.sender.clone(), style: n, faint: true, points: points(t) })
         .collect();
     let most = |n: usize| lines.iter().flat_map(|l| &l.points).map(|p| p[n]).fold(1.0, f64::max);
-    let whole = |v: f64| format!("{v:.0}");
-    let tenths = |v: f64| format!("{v:.1}");
-    let to = most(0);
-    let seconds: &dyn Fn(f64) -> String = if to < 20.0 { &tenths } else { &whole };
-    let x = Axis { title: "s since the first real-time packet", from: 0.0, to, format: seconds };
-    let y = Axis { title: "packets per s", from: 0.0, to: most(1) * 1.05, format: &whole };
-    chart::lines(&x, &y, &lines).map(Some)
+    let axis = |title: &str, to| Axis { title: title.into(), from: 0.0, to, scale: Scale::Linear };
+    let x = axis("s since the first real-time packet", most(0));
+    let y = axis("packets per s", most(1));
+    Some(Chart::Lines(Lines { x, y, lines }))
 }
 
 #[cfg(test)]

@@ -15,6 +15,8 @@ const SHOWN: u64 = 300_000_000;
 pub const TRACED: u64 = 120_000_000_000;
 /// Most VCPUs whose waits get a row of their own.
 const WATCHED: usize = 4;
+/// Most runs of a timeline: each is up to 100 KB of a page.
+const RUNS: usize = 24;
 
 /// A run with the trace of a part of its measured time.
 fn traced(
@@ -41,53 +43,79 @@ fn longest_wait(result: &RunResult, trace: &Trace) -> Option<Slice> {
     trace.slices.iter().filter(theirs).max_by_key(|s| s.wait).copied()
 }
 
-/// The same moment under each policy: where a VCPU that serves clients waits longest.
+/// The same moment of each run: where a VCPU that serves clients waits longest with the first seed. Of too many runs it has those with the
+/// first seeds.
 ///
 /// # Errors
-/// A run that fails.
-pub fn timeline(scenario: &Scenario, policies: &[PolicySpec], seed: u64) -> Result<Timeline> {
-    let mut scenario = scenario.clone();
-    scenario.duration = scenario.duration.min(SEARCHED);
+/// There is nothing to run, or a run fails.
+pub fn timeline(runs: &[(Scenario, PolicySpec)], seeds: &[u64]) -> Result<Timeline> {
+    let searched_for = |scenario: &Scenario| scenario.duration.min(SEARCHED);
+    let ended_at = |(scenario, policy): &(Scenario, PolicySpec), duration| {
+        let mut scenario = scenario.clone();
+        scenario.duration = duration;
+        (scenario, policy.clone())
+    };
+    let kept = &runs[..runs.len().min(RUNS)];
+    let seed = *seeds.first().context("no seed to show")?;
     // Long traces are large: each is searched and dropped, then the moment alone is traced again.
-    let whole = Window { from: 0, to: scenario.duration };
-    let searched = crate::jobs::run("searching for a moment to show", policies, |p, progress| {
-        let (result, trace) = traced(&scenario, p, seed, whole, progress)?;
+    let whole: Vec<_> = kept.iter().map(|r| ended_at(r, searched_for(&r.0))).collect();
+    let searched = crate::jobs::run("searching for a moment to show", &whole, |(scenario, policy), progress| {
+        let whole = Window { from: 0, to: scenario.duration };
+        let (result, trace) = traced(scenario, policy, seed, whole, progress)?;
         Ok((trace.from, longest_wait(&result, &trace)))
     })?;
     let start = searched.first().context("no policy to show")?.0;
-    let waits = policies.iter().zip(&searched).filter_map(|(p, (_, slice))| Some((p, slice.as_ref()?)));
+    let waits = kept.iter().zip(&searched).filter_map(|((_, p), (_, slice))| Some((p, slice.as_ref()?)));
     let worst = waits.max_by_key(|(_, s)| s.wait);
     let middle = worst.map_or(start, |(_, s)| s.from - s.wait / 2);
-    let latest = scenario.duration.saturating_sub(SHOWN);
+    let duration = searched_for(&whole[0].0);
+    let latest = duration.saturating_sub(SHOWN);
     let from = middle.saturating_sub(SHOWN / 2).saturating_sub(start).min(latest);
-    let window = Window { from, to: (from + SHOWN).min(scenario.duration) };
+    let window = Window { from, to: (from + SHOWN).min(duration) };
     let (from, to) = (start + window.from, start + window.to);
-    let runs = crate::jobs::run("timeline", policies, |p, progress| traced(&scenario, p, seed, window, progress))?;
-    let (result, first) = runs.first().context("no policy to show")?;
+
+    let some = &seeds[..seeds.len().min((RUNS / kept.len().max(1)).max(1))];
+    let jobs: Vec<_> = some.iter().flat_map(|seed| whole.iter().map(move |(s, p)| (s, p, *seed))).collect();
+    let traces = crate::jobs::run("timeline", &jobs, |(s, p, seed), progress| traced(s, p, *seed, window, progress))?;
+    let (result, first) = traces.first().context("no policy to show")?;
     let mut caption = format!(
-        "{} of {}, seed {seed}, from {:.3} s of the run on; the same time under each policy.",
+        "{} of {}, from {:.3} s of the run on; the same time of every run.",
         duration::format(to - from),
-        scenario.name,
+        kept[0].0.name,
         from as f64 / 1e9
     );
     if let Some((policy, s)) = worst {
         let (name, wait) = (&first.vcpus[s.vcpu as usize].name, duration::human(s.wait as f64));
-        caption +=
-            &format!(" It includes the longest wait of a VCPU that serves clients: {name}, {wait} under {policy}.");
+        caption += &format!(
+            " With seed {seed} it includes the longest wait of a VCPU that serves clients: {name}, {wait} under {policy}."
+        );
     }
     let watch: Vec<u32> = (0..first.vcpus.len() as u32)
         .filter(|v| *v == 0 || serves(result, first.vcpus[*v as usize].vm))
         .take(WATCHED)
         .collect();
-    let lane = |(p, (_, t)): (&PolicySpec, &(RunResult, Trace))| Lane {
-        label: p.label.clone(),
+    let lane = |((_, p, seed), (_, t)): (&(&Scenario, &PolicySpec, u64), &(RunResult, Trace))| Lane {
+        policy: p.label.clone(),
+        seed: *seed,
         pcpus: t.pcpus,
         vcpus: t.vcpus.iter().map(|v| Vcpu { name: v.name.clone(), vm: v.vm as usize }).collect(),
         watch: watch.clone(),
         runs: t.slices.iter().filter(|s| s.to > from && s.from < to).map(run).collect(),
     };
     let vms = first.vms.iter().enumerate().map(|(n, name)| (name.clone(), n == 0 || serves(result, n as u32)));
-    Ok(Timeline { caption, from, to, vms: vms.collect(), lanes: policies.iter().zip(&runs).map(lane).collect() })
+    let left_out = (traces.len() < runs.len() * seeds.len()).then(|| {
+        format!(
+            "{} of {} runs are here, which is the limit of a page: {} of {} policies with {} of {} seeds.",
+            traces.len(),
+            runs.len() * seeds.len(),
+            kept.len(),
+            runs.len(),
+            some.len(),
+            seeds.len()
+        )
+    });
+    let lanes = jobs.iter().zip(&traces).map(lane).collect();
+    Ok(Timeline { caption, left_out, from, to, vms: vms.collect(), lanes })
 }
 
 fn run(s: &Slice) -> Run {

@@ -32,9 +32,6 @@ pub fn run(args: &args::Experiment) -> Result<bool> {
     for e in &experiments {
         options.fits(e)?;
     }
-    if args.out.svg.is_some() && !has_host {
-        bail!("--svg: {} has no chart", args.id);
-    }
     let [html, svg] = output::open([args.out.html.as_ref(), args.out.svg.as_ref()], &[])?;
     let mut outcomes = plan::run(&experiments, &options)?;
     if args.sensitivity {
@@ -43,7 +40,7 @@ pub fn run(args: &args::Experiment) -> Result<bool> {
         }
     }
     if let Some(file) = html {
-        file.write(page::page(&experiments, &outcomes, &options)?.html().as_bytes())?;
+        file.write(page::page(&experiments, &outcomes, &options)?.html()?.as_bytes())?;
     }
     if let Some(file) = svg {
         file.write(page::main_chart(&experiments, &outcomes)?.as_bytes())?;

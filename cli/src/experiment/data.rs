@@ -3,6 +3,8 @@
 
 use super::check::Check;
 use super::measure::Measure;
+use super::metrics;
+use super::points::Names;
 use crate::carried::{self, EXPERIMENTS};
 use crate::row::X;
 use crate::seeds::Seeds;
@@ -34,9 +36,9 @@ pub struct Experiment {
     pub notes: Vec<String>,
     /// Name of a scenario; without one, `traffic` says what is generated.
     pub scenario: Option<String>,
-    /// What the main chart shows: a metric, or `calls` for the spread over calls.
+    /// What the charts show: a metric each, or several of one axis; the first is the main one.
     #[serde(default)]
-    pub chart: String,
+    pub chart: Vec<Names>,
     /// Metrics that the table shows; those that fit the scenario unless some are named.
     #[serde(default)]
     pub columns: Vec<String>,
@@ -186,6 +188,9 @@ impl Experiment {
             PolicySpec::parse(policy)?;
         }
         e.in_xen()?;
+        if let Some(name) = e.chart.iter().flat_map(Names::all).find(|name| metrics::find(name).is_none()) {
+            bail!("chart: no chart of `{name}`{}", near::known_are(name, metrics::names()));
+        }
         let in_xen = |p: &str| p.strip_suffix(ON_XEN).is_some_and(|p| e.xen.iter().any(|q| q == p));
         if let Some(stranger) = e.by_hand.policies.iter().find(|p| !e.every_policy().any(|q| q == *p)) {
             bail!("by_hand: policy `{stranger}` is not run");
@@ -301,6 +306,7 @@ mod tests {
     #[test]
     fn every_file_is_well_formed_and_gates_something() {
         for e in Experiment::all().unwrap() {
+            assert!(!e.chart.is_empty(), "{}", e.id);
             assert_ne!(e.check.iter().any(|c| c.kind == Kind::Gate), e.withheld, "{}", e.id);
             assert_eq!(e.scenario.is_some(), e.traffic.is_empty(), "{}", e.id);
             for c in &e.check {

@@ -3,10 +3,12 @@
 
 mod along;
 mod analysis;
+mod charts;
 pub mod check;
 mod command;
 pub mod data;
 pub mod measure;
+mod metrics;
 mod options;
 mod page;
 mod plan;

@@ -56,15 +56,10 @@ impl Options {
         }
     }
 
-    /// The experiment's scenario at point `x`, of its first variant, with all settings.
+    /// The experiment's scenario at point `x`, of a variant, as it is under `policy`, with all settings.
     ///
     /// # Errors
     /// One line that names key and range.
-    pub fn scenario(&self, e: &Experiment, x: &X) -> Result<Scenario> {
-        self.scenario_of(e, e.variant.first(), x, "")
-    }
-
-    /// The same of any variant, as it is under `policy`.
     pub fn scenario_of(&self, e: &Experiment, variant: Option<&Variant>, x: &X, policy: &str) -> Result<Scenario> {
         let mut scenario = e.scenario(variant, policy)?;
         scenario.set("duration", &duration::format(self.duration(e)))?;

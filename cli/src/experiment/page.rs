@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Experiments as a report.
 
+use super::charts::charts;
 use super::data::Experiment;
 use super::options::Options;
 use super::show::{self, number};
 use super::{Outcome, check::Kind};
-use crate::report::figures::Figures;
-use crate::report::{Block, Page, Section, Table};
-use crate::row::X;
+use crate::report::chart::Width;
+use crate::report::timeline::Timeline;
+use crate::report::{Block, Page, Table};
 use crate::watch;
 use anyhow::{Context, Result};
 use takt_control::{PolicySpec, duration};
@@ -15,7 +16,7 @@ use takt_control::{PolicySpec, duration};
 /// All of them on one page.
 ///
 /// # Errors
-/// A chart cannot be drawn, or the run for the timeline fails.
+/// The run for the timeline fails.
 pub fn page(experiments: &[Experiment], outcomes: &[Outcome], options: &Options) -> Result<Page> {
     let gates = || outcomes.iter().flat_map(|o| &o.checks).filter(|c| c.kind == Kind::Gate);
     let mut page = Page {
@@ -38,7 +39,8 @@ pub fn page(experiments: &[Experiment], outcomes: &[Outcome], options: &Options)
                 .take(3)
                 .map(|p| (number(p.ours), format!("{} — paper: {}", p.what, show::plain(&p.paper)))),
         );
-        let mut charts = sections(e, o, basis)?.into_iter().map(Block::Chart);
+        let (charts, left_out) = charts(e, o, basis);
+        let mut charts = charts.into_iter().map(Block::Chart).chain(left_out.map(Block::Note));
         let mut tables = tables(e, o).into_iter().map(Block::Table);
         // What it shows, whether that is what it should, why.
         page.blocks.extend(charts.next());
@@ -48,69 +50,29 @@ pub fn page(experiments: &[Experiment], outcomes: &[Outcome], options: &Options)
     for (key, value) in &options.set {
         page.facts.push((key.clone(), value.clone()));
     }
-    // One timeline is enough: the last point of the first experiment that has a host.
+    // One timeline is enough: of the first experiment that has a host.
     if let Some((e, o)) = experiments.iter().zip(outcomes).find(|(e, _)| e.scenario.is_some()) {
-        if let Some(last) = o.rows.iter().map(|r| &r.x).next_back() {
-            let known = ["credit", "doris"].map(str::to_owned);
-            let both = known.iter().all(|p| e.policies.contains(p));
-            let first = e.policies_of(e.variant.first());
-            let ends = first.first().into_iter().chain(first.last()).map(|p| (*p).clone()).collect();
-            let policies = if both { known.to_vec() } else { ends };
-            let policies = policies.iter().map(|p| PolicySpec::parse(p)).collect::<Result<Vec<_>>>()?;
-            let seed = options.seeds(e).0[0];
-            let timeline = watch::timeline(&options.scenario(e, last)?, &policies, seed)?;
-            page.blocks.push(Block::Timeline(timeline));
-        }
+        page.blocks.extend(timeline(e, o, options)?.map(Block::Timeline));
     }
     Ok(page)
 }
 
-fn figures<'a>(e: &'a Experiment, o: &'a Outcome, basis: String) -> Figures<'a> {
-    let faint = e.literal.iter().chain(&e.reference).map(String::as_str).collect();
-    Figures { rows: &o.rows, policies: e.every_policy().map(String::as_str).collect(), faint, basis }
+/// Every policy of the first variant, at the last point.
+fn timeline(e: &Experiment, o: &Outcome, options: &Options) -> Result<Option<Timeline>> {
+    let Some(last) = o.rows.iter().map(|r| &r.x).next_back() else { return Ok(None) };
+    let variant = e.variant.first();
+    let one = |p: &&String| Ok((options.scenario_of(e, variant, last, p)?, PolicySpec::parse(p)?));
+    let runs = e.policies_of(variant).iter().map(one).collect::<Result<Vec<_>>>()?;
+    watch::timeline(&runs, &options.seeds(e).0).map(Some)
 }
 
-/// The chart for `--svg`: of the first experiment that has one.
+/// The chart for `--svg`: the first one of the experiment, or of the first that has some.
 ///
 /// # Errors
 /// The chart cannot be drawn.
 pub fn main_chart(experiments: &[Experiment], outcomes: &[Outcome]) -> Result<String> {
-    let mut with_host = experiments.iter().zip(outcomes).filter(|(e, _)| !e.chart.is_empty());
-    let (e, o) = with_host.next().context("no chart to write")?;
-    let f = figures(e, o, String::new());
-    let sweep = sweep(e, &f)?;
-    let last = o.rows.last().map(|r| &r.x);
-    sweep.or(last.map(|x| f.boxes(x)).transpose()?.flatten()).context("no chart to write")
-}
-
-fn sweep(e: &Experiment, f: &Figures) -> Result<Option<String>> {
-    let x = e.sweep.as_ref().map_or("", |s| &s.name);
-    if e.chart == "calls" { Ok(None) } else { f.sweep(&e.chart, "mean PESQ", [1.0, 4.6], x) }
-}
-
-fn sections(e: &Experiment, o: &Outcome, basis: String) -> Result<Vec<Section>> {
-    // Charts are of calls, and know no variants.
-    if e.chart.is_empty() {
-        return Ok(Vec::new());
-    }
-    let f = figures(e, o, basis);
-    let mut out = Vec::new();
-    if let Some(svg) = sweep(e, &f)? {
-        let caption = format!(
-            "Mean PESQ of all calls; higher is better. Whiskers span the worst to the best seed. Thin lines are for \
-             comparison: pinned cores, and the rules read literally. {}.",
-            f.basis
-        );
-        out.push(Section { title: format!("{}: {}", e.id, e.title), caption, svg });
-    }
-    if let (Some(sweep), Some(last)) = (&e.sweep, o.rows.last()) {
-        let load = match &last.x {
-            X::Number(n) => format!("{n} {}", sweep.name),
-            X::Name(name) => name.clone(),
-        };
-        out.extend(f.at(&last.x, &load)?);
-    }
-    Ok(out)
+    let mut all = experiments.iter().zip(outcomes).flat_map(|(e, o)| charts(e, o, String::new()).0);
+    all.next().context("no chart to write")?.chart.svg(Width::Wide)
 }
 
 fn tables(e: &Experiment, o: &Outcome) -> Vec<Table> {
@@ -134,7 +96,7 @@ fn tables(e: &Experiment, o: &Outcome) -> Vec<Table> {
                 "Gates decide the result; stretch goals and inputs of the model are shown for information. {}",
                 e.notes.join(" ")
             ),
-            head: strings(&["", "kind", "check", "want", "got"]),
+            head: strings(&["result", "kind", "check", "want", "got"]),
             rows: o.checks.iter().map(check).collect(),
             numbers: 3..usize::MAX,
             folded: false,
@@ -148,6 +110,7 @@ fn tables(e: &Experiment, o: &Outcome) -> Vec<Table> {
             folded: false,
         },
     ];
+    out.retain(|table| !table.rows.is_empty());
     let (head, rows) = show::means(e, &o.rows);
     out.push(Table {
         title: format!("{}: means over seeds", e.id),

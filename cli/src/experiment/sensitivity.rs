@@ -22,7 +22,9 @@ pub fn run(e: &Experiment, options: &Options) -> Result<Option<Moved>> {
     let seeds = options.seeds.as_ref().unwrap_or(&range.seeds);
     let gates: Vec<_> = e.check.iter().filter(|c| c.kind == Kind::Gate && c.missed.is_none()).collect();
     // A constant of 0 stays what it is.
-    let at_rest = options.scenario(e, range.values.first().context("sensitivity without points")?)?.constants;
+    let at_rest = options
+        .scenario_of(e, e.variant.first(), range.values.first().context("sensitivity without points")?, "")?
+        .constants;
     let moves = [None].into_iter().chain(CONSTANTS.iter().flat_map(|c| PERCENT.map(|p| Some((c, p)))));
     let moves: Vec<Option<(&ConstantInfo, u64)>> = moves
         .filter(|m| {

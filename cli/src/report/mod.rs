@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Reports: charts from rows, the timeline, and the page that holds them.
+//! Reports: charts from values, the timeline, and the page that holds them.
 
 pub mod chart;
-pub mod figures;
 mod html;
+pub mod legend;
 pub mod page;
 pub mod theme;
 pub mod timeline;
 
 pub use page::{Block, Page, Section, Table};
+
+/// Most charts of a scenario or an experiment: a page of more is searched, not read.
+pub const CHARTS: usize = 12;

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A report as one HTML file that needs nothing else: no network, no font, no library.
 
+use super::chart::{Chart, Width};
 use super::html::escape;
 use super::theme;
 use super::timeline::Timeline;
+use anyhow::Result;
 use std::fmt::Write;
 use std::ops::Range;
 
 const CSS: &str = include_str!("../../assets/report.css");
-const DARK: &str = include_str!("../../assets/dark.css");
 const SCRIPT: &str = include_str!("../../assets/timeline.js");
 
 /// What a report consists of; every text is plain, escaped here.
@@ -30,13 +31,15 @@ pub enum Block {
     Chart(Section),
     Table(Table),
     Timeline(Timeline),
+    /// A remark on what is there, and what is not.
+    Note(String),
 }
 
 /// A chart with its caption.
 pub struct Section {
     pub title: String,
     pub caption: String,
-    pub svg: String,
+    pub chart: Chart,
 }
 
 /// A table; cells that begin with ✓ or ✗ are coloured.
@@ -53,16 +56,17 @@ pub struct Table {
 
 impl Page {
     /// The whole file.
-    pub fn html(&self) -> String {
+    ///
+    /// # Errors
+    /// A chart cannot be drawn.
+    pub fn html(&self) -> Result<String> {
         let mut h = String::with_capacity(1 << 20);
-        let title = escape(&self.title);
-        let dark =
-            format!("@media screen and (prefers-color-scheme: dark) {{\n{DARK}{}}}\n", theme::dark_rules("section"));
+        let (title, rules) = (escape(&self.title), theme::rules());
         let _ = write!(
             h,
             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{title}</title>\n\
-             <style>\n{CSS}{dark}</style>\n</head>\n<body>\n<main>\n<header>\n<h1>{title}</h1>\n"
+             <style>\n{rules}{CSS}</style>\n</head>\n<body>\n<header>\n<h1>{title}</h1>\n"
         );
         for line in &self.lead {
             let _ = writeln!(h, "<p>{}</p>", escape(line));
@@ -71,7 +75,7 @@ impl Page {
         for (name, value) in &self.facts {
             let _ = writeln!(h, "<li>{} <b>{}</b></li>", escape(name), escape(value));
         }
-        h += "</ul>\n</header>\n";
+        h += "</ul>\n</header>\n<main>\n";
         if !self.headline.is_empty() {
             h += "<div class=\"headline\">\n";
             for (value, what) in &self.headline {
@@ -79,67 +83,90 @@ impl Page {
             }
             h += "</div>\n";
         }
-        for block in &self.blocks {
+        for (n, block) in self.blocks.iter().enumerate() {
             match block {
-                Block::Chart(s) => s.write(&mut h),
+                Block::Chart(s) => s.write(&mut h, n)?,
                 Block::Table(t) => t.write(&mut h),
                 Block::Timeline(t) => t.write(&mut h),
+                Block::Note(text) => {
+                    let _ = writeln!(h, "<p class=\"note\">{}</p>", escape(text));
+                }
             }
         }
-        let _ = writeln!(h, "<footer>Made by takt {}.</footer>\n</main>", env!("CARGO_PKG_VERSION"));
+        let _ = writeln!(h, "</main>\n<footer>Made by takt {}.</footer>", env!("CARGO_PKG_VERSION"));
         if self.blocks.iter().any(|b| matches!(b, Block::Timeline(_))) {
             let _ = writeln!(h, "<script>\n{SCRIPT}</script>");
         }
         h += "</body>\n</html>\n";
-        h
+        Ok(h)
     }
 }
 
 impl Section {
-    fn write(&self, h: &mut String) {
-        let _ = writeln!(
-            h,
-            "<section>\n<h2>{}</h2>\n<p>{}</p>\n{}\n</section>",
-            escape(&self.title),
-            escape(&self.caption),
-            scalable(&self.svg)
-        );
+    /// Both variants of the chart, of which the style sheet shows one, and its values; `n` tells it from the others of the page.
+    fn write(&self, h: &mut String, n: usize) -> Result<()> {
+        let (title, caption) = (escape(&self.title), escape(&self.caption));
+        let _ = writeln!(h, "<section>\n<h2 id=\"chart-{n}\">{title}</h2>\n<p id=\"about-{n}\">{caption}</p>");
+        for (class, width) in [("wide", Width::Wide), ("narrow", Width::Narrow)] {
+            let names = format!("class=\"{class}\" aria-labelledby=\"chart-{n}\" aria-describedby=\"about-{n}\"");
+            let _ = writeln!(h, "{}", scalable(&self.chart.svg(width)?, &names));
+        }
+        if let Some((head, rows)) = self.chart.values() {
+            *h += "<details><summary>Values</summary>\n";
+            table(h, &format!("Values: {}", self.title), &head, &rows, &(1..usize::MAX));
+            *h += "</details>\n";
+        }
+        *h += "</section>\n";
+        Ok(())
     }
 }
 
 impl Table {
     fn write(&self, h: &mut String) {
-        let class = |n: usize| if self.numbers.contains(&n) { " class=\"n\"" } else { "" };
         let _ = writeln!(h, "<section>\n<h2>{}</h2>\n<p>{}</p>", escape(&self.title), escape(&self.caption));
         if self.folded {
             *h += "<details><summary>Show the table</summary>\n";
         }
-        *h += "<div class=\"scroll\"><table>\n<thead><tr>";
-        for (n, head) in self.head.iter().enumerate() {
-            let _ = write!(h, "<th{}>{}</th>", class(n), escape(head));
-        }
-        *h += "</tr></thead>\n<tbody>\n";
-        for row in &self.rows {
-            *h += "<tr>";
-            for (n, cell) in row.iter().enumerate() {
-                let class = match cell.chars().next() {
-                    Some('✓') => " class=\"ok\"",
-                    Some('✗') => " class=\"no\"",
-                    _ => class(n),
-                };
-                let _ = write!(h, "<td{class}>{}</td>", escape(cell));
-            }
-            *h += "</tr>\n";
-        }
-        *h += "</tbody>\n</table></div>\n";
+        table(h, &self.title, &self.head, &self.rows, &self.numbers);
         *h += if self.folded { "</details>\n</section>\n" } else { "</section>\n" };
     }
 }
 
-/// Without its size in pixels, so that the page decides.
-fn scalable(svg: &str) -> String {
+/// Characters from which on a text gets room to be read, where the table is wider than the page.
+const LONG: usize = 28;
+
+/// A table that scrolls within itself, by keys as well.
+pub(super) fn table(h: &mut String, name: &str, head: &[String], rows: &[Vec<String>], numbers: &Range<usize>) {
+    let class = |n: usize| if numbers.contains(&n) { " class=\"n\"" } else { "" };
+    let _ = write!(
+        h,
+        "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"{}\"><table>\n<thead><tr>",
+        escape(name)
+    );
+    for (n, head) in head.iter().enumerate() {
+        let _ = write!(h, "<th scope=\"col\"{}>{}</th>", class(n), escape(head));
+    }
+    *h += "</tr></thead>\n<tbody>\n";
+    for row in rows {
+        *h += "<tr>";
+        for (n, cell) in row.iter().enumerate() {
+            let class = match cell.chars().next() {
+                Some('✓') => " class=\"ok\"",
+                Some('✗') => " class=\"no\"",
+                _ if cell.len() > LONG && !numbers.contains(&n) => " class=\"long\"",
+                _ => class(n),
+            };
+            let _ = write!(h, "<td{class}>{}</td>", escape(cell));
+        }
+        *h += "</tr>\n";
+    }
+    *h += "</tbody>\n</table></div>\n";
+}
+
+/// Without its size in pixels, so that the page decides, and with other attributes instead.
+fn scalable(svg: &str, attributes: &str) -> String {
     let Some(end) = svg.find('>') else { return svg.to_owned() };
     let (head, body) = svg.split_at(end);
     let kept: Vec<_> = head.split(' ').filter(|a| !a.starts_with("width=") && !a.starts_with("height=")).collect();
-    format!("{} role=\"img\"{body}", kept.join(" "))
+    format!("{} role=\"img\" {attributes}{body}", kept.join(" "))
 }

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Who ran where and when, for the timeline of a report (drawn by `assets/timeline.js`).
+//! What ran where and when, for the timeline of a report (drawn by `assets/timeline.js`).
 
 use super::html::escape;
+use super::page;
 use super::theme;
 use serde_json::{Value, json};
 use std::fmt::Write;
+use takt_control::duration;
+
+/// Policies that are shown until a reader chooses others, if not all are.
+const SHOWN: usize = 3;
 
 /// One stay of a VCPU on a PCPU, ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,9 +32,10 @@ pub struct Vcpu {
     pub vm: usize,
 }
 
-/// One policy's part.
+/// One run: a policy with a seed.
 pub struct Lane {
-    pub label: String,
+    pub policy: String,
+    pub seed: u64,
     pub pcpus: u32,
     pub vcpus: Vec<Vcpu>,
     /// VCPUs whose waits get a row of their own.
@@ -37,9 +43,11 @@ pub struct Lane {
     pub runs: Vec<Run>,
 }
 
-/// The same span of time under several policies.
+/// The same span of time of several runs, of which a reader chooses some.
 pub struct Timeline {
     pub caption: String,
+    /// What was run and is not here.
+    pub left_out: Option<String>,
     /// Absolute ns.
     pub from: u64,
     pub to: u64,
@@ -52,37 +60,114 @@ impl Timeline {
     pub(super) fn write(&self, h: &mut String) {
         let _ = writeln!(
             h,
-            "<style>{}</style>\n<section>\n<h2>Who runs where</h2>\n<p>{}</p>\n\
-             <div class=\"bar\"><button id=\"zoom-in\" type=\"button\">Zoom in</button>\
-             <button id=\"zoom-out\" type=\"button\">Zoom out</button><button id=\"zoom-all\" type=\"button\">Show all</button>\
-             <span>drag to move · double-click or Ctrl + wheel to zoom · arrows, + and − on the keyboard</span></div>\n\
-             <ul class=\"legend\">",
+            "<style>{}</style>\n<section>\n<h2>What runs where</h2>\n<p>{}</p>",
             self.colours(),
             escape(&self.caption)
         );
+        if let Some(left_out) = &self.left_out {
+            let _ = writeln!(h, "<p>{}</p>", escape(left_out));
+        }
+        self.choices(h);
+        *h += "<ul class=\"legend\">";
         for (n, (name, _)) in self.vms.iter().enumerate() {
             let _ = write!(h, "<li><i class=\"vm{n}\"></i>{}</li>", escape(name));
         }
-        *h += "<li><i style=\"background:var(--ink);height:.3rem;vertical-align:.2rem\"></i>picked as real-time</li>\
-               <li><i style=\"background:var(--bad)\"></i>ready, but waiting</li></ul>\n";
+        *h += "<li><i class=\"picked\"></i>picked as real-time</li><li><i class=\"waits\"></i>ready, but waiting</li></ul>\n";
+        let shown = self.shown();
+        let seed = self.lanes.first().map(|l| l.seed);
         for (n, lane) in self.lanes.iter().enumerate() {
-            let label = escape(&lane.label);
-            let _ = writeln!(
+            let name = format!("{}, seed {}", lane.policy, lane.seed);
+            let hidden = if shown.contains(&lane.policy.as_str()) && Some(lane.seed) == seed { "" } else { " hidden" };
+            let _ = write!(
                 h,
-                "<div class=\"lane\"><h3>{label}</h3><canvas id=\"lane-{n}\" tabindex=\"0\" role=\"img\" \
-                 aria-label=\"PCPUs over time under {label}\"></canvas></div>"
+                "<div class=\"lane\" id=\"run-{n}\"{hidden}><h3>{0}</h3><canvas id=\"lane-{n}\" tabindex=\"0\" role=\"img\" \
+                 aria-label=\"PCPUs over time under {0}. Arrows move, plus and minus zoom. The table below sums up.\"></canvas>\n\
+                 <details><summary>What each VM ran and waited</summary>\n",
+                escape(&name)
             );
+            let head =
+                ["VM", "ran", "of the PCPUs' time", "waits that ended", "waited", "longest wait"].map(str::to_owned);
+            page::table(
+                h,
+                &format!("What each VM ran and waited under {name}"),
+                &head,
+                &self.sums(lane),
+                &(1..usize::MAX),
+            );
+            *h += "</details></div>\n";
         }
         // `<` within JSON can only stand in strings, where it may be escaped.
         let data = self.json().to_string().replace('<', "\\u003c");
         let _ = writeln!(h, "</section>\n<script type=\"application/json\" id=\"timeline-data\">{data}</script>");
     }
 
+    /// Each policy and each seed once, in their order.
+    fn runs(&self) -> (Vec<&str>, Vec<u64>) {
+        let (mut policies, mut seeds) = (Vec::new(), Vec::new());
+        for lane in &self.lanes {
+            if !policies.contains(&lane.policy.as_str()) {
+                policies.push(lane.policy.as_str());
+            }
+            if !seeds.contains(&lane.seed) {
+                seeds.push(lane.seed);
+            }
+        }
+        (policies, seeds)
+    }
+
+    /// The policies that a page shows at first: Credit and Doris if both ran, or the first ones.
+    fn shown(&self) -> Vec<&str> {
+        const KNOWN: [&str; 2] = ["credit", "doris"];
+        let (policies, _) = self.runs();
+        let both = policies.len() > SHOWN && KNOWN.iter().all(|p| policies.contains(p));
+        if both { KNOWN.to_vec() } else { policies.into_iter().take(SHOWN).collect() }
+    }
+
+    /// What a reader chooses: policies, a seed, what is zoomed in to.
+    fn choices(&self, h: &mut String) {
+        let (policies, seeds) = self.runs();
+        let shown = self.shown();
+        *h += "<div class=\"bar\"><fieldset id=\"policies\"><legend>Policies</legend>";
+        for policy in policies {
+            let checked = if shown.contains(&policy) { " checked" } else { "" };
+            let policy = escape(policy);
+            let _ = write!(h, "<label><input type=\"checkbox\" value=\"{policy}\"{checked}> {policy}</label>");
+        }
+        *h += "</fieldset>\n<label>Seed <select id=\"seed\">";
+        for seed in seeds {
+            let _ = write!(h, "<option>{seed}</option>");
+        }
+        *h += "</select></label></div>\n\
+               <div class=\"bar\"><button id=\"zoom-in\" type=\"button\">Zoom in</button>\
+               <button id=\"zoom-out\" type=\"button\">Zoom out</button><button id=\"zoom-all\" type=\"button\">Show all</button>\
+               <span>drag to move · double-click or Ctrl + wheel to zoom · arrows, + and − on the keyboard</span></div>\n";
+    }
+
+    /// What each VM ran and waited in the span, for readers who do not see the picture. A wait counts once it has ended.
+    fn sums(&self, lane: &Lane) -> Vec<Vec<String>> {
+        let length = (self.to - self.from).max(1) * u64::from(lane.pcpus.max(1));
+        let row = |(n, (name, _)): (usize, &(String, bool))| {
+            let (mut ran, mut waits, mut waited, mut longest) = (0, 0u64, 0, 0);
+            for r in lane.runs.iter().filter(|r| lane.vcpus[r.vcpu as usize].vm == n) {
+                ran += r.to.min(self.to).saturating_sub(r.from.max(self.from));
+                if r.wait > 0 && r.from >= self.from && r.from < self.to {
+                    waits += 1;
+                    waited += r.wait.min(r.from - self.from);
+                    longest = longest.max(r.wait);
+                }
+            }
+            let time = |ns: u64| duration::human(ns as f64);
+            let part = format!("{:.1} %", ran as f64 * 100.0 / length as f64);
+            vec![name.clone(), time(ran), part, waits.to_string(), time(waited), time(longest)]
+        };
+        self.vms.iter().enumerate().map(row).collect()
+    }
+
     fn colours(&self) -> String {
         let rule = |dark: usize| -> String {
             (0..self.vms.len()).map(|n| format!(".vm{n}{{background:{}}}", theme::pair(self.colour(n))[dark])).collect()
         };
-        format!("{}@media(prefers-color-scheme:dark){{{}}}", rule(0), rule(1))
+        format!("{}@media screen and (prefers-color-scheme:dark){{{}}}", rule(0), rule(1))
     }
 
     /// VMs that the scenario is about get the strongest colours, all batch VMs share greys and browns.
@@ -99,8 +184,9 @@ impl Timeline {
         json!({
             "length": self.to - self.from,
             "vms": self.vms.iter().enumerate().map(vm).collect::<Vec<_>>(),
-            "policies": self.lanes.iter().enumerate().map(|(n, lane)| json!({
-                "canvas": format!("lane-{n}"),
+            "runs": self.lanes.iter().map(|lane| json!({
+                "policy": lane.policy,
+                "seed": lane.seed.to_string(),
                 "vcpus": lane.vcpus.iter().map(|v| json!({"name": v.name, "vm": v.vm})).collect::<Vec<_>>(),
                 "watch": lane.watch,
                 "rows": (0..lane.pcpus).map(|cpu| self.row(lane, cpu)).collect::<Vec<_>>(),
@@ -121,5 +207,47 @@ impl Timeline {
             at = to.max(from);
         }
         flat
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lane(policy: &str, seed: u64) -> Lane {
+        let run = |cpu, vcpu, from, to, wait| Run { cpu, from, to, vcpu, class: 0, wait };
+        Lane {
+            policy: policy.into(),
+            seed,
+            pcpus: 2,
+            vcpus: vec![Vcpu { name: "a.0".into(), vm: 0 }, Vcpu { name: "b.0".into(), vm: 1 }],
+            watch: vec![0],
+            runs: vec![run(0, 0, 900, 1_200, 50), run(0, 1, 1_200, 3_500, 400), run(1, 0, 1_500, 1_600, 10)],
+        }
+    }
+
+    fn timeline(lanes: Vec<Lane>) -> Timeline {
+        let vms = vec![("a".into(), true), ("b".into(), false)];
+        Timeline { caption: String::new(), left_out: None, from: 1_000, to: 3_000, vms, lanes }
+    }
+
+    #[test]
+    fn sums_are_of_the_span_alone() {
+        let t = timeline(vec![lane("credit", 1)]);
+        // What began before the span has waited before it, too; of the wait of b 200 ns lie in the span.
+        assert_eq!(t.sums(&t.lanes[0])[0], ["a", "300ns", "7.5 %", "1", "10ns", "10ns"]);
+        assert_eq!(t.sums(&t.lanes[0])[1], ["b", "1.80us", "45.0 %", "1", "200ns", "400ns"]);
+    }
+
+    #[test]
+    fn every_run_is_there_and_some_are_shown() {
+        let policies = ["pin", "credit", "poris", "doris"];
+        let t = timeline([1, 7].into_iter().flat_map(|seed| policies.map(|p| lane(p, seed))).collect());
+        let mut html = String::new();
+        t.write(&mut html);
+        assert_eq!(html.matches("<canvas").count(), 8);
+        assert_eq!(html.matches("\" hidden>").count(), 6, "Credit and Doris with the first seed are shown");
+        assert_eq!(html.matches("<option>").count(), 2);
+        assert_eq!((html.matches("checkbox").count(), html.matches(" checked>").count()), (4, 2));
     }
 }

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Runs of `takt sim` side by side: table, figures, report.
 
-use crate::report::figures::Figures;
-use crate::report::{Block, Page, Table};
+use crate::report::chart::Width;
+use crate::report::{Block, Page, Section, Table};
 use crate::row::{Row, X};
+use crate::seeds::Seeds;
+use crate::simulate::charts::Charts;
 use crate::simulate::columns::Columns;
 use crate::simulate::vms::Vms;
 use crate::{table, watch};
-use anyhow::Result;
+use anyhow::{Context, Result};
 use takt_control::{PolicySpec, duration as time};
 use takt_sim::{RunResult, Scenario};
 
@@ -23,7 +25,6 @@ pub struct Comparison<'a> {
     scenario: &'a Scenario,
     policies: Vec<PolicySpec>,
     rows: Vec<Row>,
-    seed: u64,
     vms: Vms,
 }
 
@@ -65,14 +66,9 @@ impl<'a> Comparison<'a> {
             }
             let runs: Vec<_> = mine.iter().map(|(job, run)| (job.policy.label.as_str(), *run)).collect();
             let vms = Vms::new(scenario, &policies, &runs, every, columns.clone());
-            Self { scenario, policies, seed: rows.first().map_or(0, |r: &Row| r.seed), rows, vms }
+            Self { scenario, policies, rows, vms }
         };
         scenarios.iter().map(of).collect()
-    }
-
-    /// Its point, as if it were one of a sweep.
-    pub fn x(&self) -> X {
-        X::Name(self.scenario.name.clone())
     }
 
     fn mean(&self, policy: &str, metric: &str) -> Option<f64> {
@@ -118,34 +114,73 @@ impl<'a> Comparison<'a> {
         text + "\n" + &table::render("", &head, &rows, 1..)
     }
 
+    /// The tables of a report.
+    fn tables(&self) -> [Table; 2] {
+        let columns = Columns::table();
+        let (head, rows) = self.table();
+        let vms = Table {
+            title: format!("VMs: {}", self.scenario.name),
+            caption: format!(
+                "VMs with something to do in time, the one that suffers most first. Means over seeds. {}",
+                self.vms.note()
+            ),
+            head: columns.heads().into_iter().map(str::to_owned).collect(),
+            rows: self.vms.report.clone(),
+            numbers: columns.range(),
+            folded: false,
+        };
+        let host = Table {
+            title: format!("Figures: {}", self.scenario.name),
+            caption: "Means over seeds.".into(),
+            head: head.into_iter().map(str::to_owned).collect(),
+            rows,
+            numbers: 1..usize::MAX,
+            folded: true,
+        };
+        [vms, host]
+    }
+
+    /// What the timeline shows.
+    fn timelines(&self) -> Vec<(Scenario, PolicySpec)> {
+        self.policies.iter().map(|p| (self.scenario.clone(), p.clone())).collect()
+    }
+
     fn basis(&self, seeds: &str) -> String {
         format!("Scenario {}, seed {seeds}, {}", self.scenario.name, time::format(self.scenario.duration))
     }
 
-    /// Its charts; `seeds` is for captions.
-    pub fn figures(&self, seeds: &str) -> Figures<'_> {
-        let policies = self.policies.iter().map(|p| p.label.as_str()).collect();
-        Figures { rows: &self.rows, policies, faint: Vec::new(), basis: self.basis(seeds) }
-    }
-
-    /// The scenario in a few words: "90 calls" if it has calls, else its name.
-    fn load(&self) -> String {
-        let calls: u32 = self.scenario.vms.iter().map(|vm| vm.calls() * vm.count).sum();
-        if calls > 0 { format!("{calls} calls") } else { self.scenario.name.clone() }
-    }
-
-    /// What to read first: quality under each of the main policies, and the price.
+    /// What to read first: what the VM that suffers most did under each of the main policies, and the price.
     fn headline(&self) -> Vec<(String, String)> {
-        let mut out = Vec::new();
-        for p in self.policies.iter().filter(|p| p.params.is_empty()) {
-            let Some(pesq) = self.mean(&p.label, "pesq_mean") else { continue };
-            let lost = self.mean(&p.label, "late_lost_pct").unwrap_or(0.0);
-            out.push((format!("{pesq:.2}"), format!("PESQ under {}, {lost:.2}% of packets late or lost", p.label)));
-        }
+        let main = self.policies.iter().map(|p| p.params.is_empty());
+        let mut out: Vec<_> =
+            self.vms.headline.iter().zip(main).filter(|(_, main)| *main).map(|(h, _)| h.clone()).collect();
         if let Some(share) = self.mean("doris", SHARE) {
             out.push((format!("{:.1}%", share * 100.0), "of Credit's batch work is done under doris".into()));
         }
         out
+    }
+
+    /// The chart for `--svg`: the first one.
+    ///
+    /// # Errors
+    /// There is none, or it cannot be drawn.
+    pub fn main_chart(&self) -> Result<String> {
+        let first = self.vms.charts.charts.first();
+        first.with_context(|| format!("--svg: {} has nothing to draw", self.scenario.name))?.chart.svg(Width::Wide)
+    }
+
+    /// Its charts, each with what it is based on, and a remark if some are left out.
+    fn charts(self, prefix: &str, seeds: &str) -> Vec<Block> {
+        let basis = self.basis(seeds);
+        let one = |s: Section| {
+            Block::Chart(Section {
+                title: format!("{prefix}{}", s.title),
+                caption: format!("{} {basis}.", s.caption),
+                ..s
+            })
+        };
+        let Charts { charts, left_out } = self.vms.charts;
+        charts.into_iter().map(one).chain(left_out.map(Block::Note)).collect()
     }
 }
 
@@ -153,52 +188,38 @@ impl<'a> Comparison<'a> {
 ///
 /// # Errors
 /// A chart cannot be drawn, or a run for the timeline fails.
-pub fn page(all: &[Comparison], seeds: &str, settings: &[(String, String)]) -> Result<Page> {
+pub fn page(all: Vec<Comparison>, seeds: &Seeds, settings: &[(String, String)]) -> Result<Page> {
     let mut page = Page {
-        title: match all {
+        title: match &all[..] {
             [one] => one.title(),
             many => many.iter().map(|c| c.scenario.name.as_str()).collect::<Vec<_>>().join(", "),
         },
-        facts: vec![("seed".into(), seeds.into())],
+        facts: vec![("seed".into(), seeds.to_string())],
         ..Page::default()
     };
     page.facts.extend(settings.iter().cloned());
-    for c in all {
+    let several = all.len() > 1;
+    for (n, c) in all.into_iter().enumerate() {
         let m = &c.scenario.machine;
+        let host = match c.scenario.dom0_vcpus() {
+            0 => "no Dom0".into(),
+            n => format!("Dom0 with {n} VCPUs"),
+        };
         page.lead.push(format!(
-            "{}: {} PCPUs, Dom0 with {} VCPUs, and {}; {} of simulated time after {} of warm-up.",
+            "{}: {} PCPUs, {host}, and {}; {} of simulated time after {} of warm-up.",
             c.scenario.name,
             m.pcpus,
-            c.scenario.dom0_vcpus(),
             vms(c.scenario),
             time::format(c.scenario.duration),
             time::human(c.scenario.warmup() as f64),
         ));
         page.headline.extend(c.headline());
-        let prefix = if all.len() > 1 { format!("{}, ", c.scenario.name) } else { String::new() };
-        let charts = c.figures(seeds).at(&c.x(), &format!("{prefix}{}", c.load()))?;
-        page.blocks.extend(charts.into_iter().map(Block::Chart));
-        if std::ptr::eq(c, &all[0]) {
-            page.blocks.push(Block::Timeline(watch::timeline(c.scenario, &c.policies, c.seed)?));
-        }
-        let columns = Columns::table();
-        page.blocks.push(Block::Table(Table {
-            title: format!("VMs: {}", c.scenario.name),
-            caption: format!("VMs with deadlines, the one that suffers most first. Means over seeds. {}", c.vms.note()),
-            head: columns.heads().into_iter().map(str::to_owned).collect(),
-            rows: c.vms.report.clone(),
-            numbers: columns.range(),
-            folded: false,
-        }));
-        let (head, rows) = c.table();
-        page.blocks.push(Block::Table(Table {
-            title: format!("Figures: {}", c.scenario.name),
-            caption: "Means over seeds.".into(),
-            head: head.into_iter().map(str::to_owned).collect(),
-            rows,
-            numbers: 1..usize::MAX,
-            folded: true,
-        }));
+        let timeline = if n == 0 { Some(watch::timeline(&c.timelines(), &seeds.0)?) } else { None };
+        let tables = c.tables();
+        let prefix = if several { format!("{}: ", c.scenario.name) } else { String::new() };
+        page.blocks.extend(c.charts(&prefix, &seeds.to_string()));
+        page.blocks.extend(timeline.map(Block::Timeline));
+        page.blocks.extend(tables.map(Block::Table));
     }
     Ok(page)
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `takt sim`: scenarios under policies, side by side.
 
+mod charts;
 pub(crate) mod columns;
 pub(crate) mod compare;
 mod csv;
@@ -63,10 +64,6 @@ pub fn run(args: &args::Sim) -> Result<bool> {
     if jobs.len() > MAX_RUNS {
         bail!("{} runs; allowed: at most {MAX_RUNS}", jobs.len());
     }
-    let has_calls = |s: &Scenario| s.vms.iter().any(|vm| vm.calls() > 0);
-    if args.out.svg.is_some() && !has_calls(&scenarios[0]) {
-        bail!("--svg: {} has no calls to draw", scenarios[0].name);
-    }
     for job in jobs.iter().filter(|j| j.seed == args.seed.0[0]) {
         check(job.scenario, &job.policy)?;
     }
@@ -94,18 +91,18 @@ pub fn run(args: &args::Sim) -> Result<bool> {
     let comparisons =
         Comparison::all(&scenarios, &jobs, &runs, args.all, columns.as_ref().unwrap_or(&Columns::table()));
     if let Some(file) = svg {
-        let chart = comparisons[0].figures(&args.seed.to_string()).boxes(&comparisons[0].x())?;
-        file.write(chart.context("no chart to write")?.as_bytes())?;
+        file.write(comparisons[0].main_chart()?.as_bytes())?;
     }
+    let text = comparisons.iter().map(Comparison::text).collect::<Vec<_>>().join("\n");
     if let Some(file) = html {
-        file.write(compare::page(&comparisons, &args.seed.to_string(), &settings)?.html().as_bytes())?;
+        file.write(compare::page(comparisons, &args.seed, &settings)?.html()?.as_bytes())?;
     }
     if args.out.json {
         output::print_json(&Runs { runs })?;
     } else if args.csv {
         output::print(&csv::text(&jobs, &runs, &columns.unwrap_or_else(Columns::csv)))?;
     } else {
-        output::print(&comparisons.iter().map(Comparison::text).collect::<Vec<_>>().join("\n"))?;
+        output::print(&text)?;
     }
     Ok(true)
 }

@@ -69,6 +69,15 @@ impl<'a> Seen<'a> {
         })
     }
 
+    /// What a reader wants to know first: a figure of what it did, and what it is.
+    pub fn headline(&self) -> Option<(String, String)> {
+        let promise = self.promise.as_ref()?;
+        let first = promise.figures.first()?;
+        let rest: Vec<_> = promise.figures[1..].iter().map(words).collect();
+        let value = words(&Figure { name: "", ..*first }).trim().to_owned();
+        Some((value, format!("{} of {} under {}; {}", first.name, self.name, self.policy, rest.join(", "))))
+    }
+
     /// What it did, in words.
     pub fn did(&self) -> String {
         if let Some(promise) = &self.promise {

@@ -2,8 +2,10 @@
 //! A row for each VM that was to do something in time, under each policy: the VM that suffers most
 //! comes first.
 
+use super::charts::{Charts, charts};
 use super::columns::Columns;
 use super::seen::Seen;
+use crate::report::legend::Legend;
 use std::cmp::Ordering;
 use takt_control::{PolicySpec, RtMode};
 use takt_sim::{RunResult, Scenario, VmSpec};
@@ -19,13 +21,17 @@ pub(super) struct Vms {
     pub report: Vec<Vec<String>>,
     /// VMs without a row.
     pub more: usize,
+    /// Of VMs that matter.
+    pub charts: Charts,
+    /// What to read first: a value, and what it is.
+    pub headline: Vec<(String, String)>,
 }
 
 /// A VM.
-struct Vm<'a> {
+pub(super) struct Vm<'a> {
     /// Entry of the scenario; Dom0 has none.
     spec: Option<&'a VmSpec>,
-    seen: Vec<Seen<'a>>,
+    pub seen: Vec<Seen<'a>>,
 }
 
 impl Vms {
@@ -46,12 +52,16 @@ impl Vms {
         let guests = names.iter().map(|(name, spec)| seen(name, *spec));
         let mut guests: Vec<_> = guests.filter(|vm| all || vm.matters()).collect();
         guests.sort_by(Vm::worse_first);
+        let host = runs.iter().flat_map(|(_, r)| &r.vms).find(|vm| vm.kind == "host").map(|vm| seen(&vm.name, None));
+        let legend = Legend::new(policies.iter().map(|p| p.label.as_str()));
+        let matter = guests.iter().take_while(|vm| vm.matters()).count();
+        let charts = charts(&guests[..matter], host.as_ref(), &legend, runs);
+        let headline = guests.first().map_or(Vec::new(), |vm| vm.seen.iter().filter_map(Seen::headline).collect());
         let more = if all { 0 } else { guests.len().saturating_sub(SHOWN) };
         guests.truncate(guests.len() - more);
-        let host = runs.iter().flat_map(|(_, r)| &r.vms).find(|vm| vm.kind == "host");
-        guests.extend(host.map(|vm| seen(&vm.name, None)));
+        guests.extend(host);
         let rows = |columns: &Columns| guests.iter().flat_map(|vm| &vm.seen).map(|seen| columns.row(seen)).collect();
-        Self { rows: rows(&columns), report: rows(&Columns::table()), columns, more }
+        Self { rows: rows(&columns), report: rows(&Columns::table()), columns, more, charts, headline }
     }
 
     /// What stands under the table.
@@ -65,6 +75,27 @@ impl Vms {
 }
 
 impl Vm<'_> {
+    pub fn name(&self) -> Option<&str> {
+        self.seen.first().map(|s| s.name)
+    }
+
+    /// What it is, in a few words; nothing for Dom0.
+    pub fn what(&self) -> Option<String> {
+        let spec = self.spec?;
+        Some(match spec.workload.name() {
+            "voip" => format!("server of {} calls", spec.calls()),
+            "media" => format!("media server of {} calls", spec.calls()),
+            "vod" => "streaming server".into(),
+            "stream" => "sender on a timer".into(),
+            "fanout" => "part of an application".into(),
+            "tasks" => format!("{} periodic tasks", spec.tasks()),
+            "periodic" => "periodic jobs".into(),
+            "parallel" => format!("parallel program of {} threads", spec.threads()),
+            "hog" => "busy loops".into(),
+            other => other.to_owned(),
+        })
+    }
+
     /// Whether it has something to do in time: a workload with a promise, a type, or a budget.
     fn matters(&self) -> bool {
         let named = self.spec.is_some_and(|s| s.server.budget > 0 || s.params.rt() == RtMode::On);

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The charts of an experiment: of the metrics that its `chart` names, each over the sweep, or by policy and variant at a point.
+
+use super::Outcome;
+use super::data::Experiment;
+use super::metrics::{self, Draw, Metric};
+use super::points::Names;
+use crate::report::chart::{Axis, Chart, Dots, Kind, Line, Lines, Row as Bar, Rows, Scale, Series};
+use crate::report::legend::Legend;
+use crate::report::{CHARTS, Section};
+use crate::row::{Row, X};
+use crate::stat::Stat;
+
+/// The range of quality on an axis.
+const QUALITY: [f64; 2] = [1.0, 4.5];
+
+/// Whether there is a value in it: a short run may have none.
+fn shows_any(chart: &Chart) -> bool {
+    match chart {
+        Chart::Lines(l) => !l.lines.is_empty(),
+        Chart::Rows(r) => !r.rows.is_empty(),
+        Chart::Dots(d) => !d.series.is_empty(),
+    }
+}
+
+struct Drawer<'a> {
+    e: &'a Experiment,
+    rows: &'a [Row],
+    legend: Legend<'a>,
+    basis: String,
+}
+
+/// The charts, and a remark if there are more than a page takes.
+pub fn charts(e: &Experiment, o: &Outcome, basis: String) -> (Vec<Section>, Option<String>) {
+    let ran = |p: &&str| o.rows.iter().any(|r| r.policy == **p);
+    let own = e.every_policy().map(String::as_str).filter(ran);
+    let legend = Legend::new(own.chain(o.rows.iter().map(|r| r.policy.as_str())));
+    let drawer = Drawer { e, rows: &o.rows, legend, basis };
+    let mut out: Vec<Section> = e.chart.iter().flat_map(|names| drawer.of(names)).collect();
+    let left_out = (out.len() > CHARTS).then(|| {
+        let titles: Vec<_> = out[CHARTS..].iter().map(|s| s.title.as_str()).collect();
+        format!("A page has {CHARTS} charts of an experiment at most. Not drawn: {}.", titles.join("; "))
+    });
+    out.truncate(CHARTS);
+    (out, left_out)
+}
+
+/// A circumstance: a variant, and a point of the sweep.
+type Group<'a> = (&'a str, &'a X);
+
+impl<'a> Drawer<'a> {
+    fn of(&self, names: &Names) -> Vec<Section> {
+        let all: Vec<_> = names.all().iter().filter_map(|n| Some((n.as_str(), metrics::find(n)?))).collect();
+        let [(name, (metric, title)), rest @ ..] = &all[..] else { return Vec::new() };
+        if !rest.is_empty() {
+            return self.several(&all).into_iter().collect();
+        }
+        let sections = match metric.draw {
+            Draw::Calls | Draw::Span | Draw::Share => self.at_last(name, metric, title).into_iter().collect(),
+            Draw::Value(_) | Draw::Quality => self.everywhere(name, metric, title),
+        };
+        sections.into_iter().map(|s| self.based(s)).collect()
+    }
+
+    fn based(&self, s: Section) -> Section {
+        let title = format!("{}: {}", self.e.id, s.title);
+        Section { title, caption: format!("{} {}.", s.caption, self.basis), ..s }
+    }
+
+    /// The values of a metric at one point, in the unit of its axis.
+    fn values(&self, policy: &str, (variant, x): Group, name: &str, draw: Draw) -> Vec<f64> {
+        let divide = if let Draw::Value(divide) = draw { divide } else { 1.0 };
+        let here = self.rows.iter().filter(|r| r.policy == policy && r.variant == variant && r.x == *x);
+        here.flat_map(|r| r.get(name)).map(|v| v / divide).collect()
+    }
+
+    /// All circumstances, in the order of the rows.
+    fn groups(&self) -> Vec<Group<'a>> {
+        let mut all = Vec::new();
+        for r in self.rows {
+            if !all.contains(&(r.variant.as_str(), &r.x)) {
+                all.push((r.variant.as_str(), &r.x));
+            }
+        }
+        all
+    }
+
+    /// How a group is called: by what it has of its own.
+    fn name(&self, (variant, x): Group, one_point: bool) -> String {
+        match (variant, one_point) {
+            ("", _) => x.to_string(),
+            (variant, true) => variant.to_owned(),
+            (variant, false) => format!("{variant}: {x}"),
+        }
+    }
+
+    fn sweep(&self) -> &str {
+        self.e.sweep.as_ref().map_or("server", |s| &s.name)
+    }
+
+    fn axis(metric: &Metric, values: impl IntoIterator<Item = f64>) -> Axis {
+        let mut least = 0.0f64;
+        let axis = Axis::from_zero(metric.axis, values.into_iter().inspect(|v| least = least.min(*v)));
+        match metric.draw {
+            Draw::Quality | Draw::Calls => Axis { from: QUALITY[0], to: QUALITY[1], ..axis },
+            _ => Axis { from: least, ..axis },
+        }
+    }
+
+    /// Lines over a sweep of numbers; dots where several policies stand beside several circumstances; else bars.
+    fn everywhere(&self, name: &str, metric: &Metric, title: &str) -> Vec<Section> {
+        let groups = self.groups();
+        let number = |g: &Group<'a>| if let X::Number(n) = g.1 { Some(*n as f64) } else { None };
+        let mut points: Vec<f64> = groups.iter().filter_map(number).collect();
+        points.sort_by(f64::total_cmp);
+        points.dedup();
+        if points.len() > 1 && groups.iter().all(|g| number(g).is_some()) {
+            return self.lines(name, metric, title, &points);
+        }
+        let one_point = groups.iter().all(|g| g.1 == groups[0].1);
+        let names: Vec<_> = groups.iter().map(|g| self.name(*g, one_point)).collect();
+        let value = |policy: &str, g: Group| Stat::Mean.of(&self.values(policy, g, name, metric.draw));
+        let (caption, chart) = if groups.len() == 1 || self.legend.policies.len() == 1 {
+            let mut rows = Vec::new();
+            for policy in &self.legend.policies {
+                for (g, group) in groups.iter().zip(&names) {
+                    let label = if groups.len() == 1 { (*policy).to_owned() } else { group.clone() };
+                    let bar = |v| Bar { label, style: self.legend.style(policy), values: vec![v] };
+                    rows.extend(value(policy, *g).map(bar));
+                }
+            }
+            let axis = Self::axis(metric, rows.iter().map(|r| r.values[0]));
+            (self.where_at(&groups), Chart::Rows(Rows { axis, kind: Kind::Bars, rows }))
+        } else {
+            let of = if groups[0].0.is_empty() { self.sweep() } else { "variant" };
+            let each = |policy: &str| groups.iter().map(|g| value(policy, *g)).collect();
+            ("Means over seeds.".to_owned(), self.dots(metric, of, names, each))
+        };
+        let section = Section { title: title.to_owned(), caption, chart };
+        if shows_any(&section.chart) { vec![section] } else { Vec::new() }
+    }
+
+    fn where_at(&self, groups: &[Group]) -> String {
+        match groups {
+            [(_, X::Number(n))] => format!("At {n} {}, means over seeds.", self.sweep()),
+            _ => "Means over seeds.".into(),
+        }
+    }
+
+    fn dots(&self, metric: &Metric, of: &str, groups: Vec<String>, each: impl Fn(&str) -> Vec<Option<f64>>) -> Chart {
+        let one = |p: &&str| Series { label: (*p).to_owned(), style: self.legend.style(p), values: each(p) };
+        let series: Vec<_> =
+            self.legend.policies.iter().map(one).filter(|s| s.values.iter().any(Option::is_some)).collect();
+        let axis = Self::axis(metric, series.iter().flat_map(|s| &s.values).flatten().copied());
+        Chart::Dots(Dots { axis, of: of.to_owned(), groups, series })
+    }
+
+    /// A chart for each variant.
+    fn lines(&self, name: &str, metric: &Metric, title: &str, points: &[f64]) -> Vec<Section> {
+        let groups = self.groups();
+        let mut variants: Vec<&str> = groups.iter().map(|g| g.0).collect();
+        variants.dedup();
+        let (least, most) = (points[0], points[points.len() - 1]);
+        let from = if least > most / 4.0 { least } else { 0.0 };
+        let faint = |p: &str| self.e.literal.iter().chain(&self.e.reference).any(|l| l == p);
+        let one = |variant: &&str| {
+            let mut lines = Vec::new();
+            for policy in &self.legend.policies {
+                let point = |g: &Group| {
+                    let X::Number(n) = g.1 else { return None };
+                    let v = self.values(policy, *g, name, metric.draw);
+                    Some([*n as f64, Stat::Mean.of(&v)?, Stat::Min.of(&v)?, Stat::Max.of(&v)?])
+                };
+                let points: Vec<_> = groups.iter().filter(|g| g.0 == *variant).filter_map(point).collect();
+                let (label, style) = ((*policy).to_owned(), self.legend.style(policy));
+                lines.push(Line { label, style, faint: faint(policy), points });
+            }
+            lines.retain(|l| !l.points.is_empty());
+            let y = Self::axis(metric, lines.iter().flat_map(|l| &l.points).map(|p| p[3]));
+            let x = Axis { title: self.sweep().to_owned(), from, to: most, scale: Scale::Linear };
+            let thin =
+                if lines.iter().any(|l| l.faint) { " Thin lines are for comparison and decide nothing." } else { "" };
+            let title = if variant.is_empty() { title.to_owned() } else { format!("{title}, {variant}") };
+            let caption = format!("Means over seeds; whiskers reach from the least to the greatest seed.{thin}");
+            (!lines.is_empty()).then(|| Section { title, caption, chart: Chart::Lines(Lines { x, y, lines }) })
+        };
+        variants.iter().filter_map(one).collect()
+    }
+
+    /// What is drawn at the last point of the sweep, of each variant and policy.
+    fn at_last(&self, name: &str, metric: &Metric, title: &str) -> Option<Section> {
+        let last = &self.rows.last()?.x;
+        let groups: Vec<_> = self.groups().into_iter().filter(|g| g.1 == last).collect();
+        let mut rows = Vec::new();
+        for group in &groups {
+            for policy in &self.legend.policies {
+                let of = |name: &str, stat: Stat| stat.of(&self.values(policy, *group, name, metric.draw));
+                let span = |what: &str, stat: Stat| of(&format!("{name}_{what}_ns"), stat);
+                let mean = |policy: &str| Stat::Mean.of(&self.values(policy, *group, "work", metric.draw));
+                let values: Option<Vec<f64>> = match metric.draw {
+                    Draw::Calls => [Stat::Min, Stat::Q25, Stat::Q50, Stat::Q75, Stat::Max]
+                        .map(|s| of(name, s))
+                        .into_iter()
+                        .collect(),
+                    Draw::Span => [("p50", Stat::Mean), ("p99", Stat::Mean), ("max", Stat::Max)]
+                        .map(|(what, stat)| span(what, stat))
+                        .into_iter()
+                        .collect(),
+                    _ => mean(self.legend.base())
+                        .filter(|b| *b > 0.0)
+                        .zip(mean(policy))
+                        .map(|(b, w)| vec![w / b * 100.0]),
+                };
+                let label = if group.0.is_empty() { (*policy).to_owned() } else { format!("{}: {policy}", group.0) };
+                rows.extend(values.map(|values| Bar { label, style: self.legend.style(policy), values }));
+            }
+        }
+        if rows.is_empty() {
+            return None;
+        }
+        let all = || rows.iter().flat_map(|r| &r.values).copied();
+        let base = self.legend.base();
+        let (kind, axis, about) = match metric.draw {
+            Draw::Calls => (
+                Kind::Boxes,
+                Self::axis(metric, []),
+                "PESQ of each call: box from the 25th to the 75th percentile with the median, whiskers to the worst and the \
+                 best call. 4.45 is a clean call, below 4 is heard, 2.5 is poor."
+                    .to_owned(),
+            ),
+            Draw::Span => (
+                Kind::Spans,
+                Axis::times(metric.axis, all()),
+                "Ring: median; dot: 99th percentile, both as means over seeds; bar: the longest of all. Logarithmic: each step \
+                 is ten times longer."
+                    .to_owned(),
+            ),
+            _ => (
+                Kind::Bars,
+                Axis::from_zero(format!("batch work, % of that under {base}"), all()),
+                format!("Useful CPU time of all VMs with batch work, relative to {base}."),
+            ),
+        };
+        let at = match last {
+            X::Number(n) => format!("{n} {}", self.sweep()),
+            X::Name(name) => name.clone(),
+        };
+        let title = format!("{title}, {at}");
+        Some(Section { title, caption: about, chart: Chart::Rows(Rows { axis, kind, rows }) })
+    }
+
+    /// Several metrics with one axis, at the last point.
+    fn several(&self, all: &[(&str, (&Metric, String))]) -> Option<Section> {
+        let last = &self.rows.last()?.x;
+        let groups: Vec<_> = self.groups().into_iter().filter(|g| g.1 == last).collect();
+        let (_, (metric, _)) = all.first()?;
+        let mut names = Vec::new();
+        for (variant, _) in &groups {
+            let of = |title: &String| if variant.is_empty() { title.clone() } else { format!("{variant}: {title}") };
+            names.extend(all.iter().map(|(_, (_, title))| of(title)));
+        }
+        let value = |policy: &str, g: Group, (name, (metric, _)): &(&str, (&Metric, String))| {
+            Stat::Mean.of(&self.values(policy, g, name, metric.draw))
+        };
+        let each = |policy: &str| {
+            groups.iter().flat_map(|g| all.iter().map(|m| value(policy, *g, m)).collect::<Vec<_>>()).collect()
+        };
+        let chart = self.dots(metric, "what", names, each);
+        let section = Section { title: metric.axis.to_owned(), caption: "Means over seeds.".into(), chart };
+        shows_any(&section.chart).then(|| self.based(section))
+    }
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The policies of a report, and by which look each is known in all its charts.
+
+use super::chart::Row;
+use super::theme::GREY;
+
+/// Policies in the order of legends.
+pub struct Legend<'a> {
+    pub policies: Vec<&'a str>,
+}
+
+/// Policies whose look is the same in every report.
+const KNOWN: [(&str, usize); 3] = [("credit", 0), ("doris", 1), ("pin", GREY)];
+
+impl<'a> Legend<'a> {
+    /// Of policies in their order; each counts once.
+    pub fn new(policies: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut all = Vec::new();
+        for p in policies {
+            if !all.contains(&p) {
+                all.push(p);
+            }
+        }
+        Self { policies: all }
+    }
+
+    /// Number of a policy's look: those that are known by name, then the others in their order.
+    pub fn style(&self, policy: &str) -> usize {
+        let known = |p: &str| KNOWN.iter().find(|(name, _)| *name == p).map(|(_, style)| *style);
+        known(policy).unwrap_or_else(|| {
+            let mut free = (0..).filter(|n| KNOWN.iter().all(|(_, style)| style != n));
+            let before = self.policies.iter().take_while(|p| **p != policy).filter(|p| known(p).is_none());
+            free.nth(before.count()).unwrap_or(0)
+        })
+    }
+
+    /// A row for each policy that has values.
+    pub fn rows(&self, values: impl Fn(&str) -> Option<Vec<f64>>) -> Vec<Row> {
+        let row = |p: &&str| Some(Row { label: (*p).to_owned(), style: self.style(p), values: values(p)? });
+        self.policies.iter().filter_map(row).collect()
+    }
+
+    /// What batch work is compared with: Credit's, or that under the first policy.
+    pub fn base(&self) -> &str {
+        if self.policies.contains(&"credit") { "credit" } else { self.policies.first().copied().unwrap_or_default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::data::Experiment;
+    use crate::report::theme::{self, LOOKS};
+
+    #[test]
+    fn policies_of_an_experiment_look_different() {
+        for e in Experiment::all().unwrap() {
+            let names: Vec<_> = e.every_policy().map(String::as_str).collect();
+            let legend = Legend::new(names);
+            let looks: Vec<_> = legend.policies.iter().map(|p| legend.style(p)).collect();
+            for (n, look) in looks.iter().enumerate() {
+                assert!(*look < LOOKS && !looks[..n].contains(look), "{}: {}", e.id, legend.policies[n]);
+                assert!(!looks[..n].iter().any(|l| theme::style(*l) == theme::style(*look)), "{}", e.id);
+            }
+        }
+    }
+
+    #[test]
+    fn known_policies_keep_their_look_wherever_they_stand() {
+        let legend = Legend::new(["pin", "poris", "credit", "poris", "doris", "laxs"]);
+        assert_eq!(legend.policies, ["pin", "poris", "credit", "doris", "laxs"]);
+        assert_eq!(["credit", "doris", "pin", "poris", "laxs"].map(|p| legend.style(p)), [0, 1, GREY, 2, 3]);
+        assert_eq!(legend.base(), "credit");
+        assert_eq!(Legend::new(["rr", "fifo"]).base(), "rr");
+    }
+}

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The charts of a scenario: of each VM that has something to do in time what it did and how long it waited, the VM that suffers most
+//! first; of Dom0; of batch work.
+
+use super::seen::Seen;
+use super::vms::Vm;
+use crate::report::chart::{Axis, Chart, Kind, Rows};
+use crate::report::legend::Legend;
+use crate::report::{CHARTS, Section};
+use crate::stat::Stat;
+use takt_sim::quantile;
+use takt_sim::result::{RunResult, VmResult};
+
+/// A figure of VMs that have it.
+struct Figure {
+    /// In titles, behind the name of the VM.
+    what: &'static str,
+    axis: &'static str,
+    about: &'static str,
+    draw: Draw,
+}
+
+enum Draw {
+    /// PESQ of each call.
+    Calls,
+    /// The mean over seeds; no chart if it is 0 under every policy.
+    Bar(fn(&RunResult, &VmResult) -> Option<f64>),
+    /// Median and 99th percentile, means over seeds; greatest of all; ns.
+    Span(fn(&VmResult) -> Option<[u64; 3]>),
+}
+
+/// What captions of spans begin with.
+const SPAN: &str = "Ring: median; dot: 99th percentile, both as means over seeds; bar: the longest of all. \
+                    Logarithmic: each step is ten times longer.";
+
+/// In the order of a page.
+const FIGURES: [Figure; 14] = [
+    Figure {
+        what: "how the calls sound",
+        axis: "PESQ",
+        about: "PESQ of each call: box from the 25th to the 75th percentile with the median, whiskers to the worst and the best \
+                call. 4.45 is a clean call, below 4 is heard, 2.5 is poor.",
+        draw: Draw::Calls,
+    },
+    Figure {
+        what: "packets late or lost",
+        axis: "packets late or lost, %",
+        about: "Of the packets that clients sent.",
+        draw: Draw::Bar(|_, vm| Some(vm.voip.as_ref()?.late_lost_pct)),
+    },
+    Figure {
+        what: "rate of the streams",
+        axis: "Mbit/s per user",
+        about: "What a user gets in the mean.",
+        draw: Draw::Bar(|_, vm| Some(vm.vod?.rate_mean / 1e6)),
+    },
+    Figure {
+        what: "lag of the streams",
+        axis: "from a frame's time until its packets leave",
+        about: SPAN,
+        draw: Draw::Span(|vm| vm.vod.map(|v| [v.lag_p50_ns, v.lag_p99_ns, v.lag_max_ns])),
+    },
+    Figure {
+        what: "frames per second",
+        axis: "frames/s",
+        about: "Frames that were sent.",
+        draw: Draw::Bar(|run, vm| Some(vm.stream?.frames as f64 * 1e9 / run.duration_ns.max(1) as f64)),
+    },
+    Figure {
+        what: "gaps between frames",
+        axis: "from frame to frame",
+        about: SPAN,
+        draw: Draw::Span(|vm| vm.stream.map(|s| [s.gap_p50_ns, s.gap_p99_ns, s.gap_max_ns])),
+    },
+    Figure {
+        what: "response time",
+        axis: "from a request to its answer",
+        about: SPAN,
+        draw: Draw::Span(|vm| vm.fanout.filter(|f| f.answered > 0).map(|f| [f.p50_ns, f.p99_ns, f.max_ns])),
+    },
+    Figure {
+        what: "answers after the deadline",
+        axis: "answers after the deadline, %",
+        about: "Of all answers.",
+        draw: Draw::Bar(|_, vm| vm.fanout.map(|f| f.missed as f64 * 100.0 / f.answered.max(1) as f64)),
+    },
+    Figure {
+        what: "latency",
+        axis: "from the timer's expiry until the thread runs",
+        about: SPAN,
+        draw: Draw::Span(|vm| vm.cyclictest.map(|c| [c.p50_ns, c.p99_ns, c.max_ns])),
+    },
+    Figure {
+        what: "jobs that missed their deadline",
+        axis: "jobs missed, %",
+        about: "Of all jobs of its tasks, with those that are overdue at the end.",
+        draw: Draw::Bar(|run, vm| {
+            let jobs = !vm.tasks.is_empty() || vm.periodic.is_some();
+            jobs.then(|| vm.promise(run.duration_ns)).flatten().map(|p| p.failed * 100.0)
+        }),
+    },
+    Figure {
+        what: "latency of jobs",
+        axis: "from a job's release to its beginning",
+        about: SPAN,
+        draw: Draw::Span(|vm| {
+            let latency = vm.periodic.filter(|_| vm.tasks.is_empty())?.latency;
+            (latency.entries > 0).then_some([latency.p50_ns, latency.p99_ns, latency.max_ns])
+        }),
+    },
+    Figure {
+        what: "iterations",
+        axis: "iterations",
+        about: "Iterations that all threads completed together.",
+        draw: Draw::Bar(|_, vm| vm.parallel.map(|p| p.iterations as f64)),
+    },
+    Figure {
+        what: "spinning",
+        axis: "CPU time spent spinning, %",
+        about: "CPU time that threads spent waiting for a lock or at a barrier.",
+        draw: Draw::Bar(|_, vm| vm.parallel.map(|p| p.spun_ns as f64 * 100.0 / vm.cpu_time_ns.max(1) as f64)),
+    },
+    WAITS,
+];
+
+/// Of every VM.
+const WAITS: Figure = Figure {
+    what: "waits for a PCPU",
+    axis: "from ready to running",
+    about: SPAN,
+    draw: Draw::Span(|vm| vm.wait.get("all").filter(|w| w.entries > 0).map(|w| [w.p50_ns, w.p99_ns, w.max_ns])),
+};
+
+/// Charts, and a remark if VMs are left out.
+#[derive(Default)]
+pub(super) struct Charts {
+    pub charts: Vec<Section>,
+    pub left_out: Option<String>,
+}
+
+/// Of VMs that matter, the one that suffers most first; of Dom0, if there is one; and of the batch work of all `runs`.
+pub(super) fn charts(guests: &[Vm], host: Option<&Vm>, legend: &Legend, runs: &[(&str, &RunResult)]) -> Charts {
+    let host = host.and_then(|vm| section(vm, &WAITS, legend));
+    let work = work(legend, runs);
+    let room = CHARTS - usize::from(host.is_some()) - usize::from(work.is_some());
+    let mut out = Charts::default();
+    for (n, vm) in guests.iter().enumerate() {
+        let mut own: Vec<_> = FIGURES.iter().filter_map(|f| section(vm, f, legend)).collect();
+        if out.charts.len() + own.len() > room {
+            let names: Vec<_> = guests[n..].iter().filter_map(Vm::name).collect();
+            out.left_out = Some(format!(
+                "There are charts of the {n} VMs that suffer most. Not drawn: {}; the table has their figures.",
+                names.join(", ")
+            ));
+            break;
+        }
+        out.charts.append(&mut own);
+    }
+    out.charts.extend(host.into_iter().chain(work));
+    out
+}
+
+fn section(vm: &Vm, figure: &Figure, legend: &Legend) -> Option<Section> {
+    let values = |seen: &Seen| match figure.draw {
+        Draw::Calls => {
+            let calls = seen.runs.iter().filter_map(|(_, vm)| vm.voip.as_ref()).flat_map(|v| &v.calls);
+            let mut all: Vec<f64> = calls.map(|c| c.pesq).collect();
+            all.sort_by(f64::total_cmp);
+            (!all.is_empty()).then(|| [0.0, 0.25, 0.5, 0.75, 1.0].map(|q| quantile(&all, q)).to_vec())
+        }
+        Draw::Bar(of) => Some(vec![seen.mean(of)?]),
+        Draw::Span(of) => {
+            let all: Vec<_> = seen.runs.iter().filter_map(|(_, vm)| of(vm)).collect();
+            let one = |n: usize, stat: Stat| stat.of(&all.iter().map(|v| v[n] as f64).collect::<Vec<_>>());
+            Some(vec![one(0, Stat::Mean)?, one(1, Stat::Mean)?, one(2, Stat::Max)?])
+        }
+    };
+    let rows = legend.rows(|policy| vm.seen.iter().find(|s| s.policy == policy).and_then(values));
+    let all = || rows.iter().flat_map(|r| &r.values).copied();
+    let (kind, axis) = match figure.draw {
+        Draw::Calls => (Kind::Boxes, Axis { from: 1.0, to: 4.5, ..Axis::from_zero(figure.axis, []) }),
+        Draw::Bar(_) if all().all(|v| v == 0.0) => return None,
+        Draw::Bar(_) => (Kind::Bars, Axis::from_zero(figure.axis, all())),
+        Draw::Span(_) => (Kind::Spans, Axis::times(figure.axis, all())),
+    };
+    if rows.is_empty() {
+        return None;
+    }
+    let name = match (vm.name()?, vm.what()) {
+        (name, Some(what)) => format!("{name} ({what})"),
+        (_, None) => "Dom0".to_owned(),
+    };
+    Some(Section {
+        title: format!("{name}: {}", figure.what),
+        caption: figure.about.to_owned(),
+        chart: Chart::Rows(Rows { axis, kind, rows }),
+    })
+}
+
+/// Batch work relative to Credit's, or to that under the first policy.
+fn work(legend: &Legend, runs: &[(&str, &RunResult)]) -> Option<Section> {
+    let mean = |policy: &str| {
+        let mine = runs.iter().filter(|(label, _)| *label == policy);
+        Stat::Mean.of(&mine.map(|(_, run)| run.vms.iter().map(|vm| vm.work).sum()).collect::<Vec<f64>>())
+    };
+    let base = mean(legend.base()).filter(|b| *b > 0.0)?;
+    let rows = legend.rows(|policy| Some(vec![mean(policy)? / base * 100.0]));
+    let axis =
+        Axis::from_zero(format!("batch work, % of that under {}", legend.base()), rows.iter().map(|r| r.values[0]));
+    Some(Section {
+        title: "What the batch VMs get done".into(),
+        caption: format!(
+            "Useful CPU time of all VMs with batch work, relative to {}. Means over seeds.",
+            legend.base()
+        ),
+        chart: Chart::Rows(Rows { axis, kind: Kind::Bars, rows }),
+    })
+}
