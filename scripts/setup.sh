@@ -8,6 +8,8 @@ what=${1:-build}
 packages="gcc libc6-dev make ca-certificates"
 [ "$what" = build ] || packages="$packages pkg-config libelf-dev zlib1g-dev libbpf-dev linux-libc-dev"
 [ "$what" != test ] || packages="$packages sip-tester tshark python3 cpio zstd xz-utils binutils iproute2"
+# Shows the reports to their test: the smallest of Debian's packages of Chromium that renders a page without a screen.
+[ "$what" != test ] || packages="$packages chromium-headless-shell"
 
 say() { echo "setup: $*" >&2; }
 
@@ -88,6 +90,7 @@ fi
 # A way to boot a kernel where the machine refuses BPF, and the lab.
 if [ "$what" = test ]; then
 	"$(dirname "$0")/qemu.sh"
+	"$(dirname "$0")/axe.sh"
 fi
 
 # Crates come once; afterwards builds run offline.

@@ -105,13 +105,11 @@ pub fn timeline(runs: &[(Scenario, PolicySpec)], seeds: &[u64]) -> Result<Timeli
     let vms = first.vms.iter().enumerate().map(|(n, name)| (name.clone(), n == 0 || serves(result, n as u32)));
     let left_out = (traces.len() < runs.len() * seeds.len()).then(|| {
         format!(
-            "{} of {} runs are here, which is the limit of a page: {} of {} policies with {} of {} seeds.",
-            traces.len(),
-            runs.len() * seeds.len(),
-            kept.len(),
+            "A page has the timelines of {RUNS} runs at most. Of {} policies with {} seeds each it has {} policies with {}.",
             runs.len(),
-            some.len(),
-            seeds.len()
+            seeds.len(),
+            kept.len(),
+            some.len()
         )
     });
     let lanes = jobs.iter().zip(&traces).map(lane).collect();

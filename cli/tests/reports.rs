@@ -18,7 +18,7 @@ const BROWSERS: [&str; 2] = ["chromium-headless-shell", "chromium"];
 const AXE: &str = "axe-core-4.14.1.min.js";
 
 /// Each page: its name, and the command that writes it.
-const PAGES: [(&str, &str); 13] = [
+const PAGES: [(&str, &str); 14] = [
     ("voip", "sim voip.toml --duration 400ms --seed 1-2"),
     ("cloud-gaming", "sim cloud-gaming.toml --duration 400ms"),
     ("stream", "sim stream.toml --duration 400ms"),
@@ -29,8 +29,9 @@ const PAGES: [(&str, &str); 13] = [
     ("rtxen", "sim rtxen.toml --duration 400ms"),
     ("DORIS-E1", "experiment DORIS-E1 --seeds 1 --duration 1s"),
     ("DORIS-E2", "experiment DORIS-E2 --seeds 1 --duration 100ms"),
-    ("LAXS-E4", "experiment LAXS-E4 --seeds 1 --duration 200ms"),
-    ("PORIS-E6", "experiment PORIS-E6 --seeds 1 --duration 100ms"),
+    ("DORIS-E4", "experiment DORIS-E4 --seeds 1 --duration 100ms"),
+    ("PORIS-E5", "experiment PORIS-E5 --seeds 1 --duration 100ms"),
+    ("RTXEN-E1", "experiment RTXEN-E1 --seeds 1 --duration 200ms"),
     ("RTXEN-E3", "experiment RTXEN-E3 --seeds 1 --duration 200ms"),
 ];
 

@@ -37,10 +37,13 @@ pub fn charts(e: &Experiment, o: &Outcome, basis: String) -> (Vec<Section>, Opti
     let legend = Legend::new(own.chain(o.rows.iter().map(|r| r.policy.as_str())));
     let drawer = Drawer { e, rows: &o.rows, legend, basis };
     let mut out: Vec<Section> = e.chart.iter().flat_map(|names| drawer.of(names)).collect();
-    let left_out = (out.len() > CHARTS).then(|| {
-        let titles: Vec<_> = out[CHARTS..].iter().map(|s| s.title.as_str()).collect();
-        format!("A page has {CHARTS} charts of an experiment at most. Not drawn: {}.", titles.join("; "))
-    });
+    let left_out = if out.is_empty() {
+        Some(format!("{}: these runs have no value to draw; they may be too short.", e.id))
+    } else {
+        let titles: Vec<_> = out.iter().skip(CHARTS).map(|s| s.title.as_str()).collect();
+        let note = || format!("A page has {CHARTS} charts of an experiment at most. Not drawn: {}.", titles.join("; "));
+        (!titles.is_empty()).then(note)
+    };
     out.truncate(CHARTS);
     (out, left_out)
 }

@@ -48,7 +48,7 @@ const METRICS: [Metric; 55] = [
     drawn("rt_wait", "Waits of the VM that serves calls", "from ready to running", Draw::Span),
     drawn("vod_wait", "Waits of the streaming server", "from ready to running", Draw::Span),
     drawn("dom0_wait", "Waits of Dom0", "from ready to running", Draw::Span),
-    drawn("latency", "Latency of cyclictest", "from the timer's expiry until the thread runs", Draw::Span),
+    drawn("latency", "Latency of cyclictest", "from the timer's expiry to running", Draw::Span),
     value("work", "Batch work", "batch work, CPU-s", 1.0),
     drawn("work_share", "What the batch VMs get done", "batch work", Draw::Share),
     value("rate_mbit", "Rate of each user's stream", "Mbit/s per user", 1.0),
@@ -107,4 +107,25 @@ pub fn find(name: &str) -> Option<(&'static Metric, String)> {
 /// The names, as errors list them.
 pub fn names() -> impl Iterator<Item = &'static str> {
     METRICS.iter().map(|m| m.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::chart::pen;
+
+    #[test]
+    fn a_metric_is_found_by_its_name_or_by_the_end_of_it() {
+        assert_eq!(find("pesq_mean").unwrap().1, "Mean PESQ of all calls");
+        assert_eq!(find("vm_att_cpu_s").unwrap().1, "CPU time of att");
+        assert_eq!(find("media-s.0_under_mean_ns").unwrap().1, "Mean wait of media-s.0 as UNDER");
+        assert!(find("pesq").is_none());
+    }
+
+    #[test]
+    fn axes_fit_a_phone() {
+        for m in &METRICS {
+            assert_eq!(pen::fitted(m.axis, pen::NARROW), m.axis);
+        }
+    }
 }

@@ -50,6 +50,7 @@ impl<'a> Legend<'a> {
 mod tests {
     use super::*;
     use crate::experiment::data::Experiment;
+    use crate::report::chart::pen;
     use crate::report::theme::{self, LOOKS};
 
     #[test]
@@ -62,6 +63,10 @@ mod tests {
                 assert!(*look < LOOKS && !looks[..n].contains(look), "{}: {}", e.id, legend.policies[n]);
                 assert!(!looks[..n].iter().any(|l| theme::style(*l) == theme::style(*look)), "{}", e.id);
             }
+            let mut names: Vec<_> = legend.policies.iter().map(|p| pen::fitted(p, pen::NARROW - pen::SAMPLE)).collect();
+            names.sort();
+            names.dedup();
+            assert_eq!(names.len(), looks.len(), "{}: two read alike on a phone", e.id);
         }
     }
 

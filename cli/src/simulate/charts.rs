@@ -56,7 +56,7 @@ const FIGURES: [Figure; 14] = [
     },
     Figure {
         what: "lag of the streams",
-        axis: "from a frame's time until its packets leave",
+        axis: "from a frame's time to its departure",
         about: SPAN,
         draw: Draw::Span(|vm| vm.vod.map(|v| [v.lag_p50_ns, v.lag_p99_ns, v.lag_max_ns])),
     },
@@ -74,7 +74,7 @@ const FIGURES: [Figure; 14] = [
     },
     Figure {
         what: "response time",
-        axis: "from a request to its answer",
+        axis: "from request to answer",
         about: SPAN,
         draw: Draw::Span(|vm| vm.fanout.filter(|f| f.answered > 0).map(|f| [f.p50_ns, f.p99_ns, f.max_ns])),
     },
@@ -86,7 +86,7 @@ const FIGURES: [Figure; 14] = [
     },
     Figure {
         what: "latency",
-        axis: "from the timer's expiry until the thread runs",
+        axis: "from the timer's expiry to running",
         about: SPAN,
         draw: Draw::Span(|vm| vm.cyclictest.map(|c| [c.p50_ns, c.p99_ns, c.max_ns])),
     },
@@ -101,7 +101,7 @@ const FIGURES: [Figure; 14] = [
     },
     Figure {
         what: "latency of jobs",
-        axis: "from a job's release to its beginning",
+        axis: "from a job's release to its begin",
         about: SPAN,
         draw: Draw::Span(|vm| {
             let latency = vm.periodic.filter(|_| vm.tasks.is_empty())?.latency;
@@ -138,8 +138,17 @@ pub(super) struct Charts {
     pub left_out: Option<String>,
 }
 
-/// Of VMs that matter, the one that suffers most first; of Dom0, if there is one; and of the batch work of all `runs`.
-pub(super) fn charts(guests: &[Vm], host: Option<&Vm>, legend: &Legend, runs: &[(&str, &RunResult)]) -> Charts {
+/// VMs in the order of their charts: of those that are worst first, those that have figures of their own come first, and of VMs of one
+/// entry of the scenario one before all others of it.
+pub(super) fn order<'a, 'b>(worst_first: &'b [Vm<'a>]) -> Vec<&'b Vm<'a>> {
+    let alike = |n: usize| worst_first[..n].iter().filter(|vm| vm.alike(&worst_first[n])).count();
+    let mut all: Vec<_> = worst_first.iter().enumerate().map(|(n, vm)| (!vm.promises(), alike(n), vm)).collect();
+    all.sort_by_key(|(silent, alike, _)| (*silent, *alike));
+    all.into_iter().map(|(.., vm)| vm).collect()
+}
+
+/// Of VMs that matter, in their [`order`]; of Dom0, if there is one; and of the batch work of all `runs`.
+pub(super) fn charts(guests: &[&Vm], host: Option<&Vm>, legend: &Legend, runs: &[(&str, &RunResult)]) -> Charts {
     let host = host.and_then(|vm| section(vm, &WAITS, legend));
     let work = work(legend, runs);
     let room = CHARTS - usize::from(host.is_some()) - usize::from(work.is_some());
@@ -147,9 +156,9 @@ pub(super) fn charts(guests: &[Vm], host: Option<&Vm>, legend: &Legend, runs: &[
     for (n, vm) in guests.iter().enumerate() {
         let mut own: Vec<_> = FIGURES.iter().filter_map(|f| section(vm, f, legend)).collect();
         if out.charts.len() + own.len() > room {
-            let names: Vec<_> = guests[n..].iter().filter_map(Vm::name).collect();
+            let names: Vec<_> = guests[n..].iter().filter_map(|vm| vm.name()).collect();
             out.left_out = Some(format!(
-                "There are charts of the {n} VMs that suffer most. Not drawn: {}; the table has their figures.",
+                "A page has {CHARTS} charts of a scenario at most, here of {n} VMs. Not drawn: {}. The table of VMs has their figures.",
                 names.join(", ")
             ));
             break;
@@ -215,4 +224,60 @@ fn work(legend: &Legend, runs: &[(&str, &RunResult)]) -> Option<Section> {
         ),
         chart: Chart::Rows(Rows { axis, kind: Kind::Bars, rows }),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::chart::pen;
+    use crate::simulate::{self, columns::Columns, vms::Vms};
+    use takt_control::PolicySpec;
+    use takt_sim::Scenario;
+
+    #[test]
+    fn axes_fit_a_phone() {
+        for f in &FIGURES {
+            assert_eq!(pen::fitted(f.axis, pen::NARROW), f.axis);
+        }
+    }
+
+    /// The titles of the charts of a second under Credit, and the remark.
+    fn titles(vms: &str) -> (Vec<String>, Option<String>) {
+        let text = format!("name = \"some\"\nduration = \"1s\"\n[machine]\npcpus = 2\n{vms}");
+        let scenario = Scenario::from_toml(&text, "some.toml").unwrap();
+        let policy = PolicySpec::parse("credit").unwrap();
+        let run = simulate::one(&scenario, &policy, 1, &mut |_| ()).unwrap();
+        let charts = Vms::new(&scenario, &[policy], &[("credit", &run)], false, Columns::table()).charts;
+        (charts.charts.into_iter().map(|s| s.title).collect(), charts.left_out)
+    }
+
+    #[test]
+    fn charts_are_of_what_the_scenario_is_about() {
+        let (titles, left_out) = titles(
+            "[[vm]]\nname = \"beat\"\nvcpus = 1\nworkload = { type = \"periodic\" }\n\
+             [[vm]]\nname = \"kept\"\nvcpus = 1\nbudget = \"1ms\"\nperiod = \"10ms\"\nworkload = \"hog\"\n\
+             [[vm]]\nname = \"hog\"\nvcpus = 2\nworkload = \"hog\"\n",
+        );
+        let own = [
+            "beat (periodic jobs): latency of jobs",
+            "beat (periodic jobs): waits for a PCPU",
+            "kept (busy loops): waits for a PCPU",
+            "Dom0: waits for a PCPU",
+            "What the batch VMs get done",
+        ];
+        assert_eq!((titles, left_out), (own.map(str::to_owned).to_vec(), None));
+    }
+
+    #[test]
+    fn of_many_vms_there_is_one_of_each_entry_before_the_others() {
+        let vm = |name: &str, count: u32, workload: &str| {
+            format!("[[vm]]\nname = \"{name}\"\ncount = {count}\nvcpus = 1\nworkload = {{ type = {workload} }}\n")
+        };
+        let (titles, left_out) = titles(&(vm("beat", 9, "\"periodic\"") + &vm("talk", 1, "\"voip\", calls = 2")));
+        assert!(
+            titles.len() <= CHARTS && titles.iter().any(|t| t.starts_with("talk (server of 2 calls): ")),
+            "{titles:?}"
+        );
+        assert!(left_out.is_some_and(|note| note.contains("Not drawn: beat-")), "{titles:?}");
+    }
 }

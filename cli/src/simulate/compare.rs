@@ -151,9 +151,12 @@ impl<'a> Comparison<'a> {
 
     /// What to read first: what the VM that suffers most did under each of the main policies, and the price.
     fn headline(&self) -> Vec<(String, String)> {
-        let main = self.policies.iter().map(|p| p.params.is_empty());
-        let mut out: Vec<_> =
-            self.vms.headline.iter().zip(main).filter(|(_, main)| *main).map(|(h, _)| h.clone()).collect();
+        const MOST: usize = 5;
+        let plain = |label: &str| self.policies.iter().any(|p| p.label == label && p.params.is_empty());
+        let (main, others): (Vec<_>, Vec<_>) = self.vms.headline.iter().partition(|(policy, _)| plain(policy));
+        // Where hardly any policy is without parameters, those with some are the main ones.
+        let all = if main.len() < 2 { main.into_iter().chain(others).collect() } else { main };
+        let mut out: Vec<_> = all.into_iter().take(MOST).map(|(_, headline)| headline.clone()).collect();
         if let Some(share) = self.mean("doris", SHARE) {
             out.push((format!("{:.1}%", share * 100.0), "of Credit's batch work is done under doris".into()));
         }
@@ -203,15 +206,19 @@ pub fn page(all: Vec<Comparison>, seeds: &Seeds, settings: &[(String, String)]) 
         let m = &c.scenario.machine;
         let host = match c.scenario.dom0_vcpus() {
             0 => "no Dom0".into(),
+            1 => "Dom0 with 1 VCPU".into(),
             n => format!("Dom0 with {n} VCPUs"),
         };
+        let warmup = match c.scenario.warmup() {
+            0 => "without warm-up".into(),
+            ns => format!("after {} of warm-up", time::human(ns as f64)),
+        };
         page.lead.push(format!(
-            "{}: {} PCPUs, {host}, and {}; {} of simulated time after {} of warm-up.",
+            "{}: {} PCPUs, {host}, and {}; {} of simulated time {warmup}.",
             c.scenario.name,
             m.pcpus,
             vms(c.scenario),
             time::format(c.scenario.duration),
-            time::human(c.scenario.warmup() as f64),
         ));
         page.headline.extend(c.headline());
         let timeline = if n == 0 { Some(watch::timeline(&c.timelines(), &seeds.0)?) } else { None };

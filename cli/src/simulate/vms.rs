@@ -2,7 +2,7 @@
 //! A row for each VM that was to do something in time, under each policy: the VM that suffers most
 //! comes first.
 
-use super::charts::{Charts, charts};
+use super::charts::{Charts, charts, order};
 use super::columns::Columns;
 use super::seen::Seen;
 use crate::report::legend::Legend;
@@ -23,8 +23,8 @@ pub(super) struct Vms {
     pub more: usize,
     /// Of VMs that matter.
     pub charts: Charts,
-    /// What to read first: a value, and what it is.
-    pub headline: Vec<(String, String)>,
+    /// What to read first, by policy: a value, and what it is.
+    pub headline: Vec<(String, (String, String))>,
 }
 
 /// A VM.
@@ -55,8 +55,10 @@ impl Vms {
         let host = runs.iter().flat_map(|(_, r)| &r.vms).find(|vm| vm.kind == "host").map(|vm| seen(&vm.name, None));
         let legend = Legend::new(policies.iter().map(|p| p.label.as_str()));
         let matter = guests.iter().take_while(|vm| vm.matters()).count();
-        let charts = charts(&guests[..matter], host.as_ref(), &legend, runs);
-        let headline = guests.first().map_or(Vec::new(), |vm| vm.seen.iter().filter_map(Seen::headline).collect());
+        let ordered = order(&guests[..matter]);
+        let charts = charts(&ordered, host.as_ref(), &legend, runs);
+        let first = ordered.iter().flat_map(|vm| &vm.seen).take_while(|s| s.name == ordered[0].seen[0].name);
+        let headline = first.filter_map(|s| Some((s.policy.to_owned(), s.headline()?))).collect();
         let more = if all { 0 } else { guests.len().saturating_sub(SHOWN) };
         guests.truncate(guests.len() - more);
         guests.extend(host);
@@ -96,15 +98,20 @@ impl Vm<'_> {
         })
     }
 
+    /// Whether its workload has a promise, and so figures of its own.
+    pub fn promises(&self) -> bool {
+        self.seen.iter().any(|s| s.promise.is_some())
+    }
+
+    /// Whether both are of one entry of the scenario.
+    pub fn alike(&self, other: &Self) -> bool {
+        self.spec.zip(other.spec).is_some_and(|(a, b)| std::ptr::eq(a, b))
+    }
+
     /// Whether it has something to do in time: a workload with a promise, a type, or a budget.
     fn matters(&self) -> bool {
         let named = self.spec.is_some_and(|s| s.server.budget > 0 || s.params.rt() == RtMode::On);
-        named || self.answers() || self.seen.iter().any(|s| s.runs.iter().any(|(_, vm)| vm.rt))
-    }
-
-    /// Whether its workload has something to do in time.
-    fn answers(&self) -> bool {
-        self.seen.iter().any(|s| s.promise.is_some())
+        named || self.promises() || self.seen.iter().any(|s| s.runs.iter().any(|(_, vm)| vm.rt))
     }
 
     /// VMs with something to do in time first: by what was not done under the policy that is worst for
@@ -116,7 +123,7 @@ impl Vm<'_> {
         let others = other.matters().cmp(&self.matters());
         others
             .then(by(|s| s.promise.as_ref().map_or(0.0, |p| p.failed)))
-            .then(other.answers().cmp(&self.answers()))
+            .then(other.promises().cmp(&self.promises()))
             .then(by(|s| s.wait(|w| w.p99_ns).unwrap_or(0.0)))
     }
 }

@@ -79,7 +79,8 @@ impl Axis {
         let decimals = match v.abs() {
             x if x >= 99.95 => 0,
             x if x >= 9.995 => 1,
-            _ => 2,
+            x if x >= 0.9995 => 2,
+            _ => 3,
         };
         let text = format!("{v:.decimals$}");
         if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
@@ -121,7 +122,7 @@ mod tests {
     #[test]
     fn values_have_three_digits() {
         let axis = Axis::from_zero("", [5.0]);
-        assert_eq!([0.0, 0.5, 3.14159, 42.42, 1234.5].map(|v| axis.text(v)), ["0", "0.5", "3.14", "42.4", "1234"]);
+        assert_eq!([0.0, 0.5, 0.9956, 42.42, 1234.5].map(|v| axis.text(v)), ["0", "0.5", "0.996", "42.4", "1234"]);
         assert_eq!(Axis::times("", []).text(17_340_000.0), "17.3ms");
     }
 }

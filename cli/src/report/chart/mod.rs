@@ -4,7 +4,7 @@
 pub mod axis;
 mod dots;
 mod lines;
-mod pen;
+pub(crate) mod pen;
 mod rows;
 
 pub use axis::{Axis, Scale};

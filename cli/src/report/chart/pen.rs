@@ -19,7 +19,11 @@ const CHARACTER: f64 = 0.62;
 /// plotters writes heights of text divided by this.
 const PLOTTERS: f64 = 1.24;
 /// What a legend's sample takes, px.
-const SAMPLE: i32 = 34;
+pub const SAMPLE: i32 = 34;
+
+/// What there is for a line of text on a phone, px.
+#[cfg(test)]
+pub const NARROW: i32 = 340 - 16;
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
