@@ -150,7 +150,7 @@ impl Item<'_> {
     }
 }
 
-/// A track per PCPU (who runs), a track per VCPU (ready, running; wakes, events, promotions), and how many are ready.
+/// A track per PCPU (what runs), a track per VCPU (ready, running; wakes, events, promotions), and how many are ready.
 fn encode(trace: &Trace, title: &str) -> Vec<u8> {
     let mut w = Writer::default();
     let root = w.track(title, None);

@@ -79,6 +79,9 @@ fn a_report_needs_nothing_else_and_is_whole() {
     assert!(html.matches("<canvas").count() == 2 && html.matches("<svg").count() >= 4);
     assert!(std::fs::read_to_string(at.join("out.svg")).unwrap().starts_with("<svg"));
     assert_eq!(files(at), ["host.toml", "out.html", "out.svg"]);
+    let again = takt(at, &["sim", "host.toml", "--html", "again.html"]);
+    assert!(again.status.success());
+    assert!(std::fs::read_to_string(at.join("again.html")).unwrap() == html, "a second report differs");
 }
 
 #[test]

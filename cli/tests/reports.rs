@@ -98,22 +98,25 @@ fn faults(browser: &str, axe: &str, dir: &Path, pages: &[Value], dark: bool) -> 
     result["faults"].as_array().expect("faults").iter().map(|f| f.as_str().unwrap_or_default().to_owned()).collect()
 }
 
-#[test]
-fn pages_are_readable_everywhere() {
-    let (browser, axe) = match tools() {
-        Ok(tools) => tools,
-        Err(missing) => {
+/// The browser and axe-core; without them a test is skipped, and says so.
+fn tools_or_skip() -> Option<(&'static str, String)> {
+    tools()
+        .inspect_err(|missing| {
             println!("SKIPPED reports in a browser: {missing}");
             assert!(std::env::var_os("CI").is_none(), "{missing}");
-            return;
-        }
-    };
+        })
+        .ok()
+}
+
+#[test]
+fn pages_are_readable_everywhere() {
+    let Some((browser, axe)) = tools_or_skip() else { return };
     let temporary = workdir();
     let dir = temporary.path();
     let begin = Instant::now();
     let pages: Vec<_> = PAGES.iter().map(|p| page(dir, *p)).collect();
     assert_eq!(files(dir).len(), PAGES.len() + 1, "besides the pages: {:?}", files(dir));
-    println!("{} pages in {:.1} s", pages.len(), begin.elapsed().as_secs_f64());
+    let made = begin.elapsed().as_secs_f64();
     let found = std::thread::scope(|scope| {
         let one = |dark| {
             let (axe, pages) = (&axe, &pages);
@@ -122,6 +125,46 @@ fn pages_are_readable_everywhere() {
         let both = [false, true].map(one);
         both.map(|t| t.join().expect("a scheme")).concat()
     });
-    println!("checked in {:.1} s", begin.elapsed().as_secs_f64());
+    println!("{} pages, made in {made:.1} s, checked after {:.1} s", pages.len(), begin.elapsed().as_secs_f64());
     assert!(found.is_empty(), "{} faults:\n{}", found.len(), found.join("\n"));
+}
+
+/// What breaks a page, by replacing one text with another, and the fault that must be found then.
+const BREAKS: [(&str, &str, &str, &str); 13] = [
+    ("wide", "<main>", "<main><div style=\"width:3000px\">wide</div>", "the document is"),
+    ("small", "<main>", "<main><p style=\"font-size:9px\">small</p>", "text of 9.0 px"),
+    (
+        "shrunk",
+        "svg.wide { display: none; }",
+        "svg.narrow { display: none !important; }",
+        "at 390 px, dark: text of 5.",
+    ),
+    ("ticks", ">\n60\n</text>", ">\n50\n</text>", "has two ticks \"50\""),
+    ("cut", "<text x=\"", "<text x=\"-9", "cuts \"asterisk\""),
+    ("over", "section svg text {", "section svg text { font-size: 60px;", " over "),
+    ("pale", "--muted:#A5ADBC", "--muted:#555555", "axe: color-contrast"),
+    ("pale chart", "svg [fill=\"#545C6A\"]{fill:#A5ADBC", "svg [fill=\"#545C6A\"]{fill:#555555", "has contrast 2."),
+    ("bright", "screen and (prefers-color-scheme: dark)", "print", "the scheme is not dark"),
+    ("nameless", "aria-labelledby", "data-was", "axe: svg-img-alt"),
+    ("no keys", "tabindex=\"0\" role=\"group\"", "", "axe: scrollable-region-focusable"),
+    ("undrawn", "function draw(lane) {", "function draw(lane) { return;", "nothing is drawn of"),
+    ("unchosen", "!wanted.has(lane.run.policy)", "true", "policies are chosen"),
+];
+
+#[test]
+fn what_breaks_a_page_is_found() {
+    let Some((browser, axe)) = tools_or_skip() else { return };
+    let dir = workdir();
+    let commands =
+        [("chart", "experiment DORIS-E1 --seeds 1 --duration 1s"), ("timeline", "sim tiny.toml --duration 200ms")];
+    let sound = commands.map(|command| page(dir.path(), command)["html"].as_str().expect("a page").to_owned());
+    let pages = BREAKS.map(|(name, from, to, _)| {
+        let html = sound.iter().find(|html| html.contains(from));
+        json!({ "name": name, "html": html.unwrap_or_else(|| panic!("{name}: nothing to break")).replace(from, to) })
+    });
+    let found = faults(browser, &axe, dir.path(), &pages, true);
+    for (name, .., want) in BREAKS {
+        let mine: Vec<_> = found.iter().filter(|f| f.starts_with(&format!("{name} at "))).collect();
+        assert!(mine.iter().any(|f| f.contains(want)), "{name}: {want}: {mine:#?}");
+    }
 }

@@ -185,7 +185,7 @@ impl<'a> Drawer<'a> {
                 if lines.iter().any(|l| l.faint) { " Thin lines are for comparison and decide nothing." } else { "" };
             let title = if variant.is_empty() { title.to_owned() } else { format!("{title}, {variant}") };
             let caption = format!("Means over seeds; whiskers reach from the least to the greatest seed.{thin}");
-            (!lines.is_empty()).then(|| Section { title, caption, chart: Chart::Lines(Lines { x, y, lines }) })
+            (!lines.is_empty()).then_some(Section { title, caption, chart: Chart::Lines(Lines { x, y, lines }) })
         };
         variants.iter().filter_map(one).collect()
     }

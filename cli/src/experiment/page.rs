@@ -35,7 +35,7 @@ pub fn page(experiments: &[Experiment], outcomes: &[Outcome], options: &Options)
             // Measured values that are numbers on both sides speak for themselves.
             o.paper
                 .iter()
-                .filter(|p| e.scenario.is_some() && !p.paper.is_str())
+                .filter(|p| e.scenario.is_some() && !p.paper.is_str() && p.ours.is_some())
                 .take(3)
                 .map(|p| (number(p.ours), format!("{} — paper: {}", p.what, show::plain(&p.paper)))),
         );

@@ -65,7 +65,7 @@ window.faultsOf = async (width, dark, contrast) => {
 
 	await timeline(fault);
 
-	// What is within a picture is none of axe's business, and takes it long.
+	// To readers a picture has no parts; axe would take long to find that out.
 	for (const svg of document.querySelectorAll("svg")) svg.replaceChildren();
 	const rules = { "color-contrast": { enabled: contrast } };
 	const { violations } = await axe.run(document, { resultTypes: ["violations"], rules });
