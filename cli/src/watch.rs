@@ -49,16 +49,15 @@ fn longest_wait(result: &RunResult, trace: &Trace) -> Option<Slice> {
 /// # Errors
 /// There is nothing to run, or a run fails.
 pub fn timeline(runs: &[(Scenario, PolicySpec)], seeds: &[u64]) -> Result<Timeline> {
-    let searched_for = |scenario: &Scenario| scenario.duration.min(SEARCHED);
-    let ended_at = |(scenario, policy): &(Scenario, PolicySpec), duration| {
+    let ended_at = |(scenario, policy): &(Scenario, PolicySpec), latest: u64| {
         let mut scenario = scenario.clone();
-        scenario.duration = duration;
+        scenario.duration = scenario.duration.min(latest);
         (scenario, policy.clone())
     };
     let kept = &runs[..runs.len().min(RUNS)];
     let seed = *seeds.first().context("no seed to show")?;
     // Long traces are large: each is searched and dropped, then the moment alone is traced again.
-    let whole: Vec<_> = kept.iter().map(|r| ended_at(r, searched_for(&r.0))).collect();
+    let whole: Vec<_> = kept.iter().map(|r| ended_at(r, SEARCHED)).collect();
     let searched = crate::jobs::run("searching for a moment to show", &whole, |(scenario, policy), progress| {
         let whole = Window { from: 0, to: scenario.duration };
         let (result, trace) = traced(scenario, policy, seed, whole, progress)?;
@@ -68,14 +67,16 @@ pub fn timeline(runs: &[(Scenario, PolicySpec)], seeds: &[u64]) -> Result<Timeli
     let waits = kept.iter().zip(&searched).filter_map(|((_, p), (_, slice))| Some((p, slice.as_ref()?)));
     let worst = waits.max_by_key(|(_, s)| s.wait);
     let middle = worst.map_or(start, |(_, s)| s.from - s.wait / 2);
-    let duration = searched_for(&whole[0].0);
+    let duration = whole[0].0.duration;
     let latest = duration.saturating_sub(SHOWN);
     let from = middle.saturating_sub(SHOWN / 2).saturating_sub(start).min(latest);
     let window = Window { from, to: (from + SHOWN).min(duration) };
     let (from, to) = (start + window.from, start + window.to);
 
     let some = &seeds[..seeds.len().min((RUNS / kept.len().max(1)).max(1))];
-    let jobs: Vec<_> = some.iter().flat_map(|seed| whole.iter().map(move |(s, p)| (s, p, *seed))).collect();
+    // Nothing after the window is of interest.
+    let until: Vec<_> = kept.iter().map(|r| ended_at(r, window.to)).collect();
+    let jobs: Vec<_> = some.iter().flat_map(|seed| until.iter().map(move |(s, p)| (s, p, *seed))).collect();
     let traces = crate::jobs::run("timeline", &jobs, |(s, p, seed), progress| traced(s, p, *seed, window, progress))?;
     let (result, first) = traces.first().context("no policy to show")?;
     let mut caption = format!(
@@ -105,11 +106,11 @@ pub fn timeline(runs: &[(Scenario, PolicySpec)], seeds: &[u64]) -> Result<Timeli
     let vms = first.vms.iter().enumerate().map(|(n, name)| (name.clone(), n == 0 || serves(result, n as u32)));
     let left_out = (traces.len() < runs.len() * seeds.len()).then(|| {
         format!(
-            "A page has the timelines of {RUNS} runs at most. Of {} policies with {} seeds each it has {} policies with {}.",
-            runs.len(),
-            seeds.len(),
+            "A page has timelines of {RUNS} runs at most, here of {} of {} policies with {} of {} seeds.",
             kept.len(),
-            some.len()
+            runs.len(),
+            some.len(),
+            seeds.len()
         )
     });
     let lanes = jobs.iter().zip(&traces).map(lane).collect();

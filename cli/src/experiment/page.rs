@@ -63,7 +63,12 @@ fn timeline(e: &Experiment, o: &Outcome, options: &Options) -> Result<Option<Tim
     let variant = e.variant.first();
     let one = |p: &&String| Ok((options.scenario_of(e, variant, last, p)?, PolicySpec::parse(p)?));
     let runs = e.policies_of(variant).iter().map(one).collect::<Result<Vec<_>>>()?;
-    watch::timeline(&runs, &options.seeds(e).0).map(Some)
+    let mut timeline = watch::timeline(&runs, &options.seeds(e).0)?;
+    if let Some(sweep) = &e.sweep {
+        let variant = variant.map_or_else(String::new, |v| format!("{}, ", v.name));
+        timeline.caption = format!("{variant}{last} {}: {}", sweep.name, timeline.caption);
+    }
+    Ok(Some(timeline))
 }
 
 /// The chart for `--svg`: the first one of the experiment, or of the first that has some.
