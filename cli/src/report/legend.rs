@@ -9,7 +9,7 @@ pub struct Legend<'a> {
     pub policies: Vec<&'a str>,
 }
 
-/// Policies whose look is the same in every report.
+/// Policies with the same look in every report.
 const KNOWN: [(&str, usize); 3] = [("credit", 0), ("doris", 1), ("pin", GREY)];
 
 impl<'a> Legend<'a> {

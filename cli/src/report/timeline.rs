@@ -143,7 +143,7 @@ impl Timeline {
                <span>drag to move · double-click or Ctrl + wheel to zoom · arrows, + and − on the keyboard</span></div>\n";
     }
 
-    /// What each VM ran and waited in the span, for readers who do not see the picture. A wait counts once it has ended.
+    /// What each VM ran and waited in the span, for readers without the picture. A wait counts once it has ended.
     fn sums(&self, lane: &Lane) -> Vec<Vec<String>> {
         let length = (self.to - self.from).max(1) * u64::from(lane.pcpus.max(1));
         let row = |(n, (name, _)): (usize, &(String, bool))| {

@@ -7,7 +7,7 @@ use crate::report::theme::{self, GRID, INK, MUTED};
 use anyhow::Result;
 use plotters::style::Color;
 
-/// Most points of a line whose values make a table, and whose points are marked.
+/// A line of more points has no table of its values, and no marks.
 const FEW: usize = 40;
 
 /// A series over a sweep.

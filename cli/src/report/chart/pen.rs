@@ -72,7 +72,7 @@ pub fn fitted(text: &str, px: i32) -> String {
 }
 
 impl Pen<'_> {
-    /// A line of text whose middle is at `y`.
+    /// A line of text, its middle at `y`.
     pub fn text(&self, text: &str, (x, y): (i32, i32), colour: &RGBColor, side: Side) -> Result<()> {
         let side = match side {
             Side::Left => HPos::Right,
