@@ -5,7 +5,7 @@
 	const data = JSON.parse(document.getElementById("timeline-data").textContent);
 	const ROW = 22, GAP = 3, TOP = 24;
 	// Less room for names on a phone; a letter takes 7.5 px in wide fonts.
-	const left = () => (innerWidth < 720 ? 96 : 130), letters = () => (innerWidth < 720 ? 11 : 16);
+	const left = () => (innerWidth < 720 ? 102 : 130), letters = () => (innerWidth < 720 ? 12 : 16);
 	const CLASSES = ["real-time", "boost", "under", "over", "idle"];
 	const dark = matchMedia("(prefers-color-scheme: dark)");
 	const tip = document.createElement("div");
