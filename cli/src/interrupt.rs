@@ -43,6 +43,7 @@ pub fn leave_nothing() -> Result<()> {
 ///
 /// # Errors
 /// The system refuses.
+#[cfg(any(feature = "linux", feature = "xen"))]
 pub fn instead(mut act: impl FnMut() + Send + 'static) -> Result<()> {
     let mut signals = Signals::new(heeded()).context("signals")?;
     thread::spawn(move || signals.forever().for_each(|_| act()));
