@@ -103,7 +103,7 @@ fn shown(page: &str, block: &Block, printed: String) -> String {
     let first = end.lines().next().unwrap_or("kind check want got");
     let heading = |line: &&str| line.split_whitespace().eq(first.split_whitespace());
     let lines: Vec<&str> = printed.lines().collect();
-    let from = lines.iter().position(|l| heading(l));
+    let from = lines.iter().position(heading);
     let from = from.unwrap_or_else(|| panic!("{page}: `{}` prints no line {first:?}", block.command));
     format!("…\n{}\n", lines[from..].join("\n").trim_end())
 }
