@@ -2,7 +2,7 @@
 //! A report as one HTML file that needs nothing else: no network, no font, no library.
 
 use super::chart::{Chart, Width};
-use super::html::escape;
+use super::html::{escape, table};
 use super::theme;
 use super::timeline::Timeline;
 use anyhow::Result;
@@ -130,37 +130,6 @@ impl Table {
         table(h, &self.title, &self.head, &self.rows, &self.numbers);
         *h += if self.folded { "</details>\n</section>\n" } else { "</section>\n" };
     }
-}
-
-/// Characters from which on a text gets room to be read, where the table is wider than the page.
-const LONG: usize = 28;
-
-/// A table that scrolls within itself, by keys as well.
-pub(super) fn table(h: &mut String, name: &str, head: &[String], rows: &[Vec<String>], numbers: &Range<usize>) {
-    let class = |n: usize| if numbers.contains(&n) { " class=\"n\"" } else { "" };
-    let _ = write!(
-        h,
-        "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"{}\"><table>\n<thead><tr>",
-        escape(name)
-    );
-    for (n, head) in head.iter().enumerate() {
-        let _ = write!(h, "<th scope=\"col\"{}>{}</th>", class(n), escape(head));
-    }
-    *h += "</tr></thead>\n<tbody>\n";
-    for row in rows {
-        *h += "<tr>";
-        for (n, cell) in row.iter().enumerate() {
-            let class = match cell.chars().next() {
-                Some('✓') => " class=\"ok\"",
-                Some('✗') => " class=\"no\"",
-                _ if cell.len() > LONG && !numbers.contains(&n) => " class=\"long\"",
-                _ => class(n),
-            };
-            let _ = write!(h, "<td{class}>{}</td>", escape(cell));
-        }
-        *h += "</tr>\n";
-    }
-    *h += "</tbody>\n</table></div>\n";
 }
 
 /// Without its size in pixels, so that the page decides, and with other attributes instead.

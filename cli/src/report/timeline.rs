@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What ran where and when, for the timeline of a report (drawn by `assets/timeline.js`).
 
-use super::html::escape;
-use super::page;
+use super::html::{self, escape};
 use super::theme;
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -87,7 +86,7 @@ impl Timeline {
             );
             let head =
                 ["VM", "ran", "of the PCPUs' time", "waits that ended", "waited", "longest wait"].map(str::to_owned);
-            page::table(
+            html::table(
                 h,
                 &format!("What each VM ran and waited under {name}"),
                 &head,

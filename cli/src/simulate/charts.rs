@@ -3,7 +3,7 @@
 //! first; of Dom0; of batch work.
 
 use super::seen::Seen;
-use super::vms::Vm;
+use super::vm::Vm;
 use crate::report::chart::{Axis, Chart, Kind, Rows};
 use crate::report::legend::Legend;
 use crate::report::{CHARTS, Section};

@@ -6,6 +6,7 @@ pub(crate) mod columns;
 pub(crate) mod compare;
 mod csv;
 mod seen;
+mod vm;
 mod vms;
 
 use crate::{args, jobs, output, scenarios, watch};
