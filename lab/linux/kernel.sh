@@ -15,8 +15,13 @@ there() { [ -s "$dir/release" ] && [ "$(cat "$dir/wanted" 2>/dev/null)" = "$modu
 there && { cd "$dir" && pwd; exit 0; }
 
 say() { echo "kernel.sh: $*" >&2; }
+# The reason, for the one line in which `takt` says that there is no kernel.
+fail() {
+	echo "error: $*" >&2
+	exit 1
+}
 for tool in apt-get dpkg-deb flock zstd xz od; do
-	command -v $tool >/dev/null || { say "needs $tool"; exit 2; }
+	command -v $tool >/dev/null || fail "needs $tool"
 done
 # Tests ask for kernels at the same time.
 exec 9> "$cache/lock"
@@ -27,14 +32,21 @@ work=$dir.part
 rm -rf "$work"
 mkdir -p "$work/modules" "$cache/apt/lists/partial" "$cache/apt/archives/partial"
 cache=$(cd "$cache" && pwd)
+dir=$cache/linux-$prefix
 work=$cache/linux-$prefix.part
+trap 'rm -rf "$work"' EXIT
+# apt OPTION... runs quietly; of what it said a failure shows the first error.
+quietly() {
+	"$@" > "$work/log" 2>&1 || fail "$mirror: $(sed -nE 's/^[EW]: //p; s/^ +//p' "$work/log" | head -n 1)"
+}
 mirror=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/*.sources /etc/apt/sources.list.d/*.list 2>/dev/null |
 	sed -nE 's/^(URIs:|deb )[[:space:]]*(\[[^]]*\][[:space:]]*)?(https?:[^[:space:]]*\/debian)\/?([[:space:]].*)?$/\3/p' | head -n 1)
 mirror=${mirror:-http://deb.debian.org/debian}
 echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror trixie-backports main" > "$cache/apt/kernels.list"
 set -- -o Dir::Etc::SourceList="$cache/apt/kernels.list" -o Dir::Etc::SourceParts=/dev/null \
 	-o Dir::State::Lists="$cache/apt/lists" -o Dir::Cache="$cache/apt" -o APT::Sandbox::User=root
-apt-get "$@" -q update >&2
+say "looking for Linux $prefix at $mirror"
+quietly apt-get "$@" -q -o APT::Update::Error-Mode=any update
 
 # Newer kernels come unsigned in packages of their own (the signed ones follow); older ones signed only.
 release=
@@ -42,12 +54,13 @@ for package in linux-binary-unsigned linux-image; do
 	release=$(apt-cache "$@" pkgnames "$package-$prefix." | sed -nE "s/^$package-([0-9.]+\+deb13-amd64)\$/\1/p" | sort -V | tail -n 1)
 	[ -z "$release" ] || break
 done
-[ -n "$release" ] || { say "no kernel $prefix in trixie-backports at $mirror"; exit 1; }
+[ -n "$release" ] || fail "no kernel $prefix in trixie-backports at $mirror"
 packages=$package-$release
 apt-cache "$@" show "linux-modules-$release" >/dev/null 2>&1 && packages="$packages linux-modules-$release"
-say "fetching Linux $release"
+say "fetching Linux $release, about 120 MB"
+cd "$work"
 # shellcheck disable=SC2086
-(cd "$work" && apt-get "$@" -q download $packages >&2)
+quietly apt-get "$@" -q download $packages
 for deb in "$work"/*.deb; do dpkg-deb -x "$deb" "$work/root"; done
 
 # A bzImage is setup code (its length in sectors at 0x1f1) and protected-mode code, which holds the compressed kernel at the
@@ -59,9 +72,9 @@ tail -c +$((start + 1)) "$image" | head -c "$(number 588 4)" > "$work/payload"
 case $(od -An -tx1 -N 4 "$work/payload" | tr -d ' ') in
 28b52ffd) zstd -qdcf "$work/payload" > "$work/vmlinux" 2>/dev/null || : ;; # the kernel's length follows the stream
 fd377a58) xz -dcf --single-stream "$work/payload" > "$work/vmlinux" ;;
-*) say "$image: neither xz nor zstd inside"; exit 1 ;;
+*) fail "$image: neither xz nor zstd inside" ;;
 esac
-[ "$(head -c 4 "$work/vmlinux" | tail -c 3)" = ELF ] || { say "$image: no ELF file inside"; exit 1; }
+[ "$(head -c 4 "$work/vmlinux" | tail -c 3)" = ELF ] || fail "$image: no ELF file inside"
 
 # unpack ORDER MODULE...
 unpack() {
@@ -83,7 +96,7 @@ unpack() {
 unpack order $modules
 # shellcheck disable=SC2086
 unpack guest $guest
-rm -rf "$work/root" "$work/payload" "$work"/*.deb
+rm -rf "$work/root" "$work/payload" "$work/log" "$work"/*.deb
 echo "$modules / $guest" > "$work/wanted"
 echo "$release" > "$work/release"
 rm -rf "$dir"

@@ -6,7 +6,7 @@ use crate::plan::{ERROR, FILE, OUTCOME, Plan, recording};
 use crate::result::{self, LabRun};
 use crate::{INSTRUCTIONS_PER_ITERATION, Scheduler, map};
 use anyhow::{Context, Result, bail, ensure};
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -14,6 +14,8 @@ use takt_qemu::{Archive, MODEL, Machine, Timing, outbox};
 use takt_sim::Scenario;
 
 const SCRIPT: &str = include_str!("../linux/kernel.sh");
+/// What the script's line begins with that says why it fails; its others say what it does.
+const REASON: &str = "error: ";
 /// The kernels that the lab knows, the first by default.
 pub const KERNELS: [&str; 2] = ["7.3", "6.18"];
 /// Where kernels are kept unless `TAKT_CACHE` says otherwise.
@@ -49,10 +51,19 @@ impl Kernel {
         std::fs::create_dir_all(&cache).with_context(|| cache.display().to_string())?;
         let mut sh = Command::new("sh");
         sh.args(["-s", "--"]).arg(&cache).arg(series).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = sh.spawn().context("sh")?;
+        let mut child = sh.stderr(Stdio::piped()).spawn().context("sh")?;
         child.stdin.take().context("sh")?.write_all(SCRIPT.as_bytes()).context("sh")?;
+        let mut reason = None;
+        for line in BufReader::new(child.stderr.take().context("sh")?).lines() {
+            let line = line.context("sh")?;
+            match line.strip_prefix(REASON) {
+                Some(text) => reason = Some(text.to_owned()),
+                None => eprintln!("{line}"),
+            }
+        }
         let out = child.wait_with_output().context("sh")?;
-        ensure!(out.status.success(), "kernel {series}: cannot be fetched: {}", out.status);
+        let why = reason.unwrap_or_else(|| out.status.to_string());
+        ensure!(out.status.success(), "kernel {series}: cannot be fetched: {why}");
         Ok(Self { dir: PathBuf::from(String::from_utf8_lossy(&out.stdout).trim()) })
     }
 
