@@ -90,7 +90,8 @@ fi
 # A way to boot a kernel where the machine refuses BPF, and the lab.
 if [ "$what" = test ]; then
 	"$(dirname "$0")/qemu.sh"
-	"$(dirname "$0")/axe.sh"
+	# What needs it says SKIPPED without it.
+	"$(dirname "$0")/axe.sh" || :
 fi
 
 # Crates come once; afterwards builds run offline.
