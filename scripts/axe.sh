@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Fetches axe-core (MPL-2.0), by which cli/tests/reports.rs judges whether reports are accessible, into the cache. It is not part of
-# Takt. Does nothing, and needs no network, when it is there already.
+# Fetches axe-core (MPL-2.0) into the cache: cli/tests/reports.rs judges by it whether reports are
+# accessible. It is not part of Takt. Does nothing, and needs no network, when it is there already.
 set -eu
 
 VERSION=4.14.1
@@ -14,10 +14,12 @@ file=$cache/axe-core-$VERSION.min.js
 
 say() { echo "setup: $*" >&2; }
 mkdir -p "$cache"
-dir=$(mktemp -d "$cache/axe.XXXXXX")
+dir=$(mktemp -d -p "$cache")
 trap 'rm -rf "$dir"' EXIT
 say "fetching axe-core $VERSION"
-/usr/lib/apt/apt-helper -o APT::Sandbox::User=root download-file "https://registry.npmjs.org/axe-core/-/axe-core-$VERSION.tgz" "$dir/axe.tgz" "SHA256:$SHA256" >&2 || {
+source=https://registry.npmjs.org/axe-core/-/axe-core-$VERSION.tgz
+fetch() { /usr/lib/apt/apt-helper -o APT::Sandbox::User=root download-file "$@" >&2; }
+fetch "$source" "$dir/axe.tgz" "SHA256:$SHA256" || {
 	say "axe-core cannot be fetched: the reports are not checked"
 	exit 2
 }
