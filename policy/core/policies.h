@@ -18,7 +18,7 @@
 /* clang-format off */
 #define TAKT_POLICIES(X, ...) \
 	X(0, credit, TAKT_T_CREDIT, "Xen's Credit scheduler (4.0.1): weights, caps, boost on wake", ##__VA_ARGS__) \
-	X(1, doris, TAKT_T_CREDIT | TAKT_T_EVENTS, "Doris: VMs whose packets show that they are real-time are promoted on events and deadlines", ##__VA_ARGS__) \
+	X(1, doris, TAKT_T_CREDIT | TAKT_T_EVENTS, "Doris: VMs that send real-time packets are promoted on events and deadlines", ##__VA_ARGS__) \
 	X(2, rr, 0, "round robin: the smallest policy, the example of docs/writing-a-policy.md", ##__VA_ARGS__) \
 	X(3, rtxen, TAKT_T_BUDGETS, "RT-Xen: budgets and periods by fixed priority; deferrable, periodic, polling or sporadic servers", ##__VA_ARGS__) \
 	X(4, sedf, TAKT_T_BUDGETS, "Xen's SEDF: budgets and periods, earliest deadline first on each PCPU", ##__VA_ARGS__) \

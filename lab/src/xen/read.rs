@@ -331,8 +331,8 @@ mod tests {
         let all = counts();
         let (first, second) = all.split_at(all.len() / 2);
         assert_eq!(error(&all, first), "phase 0: took: 2 readings of 2 PCPUs; expected: two of each");
-        let anew = "phase 0: took: another measurement was started";
-        assert_eq!(error(&all, &format!("{second}{first}")), anew);
+        let another = "phase 0: took: another measurement was started";
+        assert_eq!(error(&all, &format!("{second}{first}")), another);
         assert_eq!(error(&all, &all[2..]), "phase 0: took: the counts are from another build of the core");
         assert_eq!(error(&all, &format!("{all}0x")), "phase 0: took: not in hexadecimal digits");
         assert_eq!(error("took 7000 ", "took "), "phase 0: took: 2 words; expected: 3");

@@ -103,19 +103,19 @@ impl Manager {
     /// # Errors
     /// It is not admitted, or the host refuses it: nothing has changed then.
     pub fn set(&mut self, now: u64, domain: &Domain, params: &VmParams) -> Result<()> {
-        let whose = || format!("domain `{}` ({})", domain.name, domain.id);
+        let name = || format!("domain `{}` ({})", domain.name, domain.id);
         let have = self.pools.host().server(domain)?;
         let want = params.server_on(&have);
         ensure!(
             domain.id != 0 || !want.is_some(),
             "{}: it stays in {MAIN} and cannot have a budget under risa",
-            whose()
+            name()
         );
         if !self.is_managed(domain) {
             return self.pools.host().set_server(domain, &have, &want);
         }
         self.seen = None;
-        self.partition.set(&mut self.pools, now, domain.id.into(), &want).with_context(whose)?;
+        self.partition.set(&mut self.pools, now, domain.id.into(), &want).with_context(name)?;
         // What others lack the next look finds, and says.
         let _ = self.settle(now);
         Ok(())

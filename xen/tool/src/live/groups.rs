@@ -31,8 +31,8 @@ impl<E: Eyes> Live<E> {
             .collect();
         if !pool.policy.has("gangs") {
             let no_use = |(d, group): &(&Domain, &str)| {
-                let (whom, policy) = (&d.name, pool.policy.name);
-                let error = anyhow!("`group` of `{whom}` has no effect: policy `{policy}` has no groups");
+                let (name, policy) = (&d.name, pool.policy.name);
+                let error = anyhow!("`group` of `{name}` has no effect: policy `{policy}` has no groups");
                 ((*group).to_owned(), error)
             };
             return Ok(inside.iter().filter(|(_, group)| !group.is_empty()).map(no_use).collect());
