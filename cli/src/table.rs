@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Aligned text tables.
+//! Aligned text tables, and the prose below them.
 
 use comfy_table::{CellAlignment, Table, presets};
 use std::ops::RangeBounds;
@@ -24,4 +24,12 @@ pub fn render_with(title: &str, head: &[&str], rows: &[Vec<String>], is_number: 
     }
     let body: String = table.lines().map(|l| format!("{}\n", l.trim_end())).collect();
     if title.is_empty() { body } else { format!("{title}\n{body}") }
+}
+
+/// Characters of a line of prose.
+const WIDTH: usize = 100;
+
+/// Prose in lines that a terminal and a page show whole; all but the first are indented.
+pub fn wrapped(text: &str) -> String {
+    textwrap::fill(text, textwrap::Options::new(WIDTH).subsequent_indent("  ")) + "\n"
 }

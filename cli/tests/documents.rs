@@ -146,13 +146,14 @@ fn experiments_print_what_the_documents_show() {
     check(&["experiment"]);
 }
 
-/// The line above figures that no quick command prints: commit and command.
+/// What stands above figures that no quick command prints: commit and command.
 const MEASURED: &str = "<!-- measured at ";
 
 fn measured(page: &str, block: &Block) -> bool {
     let whole = text(page);
-    let above = whole[..block.output.start].rfind("```\n").expect("the block's begin");
-    whole[..above].lines().next_back().is_some_and(|line| line.starts_with(MEASURED))
+    let fence = whole[..block.output.start].rfind("```\n").expect("the block's begin");
+    let above = &whole[..fence];
+    above.ends_with(" -->\n") && above.rfind("<!--").is_some_and(|at| above[at..].starts_with(MEASURED))
 }
 
 /// Everything that was measured has a commit and a command; other blocks can be run again.
@@ -160,11 +161,12 @@ fn measured(page: &str, block: &Block) -> bool {
 fn figures_name_their_commands() {
     let commit = |word: &str| word.len() == 8 && word.bytes().all(|c| c.is_ascii_hexdigit());
     for page in pages() {
-        for line in text(&page).lines().filter(|line| line.contains("<!-- measured")) {
-            let inner = line.strip_prefix(MEASURED).and_then(|rest| rest.strip_suffix(" -->"));
+        for line in text(&page).split("<!-- measured").skip(1) {
+            let inner = line.split_once(" -->\n").and_then(|(inner, _)| inner.strip_prefix(" at "));
             let form = inner.and_then(|inner| inner.split_once(": "));
             let whole = form.is_some_and(|(at, command)| commit(at) && !command.trim().is_empty());
-            assert!(whole, "{page}: {line}: must be `{MEASURED}COMMIT: COMMAND -->`, the commit of 8 digits");
+            let shown = line.lines().next().unwrap_or_default();
+            assert!(whole, "{page}: {shown}: must be `{MEASURED}COMMIT: COMMAND -->`, the commit of 8 digits");
         }
         let on_a_host = blocks(&page, "#").into_iter().map(|b| (b, false));
         for (block, again) in on_a_host.chain(blocks(&page, "$").into_iter().map(|b| (b, true))) {

@@ -27,7 +27,7 @@ pub fn text(e: &Experiment, o: &Outcome) -> String {
     let paper: Vec<_> = o.paper.iter().map(|p| vec![p.what.clone(), plain(&p.paper), number(p.ours)]).collect();
     out += &(table::render("", &["published", "paper", "ours"], &paper, 1..) + "\n");
     for note in &o.notes {
-        out += &format!("Note: {note}\n");
+        out += &table::wrapped(&format!("Note: {note}"));
     }
     if let Some(moved) = &o.sensitivity {
         out += &sensitivity(moved);
@@ -207,7 +207,10 @@ fn checks(all: &[Verdict]) -> String {
             vec![outcome.into(), kind(c.kind).into(), c.name.clone(), c.want.clone(), number(c.got)]
         })
         .collect();
-    let known = |c: &Verdict| Some(format!("Missed: {}: {}\n", c.name, c.missed.as_ref().filter(|_| !c.ok)?));
+    let known = |c: &Verdict| {
+        let why = c.missed.as_ref().filter(|_| !c.ok)?;
+        Some(table::wrapped(&format!("Missed: {}: {why}", c.name)))
+    };
     let known: String = all.iter().filter_map(known).collect();
     table::render("", &["", "kind", "check", "want", "got"], &rows, 3..) + &known + "\n"
 }
