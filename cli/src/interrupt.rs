@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a signal that ends the program leaves: nothing. Child processes end with it, incomplete files go, and the program's
-//! status is that of the signal.
+//! What a signal that ends the program leaves: nothing. Child processes end with it, incomplete
+//! files go, and the program's status is that of the signal.
 
 use crate::output;
 use crate::temporary::{self, Temporary};
@@ -79,7 +79,8 @@ fn heeded() -> Vec<i32> {
     [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0).collect()
 }
 
-/// Ends all that process `of` has started, and what that has started: a parent before its children, which it could replace.
+/// Ends all that process `of` has started, and what that has started: a parent before its children,
+/// which it could replace.
 fn end_children(of: u32) {
     let tasks = std::fs::read_dir(format!("/proc/{of}/task")).into_iter().flatten().flatten();
     let lists = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());

@@ -8,7 +8,8 @@ use takt_control::{PolicySpec, duration};
 use takt_policy::Class;
 use takt_sim::{Kind, MarkerKind, Options, RunResult, Scenario, Slice, Trace, Window};
 
-/// How much of the measured time is searched for something to show, and how much of it is shown; ns.
+/// How much of the measured time is searched for something to show, and how much of it is shown;
+/// ns.
 const SEARCHED: u64 = 10_000_000_000;
 const SHOWN: u64 = 300_000_000;
 /// Longest measured time of a Perfetto trace, ns: some 13 MB of memory per second of the VoIP host.
@@ -43,8 +44,8 @@ fn longest_wait(result: &RunResult, trace: &Trace) -> Option<Slice> {
     trace.slices.iter().filter(theirs).max_by_key(|s| s.wait).copied()
 }
 
-/// The same moment of each run: where a VCPU that serves clients waits longest with the first seed. Of too many runs it has those with the
-/// first seeds.
+/// The same moment of each run: where a VCPU that serves clients waits longest with the first seed.
+/// Of too many runs it has those with the first seeds.
 ///
 /// # Errors
 /// There is nothing to run, or a run fails.
@@ -151,7 +152,8 @@ impl Item<'_> {
     }
 }
 
-/// A track per PCPU (what runs), a track per VCPU (ready, running; wakes, events, promotions), and how many are ready.
+/// A track per PCPU (what runs), a track per VCPU (ready, running; wakes, events, promotions), and
+/// how many are ready.
 fn encode(trace: &Trace, title: &str) -> Vec<u8> {
     let mut w = Writer::default();
     let root = w.track(title, None);

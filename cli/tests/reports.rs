@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Reports in a browser, on a phone, a tablet and a desktop, light and dark. Nothing is wider than the page, and no text is too small to
-//! read. Ticks of an axis differ, and labels of a chart do not cover one another. axe-core finds nothing.
+//! Reports in a browser, on a phone, a tablet and a desktop, light and dark. Nothing is wider than
+//! the page, and no text is too small to read. Ticks of an axis differ, and labels of a chart do
+//! not cover one another. axe-core finds nothing.
 //!
 //! `scripts/setup.sh test` installs Chromium and axe-core.
 

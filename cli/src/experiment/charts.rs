@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The charts of an experiment: of the metrics that its `chart` names, each over the sweep, or by policy and variant at a point.
+//! The charts of an experiment: of the metrics that its `chart` names, each over the sweep, or by
+//! policy and variant at a point.
 
 use super::Outcome;
 use super::data::Experiment;
@@ -110,7 +111,8 @@ impl<'a> Drawer<'a> {
         }
     }
 
-    /// Lines over a sweep of numbers; dots where several policies stand beside several circumstances; else bars.
+    /// Lines over a sweep of numbers; dots where several policies stand beside several
+    /// circumstances; else bars.
     fn everywhere(&self, name: &str, metric: &Metric, title: &str) -> Vec<Section> {
         let groups = self.groups();
         let number = |g: &Group<'a>| if let X::Number(n) = g.1 { Some(*n as f64) } else { None };

@@ -20,7 +20,8 @@ pub enum Draw {
     Quality,
     /// Quartiles of all calls at the last point.
     Calls,
-    /// Median, 99th percentile and longest, ns, at the last point: metrics with the name before `_p50_ns`, `_p99_ns`, `_max_ns`.
+    /// Median, 99th percentile and longest, ns, at the last point: metrics with the name before
+    /// `_p50_ns`, `_p99_ns`, `_max_ns`.
     Span,
     /// Batch work relative to Credit's, or to that under the first policy, at the last point.
     Share,

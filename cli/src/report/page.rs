@@ -103,7 +103,8 @@ impl Page {
 }
 
 impl Section {
-    /// Both variants of the chart, of which the style sheet shows one, and its values; `n` tells it from the others of the page.
+    /// Both variants of the chart, of which the style sheet shows one, and its values; `n` tells it
+    /// from the others of the page.
     fn write(&self, h: &mut String, n: usize) -> Result<()> {
         let (title, caption) = (escape(&self.title), escape(&self.caption));
         let _ = writeln!(h, "<section>\n<h2 id=\"chart-{n}\">{title}</h2>\n<p id=\"about-{n}\">{caption}</p>");

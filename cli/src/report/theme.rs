@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Colours and looks of reports, light and dark. An SVG carries the light ones; inside a page a style sheet maps them to dark ones.
+//! Colours and looks of reports, light and dark. An SVG carries the light ones; inside a page a
+//! style sheet maps them to dark ones.
 
 use plotters::style::RGBColor;
 use std::fmt::Write;
@@ -25,7 +26,8 @@ const COLOURS: [(&str, RGBColor, RGBColor); 8] = [
     ("accent", RGBColor(0, 99, 166), RGBColor(86, 180, 255)),
 ];
 
-/// Light and dark colour of a series; the first eight keep apart for the colour-blind (after Okabe and Ito).
+/// Light and dark colour of a series; the first eight keep apart for the colour-blind (after Okabe
+/// and Ito).
 const SERIES: [(RGBColor, RGBColor); 12] = [
     (RGBColor(213, 94, 0), RGBColor(255, 140, 66)),
     (RGBColor(0, 107, 179), RGBColor(86, 180, 255)),

@@ -50,7 +50,8 @@ pub struct Timeline {
     /// Absolute ns.
     pub from: u64,
     pub to: u64,
-    /// Name, and whether to show it in full colour (what the scenario is about) or pale (its surroundings).
+    /// Name, and whether to show it in full colour (what the scenario is about) or pale (its
+    /// surroundings).
     pub vms: Vec<(String, bool)>,
     pub lanes: Vec<Lane>,
 }
@@ -142,7 +143,8 @@ impl Timeline {
                <span>drag to move · double-click or Ctrl + wheel to zoom · arrows, + and − on the keyboard</span></div>\n";
     }
 
-    /// What each VM ran and waited in the span, for readers without the picture. A wait counts once it has ended.
+    /// What each VM ran and waited in the span, for readers without the picture. A wait counts once
+    /// it has ended.
     fn sums(&self, lane: &Lane) -> Vec<Vec<String>> {
         let length = (self.to - self.from).max(1) * u64::from(lane.pcpus.max(1));
         let row = |(n, (name, _)): (usize, &(String, bool))| {
@@ -169,7 +171,8 @@ impl Timeline {
         format!("{}@media screen and (prefers-color-scheme:dark){{{}}}", rule(0), rule(1))
     }
 
-    /// VMs that the scenario is about get the strongest colours, all batch VMs share greys and browns.
+    /// VMs that the scenario is about get the strongest colours, all batch VMs share greys and
+    /// browns.
     fn colour(&self, vm: usize) -> usize {
         const BOLD: [usize; 5] = [1, 0, 3, 4, 6];
         const PALE: [usize; 5] = [11, 7, 10, 8, 9];
@@ -233,7 +236,8 @@ mod tests {
     #[test]
     fn sums_are_of_the_span_alone() {
         let t = timeline(vec![lane("credit", 1)]);
-        // What began before the span has waited before it, too; of the wait of b 200 ns lie in the span.
+        // What began before the span has waited before it, too; of the wait of b 200 ns lie in the
+        // span.
         assert_eq!(t.sums(&t.lanes[0])[0], ["a", "300ns", "7.5 %", "1", "10ns", "10ns"]);
         assert_eq!(t.sums(&t.lanes[0])[1], ["b", "1.80us", "45.0 %", "1", "200ns", "400ns"]);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The charts of a scenario: of each VM that has something to do in time what it did and how long it waited, the VM that suffers most
-//! first; of Dom0; of batch work.
+//! The charts of a scenario: of each VM that has something to do in time what it did and how long
+//! it waited, the VM that suffers most first; of Dom0; of batch work.
 
 use super::seen::Seen;
 use super::vm::Vm;
@@ -138,8 +138,8 @@ pub(super) struct Charts {
     pub left_out: Option<String>,
 }
 
-/// VMs in the order of their charts: of those that are worst first, those that have figures of their own come first, and of VMs of one
-/// entry of the scenario one before all others of it.
+/// VMs in the order of their charts: of those that are worst first, those that have figures of
+/// their own come first, and of VMs of one entry of the scenario one before all others of it.
 pub(super) fn order<'a, 'b>(worst_first: &'b [Vm<'a>]) -> Vec<&'b Vm<'a>> {
     let alike = |n: usize| worst_first[..n].iter().filter(|vm| vm.alike(&worst_first[n])).count();
     let mut all: Vec<_> = worst_first.iter().enumerate().map(|(n, vm)| (!vm.promises(), alike(n), vm)).collect();
@@ -147,7 +147,8 @@ pub(super) fn order<'a, 'b>(worst_first: &'b [Vm<'a>]) -> Vec<&'b Vm<'a>> {
     all.into_iter().map(|(.., vm)| vm).collect()
 }
 
-/// Of VMs that matter, in their [`order`]; of Dom0, if there is one; and of the batch work of all `runs`.
+/// Of VMs that matter, in their [`order`]; of Dom0, if there is one; and of the batch work of all
+/// `runs`.
 pub(super) fn charts(guests: &[&Vm], host: Option<&Vm>, legend: &Legend, runs: &[(&str, &RunResult)]) -> Charts {
     let host = host.and_then(|vm| section(vm, &WAITS, legend));
     let work = work(legend, runs);

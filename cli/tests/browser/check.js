@@ -65,7 +65,8 @@ window.faultsOf = async (width, dark, contrast) => {
 
 	await timeline(fault);
 
-	// axe takes long: spare it the parts of pictures, which have no meaning alone, and rows like those before them.
+	// axe takes long: spare it the parts of pictures, which have no meaning alone, and rows like
+	// those before them.
 	for (const svg of document.querySelectorAll("svg")) svg.replaceChildren();
 	for (const e of document.querySelectorAll(".lane[hidden], tbody tr:nth-child(n + 9)")) e.remove();
 	const rules = { "color-contrast": { enabled: contrast } };
@@ -76,7 +77,8 @@ window.faultsOf = async (width, dark, contrast) => {
 	return faults;
 };
 
-// Chooses every policy with the last seed: each run must be there, and drawn. What was chosen before is chosen again.
+// Chooses every policy with the last seed: each run must be there, and drawn. What was chosen
+// before is chosen again.
 const timeline = async fault => {
 	const seed = document.getElementById("seed"), boxes = [...document.querySelectorAll("#policies input")];
 	if (!seed) return;

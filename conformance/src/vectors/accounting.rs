@@ -195,7 +195,8 @@ pub fn io_threads(make: &Maker) {
     assert_eq!((b.credit(2), b.credit(1)), (300, 10));
     let l = b.core.ledger();
     assert_eq!(l.total, l.given - l.burned - l.clipped);
-    // Where nothing lapses it is one of them: a VM whose I/O thread has no end of work cannot have its VCPU's debt forgiven.
+    // Where nothing lapses it is one of them: a VM whose I/O thread has no end of work cannot have
+    // its VCPU's debt forgiven.
     let mut b = pool(make, 1);
     b.set(0, None, "surplus", 1);
     b.ok(0, OpCode::VcpuAdd, (0, 2, 1), [IO, 0, 0]);
@@ -205,7 +206,8 @@ pub fn io_threads(make: &Maker) {
     assert_eq!((b.credit(2), b.credit(1)), (0, 0));
 }
 
-/// What a VCPU cannot hold lapses, or is the others': they earn what they run beside a Dom0 that runs little.
+/// What a VCPU cannot hold lapses, or is the others': they earn what they run beside a Dom0 that
+/// runs little.
 pub fn spare(make: &Maker) {
     for (share, host, guest) in [(0, [0, 210], [-140, -210]), (1, [300, 300], [-140, -140])] {
         let mut b = pool(make, 1);
@@ -223,7 +225,8 @@ pub fn spare(make: &Maker) {
         let l = b.core.ledger();
         assert_eq!(l.total, l.given - l.burned - l.clipped);
     }
-    // All others have it: 45 each of Dom0's 90, from the second time that it is full. It comes back at the list's front then.
+    // All others have it: 45 each of Dom0's 90, from the second time that it is full. It comes back
+    // at the list's front then.
     let mut b = pool(make, 2);
     b.vcpu(3, 0, 0);
     b.set(0, None, "surplus", 1);
@@ -234,7 +237,8 @@ pub fn spare(make: &Maker) {
         b.account((at + 30) * MS);
     }
     assert_eq!([3, 1, 2].map(|v| b.credit(v)), [300, -90, -90], "four times 100 for 130 each, twice 145");
-    // One lacks 10 when there are 150 for each: the rest of its part is first of all its VM's, whichever comes first.
+    // One lacks 10 when there are 150 for each: the rest of its part is first of all its VM's,
+    // whichever comes first.
     for (idle, busy) in [(3, 2), (2, 3)] {
         let mut b = pool(make, 1);
         b.vcpu(2, 0, 0);
@@ -246,7 +250,8 @@ pub fn spare(make: &Maker) {
             b.account(at * MS);
             assert_eq!((b.credit(idle), b.credit(busy)), credits, "{at} ms");
         }
-        // The class is that of all it is paid: its own part leaves it 130 in debt, the rest of the other's lifts it above.
+        // The class is that of all it is paid: its own part leaves it 130 in debt, the rest of the
+        // other's lifts it above.
         let mut b = pool(make, 1);
         b.vcpu(2, 0, 0);
         b.vcpu(3, 0, 0);
@@ -259,7 +264,8 @@ pub fn spare(make: &Maker) {
         b.account(90 * MS);
         assert_eq!((b.credit(idle), b.credit(busy), b.class(busy)), (300, 10, Class::Under));
     }
-    // What one owes below the floor is forgiven, or its VM pays, whichever comes first: 20 ms of 30 ms here.
+    // What one owes below the floor is forgiven, or its VM pays, whichever comes first: 20 ms of 30
+    // ms here.
     for (share, credits) in [(0, (-300, 140, 290)), (1, (-250, 40, 290))] {
         for (debtor, other) in [(1, 3), (3, 1)] {
             let mut b = Bench::new(make, "credit", 2, 2);
@@ -274,7 +280,8 @@ pub fn spare(make: &Maker) {
     }
 }
 
-/// Credit that a VM cannot hold is the others' only if it does not want it: not that of a guest which waits for a PCPU.
+/// Credit that a VM cannot hold is the others' only if it does not want it: not that of a guest
+/// which waits for a PCPU.
 pub fn waiting(make: &Maker) {
     for (vm, waits, others) in [(2, false, [140, 300]), (2, true, [0, 150]), (0, true, [140, 300])] {
         let mut b = Bench::new(make, "credit", 1, 2);
@@ -290,11 +297,13 @@ pub fn waiting(make: &Maker) {
         }
         // Full for the second time, it leaves 140 of 150.
         assert_eq!((b.credit(2), b.credit(1)), (300, others[0]), "VM {vm}, waits: {waits}");
-        // One that waits does not leave the list either; else the other one's share were all there is.
+        // One that waits does not leave the list either; else the other one's share were all there
+        // is.
         b.account(150 * MS);
         assert_eq!((b.credit(2), b.credit(1)), (300, others[1]), "VM {vm}, waits: {waits}");
     }
-    // Where credit lapses, an I/O thread that is full leaves the list though it waits, and with it its VM.
+    // Where credit lapses, an I/O thread that is full leaves the list though it waits, and with it
+    // its VM.
     let mut b = pool(make, 2);
     b.ok(0, OpCode::VcpuAdd, (0, 3, 1), [IO, 0, 0]);
     for at in (0..120).step_by(30) {
@@ -322,8 +331,8 @@ fn one_is_quiet(make: &Maker, debtor: bool) -> Bench {
     b
 }
 
-/// An interval after that, in which VCPU 1 runs until `ms` and 3 for the rest of it, if it `goes_on`. What 1 is paid at its end,
-/// when 2 has nothing to do, or `waits`.
+/// An interval after that, in which VCPU 1 runs until `ms` and 3 for the rest of it, if it
+/// `goes_on`. What 1 is paid at its end, when 2 has nothing to do, or `waits`.
 fn paid(b: &mut Bench, n: u64, ms: u64, goes_on: bool, waits: bool) -> i32 {
     let at = 90 + n * 30;
     b.run(2, 0, at * MS, (at + 1) * MS);
@@ -339,7 +348,8 @@ fn paid(b: &mut Bench, n: u64, ms: u64, goes_on: bool, waits: bool) -> i32 {
     b.credit(1) - before
 }
 
-/// While a VM is below its floor, others have also what one cannot hold that has saved all it can, and waits at one accounting.
+/// While a VM is below its floor, others have also what one cannot hold that has saved all it can,
+/// and waits at one accounting.
 pub fn waiting_by_chance(make: &Maker) {
     for (debtor, ms, all, own) in [(false, 21, 290, 150), (true, 9, 145, 100)] {
         let last = |waits: std::ops::Range<u64>| {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Files out of an emulated machine: memory of a PCI device that is a file outside. Needs no driver and takes no virtual time
-//! worth speaking of, where a serial line would need minutes.
+//! Files out of an emulated machine: memory of a PCI device that is a file outside. Needs no driver
+//! and takes no virtual time worth speaking of, where a serial line would need minutes.
 
 use anyhow::{Context, Result, bail, ensure};
 use memmap2::MmapMut;
@@ -59,7 +59,8 @@ fn memory() -> Result<MmapMut> {
     unsafe { MmapMut::map_mut(&file) }.with_context(|| path.display().to_string())
 }
 
-/// Outside: the number that the machine has told last, 0 before. A torn one is read as any other: it is for progress only.
+/// Outside: the number that the machine has told last, 0 before. A torn one is read as any other:
+/// it is for progress only.
 ///
 /// # Errors
 /// `path` cannot be read.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Recordings of the live host under load: they keep the state table, replay natively, and agree with the kernel's own trace.
+//! Recordings of the live host under load: they keep the state table, replay natively, and agree
+//! with the kernel's own trace.
 
 mod interrupts;
 mod load;
@@ -15,8 +16,8 @@ const OPERATIONS: usize = 50_000;
 /// Share of the time for which log and trace must agree.
 const AGREED: f64 = 0.999;
 
-/// Longest handover, ns: in the midst of a switch an emulated CPU may have to wait until the seven others have had their turns of
-/// up to 100 us each.
+/// Longest handover, ns: in the midst of a switch an emulated CPU may have to wait until the seven
+/// others have had their turns of up to 100 us each.
 const HANDOVER: u64 = 1_000_000;
 
 /// Interrupts of either kind that must have met a queued VCPU.
@@ -63,8 +64,9 @@ fn judged(boot: &Boot, n: usize) -> LogFile {
     log
 }
 
-/// Hogs leave no PCPU idle, and each of them has at least half of its part. Where it shares a PCPU with [`load::RT`], of twice its
-/// weight, that is a third of it. How much exactly is for the simulator: two seconds are too short to pay back what the first slices took.
+/// Hogs leave no PCPU idle, and each of them has at least half of its part. Where it shares a PCPU
+/// with [`load::RT`], of twice its weight, that is a third of it. How much exactly is for the
+/// simulator: two seconds are too short to pay back what the first slices took.
 fn worked(policy: &str, phase: &outcome::Phase) {
     let vms = || phase.vms.iter().map(|vm| (&vm.name, vm.report.vcpus.iter().map(|v| v.cpu_ns).sum::<u64>()));
     let (all, pcpus) = (vms().map(|(_, ns)| ns).sum::<u64>(), u64::from(load::PCPUS) * phase.measured_ns);
@@ -101,7 +103,8 @@ fn credit_is_what_its_recording_says() {
 
 #[test]
 fn doris_is_what_its_recording_says_and_promotes_for_messages_only() {
-    // As published a promoted VCPU is not so any more once it is off its PCPU: timers then meet it as others.
+    // As published a promoted VCPU is not so any more once it is off its PCPU: timers then meet it
+    // as others.
     let Some((boot, log)) = recorded("doris(rt_contention=wait)") else { return };
     let status = boot.outcome.phases[0].status.as_ref().expect("status");
     let seen = interrupts::follow(&log, status, load::RT);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The charts of a report, drawn by plotters as SVG: each in a wide and a narrow variant, and as a table of its values.
+//! The charts of a report, drawn by plotters as SVG: each in a wide and a narrow variant, and as a
+//! table of its values.
 
 pub mod axis;
 mod dots;
@@ -21,7 +22,8 @@ pub enum Chart {
     Dots(Dots),
 }
 
-/// For what width a chart is drawn. Its text is of one size in both, so that it is readable where the page scales it.
+/// For what width a chart is drawn. Its text is of one size in both, so that it is readable where
+/// the page scales it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Width {
     /// A screen of 720 px or more, or paper.

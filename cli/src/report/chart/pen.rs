@@ -14,7 +14,8 @@ use super::{Axis, Width};
 pub const TEXT: f64 = 14.0;
 /// Distance of lines of text, px.
 pub const LINE: i32 = 20;
-/// Width of a character, as a part of the height: that of wide fonts, so that labels fit in every font.
+/// Width of a character, as a part of the height: that of wide fonts, so that labels fit in every
+/// font.
 const CHARACTER: f64 = 0.62;
 /// plotters writes heights of text divided by this.
 const PLOTTERS: f64 = 1.24;
@@ -130,7 +131,8 @@ impl Pen<'_> {
         self.text(&fitted(label, px - SAMPLE), (x + SAMPLE, y), &INK, Side::Right)
     }
 
-    /// A horizontal axis below a plot from `left` to `right`: ticks with lines across the plot, and its title.
+    /// A horizontal axis below a plot from `left` to `right`: ticks with lines across the plot, and
+    /// its title.
     pub fn below(&self, axis: &Axis, [left, right]: [i32; 2], [top, bottom]: [i32; 2]) -> Result<()> {
         let tick = axis.ticks(64).iter().map(|(_, text)| text_width(text)).max().unwrap_or(0).max(30) + 18;
         let place = |v: f64| left + (axis.place(v) * f64::from(right - left)).round() as i32;
