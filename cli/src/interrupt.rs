@@ -3,7 +3,7 @@
 //! files go, and the program's status is that of the signal.
 
 use crate::output;
-use crate::temporary::{self, Temporary};
+use crate::temporary;
 use anyhow::{Context, Result};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -12,41 +12,36 @@ use signal_hook::iterator::Signals;
 use signal_hook::low_level::{emulate_default_handler, signal_name};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use tempfile::TempDir;
 
 /// Set when a signal ends the program: what its other threads run into then is no error.
 static ENDING: AtomicBool = AtomicBool::new(false);
 
-/// A directory in which the temporary files of this process are from now on, until it is dropped.
-///
-/// # Errors
-/// It cannot be made.
-pub fn scratch() -> Result<(TempDir, Temporary)> {
-    let make = || tempfile::Builder::new().prefix("takt-").tempdir();
-    let scratch = Temporary::create(make, |dir| dir.path()).context("temporary directory")?;
-    // Refused where there is one already, which does as well.
-    let _ = tempfile::env::override_temp_dir(scratch.0.path());
-    Ok(scratch)
-}
+/// How often children are looked for: those that were ended are still there until they are waited for.
+const ROUNDS: u32 = 100;
 
 /// From now on a signal ends the program as above, with one line on stderr.
 ///
 /// # Errors
 /// The system refuses.
 pub fn leave_nothing() -> Result<()> {
-    let mut signals = Signals::new(heeded()).context("signals")?;
-    thread::spawn(move || signals.forever().next().map(end));
-    Ok(())
+    // What a shell or `nohup` had ignored stays so.
+    let heeded = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|&signal| !is_ignored(signal));
+    on_signals(heeded, end)
 }
 
-/// Calls `act` at each signal that asks for an end, in place of ending.
+/// Calls `act` at each signal that asks for an end, in place of ending. An operator's script starts
+/// a host in the background, where a shell ignores SIGINT, and ends it by that.
 ///
 /// # Errors
 /// The system refuses.
 #[cfg(any(feature = "linux", feature = "xen"))]
 pub fn instead(mut act: impl FnMut() + Send + 'static) -> Result<()> {
-    let mut signals = Signals::new(heeded()).context("signals")?;
-    thread::spawn(move || signals.forever().for_each(|_| act()));
+    on_signals([SIGINT, SIGTERM, SIGHUP], move |_| act())
+}
+
+fn on_signals(signals: impl IntoIterator<Item = i32>, mut act: impl FnMut(i32) + Send + 'static) -> Result<()> {
+    let mut signals = Signals::new(signals).context("signals")?;
+    thread::spawn(move || signals.forever().for_each(&mut act));
     Ok(())
 }
 
@@ -59,7 +54,9 @@ pub fn settle() {
 
 fn end(signal: i32) {
     ENDING.store(true, Ordering::SeqCst);
-    end_children(std::process::id());
+    // Another thread may start one while they are ended.
+    let this = std::process::id();
+    (0..ROUNDS).take_while(|_| end_children(this)).for_each(drop);
     // Held to the end, so that nothing is created any more.
     let mut all = temporary::all();
     for path in all.drain(..) {
@@ -71,25 +68,25 @@ fn end(signal: i32) {
     std::process::exit(128 + signal);
 }
 
-/// Signals that ask for an end, but those that were ignored when the program began (`nohup`).
-fn heeded() -> Vec<i32> {
+fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = mask.and_then(|m| u64::from_str_radix(m.trim(), 16).ok()).unwrap_or(0);
-    [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0).collect()
+    ignored >> (signal - 1) & 1 != 0
 }
 
 /// Ends all that process `of` has started, and what that has started: a parent before its children,
-/// which it could replace.
-fn end_children(of: u32) {
+/// which it could replace. False if there was none.
+fn end_children(of: u32) -> bool {
     let tasks = std::fs::read_dir(format!("/proc/{of}/task")).into_iter().flatten().flatten();
     let lists = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
     let children: Vec<u32> = lists.flat_map(|list| list.split(' ').flat_map(str::parse).collect::<Vec<_>>()).collect();
-    for child in children {
+    for &child in &children {
         // Stopped first: its children are still its own while they are looked for.
         let pid = Pid::from_raw(child as i32);
         let _ = kill(pid, Signal::SIGSTOP);
         end_children(child);
         let _ = kill(pid, Signal::SIGKILL);
     }
+    !children.is_empty()
 }

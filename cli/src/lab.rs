@@ -6,7 +6,7 @@ pub mod compare;
 
 use crate::simulate::columns::Columns;
 use crate::simulate::compare::{Comparison, Job};
-use crate::{args, interrupt, jobs, output, simulate};
+use crate::{args, jobs, output, simulate, temporary};
 use anyhow::{Context, Result, bail, ensure};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -39,7 +39,7 @@ impl Document for Runs<'_> {
 /// # Errors
 /// Bad input, something that the lab needs is missing, or a run that fails.
 pub fn run(args: &args::Lab) -> Result<bool> {
-    let _scratch = interrupt::scratch()?;
+    let _scratch = temporary::scratch()?;
     match &args.host {
         args::LabHost::Linux(args) => on_linux(args),
         args::LabHost::Xen(args) => on_xen(args),

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Files and directories that exist only while the program runs, for [`crate::interrupt`] to remove.
 
+use anyhow::{Context, Result};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
+use tempfile::TempDir;
 
 /// All that exist.
 static TEMPORARY: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
@@ -34,4 +36,16 @@ impl Drop for Temporary {
 /// All of them; while this is held none is created.
 pub fn all() -> MutexGuard<'static, Vec<PathBuf>> {
     TEMPORARY.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+/// A directory in which the temporary files of this process are from now on, until it is dropped.
+///
+/// # Errors
+/// It cannot be made.
+pub fn scratch() -> Result<(TempDir, Temporary)> {
+    let make = || tempfile::Builder::new().prefix("takt-").tempdir();
+    let scratch = Temporary::create(make, |dir| dir.path()).context("temporary directory")?;
+    // Refused where there is one already, which does as well.
+    let _ = tempfile::env::override_temp_dir(scratch.0.path());
+    Ok(scratch)
 }

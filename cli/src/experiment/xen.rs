@@ -4,7 +4,7 @@
 use super::data::{Experiment, ON_XEN};
 use super::options::Options;
 use crate::row::{Row, X};
-use crate::{interrupt, jobs};
+use crate::{jobs, temporary};
 use anyhow::{Context, Result};
 use takt_lab::xen::{self, Lab};
 use takt_sim::Scenario;
@@ -35,7 +35,7 @@ pub fn rows(e: &Experiment, options: &Options) -> Result<Vec<Row>> {
             boots.push(Boot { variant: variant.map_or_else(String::new, |v| v.name.clone()), x, scenario });
         }
     }
-    let _scratch = interrupt::scratch()?;
+    let _scratch = temporary::scratch()?;
     let lab = Lab::new()?;
     lab.prepare()?;
     let seeds = &options.seeds(e).0;

@@ -65,12 +65,12 @@ fn memory() -> Result<MmapMut> {
 /// # Errors
 /// `path` cannot be read.
 pub fn told(path: &Path) -> Result<u64> {
-    let read = || {
+    let read = || -> std::io::Result<u64> {
         let mut number = [0; TOLD as usize];
         std::fs::File::open(path)?.read_exact_at(&mut number, SIZE - TOLD)?;
         Ok(u64::from_le_bytes(number))
     };
-    read().map_err(|e: std::io::Error| e).with_context(|| path.display().to_string())
+    read().with_context(|| path.display().to_string())
 }
 
 /// Outside: what a machine that is off has sent.
