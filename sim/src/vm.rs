@@ -154,6 +154,11 @@ impl VmSpec {
         Entry { name: &self.name, count: self.count, vcpus: self.vcpus, server: &self.server }
     }
 
+    /// What each of its VMs is, in a few words.
+    pub fn about(&self) -> String {
+        self.workload.spec().about(self.vcpus).unwrap_or_else(|| self.workload.name().to_owned())
+    }
+
     /// Calls of a VoIP or media server, else 0.
     pub fn calls(&self) -> u32 {
         self.workload.spec().calls()

@@ -196,8 +196,8 @@ fn section(vm: &Vm, figure: &Figure, legend: &Legend) -> Option<Section> {
     if rows.is_empty() {
         return None;
     }
-    let name = match (vm.name()?, vm.what()) {
-        (name, Some(what)) => format!("{name} ({what})"),
+    let name = match (vm.name()?, vm.about()) {
+        (name, Some(about)) => format!("{name} ({about})"),
         (_, None) => "Dom0".to_owned(),
     };
     Some(Section {

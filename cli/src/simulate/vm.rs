@@ -20,20 +20,8 @@ impl Vm<'_> {
     }
 
     /// What it is, in a few words; nothing for Dom0.
-    pub fn what(&self) -> Option<String> {
-        let spec = self.spec?;
-        Some(match spec.workload.name() {
-            "voip" => format!("server of {} calls", spec.calls()),
-            "media" => format!("media server of {} calls", spec.calls()),
-            "vod" => "streaming server".into(),
-            "stream" => "sender on a timer".into(),
-            "fanout" => "part of an application".into(),
-            "tasks" => format!("{} periodic tasks", spec.tasks()),
-            "periodic" => "periodic jobs".into(),
-            "parallel" => format!("parallel program of {} threads", spec.threads()),
-            "hog" => "busy loops".into(),
-            other => other.to_owned(),
-        })
+    pub fn about(&self) -> Option<String> {
+        Some(self.spec?.about())
     }
 
     /// Whether its workload has a promise, and so figures of its own.

@@ -51,6 +51,12 @@ pub trait Spec: AsAny + fmt::Debug + Send + Sync {
         Ok(())
     }
 
+    /// What a VM with so many VCPUs is, in a few words for titles of charts. `None`: titles have the
+    /// name of the workload.
+    fn about(&self, _vcpus: u32) -> Option<String> {
+        None
+    }
+
     /// Calls of a server.
     fn calls(&self) -> u32 {
         0

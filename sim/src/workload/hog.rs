@@ -15,6 +15,10 @@ pub struct Hog {
 }
 
 impl Spec for Hog {
+    fn about(&self, _vcpus: u32) -> Option<String> {
+        Some("busy loops".to_owned())
+    }
+
     fn threads(&self, vcpus: u32) -> u32 {
         self.threads.unwrap_or(vcpus)
     }

@@ -111,6 +111,10 @@ impl Mixer {
 }
 
 impl Spec for Media {
+    fn about(&self, _vcpus: u32) -> Option<String> {
+        Some(format!("media server of {} calls", self.calls))
+    }
+
     fn calls(&self) -> u32 {
         self.calls
     }

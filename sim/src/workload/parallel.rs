@@ -289,6 +289,10 @@ pub(crate) struct Teams {
 }
 
 impl Spec for Parallel {
+    fn about(&self, vcpus: u32) -> Option<String> {
+        Some(format!("parallel program of {} threads", self.threads(vcpus)))
+    }
+
     fn threads(&self, vcpus: u32) -> u32 {
         self.threads.unwrap_or(vcpus)
     }
@@ -315,10 +319,7 @@ impl Keys for Parallel {
                     p.profile = Some(profile);
                     Ok(())
                 }
-                None => {
-                    let all: Vec<_> = PROFILES.iter().map(|profile| profile.name).collect();
-                    bail!("unknown '{value}'; allowed: {}", all.join(", "))
-                }
+                None => bail!("unknown '{value}'; allowed: {}", PROFILES.map(|profile| profile.name).join(", ")),
             },
             "profile that sets the defaults of the next five keys",
         ),

@@ -102,6 +102,10 @@ impl Task {
 }
 
 impl Spec for Periodic {
+    fn about(&self, _vcpus: u32) -> Option<String> {
+        Some("periodic jobs".to_owned())
+    }
+
     fn task_set(&self, _vm: &Entry, _n: u32, _load: u32, _seed: u64) -> Vec<TaskSpec> {
         vec![TaskSpec { cost: self.work, period: self.period }]
     }

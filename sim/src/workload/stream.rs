@@ -87,7 +87,11 @@ impl Frames {
     }
 }
 
-impl Spec for Stream {}
+impl Spec for Stream {
+    fn about(&self, _vcpus: u32) -> Option<String> {
+        Some("sender on a timer".to_owned())
+    }
+}
 
 impl Keys for Stream {
     const KIND: Kind = Kind::Stream;

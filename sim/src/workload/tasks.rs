@@ -46,6 +46,10 @@ const COSTS: std::ops::RangeInclusive<u64> = 5..=10;
 const WHOLE: u64 = 1_000_000_000;
 
 impl Spec for Tasks {
+    fn about(&self, _vcpus: u32) -> Option<String> {
+        Some(format!("{} periodic tasks", self.tasks()))
+    }
+
     fn validate(&self, vm: &Entry) -> Result<()> {
         let (key, random) = (format!("vm.{}", vm.name), self.random.tasks);
         if vm.vcpus != 1 {

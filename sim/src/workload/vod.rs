@@ -165,6 +165,10 @@ impl Streams {
 }
 
 impl Spec for Vod {
+    fn about(&self, _vcpus: u32) -> Option<String> {
+        Some("streaming server".to_owned())
+    }
+
     fn is_dedicated(&self) -> bool {
         true
     }

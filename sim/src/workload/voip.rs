@@ -24,6 +24,10 @@ impl Default for Voip {
 }
 
 impl Spec for Voip {
+    fn about(&self, _vcpus: u32) -> Option<String> {
+        Some(format!("server of {} calls", self.calls))
+    }
+
     fn calls(&self) -> u32 {
         self.calls
     }

@@ -77,7 +77,14 @@ impl Fanout {
     }
 }
 
+/// What each of its VMs is.
+const PART: &str = "part of an application";
+
 impl Spec for Fanout {
+    fn about(&self, _vcpus: u32) -> Option<String> {
+        Some(PART.to_owned())
+    }
+
     fn threads(&self, vcpus: u32) -> u32 {
         self.parts(vcpus)
     }
@@ -88,7 +95,7 @@ impl Spec for Fanout {
 
     /// A message to a VM that is not there would never be answered.
     fn stays(&self) -> Option<&'static str> {
-        Some("part of an application")
+        Some(PART)
     }
 }
 
