@@ -39,12 +39,17 @@ impl Axis {
     }
 
     /// Where a value lies, 0 to 1.
-    pub fn place(&self, v: f64) -> f64 {
+    fn place(&self, v: f64) -> f64 {
         let v = v.clamp(self.from, self.to);
         match self.scale {
             Scale::Linear => (v - self.from) / (self.to - self.from),
             Scale::Powers(_) | Scale::Times => (v / self.from).ln() / (self.to / self.from).ln(),
         }
+    }
+
+    /// Where a value is drawn if the axis reaches from one pixel to another.
+    pub fn px(&self, v: f64, [from, to]: [i32; 2]) -> i32 {
+        from + (self.place(v) * f64::from(to - from)).round() as i32
     }
 
     /// At most so many values with their labels.

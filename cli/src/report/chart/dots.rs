@@ -66,11 +66,10 @@ impl Dots {
         (px / widest).clamp(1, 4)
     }
 
-    fn group(&self, pen: &Pen, n: usize, [left, right]: [i32; 2], top: i32) -> Result<()> {
+    fn group(&self, pen: &Pen, n: usize, ends: [i32; 2], top: i32) -> Result<()> {
         for (lane, s) in (0..).zip(&self.series) {
             if let Some(v) = s.values[n] {
-                let x = left + (self.axis.place(v) * f64::from(right - left)).round() as i32;
-                pen.marker((x, top + lane * LANE + LANE / 2), theme::style(s.style), 4)?;
+                pen.marker((self.axis.px(v, ends), top + lane * LANE + LANE / 2), theme::style(s.style), 4)?;
             }
         }
         Ok(())

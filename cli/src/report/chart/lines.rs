@@ -65,9 +65,7 @@ impl Lines {
     }
 
     fn at(&self, frame: &Frame, x: f64, y: f64) -> (i32, i32) {
-        let along = self.x.place(x) * f64::from(frame.right - frame.left);
-        let up = self.y.place(y) * f64::from(frame.bottom - frame.top);
-        (frame.left + along.round() as i32, frame.bottom - up.round() as i32)
+        (self.x.px(x, [frame.left, frame.right]), self.y.px(y, [frame.bottom, frame.top]))
     }
 
     fn plot(&self, pen: &Pen, frame: &Frame) -> Result<()> {

@@ -135,9 +135,8 @@ impl Pen<'_> {
     /// its title.
     pub fn below(&self, axis: &Axis, [left, right]: [i32; 2], [top, bottom]: [i32; 2]) -> Result<()> {
         let tick = axis.ticks(64).iter().map(|(_, text)| text_width(text)).max().unwrap_or(0).max(30) + 18;
-        let place = |v: f64| left + (axis.place(v) * f64::from(right - left)).round() as i32;
         for (v, text) in axis.ticks(((right - left) / tick) as usize + 1) {
-            let x = place(v);
+            let x = axis.px(v, [left, right]);
             self.line(&[(x, top), (x, bottom)], GRID)?;
             self.text(&text, (x, bottom + 14), &MUTED, Side::Middle)?;
         }

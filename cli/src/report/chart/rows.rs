@@ -57,16 +57,15 @@ impl Rows {
                 } else {
                     pen.text(&r.label, (left - 12, y), &INK, Side::Left)?;
                 }
-                let place = |v: f64| left + (self.axis.place(v) * f64::from(right - left)).round() as i32;
-                self.row(pen, r, y, place)?;
+                self.row(pen, r, y, [left, right])?;
             }
             Ok(())
         })
     }
 
-    fn row(&self, pen: &Pen, row: &Row, y: i32, place: impl Fn(f64) -> i32) -> Result<()> {
+    fn row(&self, pen: &Pen, row: &Row, y: i32, ends: [i32; 2]) -> Result<()> {
         let colour = theme::style(row.style).colour;
-        let at: Vec<i32> = row.values.iter().map(|v| place(*v)).collect();
+        let at: Vec<i32> = row.values.iter().map(|v| self.axis.px(*v, ends)).collect();
         match (self.kind, &at[..]) {
             (Kind::Boxes, &[min, q1, median, q3, max]) => {
                 pen.line(&[(min, y), (max, y)], colour)?;
@@ -86,7 +85,7 @@ impl Rows {
                 pen.line(&[(max, y - 8), (max, y + 8)], colour.stroke_width(2))
             }
             (Kind::Bars, &[to]) => {
-                pen.rectangle([(place(self.axis.from), y - 9), (to, y + 9)], colour.mix(0.85).filled())?;
+                pen.rectangle([(ends[0], y - 9), (to, y + 9)], colour.mix(0.85).filled())?;
                 pen.text(&self.axis.text(row.values[0]), (to + 6, y), &MUTED, Side::Right)
             }
             (kind, at) => bail!("a row of {} values in a chart of {kind:?}", at.len()),
