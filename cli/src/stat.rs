@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A statistic over values.
+//! A statistic over values, and which values there are.
 
 use serde::Deserialize;
 use takt_sim::quantile;
@@ -34,4 +34,15 @@ impl Stat {
             Stat::Max => v[v.len() - 1],
         })
     }
+}
+
+/// Each value once, in the order in which they first come.
+pub fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut all = Vec::new();
+    for value in values {
+        if !all.contains(&value) {
+            all.push(value);
+        }
+    }
+    all
 }

@@ -10,7 +10,7 @@ use crate::report::chart::{Axis, Chart, Dots, Kind, Line, Lines, Row as Bar, Row
 use crate::report::legend::Legend;
 use crate::report::{CHARTS, Section};
 use crate::row::{Row, X};
-use crate::stat::Stat;
+use crate::stat::{Stat, distinct};
 
 /// The range of quality on an axis.
 const QUALITY: [f64; 2] = [1.0, 4.5];
@@ -80,13 +80,7 @@ impl<'a> Drawer<'a> {
 
     /// All circumstances, in the order of the rows.
     fn groups(&self) -> Vec<Group<'a>> {
-        let mut all = Vec::new();
-        for r in self.rows {
-            if !all.contains(&(r.variant.as_str(), &r.x)) {
-                all.push((r.variant.as_str(), &r.x));
-            }
-        }
-        all
+        distinct(self.rows.iter().map(|r| (r.variant.as_str(), &r.x)))
     }
 
     /// How a group is called: by what it has of its own.
@@ -163,8 +157,7 @@ impl<'a> Drawer<'a> {
     /// A chart for each variant.
     fn lines(&self, name: &str, metric: &Metric, title: &str, points: &[f64]) -> Vec<Section> {
         let groups = self.groups();
-        let mut variants: Vec<&str> = groups.iter().map(|g| g.0).collect();
-        variants.dedup();
+        let variants = distinct(groups.iter().map(|g| g.0));
         let (least, most) = (points[0], points[points.len() - 1]);
         let from = if least > most / 4.0 { least } else { 0.0 };
         let faint = |p: &str| self.e.literal.iter().chain(&self.e.reference).any(|l| l == p);

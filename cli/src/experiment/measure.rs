@@ -4,7 +4,7 @@
 use super::along::{gains, kept, paired_mean, rank_correlation};
 use super::points::{Names, covers, each, mean, number, pairs};
 use crate::row::{Row, X};
-use crate::stat::Stat;
+use crate::stat::{Stat, distinct};
 use anyhow::{Result, bail};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -180,13 +180,10 @@ impl Measure {
         if let What::First { .. } = self.what {
             return self.values_of(&rows.iter().collect::<Vec<_>>());
         }
-        let mut variants: Vec<&str> = Vec::new();
-        for row in rows.iter().filter(|_| self.variant.is_none()) {
-            if !variants.contains(&row.variant.as_str()) {
-                variants.push(&row.variant);
-            }
-        }
-        variants.extend(self.variant.iter().flat_map(|v| v.all()).map(String::as_str));
+        let variants = match &self.variant {
+            Some(named) => named.all().iter().map(String::as_str).collect(),
+            None => distinct(rows.iter().map(|r| r.variant.as_str())),
+        };
         let mut out = Vec::new();
         for variant in variants {
             let here: Vec<&Row> = rows.iter().filter(|r| r.variant == variant).collect();

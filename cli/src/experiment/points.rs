@@ -2,7 +2,7 @@
 //! The rows of policies at points of a sweep.
 
 use crate::row::{Row, X};
-use crate::stat::Stat;
+use crate::stat::{Stat, distinct};
 use serde::Deserialize;
 
 /// One name or several.
@@ -63,12 +63,7 @@ pub(super) fn each(
     rows: &[&Row],
     f: impl Fn(&[&Row], &[&Row]) -> Option<f64>,
 ) -> Option<Vec<f64>> {
-    let mut points: Vec<&X> = Vec::new();
-    for row in rows {
-        if !points.contains(&&row.x) && covers(at, &row.x) {
-            points.push(&row.x);
-        }
-    }
+    let points = distinct(rows.iter().map(|r| &r.x).filter(|x| covers(at, x)));
     let select = |p: &str, x: &X| rows.iter().copied().filter(|r| r.policy == p && r.x == *x).collect::<Vec<_>>();
     let mut out = Vec::new();
     for x in points {

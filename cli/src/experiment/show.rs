@@ -4,8 +4,8 @@
 use super::check::{Kind, Verdict, Violation};
 use super::data::Experiment;
 use super::{Moved, Outcome};
-use crate::row::{Row, X};
-use crate::stat::Stat;
+use crate::row::Row;
+use crate::stat::{Stat, distinct};
 use crate::table;
 
 /// `takt experiment list`.
@@ -170,12 +170,7 @@ pub fn means(e: &Experiment, rows: &[Row]) -> (Vec<String>, Vec<Vec<String>>) {
         () if has("response_mean_ms") => &RESPONSE,
         () => &COLUMNS,
     };
-    let mut groups: Vec<(&str, &str, &X)> = Vec::new();
-    for r in rows {
-        if !groups.contains(&(&r.variant, &r.policy, &r.x)) {
-            groups.push((&r.variant, &r.policy, &r.x));
-        }
-    }
+    let groups = distinct(rows.iter().map(|r| (r.variant.as_str(), r.policy.as_str(), &r.x)));
     let cells = groups
         .iter()
         .map(|(variant, policy, x)| {

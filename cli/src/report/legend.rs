@@ -3,6 +3,7 @@
 
 use super::chart::Row;
 use super::theme::GREY;
+use crate::stat::distinct;
 
 /// Policies in the order of legends.
 pub struct Legend<'a> {
@@ -15,13 +16,7 @@ const KNOWN: [(&str, usize); 3] = [("credit", 0), ("doris", 1), ("pin", GREY)];
 impl<'a> Legend<'a> {
     /// Of policies in their order; each counts once.
     pub fn new(policies: impl IntoIterator<Item = &'a str>) -> Self {
-        let mut all = Vec::new();
-        for p in policies {
-            if !all.contains(&p) {
-                all.push(p);
-            }
-        }
-        Self { policies: all }
+        Self { policies: distinct(policies) }
     }
 
     /// Number of a policy's look: those that are known by name, then the others in their order.

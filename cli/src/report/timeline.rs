@@ -3,6 +3,7 @@
 
 use super::html::{self, escape};
 use super::theme;
+use crate::stat::distinct;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use takt_control::duration;
@@ -103,16 +104,8 @@ impl Timeline {
 
     /// Each policy and each seed once, in their order.
     fn runs(&self) -> (Vec<&str>, Vec<u64>) {
-        let (mut policies, mut seeds) = (Vec::new(), Vec::new());
-        for lane in &self.lanes {
-            if !policies.contains(&lane.policy.as_str()) {
-                policies.push(lane.policy.as_str());
-            }
-            if !seeds.contains(&lane.seed) {
-                seeds.push(lane.seed);
-            }
-        }
-        (policies, seeds)
+        let policies = distinct(self.lanes.iter().map(|lane| lane.policy.as_str()));
+        (policies, distinct(self.lanes.iter().map(|lane| lane.seed)))
     }
 
     /// The policies that a page shows at first: Credit and Doris if both ran, or the first ones.
