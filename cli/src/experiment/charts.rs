@@ -15,15 +15,6 @@ use crate::stat::{Stat, distinct};
 /// The range of quality on an axis.
 const QUALITY: [f64; 2] = [1.0, 4.5];
 
-/// Whether there is a value in it: a short run may have none.
-fn shows_any(chart: &Chart) -> bool {
-    match chart {
-        Chart::Lines(l) => !l.lines.is_empty(),
-        Chart::Rows(r) => !r.rows.is_empty(),
-        Chart::Dots(d) => !d.series.is_empty(),
-    }
-}
-
 struct Drawer<'a> {
     e: &'a Experiment,
     rows: &'a [Row],
@@ -37,7 +28,8 @@ pub fn charts(e: &Experiment, o: &Outcome, basis: String) -> (Vec<Section>, Opti
     let own = e.every_policy().map(String::as_str).filter(ran);
     let legend = Legend::new(own.chain(o.rows.iter().map(|r| r.policy.as_str())));
     let drawer = Drawer { e, rows: &o.rows, legend, basis };
-    let mut out: Vec<Section> = e.chart.iter().flat_map(|names| drawer.of(names)).collect();
+    let all = e.chart.iter().flat_map(|names| drawer.of(names));
+    let mut out: Vec<_> = all.filter(|s| !s.chart.is_empty()).collect();
     let left_out = if out.is_empty() {
         Some(format!("{}: these runs have no value to draw; they may be too short.", e.id))
     } else {
@@ -135,8 +127,7 @@ impl<'a> Drawer<'a> {
             let each = |policy: &str| groups.iter().map(|g| value(policy, *g)).collect();
             ("Means over seeds.".to_owned(), self.dots(metric, of, names, each))
         };
-        let section = Section { title: title.to_owned(), caption, chart };
-        if shows_any(&section.chart) { vec![section] } else { Vec::new() }
+        vec![Section { title: title.to_owned(), caption, chart }]
     }
 
     fn where_at(&self, groups: &[Group]) -> String {
@@ -180,9 +171,9 @@ impl<'a> Drawer<'a> {
                 if lines.iter().any(|l| l.faint) { " Thin lines are for comparison and decide nothing." } else { "" };
             let title = if variant.is_empty() { title.to_owned() } else { format!("{title}, {variant}") };
             let caption = format!("Means over seeds; whiskers reach from the least to the greatest seed.{thin}");
-            (!lines.is_empty()).then_some(Section { title, caption, chart: Chart::Lines(Lines { x, y, lines }) })
+            Section { title, caption, chart: Chart::Lines(Lines { x, y, lines }) }
         };
-        variants.iter().filter_map(one).collect()
+        variants.iter().map(one).collect()
     }
 
     /// What is drawn at the last point of the sweep, of each variant and policy.
@@ -212,9 +203,6 @@ impl<'a> Drawer<'a> {
                 let label = if group.0.is_empty() { (*policy).to_owned() } else { format!("{}: {policy}", group.0) };
                 rows.extend(values.map(|values| Bar { label, style: self.legend.style(policy), values }));
             }
-        }
-        if rows.is_empty() {
-            return None;
         }
         let all = || rows.iter().flat_map(|r| &r.values).copied();
         let base = self.legend.base();
@@ -265,6 +253,6 @@ impl<'a> Drawer<'a> {
         };
         let chart = self.dots(metric, "what", names, each);
         let section = Section { title: metric.axis.to_owned(), caption: "Means over seeds.".into(), chart };
-        shows_any(&section.chart).then(|| self.based(section))
+        Some(self.based(section))
     }
 }

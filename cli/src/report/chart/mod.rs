@@ -58,6 +58,15 @@ impl Chart {
         }
     }
 
+    /// Whether nothing would be drawn: a short run may have no value.
+    pub fn is_empty(&self) -> bool {
+        match self {
+            Chart::Lines(lines) => lines.lines.is_empty(),
+            Chart::Rows(rows) => rows.rows.is_empty(),
+            Chart::Dots(dots) => dots.series.is_empty(),
+        }
+    }
+
     /// What is drawn, as a table; `None` where that would be too long to read.
     pub fn values(&self) -> Option<Values> {
         match self {
