@@ -8,7 +8,7 @@ use super::metrics::{self, Draw, Metric};
 use super::points::Names;
 use crate::report::chart::{Axis, Chart, Dots, Kind, Line, Lines, Row as Bar, Rows, Scale, Series};
 use crate::report::legend::Legend;
-use crate::report::{CHARTS, Section};
+use crate::report::{Charts, Section};
 use crate::row::{Row, X};
 use crate::stat::{Stat, distinct};
 
@@ -19,26 +19,27 @@ struct Drawer<'a> {
     e: &'a Experiment,
     rows: &'a [Row],
     legend: Legend<'a>,
-    basis: String,
 }
 
-/// The charts, and a remark if there are more than a page takes.
-pub fn charts(e: &Experiment, o: &Outcome, basis: String) -> (Vec<Section>, Option<String>) {
+/// The charts, each with the runs that it is based on.
+pub fn charts(e: &Experiment, o: &Outcome, basis: &str) -> Charts {
     let ran = |p: &&str| o.rows.iter().any(|r| r.policy == **p);
     let own = e.every_policy().map(String::as_str).filter(ran);
     let legend = Legend::new(own.chain(o.rows.iter().map(|r| r.policy.as_str())));
-    let drawer = Drawer { e, rows: &o.rows, legend, basis };
-    let all = e.chart.iter().flat_map(|names| drawer.of(names));
-    let mut out: Vec<_> = all.filter(|s| !s.chart.is_empty()).collect();
-    let left_out = if out.is_empty() {
+    let drawer = Drawer { e, rows: &o.rows, legend };
+    let all = e.chart.iter().flat_map(|names| drawer.of(names)).filter(|s| !s.chart.is_empty());
+    let mut charts: Vec<_> = all.map(|s| s.based(&format!("{}: ", e.id), basis)).collect();
+    let left_out = if charts.is_empty() {
         Some(format!("{}: these runs have no value to draw; they may be too short.", e.id))
     } else {
-        let titles: Vec<_> = out.iter().skip(CHARTS).map(|s| s.title.as_str()).collect();
-        let note = || format!("A page has {CHARTS} charts of an experiment at most. Not drawn: {}.", titles.join("; "));
-        (!titles.is_empty()).then(note)
+        let titles: Vec<_> = charts.iter().skip(Charts::MOST).map(|s| s.title.as_str()).collect();
+        (!titles.is_empty()).then(|| {
+            let most = Charts::MOST;
+            format!("A page has {most} charts of an experiment at most. Not drawn: {}.", titles.join("; "))
+        })
     };
-    out.truncate(CHARTS);
-    (out, left_out)
+    charts.truncate(Charts::MOST);
+    Charts { charts, left_out }
 }
 
 /// A circumstance: a variant, and a point of the sweep.
@@ -51,16 +52,10 @@ impl<'a> Drawer<'a> {
         if !rest.is_empty() {
             return self.several(&all).into_iter().collect();
         }
-        let sections = match metric.draw {
+        match metric.draw {
             Draw::Calls | Draw::Span | Draw::Share => self.at_last(name, metric, title).into_iter().collect(),
             Draw::Value(_) | Draw::Quality => self.everywhere(name, metric, title),
-        };
-        sections.into_iter().map(|s| self.based(s)).collect()
-    }
-
-    fn based(&self, s: Section) -> Section {
-        let title = format!("{}: {}", self.e.id, s.title);
-        Section { title, caption: format!("{} {}.", s.caption, self.basis), ..s }
+        }
     }
 
     /// The values of a metric at one point, in the unit of its axis.
@@ -252,7 +247,6 @@ impl<'a> Drawer<'a> {
             groups.iter().flat_map(|g| all.iter().map(|m| value(policy, *g, m)).collect::<Vec<_>>()).collect()
         };
         let chart = self.dots(metric, "what", names, each);
-        let section = Section { title: metric.axis.to_owned(), caption: "Means over seeds.".into(), chart };
-        Some(self.based(section))
+        Some(Section { title: metric.axis.to_owned(), caption: "Means over seeds.".into(), chart })
     }
 }

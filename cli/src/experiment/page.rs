@@ -39,8 +39,7 @@ pub fn page(experiments: &[Experiment], outcomes: &[Outcome], options: &Options)
                 .take(3)
                 .map(|p| (number(p.ours), format!("{} — paper: {}", p.what, show::plain(&p.paper)))),
         );
-        let (charts, left_out) = charts(e, o, basis);
-        let mut charts = charts.into_iter().map(Block::Chart).chain(left_out.map(Block::Note));
+        let mut charts = charts(e, o, &basis).blocks();
         let mut tables = tables(e, o).into_iter().map(Block::Table);
         // What it shows, whether that is what it should, why.
         page.blocks.extend(charts.next());
@@ -76,7 +75,7 @@ fn timeline(e: &Experiment, o: &Outcome, options: &Options) -> Result<Option<Tim
 /// # Errors
 /// The chart cannot be drawn.
 pub fn main_chart(experiments: &[Experiment], outcomes: &[Outcome]) -> Result<String> {
-    let mut all = experiments.iter().zip(outcomes).flat_map(|(e, o)| charts(e, o, String::new()).0);
+    let mut all = experiments.iter().zip(outcomes).flat_map(|(e, o)| charts(e, o, "").charts);
     all.next().context("no chart to write")?.chart.svg(Width::Wide)
 }
 

@@ -8,7 +8,4 @@ pub mod page;
 pub mod theme;
 pub mod timeline;
 
-pub use page::{Block, Page, Section, Table};
-
-/// Most charts of a scenario or an experiment: a page of more is searched, not read.
-pub const CHARTS: usize = 12;
+pub use page::{Block, Charts, Page, Section, Table};

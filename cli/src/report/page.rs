@@ -42,6 +42,24 @@ pub struct Section {
     pub chart: Chart,
 }
 
+/// The charts of a scenario or an experiment.
+#[derive(Default)]
+pub struct Charts {
+    pub charts: Vec<Section>,
+    /// A remark if some are not there.
+    pub left_out: Option<String>,
+}
+
+impl Charts {
+    /// Most of them: a page of more is searched, not read.
+    pub const MOST: usize = 12;
+
+    /// The charts, then the remark.
+    pub fn blocks(self) -> impl Iterator<Item = Block> {
+        self.charts.into_iter().map(Block::Chart).chain(self.left_out.map(Block::Note))
+    }
+}
+
 /// A table; cells that begin with ✓ or ✗ are coloured.
 pub struct Table {
     pub title: String,
@@ -103,6 +121,13 @@ impl Page {
 }
 
 impl Section {
+    /// With a title that says of what it is, and a caption that says which runs it shows.
+    #[must_use]
+    pub fn based(self, of: &str, basis: &str) -> Self {
+        let (title, caption) = (format!("{of}{}", self.title), format!("{} {basis}.", self.caption));
+        Self { title, caption, ..self }
+    }
+
     /// Both variants of the chart, of which the style sheet shows one, and its values; `n` tells it
     /// from the others of the page.
     fn write(&self, h: &mut String, n: usize) -> Result<()> {

@@ -6,7 +6,7 @@ use super::seen::Seen;
 use super::vm::Vm;
 use crate::report::chart::{Axis, Chart, Kind, Rows};
 use crate::report::legend::Legend;
-use crate::report::{CHARTS, Section};
+use crate::report::{Charts, Section};
 use crate::stat::Stat;
 use takt_sim::quantile;
 use takt_sim::result::{RunResult, VmResult};
@@ -131,13 +131,6 @@ const WAITS: Figure = Figure {
     draw: Draw::Span(|vm| vm.wait.get("all").filter(|w| w.entries > 0).map(|w| [w.p50_ns, w.p99_ns, w.max_ns])),
 };
 
-/// Charts, and a remark if VMs are left out.
-#[derive(Default)]
-pub(super) struct Charts {
-    pub charts: Vec<Section>,
-    pub left_out: Option<String>,
-}
-
 /// VMs in the order of their charts: of those that are worst first, those that have figures of
 /// their own come first, and of VMs of one entry of the scenario one before all others of it.
 pub(super) fn order<'a, 'b>(worst_first: &'b [Vm<'a>]) -> Vec<&'b Vm<'a>> {
@@ -152,14 +145,15 @@ pub(super) fn order<'a, 'b>(worst_first: &'b [Vm<'a>]) -> Vec<&'b Vm<'a>> {
 pub(super) fn charts(guests: &[&Vm], host: Option<&Vm>, legend: &Legend, runs: &[(&str, &RunResult)]) -> Charts {
     let host = host.and_then(|vm| section(vm, &WAITS, legend));
     let work = work(legend, runs);
-    let room = CHARTS - usize::from(host.is_some()) - usize::from(work.is_some());
+    let room = Charts::MOST - usize::from(host.is_some()) - usize::from(work.is_some());
     let mut out = Charts::default();
     for (n, vm) in guests.iter().enumerate() {
         let mut own: Vec<_> = FIGURES.iter().filter_map(|f| section(vm, f, legend)).collect();
         if out.charts.len() + own.len() > room {
             let names: Vec<_> = guests[n..].iter().filter_map(|vm| vm.name()).collect();
             out.left_out = Some(format!(
-                "A page has {CHARTS} charts of a scenario at most, here of {n} VMs. Not drawn: {}. The table of VMs has their figures.",
+                "A page has {} charts of a scenario at most, here of {n} VMs. Not drawn: {}. The table of VMs has their figures.",
+                Charts::MOST,
                 names.join(", ")
             ));
             break;
@@ -276,7 +270,7 @@ mod tests {
         };
         let (titles, left_out) = titles(&(vm("beat", 9, "\"periodic\"") + &vm("talk", 1, "\"voip\", calls = 2")));
         assert!(
-            titles.len() <= CHARTS && titles.iter().any(|t| t.starts_with("talk (server of 2 calls): ")),
+            titles.len() <= Charts::MOST && titles.iter().any(|t| t.starts_with("talk (server of 2 calls): ")),
             "{titles:?}"
         );
         assert!(left_out.is_some_and(|note| note.contains("Not drawn: beat-")), "{titles:?}");

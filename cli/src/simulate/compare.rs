@@ -2,10 +2,9 @@
 //! Runs of `takt sim` side by side: table, figures, report.
 
 use crate::report::chart::Width;
-use crate::report::{Block, Page, Section, Table};
+use crate::report::{Block, Charts, Page, Table};
 use crate::row::{Row, X};
 use crate::seeds::Seeds;
-use crate::simulate::charts::Charts;
 use crate::simulate::columns::Columns;
 use crate::simulate::vms::Vms;
 use crate::{table, watch};
@@ -173,17 +172,11 @@ impl<'a> Comparison<'a> {
     }
 
     /// Its charts, each with what it is based on, and a remark if some are left out.
-    fn charts(self, prefix: &str, seeds: &str) -> Vec<Block> {
+    fn charts(self, prefix: &str, seeds: &str) -> impl Iterator<Item = Block> {
         let basis = self.basis(seeds);
-        let one = |s: Section| {
-            Block::Chart(Section {
-                title: format!("{prefix}{}", s.title),
-                caption: format!("{} {basis}.", s.caption),
-                ..s
-            })
-        };
         let Charts { charts, left_out } = self.vms.charts;
-        charts.into_iter().map(one).chain(left_out.map(Block::Note)).collect()
+        let charts = charts.into_iter().map(|s| s.based(prefix, &basis)).collect();
+        Charts { charts, left_out }.blocks()
     }
 }
 

@@ -2,10 +2,11 @@
 //! A row for each VM that was to do something in time, under each policy: the VM that suffers most
 //! comes first.
 
-use super::charts::{Charts, charts, order};
+use super::charts::{charts, order};
 use super::columns::Columns;
 use super::seen::Seen;
 use super::vm::Vm;
+use crate::report::Charts;
 use crate::report::legend::Legend;
 use takt_control::PolicySpec;
 use takt_sim::{RunResult, Scenario};
