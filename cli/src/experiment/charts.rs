@@ -12,8 +12,8 @@ use crate::report::{Charts, Section};
 use crate::row::{Row, X};
 use crate::stat::{Stat, distinct};
 
-/// The range of quality on an axis.
-const QUALITY: [f64; 2] = [1.0, 4.5];
+/// What a run has of a span, as names of metrics have it.
+const SPAN: [&str; 3] = ["p50", "p99", "max"];
 
 struct Drawer<'a> {
     e: &'a Experiment,
@@ -84,11 +84,9 @@ impl<'a> Drawer<'a> {
     }
 
     fn axis(metric: &Metric, values: impl IntoIterator<Item = f64>) -> Axis {
-        let mut least = 0.0f64;
-        let axis = Axis::from_zero(metric.axis, values.into_iter().inspect(|v| least = least.min(*v)));
         match metric.draw {
-            Draw::Quality | Draw::Calls => Axis { from: QUALITY[0], to: QUALITY[1], ..axis },
-            _ => Axis { from: least, ..axis },
+            Draw::Quality => Axis::quality(metric.axis),
+            _ => Axis::from_zero(metric.axis, values),
         }
     }
 
@@ -108,12 +106,9 @@ impl<'a> Drawer<'a> {
         let value = |policy: &str, g: Group| Stat::Mean.of(&self.values(policy, g, name, metric.draw));
         let (caption, chart) = if groups.len() == 1 || self.legend.policies.len() == 1 {
             let mut rows = Vec::new();
-            for policy in &self.legend.policies {
-                for (g, group) in groups.iter().zip(&names) {
-                    let label = if groups.len() == 1 { (*policy).to_owned() } else { group.clone() };
-                    let bar = |v| Bar { label, style: self.legend.style(policy), values: vec![v] };
-                    rows.extend(value(policy, *g).map(bar));
-                }
+            for (g, name) in groups.iter().zip(names) {
+                let label = |row: Bar| if groups.len() == 1 { row } else { Bar { label: name.clone(), ..row } };
+                rows.extend(self.legend.rows("", |p| Some(vec![value(p, *g)?])).into_iter().map(label));
             }
             let axis = Self::axis(metric, rows.iter().map(|r| r.values[0]));
             (self.where_at(&groups), Chart::Rows(Rows { axis, kind: Kind::Bars, rows }))
@@ -133,9 +128,8 @@ impl<'a> Drawer<'a> {
     }
 
     fn dots(&self, metric: &Metric, of: &str, groups: Vec<String>, each: impl Fn(&str) -> Vec<Option<f64>>) -> Chart {
-        let one = |p: &&str| Series { label: (*p).to_owned(), style: self.legend.style(p), values: each(p) };
-        let series: Vec<_> =
-            self.legend.policies.iter().map(one).filter(|s| s.values.iter().any(Option::is_some)).collect();
+        let one = |(p, style): (&str, usize)| Series { label: p.to_owned(), style, values: each(p) };
+        let series: Vec<_> = self.legend.entries().map(one).filter(|s| s.values.iter().any(Option::is_some)).collect();
         let axis = Self::axis(metric, series.iter().flat_map(|s| &s.values).flatten().copied());
         Chart::Dots(Dots { axis, of: of.to_owned(), groups, series })
     }
@@ -149,15 +143,14 @@ impl<'a> Drawer<'a> {
         let faint = |p: &str| self.e.literal.iter().chain(&self.e.reference).any(|l| l == p);
         let one = |variant: &&str| {
             let mut lines = Vec::new();
-            for policy in &self.legend.policies {
+            for (policy, style) in self.legend.entries() {
                 let point = |g: &Group| {
                     let X::Number(n) = g.1 else { return None };
                     let v = self.values(policy, *g, name, metric.draw);
                     Some([*n as f64, Stat::Mean.of(&v)?, Stat::Min.of(&v)?, Stat::Max.of(&v)?])
                 };
                 let points: Vec<_> = groups.iter().filter(|g| g.0 == *variant).filter_map(point).collect();
-                let (label, style) = ((*policy).to_owned(), self.legend.style(policy));
-                lines.push(Line { label, style, faint: faint(policy), points });
+                lines.push(Line { label: policy.to_owned(), style, faint: faint(policy), points });
             }
             lines.retain(|l| !l.points.is_empty());
             let y = Self::axis(metric, lines.iter().flat_map(|l| &l.points).map(|p| p[3]));
@@ -175,59 +168,24 @@ impl<'a> Drawer<'a> {
     fn at_last(&self, name: &str, metric: &Metric, title: &str) -> Option<Section> {
         let last = &self.rows.last()?.x;
         let groups: Vec<_> = self.groups().into_iter().filter(|g| g.1 == last).collect();
-        let mut rows = Vec::new();
-        for group in &groups {
-            for policy in &self.legend.policies {
-                let of = |name: &str, stat: Stat| stat.of(&self.values(policy, *group, name, metric.draw));
-                let span = |what: &str, stat: Stat| of(&format!("{name}_{what}_ns"), stat);
-                let mean = |policy: &str| Stat::Mean.of(&self.values(policy, *group, "work", metric.draw));
-                let values: Option<Vec<f64>> = match metric.draw {
-                    Draw::Calls => [Stat::Min, Stat::Q25, Stat::Q50, Stat::Q75, Stat::Max]
-                        .map(|s| of(name, s))
-                        .into_iter()
-                        .collect(),
-                    Draw::Span => [("p50", Stat::Mean), ("p99", Stat::Mean), ("max", Stat::Max)]
-                        .map(|(what, stat)| span(what, stat))
-                        .into_iter()
-                        .collect(),
-                    _ => mean(self.legend.base())
-                        .filter(|b| *b > 0.0)
-                        .zip(mean(policy))
-                        .map(|(b, w)| vec![w / b * 100.0]),
-                };
-                let label = if group.0.is_empty() { (*policy).to_owned() } else { format!("{}: {policy}", group.0) };
-                rows.extend(values.map(|values| Bar { label, style: self.legend.style(policy), values }));
-            }
-        }
-        let all = || rows.iter().flat_map(|r| &r.values).copied();
-        let base = self.legend.base();
-        let (kind, axis, about) = match metric.draw {
-            Draw::Calls => (
-                Kind::Boxes,
-                Self::axis(metric, []),
-                "PESQ of each call: box from the 25th to the 75th percentile with the median, whiskers to the worst and the \
-                 best call. 4.45 is a clean call, below 4 is heard, 2.5 is poor."
-                    .to_owned(),
-            ),
-            Draw::Span => (
-                Kind::Spans,
-                Axis::times(metric.axis, all()),
-                "Ring: median; dot: 99th percentile, both as means over seeds; bar: the longest of all. Logarithmic: each step \
-                 is ten times longer."
-                    .to_owned(),
-            ),
-            _ => (
-                Kind::Bars,
-                Axis::from_zero(format!("batch work, % of that under {base}"), all()),
-                format!("Useful CPU time of all VMs with batch work, relative to {base}."),
-            ),
-        };
         let at = match last {
             X::Number(n) => format!("{n} {}", self.sweep()),
             X::Name(name) => name.clone(),
         };
         let title = format!("{title}, {at}");
-        Some(Section { title, caption: about, chart: Chart::Rows(Rows { axis, kind, rows }) })
+        let of = |p: &str, g: &Group, name: &str| self.values(p, *g, name, metric.draw);
+        let kind = match metric.draw {
+            Draw::Calls => Kind::Boxes,
+            Draw::Span => Kind::Spans,
+            _ => {
+                let shares = |g: &Group| self.legend.shares(g.0, |p| Stat::Mean.of(&of(p, g, "work")));
+                return Some(self.legend.share_chart(title, groups.iter().flat_map(shares).collect()));
+            }
+        };
+        let nth = |n: usize| if kind == Kind::Spans { format!("{name}_{}_ns", SPAN[n]) } else { name.to_owned() };
+        let rows = |g: &Group| self.legend.rows(g.0, |p| kind.sum_up(|n| of(p, g, &nth(n))));
+        let chart = Rows::new(kind, metric.axis, groups.iter().flat_map(rows).collect());
+        Some(Section { title, caption: kind.caption().to_owned(), chart: Chart::Rows(chart) })
     }
 
     /// Several metrics with one axis, at the last point.

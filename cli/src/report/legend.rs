@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The policies of a report, and by which look each is known in all its charts.
 
-use super::chart::Row;
+use super::chart::{Chart, Kind, Row, Rows};
+use super::page::Section;
 use super::theme::GREY;
 use crate::stat::distinct;
 
@@ -29,10 +30,31 @@ impl<'a> Legend<'a> {
         })
     }
 
-    /// A row for each policy that has values.
-    pub fn rows(&self, values: impl Fn(&str) -> Option<Vec<f64>>) -> Vec<Row> {
-        let row = |p: &&str| Some(Row { label: (*p).to_owned(), style: self.style(p), values: values(p)? });
-        self.policies.iter().filter_map(row).collect()
+    /// Each policy with the number of its look.
+    pub fn entries(&self) -> impl Iterator<Item = (&'a str, usize)> {
+        self.policies.iter().map(|p| (*p, self.style(p)))
+    }
+
+    /// A row for each policy that has values; its name has the variant before it, if there is one.
+    pub fn rows(&self, variant: &str, values: impl Fn(&str) -> Option<Vec<f64>>) -> Vec<Row> {
+        let label = |p: &str| if variant.is_empty() { p.to_owned() } else { format!("{variant}: {p}") };
+        let row = |(p, style)| Some(Row { label: label(p), style, values: values(p)? });
+        self.entries().filter_map(row).collect()
+    }
+
+    /// Batch work under each policy in % of that under the [base](Self::base).
+    pub fn shares(&self, variant: &str, work: impl Fn(&str) -> Option<f64>) -> Vec<Row> {
+        let base = work(self.base()).filter(|b| *b > 0.0);
+        self.rows(variant, |policy| Some(vec![work(policy)? / base? * 100.0]))
+    }
+
+    /// A chart of [shares](Self::shares).
+    pub fn share_chart(&self, title: String, rows: Vec<Row>) -> Section {
+        let base = self.base();
+        let caption =
+            format!("Useful CPU time of all VMs with batch work, relative to {base}. {}", Kind::Bars.caption());
+        let rows = Rows::new(Kind::Bars, format!("batch work, % of that under {base}"), rows);
+        Section { title, caption, chart: Chart::Rows(rows) }
     }
 
     /// What batch work is compared with: Credit's, or that under the first policy.

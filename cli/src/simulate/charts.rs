@@ -4,11 +4,10 @@
 
 use super::seen::Seen;
 use super::vm::Vm;
-use crate::report::chart::{Axis, Chart, Kind, Rows};
+use crate::report::chart::{Chart, Kind, Rows};
 use crate::report::legend::Legend;
 use crate::report::{Charts, Section};
 use crate::stat::Stat;
-use takt_sim::quantile;
 use takt_sim::result::{RunResult, VmResult};
 
 /// A figure of VMs that have it.
@@ -16,85 +15,69 @@ struct Figure {
     /// In titles, behind the name of the VM.
     what: &'static str,
     axis: &'static str,
-    about: &'static str,
     draw: Draw,
 }
 
 enum Draw {
     /// PESQ of each call.
     Calls,
-    /// The mean over seeds; no chart if it is 0 under every policy.
-    Bar(fn(&RunResult, &VmResult) -> Option<f64>),
+    /// A caption, and what the bar is the mean of; no chart if it is 0 under every policy.
+    Bar(&'static str, fn(&RunResult, &VmResult) -> Option<f64>),
     /// Median and 99th percentile, means over seeds; greatest of all; ns.
     Span(fn(&VmResult) -> Option<[u64; 3]>),
 }
 
-/// What captions of spans begin with.
-const SPAN: &str = "Ring: median; dot: 99th percentile, both as means over seeds; bar: the longest of all. \
-                    Logarithmic: each step is ten times longer.";
-
 /// In the order of a page.
 const FIGURES: [Figure; 14] = [
-    Figure {
-        what: "how the calls sound",
-        axis: "PESQ",
-        about: "PESQ of each call: box from the 25th to the 75th percentile with the median, whiskers to the worst and the best \
-                call. 4.45 is a clean call, below 4 is heard, 2.5 is poor.",
-        draw: Draw::Calls,
-    },
+    Figure { what: "how the calls sound", axis: "PESQ", draw: Draw::Calls },
     Figure {
         what: "packets late or lost",
         axis: "packets late or lost, %",
-        about: "Of the packets that clients sent.",
-        draw: Draw::Bar(|_, vm| Some(vm.voip.as_ref()?.late_lost_pct)),
+        draw: Draw::Bar("Of the packets that clients sent.", |_, vm| Some(vm.voip.as_ref()?.late_lost_pct)),
     },
     Figure {
         what: "rate of the streams",
         axis: "Mbit/s per user",
-        about: "What a user gets in the mean.",
-        draw: Draw::Bar(|_, vm| Some(vm.vod?.rate_mean / 1e6)),
+        draw: Draw::Bar("What a user gets in the mean.", |_, vm| Some(vm.vod?.rate_mean / 1e6)),
     },
     Figure {
         what: "lag of the streams",
         axis: "from a frame's time to its departure",
-        about: SPAN,
         draw: Draw::Span(|vm| vm.vod.map(|v| [v.lag_p50_ns, v.lag_p99_ns, v.lag_max_ns])),
     },
     Figure {
         what: "frames per second",
         axis: "frames/s",
-        about: "Frames that were sent.",
-        draw: Draw::Bar(|run, vm| Some(vm.stream?.frames as f64 * 1e9 / run.duration_ns.max(1) as f64)),
+        draw: Draw::Bar("Frames that were sent.", |run, vm| {
+            Some(vm.stream?.frames as f64 * 1e9 / run.duration_ns.max(1) as f64)
+        }),
     },
     Figure {
         what: "gaps between frames",
         axis: "from frame to frame",
-        about: SPAN,
         draw: Draw::Span(|vm| vm.stream.map(|s| [s.gap_p50_ns, s.gap_p99_ns, s.gap_max_ns])),
     },
     Figure {
         what: "response time",
         axis: "from request to answer",
-        about: SPAN,
         draw: Draw::Span(|vm| vm.fanout.filter(|f| f.answered > 0).map(|f| [f.p50_ns, f.p99_ns, f.max_ns])),
     },
     Figure {
         what: "answers after the deadline",
         axis: "answers after the deadline, %",
-        about: "Of all answers.",
-        draw: Draw::Bar(|_, vm| vm.fanout.map(|f| f.missed as f64 * 100.0 / f.answered.max(1) as f64)),
+        draw: Draw::Bar("Of all answers.", |_, vm| {
+            vm.fanout.map(|f| f.missed as f64 * 100.0 / f.answered.max(1) as f64)
+        }),
     },
     Figure {
         what: "latency",
         axis: "from the timer's expiry to running",
-        about: SPAN,
         draw: Draw::Span(|vm| vm.cyclictest.map(|c| [c.p50_ns, c.p99_ns, c.max_ns])),
     },
     Figure {
         what: "jobs that missed their deadline",
         axis: "jobs missed, %",
-        about: "Of all jobs of its tasks, with those that are overdue at the end.",
-        draw: Draw::Bar(|run, vm| {
+        draw: Draw::Bar("Of all jobs of its tasks, with those that are overdue at the end.", |run, vm| {
             let jobs = !vm.tasks.is_empty() || vm.periodic.is_some();
             jobs.then(|| vm.promise(run.duration_ns)).flatten().map(|p| p.failed * 100.0)
         }),
@@ -102,7 +85,6 @@ const FIGURES: [Figure; 14] = [
     Figure {
         what: "latency of jobs",
         axis: "from a job's release to its begin",
-        about: SPAN,
         draw: Draw::Span(|vm| {
             let latency = vm.periodic.filter(|_| vm.tasks.is_empty())?.latency;
             (latency.entries > 0).then_some([latency.p50_ns, latency.p99_ns, latency.max_ns])
@@ -111,14 +93,16 @@ const FIGURES: [Figure; 14] = [
     Figure {
         what: "iterations",
         axis: "iterations",
-        about: "Iterations that all threads completed together.",
-        draw: Draw::Bar(|_, vm| vm.parallel.map(|p| p.iterations as f64)),
+        draw: Draw::Bar("Iterations that all threads completed together.", |_, vm| {
+            vm.parallel.map(|p| p.iterations as f64)
+        }),
     },
     Figure {
         what: "spinning",
         axis: "CPU time spent spinning, %",
-        about: "CPU time that threads spent waiting for a lock or at a barrier.",
-        draw: Draw::Bar(|_, vm| vm.parallel.map(|p| p.spun_ns as f64 * 100.0 / vm.cpu_time_ns.max(1) as f64)),
+        draw: Draw::Bar("CPU time that threads spent waiting for a lock or at a barrier.", |_, vm| {
+            vm.parallel.map(|p| p.spun_ns as f64 * 100.0 / vm.cpu_time_ns.max(1) as f64)
+        }),
     },
     WAITS,
 ];
@@ -127,7 +111,6 @@ const FIGURES: [Figure; 14] = [
 const WAITS: Figure = Figure {
     what: "waits for a PCPU",
     axis: "from ready to running",
-    about: SPAN,
     draw: Draw::Span(|vm| vm.wait.get("all").filter(|w| w.entries > 0).map(|w| [w.p50_ns, w.p99_ns, w.max_ns])),
 };
 
@@ -168,57 +151,40 @@ fn section(vm: &Vm, figure: &Figure, legend: &Legend) -> Option<Section> {
     let values = |seen: &Seen| match figure.draw {
         Draw::Calls => {
             let calls = seen.runs.iter().filter_map(|(_, vm)| vm.voip.as_ref()).flat_map(|v| &v.calls);
-            let mut all: Vec<f64> = calls.map(|c| c.pesq).collect();
-            all.sort_by(f64::total_cmp);
-            (!all.is_empty()).then(|| [0.0, 0.25, 0.5, 0.75, 1.0].map(|q| quantile(&all, q)).to_vec())
+            let all: Vec<_> = calls.map(|c| c.pesq).collect();
+            Kind::Boxes.sum_up(|_| all.clone())
         }
-        Draw::Bar(of) => Some(vec![seen.mean(of)?]),
+        Draw::Bar(_, of) => Some(vec![seen.mean(of)?]),
         Draw::Span(of) => {
             let all: Vec<_> = seen.runs.iter().filter_map(|(_, vm)| of(vm)).collect();
-            let one = |n: usize, stat: Stat| stat.of(&all.iter().map(|v| v[n] as f64).collect::<Vec<_>>());
-            Some(vec![one(0, Stat::Mean)?, one(1, Stat::Mean)?, one(2, Stat::Max)?])
+            Kind::Spans.sum_up(|n| all.iter().map(|v| v[n] as f64).collect())
         }
     };
-    let rows = legend.rows(|policy| vm.seen.iter().find(|s| s.policy == policy).and_then(values));
-    let all = || rows.iter().flat_map(|r| &r.values).copied();
-    let (kind, axis) = match figure.draw {
-        Draw::Calls => (Kind::Boxes, Axis { from: 1.0, to: 4.5, ..Axis::from_zero(figure.axis, []) }),
-        Draw::Bar(_) if all().all(|v| v == 0.0) => return None,
-        Draw::Bar(_) => (Kind::Bars, Axis::from_zero(figure.axis, all())),
-        Draw::Span(_) => (Kind::Spans, Axis::times(figure.axis, all())),
+    let rows = legend.rows("", |policy| vm.seen.iter().find(|s| s.policy == policy).and_then(values));
+    let zero = || rows.iter().flat_map(|r| &r.values).all(|v| *v == 0.0);
+    let (kind, caption) = match figure.draw {
+        Draw::Bar(..) if zero() => return None,
+        Draw::Bar(caption, _) => (Kind::Bars, caption),
+        Draw::Calls => (Kind::Boxes, Kind::Boxes.caption()),
+        Draw::Span(_) => (Kind::Spans, Kind::Spans.caption()),
     };
-    if rows.is_empty() {
-        return None;
-    }
     let name = match (vm.name()?, vm.about()) {
         (name, Some(about)) => format!("{name} ({about})"),
         (_, None) => "Dom0".to_owned(),
     };
-    Some(Section {
-        title: format!("{name}: {}", figure.what),
-        caption: figure.about.to_owned(),
-        chart: Chart::Rows(Rows { axis, kind, rows }),
-    })
+    let chart = Chart::Rows(Rows::new(kind, figure.axis, rows));
+    let section = Section { title: format!("{name}: {}", figure.what), caption: caption.to_owned(), chart };
+    (!section.chart.is_empty()).then_some(section)
 }
 
-/// Batch work relative to Credit's, or to that under the first policy.
+/// Batch work of all VMs.
 fn work(legend: &Legend, runs: &[(&str, &RunResult)]) -> Option<Section> {
     let mean = |policy: &str| {
         let mine = runs.iter().filter(|(label, _)| *label == policy);
         Stat::Mean.of(&mine.map(|(_, run)| run.vms.iter().map(|vm| vm.work).sum()).collect::<Vec<f64>>())
     };
-    let base = mean(legend.base()).filter(|b| *b > 0.0)?;
-    let rows = legend.rows(|policy| Some(vec![mean(policy)? / base * 100.0]));
-    let axis =
-        Axis::from_zero(format!("batch work, % of that under {}", legend.base()), rows.iter().map(|r| r.values[0]));
-    Some(Section {
-        title: "What the batch VMs get done".into(),
-        caption: format!(
-            "Useful CPU time of all VMs with batch work, relative to {}. Means over seeds.",
-            legend.base()
-        ),
-        chart: Chart::Rows(Rows { axis, kind: Kind::Bars, rows }),
-    })
+    let section = legend.share_chart("What the batch VMs get done".into(), legend.shares("", mean));
+    (!section.chart.is_empty()).then_some(section)
 }
 
 #[cfg(test)]

@@ -23,11 +23,20 @@ pub enum Scale {
     Times,
 }
 
+/// Where an axis of PESQ or MOS begins and ends.
+const QUALITY: [f64; 2] = [1.0, 4.5];
+
 impl Axis {
-    /// A linear axis from 0 to the greatest of the values.
+    /// A linear axis over 0 and the values.
     pub fn from_zero(title: impl Into<String>, values: impl IntoIterator<Item = f64>) -> Self {
-        let to = values.into_iter().fold(0.0, f64::max);
-        Self { title: title.into(), from: 0.0, to: if to > 0.0 { to } else { 1.0 }, scale: Scale::Linear }
+        let (from, to) = values.into_iter().fold((0.0, 0.0), |(a, b): (f64, f64), v| (a.min(v), b.max(v)));
+        Self { title: title.into(), from, to: if to > 0.0 { to } else { 1.0 }, scale: Scale::Linear }
+    }
+
+    /// An axis of PESQ or MOS; all of them look alike.
+    pub fn quality(title: impl Into<String>) -> Self {
+        let [from, to] = QUALITY;
+        Self { title: title.into(), from, to, scale: Scale::Linear }
     }
 
     /// A logarithmic axis over times in ns: two powers of ten or more around the values, from 100 ns on.

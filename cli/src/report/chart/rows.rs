@@ -4,6 +4,7 @@
 use super::pen::{self, LINE, Pen, Side};
 use super::{Axis, Values, Width};
 use crate::report::theme::{self, INK, MUTED, PAPER};
+use crate::stat::Stat;
 use anyhow::{Result, bail};
 use plotters::style::Color;
 
@@ -23,12 +24,51 @@ pub struct Row {
 /// What a row's values are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Least, quartiles, greatest.
+    /// PESQ of calls.
     Boxes,
-    /// Median, 99th percentile, greatest.
+    /// Times, ns.
     Spans,
     /// One value, drawn from the beginning of the axis.
     Bars,
+}
+
+impl Kind {
+    /// The values of a row: the heading of each in a table, and how it sums up all runs. A bar has
+    /// the title of its axis for a heading.
+    fn stats(self) -> &'static [(&'static str, Stat)] {
+        match self {
+            Kind::Boxes => &[
+                ("least", Stat::Min),
+                ("25 %", Stat::Q25),
+                ("median", Stat::Q50),
+                ("75 %", Stat::Q75),
+                ("greatest", Stat::Max),
+            ],
+            // A run has a median, a 99th percentile and a greatest value.
+            Kind::Spans => &[("median", Stat::Mean), ("99 %", Stat::Mean), ("greatest", Stat::Max)],
+            Kind::Bars => &[("", Stat::Mean)],
+        }
+    }
+
+    /// The values of a row, the n-th from what all runs have for it; `None` if one has nothing.
+    pub fn sum_up(self, of: impl Fn(usize) -> Vec<f64>) -> Option<Vec<f64>> {
+        self.stats().iter().enumerate().map(|(n, (_, stat))| stat.of(&of(n))).collect()
+    }
+
+    /// How to read such a chart.
+    pub fn caption(self) -> &'static str {
+        match self {
+            Kind::Boxes => {
+                "PESQ of each call: box from the 25th to the 75th percentile with the median, whiskers to the worst and the \
+                 best call. 4.45 is a clean call, below 4 is heard, 2.5 is poor."
+            }
+            Kind::Spans => {
+                "Ring: median; dot: 99th percentile, both as means over seeds; bar: the longest of all. Logarithmic: each step \
+                 is ten times longer."
+            }
+            Kind::Bars => "Means over seeds.",
+        }
+    }
 }
 
 pub struct Rows {
@@ -38,6 +78,17 @@ pub struct Rows {
 }
 
 impl Rows {
+    /// With the axis that fits the kind.
+    pub fn new(kind: Kind, title: impl Into<String>, rows: Vec<Row>) -> Self {
+        let all = rows.iter().flat_map(|r| &r.values).copied();
+        let axis = match kind {
+            Kind::Boxes => Axis::quality(title),
+            Kind::Spans => Axis::times(title, all),
+            Kind::Bars => Axis::from_zero(title, all),
+        };
+        Self { axis, kind, rows }
+    }
+
     pub(super) fn svg(&self, width: Width) -> Result<String> {
         let px = width.px() as i32;
         let names = self.rows.iter().map(|r| pen::text_width(&r.label)).max().unwrap_or(0);
@@ -93,15 +144,33 @@ impl Rows {
     }
 
     pub(super) fn values(&self) -> Values {
-        let heads: &[&str] = match self.kind {
-            Kind::Boxes => &["least", "25 %", "median", "75 %", "greatest"],
-            Kind::Spans => &["median", "99 %", "greatest"],
-            Kind::Bars => &[&self.axis.title],
-        };
-        let head = ["policy"].iter().chain(heads).map(|h| (*h).to_owned()).collect();
+        let heads = self.kind.stats().iter().map(|(head, _)| if head.is_empty() { &self.axis.title } else { *head });
+        let head = ["policy"].into_iter().chain(heads).map(str::to_owned).collect();
         let row = |r: &Row| {
             [r.label.clone()].into_iter().chain(r.values.iter().map(|v| self.axis.text(*v))).collect::<Vec<_>>()
         };
         (head, self.rows.iter().map(row).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_of_each_kind_is_drawn_from_its_stats() {
+        for kind in [Kind::Boxes, Kind::Spans, Kind::Bars] {
+            let row = |values| Row { label: "credit".into(), style: 0, values };
+            let full = kind.sum_up(|n| vec![n as f64 + 1.0, n as f64 + 2.0]).unwrap();
+            let chart = Rows::new(kind, "what", vec![row(full.clone())]);
+            assert!(chart.svg(Width::Wide).is_ok() && chart.svg(Width::Narrow).is_ok(), "{kind:?}");
+            let (head, rows) = chart.values();
+            assert!(head.len() == rows[0].len() && !head.iter().any(String::is_empty), "{head:?}: {rows:?}");
+            let short = Rows::new(kind, "what", vec![row(full[1..].to_vec())]);
+            assert!(short.svg(Width::Wide).is_err(), "{kind:?}");
+            assert_eq!(kind.sum_up(|n| if n == 0 { Vec::new() } else { vec![1.0] }), None);
+        }
+        let spans = Kind::Spans.sum_up(|n| vec![n as f64, n as f64 + 2.0]);
+        assert_eq!(spans, Some(vec![1.0, 2.0, 4.0]), "means, but the greatest of all");
     }
 }
