@@ -47,14 +47,13 @@ type Group<'a> = (&'a str, &'a X);
 
 impl<'a> Drawer<'a> {
     fn of(&self, names: &Names) -> Vec<Section> {
-        let all: Vec<_> = names.all().iter().filter_map(|n| Some((n.as_str(), metrics::find(n)?))).collect();
-        let [(name, (metric, title)), rest @ ..] = &all[..] else { return Vec::new() };
-        if !rest.is_empty() {
-            return self.several(&all).into_iter().collect();
-        }
-        match metric.draw {
-            Draw::Calls | Draw::Span | Draw::Share => self.at_last(name, metric, title).into_iter().collect(),
-            Draw::Value(_) | Draw::Quality => self.everywhere(name, metric, title),
+        // An experiment with names that have no chart has been refused.
+        match &metrics::of_chart(names.all()).unwrap_or_default()[..] {
+            [metric] => match metric.axis.draw {
+                Draw::Calls | Draw::Span | Draw::Share => self.at_last(metric).into_iter().collect(),
+                Draw::Value(_) | Draw::Quality => self.everywhere(metric),
+            },
+            several => self.several(several).into_iter().collect(),
         }
     }
 
@@ -83,59 +82,65 @@ impl<'a> Drawer<'a> {
         self.e.sweep.as_ref().map_or("server", |s| &s.name)
     }
 
-    fn axis(metric: &Metric, values: impl IntoIterator<Item = f64>) -> Axis {
-        match metric.draw {
-            Draw::Quality => Axis::quality(metric.axis),
-            _ => Axis::from_zero(metric.axis, values),
+    fn axis(of: &metrics::Axis, values: impl IntoIterator<Item = f64>) -> Axis {
+        match of.draw {
+            Draw::Quality => Axis::quality(of.title),
+            _ => Axis::from_zero(of.title, values),
         }
     }
 
     /// Lines over a sweep of numbers; dots where several policies stand beside several
     /// circumstances; else bars.
-    fn everywhere(&self, name: &str, metric: &Metric, title: &str) -> Vec<Section> {
+    fn everywhere(&self, metric: &Metric) -> Vec<Section> {
         let groups = self.groups();
         let number = |g: &Group<'a>| if let X::Number(n) = g.1 { Some(*n as f64) } else { None };
         let mut points: Vec<f64> = groups.iter().filter_map(number).collect();
         points.sort_by(f64::total_cmp);
         points.dedup();
         if points.len() > 1 && groups.iter().all(|g| number(g).is_some()) {
-            return self.lines(name, metric, title, &points);
+            return self.lines(metric, &points);
         }
         let one_point = groups.iter().all(|g| g.1 == groups[0].1);
         let names: Vec<_> = groups.iter().map(|g| self.name(*g, one_point)).collect();
-        let value = |policy: &str, g: Group| Stat::Mean.of(&self.values(policy, g, name, metric.draw));
+        let value = |policy: &str, g: Group| Stat::Mean.of(&self.values(policy, g, metric.name, metric.axis.draw));
         let (caption, chart) = if groups.len() == 1 || self.legend.policies.len() == 1 {
             let mut rows = Vec::new();
             for (g, name) in groups.iter().zip(names) {
                 let label = |row: Bar| if groups.len() == 1 { row } else { Bar { label: name.clone(), ..row } };
                 rows.extend(self.legend.rows("", |p| Some(vec![value(p, *g)?])).into_iter().map(label));
             }
-            let axis = Self::axis(metric, rows.iter().map(|r| r.values[0]));
+            let axis = Self::axis(metric.axis, rows.iter().map(|r| r.values[0]));
             (self.where_at(&groups), Chart::Rows(Rows { axis, kind: Kind::Bars, rows }))
         } else {
             let of = if groups[0].0.is_empty() { self.sweep() } else { "variant" };
             let each = |policy: &str| groups.iter().map(|g| value(policy, *g)).collect();
-            ("Means over seeds.".to_owned(), self.dots(metric, of, names, each))
+            (Kind::Bars.caption().to_owned(), self.dots(metric.axis, of, names, each))
         };
-        vec![Section { title: title.to_owned(), caption, chart }]
+        vec![Section { title: metric.title.clone(), caption, chart }]
     }
 
     fn where_at(&self, groups: &[Group]) -> String {
         match groups {
             [(_, X::Number(n))] => format!("At {n} {}, means over seeds.", self.sweep()),
-            _ => "Means over seeds.".into(),
+            _ => Kind::Bars.caption().into(),
         }
     }
 
-    fn dots(&self, metric: &Metric, of: &str, groups: Vec<String>, each: impl Fn(&str) -> Vec<Option<f64>>) -> Chart {
+    fn dots(
+        &self,
+        axis: &metrics::Axis,
+        of: &str,
+        groups: Vec<String>,
+        each: impl Fn(&str) -> Vec<Option<f64>>,
+    ) -> Chart {
         let one = |(p, style): (&str, usize)| Series { label: p.to_owned(), style, values: each(p) };
         let series: Vec<_> = self.legend.entries().map(one).filter(|s| s.values.iter().any(Option::is_some)).collect();
-        let axis = Self::axis(metric, series.iter().flat_map(|s| &s.values).flatten().copied());
+        let axis = Self::axis(axis, series.iter().flat_map(|s| &s.values).flatten().copied());
         Chart::Dots(Dots { axis, of: of.to_owned(), groups, series })
     }
 
     /// A chart for each variant.
-    fn lines(&self, name: &str, metric: &Metric, title: &str, points: &[f64]) -> Vec<Section> {
+    fn lines(&self, metric: &Metric, points: &[f64]) -> Vec<Section> {
         let groups = self.groups();
         let variants = distinct(groups.iter().map(|g| g.0));
         let (least, most) = (points[0], points[points.len() - 1]);
@@ -146,18 +151,19 @@ impl<'a> Drawer<'a> {
             for (policy, style) in self.legend.entries() {
                 let point = |g: &Group| {
                     let X::Number(n) = g.1 else { return None };
-                    let v = self.values(policy, *g, name, metric.draw);
+                    let v = self.values(policy, *g, metric.name, metric.axis.draw);
                     Some([*n as f64, Stat::Mean.of(&v)?, Stat::Min.of(&v)?, Stat::Max.of(&v)?])
                 };
                 let points: Vec<_> = groups.iter().filter(|g| g.0 == *variant).filter_map(point).collect();
                 lines.push(Line { label: policy.to_owned(), style, faint: faint(policy), points });
             }
             lines.retain(|l| !l.points.is_empty());
-            let y = Self::axis(metric, lines.iter().flat_map(|l| &l.points).map(|p| p[3]));
+            let y = Self::axis(metric.axis, lines.iter().flat_map(|l| &l.points).map(|p| p[3]));
             let x = Axis { title: self.sweep().to_owned(), from, to: most, scale: Scale::Linear };
             let thin =
                 if lines.iter().any(|l| l.faint) { " Thin lines are for comparison and decide nothing." } else { "" };
-            let title = if variant.is_empty() { title.to_owned() } else { format!("{title}, {variant}") };
+            let title = &metric.title;
+            let title = if variant.is_empty() { title.clone() } else { format!("{title}, {variant}") };
             let caption = format!("Means over seeds; whiskers reach from the least to the greatest seed.{thin}");
             Section { title, caption, chart: Chart::Lines(Lines { x, y, lines }) }
         };
@@ -165,16 +171,16 @@ impl<'a> Drawer<'a> {
     }
 
     /// What is drawn at the last point of the sweep, of each variant and policy.
-    fn at_last(&self, name: &str, metric: &Metric, title: &str) -> Option<Section> {
+    fn at_last(&self, metric: &Metric) -> Option<Section> {
         let last = &self.rows.last()?.x;
         let groups: Vec<_> = self.groups().into_iter().filter(|g| g.1 == last).collect();
         let at = match last {
             X::Number(n) => format!("{n} {}", self.sweep()),
             X::Name(name) => name.clone(),
         };
-        let title = format!("{title}, {at}");
-        let of = |p: &str, g: &Group, name: &str| self.values(p, *g, name, metric.draw);
-        let kind = match metric.draw {
+        let title = format!("{}, {at}", metric.title);
+        let of = |p: &str, g: &Group, name: &str| self.values(p, *g, name, metric.axis.draw);
+        let kind = match metric.axis.draw {
             Draw::Calls => Kind::Boxes,
             Draw::Span => Kind::Spans,
             _ => {
@@ -182,29 +188,24 @@ impl<'a> Drawer<'a> {
                 return Some(self.legend.share_chart(title, groups.iter().flat_map(shares).collect()));
             }
         };
+        let name = metric.name;
         let nth = |n: usize| if kind == Kind::Spans { format!("{name}_{}_ns", SPAN[n]) } else { name.to_owned() };
         let rows = |g: &Group| self.legend.rows(g.0, |p| kind.sum_up(|n| of(p, g, &nth(n))));
-        let chart = Rows::new(kind, metric.axis, groups.iter().flat_map(rows).collect());
+        let chart = Rows::new(kind, metric.axis.title, groups.iter().flat_map(rows).collect());
         Some(Section { title, caption: kind.caption().to_owned(), chart: Chart::Rows(chart) })
     }
 
     /// Several metrics with one axis, at the last point.
-    fn several(&self, all: &[(&str, (&Metric, String))]) -> Option<Section> {
-        let last = &self.rows.last()?.x;
+    fn several(&self, all: &[Metric]) -> Option<Section> {
+        let (last, axis) = (&self.rows.last()?.x, all.first()?.axis);
         let groups: Vec<_> = self.groups().into_iter().filter(|g| g.1 == last).collect();
-        let (_, (metric, _)) = all.first()?;
-        let mut names = Vec::new();
-        for (variant, _) in &groups {
-            let of = |title: &String| if variant.is_empty() { title.clone() } else { format!("{variant}: {title}") };
-            names.extend(all.iter().map(|(_, (_, title))| of(title)));
-        }
-        let value = |policy: &str, g: Group, (name, (metric, _)): &(&str, (&Metric, String))| {
-            Stat::Mean.of(&self.values(policy, g, name, metric.draw))
+        let each_group = || groups.iter().flat_map(|g| all.iter().map(move |m| (*g, m)));
+        let name = |((variant, _), m): (Group, &Metric)| {
+            if variant.is_empty() { m.title.clone() } else { format!("{variant}: {}", m.title) }
         };
-        let each = |policy: &str| {
-            groups.iter().flat_map(|g| all.iter().map(|m| value(policy, *g, m)).collect::<Vec<_>>()).collect()
-        };
-        let chart = self.dots(metric, "what", names, each);
-        Some(Section { title: metric.axis.to_owned(), caption: "Means over seeds.".into(), chart })
+        let value = |policy: &str, g: Group, m: &Metric| Stat::Mean.of(&self.values(policy, g, m.name, axis.draw));
+        let each = |policy: &str| each_group().map(|(g, m)| value(policy, g, m)).collect();
+        let chart = self.dots(axis, "what", each_group().map(name).collect(), each);
+        Some(Section { title: axis.title.to_owned(), caption: Kind::Bars.caption().into(), chart })
     }
 }

@@ -188,8 +188,8 @@ impl Experiment {
             PolicySpec::parse(policy)?;
         }
         e.in_xen()?;
-        if let Some(name) = e.chart.iter().flat_map(Names::all).find(|name| metrics::find(name).is_none()) {
-            bail!("chart: no chart of `{name}`{}", near::known_are(name, metrics::names()));
+        for names in &e.chart {
+            metrics::of_chart(names.all()).context("chart")?;
         }
         let in_xen = |p: &str| p.strip_suffix(ON_XEN).is_some_and(|p| e.xen.iter().any(|q| q == p));
         if let Some(stranger) = e.by_hand.policies.iter().find(|p| !e.every_policy().any(|q| q == *p)) {
@@ -373,6 +373,19 @@ mod tests {
         let check = &attacks(PAIRS, "versus = \"cpu\", at = \"all\"").unwrap().check[0];
         for variant in ["light", "light-cheats"] {
             assert_eq!(check.evaluate(&without(variant)).got, None, "{variant} did not run");
+        }
+    }
+
+    #[test]
+    fn charts_that_cannot_be_drawn_are_refused() {
+        for (chart, want) in [
+            ("\"work\", [\"work\", \"migrations\"]", "chart: `work` and `migrations` must be in different charts: "),
+            ("[\"call_pesq\", \"work\"]", "chart: `call_pesq` must be in a chart of its own"),
+            ("\"wrk\"", "chart: no chart of `wrk` (did you mean `work`?)"),
+        ] {
+            let of = "level = \"cpu\", at = 30";
+            let error = format!("{:#}", attacks(&format!("chart = [{chart}]"), of).unwrap_err());
+            assert!(error.starts_with(want) && !error.contains('\n'), "{error}");
         }
     }
 

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Metrics that `chart` in an experiment may name, and how they are drawn.
 
-/// A metric of a row, or several of one kind.
-pub struct Metric {
-    /// As `chart` names it. `*` at the beginning stands for the name of a VM or VCPU.
-    name: &'static str,
-    /// Heading of its chart; `{}` is what `*` stands for.
-    title: &'static str,
-    /// What its axis shows, with the unit.
-    pub axis: &'static str,
+use anyhow::{Result, bail};
+use takt_control::near;
+
+/// An axis, and the metrics of a row that may share it.
+pub struct Axis {
+    /// What it shows, with the unit.
+    pub title: &'static str,
     pub draw: Draw,
+    /// Names as `chart` has them, each with the heading of its chart. `*` at the beginning stands
+    /// for the name of a VM or VCPU, which `{}` is in the heading.
+    metrics: &'static [(&'static str, &'static str)],
 }
 
 #[derive(Clone, Copy)]
@@ -27,106 +29,219 @@ pub enum Draw {
     Share,
 }
 
-const fn value(name: &'static str, title: &'static str, axis: &'static str, divide: f64) -> Metric {
-    Metric { name, title, axis, draw: Draw::Value(divide) }
+impl Draw {
+    /// Whether a chart may show several metrics so, side by side.
+    fn shares(self) -> bool {
+        matches!(self, Draw::Value(_) | Draw::Quality)
+    }
 }
 
-const fn drawn(name: &'static str, title: &'static str, axis: &'static str, draw: Draw) -> Metric {
-    Metric { name, title, axis, draw }
+const MEAN: Draw = Draw::Value(1.0);
+
+const fn axis(title: &'static str, draw: Draw, metrics: &'static [(&'static str, &'static str)]) -> Axis {
+    Axis { title, draw, metrics }
 }
 
-const METRICS: [Metric; 55] = [
-    drawn("pesq_mean", "Mean PESQ of all calls", "mean PESQ", Draw::Quality),
-    drawn("pesq_p50", "Median PESQ of the calls", "median PESQ", Draw::Quality),
-    drawn("pesq_p25", "PESQ that a quarter of the calls is below", "25th percentile of PESQ", Draw::Quality),
-    drawn("mos_delayed", "MOS with the delay until play-out", "MOS", Draw::Quality),
-    drawn("call_pesq", "How the calls sound", "PESQ", Draw::Calls),
-    value("below4_pct", "Calls that are not of toll quality", "calls with PESQ below 4, %", 1.0),
-    value("late_lost_pct", "Packets late or lost", "packets late or lost, %", 1.0),
-    value("late_pct", "Packets after their play-out time", "packets late, %", 1.0),
-    value("lost_pct", "Packets lost", "packets lost, %", 1.0),
-    value("jitter_ms", "Jitter", "jitter, ms", 1.0),
-    drawn("rt_wait", "Waits of the VM that serves calls", "from ready to running", Draw::Span),
-    drawn("vod_wait", "Waits of the streaming server", "from ready to running", Draw::Span),
-    drawn("dom0_wait", "Waits of Dom0", "from ready to running", Draw::Span),
-    drawn("latency", "Latency of cyclictest", "from the timer's expiry to running", Draw::Span),
-    value("work", "Batch work", "batch work, CPU-s", 1.0),
-    drawn("work_share", "What the batch VMs get done", "batch work", Draw::Share),
-    value("rate_mbit", "Rate of each user's stream", "Mbit/s per user", 1.0),
-    value("iteration_us", "Time of an iteration", "ms per iteration", 1e3),
-    value("response_mean_ms", "Mean response time", "response time, ms", 1.0),
-    value("response_missed_pct", "Answers after the deadline", "answers late, %", 1.0),
-    value("parts_per_s", "Parts of requests answered", "parts per s", 1.0),
-    value("turns_per_job", "Turns of a VCPU for a job", "turns per job", 1.0),
-    value("turn_wait_max_ms", "The longest wait for a turn", "ms", 1.0),
-    value("migrations", "Migrations", "migrations", 1.0),
-    value("missed_pct", "Jobs that missed their deadline", "jobs missed, %", 1.0),
-    value("missed_pct_d1", "d1", "jobs missed, %", 1.0),
-    value("missed_pct_d2", "d2", "jobs missed, %", 1.0),
-    value("missed_pct_d3", "d3", "jobs missed, %", 1.0),
-    value("missed_pct_d4", "d4", "jobs missed, %", 1.0),
-    value("missed_pct_d5", "d5", "jobs missed, %", 1.0),
-    value("accepted", "Sets that the analysis accepts", "part of the sets", 1.0),
-    value("rejected_pct", "Sets that are only analysed and rejected", "rejected, %", 1.0),
-    value("pcpu0_loss_pct", "What scheduling costs the PCPU", "time of the PCPU, %", 1.0),
-    value("pcpu0_decisions", "Decisions of the scheduler", "decisions", 1.0),
-    value("pcpu1_loss_pct", "What scheduling costs the PCPU", "time of the PCPU, %", 1.0),
-    value("pcpu1_decisions", "Decisions of the scheduler", "decisions", 1.0),
-    value("rest_pct_0_end", "before the pool", "CPU time of the other VMs, %", 1.0),
-    value("rest_pct_1_begin", "pool created", "CPU time of the other VMs, %", 1.0),
-    value("rest_pct_1_end", "later", "CPU time of the other VMs, %", 1.0),
-    value("rest_pct_2_begin", "pool changed", "CPU time of the other VMs, %", 1.0),
-    value("rest_pct_2_end", "long after the change", "CPU time of the other VMs, %", 1.0),
-    value("rest_pct_3_begin", "pool destroyed", "CPU time of the other VMs, %", 1.0),
-    value("rest_pct_3_end", "long after its end", "CPU time of the other VMs, %", 1.0),
-    value("gap_p50_ms", "Median gap between packets", "gap, ms", 1.0),
-    value("period_ms", "The period that the monitor finds", "period, ms", 1.0),
-    value("verdict_frames", "Frames until the verdict", "frames", 1.0),
-    value("*_cpu_s", "CPU time of {}", "CPU-s", 1.0),
-    value("*_wait_p99_us", "Waits of {}", "99th percentile of waits, us", 1.0),
-    value("*_under_mean_ns", "Mean wait of {} as UNDER", "us", 1e3),
-    value("*_under_run_ns", "Run time of {} after an entry as UNDER", "us", 1e3),
-    value("*_under_run_pct", "{} in UNDER", "part of the run time in the class, %", 1.0),
-    value("*_over_run_pct", "{} in OVER", "part of the run time in the class, %", 1.0),
-    value("*_boost_run_pct", "{} in BOOST", "part of the run time in the class, %", 1.0),
-    value("*_error_p25_us", "{}, 25th percentile", "predicted minus actual wait, us", 1.0),
-    value("*_error_p75_us", "{}, 75th percentile", "predicted minus actual wait, us", 1.0),
+static AXES: [Axis; 34] = [
+    axis("mean PESQ", Draw::Quality, &[("pesq_mean", "Mean PESQ of all calls")]),
+    axis("median PESQ", Draw::Quality, &[("pesq_p50", "Median PESQ of the calls")]),
+    axis("MOS", Draw::Quality, &[("mos_delayed", "MOS with the delay until play-out")]),
+    axis("PESQ", Draw::Calls, &[("call_pesq", "How the calls sound")]),
+    axis("calls with PESQ below 4, %", MEAN, &[("below4_pct", "Calls that are not of toll quality")]),
+    axis("packets late, %", MEAN, &[("late_pct", "Packets after their play-out time")]),
+    axis("packets lost, %", MEAN, &[("lost_pct", "Packets lost")]),
+    axis("jitter, ms", MEAN, &[("jitter_ms", "Jitter")]),
+    axis(
+        "from ready to running",
+        Draw::Span,
+        &[
+            ("rt_wait", "Waits of the VM that serves calls"),
+            ("vod_wait", "Waits of the streaming server"),
+            ("dom0_wait", "Waits of Dom0"),
+        ],
+    ),
+    axis("from the timer's expiry to running", Draw::Span, &[("latency", "Latency of cyclictest")]),
+    axis("batch work, CPU-s", MEAN, &[("work", "Batch work")]),
+    axis("batch work", Draw::Share, &[("work_share", "What the batch VMs get done")]),
+    axis("Mbit/s per user", MEAN, &[("rate_mbit", "Rate of each user's stream")]),
+    axis("ms per iteration", Draw::Value(1e3), &[("iteration_us", "Time of an iteration")]),
+    axis("response time, ms", MEAN, &[("response_mean_ms", "Mean response time")]),
+    axis("answers late, %", MEAN, &[("response_missed_pct", "Answers after the deadline")]),
+    axis("parts per s", MEAN, &[("parts_per_s", "Parts of requests answered")]),
+    axis("turns per job", MEAN, &[("turns_per_job", "Turns of a VCPU for a job")]),
+    axis("ms", MEAN, &[("turn_wait_max_ms", "The longest wait for a turn")]),
+    axis("migrations", MEAN, &[("migrations", "Migrations")]),
+    axis(
+        "jobs missed, %",
+        MEAN,
+        &[
+            ("missed_pct", "Jobs that missed their deadline"),
+            ("missed_pct_d1", "d1"),
+            ("missed_pct_d2", "d2"),
+            ("missed_pct_d3", "d3"),
+            ("missed_pct_d4", "d4"),
+            ("missed_pct_d5", "d5"),
+        ],
+    ),
+    axis("part of the sets", MEAN, &[("accepted", "Sets that the analysis accepts")]),
+    axis("rejected, %", MEAN, &[("rejected_pct", "Sets that are only analysed and rejected")]),
+    axis(
+        "time of the PCPU, %",
+        MEAN,
+        &[("pcpu0_loss_pct", "What scheduling costs the PCPU"), ("pcpu1_loss_pct", "What scheduling costs the PCPU")],
+    ),
+    axis(
+        "decisions",
+        MEAN,
+        &[("pcpu0_decisions", "Decisions of the scheduler"), ("pcpu1_decisions", "Decisions of the scheduler")],
+    ),
+    axis(
+        "CPU time of the other VMs, %",
+        MEAN,
+        &[
+            ("rest_pct_0_end", "before the pool"),
+            ("rest_pct_1_begin", "pool created"),
+            ("rest_pct_1_end", "later"),
+            ("rest_pct_2_begin", "pool changed"),
+            ("rest_pct_2_end", "long after the change"),
+            ("rest_pct_3_begin", "pool destroyed"),
+            ("rest_pct_3_end", "long after its end"),
+        ],
+    ),
+    axis("gap, ms", MEAN, &[("gap_p50_ms", "Median gap between packets")]),
+    axis("period, ms", MEAN, &[("period_ms", "The period that the monitor finds")]),
+    axis("frames", MEAN, &[("verdict_frames", "Frames until the verdict")]),
+    axis("CPU-s", MEAN, &[("*_cpu_s", "CPU time of {}")]),
+    axis("99th percentile of waits, us", MEAN, &[("*_wait_p99_us", "Waits of {}")]),
+    axis(
+        "us",
+        Draw::Value(1e3),
+        &[
+            ("*_under_mean_ns", "Mean wait of {} as UNDER"),
+            ("*_under_run_ns", "Run time of {} after an entry as UNDER"),
+        ],
+    ),
+    axis(
+        "part of the run time in the class, %",
+        MEAN,
+        &[("*_under_run_pct", "{} in UNDER"), ("*_over_run_pct", "{} in OVER"), ("*_boost_run_pct", "{} in BOOST")],
+    ),
+    axis(
+        "predicted minus actual wait, us",
+        MEAN,
+        &[("*_error_p25_us", "{}, 25th percentile"), ("*_error_p75_us", "{}, 75th percentile")],
+    ),
 ];
 
-/// A metric by its name, with its heading.
-pub fn find(name: &str) -> Option<(&'static Metric, String)> {
-    METRICS.iter().find_map(|m| {
-        let stem = match m.name.strip_prefix('*') {
+/// A metric that a chart shows.
+pub struct Metric<'a> {
+    pub name: &'a str,
+    /// Heading of its chart, or its name in a chart of several.
+    pub title: String,
+    pub axis: &'static Axis,
+}
+
+/// A metric by its name.
+fn find(name: &str) -> Option<Metric<'_>> {
+    AXES.iter().flat_map(|axis| axis.metrics.iter().map(move |m| (axis, m))).find_map(|(axis, (own, title))| {
+        let stem = match own.strip_prefix('*') {
             Some(rest) => name.strip_suffix(rest)?,
-            None if m.name == name => "",
+            None if *own == name => "",
             None => return None,
         };
-        Some((m, m.title.replace("{}", stem.strip_prefix("vm_").unwrap_or(stem))))
+        let title = title.replace("{}", stem.strip_prefix("vm_").unwrap_or(stem));
+        Some(Metric { name, title, axis })
     })
 }
 
-/// The names, as errors list them.
-pub fn names() -> impl Iterator<Item = &'static str> {
-    METRICS.iter().map(|m| m.name)
+/// The metrics of one chart, which share an axis.
+///
+/// # Errors
+/// There is none, one is unknown, or they have no common axis.
+pub fn of_chart(names: &[String]) -> Result<Vec<Metric<'_>>> {
+    let known = || AXES.iter().flat_map(|axis| axis.metrics).map(|(name, _)| *name);
+    let mut all: Vec<Metric> = Vec::new();
+    for name in names {
+        let Some(metric) = find(name) else { bail!("no chart of `{name}`{}", near::known_are(name, known())) };
+        if let Some(first) = all.first() {
+            if let Some(alone) = [first, &metric].into_iter().find(|m| !m.axis.draw.shares()) {
+                bail!("`{}` must be in a chart of its own, not in brackets with others", alone.name);
+            }
+            if !std::ptr::eq(first.axis, metric.axis) {
+                bail!(
+                    "`{}` and `{name}` must be in different charts: one axis shows \"{}\", the other \"{}\"",
+                    first.name,
+                    first.axis.title,
+                    metric.axis.title
+                );
+            }
+        }
+        all.push(metric);
+    }
+    if all.is_empty() {
+        bail!("brackets without a metric; allowed: one or more");
+    }
+    Ok(all)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiment::data::Experiment;
     use crate::report::chart::pen;
 
     #[test]
     fn a_metric_is_found_by_its_name_or_by_the_end_of_it() {
-        assert_eq!(find("pesq_mean").unwrap().1, "Mean PESQ of all calls");
-        assert_eq!(find("vm_att_cpu_s").unwrap().1, "CPU time of att");
-        assert_eq!(find("media-s.0_under_mean_ns").unwrap().1, "Mean wait of media-s.0 as UNDER");
+        let title = |name| find(name).unwrap().title;
+        assert_eq!(title("pesq_mean"), "Mean PESQ of all calls");
+        assert_eq!(title("vm_att_cpu_s"), "CPU time of att");
+        assert_eq!(title("media-s.0_under_mean_ns"), "Mean wait of media-s.0 as UNDER");
         assert!(find("pesq").is_none());
     }
 
     #[test]
+    fn metrics_of_a_chart_have_one_axis() {
+        let of = |names: &[&str]| {
+            let names: Vec<_> = names.iter().map(|n| (*n).to_owned()).collect();
+            of_chart(&names).map(|all| all.len()).map_err(|e| e.to_string())
+        };
+        assert_eq!(of(&["rt_wait"]), Ok(1));
+        assert_eq!(of(&["missed_pct_d1", "missed_pct_d2", "missed_pct"]), Ok(3));
+        assert_eq!(of(&["media-s_under_run_pct", "dom0_boost_run_pct"]), Ok(2), "a VM each");
+        for (names, want) in [
+            (
+                &["work", "migrations"][..],
+                "`work` and `migrations` must be in different charts: one axis shows \"batch work, CPU-s\", the other \"migrations\"",
+            ),
+            // Both in CPU-s, but of one VM and of all.
+            (&["vm_a_cpu_s", "work"], "`vm_a_cpu_s` and `work` must be in different charts: "),
+            (&["rt_wait", "dom0_wait"], "`rt_wait` must be in a chart of its own, not in brackets with others"),
+            (&["pesq_mean", "call_pesq"], "`call_pesq` must be in a chart of its own"),
+            (&["work", "wrk"], "no chart of `wrk` (did you mean `work`?)"),
+            (&[], "brackets without a metric"),
+        ] {
+            let error = of(names).unwrap_err();
+            assert!(error.starts_with(want) && !error.contains('\n'), "{names:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn every_metric_is_in_a_chart_of_an_experiment() {
+        let all = Experiment::all().unwrap();
+        let drawn: Vec<_> = all.iter().flat_map(|e| &e.chart).flat_map(|names| names.all()).collect();
+        for (name, _) in AXES.iter().flat_map(|axis| axis.metrics) {
+            let is_drawn = match name.strip_prefix('*') {
+                Some(rest) => drawn.iter().any(|d| d.ends_with(rest)),
+                None => drawn.iter().any(|d| d == name),
+            };
+            assert!(is_drawn, "no chart shows {name}");
+        }
+    }
+
+    #[test]
     fn axes_fit_a_phone() {
-        for m in &METRICS {
-            assert_eq!(pen::fitted(m.axis, pen::NARROW), m.axis);
+        for axis in &AXES {
+            assert_eq!(pen::fitted(axis.title, pen::NARROW), axis.title);
         }
     }
 }
