@@ -34,7 +34,7 @@ pub enum Width {
 
 impl Width {
     /// Width of the drawing, px.
-    pub fn px(self) -> u32 {
+    pub const fn px(self) -> u32 {
         match self {
             Width::Wide => 860,
             Width::Narrow => 340,

@@ -22,9 +22,12 @@ const PLOTTERS: f64 = 1.24;
 /// What a legend's sample takes, px.
 pub const SAMPLE: i32 = 34;
 
-/// What there is for a line of text on a phone, px.
+/// What the title of an axis leaves free, on both sides together, px.
+const MARGINS: i32 = 16;
+
+/// What there is for the title of an axis on a phone, px.
 #[cfg(test)]
-pub const NARROW: i32 = 340 - 16;
+pub const NARROW: i32 = Width::Narrow.px() as i32 - MARGINS;
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
@@ -143,9 +146,9 @@ impl Pen<'_> {
         self.line(&[(left, bottom), (right, bottom)], MUTED)?;
         // Below the middle of the axis, if there is room for it.
         let px = self.0.dim_in_pixel().0 as i32;
-        let half = text_width(&axis.title).min(px - 16) / 2 + 8;
+        let half = (text_width(&axis.title).min(px - MARGINS) + MARGINS) / 2;
         let middle = ((left + right) / 2).clamp(half, (px - half).max(half));
-        self.text(&fitted(&axis.title, px - 16), (middle, bottom + 36), &INK, Side::Middle)
+        self.text(&fitted(&axis.title, px - MARGINS), (middle, bottom + 36), &INK, Side::Middle)
     }
 }
 
