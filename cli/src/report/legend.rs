@@ -12,7 +12,7 @@ pub struct Legend<'a> {
 }
 
 /// Policies with the same look in every report.
-const KNOWN: [(&str, usize); 3] = [("credit", 0), ("doris", 1), ("pin", GREY)];
+const FIXED: [(&str, usize); 3] = [("credit", 0), ("doris", 1), ("pin", GREY)];
 
 impl<'a> Legend<'a> {
     /// Of policies in their order; each counts once.
@@ -20,12 +20,12 @@ impl<'a> Legend<'a> {
         Self { policies: distinct(policies) }
     }
 
-    /// Number of a policy's look: those that are known by name, then the others in their order.
+    /// Number of a policy's look: the fixed one, or the next that is free, in the order of policies.
     pub fn style(&self, policy: &str) -> usize {
-        let known = |p: &str| KNOWN.iter().find(|(name, _)| *name == p).map(|(_, style)| *style);
-        known(policy).unwrap_or_else(|| {
-            let mut free = (0..).filter(|n| KNOWN.iter().all(|(_, style)| style != n));
-            let before = self.policies.iter().take_while(|p| **p != policy).filter(|p| known(p).is_none());
+        let fixed = |p: &str| FIXED.iter().find(|(name, _)| *name == p).map(|(_, style)| *style);
+        fixed(policy).unwrap_or_else(|| {
+            let mut free = (0..).filter(|n| FIXED.iter().all(|(_, style)| style != n));
+            let before = self.policies.iter().take_while(|p| **p != policy).filter(|p| fixed(p).is_none());
             free.nth(before.count()).unwrap_or(0)
         })
     }

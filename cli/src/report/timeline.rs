@@ -110,10 +110,10 @@ impl Timeline {
 
     /// The policies that a page shows at first: Credit and Doris if both ran, or the first ones.
     fn shown(&self) -> Vec<&str> {
-        const KNOWN: [&str; 2] = ["credit", "doris"];
+        const MAIN: [&str; 2] = ["credit", "doris"];
         let (policies, _) = self.runs();
-        let both = policies.len() > SHOWN && KNOWN.iter().all(|p| policies.contains(p));
-        if both { KNOWN.to_vec() } else { policies.into_iter().take(SHOWN).collect() }
+        let both = policies.len() > SHOWN && MAIN.iter().all(|p| policies.contains(p));
+        if both { MAIN.to_vec() } else { policies.into_iter().take(SHOWN).collect() }
     }
 
     /// What a reader chooses: policies, a seed, what is zoomed in to.
