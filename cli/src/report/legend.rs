@@ -68,17 +68,16 @@ mod tests {
     use super::*;
     use crate::experiment::data::Experiment;
     use crate::report::chart::pen;
-    use crate::report::theme::{self, LOOKS};
+    use crate::report::theme;
 
     #[test]
     fn policies_of_an_experiment_look_different() {
         for e in Experiment::all().unwrap() {
             let names: Vec<_> = e.every_policy().map(String::as_str).collect();
             let legend = Legend::new(names);
-            let looks: Vec<_> = legend.policies.iter().map(|p| legend.style(p)).collect();
+            let looks: Vec<_> = legend.entries().map(|(_, look)| theme::style(look)).collect();
             for (n, look) in looks.iter().enumerate() {
-                assert!(*look < LOOKS && !looks[..n].contains(look), "{}: {}", e.id, legend.policies[n]);
-                assert!(!looks[..n].iter().any(|l| theme::style(*l) == theme::style(*look)), "{}", e.id);
+                assert!(!looks[..n].contains(look), "{}: {}", e.id, legend.policies[n]);
             }
             let mut names: Vec<_> = legend.policies.iter().map(|p| pen::fitted(p, pen::NARROW - pen::SAMPLE)).collect();
             names.sort();
