@@ -4,10 +4,12 @@
 (() => {
 	const data = JSON.parse(document.getElementById("timeline-data").textContent);
 	const ROW = 22, GAP = 3, TOP = 24;
-	// Less room for names on a phone; a letter takes 7.5 px in wide fonts.
-	const left = () => (innerWidth < 720 ? 102 : 130), letters = () => (innerWidth < 720 ? 12 : 16);
 	const CLASSES = ["real-time", "boost", "under", "over", "idle"];
-	const dark = matchMedia("(prefers-color-scheme: dark)");
+	// As in report.css.
+	const dark = matchMedia("(prefers-color-scheme: dark)"), narrow = matchMedia("(max-width: 719px)");
+	// Less room for names on a phone; a letter takes 7.5 px in wide fonts.
+	const left = () => (narrow.matches ? 102 : 130), letters = () => (narrow.matches ? 12 : 16);
+	const plotWidth = canvas => canvas.clientWidth - left();
 	const tip = document.createElement("div");
 	tip.className = "tip";
 	tip.setAttribute("role", "status");
@@ -44,12 +46,13 @@
 
 	const seed = document.getElementById("seed"), policies = document.getElementById("policies");
 	const lanes = data.runs.map((run, number) => {
-		const place = document.getElementById("run-" + number);
-		return { run, place, canvas: document.getElementById("lane-" + number), rows: null };
+		const place = document.getElementById("run-" + number), canvas = document.getElementById("lane-" + number);
+		let rows = null;
+		// Unpacked when the run is first shown.
+		return { run, place, canvas, get rows() { return rows ??= rowsOf(run); } };
 	});
 	const shown = () => lanes.filter(lane => !lane.place.hidden);
 
-	// Of a run that is shown for the first time.
 	const rowsOf = run => {
 		const rows = run.rows.map((flat, n) => ({ name: "PCPU " + n, list: unpack(flat), waits: false }));
 		// Beside the PCPUs: when the VCPUs that matter were ready and did not run.
@@ -71,8 +74,7 @@
 	const colour = (lane, vcpu) => data.vms[lane.run.vcpus[vcpu].vm].colour[dark.matches ? 1 : 0];
 
 	function draw(lane) {
-		const rows = lane.rows ??= rowsOf(lane.run);
-		const { canvas } = lane, scale = devicePixelRatio || 1, LEFT = left(), most = letters();
+		const { canvas, rows } = lane, scale = devicePixelRatio || 1, LEFT = left(), most = letters();
 		const width = canvas.clientWidth, height = TOP + rows.length * (ROW + GAP) + 4;
 		canvas.style.height = height + "px";
 		canvas.width = width * scale;
@@ -81,7 +83,7 @@
 		g.scale(scale, scale);
 		g.font = "12px system-ui, sans-serif";
 		g.textBaseline = "middle";
-		const span = view.to - view.from, plot = width - LEFT;
+		const span = view.to - view.from, plot = plotWidth(canvas);
 		const x = t => LEFT + (t - view.from) / span * plot;
 
 		const step = [1, 2, 5].flatMap(m => [...Array(10).keys()].map(e => m * 10 ** e)).sort((a, b) => a - b)
@@ -179,13 +181,13 @@
 
 	for (const lane of lanes) {
 		const c = lane.canvas;
-		const at = e => view.from + (e.clientX - c.getBoundingClientRect().left - left()) / (c.clientWidth - left()) * (view.to - view.from);
+		const at = e => view.from + (e.clientX - c.getBoundingClientRect().left - left()) / plotWidth(c) * (view.to - view.from);
 		let held = null;
 		c.addEventListener("wheel", e => {
 			if (!e.ctrlKey && !e.shiftKey && Math.abs(e.deltaX) < Math.abs(e.deltaY) && document.activeElement !== c) return;
 			e.preventDefault();
 			if (Math.abs(e.deltaX) > Math.abs(e.deltaY)) {
-				const d = e.deltaX / (c.clientWidth - left()) * (view.to - view.from);
+				const d = e.deltaX / plotWidth(c) * (view.to - view.from);
 				show(view.from + d, view.to + d);
 			} else {
 				zoom(Math.exp(e.deltaY / 400), at(e));
@@ -199,7 +201,7 @@
 		});
 		c.addEventListener("pointermove", e => {
 			if (held) {
-				const d = (held.x - e.clientX) / (c.clientWidth - left()) * (held.to - held.from);
+				const d = (held.x - e.clientX) / plotWidth(c) * (held.to - held.from);
 				show(held.from + d, held.to + d);
 			}
 			describe(lane, e);
@@ -227,6 +229,7 @@
 	};
 	seed.addEventListener("change", choose);
 	policies.addEventListener("change", choose);
+	// A page becomes narrow or wide only with a change of its size.
 	addEventListener("resize", redraw);
 	dark.addEventListener("change", redraw);
 	// A browser may have kept what was chosen before.
