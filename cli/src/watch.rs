@@ -107,7 +107,7 @@ pub fn timeline(runs: &[(Scenario, PolicySpec)], seeds: &[u64]) -> Result<Timeli
     let vms = first.vms.iter().enumerate().map(|(n, name)| (name.clone(), n == 0 || serves(result, n as u32)));
     let left_out = (traces.len() < runs.len() * seeds.len()).then(|| {
         format!(
-            "A page has timelines of {RUNS} runs at most, here of {} of {} policies with {} of {} seeds.",
+            "A page has timelines of at most {RUNS} runs. They show {} of {} policies with {} of {} seeds.",
             kept.len(),
             runs.len(),
             some.len(),

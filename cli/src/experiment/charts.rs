@@ -35,7 +35,7 @@ pub fn charts(e: &Experiment, o: &Outcome, basis: &str) -> Charts {
         let titles: Vec<_> = charts.iter().skip(Charts::MOST).map(|s| s.title.as_str()).collect();
         (!titles.is_empty()).then(|| {
             let most = Charts::MOST;
-            format!("A page has {most} charts of an experiment at most. Not drawn: {}.", titles.join("; "))
+            format!("A page has at most {most} charts of an experiment. Not drawn: {}.", titles.join("; "))
         })
     };
     charts.truncate(Charts::MOST);
@@ -160,11 +160,10 @@ impl<'a> Drawer<'a> {
             lines.retain(|l| !l.points.is_empty());
             let y = Self::axis(metric.axis, lines.iter().flat_map(|l| &l.points).map(|p| p[3]));
             let x = Axis { title: self.sweep().to_owned(), from, to: most, scale: Scale::Linear };
-            let thin =
-                if lines.iter().any(|l| l.faint) { " Thin lines are for comparison and decide nothing." } else { "" };
+            let thin = if lines.iter().any(|l| l.faint) { " Thin lines are for comparison only." } else { "" };
             let title = &metric.title;
             let title = if variant.is_empty() { title.clone() } else { format!("{title}, {variant}") };
-            let caption = format!("Means over seeds; whiskers reach from the least to the greatest seed.{thin}");
+            let caption = format!("Means over seeds. Whiskers reach from the lowest to the highest seed.{thin}");
             Section { title, caption, chart: Chart::Lines(Lines { x, y, lines }) }
         };
         variants.iter().map(one).collect()

@@ -76,7 +76,7 @@ fn timeline(e: &Experiment, o: &Outcome, options: &Options) -> Result<Option<Tim
 /// The chart cannot be drawn.
 pub fn main_chart(experiments: &[Experiment], outcomes: &[Outcome]) -> Result<String> {
     let mut all = experiments.iter().zip(outcomes).flat_map(|(e, o)| charts(e, o, "").charts);
-    all.next().context("no chart to write")?.chart.svg(Width::Wide)
+    all.next().context("--svg: these runs have no value to draw; they may be too short")?.chart.svg(Width::Wide)
 }
 
 fn tables(e: &Experiment, o: &Outcome) -> Vec<Table> {

@@ -82,7 +82,7 @@ impl Timeline {
             let _ = write!(
                 h,
                 "<div class=\"lane\" id=\"run-{n}\"{hidden}><h3>{0}</h3><canvas id=\"lane-{n}\" tabindex=\"0\" role=\"img\" \
-                 aria-label=\"PCPUs over time under {0}. Arrows move, plus and minus zoom. The table below sums up.\"></canvas>\n\
+                 aria-label=\"PCPUs over time under {0}. The arrow keys move it, plus and minus zoom. The table below has the sums.\"></canvas>\n\
                  <details><summary>What each VM ran and waited</summary>\n",
                 escape(&name)
             );

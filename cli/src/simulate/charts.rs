@@ -29,20 +29,20 @@ enum Draw {
 
 /// In the order of a page.
 const FIGURES: [Figure; 14] = [
-    Figure { what: "how the calls sound", axis: "PESQ", draw: Draw::Calls },
+    Figure { what: "quality of the calls", axis: "PESQ", draw: Draw::Calls },
     Figure {
         what: "packets late or lost",
         axis: "packets late or lost, %",
-        draw: Draw::Bar("Of the packets that clients sent.", |_, vm| Some(vm.voip.as_ref()?.late_lost_pct)),
+        draw: Draw::Bar("As a share of all packets that clients sent.", |_, vm| Some(vm.voip.as_ref()?.late_lost_pct)),
     },
     Figure {
         what: "rate of the streams",
         axis: "Mbit/s per user",
-        draw: Draw::Bar("What a user gets in the mean.", |_, vm| Some(vm.vod?.rate_mean / 1e6)),
+        draw: Draw::Bar("Mean of all users.", |_, vm| Some(vm.vod?.rate_mean / 1e6)),
     },
     Figure {
         what: "lag of the streams",
-        axis: "from a frame's time to its departure",
+        axis: "from a frame's due time to departure",
         draw: Draw::Span(|vm| vm.vod.map(|v| [v.lag_p50_ns, v.lag_p99_ns, v.lag_max_ns])),
     },
     Figure {
@@ -65,7 +65,7 @@ const FIGURES: [Figure; 14] = [
     Figure {
         what: "answers after the deadline",
         axis: "answers after the deadline, %",
-        draw: Draw::Bar("Of all answers.", |_, vm| {
+        draw: Draw::Bar("As a share of all answers.", |_, vm| {
             vm.fanout.map(|f| f.missed as f64 * 100.0 / f.answered.max(1) as f64)
         }),
     },
@@ -77,14 +77,14 @@ const FIGURES: [Figure; 14] = [
     Figure {
         what: "jobs that missed their deadline",
         axis: "jobs missed, %",
-        draw: Draw::Bar("Of all jobs of its tasks, with those that are overdue at the end.", |run, vm| {
+        draw: Draw::Bar("As a share of all jobs. Jobs that are overdue at the end count as missed.", |run, vm| {
             let jobs = !vm.tasks.is_empty() || vm.periodic.is_some();
             jobs.then(|| vm.promise(run.duration_ns)).flatten().map(|p| p.failed * 100.0)
         }),
     },
     Figure {
         what: "latency of jobs",
-        axis: "from a job's release to its begin",
+        axis: "from a job's release to its start",
         draw: Draw::Span(|vm| {
             let latency = vm.periodic.filter(|_| vm.tasks.is_empty())?.latency;
             (latency.entries > 0).then_some([latency.p50_ns, latency.p99_ns, latency.max_ns])
@@ -93,9 +93,7 @@ const FIGURES: [Figure; 14] = [
     Figure {
         what: "iterations",
         axis: "iterations",
-        draw: Draw::Bar("Iterations that all threads completed together.", |_, vm| {
-            vm.parallel.map(|p| p.iterations as f64)
-        }),
+        draw: Draw::Bar("Sum over all threads.", |_, vm| vm.parallel.map(|p| p.iterations as f64)),
     },
     Figure {
         what: "spinning",
@@ -135,7 +133,7 @@ pub(super) fn charts(guests: &[&Vm], host: Option<&Vm>, legend: &Legend, runs: &
         if out.charts.len() + own.len() > room {
             let names: Vec<_> = guests[n..].iter().filter_map(|vm| vm.name()).collect();
             out.left_out = Some(format!(
-                "A page has {} charts of a scenario at most, here of {n} VMs. Not drawn: {}. The table of VMs has their figures.",
+                "A page has at most {} charts of a scenario. They show {n} VMs. Not drawn: {}. The table of VMs has their figures.",
                 Charts::MOST,
                 names.join(", ")
             ));
@@ -164,16 +162,17 @@ fn section(vm: &Vm, figure: &Figure, legend: &Legend) -> Option<Section> {
     let zero = || rows.iter().flat_map(|r| &r.values).all(|v| *v == 0.0);
     let (kind, caption) = match figure.draw {
         Draw::Bar(..) if zero() => return None,
-        Draw::Bar(caption, _) => (Kind::Bars, caption),
-        Draw::Calls => (Kind::Boxes, Kind::Boxes.caption()),
-        Draw::Span(_) => (Kind::Spans, Kind::Spans.caption()),
+        Draw::Bar(caption, _) => (Kind::Bars, Some(caption)),
+        Draw::Calls => (Kind::Boxes, None),
+        Draw::Span(_) => (Kind::Spans, None),
     };
+    let caption = caption.into_iter().chain([kind.caption()]).collect::<Vec<_>>().join(" ");
     let name = match (vm.name()?, vm.about()) {
         (name, Some(about)) => format!("{name} ({about})"),
         (_, None) => "Dom0".to_owned(),
     };
     let chart = Chart::Rows(Rows::new(kind, figure.axis, rows));
-    let section = Section { title: format!("{name}: {}", figure.what), caption: caption.to_owned(), chart };
+    let section = Section { title: format!("{name}: {}", figure.what), caption, chart };
     (!section.chart.is_empty()).then_some(section)
 }
 
@@ -183,7 +182,7 @@ fn work(legend: &Legend, runs: &[(&str, &RunResult)]) -> Option<Section> {
         let mine = runs.iter().filter(|(label, _)| *label == policy);
         Stat::Mean.of(&mine.map(|(_, run)| run.vms.iter().map(|vm| vm.work).sum()).collect::<Vec<f64>>())
     };
-    let section = legend.share_chart("What the batch VMs get done".into(), legend.shares("", mean));
+    let section = legend.share_chart("Work of the batch VMs".into(), legend.shares("", mean));
     (!section.chart.is_empty()).then_some(section)
 }
 
@@ -224,7 +223,7 @@ mod tests {
             "beat (periodic jobs): waits for a PCPU",
             "kept (busy loops): waits for a PCPU",
             "Dom0: waits for a PCPU",
-            "What the batch VMs get done",
+            "Work of the batch VMs",
         ];
         assert_eq!((titles, left_out), (own.map(str::to_owned).to_vec(), None));
     }

@@ -59,12 +59,11 @@ impl Kind {
     pub fn caption(self) -> &'static str {
         match self {
             Kind::Boxes => {
-                "PESQ of each call: box from the 25th to the 75th percentile with the median, whiskers to the worst and the \
-                 best call. 4.45 is a clean call, below 4 is heard, 2.5 is poor."
+                "PESQ of each call. Box: 25th to 75th percentile, with the median. Whiskers: worst and best call. \
+                 4.45 is a call without faults. Below 4, faults can be heard. 2.5 is poor."
             }
             Kind::Spans => {
-                "Ring: median; dot: 99th percentile, both as means over seeds; bar: the longest of all. Logarithmic: each step \
-                 is ten times longer."
+                "Ring: median. Dot: 99th percentile. Both are means over seeds. Bar: longest of all. The axis is logarithmic."
             }
             Kind::Bars => "Means over seeds.",
         }
