@@ -5,10 +5,10 @@ use anyhow::Result;
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use std::fmt;
 use std::io::{IsTerminal, Write};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Between two progress lines where there is no terminal.
 const LINE: Duration = Duration::from_secs(10);
@@ -62,29 +62,22 @@ const TICK: Duration = Duration::from_millis(500);
 /// Share of the whole after which the time that is left can be told: one part in so many.
 const KNOWN: u64 = 20;
 
-/// A bar on a terminal, a line now and then elsewhere.
+/// A bar on a terminal, a line each [`LINE`] elsewhere.
 struct Progress {
-    done: Arc<Done>,
     bar: ProgressBar,
+    jobs: Arc<Jobs>,
     /// Ends the lines when it is dropped.
     lines: Option<Sender<()>>,
 }
 
-/// What is done of it.
-struct Done {
-    what: String,
-    jobs: usize,
+/// How many jobs there are, and how many have ended.
+struct Jobs {
+    all: usize,
     ended: AtomicUsize,
-    /// Of all jobs.
-    parts: AtomicU64,
-    since: Instant,
 }
 
 impl Progress {
     fn new(what: &str, jobs: usize) -> Self {
-        let (ended, parts) = (AtomicUsize::new(0), AtomicU64::new(0));
-        let done = Arc::new(Done { what: what.to_owned(), jobs, ended, parts, since: Instant::now() });
-        let lines = (!std::io::stderr().is_terminal()).then(|| lines(done.clone()));
         let bar = ProgressBar::with_draw_target(Some(jobs as u64 * PARTS), ProgressDrawTarget::stderr());
         let left = |state: &ProgressState, to: &mut dyn fmt::Write| {
             if state.pos() * KNOWN >= state.len().unwrap_or(u64::MAX) {
@@ -96,18 +89,19 @@ impl Progress {
         bar.set_style(style.with_key("left", left));
         bar.set_message(what.to_owned());
         bar.enable_steady_tick(TICK);
-        Self { done, bar, lines }
+        let jobs = Arc::new(Jobs { all: jobs, ended: AtomicUsize::new(0) });
+        let lines = (!std::io::stderr().is_terminal()).then(|| lines(bar.clone(), jobs.clone()));
+        Self { bar, jobs, lines }
     }
 
     /// That many more parts of a job are done.
     fn parts(&self, more: u64) {
         self.bar.inc(more);
-        self.done.parts.fetch_add(more, Ordering::Relaxed);
     }
 
     /// A job has ended.
     fn ended(&self) {
-        self.done.ended.fetch_add(1, Ordering::Relaxed);
+        self.jobs.ended.fetch_add(1, Ordering::Relaxed);
     }
 
     fn end(self) {
@@ -116,23 +110,24 @@ impl Progress {
     }
 }
 
-/// Prints one each [`LINE`], until the sender is dropped.
-fn lines(done: Arc<Done>) -> Sender<()> {
+/// Prints a line each [`LINE`], until the sender is dropped.
+fn lines(bar: ProgressBar, jobs: Arc<Jobs>) -> Sender<()> {
     let (end, ended) = channel();
     std::thread::spawn(move || {
         while ended.recv_timeout(LINE) == Err(RecvTimeoutError::Timeout) {
-            let _ = writeln!(std::io::stderr(), "{}", done.line());
+            let _ = writeln!(std::io::stderr(), "{}", jobs.line(&bar));
         }
     });
     end
 }
 
-impl Done {
-    fn line(&self) -> String {
-        let percent = self.parts.load(Ordering::Relaxed) * 100 / (self.jobs as u64 * PARTS).max(1);
-        let (ended, jobs) = (self.ended.load(Ordering::Relaxed), self.jobs);
-        let of = if jobs > 1 { format!(", {ended} of {jobs} done") } else { String::new() };
-        format!("{}: {percent} %{of}, {} s", self.what, self.since.elapsed().as_secs())
+impl Jobs {
+    /// How far they are, by what the bar counts.
+    fn line(&self, bar: &ProgressBar) -> String {
+        let percent = bar.position() * 100 / (self.all as u64 * PARTS).max(1);
+        let (ended, all) = (self.ended.load(Ordering::Relaxed), self.all);
+        let of = if all > 1 { format!(", {ended} of {all} done") } else { String::new() };
+        format!("{}: {percent} %{of}, {} s", bar.message(), bar.elapsed().as_secs())
     }
 }
 
@@ -162,8 +157,9 @@ mod tests {
         progress.parts(PARTS);
         progress.ended();
         progress.parts(PARTS / 2);
-        assert!(progress.done.line().starts_with("simulating: 37 %, 1 of 4 done, "), "{}", progress.done.line());
+        let line = |progress: &Progress| progress.jobs.line(&progress.bar);
+        assert!(line(&progress).starts_with("simulating: 37 %, 1 of 4 done, "), "{}", line(&progress));
         let one = Progress::new("trace", 1);
-        assert!(one.done.line().starts_with("trace: 0 %, "), "{}", one.done.line());
+        assert!(line(&one).starts_with("trace: 0 %, "), "{}", line(&one));
     }
 }

@@ -30,11 +30,11 @@ pub enum Event {
         /// KVM is loaded.
         kvm: bool,
     },
-    /// Xen: what the domains of these cpupools send is watched from now on.
+    /// Xen: monitoring what the domains of these cpupools send, from now on.
     Watching {
         cpupools: Vec<Cpupool>,
     },
-    /// Linux: KVM is loaded, its VMs are watched.
+    /// Linux: KVM is loaded; monitoring its VMs.
     KvmLoaded,
     VmFound {
         name: String,
@@ -101,7 +101,7 @@ pub enum Event {
     TakenOut {
         reason: String,
     },
-    /// Xen: told to end; types that were reported lapse within a second.
+    /// Xen: told to end; VMs that were found real-time stop being so within a second.
     Ended,
 }
 

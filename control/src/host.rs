@@ -5,7 +5,7 @@ use crate::config::{HostConfig, Ports, VmConfig};
 use crate::params::is_server;
 use crate::server::Server;
 use crate::settings::param;
-use crate::{duration, spec};
+use crate::{duration, near, spec};
 use anyhow::{Context, Result, bail};
 use std::fmt;
 use takt_policy::ParamInfo;
@@ -53,8 +53,8 @@ pub trait Host {
         match vms.iter().find(|vm| vm.name == name) {
             Some(vm) => Ok(vm.clone()),
             None => {
-                let names: Vec<_> = vms.iter().map(|vm| vm.name.as_str()).collect();
-                bail!("no VM `{name}`; known: {}", if names.is_empty() { "none".into() } else { names.join(", ") })
+                let names = vms.iter().map(|vm| vm.name.as_str());
+                bail!("no VM `{name}`{}", near::known_are(name, names))
             }
         }
     }

@@ -39,7 +39,8 @@ pub fn allowed<'a>(word: &str, allowed: impl IntoIterator<Item = &'a str>) -> St
 
 fn with_list<'a>(word: &str, before: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     let known: Vec<_> = known.into_iter().collect();
-    format!("{}{before}{}", hint(word, known.iter().copied()), known.join(", "))
+    let list = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+    format!("{}{before}{list}", hint(word, known))
 }
 
 #[cfg(test)]

@@ -1,18 +1,20 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# kernel.sh CACHE PREFIX: prints the directory in CACHE that holds Debian's newest kernel whose version begins with PREFIX (7.3, 6.18):
-# vmlinux (uncompressed), modules/*.ko, modules/order (in which to load them), modules/guest (in which to load those of a guest with
-# virtio), wanted, release. Fetches it with apt if it is not there, or was fetched with other modules.
+# kernel.sh CACHE PREFIX: prints the directory in CACHE, which must exist, with Debian's newest kernel
+# whose version begins with PREFIX (7.3, 6.18): vmlinux (uncompressed), modules/*.ko, modules/order
+# (in which to load them), modules/guest (in which to load those of a guest with virtio), wanted,
+# release. Fetches it with apt if it is not there, or was fetched with other modules.
 #
 # The system's own apt sources name the mirror. apt works in a directory of its own below CACHE: nothing of the system's changes.
 set -eu
 
-cache=$1 prefix=$2
+cache=$(cd "$1" && pwd)
+prefix=$2
 modules="irqbypass kvm ccp kvm-amd vhost_iotlb tap vhost tun vhost_net veth cls_bpf sch_ingress macvlan macvtap"
 guest="failover net_failover virtio_net"
 dir=$cache/linux-$prefix
 there() { [ -s "$dir/release" ] && [ "$(cat "$dir/wanted" 2>/dev/null)" = "$modules / $guest" ]; }
-there && { cd "$dir" && pwd; exit 0; }
+there && { echo "$dir"; exit 0; }
 
 say() { echo "kernel.sh: $*" >&2; }
 # The reason, for the one line in which `takt` says that there is no kernel.
@@ -26,18 +28,17 @@ done
 # Tests ask for kernels at the same time.
 exec 9> "$cache/lock"
 flock 9
-there && { cd "$dir" && pwd; exit 0; }
+there && { echo "$dir"; exit 0; }
 
 work=$dir.part
 rm -rf "$work"
 mkdir -p "$work/modules" "$cache/apt/lists/partial" "$cache/apt/archives/partial"
-cache=$(cd "$cache" && pwd)
-dir=$cache/linux-$prefix
-work=$cache/linux-$prefix.part
 trap 'rm -rf "$work"' EXIT
-# apt OPTION... runs quietly; of what it said a failure shows the first error.
+# quietly COMMAND...: runs it; if it fails, the reason is the first error or warning that it printed, or its last line.
 quietly() {
-	"$@" > "$work/log" 2>&1 || fail "$mirror: $(sed -nE 's/^[EW]: //p; s/^ +//p' "$work/log" | head -n 1)"
+	"$@" > "$work/log" 2>&1 && return
+	reason=$(sed -nE 's/^[EW]: //p; s/^ +//p' "$work/log" | head -n 1)
+	fail "$mirror: ${reason:-$(tail -n 1 "$work/log")}"
 }
 mirror=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/*.sources /etc/apt/sources.list.d/*.list 2>/dev/null |
 	sed -nE 's/^(URIs:|deb )[[:space:]]*(\[[^]]*\][[:space:]]*)?(https?:[^[:space:]]*\/debian)\/?([[:space:]].*)?$/\3/p' | head -n 1)
@@ -101,4 +102,4 @@ echo "$modules / $guest" > "$work/wanted"
 echo "$release" > "$work/release"
 rm -rf "$dir"
 mv "$work" "$dir"
-cd "$dir" && pwd
+echo "$dir"

@@ -10,6 +10,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
+use takt_control::near;
 use takt_qemu::{Archive, MODEL, Machine, Timing, outbox};
 use takt_sim::Scenario;
 
@@ -46,7 +47,7 @@ impl Kernel {
     /// # Errors
     /// A series that the lab does not know, or what kept the kernel from being fetched.
     pub fn get(series: &str) -> Result<Self> {
-        ensure!(KERNELS.contains(&series), "kernel {series} is not supported; allowed: {}", KERNELS.join(", "));
+        ensure!(KERNELS.contains(&series), "kernel {series} is not supported{}", near::allowed(series, KERNELS));
         let cache = std::env::var_os("TAKT_CACHE").map_or_else(|| PathBuf::from(CACHE), PathBuf::from);
         std::fs::create_dir_all(&cache).with_context(|| cache.display().to_string())?;
         let mut sh = Command::new("sh");

@@ -91,7 +91,7 @@ pub struct VmStatus {
     pub rule: Option<String>,
     /// Null: none is known.
     pub period_us: Option<f64>,
-    /// Until its type lapses, if it does.
+    /// Until it stops being real-time, if it does.
     pub lease_us: Option<f64>,
     /// To the real-time class, by event and by deadline.
     pub promotions: u64,
@@ -107,7 +107,7 @@ pub struct VmStatus {
     pub group: Option<String>,
     /// Source ports that are real-time, by the user's word.
     pub ports: Ports,
-    /// What is watched.
+    /// What is monitored.
     pub devices: Vec<DeviceStatus>,
     /// Why the monitor does not see its packets.
     pub blind: Option<String>,

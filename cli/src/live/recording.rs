@@ -12,6 +12,9 @@ use takt_control::event::Done;
 use takt_control::socket::Asked;
 use takt_linux::{LONGEST, Live};
 
+/// A millisecond, ns.
+const MS: u64 = 1_000_000;
+
 /// One under way.
 pub struct Recording {
     /// One a pool.
@@ -56,8 +59,14 @@ impl Recording {
         most: Option<u64>,
     ) -> Result<Self> {
         let span = span_ms.map(Duration::from_millis);
-        let ns = span.map_or(1_000_000, |s| u64::try_from(s.as_nanos()).unwrap_or(u64::MAX));
-        ensure!(SPANS.contains(&ns), "duration_ms must be between 1 and 86400000 (got {})", ns / 1_000_000);
+        let ns = span.map_or(MS, |s| u64::try_from(s.as_nanos()).unwrap_or(u64::MAX));
+        ensure!(
+            SPANS.contains(&ns),
+            "duration_ms must be between {} and {} (got {})",
+            SPANS.start() / MS,
+            SPANS.end() / MS,
+            ns / MS
+        );
         ensure!(most != Some(0), "operations must be between 1 and {LONGEST} (got 0)");
         live.record()?;
         Ok(Self { files, path: path.to_owned(), asked: None, began: Instant::now(), span, most })

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use std::io::Error;
 use std::sync::Arc;
 use takt_control::waits::{self, CLASSES};
-use takt_control::{RtMode, Server, Setting, VmParams, Wait, settings, spec};
+use takt_control::{RtMode, Server, Setting, VmParams, Wait, near, settings, spec};
 use takt_policy::{NEVER, ParamInfo, PolicyInfo, Pool, vm_settings};
 
 /// A cpupool that Takt schedules.
@@ -166,8 +166,7 @@ impl Xen {
                 bail!("domain `{name}` is in cpupool {}, which does not run Takt", info.cpupool);
             }
         }
-        let names: Vec<_> = domains.iter().map(|d| d.name.as_str()).collect();
-        bail!("no domain `{name}`; known: {}", names.join(", "))
+        bail!("no domain `{name}`{}", near::known_are(name, domains.iter().map(|d| d.name.as_str())))
     }
 
     fn ask(&self, domain: &Domain, act: Act, what: u32, arg: [u64; 3]) -> Result<[u64; 3], Error> {
