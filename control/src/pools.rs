@@ -46,8 +46,8 @@ pub enum Shrink {
 pub enum Hold {
     /// For the delay, which begins again with each change.
     Delay,
-    /// For the delay, or for as long as they have been needed if that is less: a VM that comes and goes
-    /// keeps PCPUs from others for twice its time at most.
+    /// For the delay, or for a fiftieth of the time for which they have been needed if that is less: a
+    /// VM that comes and goes keeps PCPUs from others for 1.02 times its time at most.
     Use,
 }
 

@@ -151,3 +151,41 @@ fn lookbusy_takes_its_part_and_cyclictest_tells_latencies() {
     let busy = checked(&scenario(CYCLIC, &[("duration", "2s")]), "risa", 1);
     assert!(vm(&busy, "cyclic").cyclictest.unwrap().max_ns > c.max_ns);
 }
+
+/// Four VCPUs that are there for 1 s of 16 with nine tenths of a PCPU each, beside two hog VMs.
+#[test]
+fn a_vm_that_comes_and_goes_holds_back_no_batch_work() {
+    const HOGS: &str = r#"
+        duration = "66s"
+        warmup = "1s"
+        [machine]
+        pcpus = 8
+        [[vm]]
+        name = "hog"
+        count = 2
+        vcpus = 8
+        workload = "hog"
+    "#;
+    let mut churn = HOGS.to_owned();
+    for round in 0..4 {
+        let (vm, from) = (format!("rt{round}"), 2 + 16 * round);
+        churn += &format!("[[vm]]\nname = \"{vm}\"\nvcpus = 4\nbudget = \"9ms\"\nperiod = \"10ms\"\n");
+        churn += "workload = { type = \"periodic\", period = \"10ms\", work = \"1ms\" }\n";
+        churn += &format!("[[at]]\ntime = \"{from}s\"\ncreate = \"{vm}\"\n");
+        churn += &format!("[[at]]\ntime = \"{}s\"\ndestroy = \"{vm}\"\n", from + 1);
+    }
+    let run = |text: &str, policy: &str| {
+        let r = checked(&scenario(text, &[]), policy, 1);
+        let batch: u64 = r.vms.iter().filter(|v| v.workload == "hog").map(|v| v.cpu_time_ns).sum();
+        (batch as f64, r.host.switches as f64)
+    };
+    let ((alone, fewest), (live, switches)) = (run(HOGS, "risa(hold=use)"), run(&churn, "risa(hold=use)"));
+    assert!(switches <= 1.5 * fewest, "{switches} switches, {fewest} without");
+    // It has four of eight PCPUs for 4 s of 65.
+    assert!(live >= 0.965 * alone, "{live} of {alone}");
+    let at_once = run(&churn, "risa(delay=0s)").0;
+    assert!(live >= 0.999 * at_once, "{live}, {at_once} if PCPUs go back at once");
+    // As published it holds four PCPUs all the time.
+    let published = run(&churn, "risa(hold=delay)").0;
+    assert!(published < 0.6 * alone, "{published} of {alone}");
+}
