@@ -29,11 +29,13 @@ flock 9
 
 # ---- the source: the suite's, as its signed index vouches for it, or the one that xen/source names ----
 
-# fetch NAME URI HASH-KIND HASH: into the cache; not at all unless the hash is right
+# fetch NAME URI HASH-KIND HASH: into the cache; not at all unless the hash is right. What apt says is
+# in fetch.log.
 fetch() {
 	case $3 in SHA256 | SHA512) ;; *) say "no strong hash of $1"; exit 1 ;; esac
 	say "fetching $1"
-	/usr/lib/apt/apt-helper -o APT::Sandbox::User=root download-file "$2" "$cache/part.tar.xz" "$3:$4" >&2 || return 1
+	/usr/lib/apt/apt-helper -o APT::Sandbox::User=root download-file "$2" "$cache/part.tar.xz" "$3:$4" \
+		> "$cache/fetch.log" 2>&1 || return 1
 	echo "$4  $cache/part.tar.xz" | "$(echo "$3" | tr A-Z a-z)sum" --check --quiet >&2 || return 1
 	source=$cache/$1
 	mv "$cache/part.tar.xz" "$source"
@@ -56,8 +58,14 @@ if [ -z "$source" ]; then
 		read -r tested hash <<-EOF
 			$(grep -v '^#' xen/source)
 		EOF
-		say "$2 cannot be fetched; instead the source that Takt was last tested with"
-		fetch "$tested" "$mirror/pool/main/x/xen/$tested" SHA256 "$hash" || { say "that neither"; exit 2; }
+		why="$2 cannot be fetched"
+		! grep -q ' 404  *Not Found' "$cache/fetch.log" || why="the mirror does not have $2"
+		say "$why; taking $tested, with which Takt was tested"
+		fetch "$tested" "$mirror/pool/main/x/xen/$tested" SHA256 "$hash" || {
+			cat "$cache/fetch.log" >&2
+			say "$tested cannot be fetched"
+			exit 2
+		}
 	fi
 fi
 
