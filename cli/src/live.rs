@@ -94,6 +94,7 @@ mod shared {
         }
 
         /// Something is wrong that has no event of its own.
+        #[cfg(feature = "linux")]
         pub fn warn(self, line: &str) {
             self.say(&Event::Warning { text: line.into() });
         }
