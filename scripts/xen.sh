@@ -132,10 +132,32 @@ fi
 
 # ---- the hypervisor ----
 
-# Nothing of the time and place of the build is in it.
+# What runs in the background, if anything: it ends with this script.
+making=
+stop() {
+	[ -z "$making" ] || ! kill "$making" 2>/dev/null || wait "$making" || :
+	making=
+}
+trap stop EXIT
+trap 'exit 129' HUP
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+# Nothing of the time and place of the build is in it. Prints a line each 10 s.
 build() {
 	make -C "$tree/xen" XEN_BUILD_DATE=- XEN_BUILD_TIME=- XEN_BUILD_HOST=- XEN_WHOAMI=takt XEN_DOMAIN=- XEN_TARGET_ARCH=x86_64 "$@" \
-		>> "$tree/log" 2>&1 || { tail -n 40 "$tree/log" >&2; say "the build failed: $tree/log"; exit 1; }
+		>> "$tree/log" 2>&1 &
+	making=$!
+	seconds=0
+	while sleep 1 && kill -0 "$making" 2>/dev/null; do
+		seconds=$((seconds + 1))
+		[ $((seconds % 10)) != 0 ] ||
+			say "building, $(grep -c '^  CC ' "$tree/log") files, $seconds s"
+	done
+	failed=0
+	wait "$making" || failed=$?
+	making=
+	[ "$failed" = 0 ] || { tail -n 40 "$tree/log" >&2; say "the build failed: $tree/log"; exit 1; }
 }
 : > "$tree/log"
 if ! cmp -s "$tree/wanted" "$tree/configured"; then
