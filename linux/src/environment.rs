@@ -8,6 +8,10 @@ use takt_policy::NCPU;
 const STATE: &str = "/sys/kernel/sched_ext/state";
 const NAME: &str = "/sys/kernel/sched_ext/root/ops";
 
+const RELEASE: &str = "/proc/sys/kernel/osrelease";
+/// The oldest kernel with the functions that Takt needs.
+const OLDEST: (u32, u32) = (6, 16);
+
 /// A machine that can run the scheduler.
 #[derive(Clone, Debug)]
 pub struct Environment {
@@ -41,11 +45,7 @@ impl Environment {
     /// The machine with file systems below `root`: `/`, or a tree of a test's.
     fn of(root: &Path) -> Result<Self> {
         let state = read(root, STATE);
-        let Some(state) = state else {
-            bail!(
-                "this kernel has no sched_ext (no {STATE}); Takt needs Linux 6.16 or later with CONFIG_SCHED_CLASS_EXT"
-            )
-        };
+        let Some(state) = state else { bail!(without(&read(root, RELEASE).unwrap_or_default())) };
         ensure!(
             below(root, "/sys/kernel/btf/vmlinux").exists(),
             "this kernel has no BTF (/sys/kernel/btf/vmlinux); Takt needs CONFIG_DEBUG_INFO_BTF"
@@ -66,6 +66,23 @@ impl Environment {
         let online = list(root, "/sys/devices/system/cpu/online")?.into_iter().map(|n| pcpu(root, n)).collect();
         Ok(Self { online, possible, kvm: below(root, "/sys/kernel/btf/kvm").exists() })
     }
+}
+
+/// Why there is no sched_ext in the kernel of that release: it is too old, or was built so.
+fn without(release: &str) -> String {
+    let release = release.trim();
+    let number = |part: Option<&str>| part?.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok();
+    let mut parts = release.split('.');
+    let version: Option<(u32, u32)> = number(parts.next()).zip(number(parts.next()));
+    if version.is_some_and(|version| version >= OLDEST) {
+        return format!(
+            "this kernel ({release}) was built without sched_ext (CONFIG_SCHED_CLASS_EXT); Takt needs a kernel that has it"
+        );
+    }
+    let (major, minor) = OLDEST;
+    format!(
+        "this kernel has no sched_ext (no {STATE}); Takt needs Linux {major}.{minor} or later with CONFIG_SCHED_CLASS_EXT"
+    )
 }
 
 /// The loaded scheduler's name as the kernel gives it, if one is loaded.
@@ -179,6 +196,20 @@ mod tests {
         assert_eq!(error, "another scheduler is loaded: lavd (/sys/kernel/sched_ext/state is `enabling`)");
         assert!(machine(&[("sys/devices/system/cpu/possible", "0-63\n")]).is_ok());
         assert!(machine(&[("sys/devices/system/cpu/possible", "64\n")]).is_err());
+    }
+
+    #[test]
+    fn a_kernel_is_too_old_or_built_without() {
+        let old = "this kernel has no sched_ext (no /sys/kernel/sched_ext/state); Takt needs Linux 6.16 or later";
+        for release in ["6.12.48+deb13-amd64\n", "6.15.0", "5.19-rc1", "", "x.y"] {
+            assert!(without(release).starts_with(old), "{release}: {}", without(release));
+        }
+        for release in ["6.16-rc1", "6.18.44-fc\n", "7.0", "10.1.2"] {
+            let want = format!("this kernel ({}) was built without sched_ext", release.trim());
+            assert!(without(release).starts_with(&want), "{release}: {}", without(release));
+        }
+        let files = [("sys/kernel/sched_ext/state", ""), ("proc/sys/kernel/osrelease", "6.18.5\n")];
+        assert!(machine(&files).unwrap_err().starts_with("this kernel (6.18.5) was built without sched_ext"));
     }
 
     /// The lowest PCPU names a core, the cache of the highest level, or the package where no cache is told; the node is a directory.
