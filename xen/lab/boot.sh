@@ -82,3 +82,4 @@ fi
 rm -f "$log.registers"
 [ $code = 0 ] || { echo "xen lab: QEMU ended with $code; see $log" >&2; exit 1; }
 tr -d '\r' < "$log" | grep -q '] end$' || { echo "xen lab: dom0 did not come to its end; see $log" >&2; exit 1; }
+echo "xen lab: dom0 came to its end; the console is in $log" >&2
