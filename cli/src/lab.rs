@@ -21,6 +21,10 @@ use takt_sim::{RunResult, Scenario};
 const DEFAULT: [&str; 3] = ["eevdf", "credit", "doris"];
 const XEN_DEFAULT: [&str; 3] = ["xen-credit2", "credit", "doris"];
 
+/// What a build without the Linux host lacks, and the command of docs/lab.md.
+const WITHOUT: &str = "this takt was built without the Linux host; build it with \
+                       `cargo build --release -p takt --features linux -p takt-vmm -p takt-lab`";
+
 /// What `takt lab linux --json` and `takt lab xen --json` print.
 #[derive(Serialize, JsonSchema)]
 pub struct Runs<'a> {
@@ -51,7 +55,7 @@ fn on_linux(args: &args::LabLinux) -> Result<bool> {
     let schedulers = schedulers(&args.policies, &DEFAULT, Scheduler::parse)?;
     for scheduler in &schedulers {
         if matches!(scheduler, Scheduler::Takt { .. }) && !cfg!(feature = "linux") {
-            bail!("--policy {scheduler}: this takt was built without the Linux host (cargo build --features linux)");
+            bail!("policy `{scheduler}`: {WITHOUT}");
         }
     }
     let settings = simulate::settings(&args.set.set)?;

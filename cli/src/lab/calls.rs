@@ -41,7 +41,10 @@ fn program(schedulers: &[xen::Scheduler]) -> Result<Option<PathBuf>> {
         return Ok(None);
     }
     if !cfg!(feature = "xen") {
-        bail!("calls in the Xen lab: this takt was built without the Xen host (cargo build --features xen)");
+        bail!(
+            "calls in the Xen lab: this takt was built without the Xen host; \
+             build it with `cargo build --release -p takt --features xen`"
+        );
     }
     std::env::current_exe().context("own path").map(Some)
 }

@@ -56,7 +56,7 @@ pub fn run(args: &args::LabCompare) -> Result<bool> {
     let policies = PolicySpec::list(names.iter().map(String::as_str)).context("--policy")?;
     ensure!(policies.len() > 1, "{}: {} policies; allowed: two or more (--policy)", scenario.name, policies.len());
     hosts::check(scenario, &policies).with_context(|| scenario.name.clone())?;
-    ensure!(cfg!(feature = "linux"), "this takt was built without the Linux host (cargo build --features linux)");
+    ensure!(cfg!(feature = "linux"), "{}", super::WITHOUT);
     linux::qemu()?;
     let labs = (Lab::new(linux::KERNELS[0])?, xen::Lab::new()?);
     let run = |_: &(), _: &mut dyn FnMut(f64)| Comparison::run(scenario, &policies, &args.seed.0, &labs.0, &labs.1);
