@@ -57,7 +57,7 @@ mod without {
         takt_xen::open()?;
         bail!(
             "{command}: this takt was built without the Linux host; build it with `make takt-linux` \
-             (cargo build --release -p takt --features linux)"
+             (cargo build --release -p takt --features linux), or for Xen's Dom0 with `make takt-xen`"
         )
     }
 }

@@ -146,7 +146,7 @@ fn the_live_host_is_refused_in_one_line_where_there_is_none() {
         let line = String::from_utf8(out.stderr).unwrap();
         let want = match (built, cfg!(feature = "xen")) {
             (true, _) => want,
-            (false, true) => "this machine does not run on Xen",
+            (false, true) => "does not run on Xen (/sys/hypervisor/type); for a KVM host build takt with",
             (false, false) => "built without the Linux host; build it with",
         };
         assert!(out.status.code() == Some(2) && line.contains(want), "{args:?}: {line}");

@@ -44,6 +44,8 @@ impl Environment {
 
     /// The machine with file systems below `root`: `/`, or a tree of a test's.
     fn of(root: &Path) -> Result<Self> {
+        let xen = read(root, "/proc/xen/capabilities").is_some_and(|text| text.contains("control_d"));
+        ensure!(!xen, "this is Xen's Dom0, where the hypervisor schedules; build takt for it with `make takt-xen`");
         let state = read(root, STATE);
         let Some(state) = state else { bail!(without(&read(root, RELEASE).unwrap_or_default())) };
         ensure!(
@@ -183,6 +185,7 @@ mod tests {
         for (path, text, want) in [
             ("sys/kernel/sched_ext/state", "", "this kernel has no sched_ext (no /sys/kernel/sched_ext/state)"),
             ("sys/kernel/btf/vmlinux", "", "this kernel has no BTF (/sys/kernel/btf/vmlinux)"),
+            ("proc/xen/capabilities", "control_d\n", "this is Xen's Dom0, where the hypervisor schedules"),
             ("sys/kernel/sched_ext/state", "enabled\n", "another scheduler is loaded: of unknown name"),
             ("sys/devices/system/cpu/possible", "", "/sys/devices/system/cpu/possible"),
             ("sys/devices/system/cpu/online", "?\n", "/sys/devices/system/cpu/online: `?`"),

@@ -38,7 +38,10 @@ pub fn place(root: &Path) -> Place {
 /// One line that says what is missing.
 pub fn open() -> Result<Xen> {
     let place = place(Path::new("/"));
-    ensure!(place != Place::Other, "this machine does not run on Xen (/sys/hypervisor/type)");
+    ensure!(
+        place != Place::Other,
+        "this machine does not run on Xen (/sys/hypervisor/type); for a KVM host build takt with `make takt-linux`"
+    );
     ensure!(
         place == Place::Dom0,
         "this domain does not control Xen (no control_d in /proc/xen/capabilities); run this in Dom0"
