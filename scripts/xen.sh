@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# xen.sh [lab|cost]: builds Debian's Xen 4.20 with Takt in it and prints the directory that holds xen (for a boot loader's, or QEMU's,
-# -kernel), xen-syms, config and include/public. With `lab`, xen/patches/lab as well; `cost` is that without CONFIG_DEBUG.
+# xen.sh [release|lab|cost]: builds Debian's Xen 4.20 with Takt in it and prints the directory that
+# holds xen (for a boot loader's, or QEMU's, -kernel), xen-syms, config and include/public. `release`
+# is without CONFIG_DEBUG. With `lab`, xen/patches/lab as well; `cost` is that without CONFIG_DEBUG.
 #
 # Fetches the source once and builds what has changed; without changes it does nothing, and needs no network. Ends with 1 if the
 # build fails, with another status if it cannot begin.
@@ -10,7 +11,7 @@ set -eu
 cd "$(dirname "$0")/.."
 top=$PWD
 variant=${1:-plain}
-case $variant in plain | lab | cost) ;; *) echo "usage: xen.sh [lab|cost]" >&2; exit 2 ;; esac
+case $variant in plain | release | lab | cost) ;; *) echo "usage: xen.sh [release|lab|cost]" >&2; exit 2 ;; esac
 mkdir -p "${TAKT_CACHE:-target/cache}/xen"
 cache=$(cd "${TAKT_CACHE:-target/cache}/xen" && pwd)
 # shellcheck source=scripts/apt.sh
@@ -72,7 +73,7 @@ fi
 # ---- what it is built from ----
 
 patches=$(find xen/patches -maxdepth 1 -name '*.patch' | sort)
-[ "$variant" = plain ] || patches="$patches $(find xen/patches/lab -name '*.patch' | sort)"
+case $variant in lab | cost) patches="$patches $(find xen/patches/lab -name '*.patch' | sort)" ;; esac
 digest() { sha256sum "$@" | sha256sum | cut -c 1-16; }
 # shellcheck disable=SC2086
 base=$(digest "$source" $patches)
@@ -124,11 +125,10 @@ for name in $policies; do
 	printf '#define TAKT_ONLY %s\n#include "one.h"\n' "$name" > "$cache/one.c"
 	place "$cache/one.c" "$there/one-$name.c"
 done
-if [ "$variant" = cost ]; then
-	sed 's/^CONFIG_DEBUG=y$/# CONFIG_DEBUG is not set/' xen/config > "$tree/wanted"
-else
-	place xen/config "$tree/wanted"
-fi
+case $variant in
+release | cost) sed 's/^CONFIG_DEBUG=y$/# CONFIG_DEBUG is not set/' xen/config > "$tree/wanted" ;;
+*) place xen/config "$tree/wanted" ;;
+esac
 
 # ---- the hypervisor ----
 
