@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # xen.sh [release|lab|cost]: builds Debian's Xen 4.20 with Takt in it and prints the directory that
-# holds xen (for a boot loader's, or QEMU's, -kernel), xen-syms, config and include/public. `release`
-# is without CONFIG_DEBUG. With `lab`, xen/patches/lab as well; `cost` is that without CONFIG_DEBUG.
+# holds xen (for a boot loader's, or QEMU's, -kernel), xen-syms, config and include/public.
+# `release` is without CONFIG_DEBUG. With `lab`, xen/patches/lab as well; `cost` is that without
+# CONFIG_DEBUG.
 #
 # Fetches the source once and builds what has changed; without changes it does nothing, and needs no network. Ends with 1 if the
 # build fails, with another status if it cannot begin.
@@ -30,8 +31,8 @@ flock 9
 
 # ---- the source: the suite's, as its signed index vouches for it, or the one that xen/source names ----
 
-# fetch NAME URI HASH-KIND HASH: into the cache; not at all unless the hash is right. What apt says is
-# in fetch.log.
+# fetch NAME URI HASH-KIND HASH: into the cache; not at all unless the hash is right. What apt says
+# is in fetch.log.
 fetch() {
 	case $3 in SHA256 | SHA512) ;; *) say "no strong hash of $1"; exit 1 ;; esac
 	say "fetching $1"
