@@ -105,7 +105,7 @@ fn pcpus_of_a_short_life_go_soon() {
     h.set(SECOND, "vm1", 6, 10).unwrap();
     assert_eq!((h.size(), h.manager.due()), (1, None));
     h.fakes.destroy(1);
-    assert_eq!(h.look(3 * SECOND).pop().unwrap(), "takt-rt: 1 PCPU (1), 0 in 2s");
+    assert_eq!(h.look(3 * SECOND).pop().unwrap(), "takt-rt: 1 PCPU (1), 0 in 40ms");
     h.look(5 * SECOND);
     assert_eq!(h.size(), 0);
 }
@@ -184,7 +184,7 @@ fn who_meddles_is_put_right() {
     h.fakes.all().change(PoolOp::RemoveCpu { pool: 0, cpu: 3 }).unwrap();
     h.fakes.all().change(PoolOp::AddCpu { pool: 1, cpu: 3 }).unwrap();
     h.fakes.all().change(PoolOp::MoveDomain { pool: 1, domain: 2 }).unwrap();
-    h.look(2);
+    h.look(SECOND);
     assert_eq!((h.fakes.home(2), h.manager.due().is_some()), (0, true));
     h.look(2 + 15 * SECOND);
     assert_eq!(h.fakes.bits(), [0b1101, 0b0010]);
