@@ -3,6 +3,7 @@
 
 mod calls;
 pub mod compare;
+mod without;
 
 use crate::simulate::columns::Columns;
 use crate::simulate::compare::{Comparison, Job};
@@ -20,10 +21,6 @@ use takt_sim::{RunResult, Scenario};
 /// Policies to compare if the command line names none: a scenario's are the simulator's, `pin` among them.
 const DEFAULT: [&str; 3] = ["eevdf", "credit", "doris"];
 const XEN_DEFAULT: [&str; 3] = ["xen-credit2", "credit", "doris"];
-
-/// What a build without the Linux host lacks, and the command of docs/lab.md.
-const WITHOUT: &str = "this takt was built without the Linux host; build it with \
-                       `cargo build --release -p takt --features linux -p takt-vmm -p takt-lab`";
 
 /// What `takt lab linux --json` and `takt lab xen --json` print.
 #[derive(Serialize, JsonSchema)]
@@ -55,7 +52,7 @@ fn on_linux(args: &args::LabLinux) -> Result<bool> {
     let schedulers = schedulers(&args.policies, &DEFAULT, Scheduler::parse)?;
     for scheduler in &schedulers {
         if matches!(scheduler, Scheduler::Takt { .. }) && !cfg!(feature = "linux") {
-            bail!("policy `{scheduler}`: {WITHOUT}");
+            bail!("policy `{scheduler}`: {}", without::LINUX);
         }
     }
     let settings = simulate::settings(&args.set.set)?;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `takt lab compare`: a scenario in the simulator, on a real kernel and on a real hypervisor, in one table.
 
+use super::without;
 use crate::{args, jobs, output, simulate, table};
 use anyhow::{Context, Result, ensure};
 use schemars::JsonSchema;
@@ -56,7 +57,7 @@ pub fn run(args: &args::LabCompare) -> Result<bool> {
     let policies = PolicySpec::list(names.iter().map(String::as_str)).context("--policy")?;
     ensure!(policies.len() > 1, "{}: {} policies; allowed: two or more (--policy)", scenario.name, policies.len());
     hosts::check(scenario, &policies).with_context(|| scenario.name.clone())?;
-    ensure!(cfg!(feature = "linux"), "{}", super::WITHOUT);
+    ensure!(cfg!(feature = "linux"), "{}", without::LINUX);
     linux::qemu()?;
     let labs = (Lab::new(linux::KERNELS[0])?, xen::Lab::new()?);
     let run = |_: &(), _: &mut dyn FnMut(f64)| Comparison::run(scenario, &policies, &args.seed.0, &labs.0, &labs.1);
