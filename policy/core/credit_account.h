@@ -9,20 +9,7 @@
 #include "credit_debt.h"
 
 /*
- * Whether @v is paid before its siblings, and only what it owes: an I/O thread where credit lapses.
- * Accounting gives the class, so it is UNDER without credit of its own. With a VCPU's part those
- * that hardly run would let most of their VM's credit lapse; and one that its VMM has just added
- * would take what its VM earns to fill what it can hold, and leave the VCPU OVER. Where credit does
- * not lapse, what a thread cannot hold is not lost to its VM; and one that has no end of work would
- * leave its VCPU nothing but debt, which is forgiven.
- */
-TAKT_INLINE u32 credit_first(struct takt_pool *p, struct takt_vcpu *v)
-{
-	return v->kind == TAKT_IO && !p->par.surplus;
-}
-
-/*
- * Whether @v is credited only up to its ceiling, and keeps what it has there: an I/O thread, and
+ * Whether @v is credited only up to the ceiling, and keeps what it has there: an I/O thread, and
  * with surplus=redistribute every VCPU. Literally (rule C30) a VCPU above the ceiling loses all it
  * has and earns nothing until it runs. Dom0's weight is kept for it, but Dom0 mostly runs less than
  * that: the other VCPUs together then run more than they earn, and all of them are OVER for a part
@@ -32,12 +19,6 @@ TAKT_INLINE u32 credit_first(struct takt_pool *p, struct takt_vcpu *v)
 TAKT_INLINE u32 credit_pays_to_ceiling(struct takt_pool *p, struct takt_vcpu *v)
 {
 	return v->kind == TAKT_IO || p->par.surplus;
-}
-
-/* Up to what balance @v is paid. */
-TAKT_INLINE s32 credit_ceiling(struct takt_pool *p, struct takt_vcpu *v, s32 limit)
-{
-	return credit_first(p, v) ? 0 : limit;
 }
 
 /*
@@ -101,7 +82,6 @@ TAKT_INLINE void credit_clip(struct takt_pool *p, u32 vi, s32 limit)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 	u32 to_ceiling = credit_pays_to_ceiling(p, v);
-	s32 top = to_ceiling ? credit_ceiling(p, v, limit) : limit + 1;
 
 	if (v->credit.balance < -limit) {
 		u32 below = takt_fresh(p, (u32)(-limit - v->credit.balance));
@@ -109,9 +89,8 @@ TAKT_INLINE void credit_clip(struct takt_pool *p, u32 vi, s32 limit)
 
 		p->ledger.clipped -= gone;
 		v->credit.balance = -limit;
-	} else if (v->credit.balance >= top) {
-		s32 most = v->credit.balance < limit ? v->credit.balance : limit;
-		s32 keeps = to_ceiling	      ? most
+	} else if (v->credit.balance > limit || (to_ceiling && v->credit.balance == limit)) {
+		s32 keeps = to_ceiling	      ? limit
 			    : p->par.overflow ? (s32)((u32)v->credit.balance / 2)
 					      : 0;
 
@@ -187,13 +166,23 @@ TAKT_FN void credit_to_front(struct takt_pool *p, u32 mi)
 }
 
 /*
- * What @v is paid of its VM's @left before that is shared: an I/O thread what it owes. Where credit
- * does not lapse, a debt below the floor: literally that is forgiven (rule C30), and a VM would
- * gain by a VCPU that runs on as real-time, whatever it owes.
+ * Whether @v is paid before its siblings: an I/O thread where credit lapses. Where it does not,
+ * what it cannot hold is not lost to its VM; and one that has no end of work would leave its VCPU
+ * nothing but debt, which is forgiven.
+ */
+TAKT_INLINE u32 credit_first(struct takt_pool *p, struct takt_vcpu *v)
+{
+	return v->kind == TAKT_IO && !p->par.surplus;
+}
+
+/*
+ * What @v is paid of its VM's @left before that is shared. Where credit does not lapse, its debt
+ * below the floor: literally that is forgiven (rule C30), and a VM would gain by a VCPU that runs
+ * on as real-time, whatever it owes.
  */
 TAKT_INLINE u32 credit_ahead(struct takt_pool *p, struct takt_vcpu *v, s32 limit, u32 left)
 {
-	return credit_lack(v, credit_first(p, v) ? 0 : -limit, left);
+	return credit_lack(v, credit_first(p, v) ? limit : -limit, left);
 }
 
 /*
@@ -227,9 +216,11 @@ TAKT_FN void credit_owe(struct takt_pool *p, struct takt_vm *m, u32 more, u32 ov
 }
 
 /*
- * Pays @total to the active VCPUs of @mi: where credit lapses, first its I/O threads what they owe,
- * then the others in equal parts. Returns what with surplus=redistribute one or another cannot
- * hold. Parts are rounded up; with claim=vm the VM owes what it is paid too much by that.
+ * Pays @total to the active VCPUs of @mi, in equal parts; where credit lapses, first of all its I/O
+ * threads take what they lack: with an equal part each, those that hardly run would let most of
+ * their VM's credit lapse, and what one runs beyond it would be free. Returns what with
+ * surplus=redistribute one or another cannot hold. Parts are rounded up; with claim=vm the VM owes
+ * what it is paid too much by that.
  */
 TAKT_FN u32 credit_pay(struct takt_pool *p, u32 mi, u32 total, u32 park)
 {
@@ -259,8 +250,7 @@ TAKT_FN u32 credit_pay(struct takt_pool *p, u32 mi, u32 total, u32 park)
 					   ? left
 					   : share + credit_ahead(p, v, limit, CREDIT_MOST);
 
-			part = credit_lack(v, credit_ceiling(p, v, limit), takt_fresh(p, most));
-			part = takt_fresh(p, part);
+			part = takt_fresh(p, credit_lack(v, limit, takt_fresh(p, most)));
 			left = takt_fresh(p, left - part);
 		}
 		if (active) {
