@@ -195,7 +195,7 @@ pub fn io_threads(make: &Maker) {
     assert_eq!((b.credit(2), b.credit(1)), (300, 10));
     let l = b.core.ledger();
     assert_eq!(l.total, l.given - l.burned - l.clipped);
-    // Where nothing lapses it is one of them: a VM whose I/O thread has no end of work cannot have
+    // Where nothing lapses it is one of them: a VM with an I/O thread that never stops cannot have
     // its VCPU's debt forgiven.
     let mut b = pool(make, 1);
     b.set(0, None, "surplus", 1);
