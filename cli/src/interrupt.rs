@@ -29,8 +29,9 @@ pub fn leave_nothing() -> Result<()> {
     on_signals(heeded, end)
 }
 
-/// Calls `act` at each signal that asks for an end, in place of ending. An operator's script starts
-/// a host in the background, where a shell ignores SIGINT, and ends it by that.
+/// Calls `act` at each signal that asks for an end, in place of ending. Also at one that was
+/// ignored: a script starts a host in the background, where a shell ignores SIGINT, and ends the
+/// host by SIGINT.
 ///
 /// # Errors
 /// The system refuses.

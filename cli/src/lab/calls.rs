@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Scenarios with calls in the lab with Xen: a boot for each scheduler, which runs all that fit together.
 
+use super::without;
 use crate::jobs;
 use anyhow::{Context, Result, bail};
 use std::path::PathBuf;
@@ -41,10 +42,7 @@ fn program(schedulers: &[xen::Scheduler]) -> Result<Option<PathBuf>> {
         return Ok(None);
     }
     if !cfg!(feature = "xen") {
-        bail!(
-            "calls in the Xen lab: this takt was built without the Xen host; \
-             build it with `cargo build --release -p takt --features xen`"
-        );
+        bail!("calls in the Xen lab: {}", without::XEN);
     }
     std::env::current_exe().context("own path").map(Some)
 }

@@ -58,15 +58,9 @@ impl Recording {
         span_ms: Option<u64>,
         most: Option<u64>,
     ) -> Result<Self> {
+        let (least, longest, ms) = (SPANS.start() / MS, SPANS.end() / MS, span_ms.unwrap_or(1));
+        ensure!((least..=longest).contains(&ms), "duration_ms must be between {least} and {longest} (got {ms})");
         let span = span_ms.map(Duration::from_millis);
-        let ns = span.map_or(MS, |s| u64::try_from(s.as_nanos()).unwrap_or(u64::MAX));
-        ensure!(
-            SPANS.contains(&ns),
-            "duration_ms must be between {} and {} (got {})",
-            SPANS.start() / MS,
-            SPANS.end() / MS,
-            ns / MS
-        );
         ensure!(most != Some(0), "operations must be between 1 and {LONGEST} (got 0)");
         live.record()?;
         Ok(Self { files, path: path.to_owned(), asked: None, began: Instant::now(), span, most })

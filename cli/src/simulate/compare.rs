@@ -120,7 +120,7 @@ impl<'a> Comparison<'a> {
         let vms = Table {
             title: format!("VMs: {}", self.scenario.name),
             caption: format!(
-                "VMs with deadlines. The VM that suffers most comes first. Means over seeds. {}",
+                "VMs with something to do in time. The VM that suffers most comes first. Means over seeds. {}",
                 self.vms.note()
             ),
             head: columns.heads().into_iter().map(str::to_owned).collect(),
