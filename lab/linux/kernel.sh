@@ -1,18 +1,18 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# kernel.sh CACHE PREFIX: prints the directory in CACHE, which must exist, with Debian's newest kernel
-# whose version begins with PREFIX (7.3, 6.18): vmlinux (uncompressed), modules/*.ko, modules/order
-# (in which to load them), modules/guest (in which to load those of a guest with virtio), wanted,
-# release. Fetches it with apt if it is not there, or was fetched with other modules.
+# kernel.sh CACHE SERIES: prints the directory in CACHE, which must exist, with Debian's newest
+# kernel of the series (7.3, 6.18): vmlinux (uncompressed), modules/*.ko, modules/order (in which to
+# load them), modules/guest (in which to load those of a guest with virtio), wanted, release.
+# Fetches the kernel with apt if it is not there, or was fetched with other modules.
 #
 # The system's own apt sources name the mirror. apt works in a directory of its own below CACHE: nothing of the system's changes.
 set -eu
 
 cache=$(cd "$1" && pwd)
-prefix=$2
+series=$2
 modules="irqbypass kvm ccp kvm-amd vhost_iotlb tap vhost tun vhost_net veth cls_bpf sch_ingress macvlan macvtap"
 guest="failover net_failover virtio_net"
-dir=$cache/linux-$prefix
+dir=$cache/linux-$series
 there() { [ -s "$dir/release" ] && [ "$(cat "$dir/wanted" 2>/dev/null)" = "$modules / $guest" ]; }
 there && { echo "$dir"; exit 0; }
 
@@ -46,16 +46,16 @@ mirror=${mirror:-http://deb.debian.org/debian}
 echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror trixie-backports main" > "$cache/apt/kernels.list"
 set -- -o Dir::Etc::SourceList="$cache/apt/kernels.list" -o Dir::Etc::SourceParts=/dev/null \
 	-o Dir::State::Lists="$cache/apt/lists" -o Dir::Cache="$cache/apt" -o APT::Sandbox::User=root
-say "looking for Linux $prefix at $mirror"
+say "looking for Linux $series at $mirror"
 quietly apt-get "$@" -q -o APT::Update::Error-Mode=any update
 
 # Newer kernels come unsigned in packages of their own (the signed ones follow); older ones signed only.
 release=
 for package in linux-binary-unsigned linux-image; do
-	release=$(apt-cache "$@" pkgnames "$package-$prefix." | sed -nE "s/^$package-([0-9.]+\+deb13-amd64)\$/\1/p" | sort -V | tail -n 1)
+	release=$(apt-cache "$@" pkgnames "$package-$series." | sed -nE "s/^$package-([0-9.]+\+deb13-amd64)\$/\1/p" | sort -V | tail -n 1)
 	[ -z "$release" ] || break
 done
-[ -n "$release" ] || fail "no kernel $prefix in trixie-backports at $mirror"
+[ -n "$release" ] || fail "no kernel $series in trixie-backports at $mirror"
 packages=$package-$release
 apt-cache "$@" show "linux-modules-$release" >/dev/null 2>&1 && packages="$packages linux-modules-$release"
 say "fetching Linux $release, about 120 MB"
