@@ -9,7 +9,20 @@
 #include "credit_debt.h"
 
 /*
- * Whether @v is credited only up to the ceiling, and keeps what it has there: an I/O thread, and
+ * Whether @v is paid before its siblings, and only what it owes: an I/O thread where credit lapses.
+ * Accounting gives the class, so it is UNDER without credit of its own. With a VCPU's part those
+ * that hardly run would let most of their VM's credit lapse; and one that its VMM has just added
+ * would take what its VM earns to fill what it can hold, and leave the VCPU OVER. Where credit does
+ * not lapse, what a thread cannot hold is not lost to its VM; and one that has no end of work would
+ * leave its VCPU nothing but debt, which is forgiven.
+ */
+TAKT_INLINE u32 credit_first(struct takt_pool *p, struct takt_vcpu *v)
+{
+	return v->kind == TAKT_IO && !p->par.surplus;
+}
+
+/*
+ * Whether @v is credited only up to its ceiling, and keeps what it has there: an I/O thread, and
  * with surplus=redistribute every VCPU. Literally (rule C30) a VCPU above the ceiling loses all it
  * has and earns nothing until it runs. Dom0's weight is kept for it, but Dom0 mostly runs less than
  * that: the other VCPUs together then run more than they earn, and all of them are OVER for a part
@@ -19,6 +32,12 @@
 TAKT_INLINE u32 credit_pays_to_ceiling(struct takt_pool *p, struct takt_vcpu *v)
 {
 	return v->kind == TAKT_IO || p->par.surplus;
+}
+
+/* Up to what balance @v is paid. */
+TAKT_INLINE s32 credit_ceiling(struct takt_pool *p, struct takt_vcpu *v, s32 limit)
+{
+	return credit_first(p, v) ? 0 : limit;
 }
 
 /*
@@ -82,6 +101,7 @@ TAKT_INLINE void credit_clip(struct takt_pool *p, u32 vi, s32 limit)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 	u32 to_ceiling = credit_pays_to_ceiling(p, v);
+	s32 top = to_ceiling ? credit_ceiling(p, v, limit) : limit + 1;
 
 	if (v->credit.balance < -limit) {
 		u32 below = takt_fresh(p, (u32)(-limit - v->credit.balance));
@@ -89,8 +109,9 @@ TAKT_INLINE void credit_clip(struct takt_pool *p, u32 vi, s32 limit)
 
 		p->ledger.clipped -= gone;
 		v->credit.balance = -limit;
-	} else if (v->credit.balance > limit || (to_ceiling && v->credit.balance == limit)) {
-		s32 keeps = to_ceiling	      ? limit
+	} else if (v->credit.balance >= top) {
+		s32 most = v->credit.balance < limit ? v->credit.balance : limit;
+		s32 keeps = to_ceiling	      ? most
 			    : p->par.overflow ? (s32)((u32)v->credit.balance / 2)
 					      : 0;
 
@@ -166,23 +187,13 @@ TAKT_FN void credit_to_front(struct takt_pool *p, u32 mi)
 }
 
 /*
- * Whether @v is paid before its siblings: an I/O thread where credit lapses. Where it does not,
- * what it cannot hold is not lost to its VM; and one that has no end of work would leave its VCPU
- * nothing but debt, which is forgiven.
- */
-TAKT_INLINE u32 credit_first(struct takt_pool *p, struct takt_vcpu *v)
-{
-	return v->kind == TAKT_IO && !p->par.surplus;
-}
-
-/*
- * What @v is paid of its VM's @left before that is shared. Where credit does not lapse, its debt
- * below the floor: literally that is forgiven (rule C30), and a VM would gain by a VCPU that runs
- * on as real-time, whatever it owes.
+ * What @v is paid of its VM's @left before that is shared: an I/O thread what it owes. Where credit
+ * does not lapse, a debt below the floor: literally that is forgiven (rule C30), and a VM would
+ * gain by a VCPU that runs on as real-time, whatever it owes.
  */
 TAKT_INLINE u32 credit_ahead(struct takt_pool *p, struct takt_vcpu *v, s32 limit, u32 left)
 {
-	return credit_lack(v, credit_first(p, v) ? limit : -limit, left);
+	return credit_lack(v, credit_first(p, v) ? 0 : -limit, left);
 }
 
 /*
@@ -216,16 +227,12 @@ TAKT_FN void credit_owe(struct takt_pool *p, struct takt_vm *m, u32 more, u32 ov
 }
 
 /*
- * Pays @total to the active VCPUs of @mi, in equal parts; where credit lapses, first of all its I/O
- * threads take what they lack: with an equal part each, those that hardly run would let most of
- * their VM's credit lapse, and what one runs beyond it would be free. Returns what with
- * surplus=redistribute one or another cannot hold. Parts are rounded up; with claim=vm the VM owes
- * what it is paid too much by that.
+ * The equal part of @total that each active VCPU of @mi has, which is not paid first; in the upper
+ * half by how much all are rounded up.
  */
-TAKT_FN u32 credit_pay(struct takt_pool *p, u32 mi, u32 total, u32 park)
+TAKT_FN u64 credit_share(struct takt_pool *p, u32 mi, u32 total, s32 limit)
 {
-	s32 limit = (s32)takt_fresh(p, (u32)credit_limit(p, vm_of(p, mi)));
-	u32 nr = takt_zero(p), paid = takt_zero(p), left = total, share, over;
+	u32 nr = takt_zero(p), left = total, share;
 
 	FOR_EACH_VCPU_OF(p, mi, vi) {
 		struct takt_vcpu *v = vcpu_of(p, vi);
@@ -238,8 +245,20 @@ TAKT_FN u32 credit_pay(struct takt_pool *p, u32 mi, u32 total, u32 park)
 			nr = takt_fresh(p, nr + 1);
 	}
 	share = (u32)div_up(left, nr);
-	over = takt_fresh(p, nr ? share * nr - left : 0);
-	left = total;
+	return (u64)(nr ? share * nr - left : 0) << 32 | share;
+}
+
+/*
+ * Pays @total to the active VCPUs of @mi: where credit lapses, first its I/O threads what they owe,
+ * then the others in equal parts. Returns what with surplus=redistribute one or another cannot
+ * hold. Parts are rounded up; with claim=vm the VM owes what it is paid too much by that.
+ */
+TAKT_FN u32 credit_pay(struct takt_pool *p, u32 mi, u32 total, u32 park)
+{
+	s32 limit = (s32)takt_fresh(p, (u32)credit_limit(p, vm_of(p, mi)));
+	u64 shared = takt_fresh_long(p, credit_share(p, mi, total, limit));
+	u32 share = (u32)shared, paid = takt_zero(p), left = total;
+
 	FOR_EACH_VCPU_OF(p, mi, vi) {
 		struct takt_vcpu *v = vcpu_of(p, vi);
 		u32 part = share, active;
@@ -250,7 +269,8 @@ TAKT_FN u32 credit_pay(struct takt_pool *p, u32 mi, u32 total, u32 park)
 					   ? left
 					   : share + credit_ahead(p, v, limit, CREDIT_MOST);
 
-			part = takt_fresh(p, credit_lack(v, limit, takt_fresh(p, most)));
+			part = credit_lack(v, credit_ceiling(p, v, limit), takt_fresh(p, most));
+			part = takt_fresh(p, part);
 			left = takt_fresh(p, left - part);
 		}
 		if (active) {
@@ -259,7 +279,7 @@ TAKT_FN u32 credit_pay(struct takt_pool *p, u32 mi, u32 total, u32 park)
 		}
 	}
 	if (p->par.claim && (s32)(paid - total) > 0)
-		credit_owe(p, vm_of(p, mi), takt_fresh(p, paid - total), over);
+		credit_owe(p, vm_of(p, mi), takt_fresh(p, paid - total), (u32)(shared >> 32));
 	/* Shares are rounded up: there may be less than nothing. */
 	return p->par.surplus && (s32)left > 0 ? left : 0;
 }

@@ -53,7 +53,7 @@ pub const VECTORS: &[(&str, Vector)] = &[
     ("a capped VM is parked below its floor", accounting::parking),
     ("the pool of credit ignores affinity", accounting::pinned),
     ("credit has a floor and a ceiling", accounting::limits),
-    ("I/O threads earn what they lack", accounting::io_threads),
+    ("I/O threads are paid what they owe", accounting::io_threads),
     ("what a VCPU cannot hold lapses or is shared out", accounting::spare),
     ("what one that waits cannot hold is not shared out", accounting::waiting),
     ("what one that waits by chance cannot hold", accounting::waiting_by_chance),
