@@ -30,6 +30,7 @@ TAKT_INLINE void credit_wake(struct takt_pool *p, u32 vi)
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
 	v->credit.slice_used = 0;
+	v->credit.waited = 0;
 	if (v->class == TAKT_UNDER && !(v->flags & TAKT_F_CAPPED) && may_pass(p, v))
 		v->class = TAKT_BOOST;
 	place_first(p, vi);

@@ -138,6 +138,26 @@ TAKT_FN void credit_book(struct takt_pool *p, u32 vi, s64 c)
 }
 
 /*
+ * Whether @v has waited for longest_wait (rule C48): it runs once, boosted and for a short slice.
+ */
+TAKT_INLINE u32 credit_starves(struct takt_pool *p, struct takt_vcpu *v)
+{
+	return p->par.longest_wait && v->credit.waited * p->par.acct >= p->par.longest_wait;
+}
+
+/* @v runs. If it has starved it is what it was before, and a cap that held it back does so again. */
+TAKT_INLINE void credit_fed(struct takt_pool *p, struct takt_vcpu *v)
+{
+	if (credit_starves(p, v)) {
+		if (v->class == TAKT_BOOST)
+			v->class = v->credit.acct_class;
+		if (vm_of(p, v->vm)->cap && v->credit.balance < 0)
+			v->flags |= TAKT_F_CAPPED;
+	}
+	v->credit.waited = 0;
+}
+
+/*
  * Charges @ns of running (negative: gives back what the clock charged too much). The rounding
  * residue stays with the VCPU across its runs; without it, runs shorter than half a credit would be
  * free. With charge=sampled it is ticks that charge, and nothing else.
@@ -149,6 +169,7 @@ TAKT_FN void credit_charge(struct takt_pool *p, u32 vi, s64 ns)
 	s64 c;
 
 	v->credit.slice_used += ns;
+	credit_fed(p, v);
 	if (p->par.charge)
 		return;
 	if (due >= 0)
@@ -159,7 +180,7 @@ TAKT_FN void credit_charge(struct takt_pool *p, u32 vi, s64 ns)
 	credit_book(p, vi, c);
 }
 
-/* No slice of a VM with many VCPUs is shorter. */
+/* No slice of a VM with many VCPUs is shorter, and none of a VCPU that has starved is longer. */
 #define CREDIT_SHORTEST (250 * TAKT_US)
 
 /*
@@ -179,6 +200,8 @@ TAKT_INLINE u64 credit_turn(struct takt_pool *p, struct takt_vcpu *v)
 		if (slice < CREDIT_SHORTEST)
 			slice = p->par.slice < CREDIT_SHORTEST ? p->par.slice : CREDIT_SHORTEST;
 	}
+	if (credit_starves(p, v) && slice > CREDIT_SHORTEST)
+		slice = CREDIT_SHORTEST;
 	return takt_fresh_long(p, slice);
 }
 

@@ -312,6 +312,29 @@ TAKT_FN u32 credit_fill(struct takt_pool *p, u32 mi, u32 left)
 }
 
 /*
+ * Lets each VCPU of @mi that has waited for longest_wait, queued or held back by its cap, run once
+ * (rule C48): it is boosted, but for a short slice. Else one with little weight beside VCPUs that
+ * never stop would wait as long as these weigh more, and the kernel ejects a scheduler that lets a
+ * thread wait for 30 s.
+ */
+TAKT_FN void credit_feed(struct takt_pool *p, u32 mi)
+{
+	FOR_EACH_VCPU_OF(p, mi, vi) {
+		struct takt_vcpu *v = vcpu_of(p, vi);
+		u32 parked = v->state == TAKT_PARKED;
+
+		v->credit.waited = parked || v->state == TAKT_QUEUED ? v->credit.waited + 1 : 0;
+		if (!(parked || v->class > TAKT_BOOST) || !credit_starves(p, v))
+			continue;
+		takt_park(p, vi); /* out of its queue */
+		v->credit.slice_used = 0;
+		if (v->class > TAKT_BOOST)
+			v->class = TAKT_BOOST;
+		takt_unpark(p, vi);
+	}
+}
+
+/*
  * With balance=on (rule C41, Nishiguchi's patches): what the active VCPUs of @mi have together,
  * each has an equal part of. Their sum stays what it is: credits that do not divide go to the first
  * ones. It is done before they are paid, equally; so their credits are even after it, and one that
@@ -453,6 +476,8 @@ TAKT_FN void credit_account_pass(struct takt_pool *p)
 		spare = takt_fresh(p, credit_pay(p, mi, takt_fresh(p, total), takt_fresh(p, park)));
 		if (p->par.surplus)
 			spare = takt_fresh(p, credit_fill(p, mi, spare));
+		if (p->par.longest_wait)
+			credit_feed(p, mi);
 		if (left)
 			pot = pot + div_up(spare * weight, left);
 		if (!takt_shortcut(!p->par.claim))

@@ -141,8 +141,8 @@ struct takt_credit_vcpu {
 	s32 residue;   /* ns run and not yet worth a credit, ±half a credit */
 	u8 acct_class; /* class given at the last accounting (rule D15) */
 	u8 saved;      /* whether it had all that it can hold then (rule C46): CREDIT_SAVED… */
-	u16 crowd; /* VCPUs of its VM that masks keep on its PCPU, then (rule C45); 0: no mask */
-	u8 pad[4];
+	u16 crowd;  /* VCPUs of its VM that masks keep on its PCPU, then (rule C45); 0: no mask */
+	u32 waited; /* accountings in a row that found it waiting (rule C48) */
 };
 
 /* Of the policies with budgets (core/server.h). */

@@ -21,6 +21,7 @@ mod laxs;
 mod laxs_open;
 mod laxs_place;
 mod leftover;
+mod longest_wait;
 mod parameters;
 mod places;
 mod poris;
@@ -206,6 +207,8 @@ pub const VECTORS: &[(&str, Vector)] = &[
     ("what uses more than its share is not promoted", doris_contention::saved),
     ("what uses more than its share is not boosted", wake_cpu::boosted),
     ("a boosted VCPU queues where it is the first", wake_cpu::first),
+    ("what has waited for longest_wait runs once", longest_wait::fed),
+    ("sleep is no wait, and no promotion is lost", longest_wait::not_fed),
     ("servers are refused where there is no room", room::refusals),
     ("room on PCPUs", room::partitioned),
     ("servers without admission", room::overload),

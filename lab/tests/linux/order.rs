@@ -121,3 +121,38 @@ fn s_leaves_jobs_more_than_pcpus_of_the_servers_own_do() {
     assert!(s.missed <= pin.missed, "{s:?}, {pin:?}");
     assert!(s.cpu >= 1.6 * pin.cpu && s.cpu >= 0.9 * base.cpu, "{s:?}, {pin:?}, {base:?}");
 }
+
+/// A VM of the least weight and cap beside one of much weight, on a PCPU.
+const LEAST: &str = r#"
+duration = "45s"
+warmup = "1s"
+[machine]
+pcpus = 1
+[[vm]]
+name = "much"
+vcpus = 1
+weight = 8192
+workload = "hog"
+[[vm]]
+name = "least"
+vcpus = 1
+weight = 1
+cap = 1
+workload = "hog"
+"#;
+
+/// The kernel ejects a scheduler that lets a thread wait for 30 s (rule C48): then the run ends with an error.
+#[test]
+#[ignore = "five minutes"]
+fn a_vm_of_the_least_weight_does_not_end_takt() {
+    let Some(lab) = crate::common::lab("a VM of the least weight", linux::KERNELS[0], false) else { return };
+    let lab = takt_lab::Lab { counted: false, ..lab };
+    let scenario = Scenario::from_toml(LEAST, "the least weight").expect("scenario");
+    for policy in ["credit", "doris", "laxs", "poris", "gang"] {
+        let scheduler = Scheduler::parse(policy).expect("scheduler");
+        let runs = lab.run(&scenario, &[scheduler], &[1]).unwrap_or_else(|e| panic!("{policy}: {e:#}"));
+        let [much, least] = &runs[0].result.vms[..] else { panic!("two VMs") };
+        println!("{policy}: {} and {} ns", much.cpu_time_ns, least.cpu_time_ns);
+        assert!(least.cpu_time_ns > 0 && least.cpu_time_ns < much.cpu_time_ns / 1000, "{policy}: {least:?}");
+    }
+}
