@@ -41,12 +41,21 @@ TAKT_INLINE u64 poris_shared_slice(struct takt_pool *p)
 }
 
 /*
+ * Whether short slices are for @v: it is real-time, and with eligible=saved uses less than its
+ * share. One that computes would have all PCPUs switch more often, and has no use of that.
+ */
+TAKT_INLINE u32 poris_paces(struct takt_pool *p, struct takt_vcpu *v)
+{
+	return poris_is_rt(p, v) && may_pass(p, v);
+}
+
+/*
  * Whether slices must be short where @v waits: a real-time VCPU with credit, or a host entity,
  * which real-time VMs need for their packets.
  */
 TAKT_INLINE u32 poris_hurries(struct takt_pool *p, struct takt_vcpu *v)
 {
-	return v->class < TAKT_OVER && (poris_is_rt(p, v) || (v->kind == TAKT_HOST && p->nr_rt));
+	return v->class < TAKT_OVER && (poris_paces(p, v) || (v->kind == TAKT_HOST && p->nr_rt));
 }
 
 /* Whether @back, or one that is queued on @cpu, waits there for a short slice. */
@@ -69,7 +78,7 @@ TAKT_INLINE u32 poris_rt_waits(struct takt_pool *p, u32 cpu, u32 back)
  */
 TAKT_INLINE u64 poris_current_slice(struct takt_pool *p, u32 cpu, u32 back)
 {
-	if (p->par.dynamic == PORIS_WAITING && !poris_is_rt(p, vcpu_of(p, cpu_of(p, cpu)->cur)) &&
+	if (p->par.dynamic == PORIS_WAITING && !poris_paces(p, vcpu_of(p, cpu_of(p, cpu)->cur)) &&
 	    !poris_rt_waits(p, cpu, back))
 		return p->par.slice;
 	return poris_shared_slice(p);

@@ -33,6 +33,21 @@ pub fn waiting(make: &Maker) {
         assert_ne!(next, Some(6));
         assert_eq!(slice, 3 * MS, "dynamic={dynamic}: it waits");
     }
+    // With eligible=saved not for one that uses more than its share, unless an operator has said that it is real-time.
+    for (rt, long) in [(0, 30), (1, 3)] {
+        let mut b = Bench::new(make, "poris", 1, 6);
+        (1..=6).for_each(|v| b.vcpu(v, v, 0));
+        b.set(0, None, "dynamic", 2);
+        b.set(0, None, "eligible", 2);
+        b.set(0, Some(6), "rt", rt);
+        b.rt(0, 6, 0);
+        b.wake(0, 6);
+        assert_eq!(b.turn_slice(0, 0), (Some(6), long * MS), "rt={rt}: it runs, and has saved nothing");
+        b.wake(MS, 1);
+        b.timer(10 * MS, 0);
+        let (next, slice) = b.turn_slice(30 * MS, 0);
+        assert_eq!((next, slice), (Some(1), long * MS), "rt={rt}: it waits");
+    }
 }
 
 /// One that comes to wait later shortens the slice that runs: a real-time VCPU, or Dom0's while a VM is real-time.
