@@ -72,8 +72,9 @@ TAKT_INLINE u32 place_before(struct takt_pool *p, u32 cpu)
 }
 
 /*
- * Where @vi, which wakes boosted, queues (rule C47): on its PCPU if it is the first there, else on
- * the PCPU with the VCPUs that rank lowest, below it. Binding comes later and decides.
+ * Where @vi, which is boosted and wakes or is preempted, queues (rule C47): on its PCPU if it is
+ * the first there, else on the PCPU with the VCPUs that rank lowest, below it. Binding comes later
+ * and decides.
  */
 TAKT_FN void place_first(struct takt_pool *p, u32 vi)
 {

@@ -3,7 +3,7 @@
 
 use super::bench::{Bench, IO, MS};
 use crate::core::Maker;
-use takt_policy::{Class, OpCode};
+use takt_policy::{Class, NEVER, OpCode};
 
 const POLICIES: [&str; 4] = ["credit", "doris", "laxs", "poris"];
 
@@ -79,6 +79,16 @@ pub fn first(make: &Maker) {
         let mut b = busy(make, policy);
         b.ok(31 * MS, OpCode::CpuRelease, (0, 0, 0), [0; 3]);
         assert_eq!(kicks(&mut b), 1 << 2, "{policy}: its own PCPU is taken");
+    }
+    // One that is preempted, or has had its slice, likewise: for VCPU 1, which is boosted, that is PCPU 2.
+    for (policy, first) in [("credit", true), ("doris", true), ("poris", true), ("laxs", false)] {
+        let mut b = busy(make, policy);
+        b.pin(31 * MS, 5, 0b0001);
+        b.wake(32 * MS, 5);
+        b.ok(32 * MS, OpCode::Yield, (0, 1, 0), [0xffff, 0, 0]);
+        assert_eq!(b.ok(32 * MS, OpCode::Schedule, (0, 0, 0), [0; 3]).next, 5, "{policy}");
+        let kick = b.ok(32 * MS, OpCode::Put, (0, 1, 0), [1, NEVER, 0]).kick;
+        assert_eq!(kick, if first { 1 << 2 } else { 0 }, "{policy}");
     }
     // An event that promotes it next changes nothing, whether a boosted VCPU runs on its PCPU or one that is promoted.
     for rt in [false, true] {
