@@ -38,19 +38,16 @@ pub fn of(file: &Path) -> Option<String> {
     Some(path.trim_start_matches('/').to_owned())
 }
 
-/// The share of a VM whose VCPU threads are in the cgroups `threads`. Weights multiply along the levels that all of them
-/// have in common; of the limits along them the lowest counts, and limits of single VCPUs add up if each has one.
-pub fn share(root: &Path, threads: &[String]) -> Share {
-    let Some(first) = threads.first() else { return DEFAULT };
+/// The limit of a VM whose VCPU threads are in the cgroups `threads`, in percent of a PCPU: of the limits along the levels that
+/// all of them have in common the lowest counts, and limits of single VCPUs add up if each has one.
+pub fn cap(root: &Path, threads: &[String]) -> Option<f64> {
+    let first = threads.first()?;
     let levels: Vec<Vec<&str>> = threads.iter().map(|t| t.split('/').filter(|l| !l.is_empty()).collect()).collect();
     let shared = (0..).take_while(|&i| levels[0].get(i).is_some_and(|l| levels.iter().all(|x| x.get(i) == Some(l))));
     let common = shared.count();
-    let prefix = below(root, first, 0, common);
-    let weight: f64 = prefix.iter().filter_map(|d| weight(d)).map(|w| w / 100.0).product();
     let own: Option<Vec<f64>> = threads.iter().map(|t| lowest(&below(root, t, common, usize::MAX))).collect();
-    let caps = [lowest(&prefix), own.map(|all| all.iter().sum())];
-    let cap = caps.into_iter().flatten().fold(f64::INFINITY, f64::min);
-    Share::new(256.0 * weight, cap)
+    let caps = [lowest(&below(root, first, 0, common)), own.map(|all| all.iter().sum())];
+    caps.into_iter().flatten().min_by(f64::total_cmp)
 }
 
 /// The limit of one cgroup in percent of a PCPU.
@@ -109,7 +106,7 @@ pub(super) mod tests {
 
     fn of(all: &[(&str, &str, &str)], threads: &[&str]) -> (u32, u32) {
         let threads: Vec<String> = threads.iter().map(ToString::to_string).collect();
-        let share = share(tree(all).path(), &threads);
+        let share = super::super::shares::shares(tree(all).path(), &[threads])[0];
         (share.weight, share.cap)
     }
 

@@ -5,7 +5,7 @@ use super::Live;
 use super::cgroups::{self, Share};
 use crate::shared::Snapshot;
 use crate::status;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use takt_control::{Change, Event};
 use takt_policy::Kind;
@@ -23,39 +23,48 @@ fn common(threads: &[String]) -> Vec<String> {
     paths.collect()
 }
 
-/// The share of each VM, whose VCPU threads are in the cgroups `vms[i]`. Of a cgroup with several VMs
-///
-/// * the weight is divided among what is right below it, a VM of its own or a cgroup with some, by their weights: unless it is one
-///   that all VMs are below, in cgroups of their own, where it would change nothing between them;
-/// * the limit is divided among the VMs by what they weigh.
-pub fn shares(root: &Path, vms: &[Vec<String>]) -> Vec<Share> {
-    let alone: Vec<Share> = vms.iter().map(|threads| cgroups::share(root, threads)).collect();
-    let levels: Vec<Vec<String>> = vms.iter().map(|threads| common(threads)).collect();
-    let inside = |cgroup: &str| (0..vms.len()).filter(|&i| levels[i].iter().any(|l| l == cgroup)).collect::<Vec<_>>();
-    // What is right below a cgroup on the way to a VM: the next level, or the VM itself.
-    let below = |i: usize, depth: usize| levels[i].get(depth + 1).map_or(Err(i), |l| Ok(l.clone()));
-    let weight = |i: usize| {
-        let mut weight = f64::from(alone[i].weight);
-        for (depth, cgroup) in levels[i].iter().enumerate() {
-            let all = inside(cgroup);
-            let parts: BTreeSet<_> = all.iter().map(|&j| below(j, depth)).collect();
-            let everybody = all.len() == vms.len() && parts.iter().all(Result::is_ok);
-            if !everybody {
-                weight /= parts.len() as f64;
-            }
+/// What each VM weighs, which is in the cgroups `levels[i]`, each in the one before. A cgroup with several VMs divides its weight among
+/// what is right below it, by the weights of these: a VM of its own, which weighs as much as a new cgroup, or a cgroup with some. So
+/// what is set below a cgroup changes nothing for those beside it. Those that all VMs are below, in cgroups of their own, divide
+/// nothing: their weights multiply, which changes nothing between VMs.
+fn weights(root: &Path, levels: &[Vec<String>]) -> Vec<f64> {
+    // What is right below each cgroup on the way to a VM: the next level, or the VM itself.
+    let mut below: BTreeMap<&str, Vec<Result<&str, usize>>> = BTreeMap::new();
+    for (i, mine) in levels.iter().enumerate() {
+        for (depth, cgroup) in mine.iter().enumerate() {
+            below.entry(cgroup).or_default().push(mine.get(depth + 1).map(String::as_str).ok_or(i));
         }
-        weight
+    }
+    let whole = |cgroup: &&String| below[cgroup.as_str()].iter().filter(|part| part.is_ok()).count() == levels.len();
+    let set = |cgroup: &str| cgroups::weight(&root.join(cgroup)).map_or(1.0, |w| w / 100.0);
+    let set: BTreeMap<&str, f64> = below.keys().map(|&cgroup| (cgroup, set(cgroup))).collect();
+    let of = |part: &Result<&str, usize>| part.map_or(1.0, |cgroup| set[cgroup]);
+    let together = |parts: &Vec<_>| parts.iter().collect::<BTreeSet<_>>().into_iter().map(of).sum::<f64>();
+    let together: BTreeMap<&str, f64> = below.iter().map(|(&cgroup, parts)| (cgroup, together(parts))).collect();
+    let one = |(i, mine): (usize, &Vec<String>)| {
+        let shared = mine.iter().take_while(whole).count();
+        let divided = (shared..mine.len()).map(|depth| {
+            let part = mine.get(depth + 1).map(String::as_str).ok_or(i);
+            of(&part) / together[mine[depth].as_str()]
+        });
+        256.0 * mine.iter().take(shared + 1).map(|cgroup| set[cgroup.as_str()]).chain(divided).product::<f64>()
     };
-    let weights: Vec<f64> = (0..vms.len()).map(weight).collect();
+    levels.iter().enumerate().map(one).collect()
+}
+
+/// The share of each VM, whose VCPU threads are in the cgroups `vms[i]`. The limit of a cgroup is divided among its VMs by what they
+/// weigh.
+pub fn shares(root: &Path, vms: &[Vec<String>]) -> Vec<Share> {
+    let levels: Vec<Vec<String>> = vms.iter().map(|threads| common(threads)).collect();
+    let weights = weights(root, &levels);
     let cap = |i: usize| {
         let part = |cgroup: &String| {
             let limit = cgroups::limit_of(root, cgroup)?;
-            let all: f64 = inside(cgroup).iter().map(|&j| weights[j]).sum();
-            Some(limit * weights[i] / all)
+            let inside = (0..vms.len()).filter(|&j| levels[j].contains(cgroup));
+            Some(limit * weights[i] / inside.map(|j| weights[j]).sum::<f64>())
         };
         // What single VCPUs are limited to is the VM's own.
-        let own = Some(f64::from(alone[i].cap)).filter(|cap| *cap > 0.0);
-        levels[i].iter().filter_map(part).chain(own).fold(f64::INFINITY, f64::min)
+        levels[i].iter().filter_map(part).chain(cgroups::cap(root, &vms[i])).fold(f64::INFINITY, f64::min)
     };
     (0..vms.len()).map(|i| Share::new(weights[i], cap(i))).collect()
 }
@@ -147,6 +156,29 @@ mod tests {
         assert_eq!(of(&tree, &[&["m/a/v0", "m/a/v1"], &["m/b"]]), [(512, 100), (256, 0)]);
         let limited = [("m", "100", "60000 100000"), tree[1], tree[2], tree[3], tree[4]];
         assert_eq!(of(&limited, &[&["m/a/v0", "m/a/v1"], &["m/b"]]), [(512, 40), (256, 20)]);
+    }
+
+    /// A user who may make cgroups below one sets what his VMs have of its weight, and no more.
+    #[test]
+    fn weights_below_a_cgroup_change_nothing_beside_it() {
+        let tree = [
+            ("u", "100", MAX),
+            ("u/x", "10000", MAX),
+            ("u/x/vm", "10000", MAX),
+            ("u/y", "2500", MAX),
+            ("v", "100", MAX),
+            ("v/vm", "1", MAX),
+        ];
+        assert_eq!(of(&tree, &[&["u/x/vm"], &["v/vm"]]), [(256, 0); 2]);
+        assert_eq!(of(&tree, &[&["u/x/vm"], &["u/y"], &["v/vm"]]), [(205, 0), (51, 0), (256, 0)]);
+        // A VM of u itself weighs as a cgroup of 100.
+        assert_eq!(of(&tree, &[&["u"], &["u/x/vm"], &["v/vm"]]), [(3, 0), (253, 0), (256, 0)]);
+        // All VMs are below u, and below u/x.
+        assert_eq!(of(&tree, &[&["u/x/vm"], &["u/y"]]), [(25_600, 0), (6400, 0)]);
+        assert_eq!(
+            of(&[tree[0], tree[1], ("u/x/a", "100", MAX), ("u/x/b", "50", MAX)], &[&["u/x/a"], &["u/x/b"]]),
+            [(25_600, 0), (12_800, 0)]
+        );
     }
 
     #[test]
