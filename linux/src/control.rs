@@ -182,11 +182,12 @@ impl Live {
         let vms: Vec<_> =
             self.vms.iter().map(|(&index, vm)| net::Vm { index, generation: vm.generation, tgid: vm.tgid }).collect();
         news.extend(self.net.scan(&vms).into_iter().map(|text| Event::Warning { text }));
+        let met = self.vms.values().any(|vm| vm.fresh);
         self.configure(&mut news);
         self.settle_groups(&snapshot, &mut news);
         self.settle_pools(&snapshot, &mut news)?;
         self.types(&snapshot, &mut news);
-        if self.looks % CGROUPS == 0 {
+        if met || self.looks % CGROUPS == 0 {
             self.follow_cgroups(&snapshot, &mut news);
         }
         self.looks = self.looks.wrapping_add(1);
