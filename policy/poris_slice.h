@@ -73,8 +73,8 @@ TAKT_INLINE u32 poris_rt_waits(struct takt_pool *p, u32 cpu, u32 back)
 
 /*
  * With dynamic=waiting slices are short where that makes such a VCPU wait less, so that a VM which
- * has hardly any work does not have all PCPUs switch more often. Slices of real-time VCPUs are short
- * as well: else they would wait for short slices and have long ones.
+ * has hardly any work does not have all PCPUs switch more often. Slices of such real-time VCPUs
+ * are short as well: else they would wait for short slices and have long ones.
  */
 TAKT_INLINE u64 poris_current_slice(struct takt_pool *p, u32 cpu, u32 back)
 {

@@ -145,16 +145,26 @@ TAKT_INLINE u32 credit_starves(struct takt_pool *p, struct takt_vcpu *v)
 	return p->par.longest_wait && v->credit.waited * p->par.acct >= p->par.longest_wait;
 }
 
-/* @v runs. If it has starved it is what it was before, and a cap that held it back does so again. */
+/*
+ * @v runs. If it has starved it is what it was before: the slice is over, and a cap that held it
+ * back does so again.
+ */
 TAKT_INLINE void credit_fed(struct takt_pool *p, struct takt_vcpu *v)
 {
 	if (credit_starves(p, v)) {
+		v->credit.slice_used = (s64)p->par.slice;
 		if (v->class == TAKT_BOOST)
 			v->class = v->credit.acct_class;
-		if (vm_of(p, v->vm)->cap && v->credit.balance < 0)
-			v->flags |= TAKT_F_CAPPED;
 	}
 	v->credit.waited = 0;
+	if (!(v->flags & TAKT_F_WITHHELD))
+		return;
+	v->flags &= ~TAKT_F_WITHHELD;
+	if (vm_of(p, v->vm)->cap && v->credit.balance < 0) {
+		v->flags |= TAKT_F_CAPPED;
+		if (holds_cpu(v->state))
+			kick(p, v->cpu);
+	}
 }
 
 /*

@@ -164,7 +164,7 @@ TAKT_INLINE void credit_earn(struct takt_pool *p, u32 vi, u32 share, u32 park, s
 
 	v->credit.balance += (s32)share;
 	p->ledger.given += share;
-	credit_mark(v, limit);
+	credit_mark(v, credit_ceiling(p, v, limit));
 	credit_rank(p, vi, park);
 	credit_clip(p, vi, limit);
 	p->balance += v->credit.balance;
@@ -312,25 +312,31 @@ TAKT_FN u32 credit_fill(struct takt_pool *p, u32 mi, u32 left)
 }
 
 /*
- * Lets each VCPU of @mi that has waited for longest_wait, queued or held back by its cap, run once
+ * Lets a VCPU of @mi that has waited for longest_wait, queued or held back by its cap, run once
  * (rule C48): it is boosted, but for a short slice. Else one with little weight beside VCPUs that
  * never stop would wait as long as these weigh more, and the kernel ejects a scheduler that lets a
- * thread wait for 30 s.
+ * thread wait for 30 s. One in an accounting: a VM of many could starve all at once, and then have
+ * them all boosted.
  */
 TAKT_FN void credit_feed(struct takt_pool *p, u32 mi)
 {
+	u32 fed = takt_zero(p);
+
 	FOR_EACH_VCPU_OF(p, mi, vi) {
 		struct takt_vcpu *v = vcpu_of(p, vi);
 		u32 parked = v->state == TAKT_PARKED;
 
 		v->credit.waited = parked || v->state == TAKT_QUEUED ? v->credit.waited + 1 : 0;
-		if (!(parked || v->class > TAKT_BOOST) || !credit_starves(p, v))
+		if (fed || !(parked || v->class > TAKT_BOOST) || !credit_starves(p, v))
 			continue;
 		takt_park(p, vi); /* out of its queue */
+		if (parked)
+			v->flags |= TAKT_F_WITHHELD;
 		v->credit.slice_used = 0;
 		if (v->class > TAKT_BOOST)
 			v->class = TAKT_BOOST;
 		takt_unpark(p, vi);
+		fed = takt_fresh(p, 1);
 	}
 }
 

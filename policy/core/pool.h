@@ -133,6 +133,7 @@ enum { TAKT_RT_AUTO, TAKT_RT_ON, TAKT_RT_OFF };
 #define TAKT_F_STOPPED 4096u	/* descheduling for want of work, not because it was preempted */
 #define TAKT_F_HAD_SERVER 2048u /* in an operation: its server begins again, and asks for no more */
 #define TAKT_F_PREEMPTED 8192u	/* in an operation: it queues because it was taken off its PCPU */
+#define TAKT_F_WITHHELD 16384u	/* its cap holds it back again once it has run (rule C48) */
 
 /* A VCPU's part of the policies that use credit (core/credit.h). */
 struct takt_credit_vcpu {

@@ -14,7 +14,8 @@
  * Flags: WOKEN is set by wake and pause, cleared by the put, unpause or block that obeys it, or
  * when the VCPU runs on. PAUSE is set by pause, cleared by unpause and the put or refused that
  * obeys it. EVENT is set by event, cleared when the policy has queued the VCPU, or it has started.
- * CAPPED is set and cleared by accounting, or as a budget goes and comes. STOPPED is set by the
+ * CAPPED is set and cleared by accounting, or as a budget goes and comes; WITHHELD is set by an
+ * accounting that clears CAPPED for one short run, which sets that again. STOPPED is set by the
  * schedule or put that takes the VCPU off because it has no more work, cleared by the put: a wake
  * that comes between is a wake like any other, with its boost. A VCPU that was preempted gets none.
  * PREEMPTED is set while such a VCPU is queued again.

@@ -67,6 +67,31 @@ pub fn fed(make: &Maker) {
     }
 }
 
+/// One VCPU of a VM in an accounting, for a short slice whatever the rate limit; one that no cap held back is not parked.
+pub fn one_by_one(make: &Maker) {
+    for policy in POLICIES {
+        let mut b = starving(make, policy, 0);
+        b.set(RAN, None, "ratelimit", 5 * MS);
+        b.vcpu(3, 1, 0);
+        b.wake(RAN, 3);
+        b.set(RAN, Some(1), "cap", 100);
+        account(&mut b, RAN, RAN + WAIT);
+        let boosted = |b: &Bench| [1, 3].iter().filter(|&&v| b.class(v) == Class::Boost).count();
+        assert_eq!(boosted(&b), 1, "{policy}");
+        let (next, slice) = b.turn_slice(RAN + WAIT, 0);
+        assert_eq!(slice, 250 * US, "{policy}");
+        assert_eq!(b.turn(RAN + WAIT + 250 * US, 0), Some(2), "{policy}: it is spared no longer");
+        let first = next.expect("a VCPU") as u16;
+        assert_eq!(b.state(first), State::Queued, "{policy}");
+        account(&mut b, RAN + WAIT, RAN + WAIT + RAN);
+        assert_eq!(b.class(4 - first), Class::Boost, "{policy}: the other one, next");
+    }
+    let mut b = starving(make, "gang", 1);
+    account(&mut b, RAN, RAN + WAIT);
+    let slices: Vec<_> = (0..3).map(|i| b.turn_slice(RAN + WAIT + i * 30 * MS, 0)).collect();
+    assert!(slices.contains(&(Some(1), 250 * US)), "{slices:?}");
+}
+
 /// Time that it sleeps is no wait, nor is it boosted again if it is promoted.
 pub fn not_fed(make: &Maker) {
     for policy in POLICIES {

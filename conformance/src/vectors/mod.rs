@@ -208,6 +208,7 @@ pub const VECTORS: &[(&str, Vector)] = &[
     ("what uses more than its share is not boosted", wake_cpu::boosted),
     ("a boosted VCPU queues where it is the first", wake_cpu::first),
     ("what has waited for longest_wait runs once", longest_wait::fed),
+    ("what waits for long runs one by one", longest_wait::one_by_one),
     ("sleep is no wait, and no promotion is lost", longest_wait::not_fed),
     ("servers are refused where there is no room", room::refusals),
     ("room on PCPUs", room::partitioned),

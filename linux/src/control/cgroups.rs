@@ -209,7 +209,7 @@ pub(super) mod tests {
         assert_eq!(of_thread(u32::MAX, 1), None);
     }
 
-    /// Weights multiply along the levels that all threads have in common; limits of single threads add up if each has one.
+    /// Of a single VM weights multiply along the levels that all threads have in common; limits of single threads add up if each has one.
     #[test]
     fn levels_in_common_and_beyond() {
         let max = "max 100000";

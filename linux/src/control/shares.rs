@@ -23,10 +23,12 @@ fn common(threads: &[String]) -> Vec<String> {
     paths.collect()
 }
 
-/// What each VM weighs, which is in the cgroups `levels[i]`, each in the one before. A cgroup with several VMs divides its weight among
-/// what is right below it, by the weights of these: a VM of its own, which weighs as much as a new cgroup, or a cgroup with some. So
-/// what is set below a cgroup changes nothing for those beside it. Those that all VMs are below, in cgroups of their own, divide
-/// nothing: their weights multiply, which changes nothing between VMs.
+/// The weight of each VM. VM `i` is in the cgroups `levels[i]`, and each of these is in the one before.
+///
+/// * A cgroup divides its weight among its direct members with VMs: cgroups, by their weights, and VMs, which count as a new cgroup. So
+///   a weight below a cgroup changes nothing outside of it.
+/// * A cgroup that has all VMs in cgroups below it divides nothing. The weights of such cgroups multiply: that changes nothing between
+///   VMs.
 fn weights(root: &Path, levels: &[Vec<String>]) -> Vec<f64> {
     // What is right below each cgroup on the way to a VM: the next level, or the VM itself.
     let mut below: BTreeMap<&str, Vec<Result<&str, usize>>> = BTreeMap::new();
@@ -36,7 +38,7 @@ fn weights(root: &Path, levels: &[Vec<String>]) -> Vec<f64> {
         }
     }
     let whole = |cgroup: &&String| below[cgroup.as_str()].iter().filter(|part| part.is_ok()).count() == levels.len();
-    let set = |cgroup: &str| cgroups::weight(&root.join(cgroup)).map_or(1.0, |w| w / 100.0);
+    let set = |cgroup: &str| cgroups::weight(&root.join(cgroup)).map_or(1.0, |w| w.max(1.0) / 100.0);
     let set: BTreeMap<&str, f64> = below.keys().map(|&cgroup| (cgroup, set(cgroup))).collect();
     let of = |part: &Result<&str, usize>| part.map_or(1.0, |cgroup| set[cgroup]);
     let together = |parts: &Vec<_>| parts.iter().collect::<BTreeSet<_>>().into_iter().map(of).sum::<f64>();
