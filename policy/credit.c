@@ -42,7 +42,7 @@ TAKT_INLINE void credit_queue_on(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
-	if (v->flags & TAKT_F_PREEMPTED)
+	if (v->class <= TAKT_BOOST && (v->flags & TAKT_F_PREEMPTED))
 		place_first(p, vi);
 	if (v->flags & TAKT_F_MIGRATE) {
 		v->flags &= ~TAKT_F_MIGRATE;

@@ -142,7 +142,9 @@ TAKT_FN void credit_book(struct takt_pool *p, u32 vi, s64 c)
  */
 TAKT_INLINE u32 credit_starves(struct takt_pool *p, struct takt_vcpu *v)
 {
-	return p->par.longest_wait && v->credit.waited * p->par.acct >= p->par.longest_wait;
+	/* What runs has not waited, mostly: it costs one test. */
+	return v->credit.waited && p->par.longest_wait &&
+	       v->credit.waited * p->par.acct >= p->par.longest_wait;
 }
 
 /*
@@ -151,6 +153,8 @@ TAKT_INLINE u32 credit_starves(struct takt_pool *p, struct takt_vcpu *v)
  */
 TAKT_INLINE void credit_fed(struct takt_pool *p, struct takt_vcpu *v)
 {
+	if (!v->credit.waited)
+		return;
 	if (credit_starves(p, v)) {
 		v->credit.slice_used = (s64)p->par.slice;
 		if (v->class == TAKT_BOOST)
