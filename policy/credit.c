@@ -32,6 +32,7 @@ TAKT_INLINE void credit_wake(struct takt_pool *p, u32 vi)
 
 	v->credit.slice_used = 0;
 	v->credit.waited = 0;
+	v->flags &= ~TAKT_F_WITHHELD;
 	if (v->class == TAKT_UNDER && !(v->flags & TAKT_F_CAPPED) && may_pass(p, v))
 		v->class = TAKT_BOOST;
 	place_first(p, vi);
@@ -42,8 +43,7 @@ TAKT_INLINE void credit_queue_on(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
-	if (v->class <= TAKT_BOOST && (v->flags & TAKT_F_PREEMPTED))
-		place_first(p, vi);
+	place_preempted(p, vi);
 	if (v->flags & TAKT_F_MIGRATE) {
 		v->flags &= ~TAKT_F_MIGRATE;
 		v->cpu = credit_pick_cpu(p, vi);

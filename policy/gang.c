@@ -81,16 +81,12 @@ TAKT_FN u32 gang_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
 TAKT_INLINE u64 gang_slice(struct takt_pool *p, u32 cpu, u32 back, u64 now)
 {
 	struct takt_vcpu *v = vcpu_of(p, cpu_of(p, cpu)->cur);
-	u64 left = p->par.turns ? gang_left(p) : p->par.slice;
 
 	(void)back;
 	arm_cpu(p, cpu, credit_tick_due(p, cpu, now));
 	if (credit_ratelimited(p, v))
 		return credit_runs(p, v);
-	/* Turns are no shorter with claim=vm. */
-	if (credit_starves(p, v) && left > CREDIT_SHORTEST)
-		left = CREDIT_SHORTEST;
-	return left;
+	return credit_cut(p, v, p->par.turns ? gang_left(p) : p->par.slice);
 }
 
 /* A turn does not ask for credit. */

@@ -120,8 +120,7 @@ TAKT_FN void poris_queue(struct takt_pool *p, u32 vi, u64 now)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
-	if (v->class <= TAKT_BOOST && (v->flags & TAKT_F_PREEMPTED))
-		place_first(p, vi);
+	place_preempted(p, vi);
 	poris_bind(p, vi);
 	if (v->flags & TAKT_F_MIGRATE) {
 		v->flags &= ~TAKT_F_MIGRATE;

@@ -197,6 +197,12 @@ TAKT_FN void credit_charge(struct takt_pool *p, u32 vi, s64 ns)
 /* No slice of a VM with many VCPUs is shorter, and none of a VCPU that has starved is longer. */
 #define CREDIT_SHORTEST (250 * TAKT_US)
 
+/* @slice, or less if @v has starved (rule C48). */
+TAKT_INLINE u64 credit_cut(struct takt_pool *p, struct takt_vcpu *v, u64 slice)
+{
+	return credit_starves(p, v) && slice > CREDIT_SHORTEST ? CREDIT_SHORTEST : slice;
+}
+
 /*
  * @v's slice. With claim=vm, where more VCPUs of its VM earn than there are PCPUs, they take no
  * longer turns together than one for each PCPU would (rule C45); where masks keep them together on
@@ -214,9 +220,7 @@ TAKT_INLINE u64 credit_turn(struct takt_pool *p, struct takt_vcpu *v)
 		if (slice < CREDIT_SHORTEST)
 			slice = p->par.slice < CREDIT_SHORTEST ? p->par.slice : CREDIT_SHORTEST;
 	}
-	if (credit_starves(p, v) && slice > CREDIT_SHORTEST)
-		slice = CREDIT_SHORTEST;
-	return takt_fresh_long(p, slice);
+	return takt_fresh_long(p, credit_cut(p, v, slice));
 }
 
 /* Whether @v has a rest of its slice, which is @turn, and with it the place before its equals. */

@@ -326,7 +326,9 @@ TAKT_FN void credit_feed(struct takt_pool *p, u32 mi)
 		struct takt_vcpu *v = vcpu_of(p, vi);
 		u32 parked = v->state == TAKT_PARKED;
 
-		v->credit.waited = parked || v->state == TAKT_QUEUED ? v->credit.waited + 1 : 0;
+		if (!parked && v->state != TAKT_QUEUED)
+			continue;
+		v->credit.waited++;
 		if (fed || !(parked || v->class > TAKT_BOOST) || !credit_starves(p, v))
 			continue;
 		takt_park(p, vi); /* out of its queue */

@@ -100,6 +100,15 @@ TAKT_FN void place_first(struct takt_pool *p, u32 vi)
 	vcpu_of(p, vi)->cpu = best;
 }
 
+/* The same for @vi on its way into the queue, if it was preempted. */
+TAKT_INLINE void place_preempted(struct takt_pool *p, u32 vi)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+
+	if (v->class <= TAKT_BOOST && (v->flags & TAKT_F_PREEMPTED))
+		place_first(p, vi);
+}
+
 /*
  * Tickles where the queued @vi may run now: its PCPU if @vi ranks higher there, and idle PCPUs
  * (rule C12).

@@ -92,7 +92,7 @@ pub fn one_by_one(make: &Maker) {
     assert!(slices.contains(&(Some(1), 250 * US)), "{slices:?}");
 }
 
-/// Time that it sleeps is no wait, nor is it boosted again if it is promoted.
+/// Time that it sleeps is no wait, and after it no cap holds it back for a wait before; what is promoted keeps its class.
 pub fn not_fed(make: &Maker) {
     for policy in POLICIES {
         let mut b = starving(make, policy, 0);
@@ -103,6 +103,16 @@ pub fn not_fed(make: &Maker) {
         assert_eq!(b.class(1), Class::Over, "{policy}: it has slept");
         account(&mut b, 2 * WAIT, RAN + 2 * WAIT);
         assert_eq!(b.class(1), Class::Boost, "{policy}");
+        let mut b = starving(make, policy, 1);
+        account(&mut b, RAN, RAN + WAIT);
+        b.ok(RAN + WAIT, OpCode::Block, (0, 1, 0), [0; 3]);
+        b.set(RAN + WAIT, Some(1), "cap", 100);
+        b.wake(RAN + WAIT + MS, 1);
+        account(&mut b, RAN + WAIT, 2 * RAN + WAIT);
+        assert_eq!(b.stop(2 * RAN + WAIT, 0), Some(1), "{policy}");
+        b.timer(2 * RAN + WAIT + MS, 0);
+        assert!(b.credit(1) < 0);
+        assert_eq!(b.turn(2 * RAN + WAIT + MS, 0), Some(1), "{policy}: it runs on");
     }
     let mut b = starving(make, "doris", 0);
     b.ok(RAN, OpCode::CpuRelease, (0, 0, 0), [0; 3]);

@@ -38,8 +38,8 @@ pub fn of(file: &Path) -> Option<String> {
     Some(path.trim_start_matches('/').to_owned())
 }
 
-/// The limit of a VM whose VCPU threads are in the cgroups `threads`, in percent of a PCPU: of the limits along the levels that
-/// all of them have in common the lowest counts, and limits of single VCPUs add up if each has one.
+/// The limit of a VM in percent of a PCPU; its VCPU threads are in the cgroups `threads`. Of the limits along the levels that all
+/// threads have in common the lowest counts, and limits of single VCPUs add up if each has one.
 pub fn cap(root: &Path, threads: &[String]) -> Option<f64> {
     let first = threads.first()?;
     let levels: Vec<Vec<&str>> = threads.iter().map(|t| t.split('/').filter(|l| !l.is_empty()).collect()).collect();

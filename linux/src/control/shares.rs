@@ -54,8 +54,8 @@ fn weights(root: &Path, levels: &[Vec<String>]) -> Vec<f64> {
     levels.iter().enumerate().map(one).collect()
 }
 
-/// The share of each VM, whose VCPU threads are in the cgroups `vms[i]`. The limit of a cgroup is divided among its VMs by what they
-/// weigh.
+/// The share of each VM; the VCPU threads of VM `i` are in the cgroups `vms[i]`. The limit of a cgroup is divided among its VMs by
+/// their weights.
 pub fn shares(root: &Path, vms: &[Vec<String>]) -> Vec<Share> {
     let levels: Vec<Vec<String>> = vms.iter().map(|threads| common(threads)).collect();
     let weights = weights(root, &levels);
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(of(&limited, &[&["m/a/v0", "m/a/v1"], &["m/b"]]), [(512, 40), (256, 20)]);
     }
 
-    /// A user who may make cgroups below one sets what his VMs have of its weight, and no more.
+    /// A user with a delegated cgroup divides its weight, and takes nothing from other users.
     #[test]
     fn weights_below_a_cgroup_change_nothing_beside_it() {
         let tree = [
