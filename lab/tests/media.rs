@@ -68,7 +68,7 @@ fn s_serves_calls_nearly_as_well_as_pcpus_of_their_own_and_leaves_more_to_others
     };
     assert!(median(s) >= median(pin) - 0.1, "LAXS-E4: {} and {}", median(s), median(pin));
     let late = |runs: &[LabRun]| sum(runs, |run| calls(run).late_lost_pct);
-    assert!(late(s) < late(a) && late(s) <= late(al), "LAXS-E10: {} of {} and {}", late(s), late(a), late(al));
+    assert!(late(s) < late(a) && late(s) < late(al), "LAXS-E10: {} of {} and {}", late(s), late(a), late(al));
     let (over_pin, over_base) = (sum(s, cpu) / sum(pin, cpu), sum(s, cpu) / sum(base, cpu));
     println!(
         "jobs under S: {over_pin:.2} of pin's CPU time, {over_base:.2} of Credit's; work {:.2}",
@@ -76,9 +76,6 @@ fn s_serves_calls_nearly_as_well_as_pcpus_of_their_own_and_leaves_more_to_others
     );
     assert!(over_pin >= OVER_PIN && over_base >= OVER_BASE, "{over_pin}, {over_base}");
     // Known to be missed (docs/lab.md), as experiments' files have it: told, and nothing is decided by it.
-    let word = if late(s) < late(al) { "ok" } else { "MISSED" };
-    let mean = |runs: &[LabRun]| late(runs) / runs.len() as f64;
-    println!("{word} LAXS-E10, S against AL: {:.3} and {:.3} % late or lost", mean(s), mean(al));
     let word = if below(a) < below(base) { "ok" } else { "MISSED" };
     println!("{word} LAXS-E6, A alone against Credit: {:.0} and {:.0} %", below(a), below(base));
 }
