@@ -8,10 +8,10 @@
  * that wakes UNDER is BOOSTed above both until a 10 ms tick finds it running or an accounting pass
  * comes by; a VCPU that is queued already gets no boost, whatever arrives for it. With
  * wake_cpu=first, which is not Xen's, one that is boosted queues on a PCPU where it is the first,
- * as it wakes and when it is preempted. A PCPU that would run OVER or idle steals better work from
- * others. With preempted=head, which is not Xen's, one that is preempted comes before its equals
- * for what is left of its slice. Other releases of Xen are other values of its parameters
- * (core/credit.h).
+ * as it wakes and when it is preempted; with boost_turn several on one PCPU take short turns. A PCPU
+ * that would run OVER or idle steals better work from others. With preempted=head, which is not
+ * Xen's, one that is preempted comes before its equals for what is left of its slice. Other releases
+ * of Xen are other values of its parameters (core/credit.h).
  *
  * Host entities (Dom0) are charged and boosted like guests. Real-time types are kept and ignored.
  * VMs without parameters have weight 256 and no cap.
@@ -100,9 +100,29 @@ TAKT_FN u32 credit_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
 	return w == TAKT_NIL ? next : w;
 }
 
-/*
- * When the next tick is due: they come only while something runs, as Xen stops them on idle PCPUs.
- */
+/* When the timer of a PCPU is due where a boosted VCPU waits for its turn. */
+TAKT_COLD u64 credit_turn_due(struct takt_pool *p, u32 cpu)
+{
+	u64 ends = boost_ends(p, cpu), tick = cpu_of(p, cpu)->tick_next;
+
+	/* If a turn has ended the PCPU has been kicked. */
+	if (ends <= p->now)
+		ends = p->now + boost_turn(p);
+	return takt_fresh_long(p, ends < tick ? ends : tick);
+}
+
+/* When the timer is due: at the next tick, or at the end of a boosted VCPU's turn. */
+TAKT_INLINE u64 credit_due(struct takt_pool *p, u32 cpu)
+{
+	struct takt_cpu *c = cpu_of(p, cpu);
+
+	/* boost_waits() tests both again, but most often they decide. */
+	if (p->par.boost_turn && c->head != TAKT_NIL && boost_waits(p, cpu))
+		return credit_turn_due(p, cpu);
+	return c->tick_next;
+}
+
+/* The same. Ticks come only while something runs, as Xen stops them on idle PCPUs. */
 TAKT_INLINE u64 credit_tick_due(struct takt_pool *p, u32 cpu, u64 now)
 {
 	struct takt_cpu *c = cpu_of(p, cpu);
@@ -111,7 +131,7 @@ TAKT_INLINE u64 credit_tick_due(struct takt_pool *p, u32 cpu, u64 now)
 		c->tick_next = TAKT_NEVER;
 	else if (c->tick_next == TAKT_NEVER)
 		c->tick_next = credit_next_tick(p, c, now);
-	return c->tick_next;
+	return credit_due(p, cpu);
 }
 
 TAKT_INLINE u64 credit_slice(struct takt_pool *p, u32 cpu, u32 back, u64 now)
@@ -127,8 +147,11 @@ TAKT_FN void credit_do_tick(struct takt_pool *p, u32 cpu, u64 now)
 {
 	struct takt_cpu *c = cpu_of(p, cpu);
 
-	if (now < c->tick_next)
+	if (now < c->tick_next) {
+		if (boost_ends(p, cpu) <= now)
+			kick(p, cpu);
 		return;
+	}
 	c->tick_next = credit_next_tick(p, c, now);
 	if (c->cur != TAKT_NIL && vcpu_of(p, c->cur)->state == TAKT_RUNNING)
 		credit_tick_vcpu(p, c->cur);
@@ -136,12 +159,29 @@ TAKT_FN void credit_do_tick(struct takt_pool *p, u32 cpu, u64 now)
 		c->sort_epoch = p->sort_epoch;
 		runq_sort(p, cpu);
 	}
+	/* A boost ends at a tick, and its turn with it. */
+	if (boost_waits(p, cpu) && cur_class(p, cpu) > TAKT_BOOST)
+		kick(p, cpu);
 }
 
 TAKT_INLINE void credit_tick(struct takt_pool *p, u32 cpu, u64 now)
 {
 	credit_do_tick(p, cpu, now);
 	arm_cpu(p, cpu, credit_tick_due(p, cpu, now));
+}
+
+/* A PCPU that was taken is given back: the turn of the boosted VCPU that it runs goes on. */
+TAKT_COLD void credit_cpu_changes(struct takt_pool *p, u32 cpu, u64 now)
+{
+	struct takt_cpu *c = cpu_of(p, cpu);
+	u64 turn = boost_turn(p), ran;
+
+	if (!c->taken || c->cur == TAKT_NIL || !boost_waits(p, cpu))
+		return;
+	ran = vcpu_of(p, c->cur)->ran;
+	turn = takt_fresh_long(p, ran < turn ? turn - ran : 1);
+	if (now + turn < c->timer)
+		arm_cpu(p, cpu, now + turn);
 }
 
 /* Behind its equals. */
@@ -177,5 +217,5 @@ TAKT_INLINE const char *credit_check(struct takt_pool *p, u32 vi)
  * hooks; BOOST is not lost by being preempted, and an event for a queued VCPU is nothing to Credit
  */
 #define credit_account(p, now) credit_account_pass(p)
-TAKT_WITHOUT(credit, event, deschedule, put, restored, rt_changed, moved, placement, cpu_changes,
-	     group, timer, refill, admits, init, epoch)
+TAKT_WITHOUT(credit, event, deschedule, put, restored, rt_changed, moved, placement, group, timer,
+	     refill, admits, init, epoch)

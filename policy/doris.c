@@ -114,8 +114,7 @@ TAKT_FN void doris_promote_due(struct takt_pool *p, u32 cpu, u64 now)
 /* One timer serves all: the first deadline, Credit's tick, and a deadline behind an RT runner. */
 TAKT_INLINE void doris_arm(struct takt_pool *p, u32 cpu)
 {
-	u64 when = cpu_of(p, cpu)->tick_next, first = rtq_first(p, cpu),
-	    until = doris_waits_until(p, cpu);
+	u64 when = credit_due(p, cpu), first = rtq_first(p, cpu), until = doris_waits_until(p, cpu);
 
 	/* What has been kicked decides; it is late if that lasts for MIN_TS. */
 	if (until <= p->now)
@@ -275,11 +274,12 @@ TAKT_INLINE void doris_account(struct takt_pool *p, u64 now)
 	event_windows(p);
 }
 
-/* A PCPU that was taken is given back: with cut the turn of the VCPU that it runs begins now. */
+/* As in Credit; with cut the turn of a promoted VCPU begins now as well. */
 TAKT_INLINE void doris_cpu_changes(struct takt_pool *p, u32 cpu, u64 now)
 {
 	struct takt_cpu *c = cpu_of(p, cpu);
 
+	credit_cpu_changes(p, cpu, now);
 	if (c->taken && p->par.rt_contention == DORIS_CUT && now + p->par.min_ts < c->timer)
 		arm_cpu(p, cpu, now + p->par.min_ts);
 }

@@ -115,10 +115,10 @@ TAKT_INLINE void gang_epoch(struct takt_pool *p, u64 now)
 #define gang_charge credit_charge
 #define gang_yields credit_yields
 #define gang_tick credit_tick
+#define gang_cpu_changes credit_cpu_changes
 #define gang_begin credit_begin
 #define gang_end credit_end
 #define gang_account(p, now) credit_account_pass(p)
 #define gang_adjusted credit_adjusted
 #define gang_check credit_check
-TAKT_WITHOUT(gang, event, put, restored, rt_changed, moved, cpu_changes, group, timer, refill,
-	     admits, init)
+TAKT_WITHOUT(gang, event, put, restored, rt_changed, moved, group, timer, refill, admits, init)

@@ -15,6 +15,9 @@
  *     of them. Every `ll_interval` one of them moves from the PCPU where the bound VCPUs ran most
  *     to the PCPU where they ran least, if that evens them out.
  *
+ * With eligible=saved a real-time VCPU that uses more than its share has none of these, and is
+ * scheduled as what is not real-time (rule C46).
+ *
  * A VCPU that has run a whole slice goes behind its equals whatever its laxity is. Otherwise, of
  * two VCPUs that only compute, bound to one PCPU, the second would never run, since credit is
  * shared out over all PCPUs. An OVER VCPU queues as others do (rule L2), so that credit limits it;
@@ -30,22 +33,22 @@
  */
 #include "core/credit_account.h"
 #include "laxs_place.h"
-#include "core/promote.h"
 
 /* ---- A: where a VCPU queues ---- */
-
-/* Whether @v may pass others: with eligible=saved not one that uses more than its share. */
-TAKT_INLINE u32 laxs_may_pass(struct takt_pool *p, struct takt_vcpu *v)
-{
-	return laxs_is_rt(p, v) && may_pass(p, v);
-}
 
 /* Whether @v, which waits or would, has its place by laxity. */
 TAKT_INLINE u32 laxs_by_laxity(struct takt_pool *p, struct takt_vcpu *v)
 {
-	return p->par.queueing && (v->class < TAKT_OVER || p->par.over) &&
+	return p->par.queueing && !credit_gives_way(p, v) &&
+	       (v->class < TAKT_OVER || p->par.over) &&
 	       v->credit.slice_used + (s64)p->par.min_ts < (s64)credit_turn(p, v) &&
 	       laxs_may_pass(p, v);
+}
+
+/* Whether @v has a rest of its slice, and may go before its equals for it (preempted=head). */
+TAKT_INLINE u32 laxs_has_rest(struct takt_pool *p, struct takt_vcpu *v)
+{
+	return takt_fresh(p, may_pass(p, v) && credit_has_rest(p, v, credit_turn(p, v)));
 }
 
 TAKT_INLINE u64 laxs_laxity(struct takt_pool *p, struct takt_vcpu *v)
@@ -74,6 +77,8 @@ TAKT_INLINE void laxs_insert(struct takt_pool *p, u32 vi, u64 now)
 
 	if (laxs_by_laxity(p, v)) {
 		laxs_insert_within(p, vi, laxs_running(p, v->cpu, now), laxs_laxity(p, v));
+	} else if (laxs_has_rest(p, v)) {
+		runq_insert_first(p, vi);
 	} else {
 		v->credit.slice_used = 0;
 		runq_insert(p, vi);
@@ -89,7 +94,9 @@ TAKT_INLINE u32 laxs_goes_on(struct takt_pool *p, struct takt_vcpu *cur, struct 
 {
 	if (cur->class < head->qclass)
 		return 1;
-	return laxs_by_laxity(p, cur) && laxs_of(head)->expected > laxs_laxity(p, cur) &&
+	if (!laxs_by_laxity(p, cur))
+		return cur->class == head->qclass && laxs_has_rest(p, cur);
+	return laxs_of(head)->expected > laxs_laxity(p, cur) &&
 	       (p->par.across || head->qclass == cur->class);
 }
 
@@ -99,6 +106,7 @@ TAKT_FN void laxs_queue(struct takt_pool *p, u32 vi, u64 now)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
+	place_preempted(p, vi);
 	laxs_bind(p, vi);
 	if (v->flags & TAKT_F_MIGRATE) {
 		v->flags &= ~TAKT_F_MIGRATE;
@@ -154,6 +162,8 @@ TAKT_FN u32 laxs_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
 		next = cur;
 	if (next != cur)
 		since = laxs_of(vcpu_of(p, next))->queued_at;
+	if (next != TAKT_NIL && laxs_has_rest(p, vcpu_of(p, next)))
+		since = 0; /* it has its turn, however long others have waited */
 	if (p->par.steal != TAKT_STEAL_CREDIT)
 		w = laxs_steal(p, cpu, takt_fresh(p, next), takt_fresh_long(p, since));
 	else if (next == TAKT_NIL || vcpu_of(p, next)->class >= TAKT_OVER)
@@ -162,7 +172,7 @@ TAKT_FN u32 laxs_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
 		w = TAKT_NIL;
 	if (w != TAKT_NIL)
 		next = w;
-	if (next == cur && cur != TAKT_NIL && !laxs_by_laxity(p, v))
+	if (next == cur && cur != TAKT_NIL && !laxs_by_laxity(p, v) && !laxs_has_rest(p, v))
 		v->credit.slice_used = 0; /* behind its equals, and no VCPU was before it */
 	return next;
 }
@@ -171,15 +181,12 @@ TAKT_FN u32 laxs_pick(struct takt_pool *p, u32 cpu, u32 cur, u64 now)
 TAKT_INLINE u64 laxs_slice(struct takt_pool *p, u32 cpu, u32 back, u64 now)
 {
 	struct takt_vcpu *v = vcpu_of(p, cpu_of(p, cpu)->cur);
-	u64 slice = credit_turn(p, v);
 
 	(void)back;
 	arm_cpu(p, cpu, credit_tick_due(p, cpu, now));
-	if (credit_ratelimited(p, v))
-		return credit_runs(p, v);
-	if (v->credit.slice_used > 0 && laxs_by_laxity(p, v))
-		slice -= (u64)v->credit.slice_used;
-	return slice;
+	if (v->credit.slice_used > 0 && !credit_ratelimited(p, v) && laxs_by_laxity(p, v))
+		return credit_turn(p, v) - (u64)v->credit.slice_used;
+	return credit_runs(p, v);
 }
 
 /*
@@ -231,9 +238,10 @@ TAKT_INLINE void laxs_epoch(struct takt_pool *p, u64 now)
 #define laxs_dequeue credit_dequeue
 #define laxs_yields credit_yields
 #define laxs_tick credit_tick
+#define laxs_cpu_changes credit_cpu_changes
 #define laxs_begin credit_begin
 #define laxs_end credit_end
 #define laxs_adjusted credit_adjusted
 #define laxs_check credit_check
-TAKT_WITHOUT(laxs, deschedule, restored, rt_changed, moved, placement, cpu_changes, group, timer,
-	     refill, admits, init)
+TAKT_WITHOUT(laxs, deschedule, restored, rt_changed, moved, placement, group, timer, refill, admits,
+	     init)

@@ -7,6 +7,7 @@
 #define TAKT_LAXS_PLACE_H
 
 #include "core/bind.h"
+#include "core/promote.h"
 #include "core/runq.h"
 
 /* What S keeps of a VCPU. */
@@ -20,6 +21,12 @@ TAKT_OWN_STATE(laxs, beside_credit)
 TAKT_INLINE u32 laxs_is_rt(struct takt_pool *p, struct takt_vcpu *v)
 {
 	return v->kind == TAKT_GUEST && vm_of(p, v->vm)->rt;
+}
+
+/* Whether @v may pass others: with eligible=saved not one that uses more than its share. */
+TAKT_INLINE u32 laxs_may_pass(struct takt_pool *p, struct takt_vcpu *v)
+{
+	return laxs_is_rt(p, v) && may_pass(p, v);
 }
 
 /* ---- A: a place by laxity ---- */
@@ -60,7 +67,7 @@ TAKT_INLINE void laxs_bind(struct takt_pool *p, u32 vi)
 	struct takt_vcpu *v = vcpu_of(p, vi);
 	struct takt_mask used;
 
-	if (p->par.steal != TAKT_STEAL_BOUND || !laxs_is_rt(p, v)) {
+	if (p->par.steal != TAKT_STEAL_BOUND || !laxs_may_pass(p, v)) {
 		v->bound = TAKT_NIL;
 	} else if (!is_bound(p, v)) {
 		mask_zero(&used);
@@ -164,7 +171,7 @@ TAKT_FN u32 laxs_rank(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 
-	return vi == TAKT_NIL ? 2 * TAKT_IDLE : 2u * v->class + !laxs_is_rt(p, v);
+	return vi == TAKT_NIL ? 2 * TAKT_IDLE : 2u * v->class + !laxs_may_pass(p, v);
 }
 
 /* The first of @peer's queue that may run on @cpu. */

@@ -301,4 +301,5 @@ TAKT_INLINE void poris_epoch(struct takt_pool *p, u64 now)
 #define poris_dequeue credit_dequeue
 #define poris_charge credit_charge
 #define poris_yields credit_yields
-TAKT_WITHOUT(poris, put, restored, cpu_changes, timer, refill, admits, init)
+#define poris_cpu_changes credit_cpu_changes
+TAKT_WITHOUT(poris, put, restored, timer, refill, admits, init)

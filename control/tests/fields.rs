@@ -113,6 +113,7 @@ fn defaults_are_those_of_the_policies() {
             "ctx_allow" => 1_000_000,
             "rt_max" => info.max,
             "longest_wait" => 8_000_000_000,
+            "boost_turn" => 40_000,
             "spent_wake" | "penalty" | "idle_quantum" => 0,
             _ => info.default,
         };

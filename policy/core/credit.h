@@ -223,12 +223,25 @@ TAKT_INLINE u64 credit_turn(struct takt_pool *p, struct takt_vcpu *v)
 	return takt_fresh_long(p, credit_cut(p, v, slice));
 }
 
+/*
+ * Whether @v has had its turn, and others wait that are boosted (rule C47). A boosted VCPU has had
+ * it when it is taken off: what preempts it again and again would keep the others waiting.
+ */
+TAKT_INLINE u32 credit_gives_way(struct takt_pool *p, struct takt_vcpu *v)
+{
+	return takt_fresh(p, v->credit.slice_used > 0 && boost_waits(p, v->cpu) &&
+				     (v->state == TAKT_RUNNING
+					      ? v->class >= TAKT_BOOST && v->ran >= boost_turn(p)
+					      : v->state == TAKT_QUEUED && v->class == TAKT_BOOST));
+}
+
 /* Whether @v has a rest of its slice, which is @turn, and with it the place before its equals. */
 TAKT_INLINE u32 credit_has_rest(struct takt_pool *p, struct takt_vcpu *v, u64 turn)
 {
 	s64 used = v->credit.slice_used;
 
-	return p->par.preempted && used > 0 && (u64)used + p->par.min_ts < turn;
+	return p->par.preempted && used > 0 && (u64)used + p->par.min_ts < turn &&
+	       !credit_gives_way(p, v);
 }
 
 /*
@@ -251,7 +264,7 @@ TAKT_INLINE u64 credit_rest(struct takt_pool *p, struct takt_vcpu *v)
  */
 TAKT_INLINE u32 credit_ratelimited(struct takt_pool *p, struct takt_vcpu *v)
 {
-	return v->state == TAKT_RUNNING && v->ran < p->par.ratelimit &&
+	return v->ran < p->par.ratelimit && v->state == TAKT_RUNNING &&
 	       v->credit.slice_used < (s64)credit_turn(p, v);
 }
 

@@ -58,43 +58,73 @@ TAKT_FN u32 credit_pick_cpu(struct takt_pool *p, u32 vi)
 	return best;
 }
 
-/* The best class of the VCPUs that run or wait on @cpu. A PCPU that is taken counts as if RT ran. */
-TAKT_INLINE u32 place_before(struct takt_pool *p, u32 cpu)
+/* What a switch costs is little beside a turn of this length. */
+#define BOOST_TURN_LEAST (10 * TAKT_US)
+
+/* How long a turn of a boosted VCPU is (rule C47): none ends before the rate limit does. */
+TAKT_INLINE u64 boost_turn(struct takt_pool *p)
+{
+	u64 turn = p->par.boost_turn;
+
+	turn = turn > p->par.ratelimit ? turn : p->par.ratelimit;
+	return takt_fresh_long(p, turn > BOOST_TURN_LEAST ? turn : BOOST_TURN_LEAST);
+}
+
+/* Whether a boosted VCPU waits on @cpu, and is to have its turn soon (rule C47). */
+TAKT_INLINE u32 boost_waits(struct takt_pool *p, u32 cpu)
+{
+	u32 head = cpu_of(p, cpu)->head;
+
+	return takt_fresh(p, p->par.boost_turn && head != TAKT_NIL &&
+				     vcpu_of(p, head)->qclass == TAKT_BOOST);
+}
+
+/*
+ * How low the VCPUs rank that run or wait on @cpu: twice the best class, and one more if no boosted
+ * VCPU waits behind the one that runs. A PCPU that is taken counts as if RT ran.
+ */
+TAKT_INLINE u32 place_rank(struct takt_pool *p, u32 cpu)
 {
 	struct takt_cpu *c = cpu_of(p, cpu);
-	u32 class = cur_class(p, cpu);
+	u32 class = takt_fresh(p, cur_class(p, cpu)), waits = TAKT_IDLE;
 
 	if (c->taken)
-		return TAKT_RT;
-	if (c->head != TAKT_NIL && vcpu_of(p, c->head)->qclass < class)
-		class = vcpu_of(p, c->head)->qclass;
-	return class;
+		waits = TAKT_RT;
+	else if (c->head != TAKT_NIL)
+		waits = vcpu_of(p, c->head)->qclass;
+	waits = takt_fresh(p, waits);
+	return takt_fresh(p, 2 * (waits < class ? waits : class) + (waits > TAKT_BOOST));
 }
 
 /*
  * Where @vi, which is boosted and wakes or is preempted, queues (rule C47): on its PCPU if it is
- * the first there, else on the PCPU with the VCPUs that rank lowest, below it. Binding comes later
- * and decides.
+ * the first there, else on the PCPU with the VCPUs that rank lowest, below it; or else where no
+ * other boosted VCPU waits. Binding comes later and decides.
  */
 TAKT_FN void place_first(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
-	u32 best = v->cpu, class = v->class;
+	u32 best = v->cpu, least, own = 2 * (u32)v->class;
 	struct takt_mask to;
 
-	if (!p->par.wake_cpu || class > TAKT_BOOST || place_before(p, best) > class)
+	if (!p->par.wake_cpu || v->class > TAKT_BOOST)
 		return;
+	least = place_rank(p, best);
+	if (least > own + 1)
+		return;
+	if (least < own)
+		least = own;
 	vcpu_masks(p, v, &to);
 	mask_narrow(&to, &v->soft);
 	mask_fresh(p, &to);
 	FOR_EACH_CPU_IN(p, &to, it, best) {
-		u32 before = place_before(p, it);
+		u32 rank = place_rank(p, it);
 
-		if (before > class) {
-			class = before;
+		if (rank > least) {
+			least = rank;
 			best = it;
 		}
-		class = takt_fresh(p, class);
+		least = takt_fresh(p, least);
 		best = takt_fresh(p, best);
 	}
 	vcpu_of(p, vi)->cpu = best;
@@ -110,15 +140,42 @@ TAKT_INLINE void place_preempted(struct takt_pool *p, u32 vi)
 }
 
 /*
+ * When the runner of @cpu has had its turn, which may be past; TAKT_NEVER if no boosted VCPU waits,
+ * or RT runs. An accounting pass may have ended the runner's own boost meanwhile.
+ */
+TAKT_INLINE u64 boost_ends(struct takt_pool *p, u32 cpu)
+{
+	struct takt_cpu *c = cpu_of(p, cpu);
+	u64 ends = TAKT_NEVER;
+
+	if (c->cur != TAKT_NIL && boost_waits(p, cpu) && !c->taken) {
+		struct takt_vcpu *v = vcpu_of(p, c->cur);
+
+		if (v->class >= TAKT_BOOST)
+			ends = (v->state == TAKT_RUNNING ? run_began(v) : p->now) + boost_turn(p);
+	}
+	return takt_fresh_long(p, ends);
+}
+
+/*
  * Tickles where the queued @vi may run now: its PCPU if @vi ranks higher there, and idle PCPUs
- * (rule C12).
+ * (rule C12). Behind a boosted runner it runs when that has had its turn.
  */
 TAKT_FN void place_tickle(struct takt_pool *p, u32 vi)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
+	u32 cpu = v->cpu;
 
-	if (v->class < cur_class(p, v->cpu))
-		kick(p, v->cpu);
+	if (v->class < cur_class(p, cpu)) {
+		kick(p, cpu);
+	} else if (v->class == TAKT_BOOST) {
+		u64 ends = boost_ends(p, cpu);
+
+		if (ends <= p->now)
+			kick(p, cpu);
+		else if (ends < cpu_of(p, cpu)->timer)
+			arm_cpu(p, cpu, ends);
+	}
 	if (!takt_shortcut(mask_empty(&p->idle)))
 		tickle_idle(p, vi);
 }

@@ -30,6 +30,7 @@ typedef signed int s32;
 typedef signed long long s64;
 #endif
 #define TAKT_FN static __attribute__((noinline, unused))
+#define TAKT_COLD TAKT_FN
 #define TAKT_INLINE static inline __attribute__((always_inline, unused))
 #define takt_opaque(x) asm volatile("" : "+r"(x))
 #define takt_zero(p) (*(volatile u32 *)&(p)->zero)
@@ -83,6 +84,8 @@ typedef int32_t s32;
 typedef long long s64;
 #endif
 #define TAKT_FN static __attribute__((unused))
+/* Rare code that would cost its caller registers. */
+#define TAKT_COLD static __attribute__((__noinline__, __cold__, unused))
 #define TAKT_INLINE static inline __attribute__((unused))
 #define takt_opaque(x) ((void)0)
 #define takt_zero(p) 0

@@ -339,9 +339,10 @@ TAKT_FN int takt_schedule(struct takt_pool *p, u32 cpu, u32 flags, u64 now)
 	if (cur != TAKT_NIL && v->state == TAKT_PICKED)
 		return -TAKT_EBUSY;
 	relied = was_tickled(p, cpu);
-	if (c->forced_idle != (flags & TAKT_FORCE_IDLE))
+	if (c->forced_idle != (flags & TAKT_FORCE_IDLE)) {
 		hook_cpu_changes(p, cpu, now);
-	c->forced_idle = flags & TAKT_FORCE_IDLE;
+		c->forced_idle = flags & TAKT_FORCE_IDLE;
+	}
 	if (cur != TAKT_NIL) {
 		charge_cur(p, cpu, now);
 		hook_deschedule(p, cur);

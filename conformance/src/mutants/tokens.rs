@@ -80,7 +80,7 @@ pub fn plain_c(text: &str) -> String {
         let next = all.get(i + 1).map(|n| &text[n.clone()]);
         let word = &text[t.clone()];
         let (plain, end): (&[u8], _) = match word {
-            "TAKT_FN" | "TAKT_INLINE" => (b"static", t.end),
+            "TAKT_FN" | "TAKT_INLINE" | "TAKT_COLD" => (b"static", t.end),
             "TAKT_LOOP" | "bpf_for" => (b"while", t.end),
             "cf_check" | "__init" | "__noinline" | "__always_inline" | "__weak" | "__hidden" | "__ksym" => (b"", t.end),
             "SEC" if next == Some("(") => (b"", all.get(i + 3).map_or(t.end, |c| c.end)),

@@ -152,10 +152,31 @@ pub fn turns(make: &Maker) {
     assert_eq!(order, [Some(1), Some(2), Some(3), Some(1), Some(2), Some(3)]);
 }
 
-/// Who is preempted goes behind its equals, or before them for the rest of its slice.
+/// Who is preempted goes behind its equals, or before them for the rest of its slice; under S as well, unless laxity
+/// gives it its place.
 pub fn preempted(make: &Maker) {
+    for policy in ["credit", "laxs"] {
+        preempted_under(make, policy);
+    }
+    // Under S what uses more than its share goes behind its equals, before them it would keep others waiting.
+    for (policy, next) in [("credit", 1), ("laxs", 2)] {
+        let mut b = pool(make, policy, 1, &[0, 0, 0]);
+        b.set(0, None, "preempted", 1);
+        b.set(0, None, "eligible", 2);
+        b.wake(0, 1);
+        b.wake(0, 2);
+        assert_eq!(b.turn(0, 0), Some(1));
+        b.set(MS, None, "eligible", 1);
+        b.wake(MS, 3);
+        b.set(MS, None, "eligible", 2);
+        assert_eq!(b.turn(MS, 0), Some(3), "boosted");
+        assert_eq!(b.stop(2 * MS, 0), Some(next), "{policy}");
+    }
+}
+
+fn preempted_under(make: &Maker, policy: &str) {
     let begin = |head| {
-        let mut b = pool(make, "credit", 1, &[0, 0, 0]);
+        let mut b = pool(make, policy, 1, &[0, 0, 0]);
         b.set(0, None, "preempted", head);
         b.run(2, 0, 0, MS);
         b.wake(20 * MS, 1);

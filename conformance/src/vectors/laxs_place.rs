@@ -60,15 +60,19 @@ pub fn stealing(make: &Maker) {
         queue(&mut b, 2, 20 * MS);
         assert_eq!(b.turn(40 * MS, 0), Some(2), "not {other}");
     }
-    // What runs queues since now: it does not go on where another has waited.
-    let mut b = pool(make, 1);
-    b.idle(0, 1);
-    b.wake(10 * MS, 2);
-    b.turn(10 * MS, 0);
-    queue(&mut b, 3, 20 * MS);
-    b.timer(20 * MS, 0);
-    assert_eq!(b.turn(21 * MS, 0), Some(2));
-    assert_eq!(b.turn(22 * MS, 0), Some(3));
+    // What runs queues since now: it does not go on where another has waited, but for a rest of its slice.
+    for (preempted, eligible, want) in [(0, 1, 3), (1, 1, 2), (1, 2, 3)] {
+        let mut b = pool(make, 1);
+        b.set(0, None, "preempted", preempted);
+        b.idle(0, 1);
+        b.wake(10 * MS, 2);
+        b.turn(10 * MS, 0);
+        queue(&mut b, 3, 20 * MS);
+        b.timer(20 * MS, 0);
+        b.set(20 * MS, None, "eligible", eligible);
+        assert_eq!(b.turn(21 * MS, 0), Some(2));
+        assert_eq!(b.turn(22 * MS, 0), Some(want), "preempted={preempted}, eligible={eligible}");
+    }
     // A better class is taken, also instead of BOOST's inferior.
     let mut b = pool(make, 1);
     b.idle(0, 0);
@@ -128,6 +132,31 @@ pub fn bound(make: &Maker) {
     b.pin(MS, 10, 0b0110);
     b.wake(MS, 10);
     assert_eq!(at(&b, 10), 1);
+}
+
+/// With eligible=saved a VCPU that uses all of its share is bound to no PCPU, and stolen as one that is not real-time.
+pub fn saved(make: &Maker) {
+    for (eligible, bound) in [(1, true), (2, false)] {
+        let mut b = Bench::new(make, "laxs", 2, 3);
+        b.set(0, None, "eligible", eligible);
+        b.rt(0, 1, 0);
+        (1..=3).for_each(|v| b.vcpu(v, v, 0));
+        (0..2).for_each(|c| b.idle(0, c));
+        (1..=3).for_each(|v| _ = b.wake(0, v));
+        assert_eq!(b.turn(0, 0), Some(1));
+        assert_eq!(b.turn(0, 1), Some(2));
+        b.ok(MS, OpCode::Yield, (0, 1, 0), [0xffff, 0, 0]);
+        assert_eq!(b.turn(MS, 0), Some(3));
+        assert_eq!(b.stop(2 * MS, 1), if bound { None } else { Some(1) }, "eligible={eligible}");
+        // Of two that wait, the one that is real-time is taken before one that has waited longer.
+        let mut b = pool(make, 1);
+        b.idle(0, 0);
+        b.idle(0, 1);
+        queue(&mut b, 2, 10 * MS);
+        queue(&mut b, 5, 20 * MS);
+        b.set(30 * MS, None, "eligible", eligible);
+        assert_eq!(b.turn(40 * MS, 0), Some(if bound { 5 } else { 2 }), "eligible={eligible}");
+    }
 }
 
 /// Two of VM 1 and one of VM 2, bound to PCPUs 0, 1 and 0 of two.

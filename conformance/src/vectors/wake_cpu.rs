@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Which VCPUs are boosted, and where they queue: docs/rules/credit.md, C46 and C47.
 
-use super::bench::{Bench, IO, MS};
+use super::bench::{Bench, IO, MS, US};
 use crate::core::Maker;
 use takt_policy::{Class, NEVER, OpCode};
 
 const POLICIES: [&str; 4] = ["credit", "doris", "laxs", "poris"];
+const TURN: u64 = 40 * US;
 
 /// On PCPU 0 VCPU 1 runs, boosted, on PCPU 1 VCPU 2, UNDER, on PCPUs 2 and 3 VCPUs 3 and 4, OVER. VCPUs 5 and 6 of VMs 5
 /// and 6 are blocked on PCPU 0. It is 32 ms.
@@ -81,14 +82,14 @@ pub fn first(make: &Maker) {
         assert_eq!(kicks(&mut b), 1 << 2, "{policy}: its own PCPU is taken");
     }
     // One that is preempted, or has had its slice, likewise: for VCPU 1, which is boosted, that is PCPU 2.
-    for (policy, first) in [("credit", true), ("doris", true), ("poris", true), ("laxs", false)] {
+    for policy in POLICIES {
         let mut b = busy(make, policy);
         b.pin(31 * MS, 5, 0b0001);
         b.wake(32 * MS, 5);
         b.ok(32 * MS, OpCode::Yield, (0, 1, 0), [0xffff, 0, 0]);
         assert_eq!(b.ok(32 * MS, OpCode::Schedule, (0, 0, 0), [0; 3]).next, 5, "{policy}");
         let kick = b.ok(32 * MS, OpCode::Put, (0, 1, 0), [1, NEVER, 0]).kick;
-        assert_eq!(kick, if first { 1 << 2 } else { 0 }, "{policy}");
+        assert_eq!(kick, 1 << 2, "{policy}");
     }
     // An event that promotes it next changes nothing, whether a boosted VCPU runs on its PCPU or one that is promoted.
     for rt in [false, true] {
@@ -108,6 +109,131 @@ pub fn first(make: &Maker) {
     let mut b = busy(make, "laxs");
     b.rt(31 * MS, 5, 0);
     assert_eq!(kicks(&mut b), 0);
+}
+
+/// Where several boosted VCPUs want one PCPU they take turns of 40 us, in the order of their wakes.
+pub fn turns(make: &Maker) {
+    for policy in POLICIES {
+        for preempted in [0, 1] {
+            let mut b = alone(make, policy, TURN);
+            b.set(0, None, "preempted", preempted);
+            // VCPU 1 has run for 20 us when VCPU 2 wakes, and VCPU 3 wakes in the turn of VCPU 2.
+            b.wake(20 * US, 2);
+            assert_eq!(b.watch(0, 20 * US, 70 * US, 10 * US), "11222", "{policy}");
+            b.wake(70 * US, 3);
+            assert_eq!(b.watch(0, 70 * US, 330 * US, 10 * US), "21111333322221111333322221", "{policy}");
+            assert_eq!([1, 2, 3].map(|v| b.class(v)), [Class::Boost; 3], "{policy}");
+        }
+        // It had its turn before another came: that runs at once.
+        let mut b = alone(make, policy, TURN);
+        assert_eq!(b.watch(0, 0, MS, 500 * US), "11", "{policy}");
+        assert_eq!(b.wake(MS, 2).kick, 1, "{policy}");
+        assert_eq!(b.watch(0, MS, MS + 80 * US, 20 * US), "2211", "{policy}");
+        // A decision within a turn changes nothing; under Poris it ends the turn.
+        let mut b = alone(make, policy, TURN);
+        b.set(0, None, "preempted", 1);
+        b.wake(20 * US, 2);
+        b.turn(30 * US, 0);
+        let expected = if policy == "poris" { "22221" } else { "12222" };
+        assert_eq!(b.watch(0, 30 * US, 80 * US, 10 * US), expected, "{policy}");
+        // Without turns one waits for the slice of another.
+        let mut b = alone(make, policy, 0);
+        b.wake(20 * US, 2);
+        assert_eq!(b.watch(0, 20 * US, 2 * MS, 500 * US), "1111", "{policy}");
+        // One that is UNDER waits for a slice.
+        let mut b = alone(make, policy, TURN);
+        b.set(0, None, "eligible", 2);
+        b.wake(20 * US, 2);
+        assert_eq!(b.class(2), Class::Under, "{policy}");
+        assert_eq!(b.watch(0, 20 * US, 2 * MS, 500 * US), "1111", "{policy}");
+        // A tick ends a boost, and its turn with it; where an accounting pass ends the boost, the turn goes on.
+        for (stop, at, expected) in [(MS, 20 * MS, "1122222222"), (21 * MS, 30 * MS, "1111112222")] {
+            let mut b = alone(make, policy, TURN);
+            b.set(0, None, "tick", 20 * MS);
+            b.watch(0, 0, stop, MS);
+            b.stop(stop, 0);
+            b.wake(at - 20 * US, 1);
+            b.turn(at - 20 * US, 0);
+            b.wake(at - 10 * US, 2);
+            let ran = b.watch(0, at - 10 * US, at + 40 * US, 5 * US);
+            assert_eq!((ran.as_str(), b.class(1)), (expected, Class::Under), "{policy}");
+        }
+        // Of those that an accounting pass finds in the queue, each has one turn before another that is boosted later.
+        let mut b = alone(make, policy, TURN);
+        [("activate", 1), ("tick", 20 * MS)].iter().for_each(|&(name, value)| _ = b.set(0, None, name, value));
+        b.stop(MS, 0);
+        b.run(2, 0, 2 * MS, 3 * MS);
+        b.wake(30 * MS - 20 * US, 1);
+        b.turn(30 * MS - 20 * US, 0);
+        b.wake(30 * MS - 10 * US, 2);
+        b.account(30 * MS);
+        assert_eq!([1, 2].map(|v| b.class(v)), [Class::Under; 2], "{policy}");
+        b.wake(30 * MS, 3);
+        assert_eq!(b.watch(0, 30 * MS, 30 * MS + 80 * US, 10 * US), "22223333", "{policy}");
+        // A turn is no shorter than the rate limit, and no kick comes before.
+        let mut b = alone(make, policy, TURN);
+        b.set(0, None, "ratelimit", MS);
+        b.wake(20 * US, 2);
+        b.turn(20 * US, 0);
+        assert_eq!((b.wake(500 * US, 3).kick, b.core.cpu_timer(0)), (0, MS), "{policy}");
+        // While another class of the kernel has the PCPU it does not run, and is not late.
+        let mut b = alone(make, policy, TURN);
+        b.ok(10 * US, OpCode::CpuRelease, (0, 0, 0), [0; 3]);
+        b.wake(20 * US, 2);
+        assert!(b.core.cpu_timer(0) > MS, "{policy}");
+        b.ok(MS, OpCode::CpuAcquire, (0, 0, 0), [0; 3]);
+        let ran = b.watch(0, MS, MS + 80 * US, 10 * US);
+        assert_eq!(ran, "11122221", "{policy}: its turn goes on when it has the PCPU again");
+    }
+    // It waits where no other boosted VCPU does.
+    for policy in POLICIES {
+        let mut b = Bench::new(make, policy, 2, 5);
+        b.set(0, None, "wake_cpu", 1);
+        [(1, 0), (2, 1), (3, 0), (4, 0), (5, 0)].iter().for_each(|&(v, cpu)| b.vcpu(v, v, cpu));
+        [(1, 0), (2, 1)].iter().for_each(|&(v, cpu)| {
+            b.wake(0, v);
+            assert_eq!(b.turn(0, cpu), Some(v.into()), "{policy}");
+        });
+        [3, 4, 5].iter().for_each(|&v| _ = b.wake(10 * US, v));
+        assert_eq!([3, 4, 5].map(|v| b.core.vcpu_cpu(v)), [0, 1, 0], "{policy}");
+    }
+    // A place by laxity is lost with the turn.
+    let mut b = Bench::new(make, "laxs", 1, 3);
+    b.set(0, None, "boost_turn", TURN);
+    (1..=3).for_each(|v| b.vcpu(v, v, 0));
+    b.rt(0, 1, 0);
+    b.run(2, 0, 0, MS);
+    b.run(3, 0, MS, 2 * MS);
+    b.wake(2 * MS, 1);
+    assert_eq!(b.turn(2 * MS, 0), Some(1));
+    [2, 3].iter().for_each(|&v| _ = b.wake(2 * MS, v));
+    assert_eq!(b.watch(0, 2 * MS, 2 * MS + 160 * US, 20 * US), "11223311");
+    // What is promoted again and again does not keep the others waiting.
+    let mut b = alone(make, "doris", TURN);
+    b.set(0, None, "preempted", 1);
+    b.rt(0, 3, 0);
+    b.wake(10 * US, 2);
+    b.event(30 * US, 3, IO);
+    b.wake(30 * US, 3);
+    assert_eq!(b.turn(30 * US, 0), Some(3));
+    assert_eq!(b.stop(35 * US, 0), Some(2), "its turn is over when it is preempted");
+    // One that waits in a turn is behind those that are promoted.
+    let mut b = alone(make, "doris", TURN);
+    b.rt(0, 3, 0);
+    b.wake(20 * US, 2);
+    b.event(30 * US, 3, IO);
+    b.wake(30 * US, 3);
+    assert_eq!(b.watch(0, 30 * US, 80 * US, 10 * US), "33333");
+}
+
+/// On one PCPU VCPU 1 of VM 1 runs boosted since 0; VCPUs 2 and 3 of VMs 2 and 3 are blocked.
+fn alone(make: &Maker, policy: &str, boost_turn: u64) -> Bench {
+    let mut b = Bench::new(make, policy, 1, 3);
+    b.set(0, None, "boost_turn", boost_turn);
+    (1..=3).for_each(|v| b.vcpu(v, v, 0));
+    b.wake(0, 1);
+    assert_eq!((b.turn(0, 0), b.class(1)), (Some(1), Class::Boost), "{policy}");
+    b
 }
 
 /// With eligible=saved a VCPU that has used all of its share stays UNDER when it wakes; one of Dom0 does not, nor one with rt=on.
