@@ -38,7 +38,7 @@ const PROMOTIONS: usize = 50;
 const SWITCHES: f64 = 0.1;
 /// Hooks that a switch calls.
 const OF_A_SWITCH: [&str; 2] = ["do_schedule", "context_saved"];
-/// Instructions of all hooks for as many switches, in those of Xen's Credit. Wanted is 1; seen are 1.23 to 1.37: a switch is three operations in two
+/// Instructions of all hooks for as many switches, in those of Xen's Credit. Wanted is 1; seen are 1.23 to 1.39: a switch is three operations in two
 /// critical sections, Xen's Credit decides and queues in one; and what no guest is to gain by is looked at, if only to find that it is off.
 const COST_MOST: f64 = 1.40;
 
