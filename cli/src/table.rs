@@ -29,7 +29,15 @@ pub fn render_with(title: &str, head: &[&str], rows: &[Vec<String>], is_number: 
 /// Characters of a line of prose.
 const WIDTH: usize = 100;
 
-/// Prose in lines that a terminal and a page show whole; all but the first are indented.
+/// Prose in lines that a terminal and a page show whole; all but the first are indented. No name such as RISA-E2-50 is
+/// split.
 pub fn wrapped(text: &str) -> String {
-    textwrap::fill(text, textwrap::Options::new(WIDTH).subsequent_indent("  ")) + "\n"
+    let options = textwrap::Options::new(WIDTH).subsequent_indent("  ");
+    textwrap::fill(text, options.word_splitter(textwrap::WordSplitter::NoHyphenation)) + "\n"
+}
+
+#[test]
+fn names_with_a_hyphen_stay_whole() {
+    let text = format!("{} RISA-E2-50", "x".repeat(WIDTH - 8));
+    assert_eq!(wrapped(&text), format!("{}\n  RISA-E2-50\n", "x".repeat(WIDTH - 8)));
 }
