@@ -7,11 +7,11 @@
  * shared out among the VMs that ran, by weight. A VCPU with credit is UNDER, one in debt OVER. One
  * that wakes UNDER is BOOSTed above both until a 10 ms tick finds it running or an accounting pass
  * comes by; a VCPU that is queued already gets no boost, whatever arrives for it. With
- * wake_cpu=first, which is not Xen's, one that is boosted queues on a PCPU where it is the first,
- * as it wakes and when it is preempted; with boost_turn several on one PCPU take short turns. A PCPU
- * that would run OVER or idle steals better work from others. With preempted=head, which is not
- * Xen's, one that is preempted comes before its equals for what is left of its slice. Other releases
- * of Xen are other values of its parameters (core/credit.h).
+ * wake_cpu=first, which is not Xen's, a boosted VCPU queues on a PCPU where it is the first, when it
+ * wakes and when it is preempted. With boost_turn, boosted VCPUs of one PCPU take short turns. A
+ * PCPU that would run OVER or idle steals better work from others. With preempted=head, which is not
+ * Xen's, a preempted VCPU comes before its equals for what is left of its slice. Other releases of
+ * Xen are other values of the parameters (core/credit.h).
  *
  * Host entities (Dom0) are charged and boosted like guests. Real-time types are kept and ignored.
  * VMs without parameters have weight 256 and no cap.

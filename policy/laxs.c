@@ -20,10 +20,11 @@
  *
  * A VCPU that has run a whole slice goes behind its equals whatever its laxity is. Otherwise, of
  * two VCPUs that only compute, bound to one PCPU, the second would never run, since credit is
- * shared out over all PCPUs. An OVER VCPU queues as others do (rule L2), so that credit limits it;
- * with infinite=on accounting leaves no real-time VCPU OVER (rule L10). What the paper leaves open
- * has a parameter each, for the other way: over, across, running, first_run, peer, history (rules
- * L2, L3, L4, L5, L6 and L9); docs/scenarios.md has them all.
+ * shared out over all PCPUs. With preempted=head a VCPU without a place by laxity goes before its
+ * equals for the rest of its slice. An OVER VCPU queues as others do (rule L2), so that credit
+ * limits it; with infinite=on accounting leaves no real-time VCPU OVER (rule L10). What the paper
+ * leaves open has a parameter each, for the other way: over, across, running, first_run, peer,
+ * history (rules L2, L3, L4, L5, L6 and L9); docs/scenarios.md has them all.
  *
  * The VCPUs of real-time VMs (monitor or rt=on, rule L1) are real-time; the laxity is the VM's own
  * or the pool's. Host entities and I/O threads are scheduled as Credit does; VMs without parameters

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Credit: where a VCPU should queue, which PCPUs it tickles, and which VCPUs a PCPU steals
- * (docs/rules/credit.md).
+ * Credit: where a VCPU should queue, which PCPUs it tickles, which VCPUs a PCPU steals, and how long
+ * the turns of boosted VCPUs are that share a PCPU (docs/rules/credit.md).
  */
 #ifndef TAKT_CREDIT_PLACE_H
 #define TAKT_CREDIT_PLACE_H

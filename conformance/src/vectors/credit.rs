@@ -152,13 +152,13 @@ pub fn turns(make: &Maker) {
     assert_eq!(order, [Some(1), Some(2), Some(3), Some(1), Some(2), Some(3)]);
 }
 
-/// Who is preempted goes behind its equals, or before them for the rest of its slice; under S as well, unless laxity
-/// gives it its place.
+/// A preempted VCPU goes behind its equals, or before them for the rest of its slice; under S as well, unless it has a
+/// place by laxity.
 pub fn preempted(make: &Maker) {
     for policy in ["credit", "laxs"] {
         preempted_under(make, policy);
     }
-    // Under S what uses more than its share goes behind its equals, before them it would keep others waiting.
+    // Under S a VCPU that uses more than its share goes behind its equals.
     for (policy, next) in [("credit", 1), ("laxs", 2)] {
         let mut b = pool(make, policy, 1, &[0, 0, 0]);
         b.set(0, None, "preempted", 1);

@@ -60,7 +60,7 @@ pub fn stealing(make: &Maker) {
         queue(&mut b, 2, 20 * MS);
         assert_eq!(b.turn(40 * MS, 0), Some(2), "not {other}");
     }
-    // What runs queues since now: it does not go on where another has waited, but for a rest of its slice.
+    // A VCPU that runs counts as queued now: a VCPU that has waited is stolen, unless the runner has a rest of its slice.
     for (preempted, eligible, want) in [(0, 1, 3), (1, 1, 2), (1, 2, 3)] {
         let mut b = pool(make, 1);
         b.set(0, None, "preempted", preempted);
@@ -134,7 +134,7 @@ pub fn bound(make: &Maker) {
     assert_eq!(at(&b, 10), 1);
 }
 
-/// With eligible=saved a VCPU that uses all of its share is bound to no PCPU, and stolen as one that is not real-time.
+/// With eligible=saved a VCPU that uses all of its share is bound to no PCPU, and stolen like a VCPU that is not real-time.
 pub fn saved(make: &Maker) {
     for (eligible, bound) in [(1, true), (2, false)] {
         let mut b = Bench::new(make, "laxs", 2, 3);
@@ -148,7 +148,7 @@ pub fn saved(make: &Maker) {
         b.ok(MS, OpCode::Yield, (0, 1, 0), [0xffff, 0, 0]);
         assert_eq!(b.turn(MS, 0), Some(3));
         assert_eq!(b.stop(2 * MS, 1), if bound { None } else { Some(1) }, "eligible={eligible}");
-        // Of two that wait, the one that is real-time is taken before one that has waited longer.
+        // A real-time VCPU is stolen before a VCPU that has waited longer.
         let mut b = pool(make, 1);
         b.idle(0, 0);
         b.idle(0, 1);

@@ -124,7 +124,7 @@ pub fn turns(make: &Maker) {
             assert_eq!(b.watch(0, 70 * US, 330 * US, 10 * US), "21111333322221111333322221", "{policy}");
             assert_eq!([1, 2, 3].map(|v| b.class(v)), [Class::Boost; 3], "{policy}");
         }
-        // It had its turn before another came: that runs at once.
+        // VCPU 1 has had its turn when VCPU 2 wakes: VCPU 2 runs at once.
         let mut b = alone(make, policy, TURN);
         assert_eq!(b.watch(0, 0, MS, 500 * US), "11", "{policy}");
         assert_eq!(b.wake(MS, 2).kick, 1, "{policy}");
@@ -136,11 +136,11 @@ pub fn turns(make: &Maker) {
         b.turn(30 * US, 0);
         let expected = if policy == "poris" { "22221" } else { "12222" };
         assert_eq!(b.watch(0, 30 * US, 80 * US, 10 * US), expected, "{policy}");
-        // Without turns one waits for the slice of another.
+        // Without turns VCPU 2 waits for the slice of VCPU 1.
         let mut b = alone(make, policy, 0);
         b.wake(20 * US, 2);
         assert_eq!(b.watch(0, 20 * US, 2 * MS, 500 * US), "1111", "{policy}");
-        // One that is UNDER waits for a slice.
+        // A VCPU that is UNDER waits for a slice.
         let mut b = alone(make, policy, TURN);
         b.set(0, None, "eligible", 2);
         b.wake(20 * US, 2);
@@ -158,7 +158,7 @@ pub fn turns(make: &Maker) {
             let ran = b.watch(0, at - 10 * US, at + 40 * US, 5 * US);
             assert_eq!((ran.as_str(), b.class(1)), (expected, Class::Under), "{policy}");
         }
-        // Of those that an accounting pass finds in the queue, each has one turn before another that is boosted later.
+        // VCPU 2, which an accounting pass finds in the queue, has one turn before VCPU 3, which is boosted later.
         let mut b = alone(make, policy, TURN);
         [("activate", 1), ("tick", 20 * MS)].iter().for_each(|&(name, value)| _ = b.set(0, None, name, value));
         b.stop(MS, 0);
@@ -176,7 +176,7 @@ pub fn turns(make: &Maker) {
         b.wake(20 * US, 2);
         b.turn(20 * US, 0);
         assert_eq!((b.wake(500 * US, 3).kick, b.core.cpu_timer(0)), (0, MS), "{policy}");
-        // While another class of the kernel has the PCPU it does not run, and is not late.
+        // While another class of the kernel has the PCPU, VCPU 1 does not run, and its turn stops.
         let mut b = alone(make, policy, TURN);
         b.ok(10 * US, OpCode::CpuRelease, (0, 0, 0), [0; 3]);
         b.wake(20 * US, 2);
@@ -185,7 +185,7 @@ pub fn turns(make: &Maker) {
         let ran = b.watch(0, MS, MS + 80 * US, 10 * US);
         assert_eq!(ran, "11122221", "{policy}: its turn goes on when it has the PCPU again");
     }
-    // It waits where no other boosted VCPU does.
+    // A boosted VCPU waits where no other boosted VCPU does.
     for policy in POLICIES {
         let mut b = Bench::new(make, policy, 2, 5);
         b.set(0, None, "wake_cpu", 1);
@@ -208,7 +208,7 @@ pub fn turns(make: &Maker) {
     assert_eq!(b.turn(2 * MS, 0), Some(1));
     [2, 3].iter().for_each(|&v| _ = b.wake(2 * MS, v));
     assert_eq!(b.watch(0, 2 * MS, 2 * MS + 160 * US, 20 * US), "11223311");
-    // What is promoted again and again does not keep the others waiting.
+    // A VCPU that is promoted again and again does not keep boosted VCPUs waiting.
     let mut b = alone(make, "doris", TURN);
     b.set(0, None, "preempted", 1);
     b.rt(0, 3, 0);
@@ -217,7 +217,7 @@ pub fn turns(make: &Maker) {
     b.wake(30 * US, 3);
     assert_eq!(b.turn(30 * US, 0), Some(3));
     assert_eq!(b.stop(35 * US, 0), Some(2), "its turn is over when it is preempted");
-    // One that waits in a turn is behind those that are promoted.
+    // A boosted VCPU waits behind promoted VCPUs.
     let mut b = alone(make, "doris", TURN);
     b.rt(0, 3, 0);
     b.wake(20 * US, 2);
