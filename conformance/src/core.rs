@@ -22,6 +22,8 @@ pub trait Core {
     fn deadline(&self, v: u32) -> u64;
     fn vm_stat(&self, vm: u32) -> Option<VmStat>;
     fn vm_setting(&self, vm: u32, key: u32) -> Option<u64>;
+    /// What the VM, which has no VCPU, owes (rule C44).
+    fn owes(&self, vm: u32) -> u32;
     fn ledger(&self) -> Ledger;
     fn check(&self) -> Result<(), String>;
     /// Its configuration as operations (`describe` of [`Pool`]).
@@ -62,6 +64,9 @@ impl Core for Pool {
     }
     fn vm_setting(&self, vm: u32, key: u32) -> Option<u64> {
         Pool::vm_setting(self, vm, key)
+    }
+    fn owes(&self, vm: u32) -> u32 {
+        Pool::owes(self, vm)
     }
     fn ledger(&self) -> Ledger {
         Pool::ledger(self)
@@ -144,7 +149,7 @@ struct Library {
     init: unsafe extern "C" fn(Raw, u32) -> c_int,
     op: unsafe extern "C" fn(Raw, *const Op, *mut Res) -> c_int,
     check: unsafe extern "C" fn(Raw, *mut c_char, usize) -> c_int,
-    by_index: [unsafe extern "C" fn(Raw, u32) -> u32; 4],
+    by_index: [unsafe extern "C" fn(Raw, u32) -> u32; 5],
     credit: unsafe extern "C" fn(Raw, u32) -> i32,
     times: [unsafe extern "C" fn(Raw, u32) -> u64; 2],
     vm_stat: unsafe extern "C" fn(Raw, u32, *mut VmStat) -> c_int,
@@ -175,6 +180,7 @@ impl Library {
                     *l.get(b"takt_pool_class").with_context(name)?,
                     *l.get(b"takt_pool_vcpu_cpu").with_context(name)?,
                     *l.get(b"takt_pool_entered").with_context(name)?,
+                    *l.get(b"takt_pool_owes").with_context(name)?,
                 ],
                 credit: *l.get(b"takt_pool_credit").with_context(name)?,
                 times: [
@@ -256,6 +262,9 @@ impl Core for Loaded {
     fn vm_setting(&self, vm: u32, key: u32) -> Option<u64> {
         let mut value = 0;
         (unsafe { (self.library.vm_setting)(self.raw(), vm, key, &mut value) } == 0).then_some(value)
+    }
+    fn owes(&self, vm: u32) -> u32 {
+        unsafe { (self.library.by_index[4])(self.raw(), vm) }
     }
     fn ledger(&self) -> Ledger {
         let mut l = [0; 4];

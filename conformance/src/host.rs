@@ -345,7 +345,8 @@ impl Host {
             855..860 => on_vm(OpCode::VmRemove, vm, [0; 3]),
             860..875 => {
                 let vm = (0..self.shape.vms).find(|&i| !m.vm[usize::from(i)].used).unwrap_or(vm);
-                on_vm(OpCode::VmAdd, vm, [if vm == 0 { 2 } else { 0 }, self.rng.u64(1..1024), 0])
+                let owed = if self.rng.bool() { self.rng.u64(0..1000) } else { 0 };
+                on_vm(OpCode::VmAdd, vm, [if vm == 0 { 2 } else { 0 }, self.rng.u64(1..1024) | owed << 32, 0])
             }
             875..890 if state != State::Absent => on_vcpu(OpCode::VcpuRemove, v, [0, 0]),
             875..920 => {

@@ -51,6 +51,8 @@ impl Verdict {
     }
 }
 
+/// Credits that a new VM may owe: a day on a PCPU.
+const OWED_MOST: u64 = 1 << 30;
 /// Longest period that `set_rt` takes, ns.
 const LONGEST_PERIOD: u64 = 10_000_000_000;
 
@@ -112,7 +114,8 @@ impl Model {
             VmAdd => r
                 .must(vm.used, &[EEXIST])
                 .must(a[0] > 2 || a[0] == 1, &[ERANGE, EINVAL])
-                .must(!self.in_range("weight", a[1]), &[ERANGE]),
+                .must(!self.in_range("weight", a[1] & u64::from(u32::MAX)), &[ERANGE])
+                .must(a[1] >> 32 > OWED_MOST, &[ERANGE]),
             VmRemove => r.must(vm.vcpus > 0, &[EBUSY]),
             VcpuAdd => {
                 r.must(s != State::Absent, &[EEXIST]).must(a[0] > 2 || vm.used && (a[0] == 2) != vm.host, &[ERANGE])

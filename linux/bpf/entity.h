@@ -255,21 +255,46 @@ __attribute__((noinline)) int h_affinity(u32 v, u64 cpus, struct out *out)
 	return 0;
 }
 
-/* The VM of @kvm and @tgid if there is one, else a free slot; TAKT_NIL if all are taken. Lock held. */
-static __always_inline u32 find_vm(struct host *h, u64 kvm, u32 tgid)
+/*
+ * How well the free slot @hm suits a new VM of @tenant: best the one whose VM owed most, of those that its tenant has ended,
+ * else one that no VM has had, or whose VM owed least.
+ */
+static __always_inline u64 slot_rank(struct host_vm *hm, u64 tenant)
+{
+	u64 owed = *(volatile u32 *)&hm->owed, used = *(volatile u32 *)&hm->weight != 0;
+
+	if (used && hm->tenant == tenant)
+		return (2ULL << 32) + owed;
+	return (1ULL << 32) - owed - used;
+}
+
+/*
+ * The VM of @kvm and @tgid if there is one, else a free slot for a VM of @tenant; TAKT_NIL if all are taken. Lock held.
+ */
+static __always_inline u32 find_vm(struct host *h, u64 kvm, u32 tgid, u64 tenant)
 {
 	struct takt_pool *p = h->pool;
 	u32 i, free = TAKT_NIL;
+	u64 best = 0;
 
 	TAKT_LOOP(p, i, TAKT_NVM) {
 		u32 vm = takt_fresh(p, i);
 
 		if (vm == HOST_VM)
 			continue;
-		if (!vm_of(p, vm)->used)
-			free = vm;
-		else if (host_vm(h, vm)->kvm == kvm && host_vm(h, vm)->tgid == tgid)
-			return vm;
+		if (vm_of(p, vm)->used) {
+			if (host_vm(h, vm)->kvm == kvm && host_vm(h, vm)->tgid == tgid)
+				return vm;
+		} else {
+			u64 rank = slot_rank(host_vm(h, vm), tenant);
+
+			if (rank >= best) {
+				best = rank;
+				free = vm;
+			}
+		}
+		best = takt_fresh_long(p, best);
+		free = takt_fresh(p, free);
 	}
 	return free;
 }
@@ -304,7 +329,7 @@ static __always_inline void count_tenant(struct host *h, u64 tenant)
 __attribute__((noinline)) u32 h_vm_add(u64 kvm, u32 tgid, u64 tenant, struct out *out)
 {
 	ENTER(TAKT_NIL);
-	u32 vm = find_vm(h, kvm, tgid);
+	u32 vm = find_vm(h, kvm, tgid, tenant);
 	bool is_new = vm != TAKT_NIL && !vm_of(h->pool, vm)->used;
 
 	if (is_new)
@@ -316,14 +341,21 @@ __attribute__((noinline)) u32 h_vm_add(u64 kvm, u32 tgid, u64 tenant, struct out
 		vm = TAKT_NIL;
 	} else if (is_new) {
 		struct host_vm *hm = host_vm(h, vm);
+		bool goes_on = hm->tenant == tenant && hm->weight;
+		u64 weight = goes_on ? hm->weight : HOST_WEIGHT;
+		u64 what = weight | (u64)(goes_on ? hm->owed : 0) << 32;
+		u32 cap = goes_on ? hm->cap : 0;
 
 		h->cfg_gen++;
 		h->vm_gen++;
-		DO(h->pool, VM_ADD, takt_vm_add(p, vm, TAKT_GUEST, HOST_WEIGHT, now), .vm = vm,
-		   .arg = { TAKT_GUEST, HOST_WEIGHT });
+		DO(h->pool, VM_ADD, takt_vm_add(p, vm, TAKT_GUEST, what, now), .vm = vm,
+		   .arg = { TAKT_GUEST, what });
 		if (TAKT_POOLS > 1)
-			DO(pool_on(h, RT), VM_ADD, takt_vm_add(p, vm, TAKT_GUEST, HOST_WEIGHT, now),
-			   .vm = vm, .arg = { TAKT_GUEST, HOST_WEIGHT });
+			DO(pool_on(h, RT), VM_ADD, takt_vm_add(p, vm, TAKT_GUEST, weight, now),
+			   .vm = vm, .arg = { TAKT_GUEST, weight });
+		if (cap)
+			DO(h->pool, ADJUST, takt_adjust(p, vm, takt_vm_key_cap, cap, now), .vm = vm,
+			   .arg = { takt_vm_key_cap, cap });
 		hm->side = REST;
 		hm->kvm = kvm;
 		hm->tenant = tenant;
@@ -462,16 +494,25 @@ __attribute__((noinline)) u32 h_adopt_io(struct newcomer *n, u32 *at, struct out
 	return v;
 }
 
-/* VM @vm goes if it has no thread. Lock held. Returns it if it went, else TAKT_NIL. */
+/*
+ * VM @vm goes if it has no thread. Lock held. Returns it if it went, else TAKT_NIL. Its weight, its cap and what it owes stay
+ * in its slot for its tenant's next VM: a tenant that ends and starts VMs would have no debt, and the default weight and no
+ * cap until Takt looks at the cgroup (rule C44).
+ */
 static __always_inline u32 drop_empty(struct host *h, struct log *l, struct out *out, u32 vm,
 				      u64 now)
 {
+	struct host_vm *hm = host_vm(h, vm);
+
 	if (vm == HOST_VM || !vm_of(h->pool, vm)->used || members(h, vm))
 		return TAKT_NIL;
+	hm->weight = vm_of(h->pool, vm)->weight;
+	hm->cap = vm_of(h->pool, vm)->cap;
+	hm->owed = takt_vm_owes(h->pool, vm);
 	DO(h->pool, VM_REMOVE, takt_vm_remove(p, vm, now), .vm = vm);
 	if (TAKT_POOLS > 1)
 		DO(pool_on(h, RT), VM_REMOVE, takt_vm_remove(p, vm, now), .vm = vm);
-	host_vm(h, vm)->kvm = 0;
+	hm->kvm = 0;
 	h->vm_gen++;
 	keep_floor(h, l, out, guest_weight(h), now);
 	return vm;

@@ -88,6 +88,9 @@ struct host_vm {
 	u32 gen;  /* a slot that is used again is another VM */
 	u32 rule; /* by which the monitor found it real-time */
 	u32 side; /* the pool of its VCPUs */
+	/* As it ended: the tenant's next VM goes on with them. A weight of 0: none has ended. */
+	u32 weight, cap, owed;
+	u32 pad;
 };
 
 struct host_counts {

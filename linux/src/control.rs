@@ -235,6 +235,7 @@ impl Live {
         news.push(Event::VmFound { name: name.clone(), tgid: Some(tgid), domid: None });
         let follows = owners::config_of(&self.config, Path::new("/"), &name, tgid).is_none();
         let (ports, share) = (Ports::default(), cgroups::DEFAULT);
+        self.reset_share(index);
         self.vms.insert(
             index,
             Vm {

@@ -56,6 +56,11 @@ pub struct HostVm {
     /// `enum takt_rule` of the monitor, 0 = by hand.
     pub rule: u32,
     side: u32,
+    /// What the VM that had the slot before leaves to its tenant's next one.
+    weight: u32,
+    cap: u32,
+    owed: u32,
+    pad: u32,
 }
 
 #[derive(Clone, Copy, Debug)]

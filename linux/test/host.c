@@ -21,12 +21,12 @@ static void test_processes(struct host *h)
 	MUST(vm[0] != TAKT_NIL && vm[1] != TAKT_NIL && vm[0] != vm[1]);
 	for (i = 0; i < 2; i++) {
 		MUST(h_vm_add(key[i], 7100, TENANT_USER | 9, &out) == vm[i]);
-		MUST(find_vm(h, key[i], 7100) == vm[i] &&
-		     !vm_of(h->pool, find_vm(h, key[i], 7101))->used);
+		MUST(find_vm(h, key[i], 7100, 0) == vm[i] &&
+		     !vm_of(h->pool, find_vm(h, key[i], 7101, 0))->used);
 	}
 	for (i = 0; i < 2; i++)
 		MUST(h_vm_drop(vm[i], &out) == vm[i] &&
-		     !vm_of(h->pool, find_vm(h, key[i], 7100))->used);
+		     !vm_of(h->pool, find_vm(h, key[i], 7100, 0))->used);
 }
 
 /* As many VMs as there are slots, each of another tenant; the next one is counted and refused. */
@@ -45,7 +45,72 @@ static void test_full(struct host *h)
 		MUST(h_vm_drop(vm[n - 1], &out) == vm[n - 1]);
 	MUST(h_vm_add(0x1000, 8000, TENANT_USER | 100, &out) != TAKT_NIL &&
 	     h->count.overflow == overflow + 1);
-	MUST(h_vm_drop(find_vm(h, 0x1000, 8000), &out) != TAKT_NIL);
+	MUST(h_vm_drop(find_vm(h, 0x1000, 8000, 0), &out) != TAKT_NIL);
+}
+
+/* VM @vm, which has no thread, owes @owed, if the policy has credit. */
+static void owe(struct host *h, u32 vm, u32 owed)
+{
+	if (!policy_has(h->pool, TAKT_T_CREDIT))
+		return;
+	h->pool->ledger.clipped += (s64)owed - vm_of(h->pool, vm)->debt;
+	vm_of(h->pool, vm)->debt = owed;
+}
+
+/* What VM @vm has is this, and what it owes if the policy has credit. */
+static void has(struct host *h, u32 vm, u32 weight, u32 cap, u32 owed)
+{
+	struct takt_vm *m = vm_of(h->pool, vm);
+	u32 at;
+
+	MUST(m->used && m->weight == weight && m->cap == cap && m->rt_mode == TAKT_RT_AUTO);
+	MUST(takt_vm_owes(h->pool, vm) == (policy_has(h->pool, TAKT_T_CREDIT) ? owed : 0));
+	MUST(!check_pool(h->pool, &at));
+}
+
+/*
+ * A tenant's next VM goes on with the weight, the cap and the debt of the VM that ended, the one that owed most first;
+ * nothing else of it is left, and nothing for other tenants.
+ */
+static void test_heirs(struct host *h)
+{
+	u64 mine = TENANT_USER | 41, others = TENANT_USER | 42;
+	struct out out = {};
+	u32 a, b, c, d, n, vm[TAKT_NVM];
+
+	a = h_vm_add(0x41000, 9000, mine, &out);
+	b = h_vm_add(0x41001, 9000, mine, &out);
+	has(h, a, HOST_WEIGHT, 0, 0);
+	MUST(!adjust(a, takt_vm_key_weight, 77).ret && !adjust(a, takt_vm_key_cap, 50).ret);
+	MUST(!adjust(a, takt_vm_key_rt, TAKT_RT_ON).ret && !adjust(b, takt_vm_key_weight, 78).ret);
+	owe(h, a, 200);
+	owe(h, b, 300);
+	MUST(h_vm_drop(a, &out) == a && h_vm_drop(b, &out) == b);
+	/* Another tenant's comes first, and takes no slot from it. */
+	c = h_vm_add(0x42000, 9001, others, &out);
+	MUST(c != a && c != b);
+	has(h, c, HOST_WEIGHT, 0, 0);
+	/* Another process, another guest: the tenant counts. Where none owes, any of its slots will do. */
+	d = h_vm_add(0x41002, 9002, mine, &out);
+	if (policy_has(h->pool, TAKT_T_CREDIT))
+		MUST(d == b);
+	has(h, d, d == b ? 78 : 77, d == b ? 0 : 50, d == b ? 300 : 200);
+	d = h_vm_add(0x41003, 9003, mine, &out);
+	MUST(d == a || d == b);
+	has(h, d, d == b ? 78 : 77, d == b ? 0 : 50, d == b ? 300 : 200);
+	d = h_vm_add(0x41004, 9004, mine, &out);
+	has(h, d, HOST_WEIGHT, 0, 0);
+	for (n = 0; n < 2; n++)
+		MUST(h_vm_drop(n ? b : a, &out) != TAKT_NIL);
+	MUST(h_vm_drop(c, &out) == c && h_vm_drop(d, &out) == d);
+	/* Where all slots were somebody's, others' VMs take them, with nothing of the VM that ended. */
+	for (n = 0;
+	     (vm[n] = h_vm_add(0x43000 + n, 9100 + n, TENANT_USER | (500 + n), &out)) != TAKT_NIL;
+	     n++)
+		has(h, vm[n], HOST_WEIGHT, 0, 0);
+	MUST(n == TAKT_NVM - 1);
+	while (n--)
+		MUST(h_vm_drop(vm[n], &out) == vm[n]);
 }
 
 /* The host weighs a ninth of all VMs, at least what it begins with, and at most what a weight may be. */
@@ -259,6 +324,7 @@ void test_host(const char *policy)
 	machine_setup(FAKE_CPUS);
 	h = host();
 	test_processes(h);
+	test_heirs(h);
 	test_full(h);
 	test_floor(h);
 	t = make_vm(&kvm, 5000, &io);

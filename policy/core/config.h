@@ -120,16 +120,54 @@ TAKT_FN int takt_cpu_remove(struct takt_pool *p, u32 cpu, u64 now)
 
 /* ---- VMs and VCPUs ---- */
 
-TAKT_FN int takt_vm_add(struct takt_pool *p, u32 mi, u32 kind, u64 weight, u64 now)
+/*
+ * What @mi, which has no VCPU, owes (rule C44): credits, or how far ahead it is in virtual time, in
+ * us (bvt). Budgets are no matter of this: a new VM has none until its operator gives it one.
+ */
+TAKT_FN u32 takt_vm_owes(struct takt_pool *p, u32 mi)
 {
 	struct takt_vm *m = vm_of(p, mi);
+	u64 ahead;
+
+	if (policy_has(p, TAKT_T_CREDIT))
+		return m->debt;
+	if (policy_has(p, TAKT_T_BUDGETS) || m->vtime <= p->svt)
+		return 0;
+	ahead = (m->vtime - p->svt) / TAKT_US;
+	return ahead < OWED_MOST ? (u32)ahead : OWED_MOST;
+}
+
+/* The new VM @mi owes @owed of that. */
+TAKT_INLINE void vm_owe(struct takt_pool *p, u32 mi, u32 owed)
+{
+	struct takt_vm *m = vm_of(p, mi);
+
+	if (!owed || !p->par.debts)
+		return;
+	if (policy_has(p, TAKT_T_CREDIT)) {
+		m->debt = owed;
+		p->ledger.clipped += owed; /* not forgiven after all */
+	} else if (!policy_has(p, TAKT_T_BUDGETS)) {
+		m->vtime = p->svt + owed * TAKT_US;
+	}
+}
+
+/*
+ * @what = weight | owed << 32: what takt_vm_owes() said of a VM of the same tenant before it was
+ * removed. A tenant that ends VMs and starts others would have no debts.
+ */
+TAKT_FN int takt_vm_add(struct takt_pool *p, u32 mi, u32 kind, u64 what, u64 now)
+{
+	struct takt_vm *m = vm_of(p, mi);
+	u32 weight = (u32)what, owed = (u32)(what >> 32);
 
 	takt_begin(p, now);
 	if (mi >= TAKT_NVM)
 		return -TAKT_ENOENT;
 	if (m->used)
 		return -TAKT_EEXIST;
-	if ((kind != TAKT_GUEST && kind != TAKT_HOST) || weight < 1 || weight > 65535)
+	if ((kind != TAKT_GUEST && kind != TAKT_HOST) || weight < 1 || weight > 65535 ||
+	    owed > OWED_MOST)
 		return -TAKT_ERANGE;
 	m->used = 1;
 	m->kind = kind;
@@ -137,6 +175,7 @@ TAKT_FN int takt_vm_add(struct takt_pool *p, u32 mi, u32 kind, u64 weight, u64 n
 #include "settings.h"
 	m->weight = weight;
 	m->first = m->act_next = m->act_prev = m->rt_next = m->rt_prev = TAKT_NIL;
+	vm_owe(p, mi, owed);
 	p->nr_vm++;
 	return 0;
 }

@@ -183,6 +183,11 @@ u32 takt_pool_debt(struct takt_pool *p, u32 vm)
 	return policy_has(p, TAKT_T_CREDIT) ? vm_of(p, vm)->debt : 0;
 }
 
+u32 takt_pool_owes(struct takt_pool *p, u32 vm)
+{
+	return takt_vm_owes(p, vm);
+}
+
 u32 takt_pool_vcpu_cpu(struct takt_pool *p, u32 v)
 {
 	return vcpu_of(p, v)->cpu;

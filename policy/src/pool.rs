@@ -248,6 +248,7 @@ impl Pool {
     pub fn cpu_remove(&mut self, now: u64, cpu: u32) -> Result<()> {
         self.run(OpCode::CpuRemove, now, cpu, 0, 0, [0; 3])
     }
+    /// Adds a VM without debt.
     pub fn vm_add(&mut self, now: u64, vm: u32, kind: Kind, weight: u64) -> Result<()> {
         self.run(OpCode::VmAdd, now, 0, 0, vm, [kind as u64, weight, 0])
     }
@@ -386,6 +387,10 @@ impl Pool {
     /// Credits that the VM owes and none of its VCPUs does (rules C44 and C45).
     pub fn debt(&self, vm: u32) -> u32 {
         unsafe { ffi::takt_pool_debt(self.raw.as_ptr(), vm) }
+    }
+    /// What the VM, which has no VCPU, owes (rule C44): credits, or us of virtual time.
+    pub fn owes(&self, vm: u32) -> u32 {
+        unsafe { ffi::takt_pool_owes(self.raw.as_ptr(), vm) }
     }
     /// PCPU whose queue the VCPU belongs to.
     pub fn vcpu_cpu(&self, v: u32) -> u32 {

@@ -175,3 +175,52 @@ pub fn ends(make: &Maker) {
         assert_eq!((b.credit(1), b.core.check()), (0, Ok(())), "{policy}: at the beginning of time");
     }
 }
+
+/// A VM whose host has it owe what another one did begins in debt, and with no boost, until that is paid. Nothing else of the
+/// other VM is left.
+pub fn inherited(make: &Maker) {
+    for policy in CREDIT {
+        for (debts, owed) in [(1, 200), (0, 0)] {
+            let mut b = pool(make, policy, &[1]);
+            b.set(0, None, "debts", debts);
+            b.set(0, Some(1), "cap", 50);
+            b.run(1, 0, 0, 20 * MS);
+            remove(&mut b, 20 * MS, 1);
+            assert_eq!(b.core.owes(1), owed, "{policy}: debts={debts}");
+            b.ok(20 * MS, OpCode::VmRemove, (0, 0, 1), [0; 3]);
+            assert_eq!(b.core.check(), Ok(()), "{policy}: forgiven");
+            b.ok(20 * MS, OpCode::VmAdd, (0, 0, 1), [0, 256 | 200 << 32, 0]);
+            assert_eq!((b.core.owes(1), b.core.check()), (owed, Ok(())), "{policy}: and owed again");
+            b.vcpu(1, 1, 0);
+            let (credit, class) = if debts == 1 { (-200, Class::Over) } else { (0, Class::Under) };
+            assert_eq!((b.credit(1), b.class(1), b.core.owes(1)), (credit, class, 0), "{policy}: debts={debts}");
+            b.wake(20 * MS, 1);
+            assert_eq!(b.class(1) == Class::Boost, policy != "gang" && debts == 0, "{policy}: debts={debts}");
+            assert_eq!(b.core.check(), Ok(()), "{policy}");
+        }
+    }
+    // Under bvt it is how far its VCPUs are ahead of a VCPU that waits, in virtual time.
+    let mut b = pool(make, "bvt", &[1]);
+    b.run(1, 0, 0, 100 * MS);
+    b.wake(100 * MS, 1);
+    assert_eq!(b.turn(100 * MS, 0), Some(1));
+    b.wake(100 * MS, 9);
+    b.stop(103 * MS, 0);
+    remove(&mut b, 103 * MS, 1);
+    assert_eq!(b.core.owes(1), 3_000, "us of virtual time");
+    b.ok(103 * MS, OpCode::VmRemove, (0, 0, 1), [0; 3]);
+    assert_eq!(b.core.owes(1), 0);
+    b.ok(103 * MS, OpCode::VmAdd, (0, 0, 1), [0, 256 | 3_000 << 32, 0]);
+    assert_eq!(b.core.owes(1), 3_000);
+    b.vcpu(1, 1, 0);
+    remove(&mut b, 103 * MS, 1);
+    assert_eq!(b.core.owes(1), 3_000, "its VCPUs are as far ahead");
+    // What policies with budgets give depends on their operator.
+    for policy in ["rtxen", "sedf", "vgedf"] {
+        let mut b = pool(make, policy, &[1]);
+        remove(&mut b, 0, 1);
+        b.ok(0, OpCode::VmRemove, (0, 0, 1), [0; 3]);
+        b.ok(0, OpCode::VmAdd, (0, 0, 1), [0, 256 | 200 << 32, 0]);
+        assert_eq!((b.core.owes(1), b.core.check()), (0, Ok(())), "{policy}");
+    }
+}

@@ -95,6 +95,7 @@ pub const VECTORS: &[(&str, Vector)] = &[
     ("what is saved pays a debt", credit_debt::paid),
     ("a rounding is paid out of what a VCPU leaves", credit_debt::rounded),
     ("short runs are owed, and a VM's debt ends with it", credit_debt::ends),
+    ("a VM owes what another one did if its host says so", credit_debt::inherited),
     ("a VM's claim does not grow with its VCPUs", credit_claim::bounded),
     ("VCPUs that have not run yet owe with their siblings", credit_claim::shared),
     ("a VM with few VCPUs has its credit as in Xen", credit_claim::few),

@@ -155,6 +155,9 @@ pub fn of_operations(make: &Maker) {
             (OpCode::Schedule, (2, 0, 0), [0, 0, 0], ENOENT),
             (OpCode::Schedule, (64, 0, 0), [0, 0, 0], ENOENT),
             (OpCode::CpuAdd, (64, 0, 0), [0, 0, 0], ENOENT),
+            (OpCode::VmAdd, (0, 0, 9), [0, 1 << 32, 0], ERANGE),
+            (OpCode::VmAdd, (0, 0, 9), [0, 65_536, 0], ERANGE),
+            (OpCode::VmAdd, (0, 0, 9), [0, 256 | ((1 << 30) + 1) << 32, 0], ERANGE),
             (OpCode::VcpuAdd, (0, 1_024, 1), [0, 0, 0], ENOENT),
             (OpCode::VcpuAdd, (0, 9, 9), [0, 0, 0], ENOENT),
             (OpCode::VcpuAdd, (5, 9, 1), [0, 0, 0], ENOENT),
@@ -169,6 +172,8 @@ pub fn of_operations(make: &Maker) {
         ] {
             refused(&mut b, code, at, arg, error);
         }
+        b.ok(0, OpCode::VmAdd, (0, 0, 9), [0, 65_535 | 1 << 62, 0]);
+        b.ok(0, OpCode::VmRemove, (0, 0, 9), [0; 3]);
         for source in 0..4 {
             b.ok(0, OpCode::Event, v(1), [source, 0, 0]);
         }

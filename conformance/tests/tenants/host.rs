@@ -16,6 +16,9 @@ pub enum Does {
     Computes,
     /// The same, and each VCPU lives so long, shortest and longest, ns; then another one takes its place.
     Replaces(u64, u64),
+    /// The same, but with the first VCPU's life ends that of the VM, and another VM takes its place: it owes what the VM did, or
+    /// nothing.
+    Restarts(u64, u64, bool),
     /// Nothing for so long, ns, then it computes.
     Begins(u64),
     /// In each `period` so much `work`, and packets if it has a period by them; ns.
@@ -188,7 +191,7 @@ impl Host {
         let Vcpu { vm, kind, does, .. } = self.vcpus[v];
         self.vcpus[v].left = match does {
             Does::Computes | Does::Begins(_) => NEVER,
-            Does::Replaces(least, most) => self.rng.u64(least..=most),
+            Does::Replaces(least, most) | Does::Restarts(least, most, _) => self.rng.u64(least..=most),
             Does::Works { work, .. } => work,
         };
         self.op(OpCode::VcpuAdd, (cpu, v, vm), [kind, 0]);
@@ -198,7 +201,7 @@ impl Host {
         match does {
             Does::Works { period, .. } => self.vcpus[v].next = self.now + self.rng.u64(0..period),
             Does::Begins(after) => self.vcpus[v].next = self.now + after,
-            Does::Computes | Does::Replaces(..) => _ = self.op(OpCode::Wake, (0, v, 0), [0, 0]),
+            Does::Computes | Does::Replaces(..) | Does::Restarts(..) => _ = self.op(OpCode::Wake, (0, v, 0), [0, 0]),
         }
         self.vcpus[v].sleeps = self.vcpus[v].next > 0;
     }
@@ -273,10 +276,14 @@ impl Host {
     fn done(&mut self, cpu: usize) {
         let Some(v) = self.cur[cpu].filter(|&v| self.vcpus[v].left == 0) else { return };
         let vm = self.vcpus[v].vm;
-        let Does::Works { work, .. } = self.vcpus[v].does else {
-            self.decide(cpu, true);
-            self.op(OpCode::VcpuRemove, (0, v, 0), [0; 2]);
-            return self.add(v, cpu);
+        let work = match self.vcpus[v].does {
+            Does::Works { work, .. } => work,
+            Does::Restarts(_, _, owes) => return self.restart(vm, owes),
+            _ => {
+                self.decide(cpu, true);
+                self.op(OpCode::VcpuRemove, (0, v, 0), [0; 2]);
+                return self.add(v, cpu);
+            }
         };
         self.seen.jobs[vm] += 1;
         self.vcpus[v].left = work;
@@ -284,6 +291,21 @@ impl Host {
             self.vcpus[v].sleeps = true;
             self.decide(cpu, true);
         }
+    }
+
+    /// VM `vm` ends, and another one takes its place.
+    fn restart(&mut self, vm: usize, owes: bool) {
+        let all: Vec<usize> = (0..self.vcpus.len()).filter(|&v| self.vcpus[v].vm == vm).collect();
+        for &v in &all {
+            if let Some(cpu) = self.cur.iter().position(|cur| *cur == Some(v)) {
+                self.decide(cpu, true);
+            }
+            self.op(OpCode::VcpuRemove, (0, v, 0), [0; 2]);
+        }
+        let owed = if owes { self.core.owes(vm as u32) } else { 0 };
+        self.op(OpCode::VmRemove, (0, 0, vm), [0; 2]);
+        self.op(OpCode::VmAdd, (0, 0, vm), [GUEST, self.vms[vm].weight | u64::from(owed) << 32]);
+        all.into_iter().for_each(|v| self.add(v, v % self.cur.len()));
     }
 
     /// The next job of a VCPU may be due. What is late is not made up for.

@@ -60,6 +60,23 @@ fn replaced_threads_gain_nothing() {
     assert!(unfair.is_empty(), "{}", unfair.concat());
 }
 
+/// Rule C44: VMs that end and are started again, after lives of any length, where their host has the new one owe what the last
+/// one did.
+#[test]
+fn restarted_vms_gain_nothing() {
+    let mut unfair = Vec::new();
+    for (least, most) in [(MS, MS), (5 * MS, 5 * MS), (20 * MS, 20 * MS), (29 * MS, 31 * MS), (MS, 40 * MS)] {
+        for (vms, vcpus) in [(1, 1), (1, 2), (1, 8), (4, 2), (8, 1)] {
+            let restarts = Vm::new(256 / vms, vcpus, Does::Restarts(least, most, true));
+            let honest = [Vm::new(256, 2, Does::Computes), Vm::new(64, 2, Does::Computes)];
+            let all = [&honest[..], &vec![restarts; vms as usize]].concat();
+            let what = format!("{vms} VMs of {vcpus} VCPUs that live {least} to {most} ns");
+            unfair.extend(all_fair(&what, (2, 10), &all, &[0, 1]));
+        }
+    }
+    assert!(unfair.is_empty(), "{}", unfair.concat());
+}
+
 /// A VM has its share if its own I/O threads come and go.
 #[test]
 fn threads_that_come_and_go_cost_their_vm_nothing() {
@@ -306,6 +323,12 @@ fn by_the_published_rules_they_gain() {
     let churns = Vm::new(256, 2, Does::Replaces(20 * MS, 20 * MS));
     let of_2 = with("credit", &[("debts", 0), ("eligible", 1)], 2, &[computes(256, 2), churns]).had[1];
     assert!(of_2 > 1.98, "{of_2:.3}");
+    // The same for VMs that end, where their host forgets what they owed.
+    for policy in ["credit", "doris", "laxs", "poris"] {
+        let restarts = Vm::new(64, 2, Does::Restarts(29 * MS, 29 * MS, false));
+        let victim = with(policy, &[], 2, &[vec![computes(256, 2)], vec![restarts; 4]].concat()).had[0];
+        assert!((0.35..0.5).contains(&victim), "{policy}: {victim:.3} of 1");
+    }
     let server = Some((MS, 10 * MS, 1));
     let churns = Vm { server, ..Vm::new(256, 2, Does::Replaces(900 * US, 900 * US)) };
     let of_2 = had("rtxen", "debts", 0, 2, &[computes(256, 2), churns]).had[1];

@@ -112,6 +112,17 @@ pub fn takt(arguments: &[&str]) -> Result<Output> {
     Command::new(PROGRAM).args(arguments).stdin(Stdio::null()).output().context(PROGRAM)
 }
 
+/// Records to `file` while `during` runs.
+pub fn recorded<T>(file: &str, during: impl FnOnce() -> Result<T>) -> Result<T> {
+    let mut record = Command::new(PROGRAM).args(["record", file]).spawn().context(PROGRAM)?;
+    until("a recording", Duration::from_secs(30), || Ok(status()?["host"]["recording"] == true))?;
+    let result = during()?;
+    kill(Pid::from_raw(record.id() as i32), Signal::SIGINT).context("takt record")?;
+    let ended = record.wait().context("takt record")?;
+    ensure!(ended.success(), "takt record: {ended}");
+    Ok(result)
+}
+
 pub fn status() -> Result<Value> {
     let out = takt(&["status", "--json"])?;
     ensure!(out.status.success(), "takt status: {}", String::from_utf8_lossy(&out.stderr));

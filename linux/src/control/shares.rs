@@ -3,8 +3,10 @@
 
 use super::Live;
 use super::cgroups::{self, Share};
+use crate::scheduler::Scheduler;
 use crate::shared::Snapshot;
 use crate::status;
+use anyhow::{Context, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use takt_control::{Change, Event};
@@ -71,7 +73,23 @@ pub fn shares(root: &Path, vms: &[Vec<String>]) -> Vec<Share> {
     (0..vms.len()).map(|i| Share::new(weights[i], cap(i))).collect()
 }
 
+/// Gives VM `index` this weight and this cap.
+fn set(scheduler: &Scheduler, index: u32, share: Share) -> Result<()> {
+    for change in [Change::param("weight", share.weight.into()), Change::param("cap", share.cap.into())] {
+        let (key, value) = change.adjust().context("a parameter")?;
+        scheduler.adjust(index, key, value)?;
+    }
+    Ok(())
+}
+
 impl Live {
+    /// A new VM begins with the weight and the cap of its tenant's last VM (`drop_empty` in linux/bpf/entity.h). From now on its own
+    /// count.
+    pub(super) fn reset_share(&self, index: u32) {
+        // A VM that has gone meanwhile needs no share.
+        let _ = set(&self.scheduler, index, cgroups::DEFAULT);
+    }
+
     /// Weight and cap of VMs follow their cgroups.
     pub(super) fn follow_cgroups(&mut self, snapshot: &Snapshot, news: &mut Vec<Event>) {
         let members = status::members(snapshot);
@@ -84,13 +102,8 @@ impl Live {
         let (vms, threads): (Vec<u32>, Vec<_>) = self.vms.iter().filter_map(threads).unzip();
         for (index, share) in vms.into_iter().zip(shares(cgroups::ROOT.as_ref(), &threads)) {
             let Some(vm) = self.vms.get_mut(&index).filter(|vm| vm.follows && vm.share != share) else { continue };
-            let set = |change: Change| match change.adjust() {
-                Some((key, value)) => self.scheduler.adjust(index, key, value),
-                None => Ok(()),
-            };
-            let (weight, cap) = (share.weight.into(), share.cap.into());
             // A VM that has gone meanwhile needs no share.
-            if set(Change::param("weight", weight)).and_then(|()| set(Change::param("cap", cap))).is_ok() {
+            if set(&self.scheduler, index, share).is_ok() {
                 vm.share = share;
                 news.push(Event::Share { name: vm.name.clone(), weight: share.weight, cap: share.cap });
             }

@@ -4,14 +4,18 @@
 use super::CPUS;
 use super::guest::Guest;
 use super::load::{Threads, pin, spin};
-use crate::takt::{Takt, status, until};
+use crate::takt::{Takt, recorded, status, takt, until};
 use anyhow::{Context, Result, ensure};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
+use takt_conformance::{LogFile, replay};
+use takt_policy::OpCode;
 
+const RECORD: &str = "/tmp/heir.log";
+const PATIENCE: Duration = Duration::from_secs(20);
 const ROUNDS: u32 = 8;
 const AT_ONCE: u32 = 8;
 /// A VM of those lives about so long.
@@ -23,6 +27,7 @@ pub fn ends(times: u32) -> Result<Value> {
     let vm = Guest::hog("hog", CPUS)?;
     vm.runs(CPUS as usize)?;
     let churned = churn(times)?;
+    let heir = heir()?;
     let offline = offline(&vm, times)?;
     let counts = status()?["host"]["counts"].clone();
     progress(&vm)?;
@@ -43,7 +48,7 @@ pub fn ends(times: u32) -> Result<Value> {
     vm.runs(CPUS as usize)?;
     vm.end()?;
     takt.stop()?;
-    Ok(json!({"churned": churned, "offline_ms": offline, "counts": counts, "stalled": stalled}))
+    Ok(json!({"churned": churned, "heir": heir, "offline_ms": offline, "counts": counts, "stalled": stalled}))
 }
 
 /// VMs that are killed as soon as they run.
@@ -58,6 +63,29 @@ fn churn(times: u32) -> Result<u32> {
         Ok(status()?["vms"].as_array().context("vms")?.len() == 1)
     })?;
     Ok(ROUNDS * times * AT_ONCE)
+}
+
+/// A VM of the least weight owes all that it may. It ends, and a VM of the same tenant comes: the weight with which that one begins, and
+/// what it owes, by the recording, which replays.
+fn heir() -> Result<[u64; 2]> {
+    recorded(RECORD, || {
+        let debtor = Guest::hog("debtor", CPUS)?;
+        until("takt set debtor", PATIENCE, || Ok(takt(&["set", "debtor", "weight=1"])?.status.success()))?;
+        until("a debt", PATIENCE, || {
+            let status = status()?;
+            let vm = status["vms"].as_array().context("vms")?.iter().find(|vm| vm["name"] == "debtor");
+            let vcpus = vm.and_then(|vm| vm["vcpus"].as_array()).context("debtor")?;
+            Ok(vcpus.iter().all(|v| v["credit"].as_i64().is_some_and(|credit| credit < 0)))
+        })?;
+        debtor.kill()?;
+        let heir = Guest::hog("heir", 1)?;
+        heir.runs(1)?;
+        heir.end()
+    })?;
+    let log = LogFile::from_bytes(&std::fs::read(RECORD).context(RECORD)?).context(RECORD)?;
+    replay(&log).context(RECORD)?;
+    let last = log.records.iter().rfind(|r| r.op.op == OpCode::VmAdd as u16).context("no VM has come")?;
+    Ok([last.op.arg[1] & u64::from(u32::MAX), last.op.arg[1] >> 32])
 }
 
 /// A PCPU that goes and comes while it has a thread and a VCPU that may run nowhere else. How long each going took, ms.

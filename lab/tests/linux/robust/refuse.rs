@@ -3,10 +3,8 @@
 
 use super::CPUS;
 use super::guest::Guest;
-use crate::takt::{PROGRAM, Takt, state, status, takt, until};
+use crate::takt::{PROGRAM, Takt, recorded, state, status, takt, until};
 use anyhow::{Context, Result, ensure};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use serde_json::{Value, json};
 use std::fs::File;
 use std::os::unix::process::CommandExt;
@@ -195,16 +193,13 @@ fn goes_on(vm: &Guest) -> Result<()> {
 /// Records, and counts for a part of that time what decisions and switches take; with the number of switches by status meanwhile.
 fn overhead_in_a_recording() -> Result<(Window, u64)> {
     let switches = || status()?["host"]["counts"]["switches"].as_u64().context("switches");
-    let mut record = Command::new(PROGRAM).args(["record", RECORD]).spawn().context(PROGRAM)?;
-    until("a recording", Duration::from_secs(30), || Ok(status()?["host"]["recording"] == true))?;
-    let before = switches()?;
-    let out = takt(&["overhead", "--duration", "2s", "--json"])?;
-    ensure!(out.status.success(), "takt overhead: {}", String::from_utf8_lossy(&out.stderr));
-    let between = switches()? - before;
-    kill(Pid::from_raw(record.id() as i32), Signal::SIGINT).context("takt record")?;
-    let ended = record.wait().context("takt record")?;
-    ensure!(ended.success(), "takt record: {ended}");
-    Ok((serde_json::from_slice(&out.stdout).context("takt overhead")?, between))
+    recorded(RECORD, || {
+        let before = switches()?;
+        let out = takt(&["overhead", "--duration", "2s", "--json"])?;
+        ensure!(out.status.success(), "takt overhead: {}", String::from_utf8_lossy(&out.stderr));
+        let between = switches()? - before;
+        Ok((serde_json::from_slice(&out.stdout).context("takt overhead")?, between))
+    })
 }
 
 /// Runs a command that must be refused; what it says.
