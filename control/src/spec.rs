@@ -292,7 +292,7 @@ pub fn value(info: &ParamInfo, text: &str) -> Result<u64> {
 
 /// The value that live hosts refuse, and why, for a table.
 pub fn unfair(info: &ParamInfo) -> Option<String> {
-    info.unfair.map(|(value, why)| format!("live hosts refuse {}: {why}", show(info, value)))
+    info.unfair.map(|(value, why)| format!("live hosts refuse the value \"{}\": {why}", show(info, value)))
 }
 
 /// The values a parameter takes, for `takt policies --json`.

@@ -59,7 +59,7 @@ macro_rules! constants {
 
 constants! {
     switch "machine.switch" Time 2_000 in 0..=1_000_000
-        "context switch between two VCPUs: 1.5 us median, 2.4-2.9 when rare";
+        "context switch between two VCPUs; measured: 1.5 to 2.9 us; see below";
     decision "machine.decision" Time 150 in 0..=1_000_000
         "time of one scheduling decision: 0.12-0.16 us";
     ipi "machine.ipi" Time 1_000 in 0..=1_000_000
@@ -81,7 +81,7 @@ constants! {
     dom0_tx "dom0.tx_per_packet" Time 23_000 in 0..=10_000_000
         "cost of netback and bridge per packet from a guest; see below";
     dom0_hz "dom0.housekeeping" Hz 20_000 in 0..=10_000_000
-        "wakes of each Dom0 VCPU by timers and daemons, Poisson; fitted, least certain";
+        "wakes of each Dom0 VCPU by timers and daemons, Poisson; fitted; see below";
     dom0_job "dom0.housekeeping_cost" Time 30_000 in 0..=100_000_000
         "work per such wake; fitted";
     dom0_ws "dom0.working_set" KiB 64 in 0..=1_048_576
@@ -109,13 +109,13 @@ constants! {
     rr "guest.rr" Time 100_000_000 in 1_000..=10_000_000_000
         "time slice among the round-robin threads of one guest VCPU (SCHED_RR of Linux)";
     voip_packet "voip.guest_per_packet" Time 90_000 in 0..=10_000_000
-        "stack and server work per packet: 40% of a PCPU at 90 calls (aim: 30-60%)";
+        "work of network stack and server per packet; see below";
     voip_ws "voip.working_set" KiB 128 in 0..=1_048_576
         "working set of a VoIP server's VCPU";
     jitter_buffer "voip.jitter_buffer" Time 40_000_000 in 0..=10_000_000_000
-        "fixed buffer of the receiving client (aim: 40-60 ms); fitted";
+        "fixed buffer of the receiving client; fitted; see below";
     phase_spread "voip.phase_spread" Time 20_000_000 in 0..=1_000_000_000
-        "range of the phases of calls: signalling takes time, so phases are independent";
+        "longest random delay between the turn of a call and its start: its signalling takes time";
     send_jitter "voip.send_jitter" Time 2_000_000 in 0..=20_000_000
         "largest random delay of a packet at its client (user-space timers); see below";
     packet_gap "voip.packet_gap" Time 20_000_000 in 1_000_000..=1_000_000_000

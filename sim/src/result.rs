@@ -56,9 +56,9 @@ pub struct VmResult {
     pub found: Option<Found>,
     /// Period the policy holds at the end, ns; 0 = none.
     pub period_ns: u64,
-    /// Promotions of its VCPUs to the real-time class, by event and by deadline.
+    /// Promotions of its VCPUs to the real-time class by events.
     pub promotions: u64,
-    /// Promotions refused for want of credit.
+    /// Events that promoted nothing: no credit, more than its share, or more than `event_max`.
     pub refusals: u64,
     /// Waits in run queues by class at enqueue ("rt", "boost", "under", "over"), and "all". In the labs "all" is from an event to its handler.
     pub wait: BTreeMap<String, WaitStat>,

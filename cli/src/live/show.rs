@@ -35,7 +35,7 @@ fn host(h: &HostStatus, vms: usize) -> String {
     let notes: String = notes.into_iter().filter(|(is, _)| *is).map(|(_, n)| format!("{n}\n")).collect();
     format!(
         "{}{parameters} on Linux {} for {:.1} s: {} PCPUs, {vms} VMs, {} of them real-time\n\
-         {} switches, {} kicks, {} picks refused, {} beside the pool\n{notes}",
+         {} switches, {} kicks, {} picks refused, {} outside the pool\n{notes}",
         h.policy,
         h.kernel,
         h.uptime_s,

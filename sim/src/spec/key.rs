@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Keys of workloads. A key says once how it is read, what is allowed and what it is for: the
-//! reader of scenarios, its errors and the table of `docs/scenarios.md` derive from that.
+//! parser of scenarios, its errors and the table of `docs/scenarios.md` derive from that.
 
 use crate::keys;
 use crate::units::Unit;

@@ -125,8 +125,9 @@ pub trait Keys: Spec + Clone + Default + PartialEq {
     const KIND: Kind;
     /// The workload in a line of the docs.
     const DOC: &'static str;
-    /// Whether its threads wait for packets, requests or a time. A report's timeline shows the waits
-    /// of such VMs; in the Linux lab they have precedence under the kernel's own schedulers.
+    /// Whether a late run of its threads matters: they wait for packets, requests or a time, and are
+    /// no batch work. A report's timeline shows the waits of such VMs; in the Linux lab they have
+    /// precedence under the kernel's own schedulers.
     const SERVES: bool;
     const KEYS: &'static [Key<Self>];
 

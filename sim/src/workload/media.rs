@@ -153,14 +153,14 @@ impl Keys for Media {
             (0, 10_000_000),
             |m| m.transcode.into(),
             |m, ns| m.transcode = ns,
-            "work per packet on the first VCPU (engine): one of each stream every 20 ms",
+            "work of the engine per packet, on the first VCPU. See below",
         ),
         Key::time(
             "playout",
             (0, SECOND),
             |m| m.playout.into(),
             |m, ns| m.playout = ns,
-            "longest delay of a packet to the other party, beyond the usual delay",
+            "longest delay of a packet to the other party after its reference time. See below",
         ),
     ];
 }

@@ -97,7 +97,7 @@ pub const PROFILES: [Profile; 13] = [
     Profile {
         name: "bodytrack",
         plan: plan(8 * MS, 20, 20, US, true),
-        reason: "several parallel kernels per frame, each with the pool's lock and a barrier",
+        reason: "several parallel kernels per frame, each with the lock of the thread pool and a barrier",
     },
     Profile {
         name: "facesim",

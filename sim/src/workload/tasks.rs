@@ -109,14 +109,14 @@ impl Keys for Tasks {
             (0, 100),
             |t| t.random.top.into(),
             |t, n| t.random.top = n,
-            "percent of a PCPU for the drawn task with the shortest deadline; 0 = as drawn",
+            "percent of a PCPU for the drawn task with the shortest deadline; 0 = its drawn cost",
         ),
         Key::count(
             "beyond",
             (0, 100),
             |t| t.random.beyond.into(),
             |t, n| t.random.beyond = n,
-            "redraw until a set with this `top` exceeds the VM's share; 0 = keep the first",
+            "sets are drawn until one would be too much for the VM if `top` had this value. See below; 0 = the first set is taken",
         ),
     ];
 }

@@ -79,9 +79,9 @@ pub struct VmStatus {
     pub period_us: Option<f64>,
     /// Until it stops being real-time, if it does.
     pub lease_us: Option<f64>,
-    /// To the real-time class, by event and by deadline.
+    /// By events, to the real-time class.
     pub promotions: u64,
-    /// Promotions that it had no credit for.
+    /// Events that promoted nothing: no credit, more than its share, or more than `event_max`.
     pub refusals: u64,
     /// Credits that it owes and none of its VCPUs does: it is paid none until it has earned them.
     #[serde(default)]
