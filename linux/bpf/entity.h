@@ -342,7 +342,8 @@ __attribute__((noinline)) u32 h_vm_add(u64 kvm, u32 tgid, u64 tenant, struct out
 	} else if (is_new) {
 		struct host_vm *hm = host_vm(h, vm);
 		bool goes_on = hm->tenant == tenant && hm->weight;
-		u64 weight = goes_on ? hm->weight : HOST_WEIGHT;
+		/* Only what limits it: each of several VMs may have had the weight of all. */
+		u64 weight = goes_on && hm->weight < HOST_WEIGHT ? hm->weight : HOST_WEIGHT;
 		u64 what = weight | (u64)(goes_on ? hm->owed : 0) << 32;
 		u32 cap = goes_on ? hm->cap : 0;
 

@@ -46,7 +46,8 @@ struct Vm {
     fresh: bool,
     /// Weight and cap follow its cgroups until somebody says something else.
     follows: bool,
-    share: cgroups::Share,
+    /// As its cgroups say; none: they have not been looked at yet.
+    share: Option<cgroups::Share>,
     /// Where its VCPUs were at the last look.
     side: Side,
     /// Empty: none.
@@ -234,8 +235,7 @@ impl Live {
         }
         news.push(Event::VmFound { name: name.clone(), tgid: Some(tgid), domid: None });
         let follows = owners::config_of(&self.config, Path::new("/"), &name, tgid).is_none();
-        let (ports, share) = (Ports::default(), cgroups::DEFAULT);
-        self.reset_share(index);
+        let ports = Ports::default();
         self.vms.insert(
             index,
             Vm {
@@ -246,7 +246,7 @@ impl Live {
                 rt: false,
                 fresh: true,
                 follows,
-                share,
+                share: None,
                 side: Side::Rest,
                 group: String::new(),
             },

@@ -98,6 +98,9 @@ static void test_heirs(struct host *h)
 	d = h_vm_add(0x41003, 9003, mine, &out);
 	MUST(d == a || d == b);
 	has(h, d, d == b ? 78 : 77, d == b ? 0 : 50, d == b ? 300 : 200);
+	/* What is more than a new VM's weight is not passed on. */
+	MUST(!adjust(d, takt_vm_key_weight, 60000).ret && h_vm_drop(d, &out) == d);
+	MUST(h_vm_add(0x41003, 9003, mine, &out) == d && vm_of(h->pool, d)->weight == HOST_WEIGHT);
 	d = h_vm_add(0x41004, 9004, mine, &out);
 	has(h, d, HOST_WEIGHT, 0, 0);
 	for (n = 0; n < 2; n++)

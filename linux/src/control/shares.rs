@@ -3,6 +3,7 @@
 
 use super::Live;
 use super::cgroups::{self, Share};
+use super::names;
 use crate::scheduler::Scheduler;
 use crate::shared::Snapshot;
 use crate::status;
@@ -83,28 +84,29 @@ fn set(scheduler: &Scheduler, index: u32, share: Share) -> Result<()> {
 }
 
 impl Live {
-    /// A new VM begins with the weight and the cap of its tenant's last VM (`drop_empty` in linux/bpf/entity.h). From now on its own
-    /// count.
-    pub(super) fn reset_share(&self, index: u32) {
-        // A VM that has gone meanwhile needs no share.
-        let _ = set(&self.scheduler, index, cgroups::DEFAULT);
-    }
-
-    /// Weight and cap of VMs follow their cgroups.
+    /// Weight and cap of VMs follow their cgroups. Until then a new VM has those of its tenant's last VM (`drop_empty` in
+    /// linux/bpf/entity.h): a VM that is met is given its own at once, and one that has ended by then leaves those to the next one.
     pub(super) fn follow_cgroups(&mut self, snapshot: &Snapshot, news: &mut Vec<Event>) {
         let members = status::members(snapshot);
         let threads = |(&index, vm): (&u32, &super::Vm)| {
             let mine = members.iter().filter(|m| m.vm == index && m.kind == Kind::Guest as u64);
-            let all: Vec<_> = mine.filter_map(|m| cgroups::of_thread(vm.tgid, snapshot.vcpu(m.vcpu).pid)).collect();
+            let all: Vec<_> =
+                mine.clone().filter_map(|m| cgroups::of_thread(vm.tgid, snapshot.vcpu(m.vcpu).pid)).collect();
+            // Threads that live and are in no cgroup (version 2) are in the root.
+            let none = all.is_empty() && mine.count() > 0 && names::lives(Path::new("/"), vm.tgid);
+            let all = if none { vec![String::new()] } else { all };
             (!all.is_empty()).then_some((index, all))
         };
         // Those that do not follow have their part of a cgroup, too.
         let (vms, threads): (Vec<u32>, Vec<_>) = self.vms.iter().filter_map(threads).unzip();
         for (index, share) in vms.into_iter().zip(shares(cgroups::ROOT.as_ref(), &threads)) {
-            let Some(vm) = self.vms.get_mut(&index).filter(|vm| vm.follows && vm.share != share) else { continue };
+            let Some(vm) = self.vms.get_mut(&index).filter(|vm| vm.follows && vm.share != Some(share)) else {
+                continue;
+            };
             // A VM that has gone meanwhile needs no share.
-            if set(&self.scheduler, index, share).is_ok() {
-                vm.share = share;
+            if set(&self.scheduler, index, share).is_ok()
+                && vm.share.replace(share).unwrap_or(cgroups::DEFAULT) != share
+            {
                 news.push(Event::Share { name: vm.name.clone(), weight: share.weight, cap: share.cap });
             }
         }
