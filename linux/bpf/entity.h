@@ -256,8 +256,8 @@ __attribute__((noinline)) int h_affinity(u32 v, u64 cpus, struct out *out)
 }
 
 /*
- * How well the free slot @hm suits a new VM of @tenant: best the one whose VM owed most, of those that its tenant has ended,
- * else one that no VM has had, or whose VM owed least.
+ * How well the free slot @hm suits a new VM of @tenant. A slot of a VM that the tenant has ended comes first, the largest debt
+ * before others. Of the other slots a slot that no VM has had comes first, then the least debt.
  */
 static __always_inline u64 slot_rank(struct host_vm *hm, u64 tenant)
 {

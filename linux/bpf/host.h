@@ -88,7 +88,7 @@ struct host_vm {
 	u32 gen;  /* a slot that is used again is another VM */
 	u32 rule; /* by which the monitor found it real-time */
 	u32 side; /* the pool of its VCPUs */
-	/* As it ended: the tenant's next VM goes on with them. A weight of 0: none has ended. */
+	/* Of the VM that ended here, for its tenant's next VM (h_vm_add()). A weight of 0: no VM has ended here. */
 	u32 weight, cap, owed;
 	u32 pad;
 };

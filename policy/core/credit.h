@@ -24,8 +24,8 @@
 enum { CREDIT_OF_NONE, CREDIT_OF_ALL, CREDIT_OF_LAUNCHED };
 
 #define CREDIT_NS (100 * TAKT_US)
-/* A day on a PCPU; a charge beyond is a host's error and not booked. */
-#define CREDIT_MOST (1 << 30)
+/* A day on a PCPU, as a VM may owe; a charge beyond is a host's error and not booked. */
+#define CREDIT_MOST ((s32)OWED_MOST)
 
 TAKT_INLINE u32 credit_sane(s64 c)
 {

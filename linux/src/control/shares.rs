@@ -84,8 +84,8 @@ fn set(scheduler: &Scheduler, index: u32, share: Share) -> Result<()> {
 }
 
 impl Live {
-    /// Weight and cap of VMs follow their cgroups. Until then a new VM has those of its tenant's last VM (`drop_empty` in
-    /// linux/bpf/entity.h): a VM that is met is given its own at once, and one that has ended by then leaves those to the next one.
+    /// Weight and cap of VMs follow their cgroups. Before that a new VM has the cap, and a low weight, of a VM that its tenant has
+    /// ended (`h_vm_add` in linux/bpf/entity.h). A VM that ends before its cgroups are read leaves both to the tenant's next VM.
     pub(super) fn follow_cgroups(&mut self, snapshot: &Snapshot, news: &mut Vec<Event>) {
         let members = status::members(snapshot);
         let threads = |(&index, vm): (&u32, &super::Vm)| {

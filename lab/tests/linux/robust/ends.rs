@@ -65,7 +65,7 @@ fn churn(times: u32) -> Result<u32> {
     Ok(ROUNDS * times * AT_ONCE)
 }
 
-/// A VM of the least weight owes all that it may. It ends, and a VM of the same tenant comes: the weight with which that one begins, and
+/// A VM of the least weight is in debt. It ends, and a VM of the same tenant comes. Returns the weight with which the new VM begins, and
 /// what it owes, by the recording, which replays.
 fn heir() -> Result<[u64; 2]> {
     recorded(RECORD, || {
