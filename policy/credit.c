@@ -142,7 +142,10 @@ TAKT_INLINE u64 credit_slice(struct takt_pool *p, u32 cpu, u32 back, u64 now)
 	return credit_runs(p, vcpu_of(p, cpu_of(p, cpu)->cur));
 }
 
-/* The tick proper; the caller arms the timer. */
+/*
+ * The tick proper; the caller arms the timer. With resort=preempt what the re-sort after accounting
+ * finds to be better than what runs does not wait for the end of a slice (rule C49).
+ */
 TAKT_FN void credit_do_tick(struct takt_pool *p, u32 cpu, u64 now)
 {
 	struct takt_cpu *c = cpu_of(p, cpu);
@@ -158,6 +161,9 @@ TAKT_FN void credit_do_tick(struct takt_pool *p, u32 cpu, u64 now)
 	if (c->sort_epoch != p->sort_epoch) {
 		c->sort_epoch = p->sort_epoch;
 		runq_sort(p, cpu);
+		if (p->par.resort && c->cur != TAKT_NIL && c->head != TAKT_NIL &&
+		    vcpu_of(p, c->head)->qclass < vcpu_of(p, c->cur)->class)
+			kick(p, cpu);
 	}
 	/* A boost ends at a tick, and its turn with it. */
 	if (boost_waits(p, cpu) && cur_class(p, cpu) > TAKT_BOOST)

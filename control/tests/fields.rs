@@ -108,7 +108,9 @@ fn defaults_are_those_of_the_policies() {
     assert_eq!(published("sp"), [(pool("reserve"), 0), (pool("admission"), 0)], "SEDF refuses nothing (rule E14)");
     for info in params() {
         let want = match info.name {
-            "surplus" | "preempted" | "demote" | "spread" | "claim" | "leftover" | "tickle" | "wake_cpu" => 1,
+            "surplus" | "preempted" | "demote" | "spread" | "claim" | "leftover" | "tickle" | "wake_cpu" | "resort" => {
+                1
+            }
             "eligible" | "rt_contention" | "dynamic" | "balance" => 2,
             "ctx_allow" => 1_000_000,
             "rt_max" => info.max,

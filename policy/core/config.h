@@ -122,7 +122,8 @@ TAKT_FN int takt_cpu_remove(struct takt_pool *p, u32 cpu, u64 now)
 
 /*
  * What @mi, which has no VCPU, owes (rule C44): credits, or how far ahead it is in virtual time, in
- * us (bvt). Budgets are no matter of this: a new VM has none until its operator gives it one.
+ * us (bvt), or in what budgets leave (leftover=vm). Budgets themselves are no matter of this: a new
+ * VM has none until its operator gives it one.
  */
 TAKT_FN u32 takt_vm_owes(struct takt_pool *p, u32 mi)
 {
@@ -131,7 +132,7 @@ TAKT_FN u32 takt_vm_owes(struct takt_pool *p, u32 mi)
 
 	if (policy_has(p, TAKT_T_CREDIT))
 		return m->debt;
-	if (policy_has(p, TAKT_T_BUDGETS) || m->vtime <= p->svt)
+	if (m->vtime <= p->svt)
 		return 0;
 	ahead = (m->vtime - p->svt) / TAKT_US;
 	return ahead < OWED_MOST ? (u32)ahead : OWED_MOST;
@@ -147,7 +148,7 @@ TAKT_INLINE void vm_owe(struct takt_pool *p, u32 mi, u32 owed)
 	if (policy_has(p, TAKT_T_CREDIT)) {
 		m->debt = owed;
 		p->ledger.clipped += owed; /* not forgiven after all */
-	} else if (!policy_has(p, TAKT_T_BUDGETS)) {
+	} else {
 		m->vtime = p->svt + owed * TAKT_US;
 	}
 }

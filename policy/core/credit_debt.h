@@ -13,13 +13,15 @@
 /*
  * The VCPUs of @mi but @but share what they have and what their VM owes besides, if it owes
  * anything, or if together they are in debt: then a new one among them is as far in debt as the
- * others, and earns as they do. What does not divide the VM owes on.
+ * others, and earns as they do. What does not divide the VM owes on; with claim=vm also what is
+ * below the floors of its VCPUs, where it would be forgiven at the next accounting. A VM could put
+ * the debts of all its VCPUs on one of them otherwise, and start others after it.
  */
 TAKT_FN void credit_share_debt(struct takt_pool *p, u32 mi, u32 but)
 {
 	struct takt_vm *m = vm_of(p, mi);
 	u64 sum = takt_zero(p), zero = takt_zero(p), owed = m->debt, each;
-	u32 nr = takt_zero(p);
+	u32 nr = takt_zero(p), floor = (u32)(CREDIT_MOST - credit_limit(p, m));
 
 	/* Above 0 by CREDIT_MOST each: the division is an unsigned one. */
 	FOR_EACH_VCPU_OF(p, mi, vi) {
@@ -36,7 +38,9 @@ TAKT_FN void credit_share_debt(struct takt_pool *p, u32 mi, u32 but)
 		p->ledger.clipped -= (s64)(owed - sum);
 		owed = sum;
 	}
-	each = div_up(sum - owed, nr);
+	each = takt_fresh_long(p, div_up(sum - owed, nr));
+	if (p->par.claim && each < floor)
+		each = floor;
 	m->debt = (u32)(each * nr - (sum - owed));
 	FOR_EACH_VCPU_OF(p, mi, vi) {
 		struct takt_vcpu *v = vcpu_of(p, vi);

@@ -413,6 +413,38 @@ pub fn resort(make: &Maker) {
     assert_eq!(b.op(91 * MS, OpCode::Put, (0, 2, 0), [2, NEVER, 0]).ret, -34);
 }
 
+/// Rule C49: what has used up its credit runs to the end of its slice, or to the tick after accounting.
+pub fn resort_preempts(make: &Maker) {
+    for policy in ["credit", "doris", "laxs", "poris", "gang"] {
+        for (resort, kicked) in [(0, 0), (1, 1)] {
+            let mut b = Bench::new(make, policy, 1, 2);
+            [1, 2].into_iter().for_each(|v| b.vcpu(v, v, 0));
+            b.set(0, None, "turns", 0);
+            b.set(0, None, "resort", resort);
+            b.set(0, None, "slice", 10 * MS);
+            b.wake(10 * MS, 2);
+            assert_eq!(b.turn(10 * MS, 0), Some(2), "{policy}");
+            b.timer(20 * MS, 0);
+            b.event(22 * MS, 1, IO);
+            b.wake(22 * MS, 1);
+            assert_eq!(b.turn(22 * MS, 0), Some(1), "{policy}");
+            b.set(22 * MS, None, "slice", 200 * MS);
+            b.timer(30 * MS, 0);
+            b.account(30 * MS);
+            assert_eq!([1, 2].map(|v| b.class(v)), [Class::Under; 2], "{policy}");
+            assert_eq!(b.timer(40 * MS, 0).kick, 0, "{policy}: they are equals");
+            b.timer(110 * MS, 0);
+            b.account(120 * MS);
+            assert_eq!([1, 2].map(|v| b.class(v)), [Class::Over, Class::Under], "{policy}");
+            assert_eq!(b.timer(120 * MS, 0).kick, kicked, "{policy}: resort={resort}");
+            assert_eq!(b.timer(130 * MS, 0).kick, 0, "{policy}: once");
+            b.stop(130 * MS, 0);
+            b.account(150 * MS);
+            assert_eq!(b.timer(150 * MS, 0).kick, 0, "{policy}: nothing waits");
+        }
+    }
+}
+
 /// The re-sort keeps the order of RT VCPUs among each other (rule D13b).
 pub fn resort_rt(make: &Maker) {
     let mut b = Bench::new(make, "doris", 1, 5);

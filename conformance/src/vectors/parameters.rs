@@ -79,6 +79,7 @@ const OF_THE_POOL: &[(u64, &str, u64, u64, u64)] = &[
     (65, "wake_cpu", 0, 1, 0),
     (66, "longest_wait", 0, 60_000_000_000, 0),
     (67, "boost_turn", 0, 100_000_000, 0),
+    (68, "resort", 0, 1, 0),
 ];
 
 /// What a VM has until it is given something else.

@@ -9,6 +9,10 @@ pub const US: u64 = 1_000;
 pub const MS: u64 = 1_000_000;
 pub const SECOND: u64 = 1_000 * MS;
 
+/// The default accounting interval, and how long before and after an accounting VCPUs go and come.
+const ACCT: u64 = 30 * MS;
+const NEAR: u64 = 100 * US;
+
 /// What the VCPUs of a VM do.
 #[derive(Clone, Copy, Debug)]
 pub enum Does {
@@ -19,6 +23,11 @@ pub enum Does {
     /// The same, but with the first VCPU's life ends that of the VM, and another VM takes its place: it owes what the VM did, or
     /// nothing.
     Restarts(u64, u64, bool),
+    /// The same, but all its VCPUs but the first go just before each of so many accountings, and come again just after it. With
+    /// `true` the whole VM ends, and the next one, which owes what it did, has one VCPU until then.
+    Gathers(u64, bool),
+    /// The same, but those of its VCPUs that run stop for a moment just before each of so many accountings.
+    Pauses(u64),
     /// Nothing for so long, ns, then it computes.
     Begins(u64),
     /// In each `period` so much `work`, and packets if it has a period by them; ns.
@@ -94,6 +103,10 @@ pub struct Host {
     vcpus: Vec<Vcpu>,
     cur: Vec<Option<usize>>,
     since: Vec<u64>,
+    /// When VCPUs that gather go or come next, and those that are gone.
+    gathers: u64,
+    accounts: u64,
+    gone: Vec<usize>,
     slice_end: Vec<u64>,
     kicked: u64,
     seen: Outcome,
@@ -118,11 +131,17 @@ impl Host {
             vcpus: Vec::new(),
             cur: vec![None; n],
             since: vec![0; n],
+            gathers: NEVER,
+            accounts: 0,
+            gone: Vec::new(),
             slice_end: vec![NEVER; n],
             kicked: 0,
             seen: Outcome::default(),
         };
         host.begin(set);
+        if vms.iter().any(|vm| matches!(vm.does, Does::Gathers(..) | Does::Pauses(_))) {
+            host.gathers = host.now + ACCT - NEAR;
+        }
         host.until(SECOND);
         host.clear();
         host.until(SECOND + time);
@@ -190,7 +209,7 @@ impl Host {
     fn add(&mut self, v: usize, cpu: usize) {
         let Vcpu { vm, kind, does, .. } = self.vcpus[v];
         self.vcpus[v].left = match does {
-            Does::Computes | Does::Begins(_) => NEVER,
+            Does::Computes | Does::Gathers(..) | Does::Pauses(_) | Does::Begins(_) => NEVER,
             Does::Replaces(least, most) | Does::Restarts(least, most, _) => self.rng.u64(least..=most),
             Does::Works { work, .. } => work,
         };
@@ -201,7 +220,7 @@ impl Host {
         match does {
             Does::Works { period, .. } => self.vcpus[v].next = self.now + self.rng.u64(0..period),
             Does::Begins(after) => self.vcpus[v].next = self.now + after,
-            Does::Computes | Does::Replaces(..) | Does::Restarts(..) => _ = self.op(OpCode::Wake, (0, v, 0), [0, 0]),
+            _ => _ = self.op(OpCode::Wake, (0, v, 0), [0, 0]),
         }
         self.vcpus[v].sleeps = self.vcpus[v].next > 0;
     }
@@ -244,7 +263,7 @@ impl Host {
             self.slice_end[c].min(self.core.cpu_timer(c as u32)).min(done)
         });
         let wakes = self.vcpus.iter().filter(|v| v.next > 0).map(|v| v.next);
-        cpus.chain(wakes).fold(end.min(self.core.pool_timer()), u64::min).max(self.now)
+        cpus.chain(wakes).fold(end.min(self.core.pool_timer()).min(self.gathers), u64::min).max(self.now)
     }
 
     fn until(&mut self, end: u64) {
@@ -264,6 +283,9 @@ impl Host {
             }
             (0..self.cur.len()).for_each(|c| self.done(c));
             (0..self.vcpus.len()).for_each(|v| self.due(v));
+            if self.gathers <= self.now {
+                self.gather();
+            }
             for c in 0..self.cur.len() {
                 if self.slice_end[c] <= self.now {
                     self.decide(c, false);
@@ -293,19 +315,70 @@ impl Host {
         }
     }
 
-    /// VM `vm` ends, and another one takes its place.
-    fn restart(&mut self, vm: usize, owes: bool) {
-        let all: Vec<usize> = (0..self.vcpus.len()).filter(|&v| self.vcpus[v].vm == vm).collect();
-        for &v in &all {
-            if let Some(cpu) = self.cur.iter().position(|cur| *cur == Some(v)) {
-                self.decide(cpu, true);
-            }
-            self.op(OpCode::VcpuRemove, (0, v, 0), [0; 2]);
+    /// VCPU `v` goes.
+    fn remove(&mut self, v: usize) {
+        if let Some(cpu) = self.cur.iter().position(|cur| *cur == Some(v)) {
+            self.decide(cpu, true);
         }
+        self.op(OpCode::VcpuRemove, (0, v, 0), [0; 2]);
+    }
+
+    fn of(&self, vm: usize) -> Vec<usize> {
+        (0..self.vcpus.len()).filter(|&v| self.vcpus[v].vm == vm).collect()
+    }
+
+    /// VM `vm`, whose VCPUs are gone, ends, and another one takes its place.
+    fn replace(&mut self, vm: usize, owes: bool) {
         let owed = if owes { self.core.owes(vm as u32) } else { 0 };
         self.op(OpCode::VmRemove, (0, 0, vm), [0; 2]);
         self.op(OpCode::VmAdd, (0, 0, vm), [GUEST, self.vms[vm].weight | u64::from(owed) << 32]);
+    }
+
+    fn restart(&mut self, vm: usize, owes: bool) {
+        let all = self.of(vm);
+        all.iter().for_each(|&v| self.remove(v));
+        self.replace(vm, owes);
         all.into_iter().for_each(|v| self.add(v, v % self.cur.len()));
+    }
+
+    /// Just before an accounting: VCPUs that gather go, and those that pause stop. Just after it: those that have gone come
+    /// again.
+    fn gather(&mut self) {
+        if !self.gone.is_empty() {
+            self.gathers += ACCT - 2 * NEAR;
+            for v in std::mem::take(&mut self.gone) {
+                self.add(v, v % self.cur.len());
+            }
+            return;
+        }
+        self.accounts += 1;
+        for vm in 0..self.vms.len() {
+            match self.vms[vm].does {
+                Does::Gathers(each, ends) if self.accounts.is_multiple_of(each) => self.leave_one(vm, ends),
+                Does::Pauses(each) if self.accounts.is_multiple_of(each) => self.pause(vm),
+                _ => {}
+            }
+        }
+        self.gathers += if self.gone.is_empty() { ACCT } else { 2 * NEAR };
+    }
+
+    fn leave_one(&mut self, vm: usize, ends: bool) {
+        let all = self.of(vm);
+        all[usize::from(!ends)..].iter().for_each(|&v| self.remove(v));
+        if ends {
+            self.replace(vm, true);
+            self.add(all[0], all[0] % self.cur.len());
+        }
+        self.gone.extend(&all[1..]);
+    }
+
+    fn pause(&mut self, vm: usize) {
+        for cpu in 0..self.cur.len() {
+            if let Some(v) = self.cur[cpu].filter(|&v| self.vcpus[v].vm == vm) {
+                self.decide(cpu, true);
+                self.op(OpCode::Wake, (0, v, 0), [0, 0]);
+            }
+        }
     }
 
     /// The next job of a VCPU may be due. What is late is not made up for.

@@ -77,6 +77,54 @@ fn restarted_vms_gain_nothing() {
     assert!(unfair.is_empty(), "{}", unfair.concat());
 }
 
+/// Rule C44: VMs whose debts are on one VCPU when accounting comes, and on many before and after it.
+#[test]
+fn gathered_debts_gain_nothing() {
+    let mut unfair = Vec::new();
+    for (each, ends) in [1, 2, 3, 4, 8, 16, 33].into_iter().flat_map(|n| [(n, false), (n, true)]) {
+        for (pcpus, vcpus) in [(2, 2), (2, 8), (8, 8), (8, 32)] {
+            for (own, others) in [(64, 256), (256, 256)] {
+                let honest = Vm::new(others, pcpus, Does::Computes);
+                let vms = [honest, Vm::new(own, vcpus, Does::Gathers(each, ends))];
+                let what = format!("{vcpus} VCPUs of weight {own} that gather at each {each}, the VM ends: {ends}");
+                unfair.extend(all_fair(&what, (pcpus, 10), &vms, &[0]));
+            }
+        }
+    }
+    assert!(unfair.is_empty(), "{}", unfair.concat());
+}
+
+/// Rule C49: VMs that stop for a moment just before accounting, so that the slices of the others end then. A light one is
+/// served in large pieces.
+#[test]
+fn pauses_before_accounting_gain_nothing() {
+    let mut gained = Vec::new();
+    for (pcpus, vms, own) in [(1, 1, 32), (4, 1, 32), (2, 3, 64), (8, 1, 64), (4, 3, 64), (1, 1, 256), (4, 3, 256)] {
+        for each in [1, 2, 3, 4, 5, 6, 8] {
+            let pauses = Vm::new(own, pcpus, Does::Pauses(each));
+            let all = [vec![Vm::new(256, pcpus, Does::Computes); vms], vec![pauses]].concat();
+            let fair = fair(pcpus, &all)[vms];
+            for policy in SHARE {
+                let of = Host::run(policy, &live("linux"), pcpus, &all, 20 * SECOND).had[vms] / fair;
+                if of > 1.03 {
+                    gained.push(format!("{policy}, {vms} VMs, {own}, each {each}: {of:.3}\n"));
+                }
+            }
+        }
+    }
+    assert!(gained.is_empty(), "{}", gained.concat());
+    // Where the other VMs have just as many VCPUs as there are PCPUs.
+    let vms = |each| [[Vm::new(256, 2, Does::Computes); 2].as_slice(), &[Vm::new(32, 2, Does::Pauses(each))]].concat();
+    let had = |each| Host::run("credit", &live("linux"), 4, &vms(each), 20 * SECOND).had[2];
+    let most = (1..=8).map(had).fold(0.0, f64::max) / fair(4, &vms(1))[2];
+    assert!((1.45..1.55).contains(&most), "{most:.3}");
+    // Where the re-sort does not preempt.
+    let vms = [Vm::new(256, 2, Does::Computes), Vm::new(32, 2, Does::Pauses(4))];
+    let set = [live("linux"), vec![("resort", 0)]].concat();
+    let had = Host::run("credit", &set, 2, &vms, 20 * SECOND).had[1];
+    assert!((0.33..0.34).contains(&had), "{had:.3} of 0.222");
+}
+
 /// A VM has its share if its own I/O threads come and go.
 #[test]
 fn threads_that_come_and_go_cost_their_vm_nothing() {
@@ -215,6 +263,26 @@ fn a_quiet_vm_does_not_save_what_budgets_leave() {
     }
 }
 
+/// Rule R37: nor has a VM that ends and is started again, where its host has the new one owe what the last one did.
+#[test]
+fn restarted_vms_gain_nothing_of_what_budgets_leave() {
+    let mut unfair = Vec::new();
+    for (least, most) in [(500 * US, 500 * US), (MS, MS), (2 * MS, 2 * MS), (5 * MS, 5 * MS), (MS, 40 * MS)] {
+        for vcpus in [1, 2] {
+            let restarts = Vm::new(256, vcpus, Does::Restarts(least, most, true));
+            let vms = [&[restarts][..], &[Vm::new(256, 2, Does::Computes); 4]].concat();
+            for policy in ["rtxen", "sedf", "vgedf"] {
+                let had = Host::run(policy, &live("linux"), 2, &vms, 5 * SECOND).had;
+                if had[0] > 1.02 * 0.4 {
+                    unfair
+                        .push(format!("{vcpus} VCPUs that live {least} to {most} ns, {policy}: {had:.3?} of 0.400\n"));
+                }
+            }
+        }
+    }
+    assert!(unfair.is_empty(), "{}", unfair.concat());
+}
+
 /// Rule E9: a VCPU that makes up for a short block is before those that share what is left.
 #[test]
 fn what_is_left_does_not_delay_a_short_block() {
@@ -340,7 +408,7 @@ fn by_the_published_rules_they_gain() {
     // P21.
     let sends = Vm { sends: Some(100 * MS), ..Vm::new(256, 1, Does::Works { period: 100 * MS, work: US }) };
     let vms = [vec![computes(256, 8); 6], vec![sends]].concat();
-    for (dynamic, per_second) in [(1, 1550..=1750), (2, 220..=260)] {
+    for (dynamic, per_second) in [(1, 1550..=1750), (2, 260..=300)] {
         let switches = had("poris", "dynamic", dynamic, 4, &vms).switches / 10;
         assert!(per_second.contains(&switches), "dynamic={dynamic}: {switches}");
     }
