@@ -69,6 +69,8 @@ struct cgroup {
 	struct cgroup_subsys_state self;
 	int level;
 	struct kernfs_node *kn;
+	struct cgroup
+		*ancestors[64]; /* by level, the root's is 0; the kernel has as many as there are */
 } CORE;
 
 enum scx_exit_kind { SCX_EXIT_NONE };

@@ -4,7 +4,8 @@
  * among the host's threads.
  *
  * A tenant is a cgroup (version 2). Who may make cgroups below his own gains nothing by it: the highest cgroup that another
- * user than root owns stands for all below it. Processes in the root cgroup, or deeper than is looked, are their user's.
+ * user than root owns stands for all below it. Root's cgroups are told apart down to TENANT_LEVELS. Processes in the root
+ * cgroup are their user's.
  */
 #ifndef TAKT_LINUX_TENANT_H
 #define TAKT_LINUX_TENANT_H
@@ -27,22 +28,31 @@ struct task_struct___tenant {
 	struct css_set *cgroups;
 } CORE;
 
+/* The cgroup that contains @c on @level. The kernel's array has as many as there are: its elements are read by address. */
+static __always_inline struct cgroup *cgroup_above(struct cgroup *c, __u32 level)
+{
+	struct cgroup *above = NULL;
+
+	bpf_probe_read_kernel(&above, sizeof(above),
+			      (char *)c + bpf_core_field_offset(struct cgroup, ancestors) +
+				      level * sizeof(above));
+	return above;
+}
+
 static __always_inline __u64 tenant_of(struct task_struct *p)
 {
 	struct task_struct___tenant *t = (void *)p;
-	struct cgroup *at = BPF_CORE_READ(t, cgroups, dfl_cgrp);
-	__u64 tenant = TENANT_USER | BPF_CORE_READ(t, cred, uid.val), found = 0;
-	struct cgroup_subsys_state *parent;
-	__u32 i;
+	struct cgroup *own = BPF_CORE_READ(t, cgroups, dfl_cgrp);
+	__u32 level = BPF_CORE_READ(own, level), i;
+	__u64 tenant = TENANT_USER | BPF_CORE_READ(t, cred, uid.val);
 
-	for (i = 0; i < TENANT_LEVELS; i++) {
-		parent = BPF_CORE_READ(at, self.parent);
-		if (!parent)
-			return found ? found : tenant;
+	for (i = 1; i < TENANT_LEVELS && i <= level; i++) {
+		struct cgroup *at = cgroup_above(own, i);
+
+		tenant = BPF_CORE_READ(at, kn, id);
 		/* A directory without attributes of its own is root's, as is an address that is not there. */
-		if (!found || BPF_CORE_READ(at, kn, iattr, ia_uid.val))
-			found = BPF_CORE_READ(at, kn, id);
-		at = BPF_CORE_READ(parent, cgroup);
+		if (BPF_CORE_READ(at, kn, iattr, ia_uid.val))
+			break;
 	}
 	return tenant;
 }

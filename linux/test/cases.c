@@ -95,25 +95,41 @@ static void test_tenants(void)
 	struct kernfs_node nodes[3] = { { .id = 11 },
 					{ .id = 12, .iattr = &owned },
 					{ .id = 13, .iattr = &owned } };
-	struct cgroup groups[3];
+	static struct cgroup groups[3], deep;
 
 	t->cred.uid.val = 42;
 	MUST(tenant_of(&t->t) == (TENANT_USER | 42));
-	for (u32 i = 0; i < 3; i++)
+	root.self.cgroup = &root;
+	for (u32 i = 0; i < 3; i++) {
 		groups[i] = (struct cgroup){ .kn = &nodes[i],
+					     .level = (int)i + 1,
 					     .self = { .cgroup = &groups[i],
 						       .parent = i ? &groups[i - 1].self
 								   : &root.self } };
-	root.self.cgroup = &root;
+		groups[i].ancestors[0] = &root;
+		for (u32 above = 0; above <= i; above++)
+			groups[i].ancestors[above + 1] = &groups[above];
+	}
 	t->cgroup = &groups[2];
 	MUST(tenant_of(&t->t) == 12);
 	t->cgroup = &groups[0];
 	MUST(tenant_of(&t->t) == 11);
+	/* However deep: the one that is highest. */
+	deep = groups[2];
+	deep.level = 1000;
+	t->cgroup = &deep;
+	MUST(tenant_of(&t->t) == 12);
 	nodes[1].iattr = NULL;
 	t->cgroup = &groups[1];
 	MUST(tenant_of(&t->t) == 12);
-	groups[0].self.parent = &groups[0].self;
-	MUST(tenant_of(&t->t) == (TENANT_USER | 42)); /* deeper than is looked */
+	t->cgroup = &groups[2];
+	MUST(tenant_of(&t->t) == 13);
+	/* Of root's only the upper ones are looked at. */
+	nodes[2].iattr = NULL;
+	for (u32 i = 0; i < TENANT_LEVELS; i++)
+		deep.ancestors[i] = &groups[i % 2];
+	t->cgroup = &deep;
+	MUST(tenant_of(&t->t) == 12);
 	t->cgroup = &root;
 	thread_exit(t);
 }

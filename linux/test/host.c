@@ -48,23 +48,27 @@ static void test_full(struct host *h)
 	MUST(h_vm_drop(find_vm(h, 0x1000, 8000, 0), &out) != TAKT_NIL);
 }
 
-/* VM @vm, which has no thread, owes @owed, if the policy has credit. */
+/* VM @vm, which has no thread, owes @owed: credits, or us of virtual time. */
 static void owe(struct host *h, u32 vm, u32 owed)
 {
-	if (!policy_has(h->pool, TAKT_T_CREDIT))
+	struct takt_vm *m = vm_of(h->pool, vm);
+
+	if (!policy_has(h->pool, TAKT_T_CREDIT)) {
+		m->vtime = h->pool->svt + owed * TAKT_US;
 		return;
-	h->pool->ledger.clipped += (s64)owed - vm_of(h->pool, vm)->debt;
-	vm_of(h->pool, vm)->debt = owed;
+	}
+	h->pool->ledger.clipped += (s64)owed - m->debt;
+	m->debt = owed;
 }
 
-/* What VM @vm has is this, and what it owes if the policy has credit. */
+/* What VM @vm has is this, and what it owes. */
 static void has(struct host *h, u32 vm, u32 weight, u32 cap, u32 owed)
 {
 	struct takt_vm *m = vm_of(h->pool, vm);
 	u32 at;
 
 	MUST(m->used && m->weight == weight && m->cap == cap && m->rt_mode == TAKT_RT_AUTO);
-	MUST(takt_vm_owes(h->pool, vm) == (policy_has(h->pool, TAKT_T_CREDIT) ? owed : 0));
+	MUST(takt_vm_owes(h->pool, vm) == owed);
 	MUST(!check_pool(h->pool, &at));
 }
 
@@ -90,14 +94,12 @@ static void test_heirs(struct host *h)
 	c = h_vm_add(0x42000, 9001, others, &out);
 	MUST(c != a && c != b);
 	has(h, c, HOST_WEIGHT, 0, 0);
-	/* Another process, another guest: the tenant counts. Where none owes, any of its slots will do. */
-	d = h_vm_add(0x41002, 9002, mine, &out);
-	if (policy_has(h->pool, TAKT_T_CREDIT))
-		MUST(d == b);
-	has(h, d, d == b ? 78 : 77, d == b ? 0 : 50, d == b ? 300 : 200);
+	/* Another process, another guest: the tenant counts. */
+	MUST(h_vm_add(0x41002, 9002, mine, &out) == b);
+	has(h, b, 78, 0, 300);
 	d = h_vm_add(0x41003, 9003, mine, &out);
-	MUST(d == a || d == b);
-	has(h, d, d == b ? 78 : 77, d == b ? 0 : 50, d == b ? 300 : 200);
+	MUST(d == a);
+	has(h, d, 77, 50, 200);
 	/* What is more than a new VM's weight is not passed on. */
 	MUST(!adjust(d, takt_vm_key_weight, 60000).ret && h_vm_drop(d, &out) == d);
 	MUST(h_vm_add(0x41003, 9003, mine, &out) == d && vm_of(h->pool, d)->weight == HOST_WEIGHT);

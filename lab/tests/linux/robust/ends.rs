@@ -12,7 +12,7 @@ use nix::unistd::Pid;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use takt_conformance::{LogFile, replay};
-use takt_policy::OpCode;
+use takt_policy::{OpCode, Record, param};
 
 const RECORD: &str = "/tmp/heir.log";
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -65,9 +65,9 @@ fn churn(times: u32) -> Result<u32> {
     Ok(ROUNDS * times * AT_ONCE)
 }
 
-/// A VM of the least weight is in debt. It ends, and a VM of the same tenant comes. Returns the weight with which the new VM begins, and
-/// what it owes, by the recording, which replays.
-fn heir() -> Result<[u64; 2]> {
+/// A VM of the least weight is in debt. It ends, and a VM of the same tenant comes. Returns the weight with which the new VM begins,
+/// what it owes, and the weight that it gets then, by the recording, which replays.
+fn heir() -> Result<[u64; 3]> {
     recorded(RECORD, || {
         let debtor = Guest::hog("debtor", CPUS)?;
         until("takt set debtor", PATIENCE, || Ok(takt(&["set", "debtor", "weight=1"])?.status.success()))?;
@@ -80,12 +80,21 @@ fn heir() -> Result<[u64; 2]> {
         debtor.kill()?;
         let heir = Guest::hog("heir", 1)?;
         heir.runs(1)?;
+        until("the share of its own", PATIENCE, || {
+            let status = status()?;
+            let vm = status["vms"].as_array().context("vms")?.iter().find(|vm| vm["name"] == "heir");
+            Ok(vm.is_some_and(|vm| vm["weight"] == 256))
+        })?;
         heir.end()
     })?;
     let log = LogFile::from_bytes(&std::fs::read(RECORD).context(RECORD)?).context(RECORD)?;
     replay(&log).context(RECORD)?;
-    let last = log.records.iter().rfind(|r| r.op.op == OpCode::VmAdd as u16).context("no VM has come")?;
-    Ok([last.op.arg[1] & u64::from(u32::MAX), last.op.arg[1] >> 32])
+    let last = log.records.iter().rposition(|r| r.op.op == OpCode::VmAdd as u16).context("no VM has come")?;
+    let began = log.records[last].op;
+    let weight = u64::from(param("weight", true).context("weight")?.key);
+    let gets = |r: &&Record| r.op.op == OpCode::Adjust as u16 && r.op.vm == began.vm && r.op.arg[0] == weight;
+    let own = log.records[last..].iter().find(gets).context("no weight of its own")?;
+    Ok([began.arg[1] & u64::from(u32::MAX), began.arg[1] >> 32, own.op.arg[1]])
 }
 
 /// A PCPU that goes and comes while it has a thread and a VCPU that may run nowhere else. How long each going took, ms.

@@ -132,8 +132,8 @@ fn vms_and_cpus_come_and_go_and_takt_ends_in_any_way() {
     assert!(number(&outcome["counts"], "offline") >= 2.0, "{outcome:#}");
     assert_eq!(number(&outcome["counts"], "overflow"), 0.0, "{outcome:#}");
     // As the VM that ended before had the least weight, and was in debt.
-    let [weight, owed] = [0, 1].map(|n| outcome["heir"][n].as_u64().expect("what a tenant's next VM begins with"));
-    assert!(weight == 1 && owed > 0, "{outcome:#}");
+    let [weight, owed, own] = [0, 1, 2].map(|n| outcome["heir"][n].as_u64().expect("what a tenant's next VM has"));
+    assert!(weight == 1 && owed > 0 && own == 256, "{outcome:#}");
     assert!(outcome["stalled"].as_str().expect("text").contains("stall"), "{outcome:#}");
 }
 
