@@ -354,8 +354,8 @@ impl Host {
         self.accounts += 1;
         for vm in 0..self.vms.len() {
             match self.vms[vm].does {
-                Does::Gathers(each, ends) if self.accounts.is_multiple_of(each) => self.leave_one(vm, ends),
-                Does::Pauses(each) if self.accounts.is_multiple_of(each) => self.pause(vm),
+                Does::Gathers(each, ends) if self.accounts % each == 0 => self.leave_one(vm, ends),
+                Does::Pauses(each) if self.accounts % each == 0 => self.pause(vm),
                 _ => {}
             }
         }
