@@ -17,6 +17,7 @@ fn main() {
         println!("cargo:rerun-if-changed={dir}");
     }
     let clang = clang::find();
+    let version = format!("-DTAKT_VERSION=\"{}\"", env!("CARGO_PKG_VERSION"));
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("OUT_DIR"));
     let mut table = String::from("&[\n");
     // One object of each kind per policy: the verifier has a third of the work, and a decision has
@@ -30,7 +31,7 @@ fn main() {
         let file = |object: &str| out.join(format!("{object}-{name}.bpf.o"));
         let only = format!("-DTAKT_ONLY={policy}");
         let second = rt.map(|rt| format!("-DTAKT_RT_POOL={rt}"));
-        let flags = ["-Ibpf", "-I../policy/core", "-I../monitor/core", "-I../monitor/bpf", &only];
+        let flags = ["-Ibpf", "-I../policy/core", "-I../monitor/core", "-I../monitor/bpf", &only, &version];
         let flags: Vec<&str> = flags.into_iter().chain(second.as_deref()).collect();
         for object in OBJECTS {
             clang::compile(&clang, &Path::new("bpf").join(format!("{object}.bpf.c")), &file(object), &flags);

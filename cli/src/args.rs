@@ -46,7 +46,10 @@ pub const BAD_INPUT: u8 = 2;
 /// Exit statuses of every command.
 pub const EXIT: [(u8, &str); 3] = [
     (0, "Success."),
-    (DIFFERS, "A gate of an experiment does not hold, a replay differs, or the kernel disabled the scheduler."),
+    (
+        DIFFERS,
+        "A gate of an experiment does not hold, a replay differs, a host should be mended, or the kernel disabled the scheduler.",
+    ),
     (BAD_INPUT, "Invalid input, or output that cannot be written."),
 ];
 
@@ -96,6 +99,8 @@ pub enum Command {
     Analyze(Analyze),
     /// Run scenarios on a real kernel or hypervisor in an emulated machine and compare policies
     Lab(Lab),
+    /// Check whether `takt run` would start on this host, and what on it should be mended
+    Doctor(Doctor),
     /// Schedule this host's VMs until Ctrl-C (Linux, as root); in Xen's Dom0, only detect real-time VMs or manage pools
     Run(Run),
     /// Show the VMs of a running Takt: whether and why they are real-time, periods, waits, devices
@@ -478,6 +483,13 @@ pub struct Record {
     pub cpupool: Cpupool,
     #[command(flatten)]
     pub socket: Socket,
+}
+
+#[derive(Group, Debug)]
+pub struct Doctor {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Group, Debug)]

@@ -62,6 +62,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         args::Command::Inspect(a) => inspect::run(a),
         args::Command::Analyze(a) => analyze::run(a),
         args::Command::Lab(a) => lab::run(a),
+        args::Command::Doctor(a) => live::doctor(a),
         args::Command::Run(a) => live::run(a),
         args::Command::Status(a) => live::status(a),
         args::Command::Set(a) => live::set(a),

@@ -3,6 +3,8 @@
 
 #[cfg(feature = "linux")]
 mod ask;
+#[cfg(feature = "linux")]
+mod doctor;
 #[cfg(any(feature = "linux", feature = "xen"))]
 mod done;
 #[cfg(any(feature = "linux", feature = "xen"))]
@@ -46,6 +48,17 @@ command!(status, args::Status, ask);
 command!(set, args::SetLive, ask);
 command!(record, args::Record, ask);
 command!(overhead, args::Overhead, ask);
+
+/// Examines the host, which a Dom0 is not: the hypervisor schedules there.
+///
+/// # Errors
+/// `takt run` would not start; this takt is built without the Linux host.
+pub fn doctor(args: &args::Doctor) -> Result<bool> {
+    #[cfg(feature = "linux")]
+    return doctor::doctor(args);
+    #[cfg(not(feature = "linux"))]
+    without::refuse("doctor", args)
+}
 
 #[cfg(not(feature = "linux"))]
 mod without {

@@ -17,6 +17,7 @@ schemas! {
     "analyze": "takt analyze --json",
     "answer": "an answer of the control socket",
     "compare": "takt lab compare --json",
+    "doctor": "takt doctor --json",
     "experiment": "takt experiment ID --json; a list of them for `all`",
     "experiment-list": "takt experiment list --json: a list of them",
     "guest-status": "what takt run in Dom0 reports to takt status",

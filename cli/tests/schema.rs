@@ -18,6 +18,7 @@ use takt::policies::Policies;
 use takt::scenarios::Scenarios;
 use takt::schema::{OLD_NAMES, SCHEMAS};
 use takt::{lab, replay, simulate};
+use takt_control::doctor::{Examination, Verdict};
 use takt_control::document::{self, TAKT};
 use takt_control::event::{Cpupool, Done, Event};
 use takt_control::overhead::Window;
@@ -226,6 +227,14 @@ fn windows() {
     (0..100).for_each(|n| took.switch.add(5_000 + n));
     let window = Window::new("doris", 2, (1_000_000, 11_000_000), &took);
     example::<Window>(&document::value(&window).unwrap());
+}
+
+#[test]
+fn examinations() {
+    let mut found = Examination::default();
+    found.add("sched_ext", Verdict::Ok, "Linux 7.3.4 has sched_ext");
+    found.add("vm pbx", Verdict::Warn, "process 13: its packets cannot be seen (vhost-user)");
+    example::<Examination>(&document::value(&found).unwrap());
 }
 
 #[test]

@@ -7,6 +7,7 @@
 mod after;
 pub mod analysis;
 pub mod config;
+pub mod doctor;
 pub mod document;
 pub mod duration;
 pub mod event;

@@ -593,7 +593,7 @@ struct sched_ext_ops takt_ops = {
 	.exit = (void *)takt_exit,
 	.flags = OPS_ENQ_LAST | OPS_ENQ_EXITING | OPS_ENQ_MIGRATION_DISABLED,
 	.timeout_ms = 30000,
-	.name = "takt",
+	.name = "takt_" TAKT_VERSION,
 };
 
 char _license[] SEC("license") = "GPL";

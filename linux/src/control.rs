@@ -4,11 +4,11 @@
 mod cgroups;
 mod groups;
 mod manage;
-mod names;
+pub(crate) mod names;
 mod owners;
 mod pools;
 mod shares;
-mod unheeded;
+pub(crate) mod unheeded;
 
 use crate::core_sched;
 use crate::net::{self, Net};

@@ -2,15 +2,24 @@
 //! What the machine must have before anything is changed on it.
 
 use anyhow::{Context, Result, bail, ensure};
+use libbpf_rs::btf::types::{Func, FuncProto};
+use libbpf_rs::btf::{Btf, ReferencesType};
 use std::path::{Path, PathBuf};
+use takt_monitor::object::keep_complaints;
 use takt_policy::NCPU;
 
 const STATE: &str = "/sys/kernel/sched_ext/state";
 const NAME: &str = "/sys/kernel/sched_ext/root/ops";
 
+/// What the kernel says of its own types and functions.
+pub const VMLINUX: &str = "/sys/kernel/btf/vmlinux";
 const RELEASE: &str = "/proc/sys/kernel/osrelease";
 /// The oldest kernel with the functions that Takt needs.
 const OLDEST: (u32, u32) = (6, 16);
+
+/// A function of every kernel with sched_ext, and its parameters. BTF of kernels that were built with an old pahole has one more:
+/// one that the kernel passes by itself.
+pub const KICK: (&str, usize) = ("scx_bpf_kick_cpu", 2);
 
 /// A machine that can run the scheduler.
 #[derive(Clone, Debug)]
@@ -38,45 +47,109 @@ impl Environment {
     /// One line that says what is missing and what would help.
     pub fn check() -> Result<Self> {
         // SAFETY: no arguments, cannot fail.
-        ensure!(unsafe { libc::geteuid() } == 0, "takt run needs root: it replaces the kernel's scheduler");
-        Self::of(Path::new("/"))
+        is_root(unsafe { libc::geteuid() })?;
+        let environment = Self::of(Path::new("/"))?;
+        describes_itself(Path::new("/"))?;
+        Ok(environment)
     }
 
     /// The machine with file systems below `root`: `/`, or a tree of a test's.
     fn of(root: &Path) -> Result<Self> {
-        let xen = read(root, "/proc/xen/capabilities").is_some_and(|text| text.contains("control_d"));
-        ensure!(!xen, "this is Xen's Dom0, where the hypervisor schedules; build takt for it with `make takt-xen`");
-        let state = read(root, STATE);
-        let Some(state) = state else { bail!(without(&read(root, RELEASE).unwrap_or_default())) };
-        ensure!(
-            below(root, "/sys/kernel/btf/vmlinux").exists(),
-            "this kernel has no BTF (/sys/kernel/btf/vmlinux); Takt needs CONFIG_DEBUG_INFO_BTF"
-        );
-        let state = state.trim();
-        if state != "disabled" {
-            bail!(
-                "another scheduler is loaded: {} ({STATE} is `{state}`)",
-                read(root, NAME).map_or("of unknown name".into(), |name| name.trim().to_owned())
-            );
-        }
-        let possible = list(root, "/sys/devices/system/cpu/possible")?;
-        let most = possible.iter().max().map_or(0, |n| n + 1);
-        ensure!(
-            most <= NCPU,
-            "this host may have {most} CPUs, but Takt supports {NCPU}: boot with nr_cpus={NCPU} or run Takt on a smaller host"
-        );
-        let online = list(root, "/sys/devices/system/cpu/online")?.into_iter().map(|n| pcpu(root, n)).collect();
+        is_no_dom0(root)?;
+        sched_ext(root)?;
+        btf(root)?;
+        no_scheduler(root)?;
+        let possible = possible(root)?;
+        let online = online(root)?.into_iter().map(|n| pcpu(root, n)).collect();
         Ok(Self { online, possible, kvm: below(root, "/sys/kernel/btf/kvm").exists() })
     }
+}
+
+/// Whether user `uid` may do it.
+pub fn is_root(uid: u32) -> Result<()> {
+    ensure!(uid == 0, "takt run needs root: it replaces the kernel's scheduler");
+    Ok(())
+}
+
+/// Whether the kernel schedules the VMs here.
+pub fn is_no_dom0(root: &Path) -> Result<()> {
+    let xen = read(root, "/proc/xen/capabilities").is_some_and(|text| text.contains("control_d"));
+    ensure!(!xen, "this is Xen's Dom0, where the hypervisor schedules; build takt for it with `make takt-xen`");
+    Ok(())
+}
+
+/// The kernel's release, if it has sched_ext as Takt needs it.
+pub fn sched_ext(root: &Path) -> Result<String> {
+    let release = read(root, RELEASE).unwrap_or_default().trim().to_owned();
+    ensure!(below(root, STATE).exists(), without(&release));
+    let (major, minor) = OLDEST;
+    ensure!(
+        version(&release).is_none_or(|version| version >= OLDEST),
+        "this kernel ({release}) is too old: Takt needs Linux {major}.{minor} or later"
+    );
+    Ok(release)
+}
+
+/// Whether the kernel has BTF.
+pub fn btf(root: &Path) -> Result<()> {
+    ensure!(below(root, VMLINUX).exists(), "this kernel has no BTF ({VMLINUX}); Takt needs CONFIG_DEBUG_INFO_BTF");
+    Ok(())
+}
+
+/// The kernel's BTF, if it describes its functions as they are.
+pub fn describes_itself(root: &Path) -> Result<Btf<'static>> {
+    keep_complaints();
+    let btf = Btf::from_path(below(root, VMLINUX)).with_context(|| format!("{VMLINUX} cannot be read"))?;
+    let (name, parameters) = KICK;
+    let has = btf.type_by_name::<Func<'_>>(name).and_then(|f| FuncProto::try_from(f.referenced_type()).ok());
+    let has = has.with_context(|| format!("this kernel's BTF has no {name}: Takt needs a kernel with sched_ext"))?;
+    ensure!(
+        has.iter().count() == parameters,
+        "this kernel's BTF describes its own functions wrongly (as in Debian's 7.1 and 7.2); use another kernel"
+    );
+    Ok(btf)
+}
+
+/// Whether no scheduler is loaded.
+pub fn no_scheduler(root: &Path) -> Result<()> {
+    let state = read(root, STATE).unwrap_or_default();
+    let state = state.trim();
+    if state != "disabled" {
+        bail!(
+            "another scheduler is loaded: {} ({STATE} is `{state}`)",
+            name_below(root).unwrap_or_else(|| "of unknown name".into())
+        );
+    }
+    Ok(())
+}
+
+/// The CPUs that may be, if Takt supports so many.
+pub fn possible(root: &Path) -> Result<Vec<u32>> {
+    let possible = list(root, "/sys/devices/system/cpu/possible")?;
+    let most = possible.iter().max().map_or(0, |n| n + 1);
+    ensure!(
+        most <= NCPU,
+        "this host may have {most} CPUs, but Takt supports {NCPU}: boot with nr_cpus={NCPU} or run Takt on a smaller host"
+    );
+    Ok(possible)
+}
+
+/// The CPUs that are online.
+pub fn online(root: &Path) -> Result<Vec<u32>> {
+    list(root, "/sys/devices/system/cpu/online")
+}
+
+/// Major and minor number of a release, if it begins with them.
+fn version(release: &str) -> Option<(u32, u32)> {
+    let number = |part: Option<&str>| part?.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok();
+    let mut parts = release.split('.');
+    number(parts.next()).zip(number(parts.next()))
 }
 
 /// Why there is no sched_ext in the kernel of that release: it is too old, or was built so.
 fn without(release: &str) -> String {
     let release = release.trim();
-    let number = |part: Option<&str>| part?.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok();
-    let mut parts = release.split('.');
-    let version: Option<(u32, u32)> = number(parts.next()).zip(number(parts.next()));
-    if version.is_some_and(|version| version >= OLDEST) {
+    if version(release).is_some_and(|version| version >= OLDEST) {
         return format!(
             "this kernel ({release}) was built without sched_ext (CONFIG_SCHED_CLASS_EXT); Takt needs a kernel that has it"
         );
@@ -89,14 +162,19 @@ fn without(release: &str) -> String {
 
 /// The loaded scheduler's name as the kernel gives it, if one is loaded.
 pub fn scheduler_name() -> Option<String> {
-    Some(read(Path::new("/"), NAME)?.trim().to_owned())
+    name_below(Path::new("/"))
 }
 
-fn below(root: &Path, path: &str) -> PathBuf {
+/// The same on the machine with file systems below `root`.
+pub fn name_below(root: &Path) -> Option<String> {
+    Some(read(root, NAME)?.trim().to_owned())
+}
+
+pub fn below(root: &Path, path: &str) -> PathBuf {
     root.join(path.trim_start_matches('/'))
 }
 
-fn read(root: &Path, path: &str) -> Option<String> {
+pub fn read(root: &Path, path: &str) -> Option<String> {
     std::fs::read_to_string(below(root, path)).ok()
 }
 

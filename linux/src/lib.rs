@@ -6,6 +6,7 @@
 
 mod control;
 pub mod core_sched;
+pub mod doctor;
 mod environment;
 pub mod net;
 mod object;

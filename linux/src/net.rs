@@ -3,7 +3,7 @@
 //!
 //! The programs tell the pool by themselves who is real-time; user space only says which device is whose.
 
-mod found;
+pub(crate) mod found;
 
 pub use takt_monitor::device::{Times, Way};
 

@@ -5,6 +5,7 @@
 use anyhow::{Context, Result, ensure};
 use libbpf_rs::OpenObject;
 use libbpf_rs::btf::{Btf, types::Struct};
+use std::collections::BTreeSet;
 
 /// Longest wait of a thread before the kernel takes a scheduler out, ms: the kernel's own limit.
 pub const TIMEOUT_MS: u32 = 30_000;
@@ -40,11 +41,27 @@ impl Cgroups {
 /// The objects are of another build, or the kernel's BTF cannot be read.
 pub fn settle(open: &mut OpenObject, timeout_ms: u32) -> Result<Cgroups> {
     let btf = Btf::from_vmlinux().context("/sys/kernel/btf/vmlinux")?;
-    let kernel = btf.type_by_name::<Struct<'_>>("sched_ext_ops").context("this kernel has no struct sched_ext_ops")?;
-    let has = |name: &str| kernel.iter().any(|m| m.name.is_some_and(|n| n == name));
+    let callbacks = callbacks(&btf)?;
+    let has = |name: &str| callbacks.contains(name);
     let mut ops = open.maps_mut().find(|m| m.name() == "takt_ops").context("no map takt_ops")?;
     let value = ops.initial_value_mut().context("map takt_ops has no value")?;
     edit(value, timeout_ms, has)
+}
+
+/// The names of the callbacks that a kernel has.
+fn callbacks(btf: &Btf<'_>) -> Result<BTreeSet<String>> {
+    let ops = btf.type_by_name::<Struct<'_>>("sched_ext_ops").context("this kernel has no struct sched_ext_ops")?;
+    Ok(ops.iter().filter_map(|m| Some(m.name?.to_string_lossy().into_owned())).collect())
+}
+
+/// What a kernel with this BTF tells its scheduler of cgroups.
+///
+/// # Errors
+/// It has no sched_ext.
+pub fn cgroups(btf: &Btf<'_>) -> Result<Cgroups> {
+    let callbacks = callbacks(btf)?;
+    let weight = callbacks.contains(CALLBACKS[0]);
+    Ok(Cgroups { weight, max: weight && callbacks.contains(CGROUP_SET_BANDWIDTH) })
 }
 
 fn edit(value: &mut [u8], timeout_ms: u32, has: impl Fn(&str) -> bool) -> Result<Cgroups> {

@@ -4,6 +4,7 @@
 #define TAKT_TEST_PROGRAMS_H
 
 #define _license license_sched
+#define TAKT_VERSION "test" /* of the build otherwise */
 #include "sched.bpf.c"
 #undef _license
 #define _license license_kvm

@@ -21,19 +21,24 @@ fn complain(level: PrintLevel, text: String) {
     }
 }
 
+/// From now on what libbpf says is kept; what it has said before is forgotten.
+pub fn keep_complaints() {
+    libbpf_rs::set_print(Some((PrintLevel::Warn, complain)));
+    if let Ok(mut all) = COMPLAINTS.lock() {
+        all.clear();
+    }
+}
+
 /// Opens an object.
 ///
 /// # Errors
 /// It is none.
 pub fn open(bytes: &[u8]) -> Result<OpenObject> {
-    libbpf_rs::set_print(Some((PrintLevel::Warn, complain)));
-    if let Ok(mut all) = COMPLAINTS.lock() {
-        all.clear();
-    }
+    keep_complaints();
     ObjectBuilder::default().open_memory(bytes).context("BPF object")
 }
 
-/// What libbpf has said since the last [`open`].
+/// What libbpf has said since the last [`open`] or [`keep_complaints`].
 #[must_use]
 pub fn complaints() -> String {
     COMPLAINTS.lock().map(|c| c.concat()).unwrap_or_default()

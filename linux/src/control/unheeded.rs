@@ -34,15 +34,25 @@ pub fn check(root: &Path, kernel: Cgroups) -> Result<()> {
     }
 }
 
-/// The cgroups of threads of processes that hold a VCPU of KVM. These reach the policy.
-fn of_vms(proc: &Path) -> Vec<String> {
-    let entries = |dir: PathBuf| std::fs::read_dir(dir).into_iter().flatten().flatten();
+fn entries(dir: PathBuf) -> impl Iterator<Item = std::fs::DirEntry> {
+    std::fs::read_dir(dir).into_iter().flatten().flatten()
+}
+
+/// The directories below `proc` of processes that hold a VCPU of KVM.
+pub fn vmms(proc: &Path) -> Vec<PathBuf> {
     let holds_vcpu = |process: &PathBuf| {
         let target = |e: std::fs::DirEntry| std::fs::read_link(e.path()).ok();
         entries(process.join("fd")).filter_map(target).any(|t| t.to_string_lossy().starts_with("anon_inode:kvm-vcpu"))
     };
-    let processes = entries(proc.to_owned()).map(|e| e.path()).filter(holds_vcpu);
-    let threads = processes.flat_map(|p| entries(p.join("task")).map(|e| e.path().join("cgroup")));
+    let numbered = |e: &std::fs::DirEntry| e.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit);
+    let mut all: Vec<_> = entries(proc.to_owned()).filter(numbered).map(|e| e.path()).filter(holds_vcpu).collect();
+    all.sort();
+    all
+}
+
+/// The cgroups of threads of processes that hold a VCPU of KVM. These reach the policy.
+fn of_vms(proc: &Path) -> Vec<String> {
+    let threads = vmms(proc).into_iter().flat_map(|p| entries(p.join("task")).map(|e| e.path().join("cgroup")));
     let mut all: Vec<String> = threads.filter_map(|file| cgroups::of(&file)).filter(|c| !c.is_empty()).collect();
     all.sort();
     all.dedup();

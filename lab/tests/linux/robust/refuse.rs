@@ -45,6 +45,7 @@ pub fn refusals() -> Result<Value> {
     std::fs::write(BAD, "[vm.hog]\nuid = -1\n")?;
     lines.push(refused(&["run", "--config", BAD], &[BAD, "uid", "4294967294"])?);
     ensure!(state()? == "disabled", "sched_ext is {}", state()?);
+    examined(&[("scheduler", "ok", "the kernel's own"), ("btf", "ok", ""), ("vms", "ok", "none runs")])?;
 
     let no_vcpu = File::create(NO_VCPU).context(NO_VCPU)?;
     let running = Takt::run(&["--policy", "credit", "--tenant-vms", "1"])?;
@@ -54,6 +55,7 @@ pub fn refusals() -> Result<Value> {
     vm.runs(1)?;
     until("the VM's name", Duration::from_secs(5), || Ok(status()?["vms"][0]["name"] == "hog"))?;
     beyond_the_quota()?;
+    examined(&[("scheduler", "ok", "Takt itself"), ("cgroups", "ok", ""), ("vm hog", "warn", "no network device")])?;
     let before = settings()?;
     lines.extend([
         refused(&["run"], &["another scheduler", "takt"])?,
@@ -102,6 +104,21 @@ pub fn refusals() -> Result<Value> {
         }
     }
     Ok(json!({"lines": lines, "window": window, "decisions": decisions, "switches": switches}))
+}
+
+/// `takt doctor` finds nothing here that keeps Takt from starting, and these checks, each with a verdict and a part of its text.
+fn examined(want: &[(&str, &str, &str)]) -> Result<()> {
+    let out = takt(&["doctor", "--json"])?;
+    let found: Value = serde_json::from_slice(&out.stdout).context("takt doctor --json")?;
+    let checks = found["checks"].as_array().context("checks")?;
+    for (check, verdict, text) in want {
+        let is = |c: &&Value| c["check"] == **check && c["verdict"] == **verdict;
+        let it = checks.iter().find(is).with_context(|| format!("no check {check} that is {verdict}: {found:#}"))?;
+        ensure!(it["text"].as_str().is_some_and(|t| t.contains(text)), "{check}: {it:#}");
+    }
+    let warned = checks.iter().any(|c| c["verdict"] == "warn");
+    ensure!(out.status.code() == Some(i32::from(warned)), "takt doctor: {}: {found:#}", out.status);
+    Ok(())
 }
 
 fn vms() -> Result<Vec<Value>> {
