@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Lists the experiments, scenarios and templates that the program carries: all files in
-//! `experiments/`, `scenarios/` and `cli/templates/`. Names the commit and the features for `takt -V`.
+//! `experiments/`, `scenarios/` and `cli/templates/`. Names the commit and the features for `takt -V`, and
+//! generates the messages of traces.
 
 use std::fmt::Write;
 use std::fs;
@@ -72,4 +73,7 @@ fn main() {
     let text =
         list("EXPERIMENTS", "experiments") + &list("SCENARIOS", "scenarios") + &list("TEMPLATES", "cli/templates");
     fs::write(out.join("carried.rs"), text).expect("OUT_DIR");
+    println!("cargo::rerun-if-changed=proto");
+    let mut messages = protobuf_codegen::Codegen::new();
+    messages.pure().include("proto").input("proto/trace.proto").cargo_out_dir("proto").run_from_script();
 }

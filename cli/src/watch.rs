@@ -219,7 +219,7 @@ fn marker(kind: MarkerKind) -> &'static str {
 mod tests {
     use super::*;
     use crate::trace::proto;
-    use prost::Message;
+    use protobuf::Message;
     use takt_sim::{Marker, TraceVcpu};
 
     #[test]
@@ -234,8 +234,8 @@ mod tests {
             slices: vec![slice(100, 110, 7), slice(130, 140, 10), slice(140, 150, 0)],
             markers: vec![Marker { time: 120, kind: MarkerKind::Wake, vcpu: 0 }],
         };
-        let decoded = proto::Trace::decode(&encode(&trace, "t")[..]).unwrap();
-        let names: Vec<_> = decoded.packet.iter().filter_map(|p| p.track.as_ref()).map(|t| t.name.as_str()).collect();
+        let decoded = proto::Trace::parse_from_bytes(&encode(&trace, "t")).unwrap();
+        let names: Vec<_> = decoded.packet.iter().filter_map(|p| p.track.as_ref()).map(|t| t.name()).collect();
         assert_eq!(names, ["t", "VCPUs ready but not running", "PCPU 0", "voip", "voip.0"]);
         let events: Vec<_> = decoded.packet.iter().filter_map(|p| Some((p.timestamp?, p.event.as_ref()?))).collect();
         assert!(events.windows(2).all(|w| w[0].0 <= w[1].0));
@@ -243,8 +243,8 @@ mod tests {
             let mut depth = 0;
             for (_, e) in events.iter().filter(|(_, e)| e.track == Some(track)) {
                 depth += match e.kind() {
-                    proto::Kind::Begin => 1,
-                    proto::Kind::End => -1,
+                    proto::Kind::BEGIN => 1,
+                    proto::Kind::END => -1,
                     _ => 0,
                 };
                 assert!((0..=1).contains(&depth));

@@ -4,7 +4,7 @@
 mod common;
 
 use common::{files, takt, workdir};
-use prost::Message;
+use protobuf::Message;
 use std::path::Path;
 use std::process::{Command, Output};
 use takt::trace::proto;
@@ -43,21 +43,21 @@ fn a_trace_decodes_and_its_slices_balance() {
     let dir = workdir();
     let at = dir.path();
     let (_, bytes) = outputs(at, &takt(at, &RUN));
-    let trace = proto::Trace::decode(&bytes[..]).expect("a Perfetto trace");
+    let trace = proto::Trace::parse_from_bytes(&bytes).expect("a Perfetto trace");
     let tracks: Vec<_> = trace.packet.iter().filter_map(|p| p.track.as_ref()).collect();
     for name in ["PCPU 0", "PCPU 1", "voip.0", "hog.1", "dom0.0"] {
-        assert!(tracks.iter().any(|t| t.name == name), "no track {name}");
+        assert!(tracks.iter().any(|t| t.name() == name), "no track {name}");
     }
     let mut depth = std::collections::BTreeMap::new();
     let mut last = 0;
     for p in &trace.packet {
-        let (Some(time), Some(e)) = (p.timestamp, &p.event) else { continue };
+        let (Some(time), Some(e)) = (p.timestamp, p.event.as_ref()) else { continue };
         assert!(time >= last, "time runs backwards");
         last = time;
         let d: &mut i32 = depth.entry(e.track).or_default();
         *d += match e.kind() {
-            proto::Kind::Begin => 1,
-            proto::Kind::End => -1,
+            proto::Kind::BEGIN => 1,
+            proto::Kind::END => -1,
             _ => 0,
         };
         assert!((0..=1).contains(d), "slices overlap on track {:?} at {time}", e.track);

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Traces for Perfetto (ui.perfetto.dev).
 
-pub mod proto;
+/// Generated from `cli/proto/trace.proto`.
+mod generated {
+    include!(concat!(env!("OUT_DIR"), "/proto/mod.rs"));
+}
 mod writer;
 
+pub use generated::trace as proto;
 pub use writer::{TrackId, Writer};

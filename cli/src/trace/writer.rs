@@ -2,8 +2,8 @@
 //! Writes packets one after the other; names are sent once and referred to by number.
 
 use super::proto::{Counter, Event, Interned, Kind, Name, Packet, Track};
-use prost::Message;
-use prost::encoding::{WireType, encode_key, encode_varint};
+use protobuf::rt::WireType;
+use protobuf::{CodedOutputStream, Message, MessageField};
 use std::collections::BTreeMap;
 
 /// Everything is on one sequence.
@@ -24,7 +24,7 @@ pub struct TrackId(u64);
 impl Default for Writer {
     fn default() -> Self {
         let mut w = Self { bytes: Vec::new(), names: BTreeMap::new(), categories: BTreeMap::new(), tracks: 0 };
-        w.packet(&Packet { flags: Some(1), ..Packet::default() });
+        w.packet(Packet { flags: Some(1), ..Packet::default() });
         w
     }
 }
@@ -37,39 +37,40 @@ impl Writer {
 
     /// A track of values in `unit`.
     pub fn counter_track(&mut self, name: &str, unit: &str, parent: Option<TrackId>) -> TrackId {
-        self.describe(name, parent, Some(Counter { unit: unit.to_owned() }))
+        self.describe(name, parent, Some(Counter { unit: Some(unit.to_owned()), ..Counter::default() }))
     }
 
     fn describe(&mut self, name: &str, parent: Option<TrackId>, counter: Option<Counter>) -> TrackId {
         self.tracks += 1;
         let track = Track {
-            uuid: self.tracks,
-            name: name.to_owned(),
+            uuid: Some(self.tracks),
+            name: Some(name.to_owned()),
             parent: parent.map(|p| p.0),
-            counter,
+            counter: counter.into(),
             ordering: Some(3),
             rank: Some(self.tracks as i32),
+            ..Track::default()
         };
-        self.packet(&Packet { track: Some(track), ..Packet::default() });
+        self.packet(Packet { track: MessageField::some(track), ..Packet::default() });
         TrackId(self.tracks)
     }
 
     /// Begins a slice of that name and category at `now` ns.
     pub fn begin(&mut self, now: u64, track: TrackId, name: &str, category: &str) {
-        self.event(now, track, Kind::Begin, Some((name, category)), None);
+        self.event(now, track, Kind::BEGIN, Some((name, category)), None);
     }
 
     /// Ends the slice that began last on `track`.
     pub fn end(&mut self, now: u64, track: TrackId) {
-        self.event(now, track, Kind::End, None, None);
+        self.event(now, track, Kind::END, None, None);
     }
 
     pub fn instant(&mut self, now: u64, track: TrackId, name: &str, category: &str) {
-        self.event(now, track, Kind::Instant, Some((name, category)), None);
+        self.event(now, track, Kind::INSTANT, Some((name, category)), None);
     }
 
     pub fn counter(&mut self, now: u64, track: TrackId, value: i64) {
-        self.event(now, track, Kind::Counter, None, Some(value));
+        self.event(now, track, Kind::COUNTER, None, Some(value));
     }
 
     /// The trace so far.
@@ -84,26 +85,30 @@ impl Writer {
         let interned = (new != Interned::default()).then_some(new);
         let event = Event {
             categories: category.into_iter().collect(),
-            kind: Some(kind as i32),
+            kind: Some(kind.into()),
             name,
             track: Some(track.0),
             value,
+            ..Event::default()
         };
-        self.packet(&Packet {
+        self.packet(Packet {
             timestamp: Some(now),
-            event: Some(event),
-            interned,
+            event: MessageField::some(event),
+            interned: interned.into(),
             flags: Some(2),
             ..Packet::default()
         });
     }
 
-    /// A trace is the concatenation of its packets, each as field 1.
-    fn packet(&mut self, packet: &Packet) {
-        let packet = Packet { sequence: Some(SEQUENCE), ..packet.clone() };
-        encode_key(1, WireType::LengthDelimited, &mut self.bytes);
-        encode_varint(packet.encoded_len() as u64, &mut self.bytes);
-        packet.encode_raw(&mut self.bytes);
+    /// A trace is the concatenation of its packets, each as field 1. To write to memory cannot fail.
+    fn packet(&mut self, packet: Packet) {
+        let packet = Packet { sequence: Some(SEQUENCE), ..packet };
+        let mut out = CodedOutputStream::vec(&mut self.bytes);
+        let written = out
+            .write_tag(1, WireType::LengthDelimited)
+            .and_then(|()| packet.write_length_delimited_to(&mut out))
+            .and_then(|()| out.flush());
+        debug_assert!(written.is_ok(), "{written:?}");
     }
 }
 
@@ -113,7 +118,7 @@ fn intern(known: &mut BTreeMap<String, u64>, text: &str, new: &mut Vec<Name>) ->
     }
     let id = known.len() as u64 + 1;
     known.insert(text.to_owned(), id);
-    new.push(Name { id, text: text.to_owned() });
+    new.push(Name { id: Some(id), text: Some(text.to_owned()), ..Name::default() });
     id
 }
 
@@ -121,6 +126,7 @@ fn intern(known: &mut BTreeMap<String, u64>, text: &str, new: &mut Vec<Name>) ->
 mod tests {
     use super::super::proto::Trace;
     use super::*;
+    use protobuf::Enum;
 
     #[test]
     fn decodes_to_what_was_written() {
@@ -133,15 +139,15 @@ mod tests {
         w.end(20, cpu);
         w.begin(20, cpu, "voip.0", "under");
         w.end(30, cpu);
-        let trace = Trace::decode(&w.finish()[..]).unwrap();
+        let trace = Trace::parse_from_bytes(&w.finish()).unwrap();
         let tracks: Vec<_> = trace.packet.iter().filter_map(|p| p.track.as_ref()).collect();
-        assert_eq!(tracks.iter().map(|t| t.name.as_str()).collect::<Vec<_>>(), ["PCPU 0", "credit"]);
-        assert_eq!(tracks[1].parent, Some(tracks[0].uuid));
+        assert_eq!(tracks.iter().map(|t| t.name()).collect::<Vec<_>>(), ["PCPU 0", "credit"]);
+        assert_eq!(tracks[1].parent, tracks[0].uuid);
         let events: Vec<_> =
-            trace.packet.iter().filter_map(|p| Some((p.timestamp?, p.event.as_ref()?.kind?))).collect();
+            trace.packet.iter().filter_map(|p| Some((p.timestamp?, p.event.as_ref()?.kind().value()))).collect();
         assert_eq!(events, [(10, 1), (15, 4), (17, 3), (20, 2), (20, 1), (30, 2)]);
         // One name each, however often it is used.
         let names: Vec<_> = trace.packet.iter().filter_map(|p| p.interned.as_ref()).flat_map(|i| &i.names).collect();
-        assert_eq!(names.iter().map(|n| n.text.as_str()).collect::<Vec<_>>(), ["voip.0", "wake"]);
+        assert_eq!(names.iter().map(|n| n.text()).collect::<Vec<_>>(), ["voip.0", "wake"]);
     }
 }

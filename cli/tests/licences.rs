@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What is linked into `takt` may be linked into a GPL-2.0-only program.
+
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+
+/// Licences that GPL-2.0 can be combined with, and its own. Apache-2.0 alone is not one of them.
+const ALLOWED: [&str; 10] =
+    ["GPL-2.0-only", "MIT", "MIT-0", "0BSD", "BSD-2-Clause", "BSD-3-Clause", "ISC", "Zlib", "Unicode-3.0", "Unlicense"];
+
+/// Whether an expression leaves a choice that is allowed: `A OR B`, `A / B`, `(A OR B) AND C`.
+fn allowed(licence: &str) -> bool {
+    let choice = |part: &str| {
+        let mut words = part.trim().trim_matches(['(', ')']).split(" OR ").flat_map(|p| p.split('/'));
+        words.any(|word| ALLOWED.contains(&word.trim()))
+    };
+    licence.split(" AND ").all(choice)
+}
+
+#[test]
+fn what_is_linked_may_be() {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["metadata", "--locked", "--offline", "--format-version", "1", "--features", "takt/linux,takt/xen"]);
+    cargo.args(["--filter-platform", "x86_64-unknown-linux-gnu", "--manifest-path", "../Cargo.toml"]);
+    let out = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).output().expect("cargo");
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let all: Value = serde_json::from_slice(&out.stdout).expect("cargo metadata");
+    let list = |of: &Value| of.as_array().expect("a list").clone();
+    let id = |of: &Value| of["id"].as_str().expect("an id").to_owned();
+    let packages: BTreeMap<_, _> = list(&all["packages"]).into_iter().map(|p| (id(&p), p)).collect();
+    let nodes: BTreeMap<_, _> = list(&all["resolve"]["nodes"]).into_iter().map(|n| (id(&n), n)).collect();
+    let takt = packages.iter().find(|(_, p)| p["name"] == "takt").expect("takt").0.clone();
+    let (mut linked, mut todo) = (BTreeSet::new(), vec![takt]);
+    while let Some(at) = todo.pop() {
+        if linked.insert(at.clone()) {
+            let deps = list(&nodes[&at]["deps"]).into_iter();
+            // What only builds or tests it is not part of it.
+            let of = deps.filter(|d| list(&d["dep_kinds"]).iter().any(|k| k["kind"].is_null()));
+            todo.extend(of.map(|d| d["pkg"].as_str().expect("a package").to_owned()));
+        }
+    }
+    let licence = |id: &String| packages[id]["license"].as_str().unwrap_or("none").to_owned();
+    let refused: Vec<_> = linked.iter().filter(|id| !allowed(&licence(id))).map(|id| (id, licence(id))).collect();
+    assert!(linked.len() > 50 && refused.is_empty(), "{} packages: {refused:#?}", linked.len());
+}
+
+#[test]
+fn a_licence_can_be_refused() {
+    for good in
+        ["MIT", "MIT/Apache-2.0", "Apache-2.0 OR MIT", "(MIT OR Apache-2.0) AND Unicode-3.0", "Unlicense OR MIT"]
+    {
+        assert!(allowed(good), "{good}");
+    }
+    for bad in ["Apache-2.0", "none", "GPL-3.0-only", "MIT AND Apache-2.0", "MPL-2.0 OR Apache-2.0"] {
+        assert!(!allowed(bad), "{bad}");
+    }
+}
