@@ -51,7 +51,7 @@ impl Tree {
         let tree = Self(tempfile::tempdir().unwrap());
         tree.put("proc/sys/kernel/osrelease", "7.3.4+deb13-amd64\n");
         tree.put("sys/kernel/sched_ext/state", "disabled\n");
-        tree.put("sys/kernel/btf/vmlinux", &btf(KICK.0, 2, &ALL));
+        tree.put("sys/kernel/btf/vmlinux", btf(KICK.0, 2, &ALL));
         tree.put("sys/devices/system/cpu/possible", "0-3\n");
         tree.put("sys/devices/system/cpu/online", "0-3\n");
         tree.put("sys/devices/system/cpu/smt/active", "1\n");
