@@ -17,7 +17,9 @@ fn main() {
         println!("cargo:rerun-if-changed={dir}");
     }
     let clang = clang::find();
-    let version = format!("-DTAKT_VERSION=\"{}\"", env!("CARGO_PKG_VERSION"));
+    // The kernel takes no other characters in a name.
+    let version = env!("CARGO_PKG_VERSION").replace(|c: char| !c.is_ascii_alphanumeric() && c != '.', "_");
+    let version = format!("-DTAKT_VERSION=\"{version}\"");
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("OUT_DIR"));
     let mut table = String::from("&[\n");
     // One object of each kind per policy: the verifier has a third of the work, and a decision has

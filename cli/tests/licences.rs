@@ -24,7 +24,12 @@ fn what_is_linked_may_be() {
     cargo.args(["metadata", "--locked", "--offline", "--format-version", "1", "--features", "takt/linux,takt/xen"]);
     cargo.args(["--filter-platform", "x86_64-unknown-linux-gnu", "--manifest-path", "../Cargo.toml"]);
     let out = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).output().expect("cargo");
-    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let said = String::from_utf8_lossy(&out.stderr);
+    if !out.status.success() && said.contains("--offline") && std::env::var_os("CI").is_none() {
+        println!("SKIPPED: licences: not all packages have been fetched");
+        return;
+    }
+    assert!(out.status.success(), "{said}");
     let all: Value = serde_json::from_slice(&out.stdout).expect("cargo metadata");
     let list = |of: &Value| of.as_array().expect("a list").clone();
     let id = |of: &Value| of["id"].as_str().expect("an id").to_owned();

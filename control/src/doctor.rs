@@ -31,14 +31,15 @@ impl Verdict {
 /// One check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Check {
-    /// What was looked at, e.g. `btf`, or `vm NAME` for a VM that runs.
+    /// Name of the check, e.g. `btf`, or `vm NAME` for a running VM.
     pub check: String,
+    /// `fail`: `takt run` does not start; `warn`: it does, but something should be mended.
     pub verdict: Verdict,
-    /// What was found, and what helps, in one line.
+    /// The finding and, if something is wrong, the remedy, in one line.
     pub text: String,
 }
 
-/// All checks of a host, in the order in which `takt run` makes those that it makes.
+/// The checks of a host. `takt run` itself makes some of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Examination {
     pub checks: Vec<Check>,

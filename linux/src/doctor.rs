@@ -70,9 +70,14 @@ pub fn examine(host: &Host) -> Examination {
     }
     services(&mut all, root);
     refuses(&mut all, "cpus", cpus(root));
+    kvm(&mut all, root);
+    if host.uid != 0 {
+        let text = "core scheduling, cgroups and VMs are not checked: only root can look at the processes of others";
+        all.add("processes", Verdict::Warn, text);
+        return all;
+    }
     let tagged = core_sched::check(root, host.cookies).map(|()| "no thread has a core scheduling cookie".into());
     refuses(&mut all, "core scheduling", tagged);
-    kvm(&mut all, root);
     if let Some(callbacks) = callbacks {
         let heeded = unheeded::check(root, callbacks).map(|()| match callbacks.unheeded() {
             None => "the kernel reports cpu.weight and cpu.max to Takt".into(),
@@ -121,7 +126,8 @@ fn kvm(all: &mut Examination, root: &Path) {
     all.add("kvm", Verdict::Ok, "/dev/kvm is there");
     let ns: Option<u64> = env::read(root, HALT_POLL).and_then(|text| text.trim().parse().ok());
     match ns {
-        None | Some(0) => all.add("halt_poll_ns", Verdict::Ok, "VCPUs do not poll before they sleep"),
+        None => all.add("halt_poll_ns", Verdict::Warn, format!("{HALT_POLL} cannot be read")),
+        Some(0) => all.add("halt_poll_ns", Verdict::Ok, "VCPUs do not poll before they sleep"),
         Some(ns) => all.add(
             "halt_poll_ns",
             Verdict::Warn,
@@ -141,9 +147,12 @@ fn vms(all: &mut Examination, host: &Host) {
     for process in processes {
         let name = names::name_of(host.root, process);
         let (verdict, text) = match Found::of(&machine, process) {
-            Ok(found) => seen(&name, &found),
+            Ok(found) => seen(&found),
             Err(e) => (Verdict::Warn, format!("cannot be looked at: {e}")),
         };
+        if !names::lives(host.root, process) {
+            continue; // it has ended meanwhile
+        }
         all.add(format!("vm {name}"), verdict, takt_control::printable(&format!("process {process}: {text}")));
     }
     if vmms.is_empty() {
@@ -151,8 +160,9 @@ fn vms(all: &mut Examination, host: &Host) {
     }
 }
 
-/// What is monitored of VM `name`, and what is not.
-fn seen(name: &str, found: &Found) -> (Verdict, String) {
+/// What is monitored of a VM, and what is not. No command is shown with the name: its VMM chooses that, and a running Takt may
+/// call the VM otherwise.
+fn seen(found: &Found) -> (Verdict, String) {
     let of = |all: &std::collections::BTreeSet<Handle>, kind: &str| {
         let name = |handle: &Handle| match handle {
             Handle::Name(name) | Handle::Numbered(_, name) => format!("{name} ({kind})"),
@@ -161,7 +171,7 @@ fn seen(name: &str, found: &Found) -> (Verdict, String) {
     };
     let devices = [of(&found.taps, "tap"), of(&found.macvtaps, "macvtap")].concat().join(", ");
     let unseen = found.unseen.iter().copied().collect::<Vec<_>>().join(", ");
-    let by_hand = format!("mark it by hand if it is real-time: takt set {name} rt=on");
+    let by_hand = "if it is real-time, mark it by hand (takt set, rt=on)";
     match (devices.is_empty(), unseen.is_empty()) {
         (false, true) => (Verdict::Ok, format!("its packets pass {devices}")),
         (false, false) => {

@@ -25,8 +25,8 @@ TAKT_INLINE u64 credit_weights(struct takt_pool *p, struct takt_vm *m)
 /*
  * In how many accountings @m pays back what each of its VCPUs may owe, if all VMs, which weigh
  * @weight, earn: at most one accounting interval when accounting comes by, and one more before, and
- * with claim=vm its VM as much for each VCPU. Parts are rounded up, to a credit at least. With
- * claim=vm parts are exact: the VM owes what rounding pays too much.
+ * with claim=vm its VM as much for each VCPU, and what it owes besides. Parts are rounded up, to a
+ * credit at least. With claim=vm parts are exact: the VM owes what rounding pays too much.
  */
 TAKT_INLINE u64 credit_pays_back(struct takt_pool *p, struct takt_vm *m, u64 weight)
 {
@@ -39,7 +39,7 @@ TAKT_INLINE u64 credit_pays_back(struct takt_pool *p, struct takt_vm *m, u64 wei
 			fair = m->cap * per_cpu / 100;
 		return owed / (fair / m->nr ? fair / m->nr : 1) + 2;
 	}
-	owed = (owed + 3) * m->nr;
+	owed = (owed + 3) * m->nr + credit_owes_most(p);
 	n = div_up(owed * weight, per_cpu * p->nr_cpu * own);
 	if (m->cap && div_up(owed * 100, m->cap * per_cpu) > n)
 		n = div_up(owed * 100, m->cap * per_cpu);

@@ -54,6 +54,16 @@ TAKT_INLINE s32 credit_limit(struct takt_pool *p, struct takt_vm *m)
 	return limit ? (s32)limit : 1;
 }
 
+/*
+ * What a VM may owe besides what its VCPUs do, with claim=vm: twice what they all may. More is
+ * forgiven, as below a floor: a VM that has run for long in what others leave would else pay for it
+ * when they want it back.
+ */
+TAKT_INLINE u32 credit_owes_most(struct takt_pool *p)
+{
+	return 2 * (u32)credit_per_acct(p) * p->nr_cpu;
+}
+
 TAKT_INLINE u64 div_up(u64 a, u64 b)
 {
 	return b ? (a + b - 1) / b : 0;

@@ -41,7 +41,12 @@ TAKT_FN void credit_share_debt(struct takt_pool *p, u32 mi, u32 but)
 	each = takt_fresh_long(p, div_up(sum - owed, nr));
 	if (p->par.claim && each < floor)
 		each = floor;
-	m->debt = (u32)(each * nr - (sum - owed));
+	owed = takt_fresh_long(p, each * nr - (sum - owed));
+	if (p->par.claim && owed > credit_owes_most(p)) {
+		p->ledger.clipped -= (s64)(owed - credit_owes_most(p));
+		owed = credit_owes_most(p);
+	}
+	m->debt = (u32)owed;
 	FOR_EACH_VCPU_OF(p, mi, vi) {
 		struct takt_vcpu *v = vcpu_of(p, vi);
 

@@ -76,6 +76,19 @@ pub fn floor(make: &Maker) {
     }
 }
 
+/// What a VM keeps is limited to twice what its VCPUs may owe: it has run for long in what others left.
+pub fn most(make: &Maker) {
+    for policy in CREDIT {
+        for (claim, credit, owed) in [(1, -300, 600), (0, -3000, 0)] {
+            let mut b = pool(make, policy, &[1, 2]);
+            b.set(0, None, "claim", claim);
+            b.run(1, 0, 0, 300 * MS);
+            remove(&mut b, 300 * MS, 1);
+            assert_eq!((b.credit(2), b.core.owes(1)), (credit, owed), "{policy}: claim={claim}");
+        }
+    }
+}
+
 /// A VM without debt gives a new VCPU nothing, and takes nothing from it.
 pub fn none(make: &Maker) {
     for policy in CREDIT {

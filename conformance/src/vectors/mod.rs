@@ -91,6 +91,7 @@ pub const VECTORS: &[(&str, Vector)] = &[
     ("a debt outlives its thread", credit_debt::replaced),
     ("a debt is that of all threads of a VM", credit_debt::shared),
     ("no VCPU takes on a debt below its floor", credit_debt::floor),
+    ("what a VM owes besides its VCPUs is limited", credit_debt::most),
     ("without debts each thread has its own credit", credit_debt::none),
     ("what a VCPU has as it goes its siblings have", credit_debt::left),
     ("a cap is the VM's, whichever VCPUs it has", credit_debt::capped),
