@@ -29,14 +29,20 @@ monitor/tests/san.sh
 GATES="DORIS-E1 DORIS-E2 DORIS-E3 DORIS-E4 PORIS-E0 PORIS-E1 PORIS-E2 LAXS-E1 LAXS-E2 LAXS-E3 LAXS-E4 LAXS-E5 LAXS-E6"
 GATES="$GATES RTXEN-E1 RTXEN-E2 RTXEN-E3 RTXEN-E4 RTXEN-E5 RISA-E1 RISA-E2 RISA-E3 ATTACKS"
 
-step "the gates of the experiments on two seeds"
+# On two seeds. What an attacker gains is promised in the mean of the six seeds of its file (docs/security.md).
+seeds() {
+	[ "$1" = ATTACKS ] || echo --seeds 1-2
+}
+
+step "the gates of the experiments"
 $CARGO build --release --locked --quiet -p takt --features takt/linux,takt/xen -p takt-vmm -p takt-lab
 OUTPUTS=$PWD/target/experiments
 rm -rf "$OUTPUTS"
 mkdir -p "$OUTPUTS"
 for id in $GATES; do
 	echo "$id"
-	target/release/takt experiment "$id" --known --seeds 1-2 > "$OUTPUTS/$id" || { cat "$OUTPUTS/$id"; exit 1; }
+	# shellcheck disable=SC2046
+	target/release/takt experiment "$id" --known $(seeds "$id") > "$OUTPUTS/$id" || { cat "$OUTPUTS/$id"; exit 1; }
 	grep -E '^(ok|MISSED) +gate' "$OUTPUTS/$id"
 done
 

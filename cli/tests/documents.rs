@@ -86,7 +86,9 @@ fn words(command: &str) -> Vec<String> {
 /// their ids. `None`: not among them.
 fn printed(command: &str, words: &[&str]) -> Option<String> {
     if let (Ok(dir), "experiment") = (std::env::var("TAKT_EXPERIMENTS"), words[1]) {
-        let &[_, _, id, "--known", "--seeds", "1-2"] = words else { return None };
+        let (&[_, _, id, "--known", "--seeds", "1-2"] | &[_, _, id @ "ATTACKS", "--known"]) = words else {
+            return None;
+        };
         return std::fs::read_to_string(Path::new(&dir).join(id)).ok();
     }
     let out = takt(&words[1..]);
