@@ -49,11 +49,16 @@ command!(set, args::SetLive, ask);
 command!(record, args::Record, ask);
 command!(overhead, args::Overhead, ask);
 
-/// Examines the host, which a Dom0 is not: the hypervisor schedules there.
+/// Checks a Linux host.
 ///
 /// # Errors
-/// `takt run` would not start; this takt is built without the Linux host.
+/// `takt run` would not start; this is Xen's Dom0; this takt is built without the Linux host.
 pub fn doctor(args: &args::Doctor) -> Result<bool> {
+    #[cfg(feature = "xen")]
+    anyhow::ensure!(
+        !xen::here(),
+        "doctor: this is Xen's Dom0, where the hypervisor schedules; doctor checks Linux hosts"
+    );
     #[cfg(feature = "linux")]
     return doctor::doctor(args);
     #[cfg(not(feature = "linux"))]

@@ -65,12 +65,15 @@ struct kernfs_node {
 	struct kernfs_iattrs *iattr;
 } CORE;
 
+/* So many of the levels of cgroups are looked at. */
+#define CGROUP_LEVELS 64
+
 struct cgroup {
 	struct cgroup_subsys_state self;
 	int level;
 	struct kernfs_node *kn;
-	struct cgroup
-		*ancestors[64]; /* by level, the root's is 0; the kernel has as many as there are */
+	/* By level; the root's is 0. The kernel has as many as there are. */
+	struct cgroup *ancestors[CGROUP_LEVELS];
 } CORE;
 
 enum scx_exit_kind { SCX_EXIT_NONE };

@@ -4,7 +4,7 @@
  * among the host's threads.
  *
  * A tenant is a cgroup (version 2). Who may make cgroups below his own gains nothing by it: the highest cgroup that another
- * user than root owns stands for all below it. Root's cgroups are told apart down to TENANT_LEVELS. Processes in the root
+ * user than root owns stands for all below it. Root's cgroups are told apart down to CGROUP_LEVELS. Processes in the root
  * cgroup are their user's.
  */
 #ifndef TAKT_LINUX_TENANT_H
@@ -12,7 +12,6 @@
 
 #include "kernel.h"
 
-#define TENANT_LEVELS 64
 #define TENANT_USER (1ULL << 63) /* | user: no number of a cgroup is as large */
 
 struct css_set {
@@ -46,7 +45,7 @@ static __always_inline __u64 tenant_of(struct task_struct *p)
 	__u32 level = BPF_CORE_READ(own, level), i;
 	__u64 tenant = TENANT_USER | BPF_CORE_READ(t, cred, uid.val);
 
-	for (i = 1; i < TENANT_LEVELS && i <= level; i++) {
+	for (i = 1; i < CGROUP_LEVELS && i <= level; i++) {
 		struct cgroup *at = cgroup_above(own, i);
 
 		tenant = BPF_CORE_READ(at, kn, id);

@@ -22,6 +22,7 @@ const UNITS: &str = "/sys/fs/cgroup/system.slice";
 const HALT_POLL: &str = "/sys/module/kvm/parameters/halt_poll_ns";
 /// The scheduler's name as the kernel has it begins with this.
 const OURS: &str = "takt_";
+
 /// A host, or a tree of a test's.
 pub struct Host<'a> {
     /// `/`, or where the tree is.
@@ -142,7 +143,7 @@ fn kvm(all: &mut Examination, root: &Path) {
 /// Which of the VMs that run can be found real-time by their packets.
 fn vms(all: &mut Examination, host: &Host) {
     let machine = Machine { root: host.root, device: host.device };
-    let vmms = unheeded::vmms(&env::below(host.root, "/proc"));
+    let vmms = names::vmms(&env::below(host.root, "/proc"));
     let processes = vmms.iter().filter_map(|dir| dir.file_name()?.to_str()?.parse().ok());
     for process in processes {
         let name = names::name_of(host.root, process);

@@ -65,7 +65,7 @@ impl Environment {
     }
 }
 
-/// Whether user `uid` may do it.
+/// Whether user `uid` is root.
 pub fn is_root(uid: u32) -> Result<()> {
     ensure!(uid == 0, "takt run needs root: it replaces the kernel's scheduler");
     Ok(())

@@ -25,6 +25,12 @@ pub struct Cgroups {
 }
 
 impl Cgroups {
+    /// Of a kernel with these callbacks.
+    fn of(has: impl Fn(&str) -> bool) -> Self {
+        let weight = has(CALLBACKS[0]);
+        Self { weight, max: weight && has(CGROUP_SET_BANDWIDTH) }
+    }
+
     /// What of a cgroup's settings has no effect; `None`: all has.
     pub fn unheeded(self) -> Option<&'static str> {
         match self {
@@ -60,8 +66,7 @@ fn callbacks(btf: &Btf<'_>) -> Result<BTreeSet<String>> {
 /// It has no sched_ext.
 pub fn cgroups(btf: &Btf<'_>) -> Result<Cgroups> {
     let callbacks = callbacks(btf)?;
-    let weight = callbacks.contains(CALLBACKS[0]);
-    Ok(Cgroups { weight, max: weight && callbacks.contains(CGROUP_SET_BANDWIDTH) })
+    Ok(Cgroups::of(|name| callbacks.contains(name)))
 }
 
 fn edit(value: &mut [u8], timeout_ms: u32, has: impl Fn(&str) -> bool) -> Result<Cgroups> {
@@ -70,14 +75,14 @@ fn edit(value: &mut [u8], timeout_ms: u32, has: impl Fn(&str) -> bool) -> Result
     let ours = value.len() >= end && value[timeout.clone()] == TIMEOUT_MS.to_ne_bytes();
     ensure!(ours, "the BPF objects are from another build");
     value[timeout].copy_from_slice(&timeout_ms.to_ne_bytes());
-    let weight = has(CALLBACKS[0]);
+    let cgroups = Cgroups::of(&has);
     for (name, callback) in CALLBACKS.iter().zip(value[CALLBACKS_AT..end].chunks_exact_mut(size_of::<usize>())) {
         ensure!(callback.iter().any(|&b| b != 0), "the BPF objects are from another build: no {name}");
-        if !weight || !has(name) {
+        if !cgroups.weight || !has(name) {
             callback.fill(0);
         }
     }
-    Ok(Cgroups { weight, max: weight && has(CGROUP_SET_BANDWIDTH) })
+    Ok(cgroups)
 }
 
 #[cfg(test)]

@@ -126,7 +126,7 @@ static void test_tenants(void)
 	MUST(tenant_of(&t->t) == 13);
 	/* Of root's only the upper ones are looked at. */
 	nodes[2].iattr = NULL;
-	for (u32 i = 0; i < TENANT_LEVELS; i++)
+	for (u32 i = 0; i < CGROUP_LEVELS; i++)
 		deep.ancestors[i] = &groups[i % 2];
 	t->cgroup = &deep;
 	MUST(tenant_of(&t->t) == 12);

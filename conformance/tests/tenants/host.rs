@@ -327,7 +327,7 @@ impl Host {
         (0..self.vcpus.len()).filter(|&v| self.vcpus[v].vm == vm).collect()
     }
 
-    /// VM `vm`, whose VCPUs are gone, ends, and another one takes its place.
+    /// VM `vm`, which has no VCPU left, ends, and another VM takes its place.
     fn replace(&mut self, vm: usize, owes: bool) {
         let owed = if owes { self.core.owes(vm as u32) } else { 0 };
         self.op(OpCode::VmRemove, (0, 0, vm), [0; 2]);

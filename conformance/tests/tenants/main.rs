@@ -77,7 +77,7 @@ fn restarted_vms_gain_nothing() {
     assert!(unfair.is_empty(), "{}", unfair.concat());
 }
 
-/// Rule C44: VMs whose debts are on one VCPU when accounting comes, and on many before and after it.
+/// Rule C44: VMs that have their debts on one VCPU when accounting comes, and on many before and after it.
 #[test]
 fn gathered_debts_gain_nothing() {
     let mut unfair = Vec::new();

@@ -1,10 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a VM is called: as its VMM was told on its command line; and whose it is.
+//! Which processes run VMs, what each VM is called, as its VMM was told on its command line, and to which user it belongs.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Most characters of a name.
 const LONGEST: usize = 64;
+
+/// What a directory has; nothing if it is gone.
+pub fn entries(dir: PathBuf) -> impl Iterator<Item = std::fs::DirEntry> {
+    std::fs::read_dir(dir).into_iter().flatten().flatten()
+}
+
+/// The directories below `proc` of processes that hold a VCPU of KVM.
+pub fn vmms(proc: &Path) -> Vec<PathBuf> {
+    let holds_vcpu = |process: &PathBuf| {
+        let target = |e: std::fs::DirEntry| std::fs::read_link(e.path()).ok();
+        entries(process.join("fd")).filter_map(target).any(|t| t.to_string_lossy().starts_with("anon_inode:kvm-vcpu"))
+    };
+    let numbered = |e: &std::fs::DirEntry| e.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit);
+    let mut all: Vec<_> = entries(proc.to_owned()).filter(numbered).map(|e| e.path()).filter(holds_vcpu).collect();
+    all.sort();
+    all
+}
 
 /// The name of the VM that process `tgid` runs; `root` is `/`, or a tree of a test's.
 pub fn name_of(root: &Path, tgid: u32) -> String {

@@ -3,9 +3,10 @@
 //! its own. A host may rely on such a limit, so Takt does not start there unless told to.
 
 use super::cgroups::{self, lowest, weight};
+use super::names::{entries, vmms};
 use crate::ops::Cgroups;
 use anyhow::{Result, bail};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The flag that accepts it.
 const FLAG: &str = "--accept-unheeded-cgroups";
@@ -32,22 +33,6 @@ pub fn check(root: &Path, kernel: Cgroups) -> Result<()> {
             found[..found.len().min(NAMED)].join(", ")
         ),
     }
-}
-
-fn entries(dir: PathBuf) -> impl Iterator<Item = std::fs::DirEntry> {
-    std::fs::read_dir(dir).into_iter().flatten().flatten()
-}
-
-/// The directories below `proc` of processes that hold a VCPU of KVM.
-pub fn vmms(proc: &Path) -> Vec<PathBuf> {
-    let holds_vcpu = |process: &PathBuf| {
-        let target = |e: std::fs::DirEntry| std::fs::read_link(e.path()).ok();
-        entries(process.join("fd")).filter_map(target).any(|t| t.to_string_lossy().starts_with("anon_inode:kvm-vcpu"))
-    };
-    let numbered = |e: &std::fs::DirEntry| e.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit);
-    let mut all: Vec<_> = entries(proc.to_owned()).filter(numbered).map(|e| e.path()).filter(holds_vcpu).collect();
-    all.sort();
-    all
 }
 
 /// The cgroups of threads of processes that hold a VCPU of KVM. These reach the policy.
