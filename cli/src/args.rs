@@ -6,6 +6,7 @@ use crate::seeds::Seeds;
 use clap::{Args as Group, CommandFactory, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
+use takt_control::file::{TENANT_THREADS, TENANT_VMS, TIMEOUTS};
 use takt_control::settings;
 
 /// What `takt -V` prints behind the name.
@@ -30,7 +31,9 @@ fn set_help() -> String {
 
 fn config_help() -> String {
     let names = settings::names();
-    format!("Apply settings to VMs by name when they appear (TOML, `[vm.NAME]`: {names}, group, ports, cgroup, uid)")
+    format!(
+        "Apply settings of this TOML file: [host], [pool], [vm.NAME] and [cgroup.PATH] ({names}, group, ports, cgroup, uid); SIGHUP reads it again"
+    )
 }
 
 fn new_help() -> String {
@@ -101,6 +104,8 @@ pub enum Command {
     Lab(Lab),
     /// Check whether `takt run` would start on this host, and what on it should be mended
     Doctor(Doctor),
+    /// Check a file for `takt run --config`, or show what it says of a VM
+    Check(Check),
     /// Schedule this host's VMs until Ctrl-C (Linux, as root); in Xen's Dom0, only detect real-time VMs or manage pools
     Run(Run),
     /// Show the VMs of a running Takt: whether and why they are real-time, periods, waits, devices
@@ -405,13 +410,13 @@ pub struct Run {
     #[arg(long = "cgroup", value_name = "PATH")]
     pub cgroups: Vec<String>,
     /// Longest wait of a thread before the kernel disables the scheduler, ms [default: 30000]
-    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(1_000..=30_000))]
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(i64::from(*TIMEOUTS.start())..=i64::from(*TIMEOUTS.end())))]
     pub timeout_ms: Option<u32>,
     /// Limit the VMs per cgroup, or per user without one; threads of further VMs are host threads [default: 128]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=255))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(i64::from(*TENANT_VMS.start())..=i64::from(*TENANT_VMS.end())))]
     pub tenant_vms: Option<u32>,
     /// Limit the VCPU and I/O threads of the VMs per cgroup or user; further ones are host threads [default: 480]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=960))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(i64::from(*TENANT_THREADS.start())..=i64::from(*TENANT_THREADS.end())))]
     pub tenant_threads: Option<u32>,
     /// Start even if threads have core scheduling cookies; with SMT, such a thread may hang the machine
     #[arg(long)]
@@ -430,6 +435,25 @@ pub struct Run {
     pub json: bool,
     #[command(flatten)]
     pub socket: Socket,
+}
+
+#[derive(Group, Debug)]
+pub struct Check {
+    /// Check this file
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Show what the file says of the VM with this name
+    #[arg(long, value_name = "NAME")]
+    pub vm: Option<String>,
+    /// UUID of the VM
+    #[arg(long, value_name = "UUID", requires = "vm")]
+    pub uuid: Option<String>,
+    /// Cgroup (version 2) of the VM's process, e.g. machine.slice/web.scope
+    #[arg(long, value_name = "PATH", requires = "vm")]
+    pub in_cgroup: Option<String>,
+    /// User of the VM's process
+    #[arg(long, value_name = "UID", requires = "vm")]
+    pub uid: Option<u32>,
 }
 
 #[derive(Group, Debug)]

@@ -40,6 +40,15 @@ pub fn instead(mut act: impl FnMut() + Send + 'static) -> Result<()> {
     on_signals([SIGINT, SIGTERM, SIGHUP], move |_| act())
 }
 
+/// The same, but SIGHUP asks to read the configuration again: `act` is told so.
+///
+/// # Errors
+/// The system refuses.
+#[cfg(feature = "linux")]
+pub fn or_reload(mut act: impl FnMut(bool) + Send + 'static) -> Result<()> {
+    on_signals([SIGINT, SIGTERM, SIGHUP], move |signal| act(signal == SIGHUP))
+}
+
 fn on_signals(signals: impl IntoIterator<Item = i32>, mut act: impl FnMut(i32) + Send + 'static) -> Result<()> {
     let mut signals = Signals::new(signals).context("signals")?;
     thread::spawn(move || signals.forever().for_each(&mut act));

@@ -5,6 +5,7 @@
 pub mod analyze;
 mod args;
 mod carried;
+pub mod check;
 mod completions;
 pub mod experiment;
 pub mod inspect;
@@ -62,6 +63,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         args::Command::Inspect(a) => inspect::run(a),
         args::Command::Analyze(a) => analyze::run(a),
         args::Command::Lab(a) => lab::run(a),
+        args::Command::Check(a) => check::run(a),
         args::Command::Doctor(a) => live::doctor(a),
         args::Command::Run(a) => live::run(a),
         args::Command::Status(a) => live::status(a),

@@ -14,6 +14,8 @@ mod recording;
 #[cfg(feature = "linux")]
 mod serve;
 #[cfg(feature = "linux")]
+mod service;
+#[cfg(feature = "linux")]
 mod show;
 #[cfg(any(feature = "linux", feature = "xen"))]
 mod waits;
@@ -83,10 +85,10 @@ mod without {
 #[cfg(any(feature = "linux", feature = "xen"))]
 mod shared {
     use crate::output;
-    use anyhow::{Context, Result};
-    use std::path::Path;
+    #[cfg(feature = "linux")]
+    use anyhow::Result;
     use std::time::Duration;
-    use takt_control::{Event, HostConfig};
+    use takt_control::Event;
 
     /// Between two looks of `takt status --watch`.
     pub const AGAIN: Duration = Duration::from_secs(1);
@@ -118,12 +120,6 @@ mod shared {
         }
     }
 
-    pub fn read_config(path: &Path) -> Result<HostConfig> {
-        let name = || path.display().to_string();
-        let text = std::fs::read_to_string(path).with_context(name)?;
-        HostConfig::from_toml(&text).with_context(name)
-    }
-
     #[cfg(feature = "linux")]
     pub fn no_cpupool(args: &crate::args::Cpupool) -> Result<()> {
         anyhow::ensure!(args.cpupool.is_none(), "--cpupool works only in Xen's Dom0, and this machine is not a Dom0");
@@ -133,4 +129,4 @@ mod shared {
 #[cfg(feature = "linux")]
 use shared::no_cpupool;
 #[cfg(any(feature = "linux", feature = "xen"))]
-use shared::{AGAIN, Voice, read_config};
+use shared::{AGAIN, Voice};

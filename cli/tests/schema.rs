@@ -285,6 +285,7 @@ fn what_a_live_host_says() {
         Event::RealTime { name: name(), rule: "rtp".into() },
         Event::NotRealTime { name: name() },
         Event::Share { name: name(), weight: 256, cap: 0 },
+        Event::Reloaded { parameters: 1, settings: 2 },
         Event::RtPool { pcpus: vec![1, 2] },
         Event::Moved { name: name(), rt: true },
         Event::Partition { text: "takt-rt: 1 PCPU (1)".into() },

@@ -1,52 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The configuration of VMs: what an operator may say about each. Every key has a default that asks for nothing.
+//! What an operator may say of a VM: all of it ([`VmConfig`]), or what one source says ([`Entry`]).
 
 use crate::params::{Reader, VmParams, Written};
+use crate::ports::Ports;
 use crate::server::Server;
-use crate::{groups, near, settings};
+use crate::{groups, near, settings, spec};
 use anyhow::{Context, Result, anyhow, bail};
-use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::fmt;
-use std::str::FromStr;
 use takt_policy::{ParamInfo, vm_settings};
 
-/// What is said of one VM.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// All that is said of one VM. Every value has a default that asks for nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Entry", into = "Entry")]
 pub struct VmConfig {
-    /// A value for each setting that the policy holds. A file leaves out those that shall be the
-    /// pool's.
+    /// A value for each setting that the policy holds. 0 where the pool's counts.
     pub params: VmParams,
     /// Source ports of its real-time application (rule M5); they outlast a demotion.
     pub ports: Ports,
     /// VMs of one application, which run at once (Poris); empty = none.
     pub group: String,
-    /// Whose VM of that name is meant, for a VMM may give itself any name: its process is in this cgroup (version 2) or below it,
-    /// and has this user's number. All that is said must hold.
-    pub cgroup: Option<String>,
-    pub uid: Option<u32>,
 }
-
-/// Checks the path of a cgroup.
-fn cgroup_path(text: &str) -> Result<()> {
-    let odd = |part: &str| part == ".." || part == ".";
-    if text.is_empty() || text.chars().any(char::is_control) || text.split('/').any(odd) {
-        bail!("`cgroup` must be a path below the root of cgroups, e.g. machine.slice (got `{text}`)");
-    }
-    Ok(())
-}
-
-/// All ones stand for no user.
-const UIDS: std::ops::RangeInclusive<i64> = 0..=u32::MAX as i64 - 1;
 
 impl Default for VmConfig {
     fn default() -> Self {
-        let (ports, group) = Default::default();
-        Self { params: VmParams::defaults(), ports, group, cgroup: None, uid: None }
+        Self { params: VmParams::defaults(), ports: Ports::default(), group: String::new() }
     }
 }
 
@@ -57,24 +37,8 @@ impl VmConfig {
     /// One line that names `vm`, the key and its range.
     pub fn validate(&self, vm: &str) -> Result<()> {
         self.params.check().map_err(|e| anyhow!("VM `{vm}`: {e}"))?;
-        self.cgroup.as_deref().map_or(Ok(()), cgroup_path).with_context(|| format!("VM `{vm}`"))?;
         groups::name(&self.group).with_context(|| format!("VM `{vm}`"))?;
         Ok(())
-    }
-
-    /// Whether it says of whose VM it is.
-    pub fn has_owner(&self) -> bool {
-        self.cgroup.is_some() || self.uid.is_some()
-    }
-
-    /// Whether a process in `cgroup` (as `/proc` writes it) of user `uid` is meant; `None`: it cannot be told.
-    pub fn admits(&self, cgroup: Option<&str>, uid: Option<u32>) -> bool {
-        let below = |own: &str, of: &str| {
-            let (own, of) = (own.trim_matches('/'), of.trim_matches('/'));
-            of.is_empty() || own.strip_prefix(of).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        };
-        self.cgroup.as_ref().is_none_or(|want| cgroup.is_some_and(|own| below(own, want)))
-            && self.uid.is_none_or(|want| uid == Some(want))
     }
 
     /// What its VCPUs may run.
@@ -94,6 +58,98 @@ impl VmConfig {
     pub fn with_server(mut self, server: Server) -> Self {
         self.params.extend(VmParams::from(&server).iter());
         self
+    }
+
+    /// The value of a key of a file, as people write it; empty if nothing is said, or no key is named so.
+    pub fn show(&self, key: &str) -> String {
+        let info = settings::named(key);
+        match key {
+            "ports" => self.ports.to_string(),
+            "group" => self.group.clone(),
+            _ => info.map_or_else(String::new, |info| spec::show(info, self.params.value(info.name))),
+        }
+    }
+
+    /// What `entry` says, on top of what is said here.
+    pub fn take(&mut self, entry: &Entry) {
+        self.params.extend(entry.params.iter());
+        if let Some(ports) = &entry.ports {
+            self.ports.clone_from(ports);
+        }
+        if let Some(group) = &entry.group {
+            self.group.clone_from(group);
+        }
+    }
+}
+
+impl From<Entry> for VmConfig {
+    fn from(entry: Entry) -> Self {
+        let mut all = Self::default();
+        all.take(&entry);
+        all
+    }
+}
+
+/// What one source says of a VM, such as a table of a file: the rest is for other sources.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Entry {
+    pub params: VmParams,
+    pub ports: Option<Ports>,
+    pub group: Option<String>,
+    /// Whose VM is meant, for a VMM may give itself any name: its process is in this cgroup (version 2) or below it,
+    /// and has this user's number. All that is said must hold.
+    pub cgroup: Option<String>,
+    pub uid: Option<u32>,
+}
+
+impl From<VmConfig> for Entry {
+    fn from(all: VmConfig) -> Self {
+        let VmConfig { params, ports, group } = all;
+        Self { params: params.said(), ports: Some(ports), group: Some(group), cgroup: None, uid: None }
+    }
+}
+
+/// Checks the path of a cgroup.
+fn cgroup_path(text: &str) -> Result<()> {
+    let odd = |part: &str| part == ".." || part == ".";
+    if text.is_empty() || text.chars().any(char::is_control) || text.split('/').any(odd) {
+        bail!("`cgroup` must be a path below the root of cgroups, e.g. machine.slice (got `{text}`)");
+    }
+    Ok(())
+}
+
+/// All ones stand for no user.
+const UIDS: std::ops::RangeInclusive<i64> = 0..=u32::MAX as i64 - 1;
+
+impl Entry {
+    /// Whether it says of whose VM it is.
+    pub fn has_owner(&self) -> bool {
+        self.cgroup.is_some() || self.uid.is_some()
+    }
+
+    /// Whether a process in `cgroup` (as `/proc` writes it) of user `uid` is meant; `None`: it cannot be told.
+    pub fn admits(&self, cgroup: Option<&str>, uid: Option<u32>) -> bool {
+        let below = |own: &str, of: &str| {
+            let (own, of) = (own.trim_matches('/'), of.trim_matches('/'));
+            of.is_empty() || own.strip_prefix(of).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        self.cgroup.as_ref().is_none_or(|want| cgroup.is_some_and(|own| below(own, want)))
+            && self.uid.is_none_or(|want| uid == Some(want))
+    }
+
+    /// The names of what it says, in the order in which a file has them.
+    pub fn keys(&self) -> impl Iterator<Item = &'static str> {
+        Key::all().filter(|key| self.says(*key)).map(Key::name)
+    }
+
+    fn says(&self, key: Key) -> bool {
+        match key {
+            Key::Setting(info) => self.params.get(info.name).is_some(),
+            Key::Ports => self.ports.is_some(),
+            Key::Group => self.group.is_some(),
+            Key::Cgroup => self.cgroup.is_some(),
+            Key::Uid => self.uid.is_some(),
+        }
     }
 }
 
@@ -166,18 +222,17 @@ impl<'de> Deserialize<'de> for Uid {
     }
 }
 
-impl Serialize for VmConfig {
+impl Serialize for Entry {
     fn serialize<S: Serializer>(&self, to: S) -> std::result::Result<S::Ok, S::Error> {
         let mut map = to.serialize_map(None)?;
-        let said = self.params.said();
         for key in Key::all() {
             let name = key.name();
             match key {
                 Key::Setting(info) => {
-                    said.get(name).map_or(Ok(()), |value| map.serialize_entry(name, &Written::new(info, value)))
+                    self.params.get(name).map_or(Ok(()), |value| map.serialize_entry(name, &Written::new(info, value)))
                 }
-                Key::Ports => map.serialize_entry(name, &self.ports),
-                Key::Group => map.serialize_entry(name, &self.group),
+                Key::Ports => self.ports.as_ref().map_or(Ok(()), |ports| map.serialize_entry(name, ports)),
+                Key::Group => self.group.as_ref().map_or(Ok(()), |group| map.serialize_entry(name, group)),
                 Key::Cgroup => self.cgroup.as_ref().map_or(Ok(()), |cgroup| map.serialize_entry(name, cgroup)),
                 Key::Uid => self.uid.map_or(Ok(()), |uid| map.serialize_entry(name, &uid)),
             }?;
@@ -186,7 +241,7 @@ impl Serialize for VmConfig {
     }
 }
 
-impl<'de> Deserialize<'de> for VmConfig {
+impl<'de> Deserialize<'de> for Entry {
     fn deserialize<D: Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
         from.deserialize_map(Entries)
     }
@@ -195,145 +250,25 @@ impl<'de> Deserialize<'de> for VmConfig {
 struct Entries;
 
 impl<'de> Visitor<'de> for Entries {
-    type Value = VmConfig;
+    type Value = Entry;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("struct VmConfig")
+        f.write_str("the settings of a VM")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<VmConfig, A::Error> {
-        let mut config = VmConfig::default();
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Entry, A::Error> {
+        let mut entry = Entry::default();
         while let Some(key) = map.next_key::<Key>()? {
             match key {
-                Key::Setting(info) => config.params.set(info, map.next_value_seed(Reader(info))?),
-                Key::Ports => config.ports = map.next_value()?,
-                Key::Group => config.group = map.next_value()?,
-                Key::Cgroup => config.cgroup = Some(map.next_value::<Cgroup>()?.0),
-                Key::Uid => config.uid = Some(map.next_value::<Uid>()?.0),
+                Key::Setting(info) => entry.params.set(info, map.next_value_seed(Reader(info))?),
+                Key::Ports => entry.ports = Some(map.next_value()?),
+                Key::Group => entry.group = Some(map.next_value()?),
+                Key::Cgroup => entry.cgroup = Some(map.next_value::<Cgroup>()?.0),
+                Key::Uid => entry.uid = Some(map.next_value::<Uid>()?.0),
             }
         }
-        Ok(config)
+        Ok(entry)
     }
-}
-
-/// VMs by name. VMs that it does not name keep what they have.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct HostConfig {
-    pub vm: BTreeMap<String, VmConfig>,
-}
-
-impl HostConfig {
-    /// Reads the text of a `--config` file.
-    ///
-    /// # Errors
-    /// One line: where, what is wrong, and what is allowed.
-    pub fn from_toml(text: &str) -> Result<Self> {
-        let config: Self = toml::from_str(text).map_err(|e| {
-            let before = e.span().map_or(0, |s| s.start.min(text.len()));
-            let line = text.as_bytes()[..before].iter().filter(|b| **b == b'\n').count() + 1;
-            anyhow!("line {line}: {}", crate::printable(e.message()))
-        })?;
-        config.vm.iter().try_for_each(|(vm, config)| config.validate(vm)).map_err(|e| crate::one_line(&e))?;
-        Ok(config)
-    }
-}
-
-/// A set of UDP or TCP ports as ascending disjoint ranges; written `[554, "16384-32767"]`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ports(Vec<(u16, u16)>);
-
-impl Ports {
-    /// Sorts and joins `ranges` (first and last port of each).
-    ///
-    /// # Errors
-    /// A range whose end lies before its begin.
-    pub fn new(mut ranges: Vec<(u16, u16)>) -> Result<Self> {
-        if let Some((a, b)) = ranges.iter().find(|(a, b)| a > b) {
-            bail!("ports `{a}-{b}` end before they begin");
-        }
-        ranges.sort_unstable();
-        let mut joined: Vec<(u16, u16)> = Vec::new();
-        for (a, b) in ranges {
-            match joined.last_mut() {
-                Some(last) if u32::from(a) <= u32::from(last.1) + 1 => last.1 = last.1.max(b),
-                _ => joined.push((a, b)),
-            }
-        }
-        Ok(Self(joined))
-    }
-
-    /// First and last port of each range, ascending.
-    pub fn ranges(&self) -> &[(u16, u16)] {
-        &self.0
-    }
-
-    pub fn contains(&self, port: u16) -> bool {
-        self.0.iter().any(|&(a, b)| (a..=b).contains(&port))
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
-
-impl FromStr for Ports {
-    type Err = anyhow::Error;
-
-    /// Reads `554`, `16384-32767` or a list of them with commas.
-    fn from_str(text: &str) -> Result<Self> {
-        let range = |part: &str| {
-            let (a, b) = part.split_once('-').unwrap_or((part, part));
-            match (a.trim().parse(), b.trim().parse()) {
-                (Ok(a), Ok(b)) => Ok((a, b)),
-                _ => bail!("`{part}` is not a port or a range of ports between 0 and 65535"),
-            }
-        };
-        Self::new(text.split(',').map(range).collect::<Result<_>>()?)
-    }
-}
-
-impl Serialize for Ports {
-    fn serialize<S: Serializer>(&self, s: S) -> std::result::Result<S::Ok, S::Error> {
-        s.collect_seq(
-            self.0.iter().map(|&(a, b)| if a == b { Item::Port(a.into()) } else { Item::Range(format!("{a}-{b}")) }),
-        )
-    }
-}
-
-impl JsonSchema for Ports {
-    fn schema_name() -> Cow<'static, str> {
-        "Ports".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        Vec::<Item>::json_schema(generator)
-    }
-}
-
-impl<'de> Deserialize<'de> for Ports {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> std::result::Result<Self, D::Error> {
-        let mut ranges = Vec::new();
-        for item in Vec::<Item>::deserialize(d)? {
-            match item {
-                Item::Port(n) => match u16::try_from(n) {
-                    Ok(n) => ranges.push((n, n)),
-                    Err(_) => return Err(D::Error::custom(format!("a port must be between 0 and 65535 (got `{n}`)"))),
-                },
-                Item::Range(text) => ranges.extend(text.parse::<Ports>().map_err(D::Error::custom)?.0),
-            }
-        }
-        Self::new(ranges).map_err(D::Error::custom)
-    }
-}
-
-/// A port, or the first and the last of several: `"16384-32767"`.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(untagged)]
-#[schemars(rename = "PortItem")]
-enum Item {
-    Port(i64),
-    Range(String),
 }
 
 #[cfg(test)]
@@ -342,11 +277,12 @@ mod tests {
     use crate::RtMode;
 
     #[test]
-    fn defaults_ask_for_nothing() {
-        let c: HostConfig = toml::from_str("[vm.a]").unwrap();
-        assert_eq!(c.vm["a"], VmConfig::default().with("weight", 256));
-        let params = &c.vm["a"].params;
-        assert_eq!((params.rt(), params.cap(), params.server()), (RtMode::Auto, 0, Server::default()));
+    fn what_is_not_said_asks_for_nothing() {
+        let entry: Entry = toml::from_str("").unwrap();
+        assert_eq!((entry.keys().count(), entry.clone()), (0, Entry::default()));
+        let c = VmConfig::from(entry);
+        assert_eq!(c, VmConfig::default().with("weight", 256));
+        assert_eq!((c.params.rt(), c.params.cap(), c.server()), (RtMode::Auto, 0, Server::default()));
     }
 
     #[test]
@@ -363,25 +299,8 @@ mod tests {
     }
 
     #[test]
-    fn errors_of_a_file_are_one_line_that_says_where() {
-        for (text, want) in [
-            ("[vm.a]\nweight = 0\n", "line 2: `weight` must be between 1 and 65535 (got `0`)"),
-            ("[vm.a]\n\nwieght = 1\n", "line 3: unknown field `wieght` (did you mean `weight`?)"),
-            ("[vm.a\n", "line 1: "),
-            (
-                "[vm.\"a\\nb\"]\nbudget = \"3ms\"\nperiod = \"2ms\"",
-                "VM `a b`: `budget` must be at most the period of 2ms (got `3ms`)",
-            ),
-            ("[vm.a]\nrt = \"x\\ny\"", "line 2: unknown variant `x y`"),
-        ] {
-            let error = format!("{:#}", HostConfig::from_toml(text).expect_err(text));
-            assert!(error.starts_with(want) && !error.contains('\n'), "{text}: {error}");
-        }
-    }
-
-    #[test]
     fn whose_vm_is_meant_is_said_by_cgroup_and_user() {
-        let c = |text: &str| toml::from_str::<VmConfig>(text).unwrap();
+        let c = |text: &str| toml::from_str::<Entry>(text).unwrap();
         let anybody = c("weight = 1");
         assert!(!anybody.has_owner() && anybody.admits(None, None) && anybody.admits(Some("/x"), Some(7)));
         let user = c("uid = 107");
@@ -401,9 +320,7 @@ mod tests {
         let both = c("cgroup = \"a\"\nuid = 1");
         assert!(both.admits(Some("/a"), Some(1)));
         assert!(!both.admits(Some("/a"), Some(2)) && !both.admits(Some("/b"), Some(1)));
-        assert_eq!(toml::from_str::<VmConfig>(&toml::to_string(&both).unwrap()).unwrap(), both);
-        let bad = VmConfig { cgroup: Some(String::new()), ..VmConfig::default() };
-        assert!(bad.validate("web").is_err());
+        assert_eq!(toml::from_str::<Entry>(&toml::to_string(&both).unwrap()).unwrap(), both);
     }
 
     #[test]

@@ -63,6 +63,13 @@ pub enum Event {
         /// Percent of one PCPU, 0 = no cap.
         cap: u32,
     },
+    /// Linux: the file of `--config` was read again, and holds.
+    Reloaded {
+        /// Parameters of the policy that have changed.
+        parameters: usize,
+        /// Settings of VMs that have changed.
+        settings: usize,
+    },
     /// Linux, with Risa: PCPUs of the rt-pool.
     RtPool {
         pcpus: Vec<u16>,
@@ -183,6 +190,9 @@ impl Event {
                 let cap = if *cap == 0 { String::new() } else { format!(", cap {cap} %") };
                 format!("{guest} {name}: weight {weight}{cap} from its cgroups")
             }
+            Event::Reloaded { parameters, settings } => {
+                format!("configuration read again: {parameters} parameters and {settings} settings of {guest}s changed")
+            }
             Event::RtPool { pcpus } => format!("rt-pool: {}", list(pcpus)),
             Event::Moved { name, rt } => {
                 format!("{guest} {name}: {} the rt-pool", if *rt { "in" } else { "outside" })
@@ -237,6 +247,12 @@ mod tests {
                 "VM",
                 false,
                 "VM web: weight 1, cap 50 % from its cgroups",
+            ),
+            (
+                Event::Reloaded { parameters: 1, settings: 0 },
+                "VM",
+                false,
+                "configuration read again: 1 parameters and 0 settings of VMs changed",
             ),
             (Event::RtPool { pcpus: vec![] }, "VM", false, "rt-pool: no PCPU"),
             (Event::RtPool { pcpus: vec![3] }, "VM", false, "rt-pool: PCPU 3"),

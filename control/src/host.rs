@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A live or simulated host as control sees it, and bringing it to a configuration.
 
-use crate::config::{HostConfig, Ports, VmConfig};
+use crate::config::VmConfig;
 use crate::params::is_server;
+use crate::ports::Ports;
 use crate::server::Server;
 use crate::settings::param;
 use crate::{duration, near, spec};
 use anyhow::{Context, Result, bail};
+use std::collections::BTreeMap;
 use std::fmt;
 use takt_policy::ParamInfo;
 
@@ -119,13 +121,13 @@ pub struct Applied {
 ///
 /// # Errors
 /// A configuration out of range (before anything is changed), or an operation that the host refuses; it names the VM.
-pub fn apply(config: &HostConfig, host: &mut dyn Host, now: u64) -> Result<Applied> {
-    for (name, vm) in &config.vm {
+pub fn apply(config: &BTreeMap<String, VmConfig>, host: &mut dyn Host, now: u64) -> Result<Applied> {
+    for (name, vm) in config {
         vm.validate(name)?;
     }
     let mut done = Applied::default();
     let vms = host.vms()?;
-    for (name, want) in &config.vm {
+    for (name, want) in config {
         let Some(vm) = vms.iter().find(|vm| vm.name == *name) else {
             done.absent.push(name.clone());
             continue;

@@ -2,6 +2,7 @@
 //! Control against a small host over a real pool of the policy core.
 
 use anyhow::{Result, bail};
+use std::collections::BTreeMap;
 use takt_control::{Change, Host, HostConfig, VmConfig, VmParams, VmState, apply};
 use takt_policy::{Kind, NEVER, Pool};
 
@@ -67,8 +68,9 @@ impl Host for Memory {
     }
 }
 
-fn config(text: &str) -> HostConfig {
-    toml::from_str(text).expect(text)
+fn config(text: &str) -> BTreeMap<String, VmConfig> {
+    let all: HostConfig = toml::from_str(text).expect(text);
+    all.vm.into_iter().map(|(name, entry)| (name, entry.into())).collect()
 }
 
 #[test]
@@ -80,7 +82,7 @@ fn sets_only_what_differs_and_nothing_twice() {
     let batch = VmParams::of(&host.pool, 1).unwrap();
     assert_eq!((batch.weight(), batch.cap()), (128, 150));
     assert!(apply(&want, &mut host, 2).unwrap().changes.is_empty());
-    assert_eq!(host.find("pbx").unwrap().config, want.vm["pbx"]);
+    assert_eq!(host.find("pbx").unwrap().config, want["pbx"]);
 }
 
 #[test]
@@ -108,7 +110,7 @@ fn names_that_are_not_there_are_reported() {
 fn a_bad_configuration_changes_nothing() {
     let mut host = Memory::new(&["a", "b"]);
     let mut want = config("[vm.a]\nweight = 7\n[vm.b]");
-    let b = want.vm.get_mut("b").unwrap();
+    let b = want.get_mut("b").unwrap();
     *b = b.clone().with("cap", 9_999);
     assert!(
         apply(&want, &mut host, 1)

@@ -8,8 +8,8 @@ use takt_control::params::is_server;
 use takt_control::pools::{Pools, Size};
 use takt_control::settings::named;
 use takt_control::{
-    Change, Host, HostConfig, PolicySpec, Ports, RtMode, Server, ServerStatus, Setting, VmConfig, VmParams, VmState,
-    Wait, WaitStatus, apply, one_line, printable, spec, waits,
+    Change, Entry, Host, HostConfig, PolicySpec, Ports, RtMode, Server, ServerStatus, Setting, VmConfig, VmParams,
+    VmState, Wait, WaitStatus, apply, one_line, printable, spec, waits,
 };
 use takt_policy::{Kind, Overhead, Pool, params, vm_settings};
 
@@ -56,39 +56,43 @@ fn distinct() -> VmConfig {
         params: params.with("laxity", 16 * MS).with("latency", 17 * MS),
         ports: ports(&[(5, 6), (9, 9)]),
         group: "g".into(),
-        cgroup: Some("c/d".into()),
-        uid: Some(18),
     }
+}
+
+/// The same as a table says it, which also says whose VM it means.
+fn table() -> Entry {
+    Entry { cgroup: Some("c/d".into()), uid: Some(18), ..Entry::from(distinct()) }
 }
 
 #[test]
 fn a_file_says_each_key_for_itself() {
-    let base = VmConfig::default;
+    let base = Entry::default;
+    let with = |name, value| Entry { params: VmParams::default().with(name, value), ..base() };
     for (line, want) in [
-        ("rt = \"on\"", base().with("rt", RtMode::On as u64)),
-        ("rt = \"off\"", base().with("rt", RtMode::Off as u64)),
-        ("ports = [\"5-6\", 9]", VmConfig { ports: ports(&[(5, 6), (9, 9)]), ..base() }),
-        ("weight = 11", base().with("weight", 11)),
-        ("cap = 12", base().with("cap", 12)),
-        ("budget = \"13ms\"", base().with("budget", 13 * MS)),
-        ("period = \"14ms\"", base().with("period", 14 * MS)),
-        ("priority = 15", base().with("priority", 15)),
-        ("extra = false", base().with("extra", 0)),
-        ("laxity = \"16ms\"", base().with("laxity", 16 * MS)),
-        ("latency = \"17ms\"", base().with("latency", 17 * MS)),
-        ("group = \"g\"", VmConfig { group: "g".into(), ..base() }),
-        ("cgroup = \"c/d\"", VmConfig { cgroup: Some("c/d".into()), ..base() }),
-        ("uid = 18", VmConfig { uid: Some(18), ..base() }),
+        ("rt = \"on\"", with("rt", RtMode::On as u64)),
+        ("rt = \"off\"", with("rt", RtMode::Off as u64)),
+        ("ports = [\"5-6\", 9]", Entry { ports: Some(ports(&[(5, 6), (9, 9)])), ..base() }),
+        ("weight = 11", with("weight", 11)),
+        ("cap = 12", with("cap", 12)),
+        ("budget = \"13ms\"", with("budget", 13 * MS)),
+        ("period = \"14ms\"", with("period", 14 * MS)),
+        ("priority = 15", with("priority", 15)),
+        ("extra = false", with("extra", 0)),
+        ("laxity = \"16ms\"", with("laxity", 16 * MS)),
+        ("latency = \"17ms\"", with("latency", 17 * MS)),
+        ("group = \"g\"", Entry { group: Some("g".into()), ..base() }),
+        ("cgroup = \"c/d\"", Entry { cgroup: Some("c/d".into()), ..base() }),
+        ("uid = 18", Entry { uid: Some(18), ..base() }),
     ] {
         let config = HostConfig::from_toml(&format!("[vm.web]\n{line}")).unwrap();
         assert_eq!(config.vm["web"], want, "{line}");
     }
-    let text = toml::to_string(&HostConfig { vm: [("web".into(), distinct())].into() }).unwrap();
+    let text = toml::to_string(&HostConfig { vm: [("web".into(), table())].into(), ..HostConfig::default() }).unwrap();
     for line in ["budget = \"13ms\"", "laxity = \"16ms\"", "ports = [\"5-6\", 9]", "uid = 18", "cgroup = \"c/d\""] {
         assert!(text.contains(line), "{line}: {text}");
     }
-    assert_eq!(HostConfig::from_toml(&text).unwrap().vm["web"], distinct());
-    let plain = toml::to_string(&base()).unwrap();
+    assert_eq!(HostConfig::from_toml(&text).unwrap().vm["web"], table());
+    let plain = toml::to_string(&VmConfig::default()).unwrap();
     for key in ["laxity", "latency", "cgroup", "uid"] {
         assert!(!plain.contains(key), "{key} is left out where nothing is said: {plain}");
     }
@@ -100,7 +104,7 @@ fn defaults_are_those_of_the_policies() {
     let names = ["weight", "cap", "rt", "laxity", "latency"];
     assert_eq!(names.map(|name| c.params.get(name)), [256, 0, 0, 0, 0].map(Some));
     assert_eq!(c.server(), Server { budget: 0, period: 0, priority: 1000, extra: true });
-    assert!(c.ports.is_empty() && c.group.is_empty() && !c.has_owner());
+    assert!(c.ports.is_empty() && c.group.is_empty() && !Entry::default().has_owner());
     let (pool, vm) = (|name| key(name, false), |name| key(name, true));
     assert_eq!(Pools::defaults(), (pool("reserve"), 0));
     let published = |name: &str| Pools::named(name).expect("two pools").published();
@@ -175,7 +179,7 @@ fn what_differs_is_set_and_nothing_else() {
     let (base, want) = (VmConfig::default(), distinct());
     let bring = |have: &VmConfig, want: &VmConfig| {
         let mut host = listed(&["other", "web"], have);
-        let config = HostConfig { vm: BTreeMap::from([("web".into(), want.clone())]) };
+        let config = BTreeMap::from([("web".into(), want.clone())]);
         let done = apply(&config, &mut host, 0).unwrap();
         assert_eq!(done.changes, host.1, "what is told is what was done");
         assert!(done.absent.is_empty() && host.1.iter().all(|(vm, _)| *vm == 5));
@@ -277,7 +281,7 @@ fn every_setting_goes_all_the_way() {
         let base = if info.name == "budget" { VmConfig::default().with("period", value) } else { VmConfig::default() };
         let period = (info.name == "budget").then(|| format!("period = {}\n", word(named("period").unwrap(), value)));
         let text = format!("[vm.web]\n{}{} = {}", period.unwrap_or_default(), info.name, word(info, value));
-        let config = HostConfig::from_toml(&text).unwrap().vm["web"].clone();
+        let config = VmConfig::from(HostConfig::from_toml(&text).unwrap().vm["web"].clone());
         assert_eq!(config, base.clone().with(info.name, value), "{text}");
         assert_eq!(toml::from_str::<VmConfig>(&toml::to_string(&config).unwrap()).unwrap(), config, "{}", info.name);
         let json = serde_json::to_value(&config.params).unwrap();

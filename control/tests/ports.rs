@@ -44,7 +44,9 @@ fn lists_are_read_as_people_write_them() {
 
 #[test]
 fn a_file_mixes_numbers_and_ranges() {
-    let read = |list: &str| HostConfig::from_toml(&format!("[vm.a]\nports = {list}")).map(|c| c.vm["a"].ports.clone());
+    let read = |list: &str| {
+        HostConfig::from_toml(&format!("[vm.a]\nports = {list}")).map(|c| c.vm["a"].ports.clone().unwrap())
+    };
     assert_eq!(read("[\"16384-16390\", 554, \"16391,7\"]").unwrap().ranges(), [(7, 7), (554, 554), (16_384, 16_391)]);
     let text = toml::to_string(&HostConfig::from_toml("[vm.a]\nports = [\"1-2\", 5]").unwrap()).unwrap();
     assert!(text.contains("ports = [\"1-2\", 5]"), "{text}");

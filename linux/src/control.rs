@@ -27,7 +27,8 @@ use takt_control::overhead::Window;
 use takt_control::partition::Side;
 use takt_control::spec;
 use takt_control::{
-    Change, Event, Groups, Host, HostConfig, PolicySpec, Ports, RtMode, Server, Setting, VmConfig, VmState, apply,
+    Change, Event, Groups, Host, HostConfig, Layers, PolicySpec, Ports, RtMode, Server, Setting, VmConfig, VmState,
+    apply,
 };
 use takt_policy::{NEVER, NIL, NVM};
 
@@ -44,8 +45,8 @@ struct Vm {
     rt: bool,
     /// Its configuration has not been applied yet.
     fresh: bool,
-    /// Weight and cap follow its cgroups until somebody says something else.
-    follows: bool,
+    /// What the file, `takt set` and its cgroups say.
+    layers: Layers,
     /// As its cgroups say; none: they have not been looked at yet.
     share: Option<cgroups::Share>,
     /// Where its VCPUs were at the last look.
@@ -82,6 +83,8 @@ pub struct Live {
     notices: Receiver<Notice>,
     vms: BTreeMap<u32, Vm>,
     config: HostConfig,
+    /// Parameters of the policy that `takt set --pool` has set: they stay when the file changes.
+    pool_by_hand: BTreeSet<u32>,
     pools: Option<pools::Pools>,
     groups: Groups,
     kvm: bool,
@@ -125,6 +128,7 @@ impl Live {
             notices,
             vms: BTreeMap::new(),
             config,
+            pool_by_hand: BTreeSet::new(),
             pools: pools::Pools::new(policy),
             groups: Groups::default(),
             kvm: false,
@@ -147,6 +151,11 @@ impl Live {
     /// cannot be told.
     pub fn must_leave(&self) -> Option<String> {
         core_sched::must_leave(self.accept_core_scheduling, "/".as_ref(), &core_sched::Kernel)
+    }
+
+    /// The policy that schedules the host.
+    pub fn policy(&self) -> &PolicySpec {
+        self.scheduler.policy()
     }
 
     /// Gives the host back to the kernel at once.
@@ -234,7 +243,7 @@ impl Live {
             None => {}
         }
         news.push(Event::VmFound { name: name.clone(), tgid: Some(tgid), domid: None });
-        let follows = owners::config_of(&self.config, Path::new("/"), &name, tgid).is_none();
+        let layers = Layers::default().with_file(owners::entries(&self.config, root, &name, tgid));
         let ports = Ports::default();
         self.vms.insert(
             index,
@@ -245,7 +254,7 @@ impl Live {
                 ports,
                 rt: false,
                 fresh: true,
-                follows,
+                layers,
                 share: None,
                 side: Side::Rest,
                 group: String::new(),
@@ -277,13 +286,77 @@ impl Live {
         for index in fresh {
             let Some(vm) = self.vms.get_mut(&index) else { continue };
             vm.fresh = false;
-            let (name, tgid) = (vm.name.clone(), vm.tgid);
-            let Some(want) = owners::config_of(&self.config, Path::new("/"), &name, tgid).cloned() else { continue };
-            let config = HostConfig { vm: BTreeMap::from([(name, want)]) };
+            if !vm.layers.has_file() {
+                continue;
+            }
+            let config = BTreeMap::from([(vm.name.clone(), vm.layers.config())]);
             if let Err(e) = apply(&config, self, 0) {
                 self.warn(format!("{e:#}"), news);
             }
         }
+    }
+
+    /// Follows the file of `--config`, which says something else now: `config`, with `policy`. What `takt set` has set
+    /// stays. Nothing changes if the scheduler must be loaded again for it.
+    ///
+    /// # Errors
+    /// One line: what needs a new start of `takt run`, or what is unfair.
+    pub fn reload(&mut self, config: HostConfig, policy: &PolicySpec) -> Result<Vec<Event>> {
+        let have = self.scheduler.policy().clone();
+        ensure!(
+            policy.name == have.name && policy.pools == have.pools,
+            "policy `{policy}`: the scheduler of `{have}` is loaded; restart takt run to change it"
+        );
+        ensure!(
+            config.host.but_policy() == self.config.host.but_policy(),
+            "[host]: only the parameters of `policy` can change while takt run runs; restart it"
+        );
+        policy.fair(self.accept_unfair)?;
+        let mut news = Vec::new();
+        let changed = self.adjust_pool(&have, policy)?;
+        self.config = config;
+        let mut vms = Vec::new();
+        for vm in self.vms.values_mut() {
+            let layers = vm.layers.with_file(owners::entries(&self.config, Path::new("/"), &vm.name, vm.tgid));
+            if layers != vm.layers {
+                vms.push((vm.name.clone(), layers.config()));
+                vm.layers = layers;
+            }
+        }
+        let mut set = 0;
+        for (name, config) in vms {
+            match apply(&BTreeMap::from([(name, config)]), self, 0) {
+                Ok(done) => set += done.changes.len(),
+                Err(e) => self.warn(format!("{e:#}"), &mut news),
+            }
+        }
+        news.push(Event::Reloaded { parameters: changed, settings: set });
+        Ok(news)
+    }
+
+    /// Brings the pool's parameters from `have` to `want`, but for those that `takt set --pool` has set; how many changed.
+    fn adjust_pool(&mut self, have: &PolicySpec, want: &PolicySpec) -> Result<usize> {
+        let defaults = takt_policy::params().into_iter().filter(|p| !p.per_vm).map(|p| (p.key, p.linux));
+        let live: BTreeMap<u32, u64> = defaults.collect();
+        let values = |spec: &PolicySpec| {
+            let mut all = live.clone();
+            all.extend(spec.params.iter().copied());
+            all
+        };
+        let (old, new) = (values(have), values(want));
+        let differs = |(key, value): &(&u32, &u64)| !self.pool_by_hand.contains(key) && old.get(key) != Some(value);
+        let all: Vec<(u32, u64)> = new.iter().filter(differs).map(|(k, v)| (*k, *v)).collect();
+        let all = spec::refusable_first(all);
+        for (n, &(key, value)) in all.iter().enumerate() {
+            if let Err(e) = self.scheduler.adjust(NIL, key, value) {
+                let done = all[..n].iter().filter_map(|(key, _)| Some((*key, *old.get(key)?)));
+                done.into_iter().try_for_each(|(key, old)| self.scheduler.adjust(NIL, key, old))?;
+                return Err(e.context(format!("policy `{want}`")));
+            }
+        }
+        all.iter().for_each(|&(key, value)| self.parameter_is(key, value));
+        self.scheduler.policy_is(want.clone());
+        Ok(all.len())
     }
 
     fn types(&mut self, snapshot: &Snapshot, news: &mut Vec<Event>) {
@@ -317,6 +390,7 @@ impl Live {
             blind: report.map_or_else(|| Some("not looked at yet".into()), net::Report::blind),
             monitor: self.net.times(index).ok().filter(|t| t.first != 0),
             group: vm.map(|v| v.group.clone()).unwrap_or_default(),
+            set_by: vm.map(|v| v.layers.sources()).unwrap_or_default(),
         }
     }
 
@@ -390,9 +464,8 @@ impl Live {
         for change in setting.ports.clone().map(Change::Ports).into_iter().chain(params) {
             self.change(vm, &change)?;
         }
-        let follows = ["weight", "cap"].iter().all(|name| setting.params.get(name).is_none());
         if let Some(vm) = self.vms.get_mut(&vm.id) {
-            vm.follows &= follows;
+            vm.layers.set(setting);
         }
         Ok(())
     }
@@ -424,6 +497,7 @@ impl Live {
         for (key, value) in spec::refusable_first(spec.params) {
             self.scheduler.adjust(NIL, key, value).with_context(|| format!("`{}`", values.join(",")))?;
             self.parameter_is(key, value);
+            self.pool_by_hand.insert(key);
         }
         Ok(())
     }

@@ -242,6 +242,11 @@ impl Scheduler {
         &self.policy
     }
 
+    /// The same policy has other parameters now.
+    pub fn policy_is(&mut self, policy: PolicySpec) {
+        self.policy = policy;
+    }
+
     /// The verifier's work on every loaded program.
     ///
     /// # Errors

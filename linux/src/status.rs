@@ -103,6 +103,9 @@ pub struct VmStatus {
     /// Its settings, without `rt`.
     #[serde(flatten)]
     pub params: VmParams,
+    /// Who said the values that are not the defaults: `takt set`, a table of the file of `--config`, or `cgroup`.
+    #[serde(default)]
+    pub set_by: BTreeMap<String, String>,
     /// With which VMs it is launched (Poris).
     pub group: Option<String>,
     /// Source ports that are real-time, by the user's word.
@@ -155,6 +158,7 @@ pub struct Known {
     pub blind: Option<String>,
     pub monitor: Option<Times>,
     pub group: String,
+    pub set_by: BTreeMap<String, String>,
 }
 
 /// A VCPU of the pool's configuration.
@@ -205,6 +209,7 @@ pub fn vms(snapshot: &Snapshot, known: &dyn Fn(u32) -> Known) -> Vec<VmStatus> {
             refusals: stat.refusals,
             debt: snapshot.on(host.side()).debt(vm),
             params,
+            set_by: known.set_by,
             group: Some(known.group).filter(|g| !g.is_empty()),
             ports: known.ports,
             devices: known.devices,
@@ -372,7 +377,7 @@ mod tests {
         let keys = |v: &serde_json::Value| v.as_object().unwrap().keys().cloned().collect::<Vec<_>>().join(" ");
         let vm = serde_json::to_value(&vms(&snapshot(true), &known)[0]).unwrap();
         let want = "blind cap debt devices group io kind latency_us laxity_us lease_us monitor name period_us pool ports promotions refusals rt rt_mode rule server \
-                    tgid vcpus waits weight";
+                    set_by tgid vcpus waits weight";
         assert_eq!(keys(&vm), want);
         assert_eq!(keys(&vm["vcpus"][0]), "class credit id pcpu refused state tid vcpu waits");
         let wait = serde_json::to_value(takt_control::WaitStatus::default()).unwrap();

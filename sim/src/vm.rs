@@ -142,7 +142,7 @@ impl VmSpec {
     /// What the operator says of each.
     pub fn config(&self) -> VmConfig {
         let (params, ports, group) = (self.params.clone(), self.ports.clone(), self.group.clone());
-        VmConfig { params, ports, group, ..VmConfig::default() }
+        VmConfig { params, ports, group }
     }
 
     pub fn rt(&self) -> RtMode {

@@ -3,11 +3,13 @@
 
 use super::Voice;
 use super::recording::Recording;
+use super::service;
 use crate::{args, interrupt};
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use serde_json::{Value, json};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
+use takt_control::file::HostSection;
 use takt_control::socket::{Asked, Request, Socket};
 use takt_control::{Event, HostConfig, PolicySpec, Setting, document};
 use takt_linux::{Ended, LOOK, Live, Options, Quota, TIMEOUT_MS};
@@ -17,6 +19,7 @@ const FETCH: Duration = Duration::from_millis(50);
 
 enum Input {
     Stop,
+    Reload,
     Asked(Asked),
 }
 
@@ -35,20 +38,20 @@ enum End {
 /// # Errors
 /// Bad input, or what the machine lacks; nothing has changed then.
 pub fn run(args: &args::Run) -> Result<bool> {
-    let policy = PolicySpec::parse(args.policy.as_deref().unwrap_or("doris"))?;
-    policy.fair(args.accept_unfair)?;
-    ensure!(!policy.pin, "policy `pin` is for the simulator: on Linux, pin VCPUs with taskset or cpusets");
-    let config = args.config.as_deref().map_or(Ok(HostConfig::default()), super::read_config)?;
+    let (config, policy) = read(args)?;
+    let options = options(args, &config.host);
+    policy.fair(options.accept_unfair)?;
     takt_linux::Environment::check()?;
     let voice = Voice { json: args.json, guest: "VM" };
     let record = args.record.as_deref().map(|path| Recording::open(path, policy.pools.is_some())).transpose()?;
     let socket = Socket::bind(&args.socket.socket)?;
     let (send, events) = channel();
-    let stop = send.clone();
-    interrupt::instead(move || drop(stop.send(Input::Stop)))?;
+    let (signals, reloads) = (send.clone(), args.config.is_some());
+    interrupt::or_reload(move |hup| drop(signals.send(if hup && reloads { Input::Reload } else { Input::Stop })))?;
 
-    let mut live = Live::start(&policy, config, options(args))?;
-    if args.accept_core_scheduling {
+    let unchecked = options.accept_core_scheduling;
+    let mut live = Live::start(&policy, config, options)?;
+    if unchecked {
         voice.warn("core scheduling cookies are not checked: with SMT, a thread with a cookie may hang the machine");
     }
     let recording = match (record, &args.record) {
@@ -67,7 +70,9 @@ pub fn run(args: &args::Run) -> Result<bool> {
     let (kernel, kvm) = (status.host.kernel, status.host.kvm);
     voice.say(&Event::Scheduling { policy: policy.to_string(), kernel, pcpus, vms, kvm });
     news.iter().for_each(|event| voice.say(event));
-    let ended = Serving { live: &mut live, recording, events, trouble: None, voice }.until_the_end();
+    service::ready(&policy.to_string());
+    let ended = Serving { live: &mut live, args, recording, events, trouble: None, voice }.until_the_end();
+    service::stopping();
     let counts = live.status().map(|s| s.host);
     drop(live);
     drop(socket);
@@ -91,23 +96,32 @@ pub fn run(args: &args::Run) -> Result<bool> {
     }
 }
 
-fn options(args: &args::Run) -> Options {
+/// What the file says, and the policy that follows from it and the command line.
+fn read(args: &args::Run) -> Result<(HostConfig, PolicySpec)> {
+    let config = args.config.as_deref().map_or(Ok(HostConfig::default()), HostConfig::read)?;
+    let policy = config.linux_policy(args.policy.as_deref())?;
+    Ok((config, policy))
+}
+
+/// What the command line says wins over the file.
+fn options(args: &args::Run, host: &HostSection) -> Options {
     let default = Quota::default();
     Options {
-        cgroups: args.cgroups.clone(),
-        timeout_ms: args.timeout_ms.unwrap_or(TIMEOUT_MS),
+        cgroups: if args.cgroups.is_empty() { host.cgroups.clone() } else { args.cgroups.clone() },
+        timeout_ms: args.timeout_ms.or(host.timeout_ms).unwrap_or(TIMEOUT_MS),
         quota: Quota {
-            vms: args.tenant_vms.unwrap_or(default.vms),
-            threads: args.tenant_threads.unwrap_or(default.threads),
+            vms: args.tenant_vms.or(host.tenant_vms).unwrap_or(default.vms),
+            threads: args.tenant_threads.or(host.tenant_threads).unwrap_or(default.threads),
         },
-        accept_core_scheduling: args.accept_core_scheduling,
-        accept_unheeded_cgroups: args.accept_unheeded_cgroups,
-        accept_unfair: args.accept_unfair,
+        accept_core_scheduling: args.accept_core_scheduling || host.accept_core_scheduling,
+        accept_unheeded_cgroups: args.accept_unheeded_cgroups || host.accept_unheeded_cgroups,
+        accept_unfair: args.accept_unfair || host.accept_unfair,
     }
 }
 
 struct Serving<'a> {
     live: &'a mut Live,
+    args: &'a args::Run,
     recording: Option<Recording>,
     events: Receiver<Input>,
     /// What the last look failed with.
@@ -131,6 +145,7 @@ impl Serving<'_> {
                     return End::Requested;
                 }
                 Ok(Input::Asked(asked)) => self.answer(asked),
+                Ok(Input::Reload) => self.reload(),
                 Err(RecvTimeoutError::Timeout) => {}
             }
             if let Some(ended) = self.live.ended() {
@@ -167,6 +182,17 @@ impl Serving<'_> {
                 self.trouble = Some(why);
             }
         }
+    }
+
+    /// Reads the file again. What cannot be followed is said, and what held before still holds.
+    fn reload(&mut self) {
+        service::reloading();
+        let news = read(self.args).and_then(|(config, policy)| self.live.reload(config, &policy));
+        match news {
+            Ok(news) => news.iter().for_each(|event| self.voice.say(event)),
+            Err(e) => self.voice.warn(&format!("the configuration is not followed, the former one holds: {e:#}")),
+        }
+        service::ready(&self.live.policy().to_string());
     }
 
     fn fetch(&mut self) {

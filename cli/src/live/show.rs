@@ -3,7 +3,7 @@
 
 use super::waits;
 use crate::table;
-use takt_control::{RtMode, duration};
+use takt_control::{RtMode, VmConfig, duration};
 use takt_linux::status::{HostStatus, PoolStatus, Status, VcpuStatus, VmStatus};
 
 /// All of it.
@@ -15,6 +15,9 @@ pub fn text(status: &Status) -> String {
     if !status.vms.is_empty() {
         parts.push(vms(&status.vms));
         parts.push(devices(&status.vms));
+        if status.vms.iter().any(|vm| !vm.set_by.is_empty()) {
+            parts.push(settings(&status.vms));
+        }
     }
     parts.push(all_waits(status));
     parts.join("\n")
@@ -116,6 +119,18 @@ fn devices(all: &[VmStatus]) -> String {
         &all.iter().map(row).collect::<Vec<_>>(),
         9..,
     )
+}
+
+/// What is not the default, and who said it.
+fn settings(all: &[VmStatus]) -> String {
+    let rows = all.iter().flat_map(|vm| {
+        let params = vm.params.clone().with("rt", vm.rt_mode as u64);
+        let (ports, group) = (vm.ports.clone(), vm.group.clone().unwrap_or_default());
+        let config = VmConfig { params, ports, group };
+        let row = move |(key, by): (&String, &String)| vec![vm.name.clone(), key.clone(), config.show(key), by.clone()];
+        vm.set_by.iter().map(row)
+    });
+    table::render("", &["VM", "setting", "value", "set by"], &rows.collect::<Vec<_>>(), 9..)
 }
 
 /// Waits by VM, VCPU and class.

@@ -135,8 +135,10 @@ pub fn config(data: &[u8]) {
     match HostConfig::from_toml(text) {
         Err(e) => one_line(&e),
         Ok(config) => {
-            let all: &BTreeMap<String, VmConfig> = &config.vm;
-            for (name, vm) in all {
+            let again = toml::to_string(&config).expect("what was read can be written");
+            assert_eq!(HostConfig::from_toml(&again).ok().as_ref(), Some(&config), "{again}");
+            for (name, entry) in config.vm.iter().chain(&config.cgroup) {
+                let vm = VmConfig::from(entry.clone());
                 vm.validate(name).expect("valid when it was read");
                 let ports = vm.ports.ranges();
                 assert!(ports.iter().all(|(a, b)| a <= b) && ports.windows(2).all(|w| w[0].1 < w[1].0));

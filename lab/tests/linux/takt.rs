@@ -61,6 +61,16 @@ impl Takt {
         Ok(takt)
     }
 
+    /// Has it read its configuration again.
+    pub fn hang_up(&self) -> Result<()> {
+        kill(Pid::from_raw(self.process.id() as i32), Signal::SIGHUP).context("takt run")
+    }
+
+    /// What it has said so far.
+    pub fn said(&self) -> Result<String> {
+        said_so_far()
+    }
+
     /// Whether it is still in force.
     pub fn schedules(&self) -> Result<()> {
         ensure!(state()? == "enabled", "sched_ext is {}: {}", state()?, said_so_far()?);

@@ -23,9 +23,6 @@ impl Share {
     }
 }
 
-/// Nobody has said anything.
-pub const DEFAULT: Share = Share { weight: 256, cap: 0 };
-
 /// The cgroup of a thread below [`ROOT`], without the leading slash.
 pub fn of_thread(tgid: u32, tid: u32) -> Option<String> {
     of(format!("/proc/{tgid}/task/{tid}/cgroup").as_ref())
@@ -151,7 +148,7 @@ pub(super) mod tests {
         ] {
             assert_eq!(of(256.0, cap), (256, want), "{cap}");
         }
-        assert_eq!((DEFAULT.weight, DEFAULT.cap, ROOT), (256, 0, "/sys/fs/cgroup"));
+        assert_eq!(ROOT, "/sys/fs/cgroup");
     }
 
     #[test]

@@ -29,6 +29,14 @@ pub fn name_of(root: &Path, tgid: u32) -> String {
     name(&read(root, tgid, "cmdline"), &comm, tgid)
 }
 
+/// The UUID of the VM of process `tgid`, as its VMM was told (QEMU's and libvirt's `-uuid`), in small letters.
+pub fn uuid(root: &Path, tgid: u32) -> Option<String> {
+    let line = String::from_utf8_lossy(&read(root, tgid, "cmdline")).into_owned();
+    let mut arguments = line.split('\0');
+    arguments.find(|a| ["-uuid", "--uuid"].contains(a))?;
+    arguments.next().filter(|uuid| !uuid.is_empty()).map(str::to_ascii_lowercase)
+}
+
 /// The cgroup (version 2) that it is in, as `/proc` writes it.
 pub fn cgroup(root: &Path, tgid: u32) -> Option<String> {
     let text = String::from_utf8_lossy(&read(root, tgid, "cgroup")).into_owned();
@@ -180,6 +188,20 @@ mod tests {
             let line: String = arguments.iter().map(|a| format!("{a}\0")).collect();
             assert_eq!(name(line.as_bytes(), "comm", 7), want, "{arguments:?}");
         }
+    }
+
+    #[test]
+    fn a_uuid_is_that_of_the_command_line() {
+        for (cmdline, want) in [
+            ("qemu\0-name\0web\0-uuid\0AB-12\0-S\0", Some("ab-12")),
+            ("qemu\0-name\0web\0", None),
+            ("qemu\0-uuid\0", None),
+            ("qemu\0-uuid", None),
+        ] {
+            let root = process(&[("cmdline", cmdline)]);
+            assert_eq!(uuid(root.path(), 7).as_deref(), want, "{cmdline:?}");
+        }
+        assert_eq!(uuid(process(&[]).path(), 7), None);
     }
 
     #[test]

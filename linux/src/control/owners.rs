@@ -3,18 +3,19 @@
 
 use super::names;
 use std::path::Path;
-use takt_control::{HostConfig, VmConfig};
+use takt_control::{Entry, HostConfig, Identity};
 
-/// What the configuration says of the VM `name` of process `tgid`: nothing, where it means another owner's.
-pub fn config_of<'a>(config: &'a HostConfig, root: &Path, name: &str, tgid: u32) -> Option<&'a VmConfig> {
-    let found = config.vm.get(name)?;
-    let meant = !found.has_owner() || found.admits(names::cgroup(root, tgid).as_deref(), names::uid(root, tgid));
-    meant.then_some(found)
+/// The tables of the configuration that mean the VM `name` of process `tgid`, the weakest first: none that means another owner's.
+pub fn entries<'a>(config: &'a HostConfig, root: &Path, name: &str, tgid: u32) -> Vec<(String, &'a Entry)> {
+    let (uuid, cgroup) = (names::uuid(root, tgid), names::cgroup(root, tgid));
+    let (uuid, cgroup) = (uuid.as_deref(), cgroup.as_deref());
+    config.entries(Identity { name, uuid, cgroup, uid: names::uid(root, tgid) })
 }
 
 /// The name of the VM of process `tgid` that calls it `called`: a name of the configuration is its owner's only.
 pub fn name(config: &HostConfig, root: &Path, called: &str, tgid: u32) -> String {
-    let free = !config.vm.contains_key(called) || config_of(config, root, called, tgid).is_some();
+    let admits = |entry: &Entry| entry.admits(names::cgroup(root, tgid).as_deref(), names::uid(root, tgid));
+    let free = config.vm.get(called).is_none_or(|entry| !entry.has_owner() || admits(entry));
     if free { called.to_owned() } else { names::other(called, tgid) }
 }
 
@@ -34,10 +35,9 @@ mod tests {
             let status = format!("Name:\tUid:\t107\nGid:\t107\nUid:\t{uid}\t0\t0\t0\n");
             std::fs::write(dir.join("status"), status).unwrap();
         }
-        let entry = |cgroup: Option<&str>, uid| VmConfig { cgroup: cgroup.map(Into::into), uid, ..VmConfig::default() };
-        let name = |config: VmConfig, called: &str, tgid| {
-            super::name(&HostConfig { vm: [("web".into(), config)].into() }, root.path(), called, tgid)
-        };
+        let entry = |cgroup: Option<&str>, uid| Entry { cgroup: cgroup.map(Into::into), uid, ..Entry::default() };
+        let only = |name: &str, entry| HostConfig { vm: [(name.into(), entry)].into(), ..HostConfig::default() };
+        let name = |entry: Entry, called: &str, tgid| super::name(&only("web", entry), root.path(), called, tgid);
         for tgid in [7, 8, 9, 10] {
             assert_eq!(name(entry(None, None), "web", tgid), "web", "by name alone, as it says");
             assert_eq!(name(entry(Some("other"), Some(1)), "db", tgid), "db", "a name that it does not know");
@@ -51,9 +51,8 @@ mod tests {
         assert_eq!(name(entry(None, Some(107)), "web", 8), "web");
         assert_eq!(name(entry(None, Some(107)), "web", 9), "web-9");
         // Nor does a name that it has been given instead get it another's configuration.
-        let config = HostConfig { vm: [("web-8".into(), both())].into() };
-        assert!(config_of(&config, root.path(), "web-8", 8).is_none());
-        assert!(config_of(&config, root.path(), "web-8", 7).is_some());
-        assert!(config_of(&config, root.path(), "web", 7).is_none());
+        let config = only("web-8", both());
+        let tables = |name, tgid| entries(&config, root.path(), name, tgid).len();
+        assert_eq!([tables("web-8", 8), tables("web-8", 7), tables("web", 7)], [0, 1, 0]);
     }
 }

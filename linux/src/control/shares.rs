@@ -10,7 +10,7 @@ use crate::status;
 use anyhow::{Context, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use takt_control::{Change, Event};
+use takt_control::{Change, Event, Layers};
 use takt_policy::Kind;
 
 /// The levels that all threads of a VM have in common: the VM is in these cgroups as a whole.
@@ -74,6 +74,12 @@ pub fn shares(root: &Path, vms: &[Vec<String>]) -> Vec<Share> {
     (0..vms.len()).map(|i| Share::new(weights[i], cap(i))).collect()
 }
 
+/// What a VM has, where the file or `takt set` may have said something else than its cgroups.
+fn effective(layers: &Layers) -> Share {
+    let config = layers.config();
+    Share { weight: config.params.weight(), cap: config.params.cap() }
+}
+
 /// Gives VM `index` this weight and this cap.
 fn set(scheduler: &Scheduler, index: u32, share: Share) -> Result<()> {
     for change in [Change::param("weight", share.weight.into()), Change::param("cap", share.cap.into())] {
@@ -100,14 +106,16 @@ impl Live {
         // Those that do not follow have their part of a cgroup, too.
         let (vms, threads): (Vec<u32>, Vec<_>) = self.vms.iter().filter_map(threads).unzip();
         for (index, share) in vms.into_iter().zip(shares(cgroups::ROOT.as_ref(), &threads)) {
-            let Some(vm) = self.vms.get_mut(&index).filter(|vm| vm.follows && vm.share != Some(share)) else {
-                continue;
-            };
+            let Some(vm) = self.vms.get_mut(&index).filter(|vm| vm.share != Some(share)) else { continue };
+            let (before, mut layers) = (effective(&vm.layers), vm.layers.clone());
+            layers.follow(share.weight, share.cap);
+            let now = effective(&layers);
             // A VM that has gone meanwhile needs no share.
-            if set(&self.scheduler, index, share).is_ok()
-                && vm.share.replace(share).unwrap_or(cgroups::DEFAULT) != share
-            {
-                news.push(Event::Share { name: vm.name.clone(), weight: share.weight, cap: share.cap });
+            if set(&self.scheduler, index, now).is_ok() {
+                (vm.share, vm.layers) = (Some(share), layers);
+                if before != now {
+                    news.push(Event::Share { name: vm.name.clone(), weight: now.weight, cap: now.cap });
+                }
             }
         }
     }

@@ -78,6 +78,7 @@ fn a_vm_is_told_as_its_pool_and_host_have_it() {
         blind: Some("why".into()),
         monitor: Some(times),
         group: if vm == 2 { "g".into() } else { String::new() },
+        set_by: [("weight".into(), "takt set".into())].into(),
         ..known(vm)
     });
     assert_eq!(all.iter().map(|v| v.name.as_str()).collect::<Vec<_>>(), ["db", "web"], "by name");
@@ -89,6 +90,7 @@ fn a_vm_is_told_as_its_pool_and_host_have_it() {
     assert_eq!((web.params.server(), web.group.as_deref(), db.group.as_deref()), (server, Some("g"), None));
     assert_eq!((&web.ports, &web.devices, web.blind.as_deref()), (&ports, &vec![device], Some("why")));
     assert_eq!(web.monitor, Some(times));
+    assert_eq!(web.set_by["weight"], "takt set");
     let of = |list: &[VcpuStatus]| list.iter().map(|v| (v.vcpu, v.id, v.tid, v.refused)).collect::<Vec<_>>();
     assert_eq!(of(&web.vcpus), [(81, 0, 32, 81), (80, 1, 31, 80)], "by their numbers in the VM");
     assert_eq!(of(&web.io), [(82, 9, 33, 82)]);
@@ -231,6 +233,11 @@ fn documents_are_as_published() {
         blind: (vm == 5).then(|| "vhost-user".to_owned()),
         monitor: (vm == 2).then(|| Times { first: 3, told: 1, ..Times::default() }),
         group: if vm == 2 { "g".into() } else { String::new() },
+        set_by: [("weight", "takt set"), ("ports", "[vm.web]"), ("cap", "cgroup")]
+            .into_iter()
+            .filter(|_| vm == 2)
+            .map(|(key, by)| (key.into(), by.into()))
+            .collect(),
         ..known(vm)
     });
     let (entities, waits) = entities(&s);

@@ -9,7 +9,7 @@ use crate::script::{Act, Settings};
 use anyhow::{Context, Result};
 use takt_control::partition::{Member, Pcpu, Side};
 use takt_control::pools::{Pools, Size};
-use takt_control::{Host, HostConfig, Partition, PartitionHost, Server, apply, groups};
+use takt_control::{Host, Partition, PartitionHost, Server, apply, groups};
 
 fn pool(side: Side) -> usize {
     if side == Side::Rt { RT } else { MAIN }
@@ -110,7 +110,7 @@ impl Machine<'_> {
         let config = |&id: &u32| Some((self.vms[id as usize].name.clone(), self.spec(id as usize)?.config()));
         let vm = ids.iter().filter_map(config).collect();
         let now = self.now;
-        apply(&HostConfig { vm }, self, now)?;
+        apply(&vm, self, now)?;
         ids.iter().for_each(|&id| self.set_affinity(id));
         (0..self.pools.len()).try_for_each(|n| self.settle_groups(n))?;
         self.give_servers(ids)

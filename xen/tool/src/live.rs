@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
-use takt_control::{Document, Event, Groups, HostConfig, Ports, RtMode, Setting, VmParams};
+use takt_control::{Document, Event, Groups, HostConfig, Identity, Layers, Ports, RtMode, Setting, VmParams};
 use takt_monitor::device::Times;
 use takt_monitor::rule_name;
 
@@ -153,7 +153,12 @@ impl<E: Eyes> Live<E> {
             made.push(self.host.name(vm.domain.id).unwrap_or_else(|_| vm.domain.name.clone()));
         }
         for name in made {
-            let Some(want) = self.config.vm.get(&name) else { continue };
+            let vm = Identity { name: &name, ..Identity::default() };
+            let layers = Layers::default().with_file(self.config.entries(vm));
+            if !layers.has_file() {
+                continue;
+            }
+            let want = layers.config();
             let setting = Setting {
                 params: want.params.said(),
                 ports: Some(want.ports.clone()).filter(|p| !p.is_empty()),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `takt run` in Dom0: hands what the monitor finds to the hypervisor until it is told to end.
 
-use super::super::{Voice, read_config};
+use super::super::Voice;
 use crate::{args, interrupt};
 use anyhow::{Result, bail, ensure};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -48,10 +48,8 @@ pub fn run(args: &args::Run) -> Result<bool> {
     }
     let policy = args.policy.as_deref().map(PolicySpec::parse).transpose()?;
     policy.iter().try_for_each(|policy| policy.fair(args.accept_unfair))?;
-    let config = args.config.as_deref().map_or(Ok(HostConfig::default()), read_config)?;
-    if let Some((name, _)) = config.vm.iter().find(|(_, vm)| vm.has_owner()) {
-        bail!("VM `{name}`: cgroup and uid work only on a Linux host; in Xen's Dom0 the toolstack controls the names");
-    }
+    let config = args.config.as_deref().map_or(Ok(HostConfig::default()), HostConfig::read)?;
+    config.only_names()?;
     let voice = Voice { json: args.json, guest: "domain" };
     let host = takt_xen::open()?;
     let risa = policy.as_ref().map(managed).transpose()?.flatten();

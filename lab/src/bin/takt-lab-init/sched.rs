@@ -82,7 +82,7 @@ impl InForce {
     /// that has not begun is in no status.
     pub fn has_budgets(&self, status: &Value) -> Result<()> {
         for (name, want) in &self.config.vm {
-            let want = ServerStatus::from(&want.server());
+            let want = ServerStatus::from(&want.params.server());
             let vm = status["vms"].as_array().and_then(|vms| vms.iter().find(|vm| vm["name"] == **name));
             let Some(vm) = vm else { continue };
             let have = ServerStatus::deserialize(&vm["server"]).with_context(|| format!("takt status: {name}"))?;
@@ -108,7 +108,8 @@ impl InForce {
 
 /// What operators say of a phase's VMs.
 fn config(phase: &plan::Phase) -> HostConfig {
-    HostConfig { vm: phase.vms.iter().map(|vm| (vm.name.clone(), vm.config.clone())).collect() }
+    let entry = |vm: &plan::Vm| (vm.name.clone(), vm.config.clone().into());
+    HostConfig { vm: phase.vms.iter().map(entry).collect(), ..HostConfig::default() }
 }
 
 fn is(state: &str) -> bool {

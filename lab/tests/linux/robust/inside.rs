@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Init of the emulated machine: goes through a scenario and leaves what it saw in the outbox.
 
-use super::{attack, cgroups, ends, load, packets, refuse, risa, steady};
+use super::{attack, cgroups, ends, load, packets, refuse, reload, risa, steady};
 use crate::system;
 use crate::takt::Takt;
 use anyhow::{Context, Result, bail};
@@ -45,6 +45,7 @@ fn run() -> Result<Value> {
         "packets" => packets::packets(),
         "segments" => packets::segments(),
         "refusals" => refuse::refusals(),
+        "reloads" => reload::reloads(),
         "risa" => risa::pools(),
         _ => bail!("no scenario {scenario}"),
     }

@@ -11,6 +11,7 @@ mod inside;
 mod load;
 mod packets;
 mod refuse;
+mod reload;
 mod risa;
 mod shell;
 mod steady;
@@ -275,6 +276,12 @@ fn bad_input_is_refused_and_changes_nothing() {
     let (counted, seen) = (window.change.count, number(&outcome, "switches") as u64);
     assert!(0 < counted && counted <= seen, "{counted} switches of {seen}");
     overhead::fits(&window.change, &window);
+}
+
+#[test]
+fn a_file_that_changes_is_followed() {
+    let Some(outcome) = run("reloads", Timing::Free) else { return };
+    assert_eq!(number(&outcome, "followed"), 2.0, "{outcome:#}");
 }
 
 /// The kernel's verifier takes every policy's programs, and the scheduler begins and ends.

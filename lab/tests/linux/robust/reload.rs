@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! In the machine: what a file says holds, also when it says something else while Takt runs.
+
+use super::guest::Guest;
+use crate::takt::{Takt, status, takt, until};
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+const FILE: &str = "/tmp/takt.toml";
+const SOON: Duration = Duration::from_secs(10);
+
+/// Weight, cap, and the policy's slice, as `takt status` says them.
+fn holds() -> Result<Value> {
+    let status = status()?;
+    let vm = &status["vms"][0];
+    Ok(json!([vm["weight"], vm["cap"], status["host"]["parameters"]["slice"]]))
+}
+
+fn set_by() -> Result<Value> {
+    Ok(status()?["vms"][0]["set_by"].clone())
+}
+
+/// Goes from one file to the next; how many of them Takt has followed.
+pub fn reloads() -> Result<Value> {
+    let write = |text: &str| std::fs::write(FILE, text).context(FILE);
+    write("[host]\npolicy = \"credit\"\n[pool]\nslice = \"7ms\"\n[vm.\"ho*\"]\nweight = 512\n")?;
+    let checked = takt(&["check", FILE])?;
+    let said = String::from_utf8_lossy(&[checked.stdout, checked.stderr].concat()).into_owned();
+    ensure!(said.contains("ok: policy credit(slice=7ms), 1 tables for VMs"), "takt check: {said}");
+    let running = Takt::run(&["--config", FILE])?;
+    let vm = Guest::hog("hog", 1)?;
+    vm.runs(1)?;
+    until("the file's settings", SOON, || Ok(holds()? == json!([512, 0, "7ms"])))?;
+    ensure!(set_by()?["weight"] == "[vm.\"ho*\"]", "{}", set_by()?);
+    let set = takt(&["set", "hog", "cap=50"])?;
+    ensure!(set.status.success(), "takt set: {}", String::from_utf8_lossy(&set.stderr));
+
+    // What was set by hand stays; all else is as the file says now.
+    write("[host]\npolicy = \"credit\"\n[pool]\nslice = \"6ms\"\n[vm.hog]\nweight = 300\ncap = 70\n")?;
+    running.hang_up()?;
+    until("the new file's settings", SOON, || Ok(holds()? == json!([300, 50, "6ms"])))?;
+    ensure!(set_by()?["weight"] == "[vm.hog]" && set_by()?["cap"] == "takt set", "{}", set_by()?);
+
+    // What cannot be followed changes nothing.
+    for (bad, why) in [
+        ("[vm.hog]\nweight = 0\n", "between 1 and 65535"),
+        ("[host]\npolicy = \"doris\"\n[vm.hog]\nweight = 5\n", "restart takt run to change it"),
+        ("[host]\npolicy = \"credit\"\ntenant_vms = 7\n[vm.hog]\nweight = 5\n", "restart it"),
+    ] {
+        write(bad)?;
+        running.hang_up()?;
+        until(why, SOON, || Ok(running.said()?.contains(why)))?;
+        ensure!(holds()? == json!([300, 50, "6ms"]), "{bad}: {}", holds()?);
+    }
+
+    // What the file says no longer is the default again: of the host, and of the VM's cgroups.
+    write("[host]\npolicy = \"credit\"\n")?;
+    running.hang_up()?;
+    until("the defaults", SOON, || Ok(holds()? == json!([256, 50, null])))?;
+    vm.end()?;
+    let said = running.stop()?;
+    Ok(json!({"followed": said.matches("configuration read again").count(), "said": said}))
+}
