@@ -3,12 +3,17 @@
 # make test   all tests        make bench   all benchmarks
 # make test-long   the tests of several minutes each; ONLY=hosts selects
 # make docs   the output in README.md as the program prints it now
+# make install   the program with its service; PREFIX=/usr/local DESTDIR= ; make uninstall removes it
+# make deb    a Debian package in out/
 
 CARGO ?= cargo
 OUT ?= out
 TAKT = target/release/takt
 
-.PHONY: all demo test test-linux test-xen test-long docs bench lint clean setup setup-test setup-linux takt takt-linux takt-xen
+PREFIX ?= /usr/local
+SYSCONFDIR ?= /etc
+
+.PHONY: all demo test test-linux test-xen test-long docs bench lint clean install uninstall deb setup setup-test setup-linux takt takt-linux takt-xen
 
 # With the live host (takt run), which needs a BPF compiler to build.
 all: takt-linux
@@ -31,6 +36,16 @@ takt-linux: setup-linux
 # The same commands for Xen's Dom0.
 takt-xen: setup-linux
 	@$(CARGO) build --release --locked -p takt --features xen
+
+# What `make takt-linux` has built, as root: it builds nothing. docs/operating.md has the steps after it.
+install:
+	@PREFIX='$(PREFIX)' SYSCONFDIR='$(SYSCONFDIR)' DESTDIR='$(DESTDIR)' scripts/install.sh
+
+uninstall:
+	@UNINSTALL=1 PREFIX='$(PREFIX)' SYSCONFDIR='$(SYSCONFDIR)' DESTDIR='$(DESTDIR)' scripts/install.sh
+
+deb: takt-linux
+	@OUT='$(OUT)' scripts/deb.sh
 
 # The paper's host at 90 calls, then voice quality against the number of calls.
 demo: takt
