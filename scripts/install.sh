@@ -25,10 +25,11 @@ zsh=$DESTDIR$PREFIX/share/zsh/vendor-completions
 fish=$DESTDIR$PREFIX/share/fish/vendor_completions.d
 doc=$DESTDIR$PREFIX/share/doc/takt
 unit=$DESTDIR$UNITDIR/takt.service
+hooks=$DESTDIR$PREFIX/share/takt/hooks
 
 if [ -n "${UNINSTALL:-}" ]; then
 	rm -f "$bin/takt" "$man/takt.1.gz" "$bash/takt" "$zsh/_takt" "$fish/takt.fish" "$unit"
-	rm -rf "$doc"
+	rm -rf "$doc" "${hooks%/*}"
 	if cmp -s packaging/takt.toml "$conf"; then
 		rm "$conf"
 		rmdir "${conf%/*}"
@@ -43,7 +44,7 @@ case $("$TAKT" -V 2>&1) in
 *) echo "install: $TAKT is missing or has no Linux host; build it by \`make takt-linux\`" >&2; exit 2 ;;
 esac
 
-install -d "$bin" "${conf%/*}" "$man" "$bash" "$zsh" "$fish" "$doc" "${unit%/*}"
+install -d "$bin" "${conf%/*}" "$man" "$bash" "$zsh" "$fish" "$doc" "${unit%/*}" "$hooks"
 install -m 755 "$TAKT" "$bin/takt"
 "$TAKT" man | gzip -9n > "$man/takt.1.gz"
 "$TAKT" completions bash > "$bash/takt"
@@ -56,6 +57,8 @@ if [ -e "$conf" ] && ! cmp -s packaging/takt.toml "$conf"; then
 else
 	install -m 644 packaging/takt.toml "$conf"
 fi
+install -m 755 packaging/libvirt-hook "$hooks/libvirt"
+install -m 755 packaging/proxmox-hook "$hooks/proxmox"
 install -m 644 README.md CHANGELOG.md LICENSE "$doc"
 cp -R docs "$doc"
 find "$doc" -type d -exec chmod 755 {} + -o -type f -exec chmod 644 {} +

@@ -7,6 +7,7 @@ use clap::{Args as Group, CommandFactory, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use takt_control::file::{TENANT_THREADS, TENANT_VMS, TIMEOUTS};
+use takt_control::metadata::DIR;
 use takt_control::settings;
 
 /// What `takt -V` prints behind the name.
@@ -106,6 +107,8 @@ pub enum Command {
     Doctor(Doctor),
     /// Check a file for `takt run --config`, or show what it says of a VM
     Check(Check),
+    /// Pass settings from a VM's own configuration to Takt: for libvirt and Proxmox to call, always with status 0
+    Hook(Hook),
     /// Schedule this host's VMs until Ctrl-C (Linux, as root); in Xen's Dom0, only detect real-time VMs or manage pools
     Run(Run),
     /// Show the VMs of a running Takt: whether and why they are real-time, periods, waits, devices
@@ -435,6 +438,49 @@ pub struct Run {
     pub json: bool,
     #[command(flatten)]
     pub socket: Socket,
+}
+
+#[derive(Group, Debug)]
+pub struct Hook {
+    #[command(subcommand)]
+    pub of: HookOf,
+    /// Directory of the VMs' metadata
+    #[arg(long, value_name = "DIR", default_value = DIR, global = true)]
+    pub dir: PathBuf,
+}
+
+#[derive(Subcommand, Debug)]
+pub enum HookOf {
+    /// Read <metadata> of a domain's XML on stdin; in /etc/libvirt/hooks/qemu.d/
+    Libvirt(LibvirtHook),
+    /// Read `takt:` lines in the notes of a VM; as its hookscript
+    Proxmox(ProxmoxHook),
+}
+
+#[derive(Group, Debug)]
+pub struct LibvirtHook {
+    /// Name of the domain
+    #[arg(value_name = "DOMAIN", allow_hyphen_values = true)]
+    pub domain: String,
+    /// What libvirt is about to do, e.g. prepare or release
+    #[arg(value_name = "OPERATION")]
+    pub operation: String,
+    /// Further arguments of libvirt, which do not matter
+    #[arg(value_name = "MORE", num_args = 0.., allow_hyphen_values = true)]
+    pub more: Vec<String>,
+}
+
+#[derive(Group, Debug)]
+pub struct ProxmoxHook {
+    /// Number of the VM
+    #[arg(value_name = "VMID")]
+    pub vmid: u32,
+    /// What Proxmox is about to do: pre-start, post-start, pre-stop or post-stop
+    #[arg(value_name = "PHASE")]
+    pub phase: String,
+    /// Directory of the VMs' configurations
+    #[arg(long, value_name = "DIR", default_value = "/etc/pve/qemu-server")]
+    pub conf_dir: PathBuf,
 }
 
 #[derive(Group, Debug)]

@@ -8,6 +8,7 @@ mod carried;
 pub mod check;
 mod completions;
 pub mod experiment;
+pub mod hook;
 pub mod inspect;
 mod interrupt;
 pub mod jobs;
@@ -64,6 +65,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         args::Command::Analyze(a) => analyze::run(a),
         args::Command::Lab(a) => lab::run(a),
         args::Command::Check(a) => check::run(a),
+        args::Command::Hook(a) => hook::run(a),
         args::Command::Doctor(a) => live::doctor(a),
         args::Command::Run(a) => live::run(a),
         args::Command::Status(a) => live::status(a),

@@ -51,6 +51,8 @@ fn what_is_installed_can_be_removed() {
         "usr/share/fish/vendor_completions.d/takt.fish",
         "usr/share/doc/takt/docs/operating.md",
         "usr/lib/systemd/system/takt.service",
+        "usr/share/takt/hooks/libvirt",
+        "usr/share/takt/hooks/proxmox",
         "etc/takt/takt.toml",
     ] {
         assert!(at(file).metadata().is_ok_and(|m| m.len() > 0), "{file}");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Who says what of a VM. For each key the last of these counts: the VM's cgroups (weight and cap), the tables of the
-//! file that mean it, and `takt set`.
+//! file that mean it, its own metadata, and `takt set`.
 
 use crate::config::{Entry, VmConfig};
 use crate::params::VmParams;
@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 /// Where a value comes from if it is neither the default nor a table's.
 const BY_CGROUP: &str = "cgroup";
+const BY_METADATA: &str = "metadata";
 const BY_HAND: &str = "takt set";
 
 /// What is said of one VM, by whom.
@@ -17,13 +18,15 @@ pub struct Layers {
     cgroup: Entry,
     /// Tables by name, the weakest first.
     file: Vec<(String, Entry)>,
+    metadata: Entry,
     hand: Entry,
 }
 
 impl Layers {
     fn all(&self) -> impl Iterator<Item = (&str, &Entry)> {
         let file = self.file.iter().map(|(table, entry)| (table.as_str(), entry));
-        [(BY_CGROUP, &self.cgroup)].into_iter().chain(file).chain([(BY_HAND, &self.hand)])
+        let strong = [(BY_METADATA, &self.metadata), (BY_HAND, &self.hand)];
+        [(BY_CGROUP, &self.cgroup)].into_iter().chain(file).chain(strong)
     }
 
     /// What holds.
@@ -40,9 +43,15 @@ impl Layers {
         all.filter(|(key, _): &(String, String)| !["cgroup", "uid"].contains(&key.as_str())).collect()
     }
 
-    /// Whether the file says anything of it.
-    pub fn has_file(&self) -> bool {
-        !self.file.is_empty()
+    /// Whether the file or its metadata says anything of it.
+    pub fn is_configured(&self) -> bool {
+        !self.file.is_empty() || self.metadata != Entry::default()
+    }
+
+    /// The same VM, of which its metadata says something else.
+    #[must_use]
+    pub fn with_metadata(&self, metadata: Entry) -> Self {
+        Self { metadata, ..self.clone() }
     }
 
     /// The same VM, of which the file says something else.
@@ -91,6 +100,10 @@ mod tests {
         layers = layers.with_file(file.entries(vm));
         assert_eq!((layers.config().params.weight(), layers.config().params.cap()), (6, 40));
         assert_eq!(sources(&layers), "cap: cgroup, ports: [vm.\"a*\"], weight: [vm.a]");
+        layers = layers.with_metadata(crate::metadata::parse("weight = 8\ncap = 30").unwrap());
+        assert_eq!(sources(&layers), "cap: metadata, ports: [vm.\"a*\"], weight: metadata");
+        assert_eq!((layers.config().params.weight(), layers.config().params.cap()), (8, 30));
+        layers = layers.with_metadata(Entry::default());
         layers.set(&setting("weight=9 group=g"));
         layers.set(&setting("rt=on"));
         assert_eq!((layers.config().params.weight(), layers.config().group.as_str()), (9, "g"));

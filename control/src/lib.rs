@@ -15,6 +15,7 @@ pub mod file;
 pub mod groups;
 pub mod host;
 pub mod layers;
+pub mod metadata;
 pub mod near;
 pub mod need;
 pub mod overhead;

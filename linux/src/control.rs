@@ -2,6 +2,7 @@
 //! The live host while `takt run` runs: scheduler, monitor, and what the operator says of VMs.
 
 mod cgroups;
+mod follow;
 mod groups;
 mod manage;
 pub(crate) mod names;
@@ -23,12 +24,12 @@ use std::path::Path;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 use takt_conformance::LogFile;
+use takt_control::metadata::{self, Metadata};
 use takt_control::overhead::Window;
 use takt_control::partition::Side;
 use takt_control::spec;
 use takt_control::{
     Change, Event, Groups, Host, HostConfig, Layers, PolicySpec, Ports, RtMode, Server, Setting, VmConfig, VmState,
-    apply,
 };
 use takt_policy::{NEVER, NIL, NVM};
 
@@ -83,6 +84,7 @@ pub struct Live {
     notices: Receiver<Notice>,
     vms: BTreeMap<u32, Vm>,
     config: HostConfig,
+    metadata: Metadata,
     /// Parameters of the policy that `takt set --pool` has set: they stay when the file changes.
     pool_by_hand: BTreeSet<u32>,
     pools: Option<pools::Pools>,
@@ -128,6 +130,7 @@ impl Live {
             notices,
             vms: BTreeMap::new(),
             config,
+            metadata: Metadata::new(Path::new(metadata::DIR)),
             pool_by_hand: BTreeSet::new(),
             pools: pools::Pools::new(policy),
             groups: Groups::default(),
@@ -198,6 +201,7 @@ impl Live {
         self.settle_pools(&snapshot, &mut news)?;
         self.types(&snapshot, &mut news);
         if met || self.looks % CGROUPS == 0 {
+            self.follow_metadata(&mut news);
             self.follow_cgroups(&snapshot, &mut news);
         }
         self.looks = self.looks.wrapping_add(1);
@@ -244,6 +248,8 @@ impl Live {
         }
         news.push(Event::VmFound { name: name.clone(), tgid: Some(tgid), domid: None });
         let layers = Layers::default().with_file(owners::entries(&self.config, root, &name, tgid));
+        let metadata = self.metadata_of(&name, tgid, news);
+        let layers = layers.with_metadata(metadata);
         let ports = Ports::default();
         self.vms.insert(
             index,
@@ -278,85 +284,6 @@ impl Live {
                 self.meet(index, host.generation, host.tgid, news);
             }
         }
-    }
-
-    /// Applies the configuration to VMs that have come: later, what is set by hand counts.
-    fn configure(&mut self, news: &mut Vec<Event>) {
-        let fresh: Vec<u32> = self.vms.iter().filter(|(_, v)| v.fresh).map(|(i, _)| *i).collect();
-        for index in fresh {
-            let Some(vm) = self.vms.get_mut(&index) else { continue };
-            vm.fresh = false;
-            if !vm.layers.has_file() {
-                continue;
-            }
-            let config = BTreeMap::from([(vm.name.clone(), vm.layers.config())]);
-            if let Err(e) = apply(&config, self, 0) {
-                self.warn(format!("{e:#}"), news);
-            }
-        }
-    }
-
-    /// Follows the file of `--config`, which says something else now: `config`, with `policy`. What `takt set` has set
-    /// stays. Nothing changes if the scheduler must be loaded again for it.
-    ///
-    /// # Errors
-    /// One line: what needs a new start of `takt run`, or what is unfair.
-    pub fn reload(&mut self, config: HostConfig, policy: &PolicySpec) -> Result<Vec<Event>> {
-        let have = self.scheduler.policy().clone();
-        ensure!(
-            policy.name == have.name && policy.pools == have.pools,
-            "policy `{policy}`: the scheduler of `{have}` is loaded; restart takt run to change it"
-        );
-        ensure!(
-            config.host.but_policy() == self.config.host.but_policy(),
-            "[host]: only the parameters of `policy` can change while takt run runs; restart it"
-        );
-        policy.fair(self.accept_unfair)?;
-        let mut news = Vec::new();
-        let changed = self.adjust_pool(&have, policy)?;
-        self.config = config;
-        let mut vms = Vec::new();
-        for vm in self.vms.values_mut() {
-            let layers = vm.layers.with_file(owners::entries(&self.config, Path::new("/"), &vm.name, vm.tgid));
-            if layers != vm.layers {
-                vms.push((vm.name.clone(), layers.config()));
-                vm.layers = layers;
-            }
-        }
-        let mut set = 0;
-        for (name, config) in vms {
-            match apply(&BTreeMap::from([(name, config)]), self, 0) {
-                Ok(done) => set += done.changes.len(),
-                Err(e) => self.warn(format!("{e:#}"), &mut news),
-            }
-        }
-        news.push(Event::Reloaded { parameters: changed, settings: set });
-        Ok(news)
-    }
-
-    /// Brings the pool's parameters from `have` to `want`, but for those that `takt set --pool` has set; how many changed.
-    fn adjust_pool(&mut self, have: &PolicySpec, want: &PolicySpec) -> Result<usize> {
-        let defaults = takt_policy::params().into_iter().filter(|p| !p.per_vm).map(|p| (p.key, p.linux));
-        let live: BTreeMap<u32, u64> = defaults.collect();
-        let values = |spec: &PolicySpec| {
-            let mut all = live.clone();
-            all.extend(spec.params.iter().copied());
-            all
-        };
-        let (old, new) = (values(have), values(want));
-        let differs = |(key, value): &(&u32, &u64)| !self.pool_by_hand.contains(key) && old.get(key) != Some(value);
-        let all: Vec<(u32, u64)> = new.iter().filter(differs).map(|(k, v)| (*k, *v)).collect();
-        let all = spec::refusable_first(all);
-        for (n, &(key, value)) in all.iter().enumerate() {
-            if let Err(e) = self.scheduler.adjust(NIL, key, value) {
-                let done = all[..n].iter().filter_map(|(key, _)| Some((*key, *old.get(key)?)));
-                done.into_iter().try_for_each(|(key, old)| self.scheduler.adjust(NIL, key, old))?;
-                return Err(e.context(format!("policy `{want}`")));
-            }
-        }
-        all.iter().for_each(|&(key, value)| self.parameter_is(key, value));
-        self.scheduler.policy_is(want.clone());
-        Ok(all.len())
     }
 
     fn types(&mut self, snapshot: &Snapshot, news: &mut Vec<Event>) {

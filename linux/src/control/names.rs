@@ -29,12 +29,23 @@ pub fn name_of(root: &Path, tgid: u32) -> String {
     name(&read(root, tgid, "cmdline"), &comm, tgid)
 }
 
-/// The UUID of the VM of process `tgid`, as its VMM was told (QEMU's and libvirt's `-uuid`), in small letters.
+/// The UUID of the VM of process `tgid`, as its VMM was told, in small letters: QEMU by `-uuid` (libvirt) or by
+/// `-smbios type=1,uuid=…` (Proxmox).
 pub fn uuid(root: &Path, tgid: u32) -> Option<String> {
     let line = String::from_utf8_lossy(&read(root, tgid, "cmdline")).into_owned();
-    let mut arguments = line.split('\0');
-    arguments.find(|a| ["-uuid", "--uuid"].contains(a))?;
-    arguments.next().filter(|uuid| !uuid.is_empty()).map(str::to_ascii_lowercase)
+    let arguments: Vec<&str> = line.split('\0').collect();
+    let after = |name: &'static str| {
+        // With one dash or two.
+        let is = move |pair: &&[&str]| pair[0].trim_start_matches('-') == name && pair[0].starts_with('-');
+        arguments.windows(2).filter(is).map(|pair| pair[1])
+    };
+    let of_smbios = |value: &str| {
+        let first = value.split(',').next() == Some("type=1");
+        value.split(',').find_map(|part| part.strip_prefix("uuid=")).filter(|_| first).map(str::to_owned)
+    };
+    let own = after("uuid").next().map(str::to_owned);
+    let found = own.or_else(|| after("smbios").find_map(of_smbios));
+    found.filter(|uuid| !uuid.is_empty()).map(|uuid| uuid.to_ascii_lowercase())
 }
 
 /// The cgroup (version 2) that it is in, as `/proc` writes it.
@@ -196,6 +207,10 @@ mod tests {
             ("qemu\0-name\0web\0-uuid\0AB-12\0-S\0", Some("ab-12")),
             ("qemu\0-name\0web\0", None),
             ("qemu\0-uuid\0", None),
+            ("kvm\0-id\x00100\0-smbios\0type=1,uuid=CD-3,serial=x\0", Some("cd-3")),
+            ("kvm\0-smbios\0type=2,uuid=cd-3\0-smbios\0type=1,uuid=cd-4\0", Some("cd-4")),
+            ("kvm\0-smbios\0type=1,uuid=cd-3\0-uuid\0ab-1\0", Some("ab-1")),
+            ("kvm\0-smbios\0uuid=cd-3\0", None),
             ("qemu\0-uuid", None),
         ] {
             let root = process(&[("cmdline", cmdline)]);

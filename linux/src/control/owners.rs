@@ -12,10 +12,14 @@ pub fn entries<'a>(config: &'a HostConfig, root: &Path, name: &str, tgid: u32) -
     config.entries(Identity { name, uuid, cgroup, uid: names::uid(root, tgid) })
 }
 
+/// Whether `entry` means the VM of process `tgid`, whatever it is called.
+pub fn admits(entry: &Entry, root: &Path, tgid: u32) -> bool {
+    !entry.has_owner() || entry.admits(names::cgroup(root, tgid).as_deref(), names::uid(root, tgid))
+}
+
 /// The name of the VM of process `tgid` that calls it `called`: a name of the configuration is its owner's only.
 pub fn name(config: &HostConfig, root: &Path, called: &str, tgid: u32) -> String {
-    let admits = |entry: &Entry| entry.admits(names::cgroup(root, tgid).as_deref(), names::uid(root, tgid));
-    let free = config.vm.get(called).is_none_or(|entry| !entry.has_owner() || admits(entry));
+    let free = config.vm.get(called).is_none_or(|entry| admits(entry, root, tgid));
     if free { called.to_owned() } else { names::other(called, tgid) }
 }
 

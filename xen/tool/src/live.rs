@@ -155,7 +155,7 @@ impl<E: Eyes> Live<E> {
         for name in made {
             let vm = Identity { name: &name, ..Identity::default() };
             let layers = Layers::default().with_file(self.config.entries(vm));
-            if !layers.has_file() {
+            if !layers.is_configured() {
                 continue;
             }
             let want = layers.config();

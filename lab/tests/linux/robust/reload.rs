@@ -5,6 +5,7 @@ use super::guest::Guest;
 use crate::takt::{Takt, status, takt, until};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
+use takt_control::metadata::DIR;
 use std::time::Duration;
 
 const FILE: &str = "/tmp/takt.toml";
@@ -41,6 +42,17 @@ pub fn reloads() -> Result<Value> {
     running.hang_up()?;
     until("the new file's settings", SOON, || Ok(holds()? == json!([300, 50, "6ms"])))?;
     ensure!(set_by()?["weight"] == "[vm.hog]" && set_by()?["cap"] == "takt set", "{}", set_by()?);
+
+    // The VM's own metadata wins over the file, while it is there.
+    std::fs::create_dir_all(DIR).context(DIR)?;
+    let metadata = format!("{DIR}/hog.toml");
+    std::fs::write(&metadata, "weight = 200\ncap = 80\n").with_context(|| metadata.clone())?;
+    until("the metadata's settings", SOON, || Ok(holds()? == json!([200, 50, "6ms"])))?;
+    ensure!(set_by()?["weight"] == "metadata" && set_by()?["cap"] == "takt set", "{}", set_by()?);
+    std::fs::write(&metadata, "weight = 0\n").with_context(|| metadata.clone())?;
+    until("the file's settings instead of wrong metadata", SOON, || Ok(holds()? == json!([300, 50, "6ms"])))?;
+    ensure!(running.said()?.contains("hog.toml: `weight` must be"), "{}", running.said()?);
+    std::fs::remove_file(&metadata).with_context(|| metadata.clone())?;
 
     // What cannot be followed changes nothing.
     for (bad, why) in [

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `takt hook proxmox VMID PHASE`: Proxmox' hookscript. The settings are lines of the VM's notes that begin with
+//! `takt:`. Proxmox keeps notes in the VM's configuration as comments, with percent signs before odd characters.
+
+use super::{Found, forget, keep, pairs};
+use crate::args;
+use anyhow::{Context, Result, ensure};
+use percent_encoding::percent_decode_str;
+use std::path::Path;
+use takt_control::metadata;
+
+/// What a line of the notes begins with that is for Takt.
+const MARK: &str = "takt:";
+
+/// Runs the command.
+///
+/// # Errors
+/// One line that begins with the VM.
+pub fn run(args: &args::ProxmoxHook, dir: &Path) -> Result<()> {
+    let vm = || format!("VM {}", args.vmid);
+    let begins = args.phase == "pre-start";
+    if !begins && args.phase != "post-stop" {
+        return Ok(());
+    }
+    let path = args.conf_dir.join(format!("{}.conf", args.vmid));
+    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string()).with_context(vm)?;
+    let done = match begins {
+        true => found(args.vmid, &text).and_then(|found| keep(dir, &found)),
+        false => forget(dir, &identity(args.vmid, &text)),
+    };
+    done.with_context(vm)
+}
+
+/// The configuration as it is: snapshots follow it, each with a headline.
+fn present(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().take_while(|line| !line.starts_with('['))
+}
+
+/// What a VM's configuration says of it.
+///
+/// # Errors
+/// It says something that Takt refuses.
+pub fn found(vmid: u32, text: &str) -> Result<Found> {
+    let notes = present(text).filter_map(|line| line.strip_prefix('#'));
+    let notes = notes.map(|line| percent_decode_str(line).decode_utf8_lossy().into_owned());
+    let lines: Vec<String> = notes.collect();
+    let ours: Vec<&str> = lines.iter().filter_map(|line| line.trim().strip_prefix(MARK)).collect();
+    let vm = identity(vmid, text);
+    if ours.is_empty() {
+        return Ok(Found { vm, entry: None });
+    }
+    let pairs: Vec<_> = ours.into_iter().flat_map(pairs).collect();
+    ensure!(!pairs.is_empty(), "notes: nothing follows `{MARK}`; write key=value");
+    Ok(Found { vm, entry: Some(metadata::of_pairs(&pairs).context("notes")?) })
+}
+
+/// The UUID that Proxmox gives to QEMU, or else the name.
+fn identity(vmid: u32, text: &str) -> String {
+    let value = |key: &str| present(text).find_map(|line| line.strip_prefix(key)?.strip_prefix(':')).map(str::trim);
+    let uuid = value("smbios1").and_then(|all| all.split(',').find_map(|part| part.strip_prefix("uuid=")));
+    let name = || value("name").map_or_else(|| format!("vm{vmid}"), str::to_owned);
+    uuid.map_or_else(name, str::to_ascii_lowercase)
+}
