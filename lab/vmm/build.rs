@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! Compiles the guest, a freestanding 64-bit program, into the flat binary that the VMM puts into each VM's memory.
 
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The few instructions that C does not have, the local APIC (x2APIC), and waiting. */
 #ifndef TAKT_VMM_CPU_H
 #define TAKT_VMM_CPU_H

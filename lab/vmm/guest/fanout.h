@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * A VM of an application that answers a request from several VMs together (rule P41). VCPU 0 takes
  * messages in before it computes anything. Each VCPU computes its part of each request, in the

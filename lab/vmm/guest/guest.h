@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The memory that guest and VMM share. src/layout.rs has the same structures; the assertions below and there keep
  * the two together.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Packets: the answers of ECHO and what SOURCE sends. The VMM has checked that frames are UDP in IPv4 in Ethernet. */
 #ifndef TAKT_VMM_NET_H
 #define TAKT_VMM_NET_H

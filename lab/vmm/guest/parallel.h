@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * A parallel program, a thread on each VCPU: they compute, enter critical sections under one lock, and meet at a barrier.
  *

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * A set of periodic tasks under fixed priorities, as the guests of RT-Xen's experiments have: the first that has a job goes on, whatever the
  * others are at. A job is missed that ends after the next one was due, and delays those after it.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! The world outside of an application: clients that ask its front, think about the answer, and ask again.
 
 use anyhow::Result;

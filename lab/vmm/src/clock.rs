@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! Time: the TSC, which guests read too, and CLOCK_MONOTONIC.
 
 use nix::sys::time::TimeValLike;

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! What a run is told from outside: SIGUSR1 begins the measured interval, SIGTERM or SIGINT end it, lines are commands.
 
 use anyhow::{Context, Result};

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! The I/O thread of a VM: packets from its wire into the rx ring, and from the tx ring to the wire. And MSIs.
 
 use anyhow::{Context, Result};

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! The memory that guest and VMM share, as `guest/guest.h` has it, and where the rest of a VM's memory is.
 
 use std::cell::UnsafeCell;

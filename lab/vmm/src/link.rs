@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! The sender's way to a VM: over its tap, or through the host's IP stack.
 
 use anyhow::{Context, Result};

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! A VM in KVM: memory, long mode, the interrupt controller in the kernel, and a TSC that equals the host's.
 
 use anyhow::{Context, Result, ensure};

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! `takt-vmm`: a micro VMM of the lab. One process is one VM; `takt-vmm send` and `takt-vmm ask` are the world that talks to it.
 
 #[cfg(not(target_arch = "x86_64"))]

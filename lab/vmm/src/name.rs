@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! Names of datagram sockets in the abstract namespace.
 
 use anyhow::{Context, Result, ensure};

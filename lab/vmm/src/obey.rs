@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! What a VM is told while it runs, and what it tells in the end.
 
 use anyhow::{Context, Result, bail};

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! Frames: what a VM's I/O thread lets in, ARP answers, RTP, and the mark by which a sender knows its packets again.
 
 use anyhow::{Context, Result, ensure};

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! The world outside: sends RTP streams to a VM and times the answers.
 
 use anyhow::{Context, Result, ensure};

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! What a VM is and does, read from JSON and checked before anything is made.
 
 use anyhow::{Context, Result, ensure};

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! One VM: its threads, and what they are told before it runs.
 
 use anyhow::{Context, Result, anyhow, bail};

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! What a VM's packets come from and go to: a tap, or the sockets of an application's VMs and clients.
 
 use anyhow::{Context, Result, ensure};

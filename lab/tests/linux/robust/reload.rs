@@ -5,8 +5,8 @@ use super::guest::Guest;
 use crate::takt::{Takt, status, takt, until};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use takt_control::metadata::DIR;
 use std::time::Duration;
+use takt_control::metadata::DIR;
 
 const FILE: &str = "/tmp/takt.toml";
 const SOON: Duration = Duration::from_secs(10);
