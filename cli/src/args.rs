@@ -523,6 +523,9 @@ pub struct SetLive {
     pub pool: bool,
     #[arg(required = true, value_names = ["VM", "KEY=VALUE"], num_args = 1.., help = set_help())]
     pub words: Vec<String>,
+    /// Also write the values to the configuration file of `takt run`, so that they last
+    #[arg(long)]
+    pub save: bool,
     /// Accept policy parameters by which a guest can gain CPU time at the expense of others
     #[arg(long)]
     pub accept_unfair: bool,

@@ -23,6 +23,7 @@ pub mod params;
 pub mod partition;
 pub mod pools;
 pub mod ports;
+pub mod save;
 pub mod server;
 mod setting;
 pub mod settings;

@@ -20,7 +20,7 @@ use crate::status::{self, DeviceStatus, HostStatus, Known, Status};
 use crate::{Ended, Environment};
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 use takt_conformance::LogFile;
@@ -59,6 +59,8 @@ struct Vm {
 /// What an operator says when Takt starts.
 #[derive(Clone, Debug)]
 pub struct Options {
+    /// The file of `--config`, with its whole path.
+    pub config_file: Option<PathBuf>,
     /// VMs outside of them (if there are any) are not inspected.
     pub cgroups: Vec<String>,
     /// Longest wait of a thread before the kernel takes the scheduler out.
@@ -84,6 +86,7 @@ pub struct Live {
     notices: Receiver<Notice>,
     vms: BTreeMap<u32, Vm>,
     config: HostConfig,
+    config_file: Option<PathBuf>,
     metadata: Metadata,
     /// Parameters of the policy that `takt set --pool` has set: they stay when the file changes.
     pool_by_hand: BTreeSet<u32>,
@@ -103,8 +106,15 @@ impl Live {
     /// # Errors
     /// What the machine lacks, or what is dangerous on it; nothing has changed then.
     pub fn start(policy: &PolicySpec, config: HostConfig, options: Options) -> Result<Self> {
-        let Options { cgroups, timeout_ms, quota, accept_core_scheduling, accept_unheeded_cgroups, accept_unfair } =
-            options;
+        let Options {
+            config_file,
+            cgroups,
+            timeout_ms,
+            quota,
+            accept_core_scheduling,
+            accept_unheeded_cgroups,
+            accept_unfair,
+        } = options;
         let environment = Environment::check()?;
         let safe = || match accept_core_scheduling {
             true => Ok(()),
@@ -130,6 +140,7 @@ impl Live {
             notices,
             vms: BTreeMap::new(),
             config,
+            config_file,
             metadata: Metadata::new(Path::new(metadata::DIR)),
             pool_by_hand: BTreeSet::new(),
             pools: pools::Pools::new(policy),
@@ -333,6 +344,7 @@ impl Live {
             policy: snapshot.pool.policy().to_owned(),
             parameters: status::parameters(&snapshot),
             kernel: self.kernel.clone(),
+            config: self.config_file.as_ref().map(|path| path.display().to_string()),
             uptime_s: self.started.elapsed().as_millis() as f64 / 1e3,
             pcpus: status::pcpus(&snapshot),
             pools: status::pools(&snapshot, &vms, self.shrinks_in()),

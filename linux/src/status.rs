@@ -43,6 +43,9 @@ pub struct HostStatus {
     pub parameters: BTreeMap<String, String>,
     /// Release of the kernel.
     pub kernel: String,
+    /// The file of `--config`.
+    #[serde(default)]
+    pub config: Option<String>,
     /// Since the scheduler was loaded.
     pub uptime_s: f64,
     /// PCPUs that are online.

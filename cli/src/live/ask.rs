@@ -5,12 +5,15 @@ use super::AGAIN;
 use super::done::{self, span};
 use super::overhead as window;
 use super::show;
+use crate::output::Pending;
 use crate::{args, interrupt, output};
 use anyhow::{Context, Result, ensure};
+use std::io::ErrorKind;
 use std::net::Shutdown;
+use std::path::Path;
 use takt_control::After;
 use takt_control::socket::{Client, Request};
-use takt_control::{Setting, document};
+use takt_control::{Setting, document, save};
 use takt_linux::status::{Status, VmStatus};
 
 /// Runs `takt status`.
@@ -53,11 +56,37 @@ pub fn set(args: &args::SetLive) -> Result<bool> {
         }
         _ => (None, args.words.clone()),
     };
+    let file = args.save.then(|| Saved::new(&args.socket.socket, vm.as_deref(), &values)).transpose()?;
     let answer = Client::connect(&args.socket.socket)?.ask(&Request::Set { vm, values })?;
     if args.json {
         output::print_json(&document::read::<After<VmStatus>>(answer)?)?;
     }
+    file.map_or(Ok(()), Saved::write).context("the values hold until the VM or takt run ends, but are not saved")?;
     Ok(true)
+}
+
+/// The file of `takt run` with the new values, which is written once they hold.
+struct Saved {
+    file: Pending,
+    text: String,
+}
+
+impl Saved {
+    fn new(socket: &Path, vm: Option<&str>, values: &[String]) -> Result<Self> {
+        let status: Status = document::read(Client::connect(socket)?.ask(&Request::Status {})?)?;
+        let path = status.host.config.context("--save: takt run has no file; start it with --config FILE")?;
+        // A file that is not there yet will be read at the next start.
+        let text = match std::fs::read_to_string(&path) {
+            Err(e) if e.kind() == ErrorKind::NotFound => String::new(),
+            read => read.with_context(|| path.clone())?,
+        };
+        let text = save::saved(&text, vm, values).with_context(|| path.clone())?;
+        Ok(Self { file: Pending::open(Path::new(&path))?, text })
+    }
+
+    fn write(self) -> Result<()> {
+        self.file.write(self.text.as_bytes())
+    }
 }
 
 /// Runs `takt record`. Ctrl-C ends the recording, and it is written.

@@ -107,6 +107,7 @@ fn read(args: &args::Run) -> Result<(HostConfig, PolicySpec)> {
 fn options(args: &args::Run, host: &HostSection) -> Options {
     let default = Quota::default();
     Options {
+        config_file: args.config.as_ref().map(|path| std::path::absolute(path).unwrap_or_else(|_| path.clone())),
         cgroups: if args.cgroups.is_empty() { host.cgroups.clone() } else { args.cgroups.clone() },
         timeout_ms: args.timeout_ms.or(host.timeout_ms).unwrap_or(TIMEOUT_MS),
         quota: Quota {

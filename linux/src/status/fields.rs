@@ -245,6 +245,7 @@ fn documents_are_as_published() {
         policy: s.pool.policy().to_owned(),
         parameters: parameters(&s),
         kernel: "7.3.4".into(),
+        config: Some("/etc/takt/takt.toml".into()),
         uptime_s: 12.5,
         pcpus: pcpus(&s),
         pools: pools(&s, &vms, Some(2.5)),

@@ -65,6 +65,7 @@ fn monitor(socket: &Path) -> Result<Option<GuestStatus>> {
 /// # Errors
 /// An unknown domain or key, a value out of range: nothing has changed then.
 pub fn set(args: &args::SetLive) -> Result<bool> {
+    ensure!(!args.save, "--save works only on a Linux host; this is Xen's Dom0");
     if args.pool {
         let host = takt_xen::open()?;
         host.set_pool(&host.pool(args.cpupool.cpupool)?, &args.words, args.accept_unfair)?;

@@ -66,10 +66,21 @@ pub fn reloads() -> Result<Value> {
         ensure!(holds()? == json!([300, 50, "6ms"]), "{bad}: {}", holds()?);
     }
 
+    // What is to last is in the file, which takt run reads at its next start.
+    let before = std::fs::read_to_string(FILE).context(FILE)?;
+    let odd = takt(&["set", "hog", "weight=9", "dev=lo", "--save"])?;
+    ensure!(!odd.status.success() && holds()? == json!([300, 50, "6ms"]), "a device cannot be saved: {}", holds()?);
+    write("# ours\n[host]\npolicy = \"credit\"\n[pool]\nslice = \"6ms\"\n[vm.hog]\nweight = 300 # many\n")?;
+    let saved = takt(&["set", "hog", "weight=111", "--save"])?;
+    ensure!(saved.status.success(), "takt set --save: {}", String::from_utf8_lossy(&saved.stderr));
+    let now = std::fs::read_to_string(FILE).context(FILE)?;
+    ensure!(now != before && now.contains("# ours") && now.contains("weight = 111 # many"), "{now}");
+    ensure!(holds()? == json!([111, 50, "6ms"]), "{}", holds()?);
+
     // What the file says no longer is the default again: of the host, and of the VM's cgroups.
     write("[host]\npolicy = \"credit\"\n")?;
     running.hang_up()?;
-    until("the defaults", SOON, || Ok(holds()? == json!([256, 50, null])))?;
+    until("the defaults", SOON, || Ok(holds()? == json!([111, 50, null])))?;
     vm.end()?;
     let said = running.stop()?;
     Ok(json!({"followed": said.matches("configuration read again").count(), "said": said}))
