@@ -325,7 +325,10 @@ impl Sites<'_> {
                     "break_expression",
                     "continue_expression",
                 ];
-                if droppable.contains(&what) && s.of(n).ends_with(';') {
+                if droppable.contains(&what)
+                    && s.of(n).ends_with(';')
+                    && !(s.language == Language::C && is_hint(s.of(n)))
+                {
                     let with = if s.language == Language::C { ";" } else { "" };
                     self.add("drop", n.byte_range(), n.byte_range(), with);
                 }
@@ -444,6 +447,17 @@ impl Sites<'_> {
         }
         up.byte_range()
     }
+}
+
+/// Whether a statement of C only tells the verifier of BPF to know no more of a value than its type (`policy/core/env.h`):
+/// without it a program is the same. `x = takt_fresh(p, x);`, `takt_opaque(x);`, `mask_fresh(p, &x);`.
+fn is_hint(statement: &str) -> bool {
+    let text: String = statement.chars().filter(|c| !c.is_whitespace()).collect();
+    if text.starts_with("takt_opaque(") || text.starts_with("mask_fresh(p,") {
+        return true;
+    }
+    let Some((to, from)) = text.split_once('=') else { return false };
+    ["takt_fresh(p,", "takt_fresh_long(p,"].iter().any(|f| from.strip_prefix(f) == Some(&format!("{to});")))
 }
 
 /// An integer literal and its suffix.
