@@ -3,6 +3,7 @@
 
 mod accounting;
 mod bench;
+mod bounds;
 mod bvt;
 mod conserve;
 mod credit;
@@ -198,7 +199,6 @@ pub const VECTORS: &[(&str, Vector)] = &[
     ("what budgets leave goes to VMs in turns", leftover::turns),
     ("the host comes first, up to the reserve", leftover::host),
     ("what budgets leave is shared on all PCPUs", leftover::everywhere),
-    ("a busy host is a VM of several beyond the reserve", leftover::busy_host),
     ("a VM alone on its PCPU holds no other back", leftover::alone),
     ("a VM that is behind keeps its PCPU", leftover::behind),
     ("a VCPU with budget asks no other PCPU", leftover::asks),
@@ -243,6 +243,10 @@ pub const VECTORS: &[(&str, Vector)] = &[
     ("K2: extra time", vgedf::extra),
     ("K5: what a block costs", vgedf::asleep),
     ("one ExtraQ for all PCPUs", vgedf::extra_of_all),
+    ("the longest wait: turns", bounds::of_turns),
+    ("the longest wait: virtual time", bounds::of_virtual_time),
+    ("the longest wait: credit", bounds::of_credit),
+    ("the longest wait: budgets", bounds::of_budgets),
     ("virtual time by weight", bvt::weights),
     ("virtual time of siblings", bvt::siblings),
     ("virtual time of a VCPU that sleeps", bvt::sleeps),
