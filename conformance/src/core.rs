@@ -29,6 +29,8 @@ pub trait Core {
     /// Its configuration as operations (`describe` of [`Pool`]).
     fn describe(&self) -> Vec<Op>;
     fn bytes(&self) -> &[u8];
+    /// Becomes what has these bytes, also if no operations lead to them. Fit for [`Core::check`] and no operation.
+    fn become_bytes(&mut self, bytes: &[u8]);
     fn wait_bound(&self) -> u64;
     fn cpu_timer(&self, cpu: u32) -> u64;
     fn pool_timer(&self) -> u64;
@@ -79,6 +81,9 @@ impl Core for Pool {
     }
     fn bytes(&self) -> &[u8] {
         Pool::bytes(self)
+    }
+    fn become_bytes(&mut self, bytes: &[u8]) {
+        *self = Pool::from_bytes(bytes).expect("a pool's bytes");
     }
     fn wait_bound(&self) -> u64 {
         Pool::wait_bound(self)
@@ -294,6 +299,10 @@ impl Core for Loaded {
     fn bytes(&self) -> &[u8] {
         let size = unsafe { (self.library.size)() };
         unsafe { std::slice::from_raw_parts(self.memory.as_ptr().cast(), size) }
+    }
+    fn become_bytes(&mut self, bytes: &[u8]) {
+        assert_eq!(bytes.len(), self.bytes().len(), "a pool's bytes");
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.memory.as_mut_ptr().cast(), bytes.len()) };
     }
     fn wait_bound(&self) -> u64 {
         unsafe { (self.library.wait_bound)(self.raw()) }

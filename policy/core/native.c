@@ -33,6 +33,12 @@ struct policy_info {
 	u32 id, traits;
 };
 
+/* A field of the pool, or of each entry of an array of it, for tests that break a pool. */
+struct field_info {
+	const char *name;
+	u32 at, size, each;
+};
+
 struct ledger_info {
 	s64 given, burned, clipped, total;
 };
@@ -76,6 +82,37 @@ static const struct policy_info policies[] = { TAKT_POLICIES(POLICY) };
 
 #define TRAIT(i, n, text) { .name = #n, .doc = text, .id = i },
 static const struct policy_info traits[] = { TAKT_TRAITS(TRAIT) };
+
+#define FIELD(n, f, each) \
+	{ n, offsetof(struct takt_pool, f), sizeof(((struct takt_pool *)0)->f), each },
+#define OF_POOL(f) FIELD(#f, f, 0)
+#define OF_CPU(f) FIELD("cpu." #f, cpu[0].f, sizeof(struct takt_cpu))
+#define OF_VM(f) FIELD("vm." #f, vm[0].f, sizeof(struct takt_vm))
+#define OF_VCPU(f) FIELD("vcpu." #f, vcpu[0].f, sizeof(struct takt_vcpu))
+static const struct field_info fields[] = {
+	/* clang-format off */
+	OF_POOL(out.kick) OF_POOL(out.armed) OF_POOL(pool_timer) OF_POOL(seq) OF_POOL(ledger.given)
+	OF_POOL(online) OF_POOL(idle) OF_POOL(tickled) OF_POOL(weight) OF_POOL(zero)
+	OF_POOL(sort_epoch) OF_POOL(act_head) OF_POOL(rt_head) OF_POOL(nr_cpu) OF_POOL(nr_vm)
+	OF_POOL(nr_vcpu) OF_POOL(nr_rt) OF_POOL(due_head) OF_POOL(nr_io)
+	OF_CPU(timer) OF_CPU(core_mask) OF_CPU(llc_mask) OF_CPU(sort_epoch) OF_CPU(tail)
+	OF_CPU(last) OF_CPU(cur) OF_CPU(nr_queued) OF_CPU(core) OF_CPU(online)
+	OF_VM(period) OF_VM(lease_end) OF_VM(server.budget) OF_VM(server.period)
+	OF_VM(server.priority) OF_VM(server.extra) OF_VM(weight) OF_VM(cap) OF_VM(window)
+	OF_VM(debt) OF_VM(nr) OF_VM(nr_active) OF_VM(act_next) OF_VM(act_prev) OF_VM(rt_next)
+	OF_VM(rt_prev) OF_VM(nr_guest) OF_VM(used) OF_VM(kind) OF_VM(rt) OF_VM(rt_mode)
+	OF_VM(group) OF_VM(subgroup)
+	OF_VCPU(hard) OF_VCPU(deadline) OF_VCPU(server.left) OF_VCPU(server.key)
+	OF_VCPU(credit.balance) OF_VCPU(rq_prev) OF_VCPU(dq_prev) OF_VCPU(vm) OF_VCPU(cpu)
+	OF_VCPU(flags) OF_VCPU(bound) OF_VCPU(state) OF_VCPU(kind) OF_VCPU(class)
+	OF_VCPU(qclass) OF_VCPU(pad)
+	/* clang-format on */
+};
+
+const struct field_info *takt_fields(u32 n)
+{
+	return n < sizeof(fields) / sizeof(fields[0]) ? &fields[n] : NULL;
+}
 
 const struct param_info *takt_params(u32 n)
 {

@@ -61,6 +61,15 @@ pub struct RawPolicy {
 }
 
 #[repr(C)]
+pub struct RawField {
+    pub name: *const c_char,
+    pub at: u32,
+    pub size: u32,
+    /// Of the array's entries; 0 = no array
+    pub each: u32,
+}
+
+#[repr(C)]
 pub struct RawLedger {
     pub given: i64,
     pub burned: i64,
@@ -95,5 +104,6 @@ unsafe extern "C" {
     pub fn takt_policies(n: u32) -> *const RawPolicy;
     pub fn takt_traits(n: u32) -> *const RawPolicy;
     pub fn takt_old_names(n: u32) -> *const RawOldName;
+    pub fn takt_fields(n: u32) -> *const RawField;
     pub fn takt_unfair(n: u32) -> *const RawUnfair;
 }

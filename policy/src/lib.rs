@@ -12,7 +12,7 @@ mod pool;
 pub use hist::{Hist, Overhead};
 pub use op::{Log, Op, OpCode, Record, Res};
 pub use params::{ParamInfo, PolicyInfo, TraitInfo, has, live, param, params, policies, traits, vm_settings};
-pub use pool::{Class, Error, Kind, Ledger, NCPU, NVCPU, NVM, Pool, Result, Source, State, VmStat};
+pub use pool::{Class, Error, Kind, Ledger, NCPU, NVCPU, NVM, Pool, Result, Source, State, VmStat, field};
 
 /// Bytes of a pool.
 pub fn pool_size() -> usize {

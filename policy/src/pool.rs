@@ -6,6 +6,7 @@ use crate::op::{Log, Op, OpCode, Record, Res};
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ffi::{CStr, c_char};
 use std::fmt;
+use std::ops::Range;
 use std::ptr::NonNull;
 
 /// Most PCPUs, VCPUs and VMs of a pool.
@@ -129,6 +130,15 @@ pub struct VmStat {
 #[inline]
 fn index(i: u32) -> u16 {
     u16::try_from(i).unwrap_or(u16::MAX - 1)
+}
+
+/// Where [`Pool::bytes`] have a field, of the `n`th PCPU, VM or VCPU if it is one of those: `"nr_vm"`, `"vm.weight"`. For
+/// tests that break a pool; `None` if `core/native.c` lists no field of this name.
+pub fn field(name: &str, n: u32) -> Option<Range<usize>> {
+    let mut all = (0..).map_while(|n| unsafe { ffi::takt_fields(n).as_ref() });
+    let found = all.find(|f| unsafe { CStr::from_ptr(f.name) }.to_bytes() == name.as_bytes())?;
+    let at = found.at as usize + n as usize * found.each as usize;
+    Some(at..at + found.size as usize)
 }
 
 /// A pool of the native core.

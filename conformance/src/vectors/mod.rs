@@ -4,6 +4,7 @@
 mod accounting;
 mod bench;
 mod bounds;
+mod broken;
 mod bvt;
 mod conserve;
 mod credit;
@@ -247,6 +248,10 @@ pub const VECTORS: &[(&str, Vector)] = &[
     ("the longest wait: virtual time", bounds::of_virtual_time),
     ("the longest wait: credit", bounds::of_credit),
     ("the longest wait: budgets", bounds::of_budgets),
+    ("what is wrong in queues is found", broken::queues),
+    ("what is wrong in VMs is found", broken::vms),
+    ("what is left in slots is found", broken::slots),
+    ("what is wrong with budgets is found", broken::budgets),
     ("virtual time by weight", bvt::weights),
     ("virtual time of siblings", bvt::siblings),
     ("virtual time of a VCPU that sleeps", bvt::sleeps),
