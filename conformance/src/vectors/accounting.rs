@@ -148,10 +148,13 @@ pub fn parking(make: &Maker) {
     assert_eq!((b.credit(1), b.state(1), res.kick), (0, State::Queued, 1));
     assert_eq!(b.class(1), Class::Under, "no boost");
     assert_eq!(b.turn(150 * MS, 0), Some(1));
-    // A cap that is taken away parks nobody.
+    // A cap that is taken away parks nobody; another one does.
     b.turn(180 * MS, 0);
     b.account(180 * MS);
     assert_eq!(b.turn(180 * MS, 0), None);
+    b.set(181 * MS, Some(1), "cap", 25);
+    b.set(181 * MS, Some(1), "weight", 100);
+    assert_eq!((b.state(1), b.turn(181 * MS, 0)), (State::Parked, None));
     b.set(181 * MS, Some(1), "cap", 0);
     assert_eq!(b.turn(181 * MS, 0), Some(1));
 }

@@ -89,6 +89,20 @@ pub fn most(make: &Maker) {
     }
 }
 
+/// What is owed is at most 2^30 credits, which are more than a day: what a VCPU leaves beyond is forgiven.
+pub fn beyond(make: &Maker) {
+    for policy in CREDIT {
+        let mut b = Bench::new(make, policy, 1, 0);
+        b.set(0, None, "claim", 0);
+        b.ok(0, OpCode::VmAdd, (0, 0, 1), [0, 256 | 1 << 62, 0]);
+        b.vcpu(1, 1, 0);
+        assert_eq!((b.credit(1), b.core.owes(1)), (-(1 << 30), 0), "{policy}: as it began");
+        b.run(1, 0, 0, 40 * US);
+        remove(&mut b, MS, 1);
+        assert_eq!(b.core.owes(1), 1 << 30, "{policy}: not the credit of a short run besides");
+    }
+}
+
 /// A VM without debt gives a new VCPU nothing, and takes nothing from it.
 pub fn none(make: &Maker) {
     for policy in CREDIT {

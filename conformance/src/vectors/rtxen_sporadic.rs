@@ -148,6 +148,7 @@ pub fn empty(make: &Maker) {
     b.run(50, 1, 600 * MS, 606 * MS);
     assert_eq!(b.core.check(), Ok(()));
     b.wake(700 * MS, 50);
+    assert_eq!(b.state(50), State::Parked, "it has had its 10 ms, if no piece tells of them");
     b.serve(1600 * MS);
     assert_eq!((b.state(50), b.core.check()), (State::Running, Ok(())));
 }

@@ -163,6 +163,16 @@ pub fn pcpus(make: &Maker) {
             assert_eq!(b.core.check(), Ok(()), "{policy}");
         }
         assert!(same_but_outputs(used.core.bytes(), fresh.core.bytes()), "{policy}: something of PCPU 1 is left");
+        // One that goes for good leaves nothing, nor does it say with whom it shared a core, a cache or a node.
+        let mut used = pool(make, policy);
+        used.ok(0, OpCode::CpuAdd, (2, 0, 0), [5, 6, 7]);
+        used.ok(0, OpCode::CpuRemove, (2, 0, 0), [0; 3]);
+        let mut fresh = pool(make, policy);
+        for b in [&mut used, &mut fresh] {
+            b.ok(0, OpCode::Epoch, (0, 0, 0), [0; 3]);
+            assert_eq!(b.core.check(), Ok(()), "{policy}");
+        }
+        assert!(same_but_outputs(used.core.bytes(), fresh.core.bytes()), "{policy}: something of PCPU 2 is left");
     }
 }
 
