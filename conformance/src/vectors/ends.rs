@@ -139,6 +139,12 @@ pub fn short_blocks(make: &Maker) {
             let want = if forfeits { (Class::Under, 10 * MS) } else { (Class::Rt, now + 10 * MS) };
             assert_eq!((b.class(1), b.deadline(1)), want, "{policy}: at {now}");
         }
+        for (left, forfeits) in [(1, true), (0, false)] {
+            let mut b = server(make, (policy, "mode", 0));
+            b.stop(4 * MS - left, 0);
+            b.wake(5 * MS, 1);
+            assert_eq!(b.class(1) == Class::Under, forfeits, "{policy}: {left} ns are left to forfeit");
+        }
     }
 }
 

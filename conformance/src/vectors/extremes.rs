@@ -61,5 +61,10 @@ pub fn epoch(make: &Maker) {
         fresh.ok(40 * MS, OpCode::Epoch, (0, 0, 0), [0; 3]);
         let same = crate::run::same_but_outputs(live.core.bytes(), fresh.core.bytes());
         assert!(same, "{policy}: something of the past is left");
+        // What was last on a PCPU that has gone is on the next one.
+        live.ok(41 * MS, OpCode::CpuRemove, (1, 0, 0), [0; 3]);
+        live.ok(41 * MS, OpCode::Epoch, (0, 0, 0), [0; 3]);
+        assert_eq!([0, 1, 2].map(|v| live.core.vcpu_cpu(v)), [0, 2, 2], "{policy}");
+        assert_eq!(live.core.check(), Ok(()), "{policy}");
     }
 }

@@ -224,6 +224,7 @@ pub const VECTORS: &[(&str, Vector)] = &[
     ("a server keeps its place", room::kept),
     ("an I/O thread takes no room", room::io_threads),
     ("room in the pool", room::of_the_pool),
+    ("room for a reserve", room::of_a_reserve),
     ("what is left, and the reserve", room::left),
     ("those without budget are stolen", room::stolen),
     ("a cap of 0 gives no budget", room::uncapped),

@@ -43,6 +43,13 @@ pub fn rounds(make: &Maker) {
         let mut b = e2(make, 2);
         b.set(0, None, "preempted", preempted);
         assert_eq!(schedule(&mut b, 10), want, "C_sync is a round of 1 ms, and each has five in 10 ms");
+        // A VM without VCPUs takes no turn.
+        let mut b = e2(make, 2);
+        b.set(0, None, "preempted", preempted);
+        b.ok(0, OpCode::VmAdd, (0, 0, 5), [0, 256, 0]);
+        b.rt(0, 5, 0);
+        assert_eq!(group(&mut b, 5, 1, 0), 0);
+        assert_eq!(schedule(&mut b, 10), want, "preempted={preempted}");
         // A turn that a decision cuts short is over as well: three laps of a VM on one PCPU.
         let mut b = Bench::new(make, "poris", 1, 1);
         b.set(0, None, "preempted", preempted);

@@ -224,6 +224,19 @@ pub fn of_the_pool(make: &Maker) {
     assert_eq!(b.class(5), Class::Rt, "a third PCPU brings some");
 }
 
+/// A reserve that grows: there is no room for it where one PCPU is promised, unless servers run on any.
+pub fn of_a_reserve(make: &Maker) {
+    for (policy, ret) in [("rtxen", REFUSED), ("sedf", REFUSED), ("vgedf", 0)] {
+        let mut b = machine(make, policy, 2, &[(1, 1), (2, 2)]);
+        assert_eq!(b.set(0, None, "reserve", 0).ret, 0);
+        assert_eq!(b.set(0, Some(1), "budget", 96 * MS).ret, 0);
+        assert_eq!(b.set(0, None, "reserve", 5).ret, ret, "{policy}: 96 % on one PCPU, nothing on the other");
+        assert_eq!(b.set(0, None, "reserve", 4).ret, 0, "{policy}");
+        assert_eq!(b.set(0, Some(2), "budget", 96 * MS).ret, 0, "{policy}");
+        assert_eq!(b.set(0, None, "reserve", 5).ret, REFUSED, "{policy}: 96 % on both");
+    }
+}
+
 /// Dom0 and others without budget: what is left, and `reserve` percent of 20 ms before all others.
 pub fn left(make: &Maker) {
     let mut b = pool(make, DEFERRABLE, &[(4, 10, 1)]);
