@@ -132,8 +132,9 @@ fn index(i: u32) -> u16 {
     u16::try_from(i).unwrap_or(u16::MAX - 1)
 }
 
-/// Where [`Pool::bytes`] have a field, of the `n`th PCPU, VM or VCPU if it is one of those: `"nr_vm"`, `"vm.weight"`. For
-/// tests that break a pool; `None` if `core/native.c` lists no field of this name.
+/// Where [`Pool::bytes`] have a field, of the `n`th PCPU, VM or VCPU if it is one of those:
+/// `"nr_vm"`, `"vm.weight"`. For tests that break a pool; `None` if `core/native.c` lists no field
+/// of this name.
 pub fn field(name: &str, n: u32) -> Option<Range<usize>> {
     let mut all = (0..).map_while(|n| unsafe { ffi::takt_fields(n).as_ref() });
     let found = all.find(|f| unsafe { CStr::from_ptr(f.name) }.to_bytes() == name.as_bytes())?;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! How long a VCPU that has work may wait, as each policy promises it (hook `bound`). The checker holds random hosts against this:
-//! here it is told how long that is. Figures are worked out from the formulas in the comments of `policy/core/bound.h` and of the
-//! policy.
+//! How long a VCPU that has work may wait, as each policy promises it (hook `bound`). The checker
+//! holds random hosts against this: here it is told how long that is. Figures are worked out from
+//! the formulas in the comments of `policy/core/bound.h` and of the policy.
 
 use super::bench::{Bench, MS};
 use crate::core::Maker;
@@ -9,7 +9,8 @@ use takt_policy::{NEVER, OpCode};
 
 const SECOND: u64 = 1_000 * MS;
 
-/// A pool with these PCPUs, and VMs 1… with so many VCPUs and this weight. VM 0 has no VCPU, and the least weight.
+/// A pool with these PCPUs, and VMs 1… with so many VCPUs and this weight. VM 0 has no VCPU, and
+/// the least weight.
 fn pool(make: &Maker, policy: &str, cpus: u16, vms: &[(u16, u64)]) -> Bench {
     let mut b = Bench::new(make, policy, cpus, vms.len() as u16);
     b.set(0, Some(0), "weight", 1);
@@ -40,13 +41,15 @@ pub fn of_turns(make: &Maker) {
     is(&mut b, &[("slice", 7 * MS)], 4 * 7 * MS);
 }
 
-/// Virtual time: until each VCPU has passed the latest that may be ahead, by its allowance and a slice.
+/// Virtual time: until each VCPU has passed the latest that may be ahead, by its allowance and a
+/// slice.
 pub fn of_virtual_time(make: &Maker) {
     let none = ("warp", 0);
-    // 35 ms are 34179 units of 1024 ns. A VCPU passes them, in whole multiples of 256, and two slices with the allowance, 68359 units
-    // and one more; then 2 slices.
+    // 35 ms are 34179 units of 1024 ns. A VCPU passes them, in whole multiples of 256, and two
+    // slices with the allowance, 68359 units and one more; then 2 slices.
     is(&mut pool(make, "bvt", 1, &[(1, 256)]), &[none], 1024 * (133 * 256 + 68_360) + 60 * MS);
-    // A warp of 50 ms counts three times: in how far another is ahead, 83007 units, and twice besides, 97656 more.
+    // A warp of 50 ms counts three times: in how far another is ahead, 83007 units, and twice
+    // besides, 97656 more.
     is(&mut pool(make, "bvt", 1, &[(1, 256)]), &[], 1024 * (705 * 256 + 68_360) + 60 * MS);
     // Of three VMs that of 3 VCPUs of weight 512 is not as far ahead as that of 2 of weight 100.
     let vms = [(1, 256), (3, 512), (2, 100)];
@@ -70,14 +73,16 @@ pub fn of_virtual_time(make: &Maker) {
     is(&mut b, &[("slice", 10 * SECOND)], NEVER);
 }
 
-/// Credit: the accountings in which the poorest VM pays back what it may owe, and then two slices of each VCPU, and of one more.
+/// Credit: the accountings in which the poorest VM pays back what it may owe, and then two slices
+/// of each VCPU, and of one more.
 pub fn of_credit(make: &Maker) {
     let vms = [(1, 255), (2, 512)];
     let slices = 2 * 4 * 30 * MS;
     for policy in ["credit", "doris", "poris", "laxs", "gang"] {
         let mut b = pool(make, policy, 2, &vms);
         b.set(0, None, "turns", 0);
-        // 600 credits for each VCPU. Of 600 that are handed out, VM 1 has 255 of 768 parts, which are 199, VM 2 has 400.
+        // 600 credits for each VCPU. Of 600 that are handed out, VM 1 has 255 of 768 parts, which
+        // are 199, VM 2 has 400.
         let plain = 30 * MS * (600 / 199 + 2) + slices;
         is(&mut b, &[("claim", 0)], plain);
         // Of 1280 parts, VM 1 has 119 credits, and each of VM 2's VCPUs 239.
@@ -86,8 +91,8 @@ pub fn of_credit(make: &Maker) {
         // A cap of 25 % is 75 credits, for two VCPUs.
         assert_eq!(b.set(0, Some(2), "cap", 25).ret, 0);
         is(&mut b, &[], 30 * MS * (600 / 37 + 2) + slices);
-        // VM 2 owes 903 for each of two VCPUs, and 1200 besides, and is paid 75 credits of its cap each time; VM 1 owes 2103, and
-        // is paid 255 of 768 parts of 600.
+        // VM 2 owes 903 for each of two VCPUs, and 1200 besides, and is paid 75 credits of its cap
+        // each time; VM 1 owes 2103, and is paid 255 of 768 parts of 600.
         is(&mut b, &[("claim", 1)], 30 * MS * (41 + 3) + slices);
         assert_eq!(b.set(0, Some(2), "cap", 0).ret, 0);
         let exact = 30 * MS * (11 + 3) + slices;
@@ -126,12 +131,14 @@ pub fn of_budgets(make: &Maker) {
         let mut b = pool(make, policy, 2, &[(1, 256), (2, 256)]);
         is(&mut b, &[("leftover", 0), (name, 2 * MS)], 4 * 2 * MS + 20 * MS);
         is(&mut b, &[(name, MS / 2)], 4 * MS / 2 + 20 * MS);
-        // With leftover=vm turns are 1 ms long at least, and each of three VMs may be ahead by 100 ms.
+        // With leftover=vm turns are 1 ms long at least, and each of three VMs may be ahead by 100
+        // ms.
         is(&mut b, &[("leftover", 1)], 3 * (4 + 100) * MS + 20 * MS);
         is(&mut b, &[(name, 2 * MS)], 3 * (8 + 100) * MS + 20 * MS);
         is(&mut b, &[("leftover", 0)], 4 * 2 * MS + 20 * MS);
-        // VM 1 has 3 ms in 10, VM 2 1 ms in 50 for each of two VCPUs, which are less than the reserve of 5 %: it waits for two periods,
-        // then for what others have, and a fiftieth of the PCPU is its own.
+        // VM 1 has 3 ms in 10, VM 2 1 ms in 50 for each of two VCPUs, which are less than the
+        // reserve of 5 %: it waits for two periods, then for what others have, and a fiftieth of
+        // the PCPU is its own.
         b.server(0, 1, 3 * MS, 10 * MS, 1);
         b.server(0, 2, MS, 50 * MS, 1);
         let others = 40 * MS + 2 * (3 + 2) * MS + 2 * 2 * (1 + 2) * MS + 8 * MS;

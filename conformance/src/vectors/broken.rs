@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Whether `check` finds what is wrong in a pool, and says where: bytes of a healthy one are changed. `policy/core/check*.h`.
+//! Whether `check` finds what is wrong in a pool, and says where: bytes of a healthy one are
+//! changed. `policy/core/check*.h`.
 
 use super::bench::{Bench, MS};
 use crate::core::{Core, Maker};
@@ -20,9 +21,10 @@ const ON: u64 = 1;
 const OFF: u64 = 2;
 const SECOND: u64 = 1_000 * MS;
 
-/// PCPUs 0 and 63, which share a core and a cache, and 1. On PCPU 0 VCPU 1 runs, 3 waits boosted, and 2 after it as UNDER; 4 to 6
-/// are blocked, 6 is an I/O thread. VMs 2 and 3 are real-time, VMs 1 and 2 earn, of VM 1 is VCPU 4 as well. Settings are at both
-/// ends of their ranges, and all slots are looked at.
+/// PCPUs 0 and 63, which share a core and a cache, and 1. On PCPU 0 VCPU 1 runs, 3 waits boosted,
+/// and 2 after it as UNDER; 4 to 6 are blocked, 6 is an I/O thread. VMs 2 and 3 are real-time, VMs
+/// 1 and 2 earn, of VM 1 is VCPU 4 as well. Settings are at both ends of their ranges, and all
+/// slots are looked at.
 fn healthy(make: &Maker, policy: &str) -> Bench {
     let mut b = Bench::new(make, policy, 0, 4);
     for (cpu, group) in [(0, 0), (1, 1), (63, 0)] {
@@ -237,7 +239,8 @@ pub fn vms(make: &Maker) {
     assert_eq!(b.core.check(), Ok(()));
 }
 
-/// Slots and PCPUs that are not used, and who shares a core or a cache: looked at after each 16th operation.
+/// Slots and PCPUs that are not used, and what PCPUs share: looked at after each 16th
+/// operation.
 pub fn slots(make: &Maker) {
     let breaks: &[(&[Change], &str)] = &[
         (&[("vcpu.deadline", 0, 1)], "something of a former VCPU is left in slot 0"),

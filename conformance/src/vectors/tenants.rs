@@ -163,7 +163,7 @@ pub fn pcpus(make: &Maker) {
             assert_eq!(b.core.check(), Ok(()), "{policy}");
         }
         assert!(same_but_outputs(used.core.bytes(), fresh.core.bytes()), "{policy}: something of PCPU 1 is left");
-        // One that goes for good leaves nothing, nor does it say with whom it shared a core, a cache or a node.
+        // One that goes for good leaves nothing, nor its core, cache and node.
         let mut used = pool(make, policy);
         used.ok(0, OpCode::CpuAdd, (2, 0, 0), [5, 6, 7]);
         used.ok(0, OpCode::CpuRemove, (2, 0, 0), [0; 3]);
