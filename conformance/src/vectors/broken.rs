@@ -300,4 +300,19 @@ pub fn budgets(make: &Maker) {
             (&[("pool_timer", 0, SECOND)], "no timer for a budget 0"),
         ],
     );
+    // Of sporadic servers.
+    let mut b = Bench::new(make, "rtxen", 1, 1);
+    b.set(0, None, "server", 3);
+    b.vcpu(1, 1, 0);
+    b.server(0, 1, 2 * MS, 10 * MS, 1);
+    b.run(1, 0, 0, MS);
+    each(
+        &mut b,
+        "rtxen",
+        &[
+            (&[("vcpu.server.left", 1, 0)], "without budget and nothing due: VCPU 1"),
+            (&[("vcpu.server.left", 1, MS + 1)], "replenishments do not add up to the budget of VCPU 1"),
+            (&[("vm.server.budget", 1, 3 * MS)], "replenishments do not add up to the budget of VCPU 1"),
+        ],
+    );
 }
