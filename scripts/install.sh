@@ -57,8 +57,10 @@ if [ -e "$conf" ] && ! cmp -s packaging/takt.toml "$conf"; then
 else
 	install -m 644 packaging/takt.toml "$conf"
 fi
-install -m 755 packaging/libvirt-hook "$hooks/libvirt"
-install -m 755 packaging/proxmox-hook "$hooks/proxmox"
+for hook in libvirt proxmox; do
+	sed "s|@BIN@|$PREFIX/bin|" "packaging/$hook-hook" > "$hooks/$hook"
+	chmod 755 "$hooks/$hook"
+done
 install -m 644 README.md CHANGELOG.md LICENSE "$doc"
 cp -R docs "$doc"
 find "$doc" -type d -exec chmod 755 {} + -o -type f -exec chmod 644 {} +

@@ -12,16 +12,19 @@ use takt_control::{HostConfig, Identity, Layers};
 pub fn run(args: &args::Check) -> Result<bool> {
     let config = HostConfig::read(&args.file)?;
     let policy = config.linux_policy(None).with_context(|| args.file.display().to_string())?;
+    policy.fair(config.host.accept_unfair).with_context(|| args.file.display().to_string())?;
     match &args.vm {
         None => {
             let (vms, cgroups) = (config.vm.len(), config.cgroup.len());
             let file = args.file.display();
-            output::print(&format!("{file}: ok: policy {policy}, {vms} tables for VMs, {cgroups} for cgroups\n"))?;
+            output::print(&format!("{file}: ok: policy {policy}, {vms} VMs or patterns, {cgroups} cgroups\n"))?;
         }
         Some(name) => {
             let uuid = args.uuid.as_ref().map(|uuid| uuid.to_ascii_lowercase());
             let vm = Identity { name, uuid: uuid.as_deref(), cgroup: args.in_cgroup.as_deref(), uid: args.uid };
-            output::print(&settings(&Layers::default().with_file(config.entries(vm))))?;
+            let layers = Layers::default().with_file(config.entries(vm));
+            layers.config().validate(name)?;
+            output::print(&settings(&layers))?;
         }
     }
     Ok(true)

@@ -133,6 +133,11 @@ fn a_domain_that_says_nonsense_starts_without() {
         assert!(line.starts_with(&format!("takt: {want}")) && line.lines().count() == 1, "{line:?} for {want}");
         assert_eq!(std::fs::read_dir(dir).unwrap().count(), 0, "{line}");
     }
+    // Nor does it keep what an earlier start had.
+    assert_eq!(libvirt(dir, "prepare", &settings("weight='9'")), "");
+    assert!(has(dir, "test", Some(UUID)).is_some());
+    assert!(libvirt(dir, "reconnect", &settings("weight='0'")).contains("metadata: `weight`"));
+    assert_eq!(has(dir, "test", Some(UUID)), None);
     // Settings of ours elsewhere than in its metadata are not its operator's.
     assert_eq!(libvirt(dir, "prepare", &domain(&format!("<devices>{ours}</devices>"))), "");
     assert_eq!(std::fs::read_dir(dir).unwrap().count(), 0);
@@ -150,7 +155,8 @@ fn a_vm_of_proxmox_has_what_its_notes_say() {
     let all = "#A PBX for the office.\n#takt%3A weight=512\n#takt: ports=5004,6000-6010  rt=auto\nagent: 1\ncores: 2\nname: pbx\n\
         smbios1: uuid=6695EB01-f6a4-8304-79aa-97f2502e193f\n\n[before]\n#takt: weight=7\nname: old\n";
     assert_eq!(hook("100", "pre-start", all), "");
-    let want = parse("weight = 512\nports = [5004, \"6000-6010\"]\nrt = \"auto\"").unwrap();
+    let want = "weight = 512\nports = [5004, \"6000-6010\"]\nrt = \"auto\"\ncgroup = \"qemu.slice/100.scope\"";
+    let want = parse(want).unwrap();
     assert_eq!(has(&run, "pbx", Some(UUID)), Some(want));
     for phase in ["post-start", "pre-stop"] {
         assert_eq!(hook("100", phase, all), "");
@@ -177,6 +183,10 @@ fn a_vm_of_proxmox_has_what_its_notes_say() {
         assert!(line.starts_with(&format!("takt: {want}")) && line.lines().count() == 1, "{line}");
         assert_eq!(has(&run, "vm103", None), None);
     }
+    assert_eq!(hook("103", "pre-start", "#takt: cap=1\n"), "");
+    assert!(has(&run, "vm103", None).is_some());
+    assert!(hook("103", "pre-start", "#takt: cap=-1\n").contains("`cap` must be"));
+    assert_eq!(has(&run, "vm103", None), None, "nor does it keep what an earlier start had");
     let missing = self::hook(&run, &["proxmox", "104", "pre-start", "--conf-dir", conf.to_str().unwrap()], b"");
     assert!(said(&missing).contains("104.conf: No such file"), "{missing:?}");
 }

@@ -104,7 +104,7 @@ fn the_configuration_that_comes_along_is_valid() {
     assert_ne!(all, text);
     let dir = tempfile::tempdir().unwrap();
     for (name, text, want) in
-        [("a.toml", text, "policy doris, 0 tables"), ("b.toml", all, "policy doris(slice=30ms), 2 tables")]
+        [("a.toml", text, "policy doris, 0 VMs"), ("b.toml", all, "policy doris(slice=30ms), 2 VMs")]
     {
         std::fs::write(dir.path().join(name), text).unwrap();
         let mut takt = Command::new(env!("CARGO_BIN_EXE_takt"));

@@ -114,8 +114,14 @@ fn is_default(section: &HostSection) -> bool {
 }
 
 /// Whether the name of a table stands for several.
-fn is_pattern(name: &str) -> bool {
+pub fn is_pattern(name: &str) -> bool {
     name.contains(['*', '?', '['])
+}
+
+/// Whether it is written as a UUID is.
+pub fn is_uuid(name: &str) -> bool {
+    let parts: Vec<&str> = name.split('-').collect();
+    parts.iter().map(|p| p.len()).eq([8, 4, 4, 4, 12]) && parts.concat().bytes().all(|b| b.is_ascii_hexdigit())
 }
 
 fn pattern(text: &str) -> Result<Pattern> {
@@ -230,10 +236,11 @@ impl HostConfig {
         let mut of_pattern =
             self.vm.iter().filter(|(name, entry)| is_pattern(name) && meant(entry) && matches(name, vm.name));
         all.extend(longest(&mut of_pattern).map(|name| (format!("[vm.\"{name}\"]"), &self.vm[&name])));
-        for name in [Some(vm.name), vm.uuid].into_iter().flatten() {
-            if let Some(entry) = self.vm.get(name).filter(|entry| meant(entry)) {
-                all.push((format!("[vm.{name}]"), entry));
-            }
+        // A VMM may call its VM as it likes, also by the UUID of another one.
+        let named = self.vm.get_key_value(vm.name).filter(|(name, _)| !is_uuid(name));
+        let of_uuid = vm.uuid.and_then(|uuid| self.vm.iter().find(|(name, _)| name.eq_ignore_ascii_case(uuid)));
+        for (name, entry) in [named, of_uuid].into_iter().flatten().filter(|(_, entry)| meant(entry)) {
+            all.push((format!("[vm.{name}]"), entry));
         }
         all
     }
@@ -301,7 +308,7 @@ mod tests {
         [vm."pbx-1*"]
         weight = 400
         uid = 107
-        [vm.6ba7b810-9dad-11d1-80b4-00c04fd430c8]
+        [vm.6BA7b810-9dad-11d1-80b4-00c04fd430c8]
         rt = "on"
         [cgroup."machine.slice/*"]
         weight = 100
@@ -333,9 +340,10 @@ mod tests {
                 uuid,
                 "machine.slice/b",
                 1,
-                &["[cgroup.\"machine.slice/*\"]", "[vm.pbx]", "[vm.6ba7b810-9dad-11d1-80b4-00c04fd430c8]"],
+                &["[cgroup.\"machine.slice/*\"]", "[vm.pbx]", "[vm.6BA7b810-9dad-11d1-80b4-00c04fd430c8]"],
             ),
             ("*", None, "/a", 1, &[]),
+            ("6BA7b810-9dad-11d1-80b4-00c04fd430c8", None, "/a", 1, &[]),
         ] {
             assert_eq!(says(&config, name, uuid, cgroup, uid), want, "{name} {cgroup} {uid}");
         }

@@ -69,9 +69,18 @@ impl Layers {
         self.hand.group = group.clone().or(self.hand.group.take());
     }
 
+    /// What `takt set` has set of these keys is said by the file from now on.
+    pub fn saved(&mut self, keys: &[String]) {
+        let is = |name: &str| keys.iter().any(|key| key == name);
+        self.hand.params = self.hand.params.iter().filter(|(info, _)| !is(info.name)).collect();
+        self.hand.ports = self.hand.ports.take().filter(|_| !is("ports"));
+        self.hand.group = self.hand.group.take().filter(|_| !is("group"));
+    }
+
     /// Its cgroups give it this weight and this cap.
     pub fn follow(&mut self, weight: u32, cap: u32) {
-        self.cgroup.params = VmParams::default().with("weight", weight.into()).with("cap", cap.into());
+        let said = VmParams::default().with("weight", weight.into()).with("cap", cap.into());
+        self.cgroup.params = said.iter().filter(|(info, value)| *value != info.default).collect();
     }
 }
 
@@ -111,6 +120,9 @@ mod tests {
             sources(&layers),
             "cap: cgroup, group: takt set, ports: [vm.\"a*\"], rt: takt set, weight: takt set"
         );
+        let mut saved = layers.clone();
+        saved.saved(&["weight".into(), "group".into()]);
+        assert_eq!(sources(&saved), "cap: cgroup, ports: [vm.\"a*\"], rt: takt set, weight: [vm.a]");
         layers.set(&setting("ports= group="));
         assert!(layers.config().ports.is_empty() && layers.config().group.is_empty(), "nothing is a word, too");
         let none = HostConfig::default();

@@ -3,6 +3,7 @@
 //! anybody who manages VMs. It has the keys of a `[vm]` table.
 
 use crate::config::Entry;
+use crate::file::is_uuid;
 use crate::setting::Setting;
 use crate::{VmConfig, one_line, printable};
 use anyhow::{Context, Result, anyhow, ensure};
@@ -65,7 +66,8 @@ impl Metadata {
     /// # Errors
     /// One line that begins with the file: it cannot be read, or is refused. Said once for each change of the file.
     pub fn of(&mut self, name: &str, uuid: Option<&str>) -> Result<Option<Entry>> {
-        for path in [uuid, Some(name)].into_iter().flatten().filter_map(|vm| file(&self.dir, vm)) {
+        let name = Some(name).filter(|name| !is_uuid(name));
+        for path in [uuid, name].into_iter().flatten().filter_map(|vm| file(&self.dir, vm)) {
             let Ok(about) = path.metadata() else {
                 self.known.remove(&path);
                 continue;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `takt set --save`: puts what was set into the text of a `--config` file. All else in it stays as it is, comments too.
 
-use crate::file::HostConfig;
+use crate::file::{HostConfig, is_pattern, is_uuid};
 use crate::{metadata, printable};
 use anyhow::{Context, Result, anyhow, ensure};
 use toml_edit::{DocumentMut, Item, Table, TomlError, value};
@@ -11,6 +11,8 @@ use toml_edit::{DocumentMut, Item, Table, TomlError, value};
 /// # Errors
 /// One line: the file or a pair is refused, or a pair cannot be in a file.
 pub fn saved(text: &str, vm: Option<&str>, pairs: &[String]) -> Result<String> {
+    let odd = vm.is_some_and(|vm| is_pattern(vm) || is_uuid(vm));
+    ensure!(!odd, "`{}` cannot be saved: a table of that name means other VMs", vm.unwrap_or_default());
     let mut document: DocumentMut =
         text.parse().map_err(|e: TomlError| anyhow!("the file is no TOML: {}", printable(e.message())))?;
     let new = match vm {
@@ -89,6 +91,7 @@ mod tests {
             ("", Some("x"), "dev=tap0", "`dev` works only in `takt set`"),
             ("", Some("x"), "rt=on period=20ms", "`period` without `budget` works only"),
             ("", Some("x"), "weight=0", "`weight` must be between 1 and 65535"),
+            ("", Some("web[1]"), "weight=1", "`web[1]` cannot be saved: a table of that name means other VMs"),
             ("", None, "slcie=1ms", "[pool]: policy `doris(slcie=1ms)`: unknown key `slcie`"),
             ("[vm", Some("x"), "weight=1", "the file is no TOML"),
             ("vm = 1", Some("x"), "weight=1", "`vm` must be a table"),

@@ -46,6 +46,14 @@ pub enum Request {
         /// `key=value` each, as `takt set` takes them.
         values: Vec<String>,
     },
+    /// Linux: what was set is in the file of `--config` now: reads it again. From then on the file says these values.
+    Saved {
+        /// Name of the VM; without it, parameters of the policy.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        vm: Option<String>,
+        /// The keys that the file says now.
+        keys: Vec<String>,
+    },
     /// Records until so long or so much is reached, or the client closes its half of the
     /// connection.
     Record {

@@ -29,7 +29,7 @@ fn fake(asked: Asked) {
     let answer = match &asked.request {
         Request::Status {} => Ok(json!({"vms": ["web"]})),
         Request::Set { vm: Some(vm), .. } if vm != "web" => Err(anyhow!("no VM `{vm}`; known: web")),
-        Request::Set { .. } => Ok(json!({})),
+        Request::Set { .. } | Request::Saved { .. } => Ok(json!({})),
         Request::Overhead { on } => Ok(json!({"on": on})),
         Request::Record { .. } => {
             // Until the client has enough.

@@ -48,6 +48,10 @@ struct Vm {
     fresh: bool,
     /// What the file, `takt set` and its cgroups say.
     layers: Layers,
+    /// What it should have by the file and its metadata, and the host has refused.
+    refused: Option<Layers>,
+    /// As its VMM was told, unless another VM had it already.
+    uuid: Option<String>,
     /// As its cgroups say; none: they have not been looked at yet.
     share: Option<cgroups::Share>,
     /// Where its VCPUs were at the last look.
@@ -212,7 +216,7 @@ impl Live {
         self.settle_pools(&snapshot, &mut news)?;
         self.types(&snapshot, &mut news);
         if met || self.looks % CGROUPS == 0 {
-            self.follow_metadata(&mut news);
+            self.follow_all(&mut news);
             self.follow_cgroups(&snapshot, &mut news);
         }
         self.looks = self.looks.wrapping_add(1);
@@ -258,9 +262,11 @@ impl Live {
             None => {}
         }
         news.push(Event::VmFound { name: name.clone(), tgid: Some(tgid), domid: None });
-        let layers = Layers::default().with_file(owners::entries(&self.config, root, &name, tgid));
-        let metadata = self.metadata_of(&name, tgid, news);
-        let layers = layers.with_metadata(metadata);
+        // Whoever comes first has it: a VMM may be told any UUID, and those of others can be read.
+        let uuid = names::uuid(root, tgid).filter(|uuid| {
+            let mut others = self.vms.values().filter(|vm| names::lives(root, vm.tgid));
+            !others.any(|vm| vm.uuid.as_ref() == Some(uuid))
+        });
         let ports = Ports::default();
         self.vms.insert(
             index,
@@ -271,7 +277,9 @@ impl Live {
                 ports,
                 rt: false,
                 fresh: true,
-                layers,
+                uuid,
+                layers: Layers::default(),
+                refused: None,
                 share: None,
                 side: Side::Rest,
                 group: String::new(),
@@ -507,7 +515,7 @@ impl Host for Live {
         let id = |name: &str| self.vms.iter().find(|(_, v)| v.name == name).map(|(i, _)| *i);
         let state = |vm: status::VmStatus| {
             let params = vm.params.with("rt", vm.rt_mode as u64);
-            let config = VmConfig { params, ports: vm.ports, ..VmConfig::default() };
+            let config = VmConfig { params, ports: vm.ports, group: vm.group.unwrap_or_default() };
             let period = vm.period_us.map_or(0, |p| (p * 1e3) as u64);
             Some(VmState { id: id(&vm.name)?, name: vm.name, config, rt: vm.rt, period })
         };

@@ -36,9 +36,11 @@ pub fn run(args: &args::LibvirtHook, xml: &mut dyn Read, dir: &Path) -> Result<(
     let mut text = String::new();
     xml.take(LONGEST + 1).read_to_string(&mut text).with_context(domain)?;
     ensure!(text.len() as u64 <= LONGEST, "{}: more than {LONGEST} bytes of XML", domain());
-    let done = read(&text).and_then(|read| match begins {
-        true => keep(dir, &read.found()?),
-        false => forget(dir, &read.vm()?),
+    let done = read(&text).and_then(|read| {
+        let vm = read.vm()?;
+        // Whatever an earlier start has written: what is wrong now says nothing.
+        forget(dir, &vm)?;
+        if begins { keep(dir, &read.found(vm)?) } else { Ok(()) }
     });
     done.with_context(domain)
 }
@@ -61,8 +63,7 @@ impl Domain {
         Ok(vm)
     }
 
-    fn found(&self) -> Result<Found> {
-        let vm = self.vm()?;
+    fn found(&self, vm: String) -> Result<Found> {
         let Some((name, pairs)) = self.ours.first() else { return Ok(Found { vm, entry: None }) };
         ensure!(name == "settings", "metadata: `{name}` is unknown");
         ensure!(self.ours.len() == 1, "metadata: there are two elements of Takt");

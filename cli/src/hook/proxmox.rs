@@ -7,7 +7,7 @@ use crate::args;
 use anyhow::{Context, Result, ensure};
 use percent_encoding::percent_decode_str;
 use std::path::Path;
-use takt_control::metadata;
+use takt_control::{Entry, metadata};
 
 /// What a line of the notes begins with that is for Takt.
 const MARK: &str = "takt:";
@@ -22,12 +22,14 @@ pub fn run(args: &args::ProxmoxHook, dir: &Path) -> Result<()> {
     if !begins && args.phase != "post-stop" {
         return Ok(());
     }
-    let path = args.conf_dir.join(format!("{}.conf", args.vmid));
+    // While a VM comes from another node, its configuration is still there.
+    let dir_of = |node| Path::new("/etc/pve/nodes").join(node).join("qemu-server");
+    let conf_dir = std::env::var_os("PVE_MIGRATED_FROM").map_or_else(|| args.conf_dir.clone(), dir_of);
+    let path = conf_dir.join(format!("{}.conf", args.vmid));
     let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string()).with_context(vm)?;
-    let done = match begins {
-        true => found(args.vmid, &text).and_then(|found| keep(dir, &found)),
-        false => forget(dir, &identity(args.vmid, &text)),
-    };
+    // Whatever an earlier start has written: what is wrong now says nothing.
+    let done = forget(dir, &identity(args.vmid, &text));
+    let done = done.and_then(|()| if begins { keep(dir, &found(args.vmid, &text)?) } else { Ok(()) });
     done.with_context(vm)
 }
 
@@ -51,7 +53,9 @@ pub fn found(vmid: u32, text: &str) -> Result<Found> {
     }
     let pairs: Vec<_> = ours.into_iter().flat_map(pairs).collect();
     ensure!(!pairs.is_empty(), "notes: nothing follows `{MARK}`; write key=value");
-    Ok(Found { vm, entry: Some(metadata::of_pairs(&pairs).context("notes")?) })
+    let entry = metadata::of_pairs(&pairs).context("notes")?;
+    // Nobody else's process is in the scope of this VM, whatever UUID it claims.
+    Ok(Found { vm, entry: Some(Entry { cgroup: Some(format!("qemu.slice/{vmid}.scope")), ..entry }) })
 }
 
 /// The UUID that Proxmox gives to QEMU, or else the name.

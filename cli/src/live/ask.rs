@@ -57,11 +57,16 @@ pub fn set(args: &args::SetLive) -> Result<bool> {
         _ => (None, args.words.clone()),
     };
     let file = args.save.then(|| Saved::new(&args.socket.socket, vm.as_deref(), &values)).transpose()?;
+    let keys = values.iter().filter_map(|pair| Some(pair.split_once('=')?.0.to_owned())).collect();
+    let saved = Request::Saved { vm: vm.clone(), keys };
     let answer = Client::connect(&args.socket.socket)?.ask(&Request::Set { vm, values })?;
+    if let Some(file) = file {
+        file.write().context("the values hold until the VM or takt run ends, but are not saved")?;
+        Client::connect(&args.socket.socket)?.ask(&saved)?;
+    }
     if args.json {
         output::print_json(&document::read::<After<VmStatus>>(answer)?)?;
     }
-    file.map_or(Ok(()), Saved::write).context("the values hold until the VM or takt run ends, but are not saved")?;
     Ok(true)
 }
 
@@ -75,6 +80,21 @@ impl Saved {
     fn new(socket: &Path, vm: Option<&str>, values: &[String]) -> Result<Self> {
         let status: Status = document::read(Client::connect(socket)?.ask(&Request::Status {})?)?;
         let path = status.host.config.context("--save: takt run has no file; start it with --config FILE")?;
+        let seen = status.vms.iter().find(|seen| Some(seen.name.as_str()) == vm);
+        if let Some(vm) = seen {
+            let by_process = vm.name.ends_with(&format!("-{}", vm.tgid));
+            ensure!(!by_process, "--save: `{}` is called by its process, and will have another name", vm.name);
+            let strong = |pair: &&String| {
+                let by = pair.split_once('=').and_then(|(key, _)| vm.set_by.get(key));
+                by.is_some_and(|by| by == "metadata")
+            };
+            let strong = values.iter().find(strong);
+            ensure!(
+                strong.is_none(),
+                "--save: `{}`: the metadata of the VM says this key, and wins over the file",
+                vm.name
+            );
+        }
         // A file that is not there yet will be read at the next start.
         let text = match std::fs::read_to_string(&path) {
             Err(e) if e.kind() == ErrorKind::NotFound => String::new(),

@@ -228,6 +228,12 @@ impl Serving<'_> {
         let answer = match asked.request.clone() {
             Request::Status {} => self.live.status().and_then(|s| document::value(&s)),
             Request::Set { vm, values } => self.set(vm.as_deref(), &values),
+            Request::Saved { vm, keys } => read(self.args)
+                .and_then(|(config, policy)| self.live.saved(vm.as_deref(), &keys, config, &policy))
+                .map(|news| {
+                    news.iter().for_each(|event| self.voice.say(event));
+                    json!({})
+                }),
             Request::Overhead { on: true } => self.live.begin_measuring().map(|()| json!({})),
             Request::Overhead { on: false } => self.live.end_measuring().and_then(|window| document::value(&window)),
             Request::Record { file, duration_ms, operations } => {

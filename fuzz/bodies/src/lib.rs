@@ -10,11 +10,10 @@ pub mod seeds;
 pub use hypervisor::{hypercalls, xenstore};
 
 use anyhow::Error;
-use std::collections::BTreeMap;
 use std::io::BufReader;
 use takt_conformance::{Checker, Limits, LogFile, replay};
 use takt_control::socket::{self, Request};
-use takt_control::{HostConfig, PolicySpec, Setting, VmConfig};
+use takt_control::{HostConfig, Identity, Layers, PolicySpec, Setting, VmConfig, save};
 use takt_monitor::Report;
 use takt_sim::Scenario;
 
@@ -120,6 +119,7 @@ pub fn request(data: &[u8]) {
                 }
                 Err(e) => one_line(&e),
             },
+            Ok(Request::Saved { keys, .. }) => Layers::default().saved(&keys),
             Ok(Request::Set { vm: None, values }) => match PolicySpec::parse(&format!("doris({})", values.join(","))) {
                 Ok(spec) => assert_eq!(spec.name, "doris"),
                 Err(e) => one_line(&e),
@@ -129,14 +129,17 @@ pub fn request(data: &[u8]) {
     }
 }
 
-/// A file of `takt run --config`: what it accepts is valid, and means the same in other words.
+/// A file of `takt run --config`: what it accepts is valid, and can be asked for any VM.
 pub fn config(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     match HostConfig::from_toml(text) {
         Err(e) => one_line(&e),
         Ok(config) => {
-            let again = toml::to_string(&config).expect("what was read can be written");
-            assert_eq!(HostConfig::from_toml(&again).ok().as_ref(), Some(&config), "{again}");
+            // Whatever a VMM calls its VM, and whatever set --save is to write into the file.
+            let vm = Identity { name: text, uuid: Some("a"), cgroup: Some(text), uid: Some(7) };
+            Layers::default().with_file(config.entries(vm)).config();
+            let _ = config.linux_policy(None);
+            let _ = save::saved(text, Some("a"), &["weight=7".into()]);
             for (name, entry) in config.vm.iter().chain(&config.cgroup) {
                 let vm = VmConfig::from(entry.clone());
                 vm.validate(name).expect("valid when it was read");

@@ -78,6 +78,7 @@ pub fn configs() -> Vec<Vec<u8>> {
         "[vm.voip]\nrt = \"on\"\nports = [554, \"16384-32767\"]\nweight = 512\n",
         "[vm.batch]\nrt = \"off\"\ncap = 150\n[vm.\"a b\"]\nbudget = \"2ms\"\nperiod = \"10ms\"\npriority = 3\nextra = false\n",
         "[vm.s]\nlaxity = \"1ms\"\nlatency = \"5ms\"\ngroup = \"render\"\n",
+        "[host]\npolicy = \"doris\"\ncgroups = [\"a/b\"]\ntenant_vms = 7\n[pool]\nslice = \"5ms\"\n[vm.\"a*\"]\nuid = 7\n[cgroup.\"a/*\"]\ncap = 3\n",
     ]
     .map(|text| text.as_bytes().to_vec())
     .into()

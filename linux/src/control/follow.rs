@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What the file of `--config` and the VMs' metadata say is followed: for a VM that has come, and when they change.
 
-use super::{Live, names, owners};
+use super::{Live, owners};
 use anyhow::{Result, ensure};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,46 +13,48 @@ impl Live {
     pub(super) fn configure(&mut self, news: &mut Vec<Event>) {
         let fresh: Vec<u32> = self.vms.iter().filter(|(_, v)| v.fresh).map(|(i, _)| *i).collect();
         for index in fresh {
-            let Some(vm) = self.vms.get_mut(&index) else { continue };
-            vm.fresh = false;
-            if !vm.layers.is_configured() {
-                continue;
+            if let Some(vm) = self.vms.get_mut(&index) {
+                vm.fresh = false;
             }
-            let config = BTreeMap::from([(vm.name.clone(), vm.layers.config())]);
-            if let Err(e) = apply(&config, self, 0) {
-                self.warn(format!("{e:#}"), news);
-            }
+            self.follow(index, news);
         }
     }
 
-    /// What the metadata of VM `name` says: nothing, where it means another owner's.
-    pub(super) fn metadata_of(&mut self, name: &str, tgid: u32, news: &mut Vec<Event>) -> Entry {
+    /// Follows what is said of each VM now: its metadata may have changed, and the cgroup that it is in.
+    pub(super) fn follow_all(&mut self, news: &mut Vec<Event>) -> usize {
+        let all: Vec<u32> = self.vms.keys().copied().collect();
+        all.into_iter().map(|index| self.follow(index, news)).sum()
+    }
+
+    /// Brings VM `index` to what the file and its metadata say of it now; how many settings have changed. What is
+    /// refused is said, and tried again when it says something else, or the file is read again.
+    fn follow(&mut self, index: u32, news: &mut Vec<Event>) -> usize {
         let root = Path::new("/");
-        match self.metadata.of(name, names::uuid(root, tgid).as_deref()) {
+        let Some(vm) = self.vms.get(&index).filter(|vm| !vm.fresh) else { return 0 };
+        let (name, tgid, uuid, old) = (vm.name.clone(), vm.tgid, vm.uuid.clone(), vm.layers.clone());
+        let metadata = match self.metadata.of(&name, uuid.as_deref()) {
             Ok(entry) => entry.filter(|entry| owners::admits(entry, root, tgid)).unwrap_or_default(),
             Err(e) => {
                 news.push(Event::Warning { text: format!("{e:#}") });
                 Entry::default()
             }
+        };
+        let entries = owners::entries(&self.config, root, &name, uuid.as_deref(), tgid);
+        let layers = old.with_file(entries).with_metadata(metadata);
+        let refused = self.vms.get(&index).and_then(|vm| vm.refused.as_ref());
+        if layers == old || refused == Some(&layers) {
+            return 0;
         }
-    }
-
-    /// Applies metadata that has changed.
-    pub(super) fn follow_metadata(&mut self, news: &mut Vec<Event>) {
-        let all: Vec<_> = self.vms.iter().map(|(index, vm)| (*index, vm.name.clone(), vm.tgid)).collect();
-        for (index, name, tgid) in all {
-            let metadata = self.metadata_of(&name, tgid, news);
-            let Some(vm) = self.vms.get_mut(&index) else { continue };
-            let layers = vm.layers.with_metadata(metadata);
-            if layers == vm.layers {
-                continue;
-            }
-            vm.layers = layers;
-            let config = BTreeMap::from([(name, vm.layers.config())]);
-            if let Err(e) = apply(&config, self, 0) {
-                self.warn(format!("{e:#}"), news);
-            }
+        let done = apply(&BTreeMap::from([(name.clone(), layers.config())]), self, 0);
+        if let Err(e) = &done {
+            news.push(Event::Warning { text: format!("{e:#}") });
+            // What came before the refusal is taken back.
+            let _ = apply(&BTreeMap::from([(name, old.config())]), self, 0);
         }
+        if let Some(vm) = self.vms.get_mut(&index) {
+            (vm.layers, vm.refused) = if done.is_ok() { (layers, None) } else { (old, Some(layers)) };
+        }
+        done.map_or(0, |done| done.changes.len())
     }
 
     /// Follows the file of `--config`, which says something else now: `config`, with `policy`. What `takt set` has set
@@ -74,23 +76,44 @@ impl Live {
         let mut news = Vec::new();
         let changed = self.adjust_pool(&have, policy)?;
         self.config = config;
-        let mut vms = Vec::new();
-        for vm in self.vms.values_mut() {
-            let layers = vm.layers.with_file(owners::entries(&self.config, Path::new("/"), &vm.name, vm.tgid));
-            if layers != vm.layers {
-                vms.push((vm.name.clone(), layers.config()));
+        self.vms.values_mut().for_each(|vm| vm.refused = None);
+        let set = self.follow_all(&mut news);
+        news.push(Event::Reloaded { parameters: changed, settings: set });
+        Ok(news)
+    }
+
+    /// Follows the file, in which what `takt set` has set of `keys` is now; of VM `vm`, or of the policy.
+    ///
+    /// # Errors
+    /// Those of [`Live::reload`]; what was set by hand still is, then.
+    pub fn saved(
+        &mut self,
+        vm: Option<&str>,
+        keys: &[String],
+        config: HostConfig,
+        policy: &PolicySpec,
+    ) -> Result<Vec<Event>> {
+        let (by_hand, mut layers) = (self.pool_by_hand.clone(), None);
+        match vm {
+            Some(name) => {
+                if let Some((index, vm)) = self.vms.iter_mut().find(|(_, vm)| vm.name == name) {
+                    layers = Some((*index, vm.layers.clone()));
+                    vm.layers.saved(keys);
+                }
+            }
+            None => self.pool_by_hand.retain(|key| {
+                let info = takt_policy::params().into_iter().find(|p| !p.per_vm && p.key == *key);
+                !info.is_some_and(|info| keys.iter().any(|key| info.is(key)))
+            }),
+        }
+        let done = self.reload(config, policy);
+        if done.is_err() {
+            self.pool_by_hand = by_hand;
+            if let Some((vm, layers)) = layers.and_then(|(index, layers)| Some((self.vms.get_mut(&index)?, layers))) {
                 vm.layers = layers;
             }
         }
-        let mut set = 0;
-        for (name, config) in vms {
-            match apply(&BTreeMap::from([(name, config)]), self, 0) {
-                Ok(done) => set += done.changes.len(),
-                Err(e) => self.warn(format!("{e:#}"), &mut news),
-            }
-        }
-        news.push(Event::Reloaded { parameters: changed, settings: set });
-        Ok(news)
+        done
     }
 
     /// Brings the pool's parameters from `have` to `want`, but for those that `takt set --pool` has set; how many changed.

@@ -6,10 +6,15 @@ use std::path::Path;
 use takt_control::{Entry, HostConfig, Identity};
 
 /// The tables of the configuration that mean the VM `name` of process `tgid`, the weakest first: none that means another owner's.
-pub fn entries<'a>(config: &'a HostConfig, root: &Path, name: &str, tgid: u32) -> Vec<(String, &'a Entry)> {
-    let (uuid, cgroup) = (names::uuid(root, tgid), names::cgroup(root, tgid));
-    let (uuid, cgroup) = (uuid.as_deref(), cgroup.as_deref());
-    config.entries(Identity { name, uuid, cgroup, uid: names::uid(root, tgid) })
+pub fn entries<'a>(
+    config: &'a HostConfig,
+    root: &Path,
+    name: &str,
+    uuid: Option<&str>,
+    tgid: u32,
+) -> Vec<(String, &'a Entry)> {
+    let cgroup = names::cgroup(root, tgid);
+    config.entries(Identity { name, uuid, cgroup: cgroup.as_deref(), uid: names::uid(root, tgid) })
 }
 
 /// Whether `entry` means the VM of process `tgid`, whatever it is called.
@@ -56,7 +61,7 @@ mod tests {
         assert_eq!(name(entry(None, Some(107)), "web", 9), "web-9");
         // Nor does a name that it has been given instead get it another's configuration.
         let config = only("web-8", both());
-        let tables = |name, tgid| entries(&config, root.path(), name, tgid).len();
+        let tables = |name, tgid| entries(&config, root.path(), name, None, tgid).len();
         assert_eq!([tables("web-8", 8), tables("web-8", 7), tables("web", 7)], [0, 1, 0]);
     }
 }

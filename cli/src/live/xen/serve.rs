@@ -159,7 +159,7 @@ fn answer(live: &mut Live<Monitor>, asked: Asked) {
         Request::Set { vm: Some(vm), values } => {
             Setting::parse(values).and_then(|s| live.set(vm, &s)).map(|()| serde_json::json!({}))
         }
-        Request::Set { vm: None, .. } | Request::Record { .. } | Request::Overhead { .. } => {
+        Request::Set { vm: None, .. } | Request::Saved { .. } | Request::Record { .. } | Request::Overhead { .. } => {
             Err(anyhow::anyhow!("on Xen, the hypervisor answers this request, not `takt run`"))
         }
     };
