@@ -3,7 +3,7 @@
 //! attributes of an element of our namespace in `<metadata>`. libvirt takes what a hook prints for XML in some
 //! operations: nothing is printed.
 
-use super::{Found, forget, keep};
+use super::found::{Found, forget, keep};
 use crate::args;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use quick_xml::NsReader;

@@ -2,7 +2,7 @@
 //! `takt hook proxmox VMID PHASE`: Proxmox' hookscript. The settings are lines of the VM's notes that begin with
 //! `takt:`. Proxmox keeps notes in the VM's configuration as comments, with percent signs before odd characters.
 
-use super::{Found, forget, keep, pairs};
+use super::found::{Found, forget, keep, pairs};
 use crate::args;
 use anyhow::{Context, Result, ensure};
 use percent_encoding::percent_decode_str;

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The command line of `takt check` and `takt hook`.
+
+use clap::{Args as Group, Subcommand};
+use std::path::PathBuf;
+use takt_control::metadata::DIR;
+
+#[derive(Group, Debug)]
+pub struct Hook {
+    #[command(subcommand)]
+    pub of: HookOf,
+    /// Directory of the VMs' metadata
+    #[arg(long, value_name = "DIR", default_value = DIR, global = true)]
+    pub dir: PathBuf,
+}
+
+#[derive(Subcommand, Debug)]
+pub enum HookOf {
+    /// Read <metadata> of a domain's XML on stdin; in /etc/libvirt/hooks/qemu.d/
+    Libvirt(LibvirtHook),
+    /// Read `takt:` lines in the notes of a VM; as its hookscript
+    Proxmox(ProxmoxHook),
+}
+
+#[derive(Group, Debug)]
+pub struct LibvirtHook {
+    /// Name of the domain
+    #[arg(value_name = "DOMAIN", allow_hyphen_values = true)]
+    pub domain: String,
+    /// What libvirt is about to do, e.g. prepare or release
+    #[arg(value_name = "OPERATION")]
+    pub operation: String,
+    /// Further arguments of libvirt, which do not matter
+    #[arg(value_name = "MORE", num_args = 0.., allow_hyphen_values = true)]
+    pub more: Vec<String>,
+}
+
+#[derive(Group, Debug)]
+pub struct ProxmoxHook {
+    /// Number of the VM
+    #[arg(value_name = "VMID")]
+    pub vmid: u32,
+    /// What Proxmox is about to do: pre-start, post-start, pre-stop or post-stop
+    #[arg(value_name = "PHASE")]
+    pub phase: String,
+    /// Directory of the VMs' configurations
+    #[arg(long, value_name = "DIR", default_value = "/etc/pve/qemu-server")]
+    pub conf_dir: PathBuf,
+}
+
+#[derive(Group, Debug)]
+pub struct Check {
+    /// Check this file
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Show what the file says of the VM with this name
+    #[arg(long, value_name = "NAME")]
+    pub vm: Option<String>,
+    /// UUID of the VM
+    #[arg(long, value_name = "UUID", requires = "vm")]
+    pub uuid: Option<String>,
+    /// Cgroup (version 2) of the VM's process, e.g. machine.slice/web.scope
+    #[arg(long, value_name = "PATH", requires = "vm")]
+    pub in_cgroup: Option<String>,
+    /// User of the VM's process
+    #[arg(long, value_name = "UID", requires = "vm")]
+    pub uid: Option<u32>,
+}
