@@ -96,8 +96,8 @@ pub struct Entry {
     pub params: VmParams,
     pub ports: Option<Ports>,
     pub group: Option<String>,
-    /// Whose VM is meant, for a VMM may give itself any name: its process is in this cgroup (version 2) or below it,
-    /// and has this user's number. All that is said must hold.
+    /// Which owner's VM is meant, for a VMM may give itself any name: its process is in this cgroup (version 2) or below
+    /// it, and has this user's number. All that is said must hold.
     pub cgroup: Option<String>,
     pub uid: Option<u32>,
 }
@@ -122,7 +122,7 @@ fn cgroup_path(text: &str) -> Result<()> {
 const UIDS: std::ops::RangeInclusive<i64> = 0..=u32::MAX as i64 - 1;
 
 impl Entry {
-    /// Whether it says of whose VM it is.
+    /// Whether it names an owner.
     pub fn has_owner(&self) -> bool {
         self.cgroup.is_some() || self.uid.is_some()
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Who says what of a VM. For each key the last of these counts: the VM's cgroups (weight and cap), the tables of the
+//! The sources of a VM's settings. For each key the last of these counts: the VM's cgroups (weight and cap), the tables of the
 //! file that mean it, its own metadata, and `takt set`.
 
 use crate::config::{Entry, VmConfig};
@@ -12,7 +12,7 @@ const BY_CGROUP: &str = "cgroup";
 const BY_METADATA: &str = "metadata";
 const BY_HAND: &str = "takt set";
 
-/// What is said of one VM, by whom.
+/// What each source says of one VM.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layers {
     cgroup: Entry,
@@ -36,7 +36,7 @@ impl Layers {
         config
     }
 
-    /// By key, who said the value that holds.
+    /// By key, the source of the value that holds.
     pub fn sources(&self) -> BTreeMap<String, String> {
         let keys = |(by, entry): (&str, &Entry)| entry.keys().map(|key| (key.into(), by.into())).collect::<Vec<_>>();
         let all = self.all().flat_map(keys);

@@ -17,7 +17,7 @@ impl Ports {
     /// Sorts and joins `ranges` (first and last port of each).
     ///
     /// # Errors
-    /// A range whose end lies before its begin.
+    /// A range that ends before it begins.
     pub fn new(mut ranges: Vec<(u16, u16)>) -> Result<Self> {
         if let Some((a, b)) = ranges.iter().find(|(a, b)| a > b) {
             bail!("ports `{a}-{b}` end before they begin");

@@ -59,7 +59,7 @@ fn distinct() -> VmConfig {
     }
 }
 
-/// The same as a table says it, which also says whose VM it means.
+/// The same as a table says it, which also names an owner.
 fn table() -> Entry {
     Entry { cgroup: Some("c/d".into()), uid: Some(18), ..Entry::from(distinct()) }
 }

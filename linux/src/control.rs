@@ -262,7 +262,7 @@ impl Live {
             None => {}
         }
         news.push(Event::VmFound { name: name.clone(), tgid: Some(tgid), domid: None });
-        // Whoever comes first has it: a VMM may be told any UUID, and those of others can be read.
+        // The first VM has it: a VMM may be told any UUID, and those of other VMs can be read.
         let uuid = names::uuid(root, tgid).filter(|uuid| {
             let mut others = self.vms.values().filter(|vm| names::lives(root, vm.tgid));
             !others.any(|vm| vm.uuid.as_ref() == Some(uuid))

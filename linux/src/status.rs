@@ -106,7 +106,7 @@ pub struct VmStatus {
     /// Its settings, without `rt`.
     #[serde(flatten)]
     pub params: VmParams,
-    /// Who said the values that are not the defaults: `takt set`, `metadata`, a table of the file of `--config`, or `cgroup`.
+    /// Sources of the values that are not the defaults: `takt set`, `metadata`, a table of the file of `--config`, or `cgroup`.
     #[serde(default)]
     pub set_by: BTreeMap<String, String>,
     /// With which VMs it is launched (Poris).

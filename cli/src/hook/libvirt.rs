@@ -3,7 +3,7 @@
 //! attributes of an element of our namespace in `<metadata>`. libvirt takes what a hook prints for XML in some
 //! operations: nothing is printed.
 
-use super::found::{Found, forget, keep};
+use super::found::renew;
 use crate::args;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use quick_xml::NsReader;
@@ -11,7 +11,7 @@ use quick_xml::events::{BytesStart, Event};
 use quick_xml::name::{Namespace, ResolveResult};
 use std::io::Read;
 use std::path::Path;
-use takt_control::{metadata, printable};
+use takt_control::{Entry, metadata, printable};
 
 /// The namespace of `<takt:settings>`.
 pub const NAMESPACE: &str = "urn:takt:settings:1";
@@ -36,12 +36,7 @@ pub fn run(args: &args::LibvirtHook, xml: &mut dyn Read, dir: &Path) -> Result<(
     let mut text = String::new();
     xml.take(LONGEST + 1).read_to_string(&mut text).with_context(domain)?;
     ensure!(text.len() as u64 <= LONGEST, "{}: more than {LONGEST} bytes of XML", domain());
-    let done = read(&text).and_then(|read| {
-        let vm = read.vm()?;
-        // Whatever an earlier start has written: what is wrong now says nothing.
-        forget(dir, &vm)?;
-        if begins { keep(dir, &read.found(vm)?) } else { Ok(()) }
-    });
+    let done = read(&text).and_then(|read| renew(dir, &read.vm()?, || if begins { read.entry() } else { Ok(None) }));
     done.with_context(domain)
 }
 
@@ -63,11 +58,12 @@ impl Domain {
         Ok(vm)
     }
 
-    fn found(&self, vm: String) -> Result<Found> {
-        let Some((name, pairs)) = self.ours.first() else { return Ok(Found { vm, entry: None }) };
+    /// What it says for Takt, if it does.
+    fn entry(&self) -> Result<Option<Entry>> {
+        let Some((name, pairs)) = self.ours.first() else { return Ok(None) };
         ensure!(name == "settings", "metadata: `{name}` is unknown");
         ensure!(self.ours.len() == 1, "metadata: there are two elements of Takt");
-        Ok(Found { vm, entry: Some(metadata::of_pairs(pairs).context("metadata")?) })
+        metadata::of_pairs(pairs).map(Some).context("metadata")
     }
 }
 

@@ -2,7 +2,7 @@
 //! `takt hook proxmox VMID PHASE`: Proxmox' hookscript. The settings are lines of the VM's notes that begin with
 //! `takt:`. Proxmox keeps notes in the VM's configuration as comments, with percent signs before odd characters.
 
-use super::found::{Found, forget, keep, pairs};
+use super::found::renew;
 use crate::args;
 use anyhow::{Context, Result, ensure};
 use percent_encoding::percent_decode_str;
@@ -27,10 +27,8 @@ pub fn run(args: &args::ProxmoxHook, dir: &Path) -> Result<()> {
     let conf_dir = std::env::var_os("PVE_MIGRATED_FROM").map_or_else(|| args.conf_dir.clone(), dir_of);
     let path = conf_dir.join(format!("{}.conf", args.vmid));
     let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string()).with_context(vm)?;
-    // Whatever an earlier start has written: what is wrong now says nothing.
-    let done = forget(dir, &identity(args.vmid, &text));
-    let done = done.and_then(|()| if begins { keep(dir, &found(args.vmid, &text)?) } else { Ok(()) });
-    done.with_context(vm)
+    let says = || if begins { entry(args.vmid, &text) } else { Ok(None) };
+    renew(dir, &identity(args.vmid, &text), says).with_context(vm)
 }
 
 /// The configuration as it is: snapshots follow it, each with a headline.
@@ -38,24 +36,23 @@ fn present(text: &str) -> impl Iterator<Item = &str> {
     text.lines().take_while(|line| !line.starts_with('['))
 }
 
-/// What a VM's configuration says of it.
+/// What a VM's configuration says for Takt, if it does.
 ///
 /// # Errors
 /// It says something that Takt refuses.
-pub fn found(vmid: u32, text: &str) -> Result<Found> {
+fn entry(vmid: u32, text: &str) -> Result<Option<Entry>> {
     let notes = present(text).filter_map(|line| line.strip_prefix('#'));
     let notes = notes.map(|line| percent_decode_str(line).decode_utf8_lossy().into_owned());
     let lines: Vec<String> = notes.collect();
     let ours: Vec<&str> = lines.iter().filter_map(|line| line.trim().strip_prefix(MARK)).collect();
-    let vm = identity(vmid, text);
     if ours.is_empty() {
-        return Ok(Found { vm, entry: None });
+        return Ok(None);
     }
-    let pairs: Vec<_> = ours.into_iter().flat_map(pairs).collect();
+    let pairs: Vec<_> = ours.into_iter().flat_map(str::split_whitespace).map(str::to_owned).collect();
     ensure!(!pairs.is_empty(), "notes: nothing follows `{MARK}`; write key=value");
     let entry = metadata::of_pairs(&pairs).context("notes")?;
     // Nobody else's process is in the scope of this VM, whatever UUID it claims.
-    Ok(Found { vm, entry: Some(Entry { cgroup: Some(format!("qemu.slice/{vmid}.scope")), ..entry }) })
+    Ok(Some(Entry { cgroup: Some(format!("qemu.slice/{vmid}.scope")), ..entry }))
 }
 
 /// The UUID that Proxmox gives to QEMU, or else the name.

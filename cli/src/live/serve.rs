@@ -5,7 +5,7 @@ use super::Voice;
 use super::recording::Recording;
 use super::service;
 use crate::{args, interrupt};
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -228,12 +228,7 @@ impl Serving<'_> {
         let answer = match asked.request.clone() {
             Request::Status {} => self.live.status().and_then(|s| document::value(&s)),
             Request::Set { vm, values } => self.set(vm.as_deref(), &values),
-            Request::Saved { vm, keys } => read(self.args)
-                .and_then(|(config, policy)| self.live.saved(vm.as_deref(), &keys, config, &policy))
-                .map(|news| {
-                    news.iter().for_each(|event| self.voice.say(event));
-                    json!({})
-                }),
+            Request::Saved { vm, keys } => self.saved(vm.as_deref(), &keys),
             Request::Overhead { on: true } => self.live.begin_measuring().map(|()| json!({})),
             Request::Overhead { on: false } => self.live.end_measuring().and_then(|window| document::value(&window)),
             Request::Record { file, duration_ms, operations } => {
@@ -247,6 +242,15 @@ impl Serving<'_> {
             }
         };
         asked.answer(answer);
+    }
+
+    /// Reads the file again, in which what was set of `keys` is now.
+    fn saved(&mut self, vm: Option<&str>, keys: &[String]) -> Result<Value> {
+        ensure!(self.args.config.is_some(), "takt run has no file; start it with --config FILE");
+        let (config, policy) = read(self.args)?;
+        let news = self.live.saved(vm, keys, config, &policy)?;
+        news.iter().for_each(|event| self.voice.say(event));
+        Ok(json!({}))
     }
 
     /// Sets values of a VM, or of the policy; what holds after it.

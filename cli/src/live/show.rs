@@ -121,7 +121,7 @@ fn devices(all: &[VmStatus]) -> String {
     )
 }
 
-/// What is not the default, and who said it.
+/// What is not the default, with its source.
 fn settings(all: &[VmStatus]) -> String {
     let rows = all.iter().flat_map(|vm| {
         let params = vm.params.clone().with("rt", vm.rt_mode as u64);
