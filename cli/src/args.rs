@@ -135,7 +135,10 @@ pub enum Command {
 impl Command {
     /// Whether it is about a host that runs: it ends in its own way.
     pub fn is_live(&self) -> bool {
-        matches!(self, Self::Run(_) | Self::Status(_) | Self::Set(_) | Self::Record(_) | Self::Overhead(_))
+        matches!(
+            self,
+            Self::Run(_) | Self::Status(_) | Self::Set(_) | Self::Record(_) | Self::Overhead(_) | Self::Metrics(_)
+        )
     }
 }
 
@@ -448,6 +451,9 @@ pub struct Status {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+    /// Linux: add to the JSON the histogram of each VM's waits
+    #[arg(long, requires = "json")]
+    pub histograms: bool,
     /// Refresh every second until Ctrl-C
     #[arg(long)]
     pub watch: bool,

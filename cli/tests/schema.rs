@@ -310,7 +310,7 @@ fn requests_and_answers() {
     let set = Request::Set { vm: Some("web".into()), values: vec!["weight=512".into()] };
     example::<Request>(&document::value(&set).unwrap());
     for request in [
-        Request::Status {},
+        Request::Status { histograms: false },
         Request::Set { vm: None, values: vec!["slice=5ms".into()] },
         Request::Record { file: "/a".into(), duration_ms: Some(5), operations: None },
         Request::Overhead { on: true },

@@ -47,7 +47,7 @@ pub use server::{Server, ServerStatus};
 pub use setting::Setting;
 pub use settings::RtMode;
 pub use spec::PolicySpec;
-pub use waits::{Wait, WaitStatus, Waits, waits};
+pub use waits::{Wait, WaitHistogram, WaitHistograms, WaitStatus, Waits, waits};
 
 /// Text from a file or a client for a message of one line: names and values may hold line breaks and escape sequences.
 #[must_use]

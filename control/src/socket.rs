@@ -37,7 +37,11 @@ const LOOK: Duration = Duration::from_millis(100);
 #[serde(tag = "do", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Request {
     /// All that is known of the host and its VMs.
-    Status {},
+    Status {
+        /// Linux: waits of VMs with their buckets.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        histograms: bool,
+    },
     /// Sets values of a VM, or of the policy.
     Set {
         /// Name of the VM; without it, parameters of the policy are set.
@@ -390,7 +394,11 @@ mod tests {
         let two = request(65_536) + "{\"version\":1,\"do\":\"status\"}\n";
         let mut input = two.as_bytes();
         next_request(&mut input).unwrap().unwrap().unwrap();
-        assert_eq!(next_request(&mut input).unwrap().unwrap().unwrap(), Request::Status {}, "the next one is whole");
+        assert_eq!(
+            next_request(&mut input).unwrap().unwrap().unwrap(),
+            Request::Status { histograms: false },
+            "the next one is whole"
+        );
     }
 
     #[test]

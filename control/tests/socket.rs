@@ -27,7 +27,7 @@ fn serve(answer: impl Fn(Asked) + Send + 'static) -> (tempfile::TempDir, PathBuf
 /// Knows one VM.
 fn fake(asked: Asked) {
     let answer = match &asked.request {
-        Request::Status {} => Ok(json!({"vms": ["web"]})),
+        Request::Status { .. } => Ok(json!({"vms": ["web"]})),
         Request::Set { vm: Some(vm), .. } if vm != "web" => Err(anyhow!("no VM `{vm}`; known: web")),
         Request::Set { .. } | Request::Saved { .. } => Ok(json!({})),
         Request::Overhead { on } => Ok(json!({"on": on})),
@@ -56,7 +56,7 @@ fn raw(path: &PathBuf, bytes: &[u8]) -> Value {
 fn requests_are_answered() {
     let (_dir, path, _socket) = serve(fake);
     let client = Client::connect(&path).unwrap();
-    assert_eq!(client.ask(&Request::Status {}).unwrap(), json!({"vms": ["web"]}));
+    assert_eq!(client.ask(&Request::Status { histograms: false }).unwrap(), json!({"vms": ["web"]}));
     assert_eq!(client.ask(&Request::Overhead { on: true }).unwrap(), json!({"on": true}));
     let set = |vm: &str| Request::Set { vm: Some(vm.into()), values: vec!["weight=1".into()] };
     client.ask(&set("web")).unwrap();
@@ -117,7 +117,7 @@ fn a_client_that_hangs_keeps_nobody_waiting() {
     let (_dir, path, _socket) = serve(fake);
     let mut silent = UnixStream::connect(&path).unwrap();
     silent.write_all(b"{\"do\":").unwrap();
-    Client::connect(&path).unwrap().ask(&Request::Status {}).unwrap();
+    Client::connect(&path).unwrap().ask(&Request::Status { histograms: false }).unwrap();
     // Too many of them are sent away.
     let hanging: Vec<_> = (0..40).map(|_| UnixStream::connect(&path).unwrap()).collect();
     let mut text = String::new();
@@ -163,7 +163,7 @@ fn requests_have_one_form() {
     let set = |vm: Option<&str>, values: &[&str]| Request::Set { vm: vm.map(Into::into), values: words(values) };
     let record = |duration_ms, operations| Request::Record { file: "/x".into(), duration_ms, operations };
     for (text, want) in [
-        (r#"{"version":1,"do":"status"}"#, Request::Status {}),
+        (r#"{"version":1,"do":"status"}"#, Request::Status { histograms: false }),
         (r#"{"version":1,"do":"set","vm":"a","values":["cap=1","weight=2"]}"#, set(Some("a"), &["cap=1", "weight=2"])),
         (r#"{"version":1,"do":"set","values":[]}"#, set(None, &[])),
         (r#"{"version":1,"do":"record","file":"/x","duration_ms":5,"operations":6}"#, record(Some(5), Some(6))),
@@ -191,14 +191,14 @@ fn sixteen_clients_and_no_more() {
     let (_dir, path, _socket) = serve(fake);
     let client = || Client::connect(&path).unwrap();
     let mut all: Vec<Client> = (0..16).map(|_| client()).collect();
-    all.iter().for_each(|c| drop(c.ask(&Request::Status {}).unwrap()));
+    all.iter().for_each(|c| drop(c.ask(&Request::Status { histograms: false }).unwrap()));
     let mut text = String::new();
     UnixStream::connect(&path).unwrap().read_to_string(&mut text).unwrap();
     assert_eq!(text, "{\"error\":\"too many clients; allowed: at most 16\"}\n");
-    assert_eq!(all[15].ask(&Request::Status {}).unwrap(), json!({"vms": ["web"]}), "those go on");
+    assert_eq!(all[15].ask(&Request::Status { histograms: false }).unwrap(), json!({"vms": ["web"]}), "those go on");
     all.pop();
     // It is noticed by a thread of the server's.
-    while client().ask(&Request::Status {}).is_err() {
+    while client().ask(&Request::Status { histograms: false }).is_err() {
         std::thread::yield_now();
     }
 }
@@ -215,7 +215,7 @@ fn a_server_that_ends_without_an_answer_is_told() {
         BufReader::new(&stream).read_line(&mut line).unwrap();
         line
     });
-    assert_eq!(client.ask(&Request::Status {}).unwrap_err().to_string(), "Takt has ended");
+    assert_eq!(client.ask(&Request::Status { histograms: false }).unwrap_err().to_string(), "Takt has ended");
     let want = format!("{{\"version\":1,\"takt\":\"{TAKT}\",\"do\":\"status\"}}\n");
     assert_eq!(serving.join().unwrap(), want);
 }

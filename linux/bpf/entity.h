@@ -6,7 +6,7 @@
 #ifndef TAKT_LINUX_ENTITY_H
 #define TAKT_LINUX_ENTITY_H
 
-#include "host.h"
+#include "waits.h"
 
 #define VM_THREADS_MAX 64 /* of a VM that are looked at for its I/O threads */
 
@@ -364,9 +364,12 @@ __attribute__((noinline)) u32 h_vm_add(u64 kvm, u32 tgid, u64 tenant, struct out
 		hm->gen++;
 		hm->rt_at = hm->gone_at = 0;
 		hm->rule = 0;
+		hm->ran = 0;
 		keep_floor(h, l, out, guest_weight(h), now);
 	}
 	LEAVE();
+	if (is_new && vm != TAKT_NIL)
+		waits_begin(vm);
 	return vm;
 }
 

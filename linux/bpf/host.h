@@ -88,6 +88,7 @@ struct host_vm {
 	u32 gen;  /* a slot that is used again is another VM */
 	u32 rule; /* by which the monitor found it real-time */
 	u32 side; /* the pool of its VCPUs */
+	u64 ran;  /* ns, of its VCPUs and I/O threads together */
 	/* Of the VM that ended here, for its tenant's next VM (h_vm_add()). A weight of 0: no VM has ended here. */
 	u32 weight, cap, owed;
 	u32 pad;

@@ -243,7 +243,8 @@ static __always_inline bool goes_on(struct host *h, u32 cpu)
 	return bpf_ktime_get_ns() < hc->slice_end;
 }
 
-static __always_inline void count_start(struct host *h, u32 v, u64 now)
+/* VCPU @v starts at @now; returns how long it has waited, ns. */
+static __always_inline u64 count_start(struct host *h, u32 v, u64 now)
 {
 	struct host_vcpu *hv = host_vcpu(h, v);
 	u32 class = vcpu_of(pool_of(h, v), v)->enqueue_class;
@@ -259,6 +260,7 @@ static __always_inline void count_start(struct host *h, u32 v, u64 now)
 		w->max = wait;
 	hv->queued_at = 0;
 	hv->woken_by = TAKT_SRC_OTHER;
+	return wait;
 }
 
 /* A thread of VCPU @v (the host entity's: a host thread) begins to run; 1: beside the pool. */
@@ -266,7 +268,8 @@ __attribute__((noinline)) int h_running(u32 cpu, u32 v, u32 beside, struct out *
 {
 	ENTER(0);
 	struct host_cpu *hc = host_cpu(h, cpu);
-	u32 state = vcpu_state(h, v);
+	u32 state = vcpu_state(h, v), vm = HOST_VM, class = 0;
+	u64 waited = TAKT_NEVER;
 
 	h->count.switches++;
 	if (!beside && cpu_of(pool_of(h, cpu), cpu)->cur == v &&
@@ -276,7 +279,9 @@ __attribute__((noinline)) int h_running(u32 cpu, u32 v, u32 beside, struct out *
 		hc->outside = 0;
 		if (state == TAKT_PICKED) {
 			DO_VCPU(STARTED, takt_started, v);
-			count_start(h, v, now);
+			waited = count_start(h, v, now);
+			class = host_vcpu(h, v)->class;
+			vm = vcpu_of(pool_of(h, v), v)->vm;
 			count_run(h, v, 0);
 		} else if (host_vcpu(h, v)->ran != TAKT_NEVER) {
 			count_run(h, v, host_vcpu(h, v)->ran);
@@ -287,6 +292,8 @@ __attribute__((noinline)) int h_running(u32 cpu, u32 v, u32 beside, struct out *
 			/* a higher class ran when the kick came, and heeded it not */
 			out->kick |= mask_bit(cpu);
 		LEAVE();
+		if (waited != TAKT_NEVER)
+			h_waited(vm, class, waited);
 		return 0;
 	}
 	hc->outside = 1;
@@ -315,10 +322,12 @@ __attribute__((noinline)) int h_stopping(u32 cpu, u32 v, u64 ran)
 		hc->allowance -= ran;
 		h->count.bypass += ran;
 	} else {
-		who = host_vcpu(h, v == TAKT_NIL ? cpu : v);
+		v = v == TAKT_NIL ? cpu : v;
+		who = host_vcpu(h, v);
 		class = who->class;
 		takt_opaque(class);
 		who->wait[class & 3].ran += ran;
+		host_vm(h, vcpu_of(pool_of(h, v), v)->vm)->ran += ran;
 		who->ran = who->ran_before + ran;
 	}
 	bpf_spin_unlock(&h->lock);

@@ -16,7 +16,7 @@ use crate::net::{self, Net};
 use crate::record::Recorder;
 use crate::scheduler::{Notice, Scheduler};
 use crate::shared::{HOST_VM, Quota, Snapshot};
-use crate::status::{self, DeviceStatus, HostStatus, Known, Status};
+use crate::status::{self, Cost, DeviceStatus, HostStatus, Known, Status, VmWaits};
 use crate::{Ended, Environment};
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::{BTreeMap, BTreeSet};
@@ -337,17 +337,23 @@ impl Live {
             monitor: self.net.times(index).ok().filter(|t| t.first != 0),
             group: vm.map(|v| v.group.clone()).unwrap_or_default(),
             set_by: vm.map(|v| v.layers.sources()).unwrap_or_default(),
+            waited: VmWaits::default(),
         }
     }
 
-    /// All that `takt status` says.
+    /// All that `takt status` says; with `histograms`, waits of VMs in full.
     ///
     /// # Errors
     /// The scheduler cannot be read.
-    pub fn status(&self) -> Result<Status> {
+    pub fn status(&self, histograms: bool) -> Result<Status> {
         let snapshot = self.scheduler.snapshot()?;
-        let vms = status::vms(&snapshot, &|index| self.known(index));
-        let (entities, waits) = status::entities(&snapshot);
+        let there = (0..NVM).filter(|vm| snapshot.pool.vm_stat(*vm).is_some());
+        let waited = |vm| Ok((vm, VmWaits { classes: self.scheduler.waits(vm)?, buckets: histograms }));
+        let mut waited = there.map(waited).collect::<Result<BTreeMap<_, _>>>()?;
+        let (entities, waits) = status::entities(&snapshot, &waited.remove(&HOST_VM).unwrap_or_default());
+        let of = |vm| waited.get(&vm).cloned().unwrap_or_default();
+        let vms = status::vms(&snapshot, &|vm| Known { waited: of(vm), ..self.known(vm) });
+        let (scheduler, net) = (self.scheduler.run_time()?, self.net.run_time()?);
         let host = HostStatus {
             policy: snapshot.pool.policy().to_owned(),
             parameters: status::parameters(&snapshot),
@@ -362,6 +368,7 @@ impl Live {
             counts: snapshot.counts(),
             entities,
             waits,
+            cost: Cost::of((scheduler.0 + net.0, scheduler.1 + net.1)),
         };
         Ok(Status { host, vms })
     }

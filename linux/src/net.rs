@@ -14,7 +14,7 @@ use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
 use takt_monitor::device::{self, Attached, Handle, Netns, Programs};
-use takt_monitor::object::{map, program, run};
+use takt_monitor::object::{map, program, run, run_time};
 use takt_monitor::{Config, Monitor};
 
 /// A VM is looked at by each of its first scans, while its VMM opens its devices, and then by every so many.
@@ -137,6 +137,14 @@ impl Net {
     /// The kernel does not tell.
     pub fn verified(&self) -> Result<Vec<crate::Verified>> {
         crate::verified(&self.object)
+    }
+
+    /// What its programs have run while the kernel counted, ns, and how often.
+    ///
+    /// # Errors
+    /// The kernel does not tell.
+    pub fn run_time(&self) -> Result<(u64, u64)> {
+        run_time(&self.object)
     }
 
     /// What is seen of VM `index`; `None` before it is scanned.

@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use takt_monitor::object;
 
 /// Maps that all objects share; `bpf/host.h` declares them.
-const SHARED: [&str; 7] = ["hosts", "logs", "timers", "tgids", "vcpus", "tasks", "notices"];
+const SHARED: [&str; 8] = ["hosts", "logs", "timers", "tgids", "vcpus", "tasks", "notices", "vm_waits"];
 
 /// Opens an embedded object; with `shared` its common maps are those of that one.
 pub fn open(bytes: &[u8], shared: Option<&Object>) -> Result<OpenObject> {

@@ -10,9 +10,10 @@ use libbpf_rs::{Link, Map, MapCore, MapFlags, Object};
 use std::sync::mpsc;
 use takt_control::partition::Side;
 use takt_control::pools::Size;
+use takt_control::waits::CLASSES;
 use takt_control::{PolicySpec, Pools};
-use takt_monitor::object::{map, run};
-use takt_policy::{NIL, Overhead, Pool};
+use takt_monitor::object::{map, run, run_time};
+use takt_policy::{Hist, NIL, Overhead, Pool};
 
 /// The BPF objects for one policy, or for those of two pools.
 struct Objects {
@@ -259,6 +260,19 @@ impl Scheduler {
         Ok(all)
     }
 
+    /// What its programs have run while the kernel counted, ns, and how often.
+    ///
+    /// # Errors
+    /// The kernel does not tell.
+    pub fn run_time(&self) -> Result<(u64, u64)> {
+        let mut all = run_time(&self.object)?;
+        if let Some(kvm) = &self.kvm {
+            let (ns, runs) = run_time(kvm)?;
+            all = (all.0 + ns, all.1 + runs);
+        }
+        Ok(all)
+    }
+
     /// Pool and host as of one instant.
     ///
     /// # Errors
@@ -275,6 +289,17 @@ impl Scheduler {
     pub fn peek(&self) -> Result<Snapshot> {
         let bytes = map(&self.object, "hosts")?.lookup(&0u32.to_ne_bytes(), MapFlags::ANY)?;
         Snapshot::new(bytes.context("the scheduler's state is missing")?)
+    }
+
+    /// How long the threads of VM `vm` have waited, by class; of VM 0 the host's entities.
+    ///
+    /// # Errors
+    /// The kernel does not hand it out.
+    pub fn waits(&self, vm: u32) -> Result<[Hist; CLASSES]> {
+        let bytes = map(&self.object, "vm_waits")?.lookup(&vm.to_ne_bytes(), MapFlags::LOCK)?.context("vm_waits")?;
+        // Its lock comes first.
+        let all = bytes.get(size_of::<u64>()..).and_then(Hist::several);
+        all.context("the BPF objects are from another build")
     }
 
     /// Loads the programs that look at packets, for [`crate::net::Net::attach`].

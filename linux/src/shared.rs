@@ -56,6 +56,8 @@ pub struct HostVm {
     /// `enum takt_rule` of the monitor, 0 = by hand.
     pub rule: u32,
     side: u32,
+    /// Of its VCPUs and I/O threads together, ns.
+    pub ran: u64,
     /// What the VM that had the slot before leaves to its tenant's next one.
     weight: u32,
     cap: u32,

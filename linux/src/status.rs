@@ -7,8 +7,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use takt_control::partition::Side;
-use takt_control::{After, AfterSet, Document, Ports, RtMode, VmParams, Waits, waits};
-use takt_policy::{Kind, NEVER, NIL, NVM, OpCode, State};
+use takt_control::waits::{CLASSES, histograms};
+use takt_control::{After, AfterSet, Document, Ports, RtMode, VmParams, WaitHistograms, Waits, waits};
+use takt_policy::{Hist, Kind, NEVER, NIL, NVM, OpCode, State};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Status {
@@ -62,7 +63,27 @@ pub struct HostStatus {
     pub counts: Counts,
     /// The host's ordinary threads: one VCPU of theirs on each PCPU.
     pub entities: Vec<VcpuStatus>,
-    pub waits: Waits,
+    /// Of its entities together.
+    pub waits: WaitHistograms,
+    /// What Takt's BPF programs have run; null unless the kernel counts it (`kernel.bpf_stats_enabled`).
+    #[serde(default)]
+    pub cost: Option<Cost>,
+}
+
+/// Since the kernel began to count.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Cost {
+    /// CPU time.
+    pub run_s: f64,
+    /// How often a program was entered.
+    pub runs: u64,
+}
+
+impl Cost {
+    /// Of programs that ran for so many ns, so often; `None` if the kernel has not counted.
+    pub fn of((ns, runs): (u64, u64)) -> Option<Self> {
+        (runs > 0).then_some(Self { run_s: ns as f64 / 1e9, runs })
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -121,8 +142,11 @@ pub struct VmStatus {
     pub monitor: Option<Times>,
     pub vcpus: Vec<VcpuStatus>,
     pub io: Vec<VcpuStatus>,
+    /// CPU time that its VCPUs and I/O threads have had since it was found.
+    #[serde(default)]
+    pub run_s: f64,
     /// Of its VCPUs and I/O threads together.
-    pub waits: Waits,
+    pub waits: WaitHistograms,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -162,6 +186,20 @@ pub struct Known {
     pub monitor: Option<Times>,
     pub group: String,
     pub set_by: BTreeMap<String, String>,
+    pub waited: VmWaits,
+}
+
+/// How long a VM's threads waited, by class, and whether to say so in full.
+#[derive(Clone, Debug, Default)]
+pub struct VmWaits {
+    pub classes: [Hist; CLASSES],
+    pub buckets: bool,
+}
+
+impl VmWaits {
+    fn of(&self, snapshot: &Snapshot, threads: impl Iterator<Item = u32>) -> WaitHistograms {
+        histograms(&self.classes, threads.map(|v| snapshot.vcpu(v).wait), self.buckets)
+    }
 }
 
 /// A VCPU of the pool's configuration.
@@ -193,7 +231,7 @@ pub fn vms(snapshot: &Snapshot, known: &dyn Fn(u32) -> Known) -> Vec<VmStatus> {
             all.sort_by_key(|v| (v.id, v.tid));
             all
         };
-        let own = members.iter().filter(|m| m.vm == vm).map(|m| snapshot.vcpu(m.vcpu).wait);
+        let own = members.iter().filter(|m| m.vm == vm).map(|m| m.vcpu);
         let rt = stat.rt != 0;
         let by_hand = mode == RtMode::On || host.rule == 0;
         let rule = if by_hand { "by hand" } else { takt_monitor::rule_name(host.rule) };
@@ -220,7 +258,8 @@ pub fn vms(snapshot: &Snapshot, known: &dyn Fn(u32) -> Known) -> Vec<VmStatus> {
             monitor: known.monitor,
             vcpus: of(Kind::Guest),
             io: of(Kind::Io),
-            waits: waits(own),
+            run_s: host.ran as f64 / 1e9,
+            waits: known.waited.of(snapshot, own),
         })
     };
     let mut all: Vec<_> = (0..NVM).filter(|vm| *vm != HOST_VM).filter_map(one).collect();
@@ -229,10 +268,10 @@ pub fn vms(snapshot: &Snapshot, known: &dyn Fn(u32) -> Known) -> Vec<VmStatus> {
 }
 
 /// The host entities of the PCPUs that are online, and their PCPUs.
-pub fn entities(snapshot: &Snapshot) -> (Vec<VcpuStatus>, Waits) {
+pub fn entities(snapshot: &Snapshot, waited: &VmWaits) -> (Vec<VcpuStatus>, WaitHistograms) {
     let members = members(snapshot);
     let mine: Vec<u32> = members.iter().filter(|m| m.vm == HOST_VM).map(|m| m.vcpu).collect();
-    let all = waits(mine.iter().map(|&v| snapshot.vcpu(v).wait));
+    let all = waited.of(snapshot, mine.iter().copied());
     (mine.iter().map(|&v| vcpu(snapshot, v)).collect(), all)
 }
 
@@ -366,7 +405,7 @@ mod tests {
         assert_eq!((vm.vcpus.len(), vm.io.len(), vm.vcpus[0].state.as_str()), (1, 1, "blocked"));
         assert_eq!(s.quota(), crate::Quota { vms: 3, threads: 7 });
         assert_eq!((s.counts(), s.recording()), (Counts::default(), false));
-        let (entities, waits) = entities(&s);
+        let (entities, waits) = entities(&s, &VmWaits::default());
         assert_eq!((entities.len(), waits.len()), (2, 0));
         assert_eq!(pcpus(&s), [0, 1]);
         assert_eq!(parameters(&s), BTreeMap::from([("slice".into(), "5ms".into())]));
@@ -379,7 +418,7 @@ mod tests {
     fn keys_are_stable() {
         let keys = |v: &serde_json::Value| v.as_object().unwrap().keys().cloned().collect::<Vec<_>>().join(" ");
         let vm = serde_json::to_value(&vms(&snapshot(true), &known)[0]).unwrap();
-        let want = "blind cap debt devices group io kind latency_us laxity_us lease_us monitor name period_us pool ports promotions refusals rt rt_mode rule server \
+        let want = "blind cap debt devices group io kind latency_us laxity_us lease_us monitor name period_us pool ports promotions refusals rt rt_mode rule run_s server \
                     set_by tgid vcpus waits weight";
         assert_eq!(keys(&vm), want);
         assert_eq!(keys(&vm["vcpus"][0]), "class credit id pcpu refused state tid vcpu waits");

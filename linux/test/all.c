@@ -4,6 +4,7 @@
 #include "machine.h"
 #include "kfuncs.c"
 #include "machine.c"
+#include "begin.c"
 #include "cgroups.c"
 #include "check.c"
 #include "requests.c"

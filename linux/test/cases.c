@@ -153,8 +153,20 @@ static void test_quotas(void)
 		MUST(vm == TAKT_NIL && h->count.quota == quota + 1);
 		vm = h_vm_add((u64)(uintptr_t)&kvms[1], 6001, TENANT_USER | 7, &out);
 		MUST(vm != TAKT_NIL && host_vm(h, vm)->tenant == (TENANT_USER | 7)); /* another's */
+		/* The next VM in its slot has waited for nothing and run nothing. */
+		h_waited(vm, TAKT_UNDER, 5000);
+		host_vm(h, vm)->ran = 5000;
+		MUST(vm_waits_of(vm)->wait[TAKT_UNDER].count == 1);
 		MUST(h_vm_drop(vm, &out) == vm && !vm_of(h->pool, vm)->used &&
 		     h_vm_drop(vm, &out) == TAKT_NIL);
+		MUST(h_vm_add((u64)(uintptr_t)&kvms[2], 6002, TENANT_USER | 7, &out) == vm);
+		MUST(!vm_waits_of(vm)->wait[TAKT_UNDER].count && !host_vm(h, vm)->ran);
+		MUST(!vm_waits_of(vm)->wait[TAKT_UNDER].bucket[hist_bucket(5000)]);
+		/* A VM that is there keeps them. */
+		h_waited(vm, TAKT_UNDER, 5000);
+		MUST(h_vm_add((u64)(uintptr_t)&kvms[2], 6002, TENANT_USER | 7, &out) == vm &&
+		     vm_waits_of(vm)->wait[TAKT_UNDER].count == 1);
+		MUST(h_vm_drop(vm, &out) == vm);
 		MUST(h_vm_drop(HOST_VM, &out) == TAKT_NIL);
 	}
 	thread_exit(t);

@@ -187,6 +187,11 @@ long bpf_map_update_elem(const void *map, const void *key, const void *value, u6
 	void *at;
 
 	fake_helper();
+	if (m->type == BPF_MAP_TYPE_ARRAY) { /* only such with a lock */
+		MUST(flags == BPF_F_LOCK);
+		memcpy(bpf_map_lookup_elem(map, key), value, m->value_size);
+		return 0;
+	}
 	MUST(m->type == BPF_MAP_TYPE_HASH && flags == BPF_ANY);
 	at = find(m, key);
 	if (!at)

@@ -182,10 +182,11 @@ static void test_refusals(struct host *h, u32 v)
 static void test_waits(struct host *h, u32 v)
 {
 	struct host_vcpu *hv = host_vcpu(h, v);
+	struct takt_hist of_all, *all;
 	struct host_wait before, *w;
 	struct out out = {};
-	u64 begin = fake_clock;
-	u32 i;
+	u64 begin = fake_clock, vm_ran;
+	u32 i, vm = vcpu_of(pool_of(h, v), v)->vm;
 
 	for (i = 0; i < 3; i++) {
 		MUST(!h_enqueue(v, &out) && hv->queued_at == fake_clock);
@@ -196,7 +197,12 @@ static void test_waits(struct host *h, u32 v)
 			hv->queued_at = 0; /* it has not waited */
 		w = &hv->wait[vcpu_of(pool_of(h, v), v)->enqueue_class & 3];
 		before = *w;
+		of_all = vm_waits_of(vm)->wait[vcpu_of(pool_of(h, v), v)->enqueue_class & 3];
 		MUST(!h_running(0, v, 0, &out));
+		/* Its VM's histogram has the same wait. */
+		all = &vm_waits_of(vm)->wait[hv->class & 3];
+		MUST(all->count == of_all.count + 1 &&
+		     all->sum - of_all.sum == w->sum - before.sum);
 		MUST(w->count == before.count + 1 &&
 		     w->sum == before.sum + (i == 2 ? 0 : fake_clock - begin));
 		MUST(w->max == (i == 2 || before.max > fake_clock - begin ? before.max
@@ -204,7 +210,9 @@ static void test_waits(struct host *h, u32 v)
 		     !hv->queued_at);
 		/* What it runs counts where it entered. */
 		before = hv->wait[hv->class & 3];
+		vm_ran = host_vm(h, vm)->ran;
 		MUST(!h_stopping(0, v, 12345) && hv->wait[hv->class & 3].ran == before.ran + 12345);
+		MUST(host_vm(h, vm)->ran == vm_ran + 12345);
 		h_block(v, &out);
 	}
 }

@@ -42,6 +42,10 @@ static inline struct host *host(void)
 {
 	return (struct host *)fake_map_of(&hosts)->values;
 }
+static inline struct vm_waits *vm_waits_of(u32 vm)
+{
+	return (struct vm_waits *)fake_map_of(&vm_waits)->values + vm;
+}
 static inline struct log *log_of(u32 side)
 {
 	return ((struct logs *)fake_map_of(&logs)->values)->log + side;

@@ -94,15 +94,33 @@ pub struct Verified {
 /// The kernel does not tell.
 pub fn verified(object: &Object) -> Result<Vec<Verified>> {
     let one = |p: Program<'_>| {
+        let info = info(&p)?;
         let program = p.name().to_string_lossy().into_owned();
-        let mut info = bpf_prog_info::default();
-        let mut size = size_of_val(&info) as u32;
-        // SAFETY: the descriptor is open; the kernel fills at most `size` bytes of a structure of integers.
-        let failed = unsafe { bpf_prog_get_info_by_fd(p.as_fd().as_raw_fd(), &mut info, &mut size) };
-        ensure!(failed == 0, "cannot query program {program}");
         Ok(Verified { program, walked: info.verified_insns, size: info.xlated_prog_len as usize / 8 })
     };
     object.progs().filter(ProgramImpl::autoload).map(one).collect()
+}
+
+/// What all its programs have run together while the kernel counted (`kernel.bpf_stats_enabled`), ns, and how often.
+///
+/// # Errors
+/// The kernel does not tell.
+pub fn run_time(object: &Object) -> Result<(u64, u64)> {
+    let mut all = (0, 0);
+    for p in object.progs().filter(ProgramImpl::autoload) {
+        let info = info(&p)?;
+        all = (all.0 + info.run_time_ns, all.1 + info.run_cnt);
+    }
+    Ok(all)
+}
+
+fn info(p: &Program<'_>) -> Result<bpf_prog_info> {
+    let mut info = bpf_prog_info::default();
+    let mut size = size_of_val(&info) as u32;
+    // SAFETY: the descriptor is open; the kernel fills at most `size` bytes of a structure of integers.
+    let failed = unsafe { bpf_prog_get_info_by_fd(p.as_fd().as_raw_fd(), &mut info, &mut size) };
+    ensure!(failed == 0, "cannot query program {}", p.name().to_string_lossy());
+    Ok(info)
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Times of decisions and of switches, as every host counts them while it is asked to (RTXEN-E2): a
- * histogram. A bucket is at most as wide as a 32nd of the values in it. The histogram is no part of
- * the pool, and no operation looks at it.
+ * A histogram of times: of decisions and of switches, as every host counts them while it is asked to
+ * (RTXEN-E2), and of the waits of live VMs. A bucket is at most as wide as a 32nd of the values in
+ * it. The histogram is no part of the pool, and no operation looks at it.
  *
  * Values below 64 ns have a bucket each; above, each doubling has 32. Values of TAKT_HIST_END or
  * longer are in the last bucket, of which only the longest value is known.
@@ -13,8 +13,8 @@
 #include "env.h"
 
 #define TAKT_HIST_BITS 5u
-#define TAKT_HIST_LEN 641u
-#define TAKT_HIST_END (1ULL << 24) /* 16.8 ms */
+#define TAKT_HIST_LEN 897u
+#define TAKT_HIST_END (1ULL << 32) /* 4.3 s */
 
 struct takt_hist {
 	u64 count, sum, max; /* ns */
@@ -33,7 +33,7 @@ TAKT_INLINE u32 hist_bucket(u64 ns)
 
 	if (ns >= TAKT_HIST_END)
 		return TAKT_HIST_LEN - 1;
-	/* By how much it has to be shifted for six bits: 18 at most. */
+	/* By how much it has to be shifted for six bits: 26 at most. */
 	if (v >> 22) {
 		shift = 16;
 		v >>= 16;

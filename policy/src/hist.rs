@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Histograms of what decisions and switches take (`core/hist.h`): every host's, as the simulator keeps them and the others are read.
+//! Histograms of times (`core/hist.h`): what decisions and switches take, as the simulator keeps them and the other hosts are read; and
+//! how long live VMs wait.
 
 const BITS: usize = 5;
-const BUCKETS: usize = 641;
+const BUCKETS: usize = 897;
 
 unsafe extern "C" {
     fn takt_hist_add(h: *mut Hist, ns: u64);
 }
 
-/// `struct takt_hist`: times in ns. Percentiles are exact below 64 ns, up to a 32nd too large above, and the longest time from 16.8 ms on.
+/// `struct takt_hist`: times in ns. Percentiles are exact below 64 ns, up to a 32nd too large above, and the longest time from 4.3 s on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Hist {
@@ -65,6 +66,15 @@ impl Hist {
         Some(new)
     }
 
+    /// As many as a host hands out one after the other; `None` if they are not of this build.
+    pub fn several<const N: usize>(bytes: &[u8]) -> Option<[Self; N]> {
+        if bytes.len() != size_of::<[Self; N]>() {
+            return None;
+        }
+        // SAFETY: integers only, as many bytes as they have.
+        Some(unsafe { bytes.as_ptr().cast::<[Self; N]>().read_unaligned() })
+    }
+
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -77,6 +87,12 @@ impl Hist {
     /// ns
     pub fn max(&self) -> u64 {
         self.max
+    }
+
+    /// The buckets that are not empty: the longest time of each (ns), and how many times are in it.
+    pub fn buckets(&self) -> impl Iterator<Item = (u64, u32)> {
+        let all = self.buckets.iter().enumerate().filter(|(_, n)| **n > 0);
+        all.map(|(at, n)| (upper(at).min(self.max), *n))
     }
 
     /// The time that `percent` of all do not exceed, ns; 0 if there are none.
@@ -131,7 +147,7 @@ mod tests {
     use super::*;
 
     /// Times from here on share the last bucket, ns.
-    const END: u64 = 1 << 24;
+    const END: u64 = 1 << 32;
 
     fn of(times: impl IntoIterator<Item = u64>) -> Hist {
         let mut hist = Hist::default();

@@ -24,7 +24,7 @@ pub fn status(args: &args::Status) -> Result<bool> {
     super::no_cpupool(&args.cpupool)?;
     let client = Client::connect(&args.socket.socket)?;
     loop {
-        let value = client.ask(&Request::Status {})?;
+        let value = client.ask(&Request::Status { histograms: args.histograms })?;
         let status: Status = document::read(value)?;
         if args.json {
             output::print_json(&status)?;
@@ -78,7 +78,7 @@ struct Saved {
 
 impl Saved {
     fn new(socket: &Path, vm: Option<&str>, values: &[String]) -> Result<Self> {
-        let status: Status = document::read(Client::connect(socket)?.ask(&Request::Status {})?)?;
+        let status: Status = document::read(Client::connect(socket)?.ask(&Request::Status { histograms: false })?)?;
         let path = status.host.config.context("--save: takt run has no file; start it with --config FILE")?;
         let seen = status.vms.iter().find(|seen| Some(seen.name.as_str()) == vm);
         if let Some(vm) = seen {

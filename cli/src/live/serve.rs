@@ -65,7 +65,7 @@ pub fn run(args: &args::Run) -> Result<bool> {
         }
     }
     let news = live.look()?;
-    let status = live.status()?;
+    let status = live.status(false)?;
     let (pcpus, vms) = (status.host.pcpus.len(), status.vms.len());
     let (kernel, kvm) = (status.host.kernel, status.host.kvm);
     voice.say(&Event::Scheduling { policy: policy.to_string(), kernel, pcpus, vms, kvm });
@@ -73,7 +73,7 @@ pub fn run(args: &args::Run) -> Result<bool> {
     service::ready(&policy.to_string());
     let ended = Serving { live: &mut live, args, recording, events, trouble: None, voice }.until_the_end();
     service::stopping();
-    let counts = live.status().map(|s| s.host);
+    let counts = live.status(false).map(|s| s.host);
     drop(live);
     drop(socket);
     match ended {
@@ -226,7 +226,7 @@ impl Serving<'_> {
 
     fn answer(&mut self, asked: Asked) {
         let answer = match asked.request.clone() {
-            Request::Status {} => self.live.status().and_then(|s| document::value(&s)),
+            Request::Status { histograms } => self.live.status(histograms).and_then(|s| document::value(&s)),
             Request::Set { vm, values } => self.set(vm.as_deref(), &values),
             Request::Saved { vm, keys } => self.saved(vm.as_deref(), &keys),
             Request::Overhead { on: true } => self.live.begin_measuring().map(|()| json!({})),
@@ -259,6 +259,6 @@ impl Serving<'_> {
             Some(vm) => self.live.set(vm, &Setting::parse(values)?)?,
             None => self.live.set_pool(values)?,
         }
-        document::value(&self.live.status()?.after(vm))
+        document::value(&self.live.status(false)?.after(vm))
     }
 }

@@ -137,11 +137,11 @@ fn settings(all: &[VmStatus]) -> String {
 fn all_waits(status: &Status) -> String {
     let mut rows = Vec::new();
     for vm in &status.vms {
-        waits::add(&mut rows, &vm.name, "all", &vm.waits);
+        waits::add_all(&mut rows, &vm.name, &vm.waits);
         vm.vcpus.iter().for_each(|v| waits::add(&mut rows, &vm.name, &format!("VCPU {}", v.id), &v.waits));
         vm.io.iter().for_each(|v| waits::add(&mut rows, &vm.name, &format!("I/O {}", v.tid), &v.waits));
     }
-    waits::add(&mut rows, "host", "all", &status.host.waits);
+    waits::add_all(&mut rows, "host", &status.host.waits);
     let one = |v: &VcpuStatus| format!("PCPU {}", v.pcpu);
     status.host.entities.iter().for_each(|v| waits::add(&mut rows, "host", &one(v), &v.waits));
     waits::render(&rows)

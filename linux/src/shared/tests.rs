@@ -55,12 +55,13 @@ fn every_field_is_where_c_has_it() {
         }
         let vms = vcpus + 208 * NVCPU as usize;
         for n in [0, 1, NVM - 1] {
-            let (vm, at) = (s.vm(n), vms + 64 * n as usize);
+            let (vm, at) = (s.vm(n), vms + 72 * n as usize);
             assert_eq!([vm.kvm, vm.rt_at, vm.gone_at, vm.tenant], std::array::from_fn(|n| long(at + 8 * n)));
+            assert_eq!(vm.ran, long(at + 48));
             let words = [vm.tgid, vm.generation, vm.rule, vm.side, vm.weight, vm.cap, vm.owed, vm.pad];
-            assert_eq!(words, std::array::from_fn(|n| int(at + 32 + 4 * n)));
+            assert_eq!(words, std::array::from_fn(|n| int(at + 32 + 4 * n + if n < 4 { 0 } else { 8 })));
         }
-        let epoch = vms + 64 * NVM as usize;
+        let epoch = vms + 72 * NVM as usize;
         for n in [0, 1, NVCPU - 1] {
             assert_eq!(s.epoch_cpu(n), short(epoch + 2 * n as usize));
         }

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::{Quota, schema};
-use takt_control::{Server, Wait, document};
+use takt_control::{Server, Wait, WaitStatus, document};
 use takt_policy::{Pool, Source};
 
 const MS: u64 = 1_000_000;
@@ -34,6 +34,13 @@ fn wait(n: u64) -> Wait {
     Wait { count: n, sum: 2_000 * n, max: 3_000 * n, ran: 4_000 * n }
 }
 
+/// What VMs have waited: in class `class` so many times, ns.
+fn waited(class: usize, times: &[u64]) -> VmWaits {
+    let mut all = VmWaits { buckets: true, ..VmWaits::default() };
+    times.iter().for_each(|&ns| all.classes[class].add(ns));
+    all
+}
+
 fn snapshot(pools: &[Pool], change: impl Fn(&mut Vec<u8>)) -> Snapshot {
     let mut bytes = Snapshot::initial(pools, Quota::default());
     change(&mut bytes);
@@ -60,7 +67,7 @@ fn a_vm_is_told_as_its_pool_and_host_have_it() {
     adjust(&mut one, 2, &[("laxity", 12_000), ("latency", 13 * MS), ("rt", 2)]);
     one.set_rt(1, 5, true, 21 * MS, 22 * MS).unwrap();
     let s = snapshot(&[one], |bytes| {
-        Snapshot::set_vm(bytes, 1, 2, |vm| vm.tgid = 1002);
+        Snapshot::set_vm(bytes, 1, 2, |vm| (vm.tgid, vm.ran) = (1002, 1_500_000_000));
         Snapshot::set_vm(bytes, 1, 5, |vm| (vm.tgid, vm.rule) = (1005, 2));
         for (v, id, pid) in [(80, 1, 31), (81, 0, 32), (82, 9, 33), (70, 0, 34)] {
             Snapshot::set_vcpu(bytes, 1, v, |h| (h.id, h.pid, h.refused) = (id, pid, u64::from(v)));
@@ -79,6 +86,7 @@ fn a_vm_is_told_as_its_pool_and_host_have_it() {
         monitor: Some(times),
         group: if vm == 2 { "g".into() } else { String::new() },
         set_by: [("weight".into(), "takt set".into())].into(),
+        waited: waited(1, if vm == 2 { &[50, 50, 50, 9_800, 50] } else { &[] }),
         ..known(vm)
     });
     assert_eq!(all.iter().map(|v| v.name.as_str()).collect::<Vec<_>>(), ["db", "web"], "by name");
@@ -95,13 +103,20 @@ fn a_vm_is_told_as_its_pool_and_host_have_it() {
     assert_eq!(of(&web.vcpus), [(81, 0, 32, 81), (80, 1, 31, 80)], "by their numbers in the VM");
     assert_eq!(of(&web.io), [(82, 9, 33, 82)]);
     assert_eq!(web.waits.keys().collect::<Vec<_>>(), ["boost"]);
-    let both = web.waits["boost"];
-    assert_eq!((both.count, both.mean_us, both.max_us, both.run_us), (4, 2.0, 9.0, 4.0), "of VCPUs and I/O threads");
+    let both = &web.waits["boost"];
+    let all = WaitStatus { count: 5, mean_us: 2.0, max_us: 9.8, run_us: 4.0 };
+    assert_eq!((both.all, both.p50_us, both.p99_us), (all, 0.05, 9.8), "also of a thread that is gone");
+    assert_eq!(both.buckets.iter().map(|b| b.count).collect::<Vec<_>>(), [4, 1]);
+    assert_eq!((web.run_s, db.run_s), (1.5, 0.0));
     assert_eq!((web.vcpus[1].waits["boost"].count, web.io[0].waits["boost"].count), (1, 3));
     assert!(web.vcpus[0].waits.is_empty());
     assert_eq!((db.tgid, db.rt, db.rt_mode, db.rule.as_deref()), (1005, true, RtMode::Auto, Some("rtp")));
     assert_eq!((db.period_us, db.lease_us, db.params.value("laxity")), (Some(21_000.0), Some(22_000.0), 0));
-    assert_eq!((db.waits["under"].count, db.params.weight(), db.params.cap()), (5, 105, 0));
+    assert_eq!(
+        (db.waits.len(), db.vcpus.iter().filter_map(|v| v.waits.get("under")).map(|w| w.count).sum::<u64>()),
+        (0, 5)
+    );
+    assert_eq!((db.params.weight(), db.params.cap()), (105, 0));
     assert_eq!(db.params.server(), Server::default());
 }
 
@@ -135,12 +150,12 @@ fn the_hosts_entities_are_no_vms() {
         Snapshot::set_vcpu(bytes, 1, 1, |h| h.wait[3] = wait(4));
         Snapshot::set_vcpu(bytes, 1, 70, |h| h.wait[3] = wait(100));
     });
-    let (all, waits) = entities(&s);
+    let (all, waits) = entities(&s, &waited(3, &[70]));
     assert_eq!(
         all.iter().map(|v| (v.vcpu, v.pcpu, v.state.as_str())).collect::<Vec<_>>(),
         [(0, 0, "blocked"), (1, 1, "queued")]
     );
-    assert_eq!((waits.len(), waits["over"].count, all[1].waits["over"].count), (1, 6, 4));
+    assert_eq!((waits.len(), waits["over"].all.count, all[1].waits["over"].count), (1, 1, 4));
     let members = members(&s);
     assert_eq!(members.iter().map(|m| (m.vcpu, m.vm)).collect::<Vec<_>>().len(), 8);
     let kind = |v| members.iter().find(|m| m.vcpu == v).unwrap().kind;
@@ -238,9 +253,10 @@ fn documents_are_as_published() {
             .filter(|_| vm == 2)
             .map(|(key, by)| (key.into(), by.into()))
             .collect(),
+        waited: waited(1, if vm == 2 { &[2_000] } else { &[] }),
         ..known(vm)
     });
-    let (entities, waits) = entities(&s);
+    let (entities, waits) = entities(&s, &waited(3, &[2_000, 6_000]));
     let host = HostStatus {
         policy: s.pool.policy().to_owned(),
         parameters: parameters(&s),
@@ -255,6 +271,7 @@ fn documents_are_as_published() {
         counts: s.counts(),
         entities,
         waits,
+        cost: Cost::of((2_500_000_000, 7)),
     };
     let all = Status { host, vms };
     schema::example::<Status>(&document::value(&all).unwrap());

@@ -56,7 +56,7 @@ fn seen(host: &Xen, pool: &TaktPool, socket: &Path) -> Result<Status> {
 /// What `takt run` knows, if one runs.
 fn monitor(socket: &Path) -> Result<Option<GuestStatus>> {
     let Ok(client) = Client::connect(socket) else { return Ok(None) };
-    let answer = client.ask(&Request::Status {})?;
+    let answer = client.ask(&Request::Status { histograms: false })?;
     document::read(answer).map(Some)
 }
 

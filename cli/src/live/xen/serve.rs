@@ -155,7 +155,7 @@ fn serve(live: &Shared, events: &Receiver<Input>, voice: Voice) -> Result<()> {
 
 fn answer(live: &mut Live<Monitor>, asked: Asked) {
     let answer = match &asked.request {
-        Request::Status {} => live.guests().and_then(|guests| document::value(&guests)),
+        Request::Status { .. } => live.guests().and_then(|guests| document::value(&guests)),
         Request::Set { vm: Some(vm), values } => {
             Setting::parse(values).and_then(|s| live.set(vm, &s)).map(|()| serde_json::json!({}))
         }
