@@ -26,6 +26,7 @@ fish=$DESTDIR$PREFIX/share/fish/vendor_completions.d
 doc=$DESTDIR$PREFIX/share/doc/takt
 unit=$DESTDIR$UNITDIR/takt.service
 hooks=$DESTDIR$PREFIX/share/takt/hooks
+prometheus=$DESTDIR$PREFIX/share/takt/prometheus
 
 if [ -n "${UNINSTALL:-}" ]; then
 	rm -f "$bin/takt" "$man/takt.1.gz" "$bash/takt" "$zsh/_takt" "$fish/takt.fish" "$unit"
@@ -44,7 +45,7 @@ case $("$TAKT" -V 2>&1) in
 *) echo "install: $TAKT is missing or has no Linux host; build it by \`make takt-linux\`" >&2; exit 2 ;;
 esac
 
-install -d "$bin" "${conf%/*}" "$man" "$bash" "$zsh" "$fish" "$doc" "${unit%/*}" "$hooks"
+install -d "$bin" "${conf%/*}" "$man" "$bash" "$zsh" "$fish" "$doc" "${unit%/*}" "$hooks" "$prometheus"
 install -m 755 "$TAKT" "$bin/takt"
 "$TAKT" man | gzip -9n > "$man/takt.1.gz"
 "$TAKT" completions bash > "$bash/takt"
@@ -61,6 +62,7 @@ for hook in libvirt proxmox; do
 	sed "s|@BIN@|$PREFIX/bin|" "packaging/$hook-hook" > "$hooks/$hook"
 	chmod 755 "$hooks/$hook"
 done
+install -m 644 packaging/prometheus/takt.rules.yml packaging/prometheus/takt.dashboard.json "$prometheus"
 install -m 644 README.md CHANGELOG.md LICENSE "$doc"
 cp -R docs "$doc"
 find "$doc" -type d -exec chmod 755 {} + -o -type f -exec chmod 644 {} +

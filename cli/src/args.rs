@@ -3,7 +3,7 @@
 
 mod operate;
 
-pub use operate::{Check, Hook, HookOf, LibvirtHook, ProxmoxHook};
+pub use operate::{Check, Hook, HookOf, LibvirtHook, Metrics, ProxmoxHook};
 
 use crate::carried::TEMPLATES;
 use crate::seeds::Seeds;
@@ -122,6 +122,8 @@ pub enum Command {
     Record(Record),
     /// Measure the decisions and switches of a running Takt: count, total, median, 99th percentile, longest
     Overhead(Overhead),
+    /// Offer what a running Takt knows to Prometheus, or print it (Linux)
+    Metrics(Metrics),
     /// Check a recording against the state table and replay it natively; exit status 1 if either differs
     Replay(Replay),
     /// List the documents that --json prints, or print the JSON schema of one

@@ -7,6 +7,8 @@ mod ask;
 mod doctor;
 #[cfg(any(feature = "linux", feature = "xen"))]
 mod done;
+#[cfg(feature = "linux")]
+mod metrics;
 #[cfg(any(feature = "linux", feature = "xen"))]
 mod overhead;
 #[cfg(feature = "linux")]
@@ -50,6 +52,17 @@ command!(status, args::Status, ask);
 command!(set, args::SetLive, ask);
 command!(record, args::Record, ask);
 command!(overhead, args::Overhead, ask);
+
+/// Tells Prometheus of a Linux host.
+///
+/// # Errors
+/// The address is taken; this takt is built without the Linux host.
+pub fn metrics(args: &args::Metrics) -> Result<bool> {
+    #[cfg(feature = "linux")]
+    return metrics::metrics(args);
+    #[cfg(not(feature = "linux"))]
+    without::refuse("metrics", args)
+}
 
 /// Checks a Linux host.
 ///

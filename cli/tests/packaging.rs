@@ -53,6 +53,8 @@ fn what_is_installed_can_be_removed() {
         "usr/lib/systemd/system/takt.service",
         "usr/share/takt/hooks/libvirt",
         "usr/share/takt/hooks/proxmox",
+        "usr/share/takt/prometheus/takt.rules.yml",
+        "usr/share/takt/prometheus/takt.dashboard.json",
         "etc/takt/takt.toml",
     ] {
         assert!(at(file).metadata().is_ok_and(|m| m.len() > 0), "{file}");

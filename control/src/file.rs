@@ -10,6 +10,7 @@ use glob::{MatchOptions, Pattern};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
@@ -28,6 +29,9 @@ pub struct HostSection {
     pub policy: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cgroups: Vec<String>,
+    /// Where `takt metrics` would listen; without it nothing is offered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<SocketAddr>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The command line of `takt check` and `takt hook`.
+//! The command line of `takt check`, `takt hook` and `takt metrics`.
 
+use super::Socket;
 use clap::{Args as Group, Subcommand};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use takt_control::metadata::DIR;
 
@@ -46,6 +48,21 @@ pub struct ProxmoxHook {
     /// Directory of the VMs' configurations
     #[arg(long, value_name = "DIR", default_value = "/etc/pve/qemu-server")]
     pub conf_dir: PathBuf,
+}
+
+#[derive(Group, Debug)]
+pub struct Metrics {
+    /// Answer GET /metrics at this address, e.g. 127.0.0.1:9750, until Ctrl-C
+    #[arg(long, value_name = "ADDRESS")]
+    pub listen: Option<SocketAddr>,
+    /// Write FILE again and again until Ctrl-C, for the textfile collector of Prometheus' node exporter
+    #[arg(long, value_name = "FILE")]
+    pub textfile: Option<PathBuf>,
+    /// Between two writes of --textfile, 1s to 1h [default: 15s]
+    #[arg(long, value_name = "TIME", requires = "textfile", allow_hyphen_values = true)]
+    pub interval: Option<String>,
+    #[command(flatten)]
+    pub socket: Socket,
 }
 
 #[derive(Group, Debug)]

@@ -3,7 +3,7 @@
 
 use super::Voice;
 use super::recording::Recording;
-use super::service;
+use super::{metrics, service};
 use crate::{args, interrupt};
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
@@ -49,6 +49,7 @@ pub fn run(args: &args::Run) -> Result<bool> {
     let (signals, reloads) = (send.clone(), args.config.is_some());
     interrupt::or_reload(move |hup| drop(signals.send(if hup && reloads { Input::Reload } else { Input::Stop })))?;
 
+    let scrapes = config.host.metrics.map(metrics::bind).transpose()?;
     let unchecked = options.accept_core_scheduling;
     let mut live = Live::start(&policy, config, options)?;
     if unchecked {
@@ -59,6 +60,9 @@ pub fn run(args: &args::Run) -> Result<bool> {
         _ => None,
     };
     socket.serve(move |asked| send.send(Input::Asked(asked)).is_ok())?;
+    if let Some(listener) = scrapes {
+        metrics::serve(listener, args.socket.socket.clone())?;
+    }
     if args.verifier {
         for done in live.verified()? {
             voice.say(&Event::Verified { program: done.program, walked: done.walked, size: done.size });
