@@ -3,7 +3,7 @@
 
 mod operate;
 
-pub use operate::{Check, Hook, HookOf, LibvirtHook, Metrics, ProxmoxHook};
+pub use operate::{Check, Hook, HookOf, LibvirtHook, Metrics, ProxmoxHook, Top};
 
 use crate::carried::TEMPLATES;
 use crate::seeds::Seeds;
@@ -116,6 +116,8 @@ pub enum Command {
     Run(Run),
     /// Show the VMs of a running Takt: whether and why they are real-time, periods, waits, devices
     Status(Status),
+    /// Watch the VMs of a running Takt on a terminal, the one that suffers most first (Linux)
+    Top(Top),
     /// Change settings of a VM or of the policy of a running Takt; if one is refused, none is changed
     Set(SetLive),
     /// Record every operation of a running Takt, for `takt replay` to verify
@@ -139,7 +141,13 @@ impl Command {
     pub fn is_live(&self) -> bool {
         matches!(
             self,
-            Self::Run(_) | Self::Status(_) | Self::Set(_) | Self::Record(_) | Self::Overhead(_) | Self::Metrics(_)
+            Self::Run(_)
+                | Self::Status(_)
+                | Self::Set(_)
+                | Self::Record(_)
+                | Self::Overhead(_)
+                | Self::Metrics(_)
+                | Self::Top(_)
         )
     }
 }

@@ -19,6 +19,8 @@ mod serve;
 mod service;
 #[cfg(feature = "linux")]
 mod show;
+#[cfg(feature = "linux")]
+mod top;
 #[cfg(any(feature = "linux", feature = "xen"))]
 mod waits;
 #[cfg(feature = "xen")]
@@ -62,6 +64,17 @@ pub fn metrics(args: &args::Metrics) -> Result<bool> {
     return metrics::metrics(args);
     #[cfg(not(feature = "linux"))]
     without::refuse("metrics", args)
+}
+
+/// Shows a Linux host's VMs again and again.
+///
+/// # Errors
+/// No Takt runs, or it ends; stdout is no terminal; this takt is built without the Linux host.
+pub fn top(args: &args::Top) -> Result<bool> {
+    #[cfg(feature = "linux")]
+    return top::top(args);
+    #[cfg(not(feature = "linux"))]
+    without::refuse("top", args)
 }
 
 /// Checks a Linux host.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The command line of `takt check`, `takt hook` and `takt metrics`.
+//! The command line of `takt check`, `takt hook`, `takt metrics` and `takt top`.
 
 use super::Socket;
 use clap::{Args as Group, Subcommand};
@@ -61,6 +61,12 @@ pub struct Metrics {
     /// Between two writes of --textfile, 1s to 1h [default: 15s]
     #[arg(long, value_name = "TIME", requires = "textfile", allow_hyphen_values = true)]
     pub interval: Option<String>,
+    #[command(flatten)]
+    pub socket: Socket,
+}
+
+#[derive(Group, Debug)]
+pub struct Top {
     #[command(flatten)]
     pub socket: Socket,
 }
