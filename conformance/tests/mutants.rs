@@ -6,8 +6,7 @@ use takt_conformance::mutants::{
     DIRECTORIES, Directory, Entry, Judged, Mutation, Sources, Verdict, directory, judge_all, sample, score,
 };
 
-/// Changes of each directory that a sample has, and which sample it is.
-const SAMPLE: usize = 200;
+/// Which sample of each directory.
 const SEED: u64 = 1;
 
 /// Caught in percent that a sample of a directory must reach.
@@ -75,8 +74,9 @@ fn most_of_a_sample_is_caught() {
     let mut short = Vec::new();
     for d in DIRECTORIES {
         let sources = Sources::read(&root(), d).expect("sources");
-        let judged = run(d.name, sample(sources.all(), SAMPLE, SEED));
-        let (survivors, valid) = told_score(d.name, &judged, &format!(" of a sample of {SAMPLE}, seed {SEED}"));
+        let judged = run(d.name, sample(sources.all(), d.sample(), SEED));
+        let note = format!(" of a sample of {}, seed {SEED}", d.sample());
+        let (survivors, valid) = told_score(d.name, &judged, &note);
         if (valid - survivors.len()) * 100 < valid * LEAST {
             short.push(format!("{}:\n{}", d.name, survivors.join("\n")));
         }

@@ -84,6 +84,15 @@ impl Directory {
         let third = || entry.name.bytes().map(u32::from).sum::<u32>() % 3 == 0;
         entry.quick || matches!(self.judge, Judge::Core) && third()
     }
+
+    /// Changes in a sample that `make test-long` runs. A core is judged in seconds. Cargo builds
+    /// and tests each change for up to a minute: 200 of them in each directory would need hours.
+    pub fn sample(&self) -> usize {
+        match self.judge {
+            Judge::Core => 200,
+            Judge::Cargo(_) => 50,
+        }
+    }
 }
 
 /// The directory of that name.
