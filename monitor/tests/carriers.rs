@@ -149,6 +149,9 @@ fn zoom_has_headers_of_its_own() {
         assert_eq!(of(server, 15, None, 20), None);
     }
     assert_eq!(of(Some(1), 15, None, 19), None, "neither way");
+    for kind in [13, 14] {
+        assert_eq!(found(|n| v4(8801, 50_000).udp(&framed(&[kind], &rtp(98, n, 7), 0))), None, "no header");
+    }
 }
 
 #[test]
@@ -243,6 +246,7 @@ fn transport_streams_have_a_sync_byte_each_188_bytes() {
     assert_eq!(found(|_| v4(50_000, 1234).udp(&text)), None);
     // Each pair of ports by itself, and none that is a second old.
     assert_eq!(found(|n| v4(50_000 + n % 20, 1234).udp(&ts(7))), None);
+    assert_eq!(found(|n| v4(50_000 + n % 2, 1234).udp(&ts(7))), Some(("mpegts", 5)));
     let mut m = monitor();
     for n in 0..10 {
         assert_eq!(send(&mut m, &f.udp(&ts(7)), n * 1001 * MS).promoted, None);
@@ -286,6 +290,13 @@ fn iax_has_a_call_and_a_clock() {
     for (step, want) in [(0, None), (9, None), (10, yes), (40, yes), (41, None), (201, None)] {
         assert_eq!(call(4569, 4569, 5, step, 160), want, "{step} ms in 20 ms");
     }
+    // However even they are, longer steps are none.
+    let even = |step: u64| {
+        let mut m = monitor();
+        let packet = |n: u64| v4(4569, 4569).udp(&mini(5, (n * step) as u32, 160));
+        (0..10).any(|n| send(&mut m, &packet(n), n * step * MS).promoted.is_some())
+    };
+    assert_eq!([even(200), even(201)], [true, false]);
     // Steps that differ, and calls by turns: each has its own clock.
     assert_eq!(found(|n| v4(4569, 4569).udp(&mini(5, u32::from(n) * 20 + u32::from(n % 2), 160))), None);
     assert_eq!(found(|n| v4(4569, 4569).udp(&mini(5 + n % 2, u32::from(n / 2) * 40, 160))), Some(("iax2", 7)));

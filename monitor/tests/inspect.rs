@@ -83,29 +83,35 @@ fn missing_numbers_are_loss() {
     }
     let s = c.sender();
     assert!(s.rt && s.loss_pct.is_none(), "{s:?}");
+    // A named port has none without RTP.
+    let mut c = Capture::default();
+    (0..50).for_each(|n| c.add(n * 20 * MS, voip().udp(&[0; 160])));
+    let report = with(&c, Options { ports: vec![5004], ..Options::default() });
+    let s = &report.senders[0];
+    assert!(s.rt && s.loss_pct.is_none(), "{s:?}");
 }
 
 /// A capture on all devices shows each packet several times: by version 2 of the cooked head with the device, by version 1 without.
 #[test]
 fn copies_count_once() {
-    let mut call = Capture::default();
-    call.stream(&voip(), 0, 7, 0, 20 * MS, 150);
-    for (n, (_, data, _)) in call.0.iter_mut().enumerate() {
-        data[18..20].copy_from_slice(&(n as u16).to_be_bytes()); // each has an id of its own
-    }
-    let cooked = |version: u8, heads: &[(u64, u8)]| {
+    let shown = |gap: u64, version: u8, heads: &[(u64, u8)]| {
+        let mut call = Capture::default();
+        call.stream(&voip(), 0, 7, 0, gap, 150);
         let mut c = Capture::default();
-        for (at, data, _) in &call.0 {
+        for (n, (at, data, _)) in call.0.iter_mut().enumerate() {
+            data[18..20].copy_from_slice(&(n as u16).to_be_bytes()); // each has an id of its own
             for (late, device) in heads {
                 let mut head = vec![0; if version == 1 { 16 } else { 20 }];
                 let (kind, by) = if version == 1 { (14, 1) } else { (0, 7) };
                 head[kind] = 8;
                 head[by] = *device;
-                c.add(at + late, [&head, &data[14..]].concat());
+                c.add(*at + late, [&head, &data[14..]].concat());
             }
         }
-        Report::from_reader(&c.pcap(if version == 1 { 113 } else { 276 })[..]).expect("report")
+        let link = if version == 1 { 113 } else { 276 };
+        Report::from_reader(&c.sorted().pcap(link)[..]).expect("report")
     };
+    let cooked = |version, heads: &[_]| shown(20 * MS, version, heads);
     let check = |report: Report, copies: u64| {
         let s = &report.senders[0];
         assert_rtp(s, 20_000.0);
@@ -121,6 +127,9 @@ fn copies_count_once() {
     assert_eq!(cooked(2, &[(0, 3), (4_000, 3)]).senders[0].copies, 0);
     assert_eq!(cooked(2, &[(0, 3), (10 * MS, 4)]).senders[0].copies, 150);
     assert_eq!(cooked(2, &[(0, 3), (10 * MS + 1, 4)]).senders[0].copies, 0);
+    // A copy is compared with the last four packets.
+    assert_eq!(shown(MS, 2, &[(0, 3), (3 * MS + 1, 4)]).senders[0].copies, 150);
+    assert_eq!(shown(MS, 2, &[(0, 3), (4 * MS + 1, 4)]).senders[0].copies, 0);
 }
 
 #[test]

@@ -188,6 +188,7 @@ fn four_numbers_that_go_on_prove_a_stream() {
 /// Packets at times of their own: number, timestamp, ns, bytes of the payload.
 type Timed = (u16, u32, u64, usize);
 
+/// No stream begins at time 0.
 fn timed(packets: impl IntoIterator<Item = Timed>) -> Option<usize> {
     let mut m = monitor();
     packets
@@ -196,7 +197,7 @@ fn timed(packets: impl IntoIterator<Item = Timed>) -> Option<usize> {
             let mut p = rtp(96, seq, 7);
             p[4..8].copy_from_slice(&ts.to_be_bytes());
             p.resize(size, 1);
-            send(&mut m, &udp(5004, &p), at).promoted.is_some()
+            send(&mut m, &udp(5004, &p), SECOND + at).promoted.is_some()
         })
         .map(|n| n + 1)
 }
@@ -218,8 +219,9 @@ fn numbers_go_on_by_128_at_most() {
 /// A digit that is pressed (RFC 4733): all packets have the time of its beginning, and how long it has been pressed.
 #[test]
 fn telephone_events_have_a_clock_in_their_payload() {
-    let event = |n: u16, step: u16, more: usize| {
+    let event = |n: u16, step: u16, more: usize, flags: u8| {
         let mut p = rtp(101, n, 7);
+        p[0] |= flags;
         p[4..8].copy_from_slice(&1600u32.to_be_bytes());
         p.truncate(12);
         p.extend([1, 10]);
@@ -227,10 +229,18 @@ fn telephone_events_have_a_clock_in_their_payload() {
         p.resize(16 + more, 0);
         udp(5004, &p)
     };
-    let found = |step, more| verdict(&(0..12).map(|n| event(n, step, more)).collect::<Vec<_>>(), 20 * MS);
-    assert_eq!(found(160, 0), Some(4));
-    assert_eq!(found(0, 0), None);
-    assert_eq!(found(160, 1), None, "no event");
+    let found = |step, more, flags| verdict(&(0..12).map(|n| event(n, step, more, flags)).collect::<Vec<_>>(), 20 * MS);
+    assert_eq!(found(160, 0, 0), Some(4));
+    assert_eq!(found(0, 0, 0), None);
+    assert_eq!(found(160, 1, 0), None, "no event");
+    assert_eq!(found(160, 0, 0x20), Some(4), "padding");
+    for (captured, want) in [(15, false), (16, true)] {
+        let mut m = monitor();
+        for n in 0..12 {
+            send_cut(&mut m, &event(n, 256, 0, 0), 42 + captured, u64::from(n) * 20 * MS);
+        }
+        assert_eq!(m.is_rt(), want, "{captured} bytes");
+    }
 }
 
 /// Packet `n` of a stream with a clock of `hz`, one each `ns`.
@@ -291,9 +301,11 @@ fn a_clock_of_pictures_goes_by_ninety_kilohertz() {
     let stream = |hz: u64, jitter: u64| {
         let mut rng = Rng::with_seed(hz);
         let (mut all, mut seq, mut at) = (Vec::new(), 0u16, 0u64);
+        // Timestamps do not begin at 0.
+        let ts = |at: u64| 0xffff_f000_u32.wrapping_add((at * hz / SECOND) as u32);
         for _ in 0..30 {
             for n in 0..3 + rng.u64(..7) {
-                all.push((seq, (at * hz / 1_000_000_000) as u32, at + n * 20_000, 1200));
+                all.push((seq, ts(at), at + n * 20_000, 1200));
                 seq += 1;
             }
             at += 16 * MS + rng.u64(..=jitter);
@@ -344,6 +356,15 @@ fn a_silence_of_a_second_begins_anew() {
     // The step is another one, and so is the next.
     assert_eq!(with(SECOND), Some(8));
     assert_eq!(with(SECOND + 1), Some(6));
+    // A late or repeated packet is late only within that second.
+    for again in [0, 1] {
+        let with = |gap: u64| {
+            let after = (0..8).map(|n| (again + n as u16, 20 * MS + gap + n * 20 * MS));
+            let all = [(0, 0), (1, 20 * MS)].into_iter().chain(after);
+            timed(all.map(|(n, at)| (n, u32::from(n) * 160, at, 172)))
+        };
+        assert_eq!([with(SECOND), with(SECOND + 1)], [Some(7), Some(6)], "{again}");
+    }
 }
 
 /// A whole picture is one datagram, which the device will cut.

@@ -313,6 +313,8 @@ fn ports_are_one_bit_each() {
         m.remove_port(port);
         assert!(!m.has_port(port) && m.has_port(port ^ 1));
         assert!(!send(&mut m, &packet(port), 0).rt_packet);
+        assert!(m.timer(2 * SECOND).demoted);
+        assert!(!m.has_port(port) && m.has_port(port ^ 1), "a demotion does not bring {port} back");
     }
 }
 
