@@ -232,6 +232,12 @@ mod tests {
     fn an_event_is_said_in_the_words_of_its_host() {
         let name = || "web".to_owned();
         let reason = || "a thread waits".to_owned();
+        let scheduling = |kvm| {
+            let (policy, kernel) = ("doris".to_owned(), "6.12".to_owned());
+            Event::Scheduling { policy, kernel, pcpus: 4, vms: 2, kvm }
+        };
+        let recorded =
+            |cut, rt_pool| Event::Recorded(Done { file: "a".into(), operations: 7, seconds: 1.5, cut, rt_pool });
         for (event, guest, trouble, want) in [
             (Event::VmFound { name: name(), tgid: Some(7), domid: None }, "VM", false, "VM web: found, process 7"),
             (
@@ -254,9 +260,24 @@ mod tests {
                 false,
                 "configuration read again: 1 parameters and 0 settings of VMs changed",
             ),
+            (scheduling(true), "VM", false, "doris schedules this host: Linux 6.12, 4 PCPUs, 2 VMs found"),
+            (
+                scheduling(false),
+                "VM",
+                false,
+                "doris schedules this host: Linux 6.12, 4 PCPUs, 2 VMs found; KVM is not loaded yet",
+            ),
+            (recorded(false, None), "VM", false, "a: 7 operations in 1.5 s"),
+            (
+                recorded(true, Some("b".into())),
+                "VM",
+                false,
+                "a: 7 operations in 1.5 s (the maximum of a recording), those of the rt-pool in b",
+            ),
             (Event::RtPool { pcpus: vec![] }, "VM", false, "rt-pool: no PCPU"),
             (Event::RtPool { pcpus: vec![3] }, "VM", false, "rt-pool: PCPU 3"),
             (Event::RtPool { pcpus: vec![2, 3] }, "VM", false, "rt-pool: PCPUs 2, 3"),
+            (Event::Moved { name: name(), rt: true }, "VM", false, "VM web: in the rt-pool"),
             (Event::Moved { name: name(), rt: false }, "VM", false, "VM web: outside the rt-pool"),
             (Event::Warning { text: "a".into() }, "VM", true, "a"),
             (

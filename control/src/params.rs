@@ -348,3 +348,25 @@ impl<'de> DeserializeSeed<'de> for SettingValue {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    /// Also a unit that no setting of a status has now: `settings.def` may get one.
+    #[test]
+    fn the_unit_says_how_a_status_holds_a_value() {
+        for (name, value, want) in [
+            ("weight", json!(7), 7),
+            ("laxity", json!(1.5), 1500),
+            ("extra", json!(true), 1),
+            ("rt", json!("on"), 1),
+            ("rt", json!("off"), 2),
+        ] {
+            assert_eq!(SettingValue(param(name)).deserialize(value).unwrap(), Some(want), "{name}");
+            assert_eq!(SettingValue(param(name)).deserialize(Value::Null).unwrap(), None, "{name}");
+        }
+        assert!(SettingValue(param("rt")).deserialize(json!("sometimes")).is_err());
+    }
+}

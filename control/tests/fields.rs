@@ -317,10 +317,13 @@ fn a_status_says_settings_in_its_own_way() {
     let told = json(&distinct().params);
     assert!(told.contains("\"laxity_us\":16000.0") && told.contains("\"priority\":15,\"extra\":false"), "{told}");
     let read = |text: &str| serde_json::from_str::<VmParams>(text).map_err(|e| e.to_string());
-    let most = "{\"weight\":1,\"cap\":0,\"new\":[1],\"server\":{\"budget_us\":0.0,\"period_us\":0.0,\"priority\":1,\"extra\":true}}";
+    let most = "{\"rt\":true,\"weight\":1,\"cap\":0,\"new\":[1],\"server\":{\"budget_us\":0.0,\"period_us\":0.0,\"priority\":1,\"extra\":true}}";
     assert_eq!(read(most).unwrap().get("laxity"), Some(0), "what is not told is the pool's");
     assert!(read("{\"weight\":1,\"cap\":0}").unwrap_err().starts_with("missing field `server`"));
     assert!(read("{\"weight\":\"x\"}").unwrap_err().contains("expected u64"));
+    let schema = serde_json::to_value(schemars::schema_for!(VmParams)).unwrap();
+    let kind = |name: &str| schema["properties"][name]["type"].clone();
+    assert_eq!([kind("weight"), kind("laxity_us")], ["integer".into(), serde_json::json!(["number", "null"])]);
 }
 
 /// The steps by which a server becomes another one, as keys and values.
@@ -343,6 +346,7 @@ fn a_server_is_brought_in_an_order_that_keeps_its_share() {
         (server(1, 4), server(3, 4), &[("budget", 3)]),
         (server(1, 4), server(0, 0), &[("budget", 0), ("period", 0)]),
         (server(0, 0), server(1, 4), &[("period", 4), ("budget", 1)]),
+        (server(0, 0), server(1, 1), &[("period", 1), ("budget", 1)]),
         (server(1, 2), Server { priority: 5, ..server(1, 2) }, &[("priority", 5)]),
         (server(1, 2), Server { extra: false, ..server(1, 2) }, &[("extra", 0)]),
     ] {

@@ -153,6 +153,9 @@ mod tests {
         assert!(!guaranteed(server(7, 10), &[server(4, 10)], Kind::Periodic));
         assert!(guaranteed(server(10, 10), &[], Kind::Periodic) && !guaranteed(server(11, 10), &[], Kind::Periodic));
         assert!(!guaranteed(even[4], &even[..4], Kind::Deferrable) && !guaranteed(server(3, 2), &[], Kind::Periodic));
+        // A period of 0 promises nothing, to the server and to those below it.
+        assert!(!guaranteed(server(2, 0), &[], Kind::Periodic));
+        assert!(!guaranteed(server(2, 5), &[server(1, 0)], Kind::Periodic));
     }
 
     /// A job is followed for 100 of its deadlines, the last one with them.
@@ -175,7 +178,12 @@ mod tests {
         // Those of higher priority alone are too much.
         let found = responses(&[task(60), task(1)], server(5, 10), &[], Kind::Deferrable);
         assert_eq!(found[1], Response::Unbounded);
-        assert_eq!(responses(&[task(1)], server(0, 10), &[], Kind::Periodic), [Response::Unbounded]);
+        // Its own budget and period are no server, or those of a server above are none.
+        let none = server(1, 0);
+        for (own, above) in [(server(0, 10), None), (server(11, 10), None), (none, None), (server(5, 10), Some(none))] {
+            let found = responses(&[task(1)], own, above.as_slice(), Kind::Periodic);
+            assert_eq!(found, [Response::Unbounded], "{own:?} {above:?}");
+        }
         let (huge, most) = (Server { budget: u64::MAX, period: u64::MAX }, Task { cost: u64::MAX, period: 1 });
         assert_eq!(responses(&[most, most], huge, &[huge], Kind::Deferrable), [Response::Unbounded; 2]);
         assert_eq!(responses(&[most], server(1, u64::MAX), &[huge], Kind::Deferrable), [Response::Unbounded]);
