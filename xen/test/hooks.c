@@ -217,6 +217,21 @@ static void on_time(void)
 	end(c);
 }
 
+/* The pool's timer stays on its PCPU while that is there. */
+static void pool_timer_place(void)
+{
+	struct cpupool *c = pool_of("credit", 3);
+	struct takt_host *h = host_of(c);
+
+	CHECK(!h->timer.cpu);
+	cpu_remove(0);
+	CHECK(h->timer.cpu == 1);
+	cpu_add(c, 0);
+	cpu_remove(2);
+	CHECK(h->timer.cpu == 1);
+	end(c);
+}
+
 /* ---- slots, memory, options ---- */
 
 static void slots(void)
@@ -234,7 +249,9 @@ static void slots(void)
 		CHECK(!IS_ERR(vms[i]) && ((struct takt_dom *)vms[i])->vm == i &&
 		      host_of(c)->dom[i] == &many[i]);
 	}
-	CHECK(PTR_ERR(ops->alloc_domdata(ops, &many[0])) == -ENOSPC);
+	fake_console_clear();
+	CHECK(PTR_ERR(ops->alloc_domdata(ops, &many[0])) == -ENOSPC &&
+	      strstr(fake_console, "a pool holds"));
 	ops->free_domdata(ops, vms[7]);
 	CHECK(!host_of(c)->dom[7]);
 	vms[7] = ops->alloc_domdata(ops, &many[7]);
@@ -244,7 +261,8 @@ static void slots(void)
 		CHECK(units[i] && ((struct takt_unit *)units[i])->v == i &&
 		      ((struct takt_unit *)units[i])->vm == i % TAKT_NVM);
 	}
-	CHECK(!ops->alloc_udata(ops, &unit, vms[0]));
+	fake_console_clear();
+	CHECK(!ops->alloc_udata(ops, &unit, vms[0]) && strstr(fake_console, "a pool holds"));
 	ops->free_udata(ops, units[900]);
 	units[900] = ops->alloc_udata(ops, &unit, vms[3]);
 	CHECK(((struct takt_unit *)units[900])->v == 900);
@@ -261,8 +279,9 @@ static void slots(void)
 	fake_alloc_fails = 1;
 	CHECK(!ops->alloc_udata(ops, &unit, vms[0]));
 	ops->free_domdata(ops, vms[0]);
+	fake_console_clear();
 	CHECK(PTR_ERR(ops->alloc_pdata(ops, TAKT_NCPU)) == -ENOSPC &&
-	      !ops->alloc_pdata(ops, TAKT_NCPU - 1));
+	      strstr(fake_console, "stays free") && !ops->alloc_pdata(ops, TAKT_NCPU - 1));
 	fake_alloc_fails = 1;
 	CHECK(!pool_create(2));
 	end(c);
@@ -278,10 +297,15 @@ static void options(void)
 	CHECK(!fake_scheduler->global_init() && !takt_boot_policy &&
 	      fake_scheduler->sched_id == XEN_SCHEDULER_TAKT);
 	CHECK(strstr(fake_console, "no policy 'nonsense', using 'credit'"));
+	strcpy(fake_opt_policy, "n");
+	CHECK(!fake_scheduler->global_init() &&
+	      strstr(fake_console, "no policy 'n', using 'credit'"));
+	fake_console_clear();
 	fake_null_scheduler = false;
 	*fake_opt_alias = false;
 	fake_opt_policy[0] = 0;
 	CHECK(!fake_scheduler->global_init() && fake_scheduler->sched_id == XEN_SCHEDULER_TAKT);
+	CHECK(!fake_console[0]);
 	*fake_opt_alias = true;
 	CHECK(!fake_scheduler->global_init() && fake_scheduler->sched_id == XEN_SCHEDULER_NULL);
 	CHECK(fake_scheduler->cpu_gran_only && !strcmp(fake_scheduler->opt_name, "takt"));
@@ -359,6 +383,7 @@ void test_hooks(void)
 	strangers();
 	teardown_under_reader();
 	on_time();
+	pool_timer_place();
 	slots();
 	places();
 	dumps();
