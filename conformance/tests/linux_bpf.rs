@@ -43,6 +43,7 @@ fn build(dir: &Path, name: &str, defines: &[&str]) -> PathBuf {
     let include = ["linux/test", "linux/bpf", "policy/core", "monitor/core", "monitor/bpf"];
     let out = Command::new(cc)
         .args(FLAGS)
+        .args(std::env::var("CFLAGS").unwrap_or_default().split_whitespace())
         .args(defines)
         .args(include.iter().flat_map(|d| ["-I".into(), root().join(d)]))
         .args(["all.c", "fake.c"].map(|f| root().join("linux/test").join(f)))

@@ -134,41 +134,45 @@ static void test_tenants(void)
 	thread_exit(t);
 }
 
+static void again(struct thread *t)
+{
+	asleep(t);
+	thread_wake(t, 0);
+}
+
 static void test_quotas(void)
 {
 	static struct kvm kvms[3];
 	struct host *h = host();
 	struct thread *io, *t;
 	u64 quota = h->count.quota;
+	struct out out = {};
+	u32 vm;
 
 	h->tenant_vms = 2; /* one is there */
 	make_vm(&kvms[0], 6000, &io);
 	MUST(h->count.quota == quota);
 	t = thread_new(6001, 1, NULL);
 	t->t.scx.weight = 100;
-	{
-		struct out out = {};
-		u32 vm = h_vm_add((u64)(uintptr_t)&kvms[1], 6001, TENANT_USER, &out);
-
-		MUST(vm == TAKT_NIL && h->count.quota == quota + 1);
-		vm = h_vm_add((u64)(uintptr_t)&kvms[1], 6001, TENANT_USER | 7, &out);
-		MUST(vm != TAKT_NIL && host_vm(h, vm)->tenant == (TENANT_USER | 7)); /* another's */
-		/* The next VM in its slot has waited for nothing and run nothing. */
-		h_waited(vm, TAKT_UNDER, 5000);
-		host_vm(h, vm)->ran = 5000;
-		MUST(vm_waits_of(vm)->wait[TAKT_UNDER].count == 1);
-		MUST(h_vm_drop(vm, &out) == vm && !vm_of(h->pool, vm)->used &&
-		     h_vm_drop(vm, &out) == TAKT_NIL);
-		MUST(h_vm_add((u64)(uintptr_t)&kvms[2], 6002, TENANT_USER | 7, &out) == vm);
-		MUST(!vm_waits_of(vm)->wait[TAKT_UNDER].count && !host_vm(h, vm)->ran);
-		MUST(!vm_waits_of(vm)->wait[TAKT_UNDER].bucket[hist_bucket(5000)]);
-		/* A VM that is there keeps them. */
-		h_waited(vm, TAKT_UNDER, 5000);
-		MUST(h_vm_add((u64)(uintptr_t)&kvms[2], 6002, TENANT_USER | 7, &out) == vm &&
-		     vm_waits_of(vm)->wait[TAKT_UNDER].count == 1);
-		MUST(h_vm_drop(vm, &out) == vm);
-		MUST(h_vm_drop(HOST_VM, &out) == TAKT_NIL);
-	}
+	vm = h_vm_add((u64)(uintptr_t)&kvms[1], 6001, TENANT_USER, &out);
+	MUST(vm == TAKT_NIL && h->count.quota == quota + 1);
+	vm = h_vm_add((u64)(uintptr_t)&kvms[1], 6001, TENANT_USER | 7, &out);
+	MUST(vm != TAKT_NIL && host_vm(h, vm)->tenant == (TENANT_USER | 7)); /* another's */
+	/* The next VM in its slot has waited for nothing and run nothing. */
+	h_waited(vm, TAKT_UNDER, 5000);
+	host_vm(h, vm)->ran = 5000;
+	MUST(vm_waits_of(vm)->wait[TAKT_UNDER].count == 1);
+	MUST(h_vm_drop(vm, &out) == vm && !vm_of(h->pool, vm)->used &&
+	     h_vm_drop(vm, &out) == TAKT_NIL);
+	MUST(h_vm_add((u64)(uintptr_t)&kvms[2], 6002, TENANT_USER | 7, &out) == vm);
+	MUST(!vm_waits_of(vm)->wait[TAKT_UNDER].count && !host_vm(h, vm)->ran);
+	MUST(!vm_waits_of(vm)->wait[TAKT_UNDER].bucket[hist_bucket(5000)]);
+	/* A VM that is there keeps them. */
+	h_waited(vm, TAKT_UNDER, 5000);
+	MUST(h_vm_add((u64)(uintptr_t)&kvms[2], 6002, TENANT_USER | 7, &out) == vm &&
+	     vm_waits_of(vm)->wait[TAKT_UNDER].count == 1);
+	MUST(h_vm_drop(vm, &out) == vm);
+	MUST(h_vm_drop(HOST_VM, &out) == TAKT_NIL);
 	thread_exit(t);
 	h->tenant_threads = 5; /* four are there */
 	t = thread_new(6000, 15, NULL);
@@ -178,6 +182,53 @@ static void test_quotas(void)
 	thread_wake(t, 0);
 	MUST(v_of(t) == TAKT_NIL && h->count.quota == quota + 2);
 	decide_all();
+	check_machine();
+	/* It is looked at again when the set of VMs has changed: here, when a VM goes. */
+	vm = h_vm_add((u64)(uintptr_t)&kvms[2], 6002, TENANT_USER | 7, &out);
+	again(t);
+	MUST(v_of(t) == TAKT_NIL && h->count.quota == quota + 3);
+	h->tenant_threads = 6;
+	again(t);
+	MUST(v_of(t) == TAKT_NIL && h_vm_drop(vm, &out) == vm);
+	again(t);
+	MUST(v_of(t) != TAKT_NIL && h->count.quota == quota + 3);
+	decide_all();
+	check_machine();
+}
+
+/* Neither a kernel thread nor a thread that ends becomes an I/O thread of a VM. */
+static void test_strangers(void)
+{
+	static const u32 flags[] = { PF_KTHREAD, PF_EXITING };
+
+	for (u32 i = 0; i < 2; i++) {
+		struct thread *t = thread_new(5001, 15, NULL);
+
+		t->t.flags = flags[i];
+		thread_wake(t, 0);
+		MUST(v_of(t) == TAKT_NIL);
+		gone(t);
+	}
+	check_machine();
+}
+
+/* A thread without storage runs all the same, and the programs do nothing else for it. */
+static void test_without_storage(void)
+{
+	struct thread *t = thread_new(0, 1, NULL);
+
+	fake_no_storage(t);
+	thread_wake(t, SCX_ENQ_WAKEUP);
+	decide_all();
+	MUST(t->where == RUNS);
+	thread_sleep(0);
+	decide_all();
+	MUST(t->where == SLEEPS);
+	CALL(0, takt_ops.set_cpumask(&t->t, &t->mask));
+	CALL(0, takt_ops.cgroup_move(&t->t, &root, &root));
+	CALL(0, takt_ops.disable(&t->t));
+	CALL(0, takt_ops.exit_task(&t->t, NULL));
+	t->where = DEAD;
 	check_machine();
 }
 
@@ -201,6 +252,8 @@ void test_cases(const char *policy)
 	machine_setup(FAKE_CPUS);
 	test_keys();
 	test_tenants();
+	test_without_storage();
 	test_life();
+	test_strangers();
 	test_quotas();
 }

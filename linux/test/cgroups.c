@@ -243,7 +243,7 @@ static void test_shares(void)
 	struct cgroup *a = weighing(&root, 300), *a1 = weighing(a, 100), *a2 = weighing(a, 300),
 		      *b = weighing(&root, 100);
 	struct thread *one = runs_in(a1, 0), *two, *three;
-	u64 before;
+	u64 before, charged, load;
 
 	MUST(shares(one, 1600));
 	two = runs_in(b, 1);
@@ -275,9 +275,52 @@ static void test_shares(void)
 	decide_all();
 	MUST(storage(three)->vtime - before < HOST_SLICE && storage(three)->cg == index_of(b));
 	check_machine();
+
+	/* A share too small for a number is the least one. */
+	load = table()->cg[CG_ROOT].load;
+	before = storage(one)->vtime;
+	charged = storage(one)->charged;
+	table()->cg[CG_ROOT].load = ~0ULL;
+	fake_clock += HOST_SLICE;
+	charge(&one->t, storage(one));
+	table()->cg[CG_ROOT].load = load;
+	MUST(storage(one)->vtime - before == (storage(one)->charged - charged) * CG_WEIGHT << 8);
+	storage(one)->vtime = before;
 	ends(one), ends(two), ends(three);
 	cgroup_gone(a1), cgroup_gone(a2), cgroup_gone(a), cgroup_gone(b);
 	check_machine();
+}
+
+/* A thread waits at most a slice behind the others. The more wait, the less may it be ahead. */
+static void test_places(void)
+{
+	static const struct {
+		u32 threads;
+		u64 ahead;
+	} cases[] = {
+		{ 0, AHEAD_MAX },
+		{ 8, AHEAD_MAX },
+		{ 9, AHEAD_WAIT * FAKE_CPUS / 9 },
+		{ 101, HOST_AHEAD },
+	};
+	u64 vtime = host()->vtime, now = TAKT_SEC;
+	u32 threads = table()->threads;
+	struct task_ctx t = {};
+
+	host()->vtime = now;
+	for (u32 i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		table()->threads = cases[i].threads;
+		for (u32 more = 0; more < 2; more++) {
+			t.vtime = now - HOST_SLICE - more;
+			place(host(), &t);
+			MUST(t.vtime == now - HOST_SLICE);
+			t.vtime = now + cases[i].ahead + more;
+			place(host(), &t);
+			MUST(t.vtime == now + cases[i].ahead);
+		}
+	}
+	host()->vtime = vtime;
+	table()->threads = threads;
 }
 
 /* Runs for so long, and then there is a decision. */
@@ -470,6 +513,7 @@ void test_cgroups(const char *policy)
 	machine_init(policy);
 	machine_setup(FAKE_CPUS);
 	test_shares();
+	test_places();
 	test_limits();
 	test_ends();
 	test_burst();

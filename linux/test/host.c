@@ -269,7 +269,9 @@ static s32 move_vm(u32 vm, u64 side)
 /* PCPUs and VMs change their pool; the last PCPU of one that has a VM's VCPU stays. @t is of VM @vm, on PCPU 0. */
 static void test_pools(struct host *h, struct thread *t)
 {
-	u32 v = v_of(t), vm = vcpu_of(pool_of(h, v), v)->vm;
+	u32 v = v_of(t), vm = vcpu_of(pool_of(h, v), v)->vm, other;
+	struct request r = { .arg = { RT } };
+	struct out out = {};
 
 	MUST(move_vm(vm, RT) == -TAKT_EBUSY && host_vm(h, vm)->side == REST); /* it has no PCPU */
 	MUST(move_vm(HOST_VM, REST) && move_vm(vm + TAKT_NVM, REST) && move_vm(vm - 1, REST) &&
@@ -295,9 +297,27 @@ static void test_pools(struct host *h, struct thread *t)
 	MUST(vcpu_of(&h->pool[RT], v)->vm == vm &&
 	     vcpu_of(&h->pool[REST], v)->state == TAKT_ABSENT);
 	MUST(move_cpu(3, REST) == -TAKT_EBUSY && h->pool[RT].nr_cpu == 1);
+	/* The next VM of a slot begins in the pool of the rest again. */
+	other = h_vm_add(0x5000, 7300, TENANT_USER | 9, &out);
+	r.vm = other;
+	request(takt_move_vm, &r);
+	MUST(!r.ret && host_vm(h, other)->side == RT && h_vm_drop(other, &out) == other);
+	MUST(h_vm_add(0x5000, 7300, TENANT_USER | 9, &out) == other &&
+	     host_vm(h, other)->side == REST && h_vm_drop(other, &out) == other);
 	MUST(!move_vm(vm, REST) && host_vcpu(h, v)->side == REST &&
 	     vcpu_of(&h->pool[RT], v)->state == TAKT_ABSENT);
 	MUST(!move_cpu(3, REST) && !h->pool[RT].nr_cpu);
+	/* The last one stays in its pool when it goes offline, and leaves it once the VCPUs have. */
+	MUST(!move_cpu(3, RT) && !move_vm(vm, RT));
+	cpu_down(3);
+	check_machine();
+	MUST(h->gone == mask_bit(3) && move_cpu(3, RT) == -TAKT_EBUSY);
+	MUST(!move_vm(vm, REST) && h->gone == mask_bit(3) && h->pool[RT].nr_cpu == 1);
+	MUST(!move_cpu(3, RT) && !h->gone && !h->pool[RT].nr_cpu);
+	cpu_up(3);
+	decide_all();
+	check_machine();
+	MUST(h->pool[REST].nr_cpu == FAKE_CPUS);
 }
 #endif
 

@@ -133,12 +133,24 @@ static void test_record_ends(void)
 	check_machine();
 }
 
+/* A PCPU is where user space says that it is. */
+static void test_topology(void)
+{
+	struct request r = { .cpu = 2, .arg = { 3, 5, 7 } };
+	struct takt_cpu *e = cpu_of(host()->pool, 2);
+
+	request(takt_setup, &r);
+	MUST(!r.ret && e->core == 3 && e->llc == 5 && e->node == 7);
+}
+
 void test_requests(const char *policy)
 {
 	static struct kvm kvm;
 	struct thread *io, *t;
 	u32 vm;
 
+	machine_init(policy);
+	test_topology();
 	machine_init(policy);
 	machine_setup(FAKE_CPUS);
 	t = make_vm(&kvm, 5000, &io);
