@@ -19,6 +19,7 @@ TAKT_PROGRAM=$TAKT bless -p takt --features takt/linux,takt/xen --test documents
 echo "== picture"
 "$TAKT" experiment DORIS-E2 --known --svg docs/images/doris-e2.svg > /dev/null
 echo "== measured in emulated machines, at the commit that each names; run the command to measure it again"
+# shellcheck disable=SC2016
 find README.md docs -name '*.md' | sort | xargs awk '
 	/^<!-- measured at / { text = FILENAME ":" FNR ":"; sub(/^<!-- measured at/, "") ; on = 1 }
 	on { text = text " " $0; sub(/^ +/, "", text) }

@@ -75,6 +75,7 @@ for each in $TARGETS; do
 done
 if [ ! -s "$TABLE" ]; then
 	echo "ONLY=$ONLY: no test; allowed: an expression that matches one of" >&2
+	# shellcheck disable=SC2086
 	printf '  %s\n' $known >&2
 	exit 2
 fi

@@ -57,6 +57,7 @@ step "Xen: the hypervisor with dom0 and guests in an emulated machine"
 LAB="$CARGO test --release --locked --quiet -p takt-lab"
 $LAB --test xen --test hosts --no-run
 # One boot after the other, each on one core: beside the others. In a group of its own, or Ctrl-C would not end it.
+# shellcheck disable=SC2086
 setsid $LAB --test hosts -- --nocapture > target/hosts.log 2>&1 &
 hosts=$!
 trap 'kill -- -$hosts; exit 130' INT TERM

@@ -38,7 +38,7 @@ fetch() {
 	say "fetching $1"
 	/usr/lib/apt/apt-helper -o APT::Sandbox::User=root download-file "$2" "$cache/part.tar.xz" "$3:$4" \
 		> "$cache/fetch.log" 2>&1 || return 1
-	echo "$4  $cache/part.tar.xz" | "$(echo "$3" | tr A-Z a-z)sum" --check --quiet >&2 || return 1
+	echo "$4  $cache/part.tar.xz" | "$(echo "$3" | tr '[:upper:]' '[:lower:]')sum" --check --quiet >&2 || return 1
 	source=$cache/$1
 	mv "$cache/part.tar.xz" "$source"
 }
