@@ -18,8 +18,9 @@ umask 022
 DESTDIR=$root PREFIX=/usr SYSCONFDIR=/etc UNITDIR=/usr/lib/systemd/system scripts/install.sh
 doc=$root/usr/share/doc/takt
 rm "$doc/LICENSE"
-gzip -9n "$doc/CHANGELOG.md"
-mv "$doc/CHANGELOG.md.gz" "$doc/changelog.gz"
+# Debian's tools read a form of their own.
+printf 'takt (%s) unstable; urgency=medium\n\n  * Changes are in /usr/share/doc/takt/CHANGELOG.md.\n\n -- %s  %s\n' "$version" \
+	"$(sed -n 's/^Maintainer: //p' packaging/deb/control)" "$(date -uR -d "@$SOURCE_DATE_EPOCH")" | gzip -9n > "$doc/changelog.gz"
 cp packaging/copyright "$doc/copyright"
 strip --strip-unneeded --remove-section=.comment --remove-section=.note "$root/usr/bin/takt"
 

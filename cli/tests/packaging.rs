@@ -140,6 +140,7 @@ fn the_package_has_what_an_operator_needs() {
         "./etc/takt/takt.toml",
         "./usr/share/doc/takt/copyright",
         "./usr/share/doc/takt/changelog.gz",
+        "./usr/share/doc/takt/CHANGELOG.md",
         "./usr/share/man/man1/takt.1.gz",
     ] {
         assert!(listed.lines().any(|line| line.ends_with(file) && line.contains("root/root")), "{file}: {listed}");
