@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=sh
 # For scripts that source it: packages of a Debian suite whatever system this is, by an apt that works in a directory of its own.
-# apt_suite SUITE DIR prepares; `apt_get ...` and `apt_cache ...` work on it afterwards.
+# apt_suite SUITE DIR prepares; `apt_get ...` and `apt_cache ...` work on it afterwards. debian_mirror sets `mirror`.
 
+# The one that the system's own sources name.
+debian_mirror() {
+	mirror=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/*.sources /etc/apt/sources.list.d/*.list 2>/dev/null |
+		sed -nE 's/^(URIs:|deb )[[:space:]]*(\[[^]]*\][[:space:]]*)?(https?:[^[:space:]]*\/debian)\/?([[:space:]].*)?$/\3/p' | head -n 1)
+	mirror=${mirror:-http://deb.debian.org/debian}
+}
 apt_suite() {
 	apt_dir=$2/apt-$1
 	mkdir -p "$apt_dir/lists/partial" "$apt_dir/archives/partial"
 	apt_dir=$(cd "$apt_dir" && pwd)
-	mirror=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/*.sources /etc/apt/sources.list.d/*.list 2>/dev/null |
-		sed -nE 's/^(URIs:|deb )[[:space:]]*(\[[^]]*\][[:space:]]*)?(https?:[^[:space:]]*\/debian)\/?([[:space:]].*)?$/\3/p' | head -n 1)
-	mirror=${mirror:-http://deb.debian.org/debian}
+	debian_mirror
 	for kind in deb deb-src; do
 		echo "$kind [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $1 main"
 	done > "$apt_dir/sources.list"

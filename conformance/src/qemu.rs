@@ -51,6 +51,7 @@ pub fn boot(kernel: &Path, runner: &Path, operations: u64, dir: &Path) -> Result
     let machine = Machine {
         kernel: kernel.to_owned(),
         initramfs,
+        disk: None,
         command_line: "quiet".into(),
         cpus: 1,
         memory: 1024,

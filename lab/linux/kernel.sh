@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # kernel.sh CACHE SERIES: prints the directory in CACHE, which must exist, with Debian's newest
 # kernel of the series (7.3, 6.18): vmlinux (uncompressed), modules/*.ko, modules/order (in which to
-# load them), modules/guest (in which to load those of a guest with virtio), wanted, release.
+# load them), modules/guest (in which to load those of a guest with virtio), modules/disk (those of a
+# machine with a disk), wanted, release.
 # Fetches the kernel with apt if it is not there, or was fetched with other modules.
 #
 # The system's own apt sources name the mirror. apt works in a directory of its own below CACHE: nothing of the system's changes.
@@ -12,8 +13,9 @@ cache=$(cd "$1" && pwd)
 series=$2
 modules="irqbypass kvm ccp kvm-amd vhost_iotlb tap vhost tun vhost_net veth cls_bpf sch_ingress macvlan macvtap"
 guest="failover net_failover virtio_net"
+disk="virtio_blk mbcache jbd2 crc16 ext4"
 dir=$cache/linux-$series
-there() { [ -s "$dir/release" ] && [ "$(cat "$dir/wanted" 2>/dev/null)" = "$modules / $guest" ]; }
+there() { [ -s "$dir/release" ] && [ "$(cat "$dir/wanted" 2>/dev/null)" = "$modules / $guest / $disk" ]; }
 there && { echo "$dir"; exit 0; }
 
 say() { echo "kernel.sh: $*" >&2; }
@@ -97,8 +99,10 @@ unpack() {
 unpack order $modules
 # shellcheck disable=SC2086
 unpack guest $guest
+# shellcheck disable=SC2086
+unpack disk $disk
 rm -rf "$work/root" "$work/payload" "$work/log" "$work"/*.deb
-echo "$modules / $guest" > "$work/wanted"
+echo "$modules / $guest / $disk" > "$work/wanted"
 echo "$release" > "$work/release"
 rm -rf "$dir"
 mv "$work" "$dir"

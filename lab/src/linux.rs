@@ -35,6 +35,32 @@ const SHIFT: u8 = 0;
 const BOOT: Duration = Duration::from_secs(600);
 const SECOND: Duration = Duration::from_secs(30);
 
+/// Where kernels are kept, and other things that come once.
+pub fn cache() -> PathBuf {
+    std::env::var_os("TAKT_CACHE").map_or_else(|| PathBuf::from(CACHE), PathBuf::from)
+}
+
+/// Runs a script that gets something into the cache, with `text` as its input: passes on what it says, and returns what
+/// it prints.
+///
+/// # Errors
+/// The reason that the script gives.
+pub fn get(script: &mut Command, text: &str) -> Result<String> {
+    let mut child = script.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().context("sh")?;
+    child.stdin.take().context("sh")?.write_all(text.as_bytes()).context("sh")?;
+    let mut reason = None;
+    for line in BufReader::new(child.stderr.take().context("sh")?).lines() {
+        let line = line.context("sh")?;
+        match line.strip_prefix(REASON) {
+            Some(text) => reason = Some(text.to_owned()),
+            None => eprintln!("{line}"),
+        }
+    }
+    let out = child.wait_with_output().context("sh")?;
+    ensure!(out.status.success(), reason.unwrap_or_else(|| out.status.to_string()));
+    Ok(String::from_utf8_lossy(&out.stdout).trim().to_owned())
+}
+
 /// A kernel and its modules.
 #[derive(Clone, Debug)]
 pub struct Kernel {
@@ -48,24 +74,11 @@ impl Kernel {
     /// A series that the lab does not know, or what kept the kernel from being fetched.
     pub fn get(series: &str) -> Result<Self> {
         ensure!(KERNELS.contains(&series), "kernel {series} is not supported{}", near::allowed(series, KERNELS));
-        let cache = std::env::var_os("TAKT_CACHE").map_or_else(|| PathBuf::from(CACHE), PathBuf::from);
+        let cache = cache();
         std::fs::create_dir_all(&cache).with_context(|| cache.display().to_string())?;
         let mut sh = Command::new("sh");
-        sh.args(["-s", "--"]).arg(&cache).arg(series).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = sh.stderr(Stdio::piped()).spawn().context("sh")?;
-        child.stdin.take().context("sh")?.write_all(SCRIPT.as_bytes()).context("sh")?;
-        let mut reason = None;
-        for line in BufReader::new(child.stderr.take().context("sh")?).lines() {
-            let line = line.context("sh")?;
-            match line.strip_prefix(REASON) {
-                Some(text) => reason = Some(text.to_owned()),
-                None => eprintln!("{line}"),
-            }
-        }
-        let out = child.wait_with_output().context("sh")?;
-        let why = reason.unwrap_or_else(|| out.status.to_string());
-        ensure!(out.status.success(), "kernel {series}: cannot be fetched: {why}");
-        Ok(Self { dir: PathBuf::from(String::from_utf8_lossy(&out.stdout).trim()) })
+        let dir = get(sh.args(["-s", "--"]).arg(&cache).arg(series), SCRIPT);
+        Ok(Self { dir: PathBuf::from(dir.with_context(|| format!("kernel {series}: cannot be fetched"))?) })
     }
 
     /// The uncompressed kernel.
@@ -75,17 +88,23 @@ impl Kernel {
 
     /// Puts the modules where the lab's init looks.
     pub fn modules(&self, archive: &mut Archive) -> Result<()> {
-        self.loads(archive, "order")
+        self.loads(archive, &["order"])
     }
 
     /// Puts those there that a guest of this kernel needs for a virtio network device.
     pub fn guest_modules(&self, archive: &mut Archive) -> Result<()> {
-        self.loads(archive, "guest")
+        self.loads(archive, &["guest"])
     }
 
-    fn loads(&self, archive: &mut Archive, order: &str) -> Result<()> {
+    /// As [`Kernel::modules`], with those that a machine needs for its disk.
+    pub fn disk_modules(&self, archive: &mut Archive) -> Result<()> {
+        self.loads(archive, &["disk", "order"])
+    }
+
+    fn loads(&self, archive: &mut Archive, orders: &[&str]) -> Result<()> {
         let dir = self.dir.join("modules");
-        let order = std::fs::read_to_string(dir.join(order)).with_context(|| dir.display().to_string())?;
+        let read = |order| std::fs::read_to_string(dir.join(order)).with_context(|| dir.display().to_string());
+        let order = orders.iter().map(read).collect::<Result<String>>()?;
         archive.data("lib/modules/order", order.as_bytes());
         order.lines().try_for_each(|m| {
             let module = std::fs::read(dir.join(m)).with_context(|| dir.join(m).display().to_string())?;
@@ -196,6 +215,7 @@ impl Lab {
         let machine = Machine {
             kernel: self.kernel.image(),
             initramfs,
+            disk: None,
             // The emulator executes one CPU after the other: ticks of all at once would keep each of them for the sum.
             command_line: format!("quiet nr_cpus={cpus} skew_tick=1"),
             cpus: if self.counted { cpus * SHARES } else { cpus },

@@ -35,6 +35,8 @@ pub struct Machine {
     /// An image, or an uncompressed kernel.
     pub kernel: PathBuf,
     pub initramfs: PathBuf,
+    /// An image with a file system, `/dev/vda` in the machine, which writes to it; a kernel needs modules for that.
+    pub disk: Option<PathBuf>,
     /// The kernel's, besides the console and what each machine needs.
     pub command_line: String,
     pub cpus: u32,
@@ -57,7 +59,7 @@ pub struct Remains {
 }
 
 impl Machine {
-    /// Boots and waits until the machine powers itself off. `dir` takes files that QEMU needs.
+    /// Boots and waits until the machine powers itself off, or reboots, which ends it as well. `dir` takes files that QEMU needs.
     ///
     /// # Errors
     /// QEMU does not start or fails; the machine is not off in time; `TAKT_QEMU_SEED` is no number.
@@ -110,6 +112,10 @@ impl Machine {
         q.arg("-serial").arg(format!("file:{}", escaped(console)));
         let backend = format!("memory-backend-file,id=outbox,share=on,size={},mem-path=", outbox::SIZE);
         q.args(["-device", "ivshmem-plain,memdev=outbox", "-object"]).arg(backend + &escaped(outbox));
+        if let Some(disk) = &self.disk {
+            // It is gone with the machine's directory, so nothing need reach what it is kept on.
+            q.arg("-drive").arg(format!("file={},format=raw,if=virtio,cache=unsafe", escaped(disk)));
+        }
         match self.timing {
             Timing::Free => q.args(["-accel", "tcg,thread=single"]),
             Timing::Parallel => q.args(["-accel", "tcg,thread=multi"]),
@@ -154,6 +160,7 @@ mod tests {
         Machine {
             kernel: "k".into(),
             initramfs: "i".into(),
+            disk: Some("/d,e".into()),
             command_line: "quiet".into(),
             cpus: 3,
             memory: 512,
@@ -187,6 +194,8 @@ mod tests {
 
     #[test]
     fn commas_in_paths_are_doubled() {
-        assert!(arguments(Timing::Free).contains("-serial file:/a,,b/c"));
+        let arguments = arguments(Timing::Free);
+        assert!(arguments.contains("-serial file:/a,,b/c"), "{arguments}");
+        assert!(arguments.contains("-drive file=/d,,e,format=raw,if=virtio,cache=unsafe"), "{arguments}");
     }
 }

@@ -84,6 +84,7 @@ fn boot(parts: &Parts) -> Result<Option<Value>> {
     let machine = Machine {
         kernel: parts.kernel.image(),
         initramfs,
+        disk: None,
         command_line: "loglevel=4 -- guest::begins_as_host --exact --nocapture".into(),
         cpus: CPUS,
         memory: MEMORY,

@@ -77,6 +77,7 @@ fn boot(cpus: u32, scenario: &str, timing: Timing, kernel: &Kernel, programs: &P
     let machine = Machine {
         kernel: kernel.image(),
         initramfs,
+        disk: None,
         command_line: format!("loglevel=4 nr_cpus={cpus} -- robust::begins_as_init --exact --nocapture"),
         cpus: if cpus > 1 { cpus * SHARES } else { 1 },
         memory: MEMORY,
