@@ -70,7 +70,6 @@ fn run(lab: &Lab, scenario: &str, schedulers: &[&str], seeds: &[u64]) -> Vec<Lab
 fn every_workload_runs_and_equal_runs_are_equal() {
     let Some(lab) = crate::common::lab("workloads in the lab", linux::KERNELS[0], false) else { return };
     let runs = run(&lab, SCENARIO, &["eevdf"], &[1, 2]);
-    println!("{}", serde_json::to_string_pretty(&runs).expect("JSON"));
     for run in &runs {
         let vm = |name: &str| run.result.vms.iter().find(|v| v.name == name).expect(name);
         let [calls, task, film, hog, set, front, leaf] =
