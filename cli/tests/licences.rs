@@ -7,8 +7,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 /// Licences that GPL-2.0 can be combined with, and its own. Apache-2.0 alone is not one of them.
-const ALLOWED: [&str; 10] =
-    ["GPL-2.0-only", "MIT", "MIT-0", "0BSD", "BSD-2-Clause", "BSD-3-Clause", "ISC", "Zlib", "Unicode-3.0", "Unlicense"];
+const ALLOWED: [&str; 11] = [
+    "GPL-2.0-only",
+    "MIT",
+    "MIT-0",
+    "0BSD",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "ISC",
+    "Zlib",
+    "Unicode-3.0",
+    "Unlicense",
+    "BSL-1.0",
+];
 
 /// Whether an expression leaves a choice that is allowed: `A OR B`, `A / B`, `(A OR B) AND C`.
 fn allowed(licence: &str, also: &[&str]) -> bool {

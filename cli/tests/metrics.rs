@@ -28,9 +28,15 @@ struct Host {
 
 impl Host {
     fn new() -> Self {
+        Self::with(|_| ())
+    }
+
+    /// With another status.
+    fn with(change: impl Fn(&mut Value)) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let socket = Socket::bind(&dir.path().join("takt.sock")).unwrap();
-        let status: Value = serde_json::from_str(STATUS).unwrap();
+        let mut status: Value = serde_json::from_str(STATUS).unwrap();
+        change(&mut status);
         let answer = move |asked: takt_control::socket::Asked| {
             let full = asked.request == Request::Status { histograms: true };
             asked.answer(if full { Ok(status.clone()) } else { Err(anyhow::anyhow!("no histograms")) });
@@ -98,7 +104,9 @@ fn prometheus_is_told_what_status_says() {
         let real_time = value(&text, &format!("takt_vm_realtime{{vm=\"{name}\",rule=\"{rule}\"}}"));
         assert_eq!(real_time, f64::from(u8::from(vm["rt"] == true)));
         let of = |metric: &str| value(&text, &format!("{metric}{{vm=\"{name}\"}}"));
-        assert_eq!(of("takt_vm_blind"), f64::from(u8::from(!vm["blind"].is_null())));
+        let reason = vm["blind"].as_str().unwrap_or_default();
+        let blind = value(&text, &format!("takt_vm_blind{{vm=\"{name}\",reason=\"{reason}\"}}"));
+        assert_eq!(blind, f64::from(u8::from(!reason.is_empty())));
         assert_eq!(of("takt_promotions_total"), number("promotions"));
         assert_eq!(of("takt_promotions_refused_total"), number("refusals"));
         assert_eq!(of("takt_vm_run_seconds_total"), number("run_s"));
@@ -120,6 +128,14 @@ fn prometheus_is_told_what_status_says() {
     }
     let cost = &status["host"]["cost"]["run_s"];
     assert_eq!(Some(value(&text, "takt_scheduler_run_seconds_total")), cost.as_f64());
+}
+
+#[test]
+fn a_vm_may_be_called_anything() {
+    let hostile = "a\"b\\c\",rule=\"rtp";
+    let text = Host::with(|status| status["vms"][0]["name"] = hostile.into()).text();
+    assert!(text.contains(r#"takt_vm_run_seconds_total{vm="a\"b\\c\",rule=\"rtp"}"#), "{text}");
+    assert!(!text.contains("vm=\"a\"b"), "{text}");
 }
 
 #[test]
@@ -172,9 +188,10 @@ fn a_scrape_is_answered_with_takt_and_without() {
     );
     // Takt ends.
     std::fs::remove_file(host.dir.path().join("takt.sock")).unwrap();
+    sleep(Duration::from_millis(1100)); // an answer may be a second old
     let text = get(port, "/metrics");
     assert!(text.contains("takt_up 0\n") && !text.contains("takt_vm_realtime"), "{text}");
-    assert_eq!(host.run(&[]).status.code(), Some(2), "who asks for them at once is told why there are none");
+    assert_eq!(host.run(&[]).status.code(), Some(2), "without options there is nothing to print");
 }
 
 #[test]
@@ -217,8 +234,12 @@ fn each_alert_fires_when_it_should_and_no_other() {
     let Some(promtool) = prometheus("promtool") else { return };
     let rules = root().join("packaging/prometheus");
     let out =
-        Command::new(promtool).args(["test", "rules", "takt.rules.test.yml"]).current_dir(rules).output().unwrap();
+        Command::new(&promtool).args(["test", "rules", "takt.rules.test.yml"]).current_dir(rules).output().unwrap();
     assert!(out.status.success(), "{}{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+    // The older format, which the textfile collector reads.
+    let mut check = Command::new(&promtool).args(["check", "metrics"]).stdin(Stdio::piped()).spawn().unwrap();
+    check.stdin.take().unwrap().write_all(Host::new().text().as_bytes()).unwrap();
+    assert_ne!(check.wait().unwrap().code(), Some(1), "the text cannot be parsed");
     let tests = include_str!("../../packaging/prometheus/takt.rules.test.yml");
     let alerts = RULES.lines().filter_map(|line| line.trim().strip_prefix("- alert: "));
     for alert in alerts {

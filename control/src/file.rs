@@ -29,7 +29,7 @@ pub struct HostSection {
     pub policy: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cgroups: Vec<String>,
-    /// Where `takt metrics` would listen; without it nothing is offered.
+    /// Where Prometheus may ask; no option of `takt run`. Without it nothing is offered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metrics: Option<SocketAddr>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -56,7 +56,7 @@ pub struct WaitHistogram {
 /// Waits that are alike.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Bucket {
-    /// The longest of them.
+    /// None of them is longer, and none is shorter by more than a 32nd.
     pub to_us: f64,
     pub count: u64,
 }
@@ -86,7 +86,7 @@ pub fn histograms(
         let all = WaitStatus { run_us: WaitStatus::of(threads).run_us, ..WaitStatus::of(of) };
         let [p50_us, p99_us] = [50, 99].map(|p| us(waited.percentile(p)));
         let some = waited.buckets().filter(|_| buckets);
-        let buckets = some.map(|(to, n)| Bucket { to_us: us(to), count: n.into() }).collect();
+        let buckets = some.map(|(to, n)| Bucket { to_us: us(to), count: n }).collect();
         (class.name().to_owned(), WaitHistogram { all, p50_us, p99_us, buckets })
     };
     named.map(one).collect()
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(all["rt"].all, WaitStatus { count: 4, mean_us: 0.53, max_us: 2.0, run_us: 5.0 });
         assert_eq!((all["rt"].p50_us, all["rt"].p99_us), (0.04, 2.0));
         let bucket = |to_us, count| Bucket { to_us, count };
-        assert_eq!(all["rt"].buckets, [bucket(0.04, 3), bucket(2.0, 1)]);
+        assert_eq!(all["rt"].buckets, [bucket(0.04, 3), bucket(2.015, 1)]);
         assert_eq!(of(false)["rt"], WaitHistogram { buckets: Vec::new(), ..all["rt"].clone() });
     }
 }

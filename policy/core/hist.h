@@ -18,8 +18,7 @@
 
 struct takt_hist {
 	u64 count, sum, max; /* ns */
-	u32 bucket[TAKT_HIST_LEN];
-	u32 pad;
+	u64 bucket[TAKT_HIST_LEN];
 };
 
 /* What a PCPU's decisions and its switches took. */

@@ -44,8 +44,7 @@ struct ledger_info {
 };
 
 _Static_assert(sizeof(struct takt_vcpu) <= 128, "a VCPU takes at most 128 bytes");
-_Static_assert(sizeof(struct takt_hist) == 24 + 4 * (TAKT_HIST_LEN + 1),
-	       "what policy/src/hist.rs reads");
+_Static_assert(sizeof(struct takt_hist) == 24 + 8 * TAKT_HIST_LEN, "what policy/src/hist.rs reads");
 _Static_assert(sizeof(struct takt_op) == 56 && sizeof(struct takt_res) == 48,
 	       "the log format is fixed");
 

@@ -16,8 +16,7 @@ pub struct Hist {
     count: u64,
     sum: u64,
     max: u64,
-    buckets: [u32; BUCKETS],
-    pad: u32,
+    buckets: [u64; BUCKETS],
 }
 
 /// `struct takt_overhead`: of a PCPU.
@@ -30,7 +29,7 @@ pub struct Overhead {
 
 impl Default for Hist {
     fn default() -> Self {
-        Self { count: 0, sum: 0, max: 0, buckets: [0; BUCKETS], pad: 0 }
+        Self { count: 0, sum: 0, max: 0, buckets: [0; BUCKETS] }
     }
 }
 
@@ -89,10 +88,11 @@ impl Hist {
         self.max
     }
 
-    /// The buckets that are not empty: the longest time of each (ns), and how many times are in it.
-    pub fn buckets(&self) -> impl Iterator<Item = (u64, u32)> {
+    /// The buckets that are not empty: the end of each (ns), which stays the same however long the times become, and how many times are
+    /// in it. The last bucket ends with the longest time.
+    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> {
         let all = self.buckets.iter().enumerate().filter(|(_, n)| **n > 0);
-        all.map(|(at, n)| (upper(at).min(self.max), *n))
+        all.map(|(at, n)| (if at == BUCKETS - 1 { self.max } else { upper(at) }, *n))
     }
 
     /// The time that `percent` of all do not exceed, ns; 0 if there are none.

@@ -13,13 +13,18 @@ use std::net::{SocketAddr, TcpListener};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::Duration;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 use takt_control::socket::{Client, Request};
 use takt_control::{document, duration};
 use takt_linux::status::Status;
 
 /// How often a file is written unless it is told.
 const INTERVAL: Duration = Duration::from_secs(15);
+/// How old an answer to a scrape may be.
+const FRESH: Duration = Duration::from_secs(1);
+/// Between two tries to listen.
+const RETRY: Duration = Duration::from_secs(10);
 const INTERVALS: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3600);
 
 /// Runs `takt metrics`.
@@ -47,9 +52,13 @@ pub fn metrics(args: &args::Metrics) -> Result<bool> {
         return Ok(true);
     };
     loop {
-        write(file, &scrape(socket)?)?;
+        if let Err(e) = write(file, &scrape(socket)?) {
+            // Better none than one that stays as it was.
+            let _ = std::fs::remove_file(file);
+            return Err(e);
+        }
         if ended.recv_timeout(interval) != Err(RecvTimeoutError::Timeout) {
-            // A collector would go on telling of a host that nobody looks at.
+            // A collector would keep showing stale figures.
             std::fs::remove_file(file).with_context(|| file.display().to_string())?;
             return Ok(true);
         }
@@ -66,16 +75,41 @@ fn interval(text: &str) -> Result<Duration> {
 ///
 /// # Errors
 /// One line with the address.
-pub fn bind(address: SocketAddr) -> Result<TcpListener> {
+fn bind(address: SocketAddr) -> Result<TcpListener> {
     TcpListener::bind(address).with_context(|| format!("metrics: {address}"))
 }
 
-/// Answers scrapes from now on, beside the rest of the program, with what the Takt at `socket` knows.
+/// Answers scrapes from now on, beside the rest of the program, with what the Takt at `socket` knows. Anybody may ask, as often as
+/// they like: Takt is asked once a second at most.
 ///
 /// # Errors
 /// There is no thread for it.
-pub fn serve(listener: TcpListener, socket: PathBuf) -> Result<()> {
-    http::serve(listener, move || scrape(&socket))
+fn serve(listener: TcpListener, socket: PathBuf) -> Result<()> {
+    let last: Mutex<Option<(Instant, String)>> = Mutex::new(None);
+    http::serve(listener, move || {
+        let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((at, text)) = &*last {
+            if at.elapsed() < FRESH {
+                return Ok(text.clone());
+            }
+        }
+        let text = scrape(&socket)?;
+        *last = Some((Instant::now(), text.clone()));
+        Ok(text)
+    })
+}
+
+/// The same for a Takt that schedules the host whether it can or not: where the address is taken, or not there yet, `trouble` is told,
+/// and it is tried again.
+pub fn serve_when_free(address: SocketAddr, socket: PathBuf, trouble: impl FnOnce(&str)) {
+    let first = bind(address).and_then(|listener| serve(listener, socket.clone()));
+    let Err(e) = first else { return };
+    trouble(&format!("{e:#}; tried again every {} s", RETRY.as_secs()));
+    std::thread::spawn(move || {
+        while bind(address).and_then(|listener| serve(listener, socket.clone())).is_err() {
+            std::thread::sleep(RETRY);
+        }
+    });
 }
 
 fn scrape(socket: &Path) -> Result<String> {

@@ -49,7 +49,7 @@ pub fn run(args: &args::Run) -> Result<bool> {
     let (signals, reloads) = (send.clone(), args.config.is_some());
     interrupt::or_reload(move |hup| drop(signals.send(if hup && reloads { Input::Reload } else { Input::Stop })))?;
 
-    let scrapes = config.host.metrics.map(metrics::bind).transpose()?;
+    let scrapes = config.host.metrics;
     let unchecked = options.accept_core_scheduling;
     let mut live = Live::start(&policy, config, options)?;
     if unchecked {
@@ -60,8 +60,8 @@ pub fn run(args: &args::Run) -> Result<bool> {
         _ => None,
     };
     socket.serve(move |asked| send.send(Input::Asked(asked)).is_ok())?;
-    if let Some(listener) = scrapes {
-        metrics::serve(listener, args.socket.socket.clone())?;
+    if let Some(address) = scrapes {
+        metrics::serve_when_free(address, args.socket.socket.clone(), |text| voice.warn(text));
     }
     if args.verifier {
         for done in live.verified()? {

@@ -45,8 +45,11 @@ impl Collector for Families {
 
 fn all(to: &mut DescriptorEncoder<'_>, status: &Status) -> fmt::Result {
     let host = &status.host;
-    to.encode_descriptor("takt_build", "Takt's version, its policy, and the kernel", None, MetricType::Info)?
-        .encode_info(&[("version", TAKT), ("policy", &host.policy), ("kernel", &host.kernel)])?;
+    // A gauge: the textfile collector knows no type `info`.
+    let (policy, kernel) = (escaped(&host.policy), escaped(&host.kernel));
+    to.encode_descriptor("takt_build_info", "Takt's version, its policy, and the kernel", None, MetricType::Gauge)?
+        .encode_family(&[("version", TAKT), ("policy", &policy), ("kernel", &kernel)])?
+        .encode_gauge(&1_i64)?;
 
     let mut real_time = to.encode_descriptor(
         "takt_vm_realtime",
@@ -55,13 +58,15 @@ fn all(to: &mut DescriptorEncoder<'_>, status: &Status) -> fmt::Result {
         MetricType::Gauge,
     )?;
     for vm in &status.vms {
-        let labels = [("vm", vm.name.as_str()), ("rule", vm.rule.as_deref().unwrap_or_default())];
+        let labels = [("vm", escaped(&vm.name)), ("rule", vm.rule.clone().unwrap_or_default())];
         real_time.encode_family(&labels)?.encode_gauge(&i64::from(vm.rt))?;
     }
-    let mut blind =
-        to.encode_descriptor("takt_vm_blind", "1 if Takt sees no packets of the VM", None, MetricType::Gauge)?;
+    let help = "1 if Takt sees no packets of the VM, for this reason";
+    let mut blind = to.encode_descriptor("takt_vm_blind", help, None, MetricType::Gauge)?;
     for vm in &status.vms {
-        blind.encode_family(&[("vm", vm.name.as_str())])?.encode_gauge(&i64::from(vm.blind.is_some()))?;
+        let reason = escaped(vm.blind.as_deref().unwrap_or_default());
+        let labels = [("vm", escaped(&vm.name)), ("reason", reason)];
+        blind.encode_family(&labels)?.encode_gauge(&i64::from(vm.blind.is_some()))?;
     }
 
     let mut waits = to.encode_descriptor(
@@ -73,7 +78,7 @@ fn all(to: &mut DescriptorEncoder<'_>, status: &Status) -> fmt::Result {
     for vm in &status.vms {
         for (class, wait) in &vm.waits {
             let (sum, buckets) = histogram(wait);
-            let labels = [("vm", vm.name.as_str()), ("class", class.as_str())];
+            let labels = [("vm", escaped(&vm.name)), ("class", class.clone())];
             waits.encode_family(&labels)?.encode_histogram::<NoLabelSet>(sum, wait.all.count, &buckets, None)?;
         }
     }
@@ -96,35 +101,48 @@ fn all(to: &mut DescriptorEncoder<'_>, status: &Status) -> fmt::Result {
         MetricType::Counter,
     )?;
     for vm in &status.vms {
-        run.encode_family(&[("vm", vm.name.as_str())])?.encode_counter::<NoLabelSet, _, f64>(&vm.run_s, None)?;
+        run.encode_family(&[("vm", escaped(&vm.name))])?.encode_counter::<NoLabelSet, _, f64>(&vm.run_s, None)?;
     }
-    let counts: [(_, _, fn(&VmStatus) -> u64); 2] = [
-        ("takt_promotions", "Promotions to the real-time class by events", |vm| vm.promotions),
-        ("takt_promotions_refused", "Events that promoted nothing: no credit, or a limit", |vm| vm.refusals),
-    ];
-    for (name, help, of) in counts {
-        let mut family = to.encode_descriptor(name, help, None, MetricType::Counter)?;
-        for vm in &status.vms {
-            family.encode_family(&[("vm", vm.name.as_str())])?.encode_counter::<NoLabelSet, _, u64>(&of(vm), None)?;
-        }
-    }
+    let help = "Promotions to the real-time class by events";
+    count(to, status, "takt_promotions", help, |vm| vm.promotions)?;
+    let help = "Events that promoted nothing: no credit, or a limit";
+    count(to, status, "takt_promotions_refused", help, |vm| vm.refusals)?;
 
-    let overflow = host.counts.overflow.saturating_add(host.counts.quota);
     to.encode_descriptor(
         "takt_overflow_threads",
-        "Threads that found no room in Takt's tables or their quota; they run as host threads",
+        "Threads and VMs that found no room in Takt's tables or their quota; they run as host threads",
         None,
-        MetricType::Gauge,
+        MetricType::Counter,
     )?
-    .encode_gauge(&i64::try_from(overflow).unwrap_or(i64::MAX))?;
+    .encode_counter::<NoLabelSet, _, u64>(&host.counts.overflow.saturating_add(host.counts.quota), None)?;
     if let Some(cost) = &host.cost {
         to.encode_descriptor(
             "takt_scheduler_run",
-            "CPU time of Takt's BPF programs, while kernel.bpf_stats_enabled is 1",
+            "CPU time of Takt's BPF programs, while kernel.bpf_stats_enabled was 1",
             Some(&Unit::Seconds),
             MetricType::Counter,
         )?
         .encode_counter::<NoLabelSet, _, f64>(&cost.run_s, None)?;
+    }
+    Ok(())
+}
+
+/// A label's value as the format wants it: a VM may be called anything. This version of the library writes it as it is.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+/// A counter of each VM.
+fn count(
+    to: &mut DescriptorEncoder<'_>,
+    status: &Status,
+    name: &str,
+    help: &str,
+    of: impl Fn(&VmStatus) -> u64,
+) -> fmt::Result {
+    let mut family = to.encode_descriptor(name, help, None, MetricType::Counter)?;
+    for vm in &status.vms {
+        family.encode_family(&[("vm", escaped(&vm.name))])?.encode_counter::<NoLabelSet, _, u64>(&of(vm), None)?;
     }
     Ok(())
 }

@@ -110,7 +110,7 @@ impl Waited {
     }
 }
 
-/// What `now` has more than `before`, an earlier reading. The bound of the last bucket is the longest wait, and so may have grown.
+/// What `now` has more than `before`, an earlier reading. The last bucket of all ends with the longest wait, which may have grown.
 fn more(before: &[Bucket], now: &[Bucket]) -> Vec<Bucket> {
     let mut left = before.iter().peekable();
     let one = |bucket: &Bucket| {
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn waits_are_those_of_the_time_between() {
-        // The longest was 40 us, and the bucket that it is in ends at 41.
+        // The last bucket has grown from 40 to 41 us.
         let before = waits("rt", &[(10.0, 100), (40.0, 3)]);
         let now = waits("rt", &[(10.0, 100), (20.0, 98), (41.0, 4), (6_000.0, 1)]);
         let seen = Waited::since(&before, &now, 5_000.0);

@@ -2,16 +2,19 @@
 //! The screen of `takt top`: a table of VMs, or one VM. Nothing on it needs colour to be read.
 
 use super::figures::{Figures, Vm, Waited};
+use crate::output::shown;
 use ratatui::Frame;
 use ratatui::crossterm::event::KeyCode;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line;
-use ratatui::widgets::{Cell, Paragraph, Row, Table, TableState, Wrap};
+use ratatui::widgets::{Cell, Paragraph, Row, Table, TableState};
 use takt_control::duration;
 use takt_linux::status::VcpuStatus;
 
 const KEYS: &str = "up/down: choose   Enter: this VM   Esc: all VMs   q: quit";
+/// Most lines that say what runs where, but for one that counts the rest.
+const MAP_LINES: usize = 4;
 const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
 const CHOSEN: Style = Style::new().add_modifier(Modifier::REVERSED);
 /// Something that waited too long.
@@ -51,13 +54,12 @@ impl View {
     }
 
     pub fn draw(&self, frame: &mut Frame<'_>, figures: &Figures<'_>) {
-        let map = map(figures);
-        let wide = usize::from(frame.area().width).max(1);
-        let lines = map.len().div_ceil(wide).clamp(1, 4) as u16;
-        let parts = [Constraint::Length(2), Constraint::Length(lines), Constraint::Min(0), Constraint::Length(1)];
+        let map = map(figures, frame.area().width.into());
+        let parts =
+            [Constraint::Length(2), Constraint::Length(map.len() as u16), Constraint::Min(0), Constraint::Length(1)];
         let [head, pcpus, rest, keys] = Layout::vertical(parts).areas(frame.area());
         frame.render_widget(Paragraph::new(self::head(figures)), head);
-        frame.render_widget(Paragraph::new(map).wrap(Wrap { trim: true }), pcpus);
+        frame.render_widget(Paragraph::new(map), pcpus);
         let at = self.at(figures);
         match at.filter(|_| self.alone).and_then(|at| figures.vms.get(at)) {
             Some(vm) => one(frame, rest, vm),
@@ -92,11 +94,24 @@ fn head(figures: &Figures<'_>) -> Vec<Line<'static>> {
     vec![Line::styled(first, BOLD), Line::raw(host)]
 }
 
-/// What runs where.
-fn map(figures: &Figures<'_>) -> String {
-    let one = |(cpu, name): (&u32, &Option<String>)| format!("{cpu}: {}", name.as_deref().unwrap_or("-"));
-    let all: Vec<_> = figures.running.iter().map(one).collect();
-    format!("PCPUs  {}", all.join("  "))
+/// What runs where, in lines of so many columns; what does not fit is counted.
+fn map(figures: &Figures<'_>, wide: usize) -> Vec<Line<'static>> {
+    let mut lines = vec!["PCPUs".to_owned()];
+    let mut left = figures.running.len();
+    for (cpu, name) in &figures.running {
+        let one = format!("  {cpu}: {}", name.as_deref().map_or_else(|| "-".into(), shown));
+        let last = lines.last_mut().expect("the first line");
+        if last.chars().count() + one.chars().count() <= wide {
+            *last += &one;
+        } else if lines.len() < MAP_LINES {
+            lines.push(format!("     {one}"));
+        } else {
+            lines.push(format!("       and {left} more"));
+            break;
+        }
+        left -= 1;
+    }
+    lines.into_iter().map(Line::raw).collect()
 }
 
 fn all(frame: &mut Frame<'_>, area: Rect, figures: &Figures<'_>, at: Option<usize>) {
@@ -115,7 +130,7 @@ fn all(frame: &mut Frame<'_>, area: Rect, figures: &Figures<'_>, at: Option<usiz
             (None, None) => "-".into(),
         };
         Row::new([
-            Cell::new(s.name.clone()),
+            Cell::new(shown(&s.name)),
             Cell::new(if s.rt { "yes" } else { "no" }),
             Cell::new(why),
             Cell::new(s.period_us.map_or_else(|| "-".into(), us)),
@@ -142,13 +157,16 @@ fn one(frame: &mut Frame<'_>, area: Rect, vm: &Vm<'_>) {
         _ => "not real-time".into(),
     };
     let time = |us: Option<f64>| us.map_or_else(|| "-".into(), self::us);
-    let devices: Vec<_> = s.devices.iter().map(|d| format!("{} ({})", d.name, d.kind)).collect();
-    let settings: Vec<_> = s.set_by.iter().map(|(key, by)| format!("{key} by {by}")).collect();
+    let devices: Vec<_> = s.devices.iter().map(|d| shown(&format!("{} ({})", d.name, d.kind))).collect();
+    let settings: Vec<_> = s.set_by.iter().map(|(key, by)| shown(&format!("{key} by {by}"))).collect();
     let or_dash = |list: &[String]| if list.is_empty() { "-".to_owned() } else { list.join(", ") };
     let [p50, p99] = percentiles(&vm.waits);
     let cap = if s.params.cap() == 0 { "none".into() } else { format!("{} %", s.params.cap()) };
     let mut text = vec![
-        Line::styled(format!("{}: {why}, period {}, lease {}", s.name, time(s.period_us), time(s.lease_us)), BOLD),
+        Line::styled(
+            format!("{}: {why}, period {}, lease {}", shown(&s.name), time(s.period_us), time(s.lease_us)),
+            BOLD,
+        ),
         Line::raw(format!(
             "last seconds: {} waits, p50 {p50}, p99 {p99}, {} late; {:.2} PCPUs, {:.2} waited for",
             vm.waits.count, vm.waits.late, vm.ran, vm.steal
@@ -156,7 +174,7 @@ fn one(frame: &mut Frame<'_>, area: Rect, vm: &Vm<'_>) {
         Line::raw(format!("weight {}, cap {cap}; set: {}", s.params.weight(), or_dash(&settings))),
         Line::raw(format!("devices: {}", or_dash(&devices))),
     ];
-    text.extend(s.blind.as_ref().map(|why| Line::raw(format!("its packets are not seen: {why}"))));
+    text.extend(s.blind.as_ref().map(|why| Line::raw(format!("its packets are not seen: {}", shown(why)))));
     let height = text.len() as u16;
     let [top, rest] = Layout::vertical([Constraint::Length(height + 1), Constraint::Min(0)]).areas(area);
     frame.render_widget(Paragraph::new(text), top);

@@ -80,6 +80,21 @@ fn keys_choose_a_vm_and_show_it_alone() {
 }
 
 #[test]
+fn names_do_not_drive_the_terminal_and_a_long_map_is_cut() {
+    let [before, mut now] = pair();
+    now.vms[0].devices[0].name = "\u{1b}[2J".into();
+    now.vms[0].blind = Some("\u{1b}c".into());
+    now.host.pcpus = (0..64).collect();
+    let figures = Figures::between(&before, &now);
+    let view = View { chosen: Some(now.vms[0].name.clone()), alone: true };
+    let text = screen(&view, &figures, 80, 24).join("\n");
+    assert!(!text.contains('\u{1b}') && text.contains("devices: "), "{text:?}");
+    let map: Vec<_> = text.lines().skip(2).take(5).collect();
+    assert!(map[0].starts_with("PCPUs  0: db/0") && map[4].ends_with(" more"), "{map:?}");
+    assert!(text.lines().nth(7).unwrap().starts_with("db: "), "{text}");
+}
+
+#[test]
 fn a_host_without_vms_and_a_small_terminal_are_no_trouble() {
     let [before, mut now] = pair();
     now.vms.clear();
