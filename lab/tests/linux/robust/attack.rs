@@ -30,9 +30,11 @@ const CREDIT_NS: i64 = 100_000;
 const ATTACKER: &str = "attacker";
 const TAP: &str = "tap0";
 
-/// The attackers, each in place of a VM that only takes what it gets, beside two that do as well and one that works now and then. All VMs have as many VCPUs as there are PCPUs, but for one attacker.
-pub fn attacks(times: u32) -> Result<Value> {
+/// The attackers, each in place of a VM that only takes what it gets, beside two that do as well and one that works now and then. All
+/// VMs have as many VCPUs as there are PCPUs, or one more with `more`, but for one attacker.
+pub fn attacks(times: u32, more: bool) -> Result<Value> {
     let cpus = std::thread::available_parallelism().context("PCPUs")?.get() as u32;
+    let vcpus = if more && cpus > 1 { cpus + 1 } else { cpus };
     let arguments = ["--policy", "doris"];
     let takt = if cpus > 1 { Takt::run(&arguments)? } else { Takt::run_free(&arguments)? };
     let source = |period: u64, ports: u32, compute: bool| {
@@ -40,7 +42,7 @@ pub fn attacks(times: u32) -> Result<Value> {
             "kind": "source", "tap": TAP, "period_ns": period, "ports": ports, "compute": compute, "others": "hog",
         })
     };
-    let of = |workload: Value| json!({"vcpus": cpus, "workload": workload});
+    let of = |workload: Value| json!({"vcpus": vcpus, "workload": workload});
     let hog = json!({"kind": "hog"});
     let attackers = [
         ("none", of(hog.clone())),
@@ -50,22 +52,22 @@ pub fn attacks(times: u32) -> Result<Value> {
         ("dodge more", of(json!({"kind": "dodge", "guard_ns": 1_000_000}))),
         ("asleep for 10 us", of(source(10_000, 1, false))),
         ("asleep for 1 ms", of(source(1_000_000, 1, false))),
-        ("threads of 20 ms", json!({"vcpus": cpus, "workload": hog, "replace_ms": 20})),
+        ("threads of 20 ms", json!({"vcpus": vcpus, "workload": hog, "replace_ms": 20})),
         ("64 VCPUs", json!({"vcpus": 64, "workload": hog})),
     ];
     let time = if cpus > 1 { MEASURED } else { MEASURED_ALONE };
-    let all = attackers.iter().map(|(name, spec)| attack(name, spec, cpus, time * times));
+    let all = attackers.iter().map(|(name, spec)| attack(name, spec, vcpus, time * times));
     let all = all.collect::<Result<Vec<_>>>()?;
     takt.stop()?;
     Ok(json!({"attacks": all}))
 }
 
-fn attack(name: &str, spec: &Value, cpus: u32, time: Duration) -> Result<Value> {
-    let victims = (0..VICTIMS).map(|n| Guest::hog(&format!("victim-{n}"), cpus)).collect::<Result<Vec<_>>>()?;
+fn attack(name: &str, spec: &Value, vcpus: u32, time: Duration) -> Result<Value> {
+    let victims = (0..VICTIMS).map(|n| Guest::hog(&format!("victim-{n}"), vcpus)).collect::<Result<Vec<_>>>()?;
     let neighbour = Guest::start(NEIGHBOUR, 1, &json!({"kind": "periodic", "period_ns": NEIGHBOUR_NS, "work": 0}))?;
     let attacker = Guest::with(ATTACKER, spec)?;
-    victims.iter().try_for_each(|v| v.runs(cpus as usize))?;
-    until(ATTACKER, Duration::from_secs(60), || Ok(attacker.all_cpu_ns()? > u64::from(cpus) * 10_000_000))?;
+    victims.iter().try_for_each(|v| v.runs(vcpus as usize))?;
+    until(ATTACKER, Duration::from_secs(60), || Ok(attacker.all_cpu_ns()? > u64::from(vcpus) * 10_000_000))?;
     std::thread::sleep(WARMUP);
     victims.iter().chain([&neighbour]).try_for_each(Guest::mark)?;
     let sends = spec["workload"]["tap"].is_string();
@@ -73,7 +75,7 @@ fn attack(name: &str, spec: &Value, cpus: u32, time: Duration) -> Result<Value> 
     let before = Got::look(&attacker, &victims)?;
     std::thread::sleep(time);
     let mut after = Got::look(&attacker, &victims)?;
-    if cpus > 1 && name != "none" && after.share_since(&before) > MORE / (VICTIMS + 1) as f64 {
+    if vcpus > 1 && name != "none" && after.share_since(&before) > MORE / (VICTIMS + 1) as f64 {
         std::thread::sleep(time * (LONGER - 1));
         after = Got::look(&attacker, &victims)?;
     }

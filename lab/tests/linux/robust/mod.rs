@@ -202,9 +202,9 @@ const LONGEST_US: f64 = 5_000.0;
 const SWITCHES: f64 = 5000.0;
 const SWITCHES_PER_PACKET: f64 = 2.0;
 
-/// What comes of the attacks; the first is none.
-fn attacks(cpus: u32, timing: Timing) -> Option<Vec<Value>> {
-    let outcome = run_on(cpus, "attacks", timing)?;
+/// What comes of the attacks of `scenario`; the first is none.
+fn attacks(scenario: &str, cpus: u32, timing: Timing) -> Option<Vec<Value>> {
+    let outcome = run_on(cpus, scenario, timing)?;
     let attacks = outcome["attacks"].as_array().expect("attacks").clone();
     for attack in &attacks {
         let most = SWITCHES * f64::from(cpus) + SWITCHES_PER_PACKET * number(attack, "packets_per_s");
@@ -215,7 +215,18 @@ fn attacks(cpus: u32, timing: Timing) -> Option<Vec<Value>> {
 
 #[test]
 fn no_guest_gets_more_than_its_share_by_what_it_sends_or_when_it_sleeps() {
-    let Some(attacks) = attacks(CPUS, COUNTED) else { return };
+    gets_its_share("attacks");
+}
+
+/// Not promised (docs/security.md): where VMs have just as many VCPUs as there are PCPUs, what one owes below its floors is forgiven.
+#[test]
+#[ignore = "not promised: a VM may get some per cent more"]
+fn no_guest_gets_more_where_all_have_as_many_vcpus_as_pcpus() {
+    gets_its_share("attacks even");
+}
+
+fn gets_its_share(scenario: &str) {
+    let Some(attacks) = attacks(scenario, CPUS, COUNTED) else { return };
     for attack in &attacks {
         let [share, jobs, p99] = ["share", "neighbour_jobs", "neighbour_p99_us"].map(|key| number(attack, key));
         println!("{}: share {share:.4}; a VM with hardly any work waits for {p99:.0} us (p99)", attack["attack"]);
@@ -228,7 +239,7 @@ fn no_guest_gets_more_than_its_share_by_what_it_sends_or_when_it_sleeps() {
 /// more than what is to be seen here.
 #[test]
 fn no_guest_spoils_others_time_by_what_it_sends_or_when_it_sleeps() {
-    let Some(attacks) = attacks(1, COUNTED_FAST) else { return };
+    let Some(attacks) = attacks("attacks", 1, COUNTED_FAST) else { return };
     let worth = |attack| number(attack, "work_per_cpu_s");
     let plain = worth(&attacks[0]);
     for attack in &attacks[1..] {
