@@ -212,7 +212,7 @@ fn a_text_file_is_written_whole_and_goes_at_the_end() {
     assert!(error.contains("--interval must be between 1s and 1h (got `10ms`)"), "{error}");
 }
 
-/// A program of Debian's Prometheus, whose package is not installed but unpacked: its service would start.
+/// A program of Debian's Prometheus. The package is unpacked, not installed: its service would start.
 fn prometheus(program: &str) -> Option<PathBuf> {
     let cache = std::env::var_os("TAKT_CACHE").map_or_else(|| root().join("target/cache"), PathBuf::from);
     let dir = cache.join("prometheus");

@@ -4,7 +4,7 @@
 use anyhow::Result;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
-use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 use std::fmt;
@@ -77,9 +77,7 @@ fn all(to: &mut DescriptorEncoder<'_>, status: &Status) -> fmt::Result {
     )?;
     for vm in &status.vms {
         for (class, wait) in &vm.waits {
-            let (sum, buckets) = histogram(wait);
-            let labels = [("vm", escaped(&vm.name)), ("class", class.clone())];
-            waits.encode_family(&labels)?.encode_histogram::<NoLabelSet>(sum, wait.all.count, &buckets, None)?;
+            waited(&mut waits, &[("vm", escaped(&vm.name)), ("class", class.clone())], wait)?;
         }
     }
     let mut waits = to.encode_descriptor(
@@ -89,9 +87,7 @@ fn all(to: &mut DescriptorEncoder<'_>, status: &Status) -> fmt::Result {
         MetricType::Histogram,
     )?;
     for (class, wait) in &host.waits {
-        let (sum, buckets) = histogram(wait);
-        let labels = [("class", class.as_str())];
-        waits.encode_family(&labels)?.encode_histogram::<NoLabelSet>(sum, wait.all.count, &buckets, None)?;
+        waited(&mut waits, &[("class", class.clone())], wait)?;
     }
 
     let mut run = to.encode_descriptor(
@@ -147,12 +143,13 @@ fn count(
     Ok(())
 }
 
-/// Sum (s), and how many waits are in each of [`BUCKETS_US`] and beyond. A wait that may lie on either side of an end counts above it.
-fn histogram(wait: &WaitHistogram) -> (f64, Vec<(f64, u64)>) {
+/// A histogram with [`BUCKETS_US`]. A wait that may lie on either side of an end counts above it.
+fn waited(to: &mut MetricEncoder<'_>, labels: &impl EncodeLabelSet, wait: &WaitHistogram) -> fmt::Result {
     let mut buckets: Vec<_> = BUCKETS_US.iter().map(|us| (us / 1e6, 0)).chain([(f64::MAX, 0)]).collect();
     for bucket in &wait.buckets {
         let at = BUCKETS_US.partition_point(|&end| end < bucket.to_us);
         buckets[at].1 += bucket.count;
     }
-    (wait.all.mean_us * wait.all.count as f64 / 1e6, buckets)
+    let sum_s = wait.all.mean_us * wait.all.count as f64 / 1e6;
+    to.encode_family(labels)?.encode_histogram::<NoLabelSet>(sum_s, wait.all.count, &buckets, None)
 }
