@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `takt run`, `status`, `set`, `record` and `overhead`: the live hosts, Linux (feature `linux`) and Xen's Dom0 (feature `xen`).
+//! The live hosts, Linux (feature `linux`) and Xen's Dom0 (feature `xen`): `takt run`, `status`, `set`, `record` and `overhead`; and on
+//! Linux `doctor`, `metrics` and `top`.
 
 #[cfg(feature = "linux")]
 mod ask;

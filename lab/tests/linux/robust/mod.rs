@@ -190,8 +190,10 @@ fn nobody_gains_by_many_cgroups_and_no_quota_is_too_small_to_run() {
     assert!(number(&outcome, "tiny") > 0.0, "{outcome:#}");
 }
 
+/// Of what the VMs get together, an attacker gets its part (one of three) and at most this much more of it.
+const MORE: f64 = 1.01;
 /// Of the work that a second of their CPU time is worth next to a VM that only computes, what is left to its victims. With what is left
-/// of their CPU time (of each of two victims [`attack::MORE`] takes half a per cent) that is 0.975 of their work.
+/// of their CPU time (of each of two victims [`MORE`] takes half a per cent) that is 0.975 of their work.
 const LEFT: f64 = 0.98;
 /// Of the jobs of a VM with hardly any work, what is done.
 const DONE: f64 = 0.9;
@@ -218,11 +220,11 @@ fn no_guest_gets_more_than_its_share_by_what_it_sends_or_when_it_sleeps() {
     gets_its_share("attacks");
 }
 
-/// Not promised (docs/security.md): where VMs have just as many VCPUs as there are PCPUs, what one owes below its floors is forgiven.
+/// The same where each VM has a VCPU more than there are PCPUs: no debt is forgiven at its floors there.
 #[test]
-#[ignore = "not promised: a VM may get some per cent more"]
-fn no_guest_gets_more_where_all_have_as_many_vcpus_as_pcpus() {
-    gets_its_share("attacks even");
+#[ignore = "minutes"]
+fn no_guest_gets_more_where_all_have_more_vcpus_than_pcpus() {
+    gets_its_share("attacks with more VCPUs");
 }
 
 fn gets_its_share(scenario: &str) {
@@ -231,7 +233,7 @@ fn gets_its_share(scenario: &str) {
         let [share, jobs, p99] = ["share", "neighbour_jobs", "neighbour_p99_us"].map(|key| number(attack, key));
         println!("{}: share {share:.4}; a VM with hardly any work waits for {p99:.0} us (p99)", attack["attack"]);
         assert!(jobs >= DONE && p99 <= LONGEST_US, "{}: {attack:#}", attack["attack"]);
-        assert!(attack["attack"] == "none" || share <= attack::MORE / 3.0, "{}: {attack:#}", attack["attack"]);
+        assert!(attack["attack"] == "none" || share <= MORE / 3.0, "{}: {attack:#}", attack["attack"]);
     }
 }
 
