@@ -41,8 +41,8 @@ TAKT_INLINE s32 credit_per_acct(struct takt_pool *p)
 }
 
 /*
- * The ceiling and, negative, the floor of a balance of @m's VCPUs. With claim=vm those that earn
- * owe and save no more together than one for each PCPU would (rule C45).
+ * The ceiling of a balance of @m's VCPUs. With claim=vm those that earn save no more together than
+ * one for each PCPU would (rule C45).
  */
 TAKT_INLINE s32 credit_limit(struct takt_pool *p, struct takt_vm *m)
 {
@@ -52,6 +52,19 @@ TAKT_INLINE s32 credit_limit(struct takt_pool *p, struct takt_vm *m)
 		return (s32)limit;
 	limit = limit * p->nr_cpu / nr;
 	return limit ? (s32)limit : 1;
+}
+
+/*
+ * The floor of a balance of @m's VCPUs. With claim=vm one of few may owe twice what it can save:
+ * while all are in debt it may run for a whole interval more. Were that forgiven, the VM would gain
+ * by it; and were it its VM's debt, its siblings would pay for it. Many owe on together, see
+ * credit_owe_on().
+ */
+TAKT_INLINE s32 credit_floor(struct takt_pool *p, struct takt_vm *m)
+{
+	s32 limit = (s32)takt_fresh(p, (u32)credit_limit(p, m));
+
+	return p->par.claim && m->nr_active <= p->nr_cpu ? -2 * limit : -limit;
 }
 
 /*

@@ -58,7 +58,7 @@ enum { CREDIT_SAVED = 1, CREDIT_SAVED_WAITED };
  * Whether @v, which waits, is kept from running. One that has saved all it can uses less than its
  * share, and may wait just when accounting comes. Each time that costs others its share, and they
  * sink to their floors, where debt is forgiven: the first one there would gain what others lose. So
- * once one is there, @v is kept only if it waits at two accountings in a row.
+ * once one owes as much as it can save, @v is kept only if it waits at two accountings in a row.
  */
 TAKT_INLINE u32 credit_kept(struct takt_pool *p, struct takt_vcpu *v)
 {
@@ -74,8 +74,8 @@ TAKT_INLINE u32 credit_kept(struct takt_pool *p, struct takt_vcpu *v)
 /*
  * What @m owes on of a balance that is so much @below the floor: where more of its VCPUs earn than
  * there are PCPUs, with claim=vm, as much again as their floors are together. Elsewhere a VCPU that
- * runs in what others leave would take what its siblings earn. Notes that a floor was passed, for
- * credit_kept().
+ * runs in what others leave would take what its siblings earn: it is the one that owes more, see
+ * credit_floor().
  */
 TAKT_INLINE u32 credit_owe_on(struct takt_pool *p, struct takt_vm *m, u32 below)
 {
@@ -85,30 +85,32 @@ TAKT_INLINE u32 credit_owe_on(struct takt_pool *p, struct takt_vm *m, u32 below)
 		room = most - m->debt;
 	room = takt_fresh(p, room);
 	below = takt_fresh(p, below);
-	p->floored |= (u16)takt_fresh(p, below != 0);
 	below = takt_fresh(p, below < room ? below : room);
 	m->debt += below;
 	return below;
 }
 
 /*
- * Books a balance outside [-limit, limit]: debt is forgiven at the floor, unless it is the VM's
- * with claim=vm; at the ceiling a VCPU stops earning (with surplus=redistribute unless it waits).
- * What it keeps then is nothing in 4.0.1, and half in 4.2.1: it is a little ahead when it earns
- * again.
+ * Books a balance below the floor or above @limit: debt is forgiven at the floor, unless it is the
+ * VM's with claim=vm; at the ceiling a VCPU stops earning (with surplus=redistribute unless it
+ * waits). What it keeps then is nothing in 4.0.1, and half in 4.2.1: it is a little ahead when it
+ * earns again. Notes for credit_kept() that one owes as much as it can save.
  */
 TAKT_INLINE void credit_clip(struct takt_pool *p, u32 vi, s32 limit)
 {
 	struct takt_vcpu *v = vcpu_of(p, vi);
 	u32 to_ceiling = credit_pays_to_ceiling(p, v);
 	s32 top = to_ceiling ? credit_ceiling(p, v, limit) : limit + 1;
+	s32 floor = credit_floor(p, vm_of(p, v->vm));
 
-	if (v->credit.balance < -limit) {
-		u32 below = takt_fresh(p, (u32)(-limit - v->credit.balance));
+	/* Also if its VM has paid what it owed below the floor. */
+	p->floored |= (u16)takt_fresh(p, v->credit.balance <= -limit);
+	if (v->credit.balance < floor) {
+		u32 below = takt_fresh(p, (u32)(floor - v->credit.balance));
 		u32 gone = takt_fresh(p, below - credit_owe_on(p, vm_of(p, v->vm), below));
 
 		p->ledger.clipped -= gone;
-		v->credit.balance = -limit;
+		v->credit.balance = floor;
 	} else if (v->credit.balance >= top) {
 		s32 most = v->credit.balance < limit ? v->credit.balance : limit;
 		s32 keeps = to_ceiling	      ? most
@@ -191,9 +193,9 @@ TAKT_FN void credit_to_front(struct takt_pool *p, u32 mi)
  * does not lapse, a debt below the floor: literally that is forgiven (rule C30), and a VM would
  * gain by a VCPU that runs on as real-time, whatever it owes.
  */
-TAKT_INLINE u32 credit_ahead(struct takt_pool *p, struct takt_vcpu *v, s32 limit, u32 left)
+TAKT_INLINE u32 credit_ahead(struct takt_pool *p, struct takt_vcpu *v, u32 left)
 {
-	return credit_lack(v, credit_first(p, v) ? 0 : -limit, left);
+	return credit_lack(v, credit_first(p, v) ? 0 : credit_floor(p, vm_of(p, v->vm)), left);
 }
 
 /*
@@ -230,7 +232,7 @@ TAKT_FN void credit_owe(struct takt_pool *p, struct takt_vm *m, u32 more, u32 ov
  * The equal part of @total that each active VCPU of @mi has, which is not paid first; in the upper
  * half by how much all are rounded up.
  */
-TAKT_FN u64 credit_share(struct takt_pool *p, u32 mi, u32 total, s32 limit)
+TAKT_FN u64 credit_share(struct takt_pool *p, u32 mi, u32 total)
 {
 	u32 nr = takt_zero(p), left = total, share;
 
@@ -240,7 +242,7 @@ TAKT_FN u64 credit_share(struct takt_pool *p, u32 mi, u32 total, s32 limit)
 		if (!(v->flags & TAKT_F_ACTIVE))
 			continue;
 		if (credit_pays_to_ceiling(p, v))
-			left = takt_fresh(p, left - takt_fresh(p, credit_ahead(p, v, limit, left)));
+			left = takt_fresh(p, left - takt_fresh(p, credit_ahead(p, v, left)));
 		if (!credit_first(p, v))
 			nr = takt_fresh(p, nr + 1);
 	}
@@ -256,7 +258,7 @@ TAKT_FN u64 credit_share(struct takt_pool *p, u32 mi, u32 total, s32 limit)
 TAKT_FN u32 credit_pay(struct takt_pool *p, u32 mi, u32 total, u32 park)
 {
 	s32 limit = (s32)takt_fresh(p, (u32)credit_limit(p, vm_of(p, mi)));
-	u64 shared = takt_fresh_long(p, credit_share(p, mi, total, limit));
+	u64 shared = takt_fresh_long(p, credit_share(p, mi, total));
 	u32 share = (u32)shared, paid = takt_zero(p), left = total;
 
 	FOR_EACH_VCPU_OF(p, mi, vi) {
@@ -265,9 +267,8 @@ TAKT_FN u32 credit_pay(struct takt_pool *p, u32 mi, u32 total, u32 park)
 
 		active = v->flags & TAKT_F_ACTIVE;
 		if (active && credit_pays_to_ceiling(p, v)) {
-			u32 most = credit_first(p, v)
-					   ? left
-					   : share + credit_ahead(p, v, limit, CREDIT_MOST);
+			u32 most =
+				credit_first(p, v) ? left : share + credit_ahead(p, v, CREDIT_MOST);
 
 			part = credit_lack(v, credit_ceiling(p, v, limit), takt_fresh(p, most));
 			part = takt_fresh(p, part);
@@ -411,30 +412,50 @@ TAKT_INLINE u64 credit_round(struct takt_pool *p, u32 mi, u64 weight)
 }
 
 /*
- * What all VMs owe at least, by their weights: @common is that of the VMs before, and a VM that
- * weighs @own of @weight owes @owed.
+ * What all VMs owe at least, or hold, by their weights: @common is that of the VMs before, and a VM
+ * that weighs @own of @weight owes, or holds, @sum.
  */
-TAKT_INLINE u64 credit_common(struct takt_pool *p, u64 common, s64 owed, u64 own, u64 weight)
+TAKT_INLINE u64 credit_common(struct takt_pool *p, u64 common, s64 sum, u64 own, u64 weight)
 {
-	u64 each = takt_fresh_long(p, owed > 0 ? (u64)owed : 0) * weight / (own ? own : 1);
+	u64 each = takt_fresh_long(p, sum > 0 ? (u64)sum : 0) * weight / (own ? own : 1);
 
 	return each < common ? each : common;
 }
 
 /*
+ * What is handed out to all: what the PCPUs are worth, and what was owed at the last accounting
+ * (rule C24). With claim=vm, if the PCPUs were busy since then, less what all held: no VCPU has run
+ * that, and if it was handed out again all would be UNDER in the end. They would have turns then,
+ * whatever they weigh. Where PCPUs were idle, VMs save what they do not use.
+ */
+TAKT_FN u64 credit_pot(struct takt_pool *p)
+{
+	u64 pot = (u64)credit_per_acct(p) * p->nr_cpu, held = 0;
+	u64 burned = (u64)(p->ledger.burned - p->burned);
+
+	p->burned = p->ledger.burned;
+	if (p->balance < 0)
+		return pot + (u64)-p->balance;
+	if (p->par.claim && burned * 8 >= pot * 7)
+		held = (u64)p->balance < pot / 2 ? (u64)p->balance : pot / 2;
+	return pot - held;
+}
+
+/*
  * One accounting pass (rules C24, C25 and C26). @p->balance is Σ credit of the last pass: if
- * negative, that much more is handed out and VMs may earn above their peak. With claim=vm no more
- * than all VMs owe by their weights: others would be paid what one owes. What a VM cannot take
+ * negative, that much more is handed out and VMs may earn above their peak. With claim=vm it is no
+ * more than all VMs owe by their weights, or hold: others would be paid what one owes, or would
+ * lose what another one saves. What a VM cannot take
  * goes to those behind it in the list; a VM that took less than its share because of its peak moves
  * to the front, so that it is others' turn next time. (One that has all it can hold leaves the
  * list, unless it waits, and comes back at its front.)
  */
 TAKT_FN void credit_account_pass(struct takt_pool *p)
 {
-	u64 per_cpu = (u64)credit_per_acct(p);
+	u64 per_cpu = (u64)credit_per_acct(p), pot = takt_fresh_long(p, credit_pot(p));
 	u64 debt = p->balance < 0 ? (u64)-p->balance : 0;
-	u64 pot = per_cpu * p->nr_cpu + debt, weight = p->weight, left = weight;
-	u64 common = TAKT_LATEST;
+	u64 weight = p->weight, left = weight;
+	u64 common = TAKT_LATEST, held = TAKT_LATEST;
 	u32 mi = p->act_head, wanting = takt_zero(p), n;
 
 	p->balance = 0;
@@ -488,13 +509,18 @@ TAKT_FN void credit_account_pass(struct takt_pool *p)
 			credit_feed(p, mi);
 		if (left)
 			pot = pot + div_up(spare * weight, left);
-		if (!takt_shortcut(!p->par.claim))
+		if (!takt_shortcut(!p->par.claim)) {
 			common = credit_common(p, common, before - p->balance, own, weight);
+			held = credit_common(p, held, p->balance - before, own, weight);
+		}
 		common = takt_fresh_long(p, common);
+		held = takt_fresh_long(p, held);
 		mi = next;
 	}
 	if (p->par.claim && p->balance < -(s64)common)
 		p->balance = -(s64)common;
+	if (p->par.claim && p->balance > (s64)held)
+		p->balance = (s64)held;
 }
 
 #endif

@@ -351,6 +351,7 @@ struct takt_pool {
 			struct takt_mask idle;	  /* nothing picked or running, and kickable */
 			struct takt_mask tickled; /* alone, of the idle ones (tickle=one) */
 			s64 balance;	 /* Σ credit of active VCPUs at the last accounting */
+			s64 burned;	 /* the ledger's at the last accounting */
 			u64 weight;	 /* Σ of what VMs with active VCPUs weigh */
 			u64 dom0_period; /* Doris, rule D33: min of the RT-VMs' periods */
 			u64 latency;	 /* Poris, rule P24: min of the RT-VMs' */
@@ -370,7 +371,7 @@ struct takt_pool {
 			u16 nr_io; /* VCPUs that are I/O threads */
 			u16 turn;
 			u16 placement_gen; /* grows with whatever may give a VCPU a PCPU of its own */
-			u16 floored;	   /* bit n: n accountings ago a VCPU was below its floor */
+			u16 floored; /* bit n: n accountings ago a VCPU owed what it can save */
 		};
 		u8 head[TAKT_POOL_HEAD];
 	};

@@ -48,6 +48,8 @@ pub struct Vm {
     pub does: Does,
     /// So many threads beside its VCPUs, of this kind, which compute and are replaced as in [`Does::Replaces`].
     pub threads: Option<(u16, u64, u64, u64)>,
+    /// VCPUs beside those, of the same kind, that do this.
+    pub beside: Option<(u16, Does)>,
     /// What it was found to send each so many ns.
     pub sends: Option<u64>,
     /// Budget and period of each VCPU, ns, and its priority.
@@ -60,7 +62,18 @@ pub struct Vm {
 
 impl Vm {
     pub fn new(weight: u64, vcpus: u16, does: Does) -> Self {
-        Self { kind: GUEST, weight, vcpus, does, threads: None, sends: None, server: None, cap: 0, mask: NEVER }
+        Self {
+            kind: GUEST,
+            weight,
+            vcpus,
+            does,
+            threads: None,
+            beside: None,
+            sends: None,
+            server: None,
+            cap: 0,
+            mask: NEVER,
+        }
     }
 
     /// Budgets that its VCPUs get in `time`.
@@ -179,7 +192,7 @@ impl Host {
         (0..self.cur.len()).for_each(|c| _ = self.op(OpCode::CpuAdd, (c, 0, 0), [c as u64, 0]));
         self.clear();
         for vm in 0..self.vms.len() {
-            let Vm { kind, weight, vcpus, does, threads, sends, server, cap, .. } = self.vms[vm];
+            let Vm { kind, weight, vcpus, does, threads, beside, sends, server, cap, .. } = self.vms[vm];
             self.op(OpCode::VmAdd, (0, 0, vm), [if kind == HOST { HOST } else { GUEST }, weight]);
             if let Some((budget, period, priority)) = server {
                 self.set(vm, "priority", priority);
@@ -195,6 +208,9 @@ impl Host {
                 }
             };
             add(vcpus, kind, does);
+            if let Some((n, does)) = beside {
+                add(n, kind, does);
+            }
             if let Some((n, kind, least, most)) = threads {
                 add(n, kind, Does::Replaces(least, most));
             }

@@ -71,7 +71,7 @@ fn restarted_vms_gain_nothing() {
             let honest = [Vm::new(256, 2, Does::Computes), Vm::new(64, 2, Does::Computes)];
             let all = [&honest[..], &vec![restarts; vms as usize]].concat();
             let what = format!("{vms} VMs of {vcpus} VCPUs that live {least} to {most} ns");
-            unfair.extend(all_fair(&what, (2, 10), &all, &[0, 1]));
+            unfair.extend(all_fair(&what, (2, 20), &all, &[0, 1]));
         }
     }
     assert!(unfair.is_empty(), "{}", unfair.concat());
@@ -117,12 +117,12 @@ fn pauses_before_accounting_gain_nothing() {
     let vms = |each| [[Vm::new(256, 2, Does::Computes); 2].as_slice(), &[Vm::new(32, 2, Does::Pauses(each))]].concat();
     let had = |each| Host::run("credit", &live("linux"), 4, &vms(each), 20 * SECOND).had[2];
     let most = (1..=8).map(had).fold(0.0, f64::max) / fair(4, &vms(1))[2];
-    assert!((1.45..1.55).contains(&most), "{most:.3}");
+    assert!((1.05..1.15).contains(&most), "{most:.3}");
     // Where the re-sort does not preempt.
     let vms = [Vm::new(256, 2, Does::Computes), Vm::new(32, 2, Does::Pauses(4))];
     let set = [live("linux"), vec![("resort", 0)]].concat();
     let had = Host::run("credit", &set, 2, &vms, 20 * SECOND).had[1];
-    assert!((0.33..0.34).contains(&had), "{had:.3} of 0.222");
+    assert!((0.30..0.31).contains(&had), "{had:.3} of 0.222");
 }
 
 /// A VM has its share if its own I/O threads come and go.
@@ -153,6 +153,27 @@ fn many_vcpus_gain_nothing() {
         }
     }
     assert!(unfair.is_empty(), "{}", unfair.concat());
+}
+
+/// Rule C45: a VCPU that hardly runs has its jobs done in time, though its sibling computes and is in debt. In vain if that debt is
+/// paid before the VM's VCPUs are: up to all of the jobs are late then.
+#[test]
+fn a_debt_is_paid_by_the_vcpu_that_made_it() {
+    let mut late = Vec::new();
+    for (pcpus, weight, hogs, vcpus) in [(4, 256, 3, 4), (4, 64, 3, 4), (4, 64, 3, 1), (4, 256, 4, 1), (2, 64, 2, 2)] {
+        let beside = Some((1, Does::Works { period: 5 * MS, work: 200 * US }));
+        let host = Vm { kind: HOST, ..Vm::new(1024, 2, Does::Works { period: MS, work: 50 * US }) };
+        let web = Vm::new(256, 1, Does::Works { period: 30 * MS, work: 3 * MS });
+        let others = [vec![Vm::new(256, vcpus, Does::Computes); hogs], vec![host, web]].concat();
+        let vms = [vec![Vm { beside, ..Vm::new(weight, 1, Does::Computes) }], others].concat();
+        for policy in ["credit", "doris", "laxs", "poris"] {
+            let got = Host::run(policy, &live("linux"), pcpus, &vms, 20 * SECOND);
+            if got.late[0] * 20 > got.jobs[0] {
+                late.push(format!("{policy}, {pcpus} PCPUs, weight {weight}: {} of {}\n", got.late[0], got.jobs[0]));
+            }
+        }
+    }
+    assert!(late.is_empty(), "{}", late.concat());
 }
 
 /// Rules C24, C25: parts of a whole are not rounded up for each of many, nor is one VM's debt paid for another.
