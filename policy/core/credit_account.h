@@ -455,10 +455,10 @@ TAKT_FN void credit_account_pass(struct takt_pool *p)
 	u64 per_cpu = (u64)credit_per_acct(p), pot = takt_fresh_long(p, credit_pot(p));
 	u64 debt = p->balance < 0 ? (u64)-p->balance : 0;
 	u64 weight = p->weight, left = weight;
-	u64 common = TAKT_LATEST, held = TAKT_LATEST;
 	u32 mi = p->act_head, wanting = takt_zero(p), n;
 
 	p->balance = 0;
+	p->common = p->held = TAKT_LATEST;
 	p->sort_epoch++;
 	p->floored = (u16)(p->floored << 1);
 	if (!weight)
@@ -510,17 +510,15 @@ TAKT_FN void credit_account_pass(struct takt_pool *p)
 		if (left)
 			pot = pot + div_up(spare * weight, left);
 		if (!takt_shortcut(!p->par.claim)) {
-			common = credit_common(p, common, before - p->balance, own, weight);
-			held = credit_common(p, held, p->balance - before, own, weight);
+			p->common = credit_common(p, p->common, before - p->balance, own, weight);
+			p->held = credit_common(p, p->held, p->balance - before, own, weight);
 		}
-		common = takt_fresh_long(p, common);
-		held = takt_fresh_long(p, held);
 		mi = next;
 	}
-	if (p->par.claim && p->balance < -(s64)common)
-		p->balance = -(s64)common;
-	if (p->par.claim && p->balance > (s64)held)
-		p->balance = (s64)held;
+	if (p->par.claim && p->balance < -(s64)p->common)
+		p->balance = -(s64)p->common;
+	if (p->par.claim && p->balance > (s64)p->held)
+		p->balance = (s64)p->held;
 }
 
 #endif
