@@ -68,9 +68,9 @@ TAKT_INLINE s32 credit_floor(struct takt_pool *p, struct takt_vm *m)
 }
 
 /*
- * What a VM may owe besides what its VCPUs do, with claim=vm: twice what they all may. More is
- * forgiven, as below a floor: a VM that has run for long in what others leave would else pay for it
- * when they want it back.
+ * What a VM may owe besides what its VCPUs do, with claim=vm: as much as one VCPU for each PCPU may
+ * together. More is forgiven, as below a floor: a VM that has run for long in what others leave
+ * would else pay for it when they want it back.
  */
 TAKT_INLINE u32 credit_owes_most(struct takt_pool *p)
 {

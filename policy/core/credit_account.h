@@ -445,10 +445,10 @@ TAKT_FN u64 credit_pot(struct takt_pool *p)
  * One accounting pass (rules C24, C25 and C26). @p->balance is Σ credit of the last pass: if
  * negative, that much more is handed out and VMs may earn above their peak. With claim=vm it is no
  * more than all VMs owe by their weights, or hold: others would be paid what one owes, or would
- * lose what another one saves. What a VM cannot take
- * goes to those behind it in the list; a VM that took less than its share because of its peak moves
- * to the front, so that it is others' turn next time. (One that has all it can hold leaves the
- * list, unless it waits, and comes back at its front.)
+ * lose what another one saves. What a VM cannot take goes to those behind it in the list; a VM that
+ * took less than its share because of its peak moves to the front, so that it is others' turn next
+ * time. (One that has all it can hold leaves the list, unless it waits, and comes back at its
+ * front.)
  */
 TAKT_FN void credit_account_pass(struct takt_pool *p)
 {
@@ -458,11 +458,11 @@ TAKT_FN void credit_account_pass(struct takt_pool *p)
 	u32 mi = p->act_head, wanting = takt_zero(p), n;
 
 	p->balance = 0;
-	p->common = p->held = TAKT_LATEST;
 	p->sort_epoch++;
 	p->floored = (u16)(p->floored << 1);
 	if (!weight)
 		return;
+	p->common = p->held = TAKT_LATEST;
 	TAKT_LOOP(p, n, TAKT_NVM) {
 		struct takt_vm *m;
 		u64 fair, peak, own;
@@ -519,6 +519,8 @@ TAKT_FN void credit_account_pass(struct takt_pool *p)
 		p->balance = -(s64)p->common;
 	if (p->par.claim && p->balance > (s64)p->held)
 		p->balance = (s64)p->held;
+	/* The kernel's are set without claim=vm, too, see takt_shortcut(). */
+	p->common = p->held = 0;
 }
 
 #endif

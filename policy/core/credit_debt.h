@@ -14,8 +14,8 @@
  * The VCPUs of @mi but @but share what they have and what their VM owes besides, if it owes
  * anything, or if together they are in debt: then a new one among them is as far in debt as the
  * others, and earns as they do. What does not divide the VM owes on; with claim=vm also what is
- * below the floors of its VCPUs, where it would be forgiven at the next accounting. A VM could put
- * the debts of all its VCPUs on one of them otherwise, and start others after it.
+ * more than its VCPUs can save: below their floors it would be forgiven at the next accounting. A
+ * VM could put the debts of all its VCPUs on one of them otherwise, and start others after it.
  */
 TAKT_FN void credit_share_debt(struct takt_pool *p, u32 mi, u32 but)
 {

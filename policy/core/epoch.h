@@ -75,7 +75,6 @@ TAKT_FN int takt_epoch(struct takt_pool *p, u64 now)
 	}
 	p->ledger.given = p->ledger.burned = p->ledger.clipped = 0;
 	p->balance = p->burned = 0;
-	p->common = p->held = 0;
 	p->floored = 0;
 	p->weight = 0;
 	p->sort_epoch = 0;

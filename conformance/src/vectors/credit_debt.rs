@@ -57,7 +57,8 @@ pub fn shared(make: &Maker) {
     }
 }
 
-/// With claim=vm no VCPU takes on a debt below its floor, where accounting would forgive it: the VM keeps that.
+/// With claim=vm no VCPU takes on more of a debt than it can save: the VM keeps the rest, which accounting would forgive
+/// below a floor.
 pub fn floor(make: &Maker) {
     for policy in CREDIT {
         for (claim, credit, owed) in [(1, -300, 300), (0, -600, 0)] {

@@ -61,7 +61,7 @@ fn replaced_threads_gain_nothing() {
 }
 
 /// Rule C44: VMs that end and are started again, after lives of any length, where their host has the new one owe what the last
-/// one did.
+/// one did. In 20 s: a slice is 1.3 % of what the lightest has then.
 #[test]
 fn restarted_vms_gain_nothing() {
     let mut unfair = Vec::new();

@@ -220,7 +220,7 @@ fn no_guest_gets_more_than_its_share_by_what_it_sends_or_when_it_sleeps() {
     gets_its_share("attacks");
 }
 
-/// The same where each VM has a VCPU more than there are PCPUs: no debt is forgiven at its floors there.
+/// The same where each VM has a VCPU more than there are PCPUs: its VCPUs owe on together there.
 #[test]
 #[ignore = "minutes"]
 fn no_guest_gets_more_where_all_have_more_vcpus_than_pcpus() {
