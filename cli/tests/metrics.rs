@@ -153,6 +153,19 @@ fn alerts_and_dashboard_ask_for_what_there_is() {
     }
 }
 
+#[test]
+fn the_documents_list_what_there_is() {
+    let docs = include_str!("../../docs/operating.md");
+    let rows = docs.lines().filter_map(|line| line.strip_prefix("| `")?.split(['{', '`']).next());
+    let listed: BTreeSet<_> = rows.filter(|name| name.starts_with("takt_")).map(str::to_owned).collect();
+    let whole = |name: &String| {
+        let part = ["_bucket", "_count", "_sum"].into_iter().find_map(|end| name.strip_suffix(end));
+        part.unwrap_or(name).to_owned()
+    };
+    let there: BTreeSet<_> = names(&Host::new().text()).iter().map(whole).collect();
+    assert_eq!(listed, there);
+}
+
 /// What `takt metrics` listens at says its first line.
 fn listening(host: &Host, port: u16) -> Running {
     let address = format!("127.0.0.1:{port}");

@@ -13,6 +13,7 @@ pub(crate) mod unheeded;
 
 use crate::core_sched;
 use crate::net::{self, Net};
+use crate::ran::{self, Ran};
 use crate::record::Recorder;
 use crate::scheduler::{Notice, Scheduler};
 use crate::shared::{HOST_VM, Quota, Snapshot};
@@ -85,6 +86,7 @@ pub struct Live {
     /// Since when decisions and switches are counted, ns.
     measured_from: Option<u64>,
     net: Net,
+    ran: Ran,
     scheduler: Scheduler,
     ring: libbpf_rs::RingBuffer<'static>,
     notices: Receiver<Notice>,
@@ -139,6 +141,7 @@ impl Live {
             accept_unfair,
             measured_from: None,
             net,
+            ran: Ran::default(),
             scheduler,
             ring,
             notices,
@@ -338,6 +341,7 @@ impl Live {
             group: vm.map(|v| v.group.clone()).unwrap_or_default(),
             set_by: vm.map(|v| v.layers.sources()).unwrap_or_default(),
             waited: VmWaits::default(),
+            uncounted: 0,
         }
     }
 
@@ -345,14 +349,18 @@ impl Live {
     ///
     /// # Errors
     /// The scheduler cannot be read.
-    pub fn status(&self, histograms: bool) -> Result<Status> {
+    pub fn status(&mut self, histograms: bool) -> Result<Status> {
+        let now = ran::now();
         let snapshot = self.scheduler.snapshot()?;
+        let uncounted = self.ran.uncounted(&snapshot, &status::members(&snapshot), now);
         let there = (0..NVM).filter(|vm| snapshot.pool.vm_stat(*vm).is_some());
         let waited = |vm| Ok((vm, VmWaits { classes: self.scheduler.waits(vm)?, buckets: histograms }));
         let mut waited = there.map(waited).collect::<Result<BTreeMap<_, _>>>()?;
         let (entities, waits) = status::entities(&snapshot, &waited.remove(&HOST_VM).unwrap_or_default());
         let of = |vm| waited.get(&vm).cloned().unwrap_or_default();
-        let vms = status::vms(&snapshot, &|vm| Known { waited: of(vm), ..self.known(vm) });
+        let more = |vm| uncounted.get(&vm).copied().unwrap_or_default();
+        let known = |vm| Known { waited: of(vm), uncounted: more(vm), ..self.known(vm) };
+        let vms = status::vms(&snapshot, &known);
         let (scheduler, net) = (self.scheduler.run_time()?, self.net.run_time()?);
         let host = HostStatus {
             policy: snapshot.pool.policy().to_owned(),

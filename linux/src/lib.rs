@@ -12,6 +12,7 @@ pub mod net;
 mod object;
 mod ops;
 mod partition;
+mod ran;
 mod record;
 mod scheduler;
 #[cfg(test)]

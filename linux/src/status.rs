@@ -187,6 +187,8 @@ pub struct Known {
     pub group: String,
     pub set_by: BTreeMap<String, String>,
     pub waited: VmWaits,
+    /// CPU time that the host has not counted yet, ns.
+    pub uncounted: u64,
 }
 
 /// How long a VM's threads waited, by class, and whether to say so in full.
@@ -258,7 +260,7 @@ pub fn vms(snapshot: &Snapshot, known: &dyn Fn(u32) -> Known) -> Vec<VmStatus> {
             monitor: known.monitor,
             vcpus: of(Kind::Guest),
             io: of(Kind::Io),
-            run_s: host.ran as f64 / 1e9,
+            run_s: (host.ran + known.uncounted) as f64 / 1e9,
             waits: known.waited.of(snapshot, own),
         })
     };

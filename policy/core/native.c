@@ -229,6 +229,15 @@ u32 takt_pool_vcpu_cpu(struct takt_pool *p, u32 v)
 	return vcpu_of(p, v)->cpu;
 }
 
+/* How long @vi has run in its present run by @now, ns. What a higher class took does not count. */
+u64 takt_pool_ran(struct takt_pool *p, u32 vi, u64 now)
+{
+	struct takt_vcpu *v = vcpu_of(p, vi);
+	u32 runs = v->state == TAKT_RUNNING && !cpu_of(p, v->cpu)->taken;
+
+	return v->ran + (runs && now > v->start ? now - v->start : 0);
+}
+
 u64 takt_pool_deadline(struct takt_pool *p, u32 v)
 {
 	return vcpu_of(p, v)->deadline;

@@ -94,6 +94,7 @@ unsafe extern "C" {
     pub fn takt_pool_debt(p: *const RawPool, vm: u32) -> u32;
     pub fn takt_pool_owes(p: *const RawPool, vm: u32) -> u32;
     pub fn takt_pool_vcpu_cpu(p: *const RawPool, v: u32) -> u32;
+    pub fn takt_pool_ran(p: *const RawPool, v: u32, now: u64) -> u64;
     pub fn takt_pool_deadline(p: *const RawPool, v: u32) -> u64;
     pub fn takt_pool_cur(p: *const RawPool, cpu: u32) -> u32;
     pub fn takt_pool_vm_stat(p: *const RawPool, vm: u32, out: *mut u64) -> c_int;

@@ -407,6 +407,11 @@ impl Pool {
     pub fn vcpu_cpu(&self, v: u32) -> u32 {
         unsafe { ffi::takt_pool_vcpu_cpu(self.raw.as_ptr(), v) }
     }
+    /// How long the VCPU, which runs or has just been taken off, has run in its present run by `now`, ns. Time that a
+    /// higher class took is not counted.
+    pub fn ran(&self, v: u32, now: u64) -> u64 {
+        unsafe { ffi::takt_pool_ran(self.raw.as_ptr(), v, now) }
+    }
     /// Doris' deadline of the VCPU, absolute ns; 0 = none.
     pub fn deadline(&self, v: u32) -> u64 {
         unsafe { ffi::takt_pool_deadline(self.raw.as_ptr(), v) }
