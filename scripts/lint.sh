@@ -22,3 +22,10 @@ if command -v clang-format-19 >/dev/null; then
 else
 	skip clang-format-19
 fi
+# Licences and origins of all packages that Takt is built from, by deny.toml.
+deny=${TAKT_CACHE:-target/cache}/cargo-deny/bin/cargo-deny
+if [ -x "$deny" ]; then
+	"$deny" --offline --locked --log-level error check licenses bans sources
+else
+	skip "cargo-deny (scripts/deny.sh)"
+fi
