@@ -4,6 +4,31 @@
 use crate::{args, output};
 use anyhow::Result;
 use clap::{Arg, Command};
+use takt_control::{metadata, socket};
+
+/// Of a Linux host.
+const FILES: [(&str, &str); 3] = [
+    ("/etc/takt/takt.toml", "Configuration of takt.service: how Takt runs, parameters of the policy, settings of VMs."),
+    (metadata::DIR, "Settings of VMs, NAME.toml or UUID.toml each, which the hooks of libvirt and Proxmox write."),
+    (socket::PATH, "Control socket of a running Takt, for root only."),
+];
+
+/// What an operator of a Linux host does, in this order.
+const EXAMPLES: [(&str, &str); 9] = [
+    ("takt doctor", "Check whether Takt can run on this host."),
+    ("systemctl enable --now takt", "Start it now and at each boot."),
+    ("takt status", "See which VMs are real-time, by which rule, and where each setting comes from."),
+    ("takt top", "Watch waits and CPU time of the last seconds."),
+    ("takt set pbx weight=512 ports=5004 --save", "Change settings of VM pbx, now and for good."),
+    ("takt check /etc/takt/takt.toml --vm pbx", "Check the configuration, and see what it says of VM pbx."),
+    ("takt record pbx.log --duration 30s", "Record all decisions for 30 seconds."),
+    ("takt replay pbx.log", "Check these decisions, and repeat them."),
+    ("apt purge takt", "Uninstall the package; the VMs keep running."),
+];
+
+/// Where the package has its documents.
+const MORE: &str = "/usr/share/doc/takt/docs/operating.md for operators, linux.md for details, libvirt.md and proxmox.md \
+    for hosts with these; /usr/local/share/doc/takt/docs after make install.";
 
 /// Runs the command.
 ///
@@ -27,7 +52,18 @@ fn page(takt: &Command) -> String {
     for (status, what) in args::EXIT {
         out += &format!(".TP\n.B {status}\n{}\n", text(what));
     }
+    terms("FILES", &FILES, &mut out);
+    terms("EXAMPLES", &EXAMPLES, &mut out);
+    out += &format!(".SH SEE ALSO\n{}\n", text(MORE));
     out
+}
+
+/// A section of terms, each with what it is.
+fn terms(section: &str, all: &[(&str, &str)], out: &mut String) {
+    *out += &format!(".SH {section}\n");
+    for (term, what) in all {
+        *out += &format!(".TP\n.B {}\n{}\n", text(term), text(what));
+    }
 }
 
 fn commands(above: &Command, out: &mut String) {

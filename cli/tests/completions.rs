@@ -87,4 +87,10 @@ fn the_manual_page_is_one_that_groff_takes() {
     for command in commands().iter().filter(|c| !["help", "lab"].contains(&c.as_str())) {
         assert!(text.contains(&format!("takt {command}")), "{command}: {text}");
     }
+    for section in ["FILES", "EXAMPLES", "SEE ALSO"] {
+        assert!(text.lines().any(|line| line == section), "{section}: {text}");
+    }
+    let (_, examples) = page.split_once(".SH EXAMPLES\n").expect("examples");
+    let shown: Vec<_> = examples.lines().filter_map(|line| line.strip_prefix(".B takt ")?.split(' ').next()).collect();
+    assert!(shown.len() > 5 && shown.iter().all(|word| commands().iter().any(|c| c == word)), "{shown:?}");
 }
