@@ -3,7 +3,7 @@
 
 mod operate;
 
-pub use operate::{Check, Hook, HookOf, LibvirtHook, Metrics, ProxmoxHook, Top};
+pub use operate::{Check, Hook, HookOf, Keeping, LibvirtHook, Metrics, ProxmoxHook, Top, Why};
 
 use crate::carried::TEMPLATES;
 use crate::seeds::Seeds;
@@ -124,6 +124,8 @@ pub enum Command {
     Record(Record),
     /// Measure the decisions and switches of a running Takt: count, total, median, 99th percentile, longest
     Overhead(Overhead),
+    /// Explain how long a VM waited for a PCPU, and for what (Linux)
+    Why(Why),
     /// Offer what a running Takt knows to Prometheus, or print it (Linux)
     Metrics(Metrics),
     /// Check a recording against the state table and replay it natively; exit status 1 if either differs
@@ -148,6 +150,7 @@ impl Command {
                 | Self::Overhead(_)
                 | Self::Metrics(_)
                 | Self::Top(_)
+                | Self::Why(_)
         )
     }
 }
@@ -437,6 +440,8 @@ pub struct Run {
     /// Limit the VCPU and I/O threads of the VMs per cgroup or user; further ones are host threads [default: 480]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(i64::from(*TENANT_THREADS.start())..=i64::from(*TENANT_THREADS.end())))]
     pub tenant_threads: Option<u32>,
+    #[command(flatten)]
+    pub keeping: Keeping,
     /// Start even if threads have core scheduling cookies; with SMT, such a thread may hang the machine
     #[arg(long)]
     pub accept_core_scheduling: bool,

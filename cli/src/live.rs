@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The live hosts, Linux (feature `linux`) and Xen's Dom0 (feature `xen`): `takt run`, `status`, `set`, `record` and `overhead`; and on
-//! Linux `doctor`, `metrics` and `top`.
+//! Linux `doctor`, `metrics`, `top` and `why`.
 
 #[cfg(feature = "linux")]
 mod ask;
@@ -24,6 +24,8 @@ mod show;
 mod top;
 #[cfg(any(feature = "linux", feature = "xen"))]
 mod waits;
+#[cfg(feature = "linux")]
+mod why;
 #[cfg(feature = "xen")]
 mod xen;
 
@@ -65,6 +67,17 @@ pub fn metrics(args: &args::Metrics) -> Result<bool> {
     return metrics::metrics(args);
     #[cfg(not(feature = "linux"))]
     without::refuse("metrics", args)
+}
+
+/// Explains what a VM of a Linux host waited for.
+///
+/// # Errors
+/// No Takt runs, it keeps nothing, or knows no such VM; this takt is built without the Linux host.
+pub fn why(args: &args::Why) -> Result<bool> {
+    #[cfg(feature = "linux")]
+    return why::why(args);
+    #[cfg(not(feature = "linux"))]
+    without::refuse("why", args)
 }
 
 /// Shows a Linux host's VMs again and again.

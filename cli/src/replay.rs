@@ -79,7 +79,10 @@ fn is_foreign(log: &LogFile) -> bool {
 
 fn judge(log: &LogFile) -> Option<String> {
     let limits = Limits { wait: Some(LOST), max_pending: Some(LOST), ..Limits::of(&log.policy) };
-    let mut checker = Checker::new(limits);
+    let mut checker = match Checker::of_log(log, limits) {
+        Ok(checker) => checker,
+        Err(e) => return Some(format!("{e:#}")),
+    };
     let steps = log.records.iter().try_for_each(|r| checker.step(r));
     steps.and_then(|()| checker.finish().map(drop)).err().map(|v| v.to_string())
 }

@@ -35,6 +35,7 @@ schemas! {
     "sim": "takt sim --json",
     "status-linux": "takt status --json, on Linux",
     "status-xen": "takt status --json, in Xen's Dom0",
+    "why": "takt why --json",
 }
 
 /// Names that scripts may still use, and the document that each means.

@@ -25,7 +25,13 @@ fn log() -> LogFile {
         pool.schedule(now + 500_000, 0, 0).unwrap();
     }
     let records = pool.take_log();
-    LogFile { policy: "doris".into(), pool_size: pool.bytes().len() as u64, pool_hash: hash(pool.bytes()), records }
+    LogFile {
+        policy: "doris".into(),
+        pool_size: pool.bytes().len() as u64,
+        pool_hash: hash(pool.bytes()),
+        records,
+        ..LogFile::default()
+    }
 }
 
 /// Exit status and what was printed.

@@ -13,6 +13,7 @@ struct header {
 	u32 version, record_size;
 	u64 pool_size, pool_hash, count;
 	char policy[24];
+	u64 start_size, names_size;
 };
 
 struct record {
@@ -20,7 +21,7 @@ struct record {
 	struct takt_res res;
 };
 
-_Static_assert(sizeof(struct header) == 64 && sizeof(struct record) == 104,
+_Static_assert(sizeof(struct header) == 80 && sizeof(struct record) == 104,
 	       "the log format is fixed");
 /* conformance/src/run.rs compares pools without these fields. */
 _Static_assert(sizeof(struct takt_out) == 32, "outputs");
@@ -50,6 +51,8 @@ int main(int argc, char **argv)
 		;
 	if (!policy || takt_pool_init(p, policy->id))
 		return fail("unknown policy", 0);
+	if (h.start_size || h.names_size)
+		return fail("begins with a pool, or has names", 0);
 	while (fread(&r, sizeof(r), 1, f) == 1) {
 		struct takt_res res;
 

@@ -6,11 +6,13 @@
 //! switches: what lies between is a handover, told apart. On Linux the host's entities are no threads: any thread that is no VCPU
 //! stands for them, or, where it takes the PCPU, for a higher class.
 
+use crate::LogFile;
 use crate::model::Model;
+use anyhow::Result;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
-use takt_policy::{NCPU, NIL, Op, OpCode, Record, State};
+use takt_policy::{NCPU, NIL, Op, OpCode, State};
 
 /// Longest handover, ns: a switch takes a few µs where nothing holds the PCPU up.
 pub const HANDOVER: u64 = 200_000;
@@ -58,9 +60,13 @@ impl fmt::Display for Holder {
 /// What is said of a PCPU from a time on (ns), in order.
 pub type Changes<T> = Vec<(u64, T)>;
 
-/// Who has each PCPU by the log.
-pub fn holders(records: &[Record]) -> Vec<Changes<Holder>> {
-    let mut model = Model::new();
+/// Who has each PCPU by the log. Of one that begins with a copy of its pool it is not known before something happens there.
+///
+/// # Errors
+/// As of [`LogFile::pool`].
+pub fn holders(log: &LogFile) -> Result<Vec<Changes<Holder>>> {
+    let mut model = Model::of(&log.pool()?);
+    let records = &log.records;
     let mut all = vec![vec![(0, Holder::Unknown)]; NCPU as usize];
     for (n, r) in records.iter().enumerate().filter(|(_, r)| r.res.ret == 0) {
         let (op, cur) = (&r.op, |m: &Model, cpu: u16| m.cur[usize::from(cpu)]);
@@ -82,7 +88,7 @@ pub fn holders(records: &[Record]) -> Vec<Changes<Holder>> {
             _ => {}
         }
     }
-    all
+    Ok(all)
 }
 
 fn decides(back: &Op, next: &Op) -> bool {
@@ -121,10 +127,13 @@ pub struct Difference {
 }
 
 /// Compares from `span.0` to `span.1`, where both know. `trace` is who has each PCPU; what takes longer than `handover` ns is none.
-pub fn agree(records: &[Record], trace: &[Changes<Seen>], span: (u64, u64), handover: u64) -> Agreement {
+///
+/// # Errors
+/// As of [`holders`].
+pub fn agree(log: &LogFile, trace: &[Changes<Seen>], span: (u64, u64), handover: u64) -> Result<Agreement> {
     let mut result = Agreement::default();
-    let end = records.last().map_or(0, |r| r.op.now).min(span.1);
-    for ((pcpu, log), switches) in (0..).zip(&holders(records)).zip(trace) {
+    let end = log.records.last().map_or(0, |r| r.op.now).min(span.1);
+    for ((pcpu, log), switches) in (0..).zip(&holders(log)?).zip(trace) {
         let Some(first) = switches.first() else { continue };
         let (mut l, mut s, mut at) = (0, 0, span.0.max(first.0));
         while at < end {
@@ -159,7 +168,7 @@ pub fn agree(records: &[Record], trace: &[Changes<Seen>], span: (u64, u64), hand
     result.agreed_apart = result.agreed_ns as f64 / (result.compared_ns - result.handover_ns).max(1) as f64;
     result.worst.sort_by_key(|d| std::cmp::Reverse(d.ns));
     result.worst.truncate(WORST);
-    result
+    Ok(result)
 }
 
 /// Whether the trace sees whom the log names.
@@ -192,7 +201,7 @@ mod tests {
     use takt_policy::{Kind, Pool, Source};
 
     /// VCPU 9 on PCPU 0 beside the host's VCPU 0; a higher class takes the PCPU between.
-    fn log() -> Vec<Record> {
+    fn log() -> LogFile {
         let mut p = Pool::new("credit").unwrap();
         p.record();
         p.cpu_add(1, 0, 0, 0, 0).unwrap();
@@ -213,7 +222,8 @@ mod tests {
         p.put(500, 0, false, takt_policy::NEVER).unwrap();
         p.schedule(510, 0, 0).unwrap();
         p.timer_pool(1_000).unwrap();
-        p.take_log()
+        let (policy, pool_size) = ("credit".into(), p.bytes().len() as u64);
+        LogFile { policy, pool_size, records: p.take_log(), ..LogFile::default() }
     }
 
     fn vcpu() -> Seen {
@@ -229,7 +239,7 @@ mod tests {
         use Holder::*;
         let want =
             [(0, Unknown), (2, Unknown), (110, Vcpu(9)), (200, Taken), (300, Vcpu(9)), (430, Host(0)), (510, Idle)];
-        assert_eq!(holders(&log())[0], want);
+        assert_eq!(holders(&log()).unwrap()[0], want);
     }
 
     #[test]
@@ -242,7 +252,7 @@ mod tests {
             (430, other(false)),
             (510, Seen::Idle),
         ];
-        let a = agree(&log(), &[seen.to_vec()], (0, u64::MAX), HANDOVER);
+        let a = agree(&log(), &[seen.to_vec()], (0, u64::MAX), HANDOVER).unwrap();
         assert_eq!((a.compared_ns, a.agreed_ns, a.agreed), (890, 890, 1.0));
         assert!(a.worst.is_empty() && a.differences.is_empty());
     }
@@ -257,7 +267,7 @@ mod tests {
             (430, other(false)),
             (512, Seen::Idle),
         ];
-        let a = agree(&log(), &[seen.to_vec()], (0, u64::MAX), HANDOVER);
+        let a = agree(&log(), &[seen.to_vec()], (0, u64::MAX), HANDOVER).unwrap();
         assert_eq!((a.compared_ns, a.agreed_ns), (890, 877));
         assert_eq!((a.handovers, a.handover_ns, a.agreed_apart), (3, 13, 1.0));
         assert!(a.differences.is_empty());
@@ -266,7 +276,7 @@ mod tests {
     #[test]
     fn differences_are_named() {
         let seen = [(150, Seen::Idle), (200, vcpu()), (250, other(true)), (430, other(true))];
-        let a = agree(&log(), &[seen.to_vec()], (120, 520), HANDOVER);
+        let a = agree(&log(), &[seen.to_vec()], (120, 520), HANDOVER).unwrap();
         assert_eq!((a.compared_ns, a.agreed_ns), (370, 50));
         let told: Vec<_> = a.differences.iter().map(|(k, ns)| (k.as_str(), *ns)).collect();
         let want = [

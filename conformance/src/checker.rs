@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The judge of operation logs: every rule of `docs/states.md` that can be seen from outside.
 
+use crate::LogFile;
 use crate::model::{Model, bit};
 use crate::summary::{Summary, name};
 use std::fmt;
-use takt_policy::{CUR_STOPS, FORCE_IDLE, NCPU, NEVER, NIL, NVCPU, Op, OpCode, Record, Res, State};
+use takt_policy::{CUR_STOPS, FORCE_IDLE, NCPU, NEVER, NIL, NVCPU, Op, OpCode, Pool, Record, Res, State};
 
 /// What a log broke.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +86,8 @@ impl Limits {
 const SILENCE: u64 = 1_000_000_000;
 /// By which a host's account of a run may be ahead of the pool's clock, ns: another clock, and a decision begins before its operation.
 const SKEW: u64 = 100_000;
+/// By then a PCPU has answered a kick from before the log, ns after its beginning.
+const SETTLED: u64 = 1_000_000_000;
 
 /// Takes records one by one and keeps no log.
 pub struct Checker {
@@ -92,6 +95,9 @@ pub struct Checker {
     pub limits: Limits,
     kicked: u64,
     kicked_at: [u64; NCPU as usize],
+    /// PCPUs that idled when the log began, and may have been kicked before: until they decide, or that time.
+    unknown: u64,
+    until: u64,
     timer: [u64; NCPU as usize],
     pool_timer: u64,
     started: Box<[u64; NVCPU as usize]>,
@@ -116,6 +122,8 @@ impl Checker {
             limits,
             kicked: 0,
             kicked_at: [0; NCPU as usize],
+            unknown: 0,
+            until: 0,
             timer: [NEVER; NCPU as usize],
             pool_timer: NEVER,
             started: Box::new([0; NVCPU as usize]),
@@ -124,6 +132,25 @@ impl Checker {
             records: 0,
             summary: Summary::default(),
         }
+    }
+
+    /// A checker of a log that begins with a copy of a pool. Kicks of idle PCPUs may be under way then, and what VCPUs ran before
+    /// is not known.
+    pub fn of(pool: &Pool, limits: Limits) -> Self {
+        let model = Model::of(pool);
+        let mut timer = [NEVER; NCPU as usize];
+        (0..).zip(&mut timer).filter(|(cpu, _)| model.online >> cpu & 1 == 1).for_each(|(c, t)| *t = pool.cpu_timer(c));
+        let unknown = model.empty() & !model.taken;
+        let (started, pool_timer) = (Box::new([model.now; NVCPU as usize]), pool.pool_timer());
+        Self { unknown, until: model.now + SETTLED, timer, pool_timer, started, model, ..Self::new(limits) }
+    }
+
+    /// The checker of this log.
+    ///
+    /// # Errors
+    /// As of [`LogFile::pool`].
+    pub fn of_log(log: &LogFile, limits: Limits) -> anyhow::Result<Self> {
+        Ok(if log.start.is_empty() { Self::new(limits) } else { Self::of(&log.pool()?, limits) })
     }
 
     /// States as the log has them.
@@ -289,6 +316,7 @@ impl Checker {
         if code == OpCode::Schedule {
             ensure(kick & bit(op.cpu) == 0, Rule::Kick, || "a decision kicks its own PCPU".into())?;
             self.kicked &= !bit(op.cpu);
+            self.unknown &= !bit(op.cpu);
         }
         let mut new = kick & !self.kicked;
         self.kicked = (self.kicked | kick) & m.online;
@@ -361,7 +389,8 @@ impl Checker {
         if self.kicked & !m.taken != 0 || m.queued.iter().all(|&w| w == 0) {
             return Ok(());
         }
-        let idle = m.empty() & !m.taken & !m.forced;
+        let unknown = if m.now < self.until { self.unknown } else { 0 };
+        let idle = m.empty() & !m.taken & !m.forced & !unknown;
         // With `tickle=xen` only the PCPU where it is queued does not idle, which may be any one of its masks.
         let enough = |v| !m.idled_ever || self.limits.budgets || m.allowed(v) & !idle == 0;
         let waits = |&v: &u16| self.waits_for(v, idle) && enough(v);
@@ -411,7 +440,8 @@ fn fields(code: OpCode) -> (bool, bool, bool, usize) {
     match code {
         None | Epoch | TimerPool => (false, false, false, 0),
         CpuAdd => (true, false, false, 3),
-        CpuRemove | CpuRelease | CpuAcquire | TimerCpu => (true, false, false, 0),
+        CpuRemove | CpuAcquire | TimerCpu => (true, false, false, 0),
+        CpuRelease => (true, false, false, 1),
         VmAdd => (false, false, true, 2),
         VmRemove => (false, false, true, 0),
         VcpuAdd => (true, true, true, 1),

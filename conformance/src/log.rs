@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Operation logs in files: a header of 64 bytes, then records of 104 bytes, all little-endian (docs/conformance.md).
+//! Operation logs in files: a header of 80 bytes, the pool that the log begins with, names of VMs, then records of 104 bytes,
+//! all little-endian (docs/conformance.md).
 
 use anyhow::{Context, Result, bail, ensure};
+use std::collections::BTreeMap;
 use std::path::Path;
-use takt_policy::{Op, OpCode, Record, Res};
+use takt_policy::{NVM, Op, OpCode, Pool, Record, Res};
 
 /// First bytes of a log.
 pub const MAGIC: [u8; 8] = *b"TAKTLOG\x1a";
 /// Version of the format that this build reads and writes.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
-const HEADER: usize = 64;
+const HEADER: usize = 80;
 const RECORD: usize = 104;
 const NAME: usize = 24;
+/// Most bytes of the names of a log's VMs, as JSON.
+const NAMES: usize = 1 << 18;
 
 /// A log with what is needed to replay it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,15 +26,42 @@ pub struct LogFile {
     pub pool_size: u64,
     /// [`crate::hash`] of the final pool; 0 = not recorded.
     pub pool_hash: u64,
+    /// Bytes of the pool before the first record; none: an empty pool.
+    pub start: Vec<u8>,
+    /// Names of VMs by their numbers, as far as the host knew them.
+    pub names: BTreeMap<u16, String>,
     pub records: Vec<Record>,
 }
 
 impl LogFile {
-    /// The file's bytes. Fails if the policy's name is too long.
+    /// The pool before the first record.
+    ///
+    /// # Errors
+    /// This build does not know the policy, has other pools, or the bytes contradict themselves.
+    pub fn pool(&self) -> Result<Pool> {
+        let pool = Pool::new(&self.policy).with_context(|| format!("unknown policy {:?}", self.policy))?;
+        let size = pool.bytes().len() as u64;
+        ensure!(
+            self.pool_size == size,
+            "the log's pool has {} bytes, this build's {size}: another core",
+            self.pool_size
+        );
+        if self.start.is_empty() {
+            return Ok(pool);
+        }
+        let pool = Pool::from_bytes(&self.start).context("the log does not begin with a pool of this core")?;
+        ensure!(pool.policy() == self.policy, "the log is of {:?}, its pool of {:?}", self.policy, pool.policy());
+        pool.check().map_err(|e| anyhow::anyhow!("the pool that the log begins with contradicts itself: {e}"))?;
+        Ok(pool)
+    }
+
+    /// The file's bytes. Fails if the policy's name or the names of VMs are too long.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let name = self.policy.as_bytes();
         ensure!(name.len() <= NAME, "policy name {:?} is longer than {NAME} bytes", self.policy);
-        let mut b = Vec::with_capacity(HEADER + RECORD * self.records.len());
+        let names = if self.names.is_empty() { Vec::new() } else { serde_json::to_vec(&self.names)? };
+        ensure!(names.len() <= NAMES, "the names of VMs have {} bytes, at most {NAMES} are allowed", names.len());
+        let mut b = Vec::with_capacity(HEADER + self.start.len() + names.len() + RECORD * self.records.len());
         b.extend(MAGIC);
         b.extend(VERSION.to_le_bytes());
         b.extend((RECORD as u32).to_le_bytes());
@@ -38,7 +69,11 @@ impl LogFile {
         b.extend(self.pool_hash.to_le_bytes());
         b.extend((self.records.len() as u64).to_le_bytes());
         b.extend(name);
-        b.resize(HEADER, 0);
+        b.resize(HEADER - 16, 0);
+        b.extend((self.start.len() as u64).to_le_bytes());
+        b.extend((names.len() as u64).to_le_bytes());
+        b.extend(&self.start);
+        b.extend(names);
         self.records.iter().for_each(|r| put_record(&mut b, r));
         Ok(b)
     }
@@ -55,7 +90,19 @@ impl LogFile {
         let name = &r.0[..NAME];
         let name = &name[..name.iter().position(|&c| c == 0).unwrap_or(NAME)];
         let policy = std::str::from_utf8(name).context("the policy's name is not text")?.to_string();
-        let body = &b[HEADER..];
+        let mut r = Reader(&b[HEADER - 16..]);
+        let (start, names) = (r.u64(), r.u64());
+        ensure!(
+            start == 0 || start == pool_size,
+            "a pool of {start} bytes at the beginning, but a pool has {pool_size}"
+        );
+        ensure!(names <= NAMES as u64, "names of {names} bytes, at most {NAMES} are allowed");
+        let have = (b.len() - HEADER) as u64;
+        let fits = start.checked_add(names).is_some_and(|n| n <= have);
+        ensure!(fits, "truncated: {have} bytes after the header, of a pool with {start} and names with {names}");
+        let (start, body) = b[HEADER..].split_at(start as usize);
+        let (names, body) = body.split_at(names as usize);
+        let names = read_names(names)?;
         let want = usize::try_from(count).ok().and_then(|n| n.checked_mul(RECORD));
         match want {
             Some(n) if n == body.len() => {}
@@ -69,8 +116,18 @@ impl LogFile {
             ensure!(OpCode::from_u16(rec.op.op).is_some(), "record {i}: unknown operation {}", rec.op.op);
             records.push(rec);
         }
-        Ok(Self { policy, pool_size, pool_hash, records })
+        Ok(Self { policy, pool_size, pool_hash, start: start.to_vec(), names, records })
     }
+}
+
+fn read_names(bytes: &[u8]) -> Result<BTreeMap<u16, String>> {
+    if bytes.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let names: BTreeMap<u16, String> = serde_json::from_slice(bytes).context("the names of VMs")?;
+    let wild = names.keys().find(|&&n| u32::from(n) >= NVM);
+    ensure!(wild.is_none(), "a name of VM {}, but VMs are 0 to {}", wild.copied().unwrap_or_default(), NVM - 1);
+    Ok(names)
 }
 
 /// Records without a header, as a host keeps them.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The checker's own picture of a pool: `docs/states.md` as a state machine over operations and their outcomes.
 
-use takt_policy::{CUR_STOPS, FORCE_IDLE, Kind, NCPU, NIL, NVCPU, NVM, Op, OpCode, Res, State};
+use takt_policy::{CUR_STOPS, FORCE_IDLE, Kind, NCPU, NIL, NVCPU, NVM, Op, OpCode, Pool, Res, State};
 
 /// A VCPU as the log tells of it.
 #[derive(Clone, Copy, Debug)]
@@ -111,6 +111,60 @@ impl Model {
             rt_max: params.iter().find(|p| p.name == "rt_max").map(|p| p.default),
             params,
         }
+    }
+
+    /// What a pool holds. Since when a VCPU has its state is not known: since now. A VM whose VCPUs the policy has bound has been
+    /// real-time.
+    pub fn of(pool: &Pool) -> Self {
+        let mut m = Self { now: pool.now(), ..Self::new() };
+        let key = |name: &str| m.params.iter().find(|p| p.name == name).map_or(NIL, |p| p.key);
+        let [cap, budget, rt] = ["cap", "budget", "rt"].map(key);
+        for op in pool.describe().iter().filter(|op| op.op == OpCode::Adjust as u16 && u32::from(op.vm) == NIL) {
+            m.adjust(op);
+        }
+        for vm in 0..NVM {
+            let Some(stat) = pool.vm_stat(vm) else { continue };
+            let set = |key| pool.vm_setting(vm, key).unwrap_or(0);
+            let rt_on = set(rt) == 1;
+            m.vm[vm as usize] = Vm {
+                used: true,
+                host: stat.host != 0,
+                capped: set(cap) != 0,
+                server: set(budget) != 0,
+                rt_off: set(rt) == 2,
+                rt_on,
+                rt_until: if rt_on { u64::MAX } else { stat.lease_end },
+                rt_ever: rt_on || stat.lease_end != 0,
+                vcpus: 0,
+            };
+        }
+        for cpu in 0..NCPU as u16 {
+            let stat = pool.pcpu(cpu.into());
+            let all = [(&mut m.online, stat.online), (&mut m.taken, stat.taken), (&mut m.forced, stat.forced)];
+            all.into_iter().filter(|(_, is)| *is).for_each(|(mask, _)| *mask |= bit(cpu));
+            m.cur[usize::from(cpu)] = pool.cur(cpu.into()).map(|v| v as u16);
+        }
+        for v in 0..NVCPU as u16 {
+            let Some(stat) = pool.vcpu_stat(v.into()) else { continue };
+            m.vcpu[usize::from(v)] = Vcpu {
+                vm: stat.vm as u16,
+                io: stat.kind == Kind::Io as u64,
+                cpu: pool.vcpu_cpu(v.into()) as u16,
+                hard: stat.hard,
+                placement: stat.placement,
+                woken: stat.left & 1 != 0,
+                pausing: stat.left & 2 != 0,
+                since: m.now,
+                ..ABSENT
+            };
+            let vm = &mut m.vm[stat.vm as usize % NVM as usize];
+            vm.vcpus += 1;
+            vm.rt_ever |= stat.bound != 0;
+            m.nr_vcpu += 1;
+            let state = pool.state(v.into());
+            m.set(v, if state == State::Parked { State::Queued } else { state });
+        }
+        m
     }
 
     /// State of a VCPU; parked cannot be told from queued.

@@ -37,8 +37,27 @@ impl Beginning {
             record.op.seq = seq;
         }
         let pool_hash = if cut.is_some() { 0 } else { hash(last.bytes()) };
-        Ok(LogFile { policy: self.policy.clone(), pool_size: last.bytes().len() as u64, pool_hash, records })
+        let pool_size = last.bytes().len() as u64;
+        Ok(LogFile { policy: self.policy.clone(), pool_size, pool_hash, records, ..LogFile::default() })
     }
+}
+
+/// The log of what became of the pool `first`: the records that it saw next, up to the one that left it as it is in `last`. At
+/// most `most` of them are kept; the final pool is known only without such a cut.
+///
+/// # Errors
+/// Records are missing, or `last` is not later than `first`.
+pub fn log_between(first: &Pool, mut records: Vec<Record>, last: &Pool, most: Option<u64>) -> Result<LogFile> {
+    let kept = last.operations().checked_sub(first.operations()).context("the pool has begun again")?;
+    ensure!(records.len() as u64 >= kept, "the recording has {} records, the pool has seen {kept}", records.len());
+    let cut = most.filter(|m| *m < kept);
+    records.truncate(cut.unwrap_or(kept) as usize);
+    for (seq, record) in (1..).zip(&mut records) {
+        record.op.seq = seq;
+    }
+    let pool_hash = if cut.is_some() { 0 } else { hash(last.bytes()) };
+    let (policy, pool_size) = (first.policy().to_owned(), first.bytes().len() as u64);
+    Ok(LogFile { policy, pool_size, pool_hash, start: first.bytes().to_vec(), records, ..LogFile::default() })
 }
 
 #[cfg(test)]

@@ -6,9 +6,9 @@ use crate::core::{Core, OUTPUTS};
 use crate::host::{Host, Mode, SKEW, Shape};
 use crate::log::LogFile;
 use crate::summary::name;
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use std::fmt;
-use takt_policy::{NIL, NVCPU, Op, OpCode, Pool, Record, Res, State};
+use takt_policy::{NIL, NVCPU, Op, OpCode, Record, Res, State};
 
 /// Whether it asks for the pool's timer: `pool_armed`, of which the lowest byte is enough.
 const POOL_ARMED: usize = OUTPUTS - 4;
@@ -44,9 +44,7 @@ fn hash_words(before: u64, words: impl IntoIterator<Item = u64>) -> u64 {
 
 /// Repeats a log natively. The hash of the final pool, or the first record whose outcome differs.
 pub fn replay(log: &LogFile) -> Result<u64> {
-    let mut pool = Pool::new(&log.policy).with_context(|| format!("unknown policy {:?}", log.policy))?;
-    let size = pool.bytes().len() as u64;
-    ensure!(log.pool_size == size, "the log's pool has {} bytes, this build's {size}: another core", log.pool_size);
+    let mut pool = log.pool()?;
     for r in &log.records {
         let res = pool.op(r.op);
         if res != r.res {

@@ -6,6 +6,7 @@
 //! a line that is nearly straight (the hypervisor corrects its time every second), and above which no decision lies, because the
 //! record follows the decision.
 
+use crate::LogFile;
 use crate::agree::{Agreement, Changes, Seen, agree};
 use anyhow::{Context, Result, bail, ensure};
 use serde::Serialize;
@@ -200,8 +201,8 @@ pub struct Comparison {
 /// Compares decisions and who ran where, from the trace's first decision to its last.
 ///
 /// # Errors
-/// The trace has no decision.
-pub fn compare(records: &[Record], trace: &[Vec<Event>], handover: u64) -> Result<Comparison> {
+/// The trace has no decision; as of [`LogFile::pool`].
+pub fn compare(log: &LogFile, trace: &[Vec<Event>], handover: u64) -> Result<Comparison> {
     let tick = tick(trace)?;
     let mut traced = BTreeMap::<(u16, u64), BTreeSet<u16>>::new();
     for (cpu, events) in (0..).zip(trace) {
@@ -215,7 +216,7 @@ pub fn compare(records: &[Record], trace: &[Vec<Event>], handover: u64) -> Resul
     let span = (times().min().unwrap_or(0), times().max().unwrap_or(0));
     let mut result = Comparison::default();
     let during = |now: u64| now >= span.0 && now < span.1;
-    for ((cpu, now), next) in decisions(records).iter().filter(|((_, now), _)| during(*now)) {
+    for ((cpu, now), next) in decisions(&log.records).iter().filter(|((_, now), _)| during(*now)) {
         if traced.get(&(*cpu, *now)).is_some_and(|all| all.contains(&(*next as u16))) {
             result.decisions += 1;
         } else {
@@ -223,7 +224,7 @@ pub fn compare(records: &[Record], trace: &[Vec<Event>], handover: u64) -> Resul
         }
     }
     let seen: Vec<_> = trace.iter().map(|events| seen(events, tick)).collect();
-    result.agreement = agree(records, &seen, span, handover);
+    result.agreement = agree(log, &seen, span, handover)?;
     Ok(result)
 }
 
@@ -266,7 +267,7 @@ mod tests {
     }
 
     /// VCPU 9, d3, on PCPU 1 from 100 to 400 and on from 1000.
-    fn log() -> Vec<Record> {
+    fn log() -> LogFile {
         let mut p = Pool::new("credit").unwrap();
         p.record();
         p.cpu_add(1, 1, 0, 0, 0).unwrap();
@@ -281,7 +282,8 @@ mod tests {
             p.put(at + 300, 9, true, takt_policy::NEVER).unwrap();
         }
         p.timer_pool(2_000).unwrap();
-        p.take_log()
+        let (policy, pool_size) = ("credit".into(), p.bytes().len() as u64);
+        LogFile { policy, pool_size, records: p.take_log(), ..LogFile::default() }
     }
 
     /// A counter that runs twice as fast as the pool's time and is 5000 ahead; decisions are traced 10 ticks late.

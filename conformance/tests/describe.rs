@@ -31,7 +31,13 @@ fn a_description_rebuilds_the_pool() {
             let differ = live.bytes().iter().zip(copy.bytes()).skip(32).position(|(a, b)| a != b);
             assert_eq!(differ, None, "{} seed {seed}", policy.name);
             let (pool_size, pool_hash) = (copy.bytes().len() as u64, hash(copy.bytes()));
-            let log = LogFile { policy: policy.name.into(), pool_size, pool_hash, records: copy.take_log() };
+            let log = LogFile {
+                policy: policy.name.into(),
+                pool_size,
+                pool_hash,
+                records: copy.take_log(),
+                ..LogFile::default()
+            };
             assert_eq!(log.records.last().map(|r| r.op.op), Some(OpCode::Epoch as u16));
             replay(&log).expect("a recording that begins so");
         }

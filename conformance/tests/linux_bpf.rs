@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use takt_conformance::{Beginning, Checker, Limits, LogFile, changed, records, replay};
+use takt_conformance::{Checker, Limits, LogFile, changed, log_between, records, replay};
 use takt_policy::{OpCode, Pool};
 
 const FLAGS: [&str; 15] = [
@@ -59,25 +59,16 @@ fn build(dir: &Path, name: &str, defines: &[&str]) -> PathBuf {
 fn recording(dir: &Path, run: &str, side: usize) -> LogFile {
     let read = |what: &str| fs::read(dir.join(format!("{run}.{what}{side}"))).expect("what the harness leaves");
     let pool = |what: &str| Pool::from_bytes(&read(what)).expect("a pool of this core");
-    let (first, last, cpus) = (pool("begin"), pool("end"), read("cpus"));
-    let mut configuration = first.describe();
-    for op in configuration.iter_mut().filter(|op| op.op == OpCode::VcpuAdd as u16) {
-        let at = 2 * usize::from(op.vcpu);
-        op.cpu = u16::from_ne_bytes([cpus[at], cpus[at + 1]]);
-    }
-    let epoch = u64::from_ne_bytes(read("epoch").try_into().expect("a time"));
-    let begin = Beginning { policy: first.policy().to_owned(), configuration, epoch };
-    begin.assemble(records(&read("log")).expect(run), &last, None).expect(run)
+    log_between(&pool("begin"), records(&read("log")).expect(run), &pool("end"), None).expect(run)
 }
 
 /// What the recording of a run says: kept, replays, and is no recording of nothing.
 fn judge(log: &LogFile, run: &str, every: &[(OpCode, usize)]) {
-    let mut checker = Checker::new(Limits::of(&log.policy));
+    let mut checker = Checker::of_log(log, Limits::of(&log.policy)).expect("a log of this core");
     let kept = log.records.iter().try_for_each(|r| checker.step(r)).and_then(|()| checker.finish());
     kept.unwrap_or_else(|e| panic!("{run}: {e}"));
     replay(log).unwrap_or_else(|e| panic!("{run}: {e:#}"));
-    let epoch = log.records.iter().rposition(|r| r.op.op == OpCode::Epoch as u16).expect("epoch");
-    let count = |code: OpCode| log.records[epoch + 1..].iter().filter(|r| r.op.op == code as u16).count();
+    let count = |code: OpCode| log.records.iter().filter(|r| r.op.op == code as u16).count();
     for &(code, least) in every {
         assert!(count(code) >= least, "{run}: {} of {code:?}, of at least {least}", count(code));
     }

@@ -25,7 +25,7 @@ fn sanitized_core_agrees() {
             let records = run.steps(OPERATIONS, true).expect("a clean run");
             let pool_size = run.core.bytes().len() as u64;
             let path = dir.path().join("log");
-            let log = LogFile { policy: policy.name.into(), pool_size, pool_hash: 0, records };
+            let log = LogFile { policy: policy.name.into(), pool_size, pool_hash: 0, records, ..LogFile::default() };
             write_log(&path, &log).expect("log");
             let out = Command::new(&driver).arg(&path).output().expect("driver");
             assert!(out.status.success(), "{}: {}", policy.name, String::from_utf8_lossy(&out.stderr));

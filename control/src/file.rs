@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Longest wait of a thread before the kernel disables the scheduler, ms.
 pub const TIMEOUTS: RangeInclusive<u32> = 1_000..=30_000;
@@ -20,6 +20,11 @@ pub const TIMEOUTS: RangeInclusive<u32> = 1_000..=30_000;
 pub const TENANT_VMS: RangeInclusive<u32> = 1..=255;
 /// Threads of the VMs of one tenant.
 pub const TENANT_THREADS: RangeInclusive<u32> = 1..=960;
+
+/// Memory for operations, MiB; 0: none are kept.
+pub const RECORDER_MIB: RangeInclusive<u32> = 0..=4096;
+/// A wait of a real-time VM that saves a recording, ms.
+pub const INCIDENT_MS: RangeInclusive<u32> = 1..=10_000;
 
 /// How Takt runs: the options of `takt run` that have the same names. An option on the command line wins.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,6 +43,12 @@ pub struct HostSection {
     pub tenant_vms: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tenant_threads: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recorder_mib: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub incident_ms: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub incident_dir: Option<PathBuf>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub accept_core_scheduling: bool,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -58,10 +69,15 @@ impl HostSection {
             ("timeout_ms", self.timeout_ms, TIMEOUTS),
             ("tenant_vms", self.tenant_vms, TENANT_VMS),
             ("tenant_threads", self.tenant_threads, TENANT_THREADS),
+            ("recorder_mib", self.recorder_mib, RECORDER_MIB),
+            ("incident_ms", self.incident_ms, INCIDENT_MS),
         ] {
             let (low, high) = (range.start(), range.end());
             let within = value.is_none_or(|value| range.contains(&value));
             ensure!(within, "`{name}` must be between {low} and {high} (got `{}`)", value.unwrap_or_default());
+        }
+        if let Some(dir) = &self.incident_dir {
+            ensure!(dir.is_absolute(), "`incident_dir` must be an absolute path (got `{}`)", dir.display());
         }
         Ok(())
     }

@@ -16,6 +16,7 @@ pub mod groups;
 pub mod host;
 pub mod layers;
 pub mod metadata;
+pub mod moment;
 pub mod near;
 pub mod need;
 pub mod overhead;

@@ -70,6 +70,13 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         operations: Option<u64>,
     },
+    /// Linux: what a VM waited for.
+    Why {
+        /// Its name; it may have ended.
+        vm: String,
+        /// From how long ago, ms.
+        since_ms: u64,
+    },
     /// Counts what decisions and switches take.
     Overhead {
         /// Begins to count; or ends it, and answers with what was counted.

@@ -92,7 +92,7 @@ fn judged(boot: &Boot, operations: usize) -> LogFile {
     println!("{}: {done} operations replay natively, final pool {pool:#018x}", boot.name);
     assert!(done >= operations, "{}: {done} operations", boot.name);
     let trace = xentrace::parse(&read("trace")).expect("trace");
-    let seen = xentrace::compare(&log.records, &trace, HANDOVER).expect("trace");
+    let seen = xentrace::compare(&log, &trace, HANDOVER).expect("trace");
     println!("{}: {}", boot.name, serde_json::to_string(&seen).expect("JSON"));
     let a = &seen.agreement;
     println!(

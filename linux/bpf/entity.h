@@ -248,7 +248,6 @@ __attribute__((noinline)) int h_affinity(u32 v, u64 cpus, struct out *out)
 	ENTER(-1);
 	struct takt_mask mask = { { cpus } };
 
-	h->cfg_gen++;
 	DO(pool_of(h, v), SET_AFFINITY, takt_set_affinity(p, v, TAKT_HARD, &mask, now), .vcpu = v,
 	   .arg = { TAKT_HARD, cpus });
 	LEAVE();
@@ -347,7 +346,6 @@ __attribute__((noinline)) u32 h_vm_add(u64 kvm, u32 tgid, u64 tenant, struct out
 		u64 what = weight | (u64)(goes_on ? hm->owed : 0) << 32;
 		u32 cap = goes_on ? hm->cap : 0;
 
-		h->cfg_gen++;
 		h->vm_gen++;
 		DO(h->pool, VM_ADD, takt_vm_add(p, vm, TAKT_GUEST, what, now), .vm = vm,
 		   .arg = { TAKT_GUEST, what });
@@ -409,7 +407,6 @@ static __always_inline int add_vcpu(struct host *h, struct log *l, struct out *o
 	u32 vm = n->vm, kind = n->kind, cpu = n->cpu & (TAKT_NCPU - 1);
 	struct host_vcpu *hv = host_vcpu(h, v);
 
-	h->cfg_gen++;
 	hv->side = kind == TAKT_GUEST ? side_with_pcpus(h, host_vm(h, vm)->side) : REST;
 	if (!cpu_online(pool_of(h, v), cpu))
 		cpu = mask_next(&pool_of(h, v)->online, cpu) & (TAKT_NCPU - 1);
@@ -528,7 +525,6 @@ __attribute__((noinline)) u32 h_vm_drop(u32 vm, struct out *out)
 	ENTER(TAKT_NIL);
 	u32 gone;
 
-	h->cfg_gen++;
 	gone = drop_empty(h, l, out, vm, now);
 	LEAVE();
 	return gone;
@@ -540,7 +536,6 @@ __attribute__((noinline)) u32 h_vcpu_remove(u32 v, struct out *out)
 	ENTER(TAKT_NIL);
 	u32 vm = vcpu_of(pool_of(h, v), v)->vm, gone;
 
-	h->cfg_gen++;
 	DO_VCPU(VCPU_REMOVE, takt_vcpu_remove, v);
 	gone = drop_empty(h, l, out, vm, now);
 	LEAVE();

@@ -50,7 +50,7 @@ struct host_cpu {
 	u64 slice_end; /* when the runner's slice is over; TAKT_NEVER: nobody runs */
 	s64 allowance; /* ns that threads beside the pool may still take at once */
 	u64 allowed_at;
-	u32 outside;  /* the thread on it runs beside the pool; 2: since an epoch or before */
+	u32 outside;  /* the thread on it runs beside the pool; 2: since its pool let go of it */
 	u32 topology; /* core | llc << 16, for when it comes back online */
 	u32 node;
 	u32 pinned;  /* runnable host threads that may run only here */
@@ -100,12 +100,11 @@ struct host_counts {
 
 struct host {
 	struct bpf_spin_lock lock;
-	u32 recording;
-	u32 cfg_gen;	    /* changes with what an epoch has to be told */
-	u32 vm_gen;	    /* changes with the set of VMs */
-	u32 threads;	    /* runnable host threads in DSQ_HOST */
-	u32 untracked;	    /* some VCPU's thread is queued without the policy knowing */
-	u32 measuring, pad; /* what decisions and switches take is counted */
+	u32 recording; /* bits of enum recording */
+	u32 vm_gen;    /* changes with the set of VMs */
+	u32 threads;   /* runnable host threads in DSQ_HOST */
+	u32 untracked; /* some VCPU's thread is queued without the policy knowing */
+	u32 measuring; /* what decisions and switches take is counted */
 	u32 tenant_vms, tenant_threads; /* most that one tenant may have */
 	u32 has_vms, has_threads;	/* of the tenant that is being looked at */
 	u64 vtime;			/* of the host's threads */
@@ -119,8 +118,10 @@ struct host {
 	struct host_cpu cpu[TAKT_NCPU];
 	struct host_vcpu vcpu[TAKT_NVCPU];
 	struct host_vm vm[TAKT_NVM];
-	u16 epoch_cpu[TAKT_NVCPU]; /* where each VCPU belonged when the recording began */
 };
+
+/* What is recorded: operations; also events that change nothing, which otherwise are none. */
+enum recording { RECORD_OPS = 1, RECORD_EVENTS = 2 };
 
 struct record {
 	struct takt_op op;
@@ -128,7 +129,7 @@ struct record {
 };
 
 struct log {
-	u64 head; /* records written so far */
+	u64 head; /* number of the last operation in it; the n-th is in rec[n - 1] */
 	u64 pad[7];
 	struct record rec[LOG_LEN];
 };
@@ -292,21 +293,21 @@ static __always_inline void book(struct host *h, struct takt_pool *p, struct log
 	if (op->op == TAKT_OP_SCHEDULE ? p->out.next < TAKT_NVCPU
 				       : op->op >= TAKT_OP_WAKE && op->op <= TAKT_OP_PUT)
 		host_vcpu(h, op->op == TAKT_OP_SCHEDULE ? p->out.next : op->vcpu)->ops++;
-	if (TAKT_POOLS == 1 ? !h->recording : !(h->recording & (1u << side)))
+	if (!h->recording)
 		return;
 	if (TAKT_POOLS > 1) {
 		takt_opaque(side);
 		l += side & (TAKT_POOLS - 1);
 	}
-	slot = l->head;
+	slot = p->seq - 1;
 	takt_opaque(slot);
 	slot &= LOG_LEN - 1;
 	l->rec[slot].op = *op;
-	l->rec[slot].op.seq = l->head + 1;
+	l->rec[slot].op.seq = p->seq;
 	l->rec[slot].op.now = p->now;
 	takt_result(p, &l->rec[slot].op, ret, &l->rec[slot].res);
 	barrier();
-	l->head++;
+	l->head = p->seq;
 }
 
 /*

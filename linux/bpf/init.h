@@ -56,7 +56,6 @@ __attribute__((noinline)) int h_adjust(u32 side, u32 vm, u32 key, u64 value, str
 	ENTER(-1);
 	int ret;
 
-	h->cfg_gen++;
 	ret = DO(pool_on(h, side), ADJUST, takt_adjust(p, vm, key, value, now), .vm = vm,
 		 .arg = { key, value });
 	if (!ret && side == REST && key == takt_vm_key_weight && vm != HOST_VM)
@@ -87,7 +86,6 @@ __attribute__((noinline)) int h_set_group(u32 vm, u64 group, struct out *out)
 	ENTER(-1);
 	int ret;
 
-	h->cfg_gen++;
 	ret = DO(pool_on(h, REST), SET_GROUP, takt_set_group(p, vm, group, now), .vm = vm,
 		 .arg = { group });
 	LEAVE();

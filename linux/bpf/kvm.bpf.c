@@ -142,7 +142,7 @@ static __always_inline void interrupt(u32 v, u32 source)
 
 	if (!h)
 		return;
-	if (!h->recording && !wants_event(h, v, source)) {
+	if (!(h->recording & RECORD_EVENTS) && !wants_event(h, v, source)) {
 		*(volatile u32 *)&host_vcpu(h, v)->source = source;
 		return;
 	}

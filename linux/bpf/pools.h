@@ -140,7 +140,6 @@ __attribute__((noinline)) int h_cpu_goes(u32 cpu, struct out *out)
 
 	if (cpu_of(pool_of(h, cpu), cpu)->cur == TAKT_NIL && vcpu_state(h, cpu) == TAKT_BLOCKED &&
 	    !holds_pool(h, cpu)) {
-		h->cfg_gen++;
 		leave_pool(h, l, out, cpu, now);
 		ret = 0;
 	}
@@ -152,7 +151,6 @@ __attribute__((noinline)) int h_cpu_goes(u32 cpu, struct out *out)
 __attribute__((noinline)) int h_cpu_joins(u32 cpu, u32 side, u32 how, struct out *out)
 {
 	ENTER(-1);
-	h->cfg_gen++;
 	h->gone &= ~mask_bit(cpu);
 	if (!(how & GOES_OUT)) {
 		join_pool(h, l, out, cpu, side, now);
@@ -193,7 +191,6 @@ __attribute__((noinline)) int h_move_vcpu(u32 v, struct out *out)
 
 	if (e->state != TAKT_ABSENT && e->kind == TAKT_GUEST && hv->side != side &&
 	    pool_on(h, side)->nr_cpu) {
-		h->cfg_gen++;
 		make_blocked(h, l, out, v, now);
 		DO_VCPU(VCPU_REMOVE, takt_vcpu_remove, v);
 		if (runs)

@@ -315,7 +315,7 @@ void BPF_PROG(takt_running, struct task_struct *p)
 	not_waiting(h, t);
 	t->from = p->se.sum_exec_runtime;
 	t->charged = bpf_ktime_get_ns();
-	if (h_running(cpu, v, beside, &out) && !beside) {
+	if (h_running(cpu, v, beside ? p->pid : 0, &out) && !beside) {
 		/* It runs without having been picked: a VCPU goes back to its queue at once, which a slice would prevent. */
 		p->scx.slice = SHORT_SLICE;
 		if (runs_as(t) != TAKT_NIL) {
@@ -491,7 +491,7 @@ int BPF_PROG(takt_switch, bool preempt, struct task_struct *prev, struct task_st
 
 	if (!h || !next->pid || next->prio >= MAX_RT_PRIO || cpu >= TAKT_NCPU)
 		return 0;
-	h_taken(cpu, &out);
+	h_taken(cpu, next->pid, &out);
 	act(h, &out);
 	return 0;
 }

@@ -263,7 +263,10 @@ static __always_inline u64 count_start(struct host *h, u32 v, u64 now)
 	return wait;
 }
 
-/* A thread of VCPU @v (the host entity's: a host thread) begins to run; 1: beside the pool. */
+/*
+ * A thread of VCPU @v (the host entity's: a host thread) begins to run; 1: beside the pool, which that thread has to do if
+ * @beside is its number.
+ */
 __attribute__((noinline)) int h_running(u32 cpu, u32 v, u32 beside, struct out *out)
 {
 	ENTER(0);
@@ -275,7 +278,7 @@ __attribute__((noinline)) int h_running(u32 cpu, u32 v, u32 beside, struct out *
 	if (!beside && cpu_of(pool_of(h, cpu), cpu)->cur == v &&
 	    (state == TAKT_PICKED || state == TAKT_RUNNING)) {
 		give_back(h, l, out, cpu, now);
-		/* an epoch took what was interrupted here for a thread that runs */
+		/* its pool let go of what was interrupted here, and has it again */
 		hc->outside = 0;
 		if (state == TAKT_PICKED) {
 			DO_VCPU(STARTED, takt_started, v);
@@ -298,7 +301,8 @@ __attribute__((noinline)) int h_running(u32 cpu, u32 v, u32 beside, struct out *
 	}
 	hc->outside = 1;
 	if (cpu_online(pool_of(h, cpu), cpu) && !cpu_of(pool_of(h, cpu), cpu)->taken)
-		DO(pool_of(h, cpu), CPU_RELEASE, takt_cpu_release(p, cpu, now), .cpu = cpu);
+		DO(pool_of(h, cpu), CPU_RELEASE, takt_cpu_release(p, cpu, now), .cpu = cpu,
+		   .arg = { beside });
 	LEAVE();
 	return 1;
 }
@@ -359,11 +363,13 @@ __attribute__((noinline)) int h_allowance(u32 cpu)
 
 /* ---- PCPUs ---- */
 
-__attribute__((noinline)) int h_taken(u32 cpu, struct out *out)
+/* The thread @who of a higher class has @cpu. */
+__attribute__((noinline)) int h_taken(u32 cpu, u32 who, struct out *out)
 {
 	ENTER(-1);
 	if (cpu_online(pool_of(h, cpu), cpu) && !cpu_of(pool_of(h, cpu), cpu)->taken)
-		DO(pool_of(h, cpu), CPU_RELEASE, takt_cpu_release(p, cpu, now), .cpu = cpu);
+		DO(pool_of(h, cpu), CPU_RELEASE, takt_cpu_release(p, cpu, now), .cpu = cpu,
+		   .arg = { who | TAKT_BY_HIGHER });
 	LEAVE();
 	return 0;
 }
@@ -374,7 +380,6 @@ __attribute__((noinline)) int h_cpu_online(u32 cpu, struct out *out)
 	struct host_cpu *hc = host_cpu(h, cpu);
 	u64 core = hc->topology & 0xffff, llc = hc->topology >> 16, node = hc->node & 0xffff;
 
-	h->cfg_gen++;
 	if (TAKT_POOLS == 1) {
 		hc->slice_end = TAKT_NEVER;
 		DO(pool_of(h, cpu), CPU_ADD,
@@ -402,7 +407,6 @@ __attribute__((noinline)) int h_cpu_leaves(u32 cpu, struct out *out)
 __attribute__((noinline)) int h_cpu_offline(u32 cpu, struct out *out)
 {
 	ENTER(-1);
-	h->cfg_gen++;
 	h->count.offline++;
 	host_cpu(h, cpu)->slice_end = TAKT_NEVER;
 	if (TAKT_POOLS == 1)

@@ -8,10 +8,12 @@ mod manage;
 pub(crate) mod names;
 mod owners;
 mod pools;
+mod recording;
 mod shares;
 pub(crate) mod unheeded;
 
 use crate::core_sched;
+use crate::keeper::{Keeper, Keeping};
 use crate::net::{self, Net};
 use crate::ran::{self, Ran};
 use crate::record::Recorder;
@@ -24,7 +26,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
-use takt_conformance::LogFile;
 use takt_control::metadata::{self, Metadata};
 use takt_control::overhead::Window;
 use takt_control::partition::Side;
@@ -71,6 +72,8 @@ pub struct Options {
     /// Longest wait of a thread before the kernel takes the scheduler out.
     pub timeout_ms: u32,
     pub quota: Quota,
+    /// What is kept for `takt why`; `None`: nothing.
+    pub keeping: Option<Keeping>,
     /// Threads with a core scheduling cookie are no reason not to begin, or to leave.
     pub accept_core_scheduling: bool,
     /// Settings of cgroups that the kernel does not tell of are no reason not to begin.
@@ -82,6 +85,7 @@ pub struct Options {
 /// A host that Takt schedules; dropping it gives it back to the kernel.
 pub struct Live {
     recorder: Option<Recorder>,
+    keeper: Option<Keeper>,
     accept_unfair: bool,
     /// Since when decisions and switches are counted, ns.
     measured_from: Option<u64>,
@@ -120,6 +124,7 @@ impl Live {
             accept_core_scheduling,
             accept_unheeded_cgroups,
             accept_unfair,
+            keeping,
         } = options;
         let environment = Environment::check()?;
         let safe = || match accept_core_scheduling {
@@ -138,6 +143,7 @@ impl Live {
         let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         let mut live = Self {
             recorder: None,
+            keeper: None,
             accept_unfair,
             measured_from: None,
             net,
@@ -160,6 +166,7 @@ impl Live {
             accept_core_scheduling,
         };
         live.kvm = live.scheduler.watch_kvm()?;
+        live.keep(keeping)?;
         Ok(live)
     }
 
@@ -223,6 +230,7 @@ impl Live {
             self.follow_cgroups(&snapshot, &mut news);
         }
         self.looks = self.looks.wrapping_add(1);
+        self.follow_operations(&mut news)?;
         Ok(news)
     }
 
@@ -371,7 +379,7 @@ impl Live {
             pcpus: status::pcpus(&snapshot),
             pools: status::pools(&snapshot, &vms, self.shrinks_in()),
             kvm: self.kvm,
-            recording: snapshot.recording(),
+            recording: self.recorder.is_some(),
             real_time_vms: vms.iter().filter(|v| v.rt).count(),
             counts: snapshot.counts(),
             entities,
@@ -464,11 +472,6 @@ impl Live {
         Ok(())
     }
 
-    /// Whether there is an rt-pool beside the first one: a recording is two files then.
-    pub fn has_rt_pool(&self) -> bool {
-        self.pools.is_some()
-    }
-
     /// Begins to count what decisions and switches take; where somebody does so already, anew.
     ///
     /// # Errors
@@ -487,39 +490,6 @@ impl Live {
         let (to, took) = self.scheduler.end_measuring()?;
         let snapshot = self.scheduler.snapshot()?;
         Ok(Window::new(snapshot.pool.policy(), status::pcpus(&snapshot).len(), (from, to), &took))
-    }
-
-    /// Begins to record.
-    ///
-    /// # Errors
-    /// A recording is under way.
-    pub fn record(&mut self) -> Result<()> {
-        ensure!(self.recorder.is_none(), "a recording is in progress");
-        self.recorder = Some(Recorder::start(&self.scheduler)?);
-        Ok(())
-    }
-
-    /// Fetches what has been recorded; the number of operations so far, `None` when nobody records.
-    ///
-    /// # Errors
-    /// The recording is lost.
-    pub fn fetch(&mut self) -> Result<Option<u64>> {
-        let Some(recorder) = &mut self.recorder else { return Ok(None) };
-        if let Err(e) = recorder.fetch() {
-            self.recorder = None;
-            self.scheduler.end_recording()?;
-            return Err(e);
-        }
-        Ok(Some(recorder.operations()))
-    }
-
-    /// Ends the recording; see [`Recorder::finish`].
-    ///
-    /// # Errors
-    /// The recording is lost.
-    pub fn finish(&mut self, most: Option<u64>) -> Result<Vec<LogFile>> {
-        let recorder = self.recorder.take().context("nothing is recorded")?;
-        recorder.finish(&self.scheduler, most)
     }
 }
 

@@ -76,15 +76,14 @@ pub(crate) struct Request {
     pub pad: u32,
 }
 
-/// The beginning of a recording.
+/// What the kernel records (`enum recording` of `bpf/host.h`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Epoch {
-    /// Time of the epoch, ns.
-    pub now: u64,
-    /// Records in the log before it.
-    pub position: u64,
-    /// [`Snapshot::config_generation`] of what the epoch was about.
-    pub generation: u32,
+pub enum Recording {
+    Nothing = 0,
+    /// Each operation of a pool.
+    Operations = 1,
+    /// Likewise, and events that change nothing, which are no operations else.
+    Events = 3,
 }
 
 /// A VM came or went.
@@ -353,24 +352,12 @@ impl Scheduler {
         self.call("takt_move_vm", Request { arg, vm, ..Request::default() }).with_context(|| format!("VM {vm}"))
     }
 
-    /// Begins a recording of the pool on that side, by an epoch; or begins it anew.
+    /// From now on the kernel records that.
     ///
     /// # Errors
     /// The kernel refuses.
-    pub fn begin_recording(&self, side: Side) -> Result<Epoch> {
-        let mut request = Request { arg: [1, u64::from(side == Side::Rt), 0, 0], ..Request::default() };
-        self.request("takt_record", &mut request)?;
-        let [now, position, generation, _] = request.arg;
-        ensure!(request.ret == 0 && now != 0, "the scheduler cannot record");
-        Ok(Epoch { now, position, generation: generation as u32 })
-    }
-
-    /// Ends the recording.
-    ///
-    /// # Errors
-    /// The kernel refuses.
-    pub fn end_recording(&self) -> Result<()> {
-        self.call("takt_record", Request::default())
+    pub fn record(&self, what: Recording) -> Result<()> {
+        self.call("takt_record", Request { arg: [what as u64, 0, 0, 0], ..Request::default() })
     }
 
     /// Begins to count what decisions and switches take, from nothing; the time, ns.

@@ -126,12 +126,10 @@ impl Default for Quota {
 struct Head {
     lock: u32,
     recording: u32,
-    cfg_gen: u32,
     vm_gen: u32,
     threads: u32,
     untracked: u32,
     measuring: u32,
-    pad: u32,
     tenant_vms: u32,
     tenant_threads: u32,
     has: [u32; 2],
@@ -220,10 +218,6 @@ impl Snapshot {
     pub fn counts(&self) -> Counts {
         self.head.count
     }
-    /// Changes with what a recording has to be told first.
-    pub fn config_generation(&self) -> u32 {
-        self.head.cfg_gen
-    }
     pub fn recording(&self) -> bool {
         self.head.recording != 0
     }
@@ -283,25 +277,19 @@ impl Snapshot {
     pub fn vm(&self, n: u32) -> HostVm {
         read(&self.bytes, self.layout().vm + n as usize * size_of::<HostVm>())
     }
-    /// The PCPU that VCPU `n` belonged to when the present recording began.
-    pub fn epoch_cpu(&self, n: u32) -> u16 {
-        read(&self.bytes, self.layout().epoch_cpu + 2 * n as usize)
-    }
 }
 
 fn layout(pools: usize) -> Layout {
     let cpu = size_of::<Head>() + pools * takt_policy::pool_size();
     let vcpu = cpu + size_of::<HostCpu>() * NCPU as usize;
     let vm = vcpu + size_of::<HostVcpu>() * NVCPU as usize;
-    let epoch_cpu = vm + size_of::<HostVm>() * NVM as usize;
-    Layout { cpu, vcpu, vm, epoch_cpu, end: epoch_cpu + 2 * NVCPU as usize }
+    Layout { cpu, vcpu, vm, end: vm + size_of::<HostVm>() * NVM as usize }
 }
 
 struct Layout {
     cpu: usize,
     vcpu: usize,
     vm: usize,
-    epoch_cpu: usize,
     end: usize,
 }
 

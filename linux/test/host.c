@@ -241,7 +241,7 @@ static void test_allowance(struct host *h, u32 v)
 	MUST(!h_allowance(2) && !hc->allowance);
 	hc->allowed_at = fake_clock - 4;
 	MUST(h_allowance(2) && hc->allowance == 1 && hc->allowed_at == fake_clock);
-	/* Since an epoch or before: nobody owes for it. */
+	/* Since its pool let go of it: nobody owes for it. */
 	hc->outside = 2;
 	MUST(!h_stopping(2, v, TAKT_MS) && host_vcpu(h, v)->owed == owed + 2 * TAKT_MS);
 	host_vcpu(h, v)->owed = 0;

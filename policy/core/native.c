@@ -248,7 +248,36 @@ u32 takt_pool_cur(struct takt_pool *p, u32 cpu)
 	return cpu < TAKT_NCPU ? cpu_of(p, cpu)->cur : TAKT_NIL;
 }
 
-/* @out: rt, period, promotions, refusals, lease, group; of a host VM the collector's view. */
+/* Whether @cpu is online, a higher class holds it, it is made to idle: bits 0 to 2. */
+u32 takt_pool_pcpu(struct takt_pool *p, u32 cpu)
+{
+	struct takt_cpu *c = cpu_of(p, cpu);
+
+	if (cpu >= TAKT_NCPU)
+		return 0;
+	return (c->online ? 1 : 0) | (c->taken ? 2 : 0) | (c->forced_idle ? 4 : 0);
+}
+
+/*
+ * @out: VM, kind, hard mask, placement mask, what an operation left to be done (bit 0: a wake,
+ * bit 1: a pause), and whether the policy has bound it to one PCPU. None of one that is absent.
+ */
+int takt_pool_vcpu(struct takt_pool *p, u32 v, u64 *out)
+{
+	struct takt_vcpu *e = vcpu_of(p, v);
+
+	if (v >= TAKT_NVCPU || e->state == TAKT_ABSENT)
+		return -TAKT_ENOENT;
+	out[0] = e->vm;
+	out[1] = e->kind;
+	out[2] = e->hard.w[0];
+	out[3] = e->placement.w[0];
+	out[4] = e->flags & (TAKT_F_WOKEN | TAKT_F_PAUSE);
+	out[5] = e->bound != TAKT_NIL;
+	return 0;
+}
+
+/* @out: rt, period, promotions, refusals, lease, group, kind; of a host VM the collector's view. */
 int takt_pool_vm_stat(struct takt_pool *p, u32 vm, u64 *out)
 {
 	struct takt_vm *m = vm_of(p, vm);
@@ -262,6 +291,7 @@ int takt_pool_vm_stat(struct takt_pool *p, u32 vm, u64 *out)
 	out[3] = m->refusals;
 	out[4] = m->lease_end;
 	out[5] = m->group | (u64)m->subgroup << 16;
+	out[6] = host;
 	return 0;
 }
 

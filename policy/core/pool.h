@@ -111,6 +111,9 @@ enum takt_source { TAKT_SRC_OTHER, TAKT_SRC_IO, TAKT_SRC_TIMER, TAKT_SRC_IPI, TA
 #define TAKT_FORCE_IDLE 1u /* the PCPU must idle whatever is queued (Xen: a tasklet waits) */
 #define TAKT_CUR_STOPS 2u  /* the current VCPU is not runnable any more */
 
+/* In the log of cpu_release() beside the number of the thread: it is one of a higher class. */
+#define TAKT_BY_HIGHER (1ULL << 32)
+
 /* Which of a VCPU's masks set_affinity() sets. The policy's own is set by set_placement(). */
 #define TAKT_HARD 0u
 #define TAKT_SOFT 1u

@@ -97,6 +97,8 @@ unsafe extern "C" {
     pub fn takt_pool_ran(p: *const RawPool, v: u32, now: u64) -> u64;
     pub fn takt_pool_deadline(p: *const RawPool, v: u32) -> u64;
     pub fn takt_pool_cur(p: *const RawPool, cpu: u32) -> u32;
+    pub fn takt_pool_pcpu(p: *const RawPool, cpu: u32) -> u32;
+    pub fn takt_pool_vcpu(p: *const RawPool, v: u32, out: *mut u64) -> c_int;
     pub fn takt_pool_vm_stat(p: *const RawPool, vm: u32, out: *mut u64) -> c_int;
     pub fn takt_pool_vm_setting(p: *const RawPool, vm: u32, key: u32, value: *mut u64) -> c_int;
     pub fn takt_pool_ledger(p: *const RawPool, out: *mut RawLedger);

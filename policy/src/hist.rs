@@ -74,6 +74,20 @@ impl Hist {
         Some(unsafe { bytes.as_ptr().cast::<[Self; N]>().read_unaligned() })
     }
 
+    /// Adds `times` times that [`Hist::buckets`] of another one says are at most `to` ns. A time of the last bucket is as long
+    /// as its end.
+    pub fn add_bucket(&mut self, to: u64, times: u64) {
+        let (mut low, mut high) = (0, BUCKETS - 1);
+        while low < high {
+            let at = (low + high) / 2;
+            if upper(at) < to { low = at + 1 } else { high = at }
+        }
+        self.buckets[low] += times;
+        self.count += times;
+        self.sum = self.sum.saturating_add(to.saturating_mul(times));
+        self.max = self.max.max(to);
+    }
+
     pub fn count(&self) -> u64 {
         self.count
     }

@@ -12,7 +12,9 @@ mod pool;
 pub use hist::{Hist, Overhead};
 pub use op::{Log, Op, OpCode, Record, Res};
 pub use params::{ParamInfo, PolicyInfo, TraitInfo, has, live, param, params, policies, traits, vm_settings};
-pub use pool::{Class, Error, Kind, Ledger, NCPU, NVCPU, NVM, Pool, Result, Source, State, VmStat, field};
+pub use pool::{
+    Class, Error, Kind, Ledger, NCPU, NVCPU, NVM, PcpuStat, Pool, Result, Source, State, VcpuStat, VmStat, field,
+};
 
 /// Bytes of a pool.
 pub fn pool_size() -> usize {
@@ -27,3 +29,5 @@ pub const NEVER: u64 = u64::MAX;
 pub const FORCE_IDLE: u64 = 1;
 /// Flag of [`Pool::schedule`]: the current VCPU is not runnable any more.
 pub const CUR_STOPS: u64 = 2;
+/// In the log of [`Pool::cpu_release`], beside the number of the thread that takes the PCPU: it is one of a higher class.
+pub const BY_HIGHER: u64 = 1 << 32;

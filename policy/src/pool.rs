@@ -124,6 +124,34 @@ pub struct VmStat {
     pub lease_end: u64,
     /// As `set_group` takes it, 0 = none (Poris).
     pub group: u64,
+    /// 1 = it is of kind host.
+    pub host: u64,
+}
+
+/// What a pool holds of a VCPU beside its state and class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct VcpuStat {
+    pub vm: u64,
+    /// A [`Kind`].
+    pub kind: u64,
+    /// Masks: bit per PCPU.
+    pub hard: u64,
+    pub placement: u64,
+    /// Bit 0: a wake met it where it could not queue; bit 1: it pauses as soon as it is off its PCPU.
+    pub left: u64,
+    /// 1 = the policy lets it run on one PCPU only.
+    pub bound: u64,
+}
+
+/// What a pool holds of a PCPU beside the VCPU there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PcpuStat {
+    pub online: bool,
+    /// A higher scheduling class holds it.
+    pub taken: bool,
+    /// Its last decision had to be to idle.
+    pub forced: bool,
 }
 
 /// An index as an operation carries it; what does not fit is one that no array has.
@@ -420,6 +448,17 @@ impl Pool {
     pub fn cur(&self, cpu: u32) -> Option<u32> {
         let v = unsafe { ffi::takt_pool_cur(self.raw.as_ptr(), cpu) };
         (v != crate::NIL).then_some(v)
+    }
+    /// What is known of `cpu`; all false if there is no such PCPU.
+    pub fn pcpu(&self, cpu: u32) -> PcpuStat {
+        let bits = unsafe { ffi::takt_pool_pcpu(self.raw.as_ptr(), cpu) };
+        PcpuStat { online: bits & 1 != 0, taken: bits & 2 != 0, forced: bits & 4 != 0 }
+    }
+    /// What the pool holds of VCPU `v`; `None` if it is absent.
+    pub fn vcpu_stat(&self, v: u32) -> Option<VcpuStat> {
+        let mut s = VcpuStat::default();
+        let ret = unsafe { ffi::takt_pool_vcpu(self.raw.as_ptr(), v, (&raw mut s).cast()) };
+        (ret == 0).then_some(s)
     }
     /// What the policy holds of `vm`; `None` if there is no such VM.
     pub fn vm_stat(&self, vm: u32) -> Option<VmStat> {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The command line of `takt check`, `takt hook`, `takt metrics` and `takt top`.
+//! The command line of `takt check`, `takt hook`, `takt metrics`, `takt top` and `takt why`, and what `takt run` keeps for it.
 
 use super::Socket;
 use clap::{Args as Group, Subcommand};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use takt_control::file::{INCIDENT_MS, RECORDER_MIB};
 use takt_control::metadata::DIR;
 
 #[derive(Group, Debug)]
@@ -69,6 +70,35 @@ pub struct Metrics {
 pub struct Top {
     #[command(flatten)]
     pub socket: Socket,
+}
+
+#[derive(Group, Debug)]
+pub struct Why {
+    /// Name of the VM, as in `takt status`; it may have ended
+    #[arg(value_name = "VM")]
+    pub vm: String,
+    /// How far to look back, 1m to 24h
+    #[arg(long, value_name = "TIME", default_value = "10m", allow_hyphen_values = true)]
+    pub since: String,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub socket: Socket,
+}
+
+/// What `takt run` keeps.
+#[derive(Group, Debug)]
+pub struct Keeping {
+    /// Keep the last N MiB of operations, and a day of waits, for `takt why`; 0: keep nothing [default: 0]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(i64::from(*RECORDER_MIB.start())..=i64::from(*RECORDER_MIB.end())))]
+    pub recorder_mib: Option<u32>,
+    /// Save a recording if a real-time VM waits longer, ms [default: 20]
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(i64::from(*INCIDENT_MS.start())..=i64::from(*INCIDENT_MS.end())))]
+    pub incident_ms: Option<u32>,
+    /// Directory of these recordings [default: /var/lib/takt/incidents]
+    #[arg(long, value_name = "DIR")]
+    pub incident_dir: Option<PathBuf>,
 }
 
 #[derive(Group, Debug)]

@@ -15,17 +15,17 @@ pub const SPANS: RangeInclusive<u64> = 1_000_000..=86_400_000_000_000;
 /// # Errors
 /// It is none, or not allowed.
 pub fn span(text: &str) -> Result<u64> {
-    within(text, &SPANS)
+    within("--duration", text, &SPANS)
 }
 
-/// A duration in ms; `allowed` is in ns.
+/// The duration of an option in ms; `allowed` is in ns.
 ///
 /// # Errors
 /// It is none, or not allowed.
-pub fn within(text: &str, allowed: &RangeInclusive<u64>) -> Result<u64> {
+pub fn within(option: &str, text: &str, allowed: &RangeInclusive<u64>) -> Result<u64> {
     let ns = duration::parse(text).ok().filter(|ns| allowed.contains(ns));
     let (low, high) = (duration::format(*allowed.start()), duration::format(*allowed.end()));
-    Ok(ns.with_context(|| format!("--duration must be between {low} and {high} (got `{text}`)"))? / 1_000_000)
+    Ok(ns.with_context(|| format!("{option} must be between {low} and {high} (got `{text}`)"))? / 1_000_000)
 }
 
 /// Prints what became of a recording.

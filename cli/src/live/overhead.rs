@@ -18,7 +18,7 @@ const WINDOWS: RangeInclusive<u64> = 1_000_000..=3_600_000_000_000;
 /// # Errors
 /// The duration is out of range.
 pub fn window(args: &args::Overhead) -> Result<Duration> {
-    let ms = args.duration.as_deref().map_or(Ok(WINDOW_MS), |text| done::within(text, &WINDOWS))?;
+    let ms = args.duration.as_deref().map_or(Ok(WINDOW_MS), |text| done::within("--duration", text, &WINDOWS))?;
     Ok(Duration::from_millis(ms))
 }
 

@@ -3,7 +3,7 @@
 
 use super::done::SPANS;
 use crate::output::Pending;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -94,8 +94,7 @@ impl Recording {
         let written = live.finish(Some(most)).and_then(|logs| {
             let mut done = Done { file: self.path.clone(), operations: 0, seconds, cut: false, rt_pool };
             for (log, file) in logs.iter().zip(self.files) {
-                let since = log.records.iter().rposition(|r| r.op.op == takt_policy::OpCode::Epoch as u16);
-                let operations = log.records.len() - since.context("a recording has an epoch")? - 1;
+                let operations = log.records.len();
                 file.write(&log.to_bytes()?)?;
                 done.operations += operations as u64;
                 done.cut |= self.most.is_none() && operations as u64 >= LONGEST;

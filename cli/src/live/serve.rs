@@ -12,10 +12,19 @@ use std::time::{Duration, Instant};
 use takt_control::file::HostSection;
 use takt_control::socket::{Asked, Request, Socket};
 use takt_control::{Event, HostConfig, PolicySpec, Setting, document};
+use takt_linux::keeper::{DAY, Keeping};
 use takt_linux::{Ended, LOOK, Live, Options, Quota, TIMEOUT_MS};
 
 /// How often records are fetched: the kernel's ring of them holds more than a host makes in this time.
 const FETCH: Duration = Duration::from_millis(50);
+
+/// A wait of a real-time VM that saves a recording unless one says otherwise, ms.
+const INCIDENT_MS: u32 = 20;
+/// Where these recordings are then.
+const INCIDENTS: &str = "/var/lib/takt/incidents";
+
+/// `takt why` knows whole minutes, ms.
+const MINUTE_MS: u64 = 60_000;
 
 enum Input {
     Stop,
@@ -118,10 +127,21 @@ fn options(args: &args::Run, host: &HostSection) -> Options {
             vms: args.tenant_vms.or(host.tenant_vms).unwrap_or(default.vms),
             threads: args.tenant_threads.or(host.tenant_threads).unwrap_or(default.threads),
         },
+        keeping: keeping(args, host),
         accept_core_scheduling: args.accept_core_scheduling || host.accept_core_scheduling,
         accept_unheeded_cgroups: args.accept_unheeded_cgroups || host.accept_unheeded_cgroups,
         accept_unfair: args.accept_unfair || host.accept_unfair,
     }
+}
+
+/// What is kept for `takt why`.
+fn keeping(args: &args::Run, host: &HostSection) -> Option<Keeping> {
+    let said = &args.keeping;
+    let mib = said.recorder_mib.or(host.recorder_mib).filter(|mib| *mib > 0)?;
+    let limit = said.incident_ms.or(host.incident_ms).unwrap_or(INCIDENT_MS);
+    let dir = said.incident_dir.as_ref().or(host.incident_dir.as_ref()).map_or(INCIDENTS.as_ref(), |dir| dir.as_path());
+    let dir = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
+    Some(Keeping { memory: (mib as usize) << 20, limit: u64::from(limit) * 1_000_000, dir })
 }
 
 struct Serving<'a> {
@@ -233,6 +253,7 @@ impl Serving<'_> {
             Request::Status { histograms } => self.live.status(histograms).and_then(|s| document::value(&s)),
             Request::Set { vm, values } => self.set(vm.as_deref(), &values),
             Request::Saved { vm, keys } => self.saved(vm.as_deref(), &keys),
+            Request::Why { vm, since_ms } => self.why(&vm, since_ms),
             Request::Overhead { on: true } => self.live.begin_measuring().map(|()| json!({})),
             Request::Overhead { on: false } => self.live.end_measuring().and_then(|window| document::value(&window)),
             Request::Record { file, duration_ms, operations } => {
@@ -255,6 +276,15 @@ impl Serving<'_> {
         let news = self.live.saved(vm, keys, config, &policy)?;
         news.iter().for_each(|event| self.voice.say(event));
         Ok(json!({}))
+    }
+
+    /// What a VM waited for.
+    fn why(&mut self, vm: &str, since_ms: u64) -> Result<Value> {
+        let (low, high) = (MINUTE_MS, DAY / 1_000_000);
+        ensure!((low..=high).contains(&since_ms), "since_ms must be between {low} and {high} (got {since_ms})");
+        let (why, news) = self.live.why(vm, Duration::from_millis(since_ms))?;
+        news.iter().for_each(|event| self.voice.say(event));
+        document::value(&why)
     }
 
     /// Sets values of a VM, or of the policy; what holds after it.

@@ -141,8 +141,14 @@ fn recording(job: &Job) -> Result<Vec<u8>> {
         done.map(|(.., logs)| logs).with_context(|| format!("{} under {}", j.scenario.name, j.policy))
     })?;
     let records = logs.into_iter().flatten().next().context("the simulator kept no log")?;
-    LogFile { policy: job.policy.name.clone(), pool_size: takt_policy::pool_size() as u64, pool_hash: 0, records }
-        .to_bytes()
+    LogFile {
+        policy: job.policy.name.clone(),
+        pool_size: takt_policy::pool_size() as u64,
+        pool_hash: 0,
+        records,
+        ..LogFile::default()
+    }
+    .to_bytes()
 }
 
 /// Reads scenarios, and changes in each what the command line says.

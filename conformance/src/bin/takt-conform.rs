@@ -129,7 +129,8 @@ fn run(command: Command) -> Result<bool> {
     match command {
         Command::Check { log, wait, timer_slack, max_pending, skew } => {
             let file = read_log(&log)?;
-            let mut checker = Checker::new(Limits { wait, timer_slack, max_pending, skew, ..Limits::of(&file.policy) });
+            let mut checker =
+                Checker::of_log(&file, Limits { wait, timer_slack, max_pending, skew, ..Limits::of(&file.policy) })?;
             let judged = file.records.iter().try_for_each(|r| checker.step(r)).and_then(|()| checker.finish());
             match judged {
                 Ok(summary) => println!("{}", serde_json::to_string_pretty(&summary)?),
@@ -155,14 +156,14 @@ fn run(command: Command) -> Result<bool> {
             let threads = ftrace::threads(&status)?;
             let cpu = |path| ftrace::switches(&read(path)?, page, &format).with_context(|| path.display().to_string());
             let trace = cpus.iter().map(|path| Ok(ftrace::seen(&cpu(path)?, &threads))).collect::<Result<Vec<_>>>()?;
-            let agreement = agree(&read_log(&log)?.records, &trace, (from, until), HANDOVER);
+            let agreement = agree(&read_log(&log)?, &trace, (from, until), HANDOVER)?;
             println!("{}", serde_json::to_string_pretty(&agreement)?);
         }
         Command::AgreeXen { log, trace } => {
             let raw = std::fs::read(&trace).with_context(|| trace.display().to_string())?;
-            let records = read_log(&log)?.records;
+            let log = read_log(&log)?;
             let trace = xentrace::parse(&raw).with_context(|| trace.display().to_string())?;
-            println!("{}", serde_json::to_string_pretty(&xentrace::compare(&records, &trace, HANDOVER)?)?);
+            println!("{}", serde_json::to_string_pretty(&xentrace::compare(&log, &trace, HANDOVER)?)?);
         }
         Command::Generate { log, policy, seed, operations, pcpus } => {
             let shape = Shape::ALL.into_iter().find(|s| s.cpus == pcpus).context("--pcpus is 1, 2, 4, 8 or 64")?;
@@ -177,7 +178,16 @@ fn run(command: Command) -> Result<bool> {
                 r.op.seq = i;
             }
             let bytes = pool.bytes();
-            write_log(&log, &LogFile { policy, pool_size: bytes.len() as u64, pool_hash: hash(bytes), records })?;
+            write_log(
+                &log,
+                &LogFile {
+                    policy,
+                    pool_size: bytes.len() as u64,
+                    pool_hash: hash(bytes),
+                    records,
+                    ..LogFile::default()
+                },
+            )?;
         }
         Command::Suite { library, policy: Some(policy) } => {
             let judgement = takt_conformance::judge(library.as_deref(), &policy)?;

@@ -91,7 +91,7 @@ pub fn recording(data: &[u8]) {
             if let Err(e) = replay(&log) {
                 one_line(&e);
             }
-            let mut checker = Checker::new(Limits::of(&log.policy));
+            let Ok(mut checker) = Checker::of_log(&log, Limits::of(&log.policy)) else { return };
             let steps = log.records.iter().try_for_each(|r| checker.step(r));
             if let Err(v) = steps.and_then(|()| checker.finish().map(drop)) {
                 assert!(!v.to_string().contains('\n'), "{v}");

@@ -19,7 +19,7 @@ pub struct Seen {
 
 /// Follows all VCPUs of a recording.
 pub fn follow(log: &LogFile) -> Seen {
-    let (mut pool, mut seen) = (Pool::new(&log.policy).expect("policy"), Seen::default());
+    let (mut pool, mut seen) = (log.pool().expect("a log of this core"), Seen::default());
     // Of each VCPU that is being descheduled: whether it has stopped, and whether it was woken since.
     let mut descheduled: BTreeMap<u32, (bool, bool)> = BTreeMap::new();
     for r in &log.records {

@@ -159,6 +159,7 @@ fn answer(live: &mut Live<Monitor>, asked: Asked) {
         Request::Set { vm: Some(vm), values } => {
             Setting::parse(values).and_then(|s| live.set(vm, &s)).map(|()| serde_json::json!({}))
         }
+        Request::Why { .. } => Err(anyhow::anyhow!("on Xen, nothing is kept that takt why could answer from")),
         Request::Set { vm: None, .. } | Request::Saved { .. } | Request::Record { .. } | Request::Overhead { .. } => {
             Err(anyhow::anyhow!("on Xen, the hypervisor answers this request, not `takt run`"))
         }

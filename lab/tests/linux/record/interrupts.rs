@@ -15,7 +15,7 @@ pub struct Seen {
     pub refused: u64,
     /// The guest's timers.
     pub timers: u64,
-    /// By the VM's own counter since the epoch.
+    /// By the VM's own counter since the recording began.
     pub promotions: u64,
 }
 
@@ -25,13 +25,16 @@ pub fn follow(log: &LogFile, status: &Value, name: &str) -> Seen {
     let vm = status["vms"].as_array().and_then(|a| a.iter().find(|vm| vm["name"] == name)).expect("VM");
     assert_eq!((&vm["rt"], &vm["rule"]), (&Value::from(true), &Value::from("by hand")));
     let v = vm["vcpus"][0]["vcpu"].as_u64().expect("VCPU") as u32;
-    let (mut pool, mut seen, mut due, mut index) =
-        (Pool::new(&log.policy).expect("policy"), Seen::default(), None, NIL);
+    let (mut pool, mut seen, mut due) = (log.pool().expect("a log of this core"), Seen::default(), None);
+    let mut index = pool.vcpu_stat(v).map_or(NIL, |s| s.vm as u32);
+    let promotions = |pool: &Pool, vm: u32| pool.vm_stat(vm).map_or(0, |s| s.promotions);
+    let mut before_it = promotions(&pool, index);
     for r in &log.records {
         let (op, code) = (r.op, OpCode::from_u16(r.op.op));
         let mine = u32::from(op.vcpu) == v;
         if code == Some(OpCode::VcpuAdd) && mine {
             index = op.vm.into();
+            before_it = promotions(&pool, index);
         }
         let stat = |pool: &Pool| pool.vm_stat(index).map_or((0, 0), |s| (s.promotions, s.refusals));
         let queued = matches!(pool.state(v), State::Queued | State::Parked);
@@ -61,7 +64,7 @@ pub fn follow(log: &LogFile, status: &Value, name: &str) -> Seen {
         if code == Some(OpCode::VcpuRemove) && mine && seen.promoted > 0 {
             break;
         }
-        seen.promotions = after.0;
+        seen.promotions = after.0 - before_it.min(after.0);
     }
     seen
 }

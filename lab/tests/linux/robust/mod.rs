@@ -15,6 +15,7 @@ mod reload;
 mod risa;
 mod shell;
 mod steady;
+mod why;
 
 use crate::common::programs;
 use crate::overhead;
@@ -137,6 +138,12 @@ fn vms_and_cpus_come_and_go_and_takt_ends_in_any_way() {
     let [weight, owed, own] = [0, 1, 2].map(|n| outcome["heir"][n].as_u64().expect("what a tenant's next VM has"));
     assert!(weight == 1 && owed > 0 && own == 256, "{outcome:#}");
     assert!(outcome["stalled"].as_str().expect("text").contains("stall"), "{outcome:#}");
+}
+
+#[test]
+fn what_a_vm_waits_for_is_named() {
+    let Some(outcome) = run_on(CPUS_SLOW, "why", COUNTED) else { return };
+    assert!(number(&outcome, "incidents") >= 1.0, "{outcome:#}");
 }
 
 #[test]

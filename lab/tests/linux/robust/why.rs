@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! In the machine: VMs wait for reasons that this test makes, and `takt why` names each of them.
+
+use super::guest::Guest;
+use crate::takt::{Takt, takt, until};
+use anyhow::{Context, Result, ensure};
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+const SOON: Duration = Duration::from_secs(20);
+const DIR: &str = "/tmp/incidents";
+const TAP: &str = "tap0";
+/// The name of the threads that take PCPUs.
+const HOG: &str = "why-hog";
+
+fn run(arguments: &[&str]) -> Result<String> {
+    let out = takt(arguments)?;
+    let text = String::from_utf8_lossy(&[&out.stdout[..], &out.stderr].concat()).into_owned();
+    ensure!(out.status.success(), "takt {arguments:?}: {}: {text}", out.status);
+    Ok(text)
+}
+
+fn why(vm: &str) -> Result<Value> {
+    serde_json::from_str(&run(&["why", vm, "--since", "1m", "--json"])?).context("takt why")
+}
+
+/// Whether one of the longest waits of a VM is mostly for this.
+fn waits_for(vm: &str, cause: &str) -> Result<bool> {
+    let why = why(vm)?;
+    let longest = why["longest"].as_array().context("longest")?;
+    Ok(longest.iter().any(|wait| wait["causes"][0]["what"]["cause"] == cause))
+}
+
+/// A thread on each PCPU that computes for a time, in class SCHED_FIFO or as any other.
+fn take_pcpus(real_time: bool, time: Duration) -> Result<()> {
+    let cpus = std::thread::available_parallelism().context("PCPUs")?.get();
+    let take = move |cpu: usize| -> Result<()> {
+        let mut set = CpuSet::new();
+        set.set(cpu).context("PCPU")?;
+        sched_setaffinity(Pid::from_raw(0), &set).context("affinity")?;
+        if real_time {
+            let param = libc::sched_param { sched_priority: 10 };
+            // SAFETY: the structure is whole; the call is about this thread.
+            ensure!(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const param) } == 0, "SCHED_FIFO");
+        }
+        let start = Instant::now();
+        while start.elapsed() < time {
+            std::hint::spin_loop();
+        }
+        // Its name is asked for once somebody has waited for it.
+        std::thread::sleep(Duration::from_secs(1));
+        Ok(())
+    };
+    let begin = |cpu| std::thread::Builder::new().name(HOG.into()).spawn(move || take(cpu)).context("a thread");
+    let threads = (0..cpus).map(begin).collect::<Result<Vec<_>>>()?;
+    threads.into_iter().try_for_each(|thread| thread.join().map_err(|_| anyhow::anyhow!("a thread panicked"))?)
+}
+
+pub fn causes() -> Result<Value> {
+    let keeping = ["--recorder-mib", "16", "--incident-ms", "20", "--incident-dir", DIR];
+    let running = Takt::run(&[&["--policy", "doris"], &keeping[..]].concat())?;
+    let pbx = Guest::start("pbx", 1, &json!({"kind": "periodic", "period_ns": 20_000_000, "work": 20_000}))?;
+    pbx.runs(1)?;
+    run(&["set", "pbx", "rt=on", "period=20ms"])?;
+
+    std::thread::sleep(Duration::from_secs(2));
+    let none = why("pbx")?;
+    let verdict = none["verdict"].as_str().context("verdict")?;
+    ensure!(verdict.starts_with("not the CPU"), "beside nothing: {none:#}");
+    ensure!(!Path::new(DIR).exists(), "an incident beside nothing: {none:#}");
+
+    take_pcpus(true, Duration::from_millis(200))?;
+    until("a wait for a higher class", SOON, || waits_for("pbx", "higher_class"))?;
+    let higher = why("pbx")?;
+    ensure!(higher["causes"][0]["what"]["name"] == HOG, "{higher:#}");
+    let file = higher["incidents"][0]["file"].as_str().context("an incident")?;
+    let replayed = run(&["replay", file])?;
+    ensure!(replayed.contains("state table: kept") && replayed.contains("final pool are identical"), "{replayed}");
+    let text = run(&["why", "pbx", "--since", "1m"])?;
+    ensure!(text.contains(HOG) && text.contains(file), "{text}");
+
+    let capped = Guest::hog("capped", 1)?;
+    capped.runs(1)?;
+    run(&["set", "capped", "cap=20"])?;
+    until("a wait for its cap", SOON, || waits_for("capped", "cap"))?;
+    capped.end()?;
+
+    let batch = Guest::hog("batch", 1)?;
+    batch.runs(1)?;
+    take_pcpus(false, Duration::from_secs(2))?;
+    until("a wait for the host's threads", SOON, || waits_for("batch", "host_threads"))?;
+
+    // It is real-time by what it sends, and computes all the time: it has used up its share.
+    let greedy = Guest::with(
+        "greedy",
+        &json!({"vcpus": 1, "workload": {"kind": "source", "tap": TAP, "period_ns": 5_000_000, "compute": true}}),
+    )?;
+    until("a refused promotion", SOON, || Ok(why("greedy")?["promotions_refused"].as_u64() > Some(0)))
+        .with_context(|| format!("{:#}", why("greedy").unwrap_or_default()))?;
+    greedy.end()?;
+    let ended = why("greedy")?;
+    ensure!(ended["real_time"].is_null(), "a VM that has ended: {ended:#}");
+
+    let unknown = takt(&["why", "nobody"])?;
+    let said = String::from_utf8_lossy(&unknown.stderr).into_owned();
+    ensure!(!unknown.status.success() && said.contains("nothing is known of a VM `nobody`"), "{said}");
+    // Somebody who records takes nothing from what is kept.
+    run(&["record", "/tmp/asked.log", "--duration", "500ms"])?;
+    ensure!(run(&["replay", "/tmp/asked.log"])?.contains("final pool are identical"), "a recording that was asked for");
+    ensure!(why("pbx")?["gaps"] == 0, "{:#}", why("pbx")?);
+    let files: Vec<PathBuf> = std::fs::read_dir(DIR).context(DIR)?.filter_map(|e| Some(e.ok()?.path())).collect();
+    batch.end()?;
+    pbx.end()?;
+    let said = running.stop()?;
+    ensure!(said.contains("has what happened"), "{said}");
+    Ok(json!({"incidents": files.len(), "why": text, "higher": higher, "said": said}))
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Recordings that somebody asks for, and what is kept for `takt why`.
+
+use super::Live;
+use crate::keeper::{About, Keeper, Keeping, Times, Why};
+use crate::record::{Recorder, Ring};
+use crate::scheduler::Recording;
+use anyhow::{Context, Result, anyhow, ensure};
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
+use takt_conformance::LogFile;
+use takt_control::{Event, near};
+
+impl Live {
+    /// Whether there is an rt-pool beside the first one: a recording is two files then.
+    pub fn has_rt_pool(&self) -> bool {
+        self.pools.is_some()
+    }
+
+    /// Begins to record.
+    ///
+    /// # Errors
+    /// A recording is under way.
+    pub fn record(&mut self) -> Result<()> {
+        ensure!(self.recorder.is_none(), "a recording is in progress");
+        self.scheduler.record(Recording::Events)?;
+        self.recorder = Some(Recorder::start(&self.scheduler)?);
+        Ok(())
+    }
+
+    /// Fetches what has been recorded; the number of operations so far, `None` when nobody records.
+    ///
+    /// # Errors
+    /// The recording is lost.
+    pub fn fetch(&mut self) -> Result<Option<u64>> {
+        let Some(recorder) = &mut self.recorder else { return Ok(None) };
+        if let Err(e) = recorder.fetch() {
+            self.recorder = None;
+            self.keep_recording()?;
+            return Err(e);
+        }
+        Ok(Some(recorder.operations()))
+    }
+
+    /// Ends the recording; see [`Recorder::finish`].
+    ///
+    /// # Errors
+    /// The recording is lost.
+    pub fn finish(&mut self, most: Option<u64>) -> Result<Vec<LogFile>> {
+        let recorder = self.recorder.take().context("nothing is recorded")?;
+        let logs = recorder.finish(&self.scheduler, most);
+        self.keep_recording()?;
+        let names = self.names_by_slot();
+        Ok(logs?.into_iter().map(|log| LogFile { names: names.clone(), ..log }).collect())
+    }
+
+    /// What has to be recorded without a recording.
+    fn keep_recording(&self) -> Result<()> {
+        self.scheduler.record(if self.keeper.is_some() { Recording::Operations } else { Recording::Nothing })
+    }
+
+    /// Begins to keep what happens, if it is to be kept.
+    pub(super) fn keep(&mut self, keeping: Option<Keeping>) -> Result<()> {
+        let Some(keeping) = keeping else { return Ok(()) };
+        self.scheduler.record(Recording::Operations)?;
+        let ring = Ring::open(&self.scheduler)?;
+        self.keeper = Some(Keeper::start(keeping, ring, &self.scheduler.snapshot()?)?);
+        Ok(())
+    }
+
+    /// Follows what has happened since the last look.
+    pub(super) fn follow_operations(&mut self, news: &mut Vec<Event>) -> Result<()> {
+        let names = self.names_by_slot();
+        let Some(keeper) = &mut self.keeper else { return Ok(()) };
+        let said = keeper.follow(&names, || self.scheduler.snapshot())?;
+        news.extend(said.into_iter().map(|text| Event::Warning { text }));
+        Ok(())
+    }
+
+    /// What a VM waited for since then.
+    ///
+    /// # Errors
+    /// Nothing is kept; nothing is known of such a VM.
+    pub fn why(&mut self, name: &str, since: Duration) -> Result<(Why, Vec<Event>)> {
+        let mut news = Vec::new();
+        self.follow_operations(&mut news)?;
+        let keeper = self.keeper.as_ref().context(
+            "nothing is kept: start takt run with --recorder-mib 64, or set recorder_mib in [host] of its file",
+        )?;
+        let status = self.status(false)?.vms.into_iter().find(|vm| vm.name == name);
+        let about = status.map_or_else(About::default, |vm| About {
+            real_time: Some(vm.rt),
+            rule: vm.rule,
+            blind: vm.blind,
+            period_us: vm.period_us,
+        });
+        let times = Times { now: monotonic(), wall: SystemTime::now(), since, known: 0 };
+        let known = || near::known_are(name, keeper.names().iter().map(String::as_str));
+        let why =
+            keeper.why(name, about, times).ok_or_else(|| anyhow!("nothing is known of a VM `{name}`{}", known()))?;
+        Ok((why, news))
+    }
+
+    /// Names of the VMs by their numbers in the pools.
+    fn names_by_slot(&self) -> BTreeMap<u16, String> {
+        self.vms.iter().map(|(n, vm)| (*n as u16, vm.name.clone())).collect()
+    }
+}
+
+/// The clock that the kernel's operations have, ns.
+fn monotonic() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: it fills the structure; this clock cannot fail.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}

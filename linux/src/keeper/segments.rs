@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The last operations of a pool, in segments: each begins with a copy of the pool, so that a log may begin with any of them.
+
+use std::collections::VecDeque;
+use takt_conformance::LogFile;
+use takt_policy::{Pool, Record};
+
+/// Into how many parts the memory is divided; of what a segment needs besides its operations there are as many.
+const PARTS: usize = 32;
+
+struct Segment {
+    /// Time of the pool, ns.
+    at: u64,
+    first: Vec<u8>,
+    records: Vec<Record>,
+}
+
+impl Segment {
+    fn bytes(&self) -> usize {
+        self.first.len() + self.records.len() * size_of::<Record>()
+    }
+}
+
+/// Of one pool.
+pub struct Segments {
+    all: VecDeque<Segment>,
+    /// Operations of a segment.
+    each: usize,
+    /// Bytes of all.
+    most: usize,
+}
+
+impl Segments {
+    /// `most` bytes.
+    pub fn new(most: usize) -> Self {
+        let each = (most / PARTS).saturating_sub(takt_policy::pool_size()) / size_of::<Record>();
+        Self { all: VecDeque::new(), each: each.max(1), most }
+    }
+
+    /// Begins again with this pool: operations have been lost.
+    pub fn restart(&mut self, pool: &Pool) {
+        self.all.clear();
+        self.begin(pool);
+    }
+
+    fn begin(&mut self, pool: &Pool) {
+        let (at, first) = (pool.now(), pool.bytes().to_vec());
+        self.all.push_back(Segment { at, first, records: Vec::with_capacity(self.each) });
+    }
+
+    /// Keeps an operation, after which the pool is `pool`. The oldest goes for it.
+    pub fn push(&mut self, record: Record, pool: &Pool) {
+        let Some(last) = self.all.back_mut() else { return };
+        last.records.push(record);
+        if last.records.len() < self.each {
+            return;
+        }
+        self.begin(pool);
+        while self.all.len() > 1 && self.bytes() > self.most {
+            self.all.pop_front();
+        }
+    }
+
+    /// Bytes in use.
+    pub fn bytes(&self) -> usize {
+        self.all.iter().map(Segment::bytes).sum()
+    }
+
+    /// Since when operations are known, ns.
+    pub fn since(&self) -> Option<u64> {
+        self.all.front().map(|s| s.at)
+    }
+
+    /// The log from the segment in which `from` (ns) lies, or the oldest, up to now, when the pool is `pool`.
+    pub fn log(&self, from: u64, pool: &Pool) -> Option<LogFile> {
+        let first = self.all.iter().rposition(|s| s.at <= from).unwrap_or(0);
+        let start = self.all.get(first)?.first.clone();
+        let mut records: Vec<Record> = self.all.range(first..).flat_map(|s| &s.records).copied().collect();
+        for (seq, record) in (1..).zip(&mut records) {
+            record.op.seq = seq;
+        }
+        let (policy, pool_size) = (pool.policy().to_owned(), start.len() as u64);
+        let pool_hash = takt_conformance::hash(pool.bytes());
+        Some(LogFile { policy, pool_size, pool_hash, start, records, ..LogFile::default() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use takt_conformance::{Checker, Limits, Mode, Run, Shape, maker, replay};
+
+    #[test]
+    fn every_segment_is_the_beginning_of_a_log() {
+        let size = takt_policy::pool_size() + 300 * size_of::<Record>();
+        let mut segments = Segments::new(PARTS * size);
+        let shape = Shape::ALL.into_iter().find(|s| s.cpus == 4).unwrap();
+        let mut run = Run::new(maker(None).unwrap()("doris").unwrap(), 7, shape, Mode::Chaos, 1 << 20);
+        let mut pool = Pool::new("doris").unwrap();
+        segments.restart(&pool);
+        let mut times = Vec::new();
+        for r in run.steps(20_000, true).unwrap() {
+            if takt_policy::OpCode::from_u16(r.op.op).is_none() {
+                continue; // no log has it
+            }
+            let res = pool.op(r.op);
+            segments.push(Record { op: r.op, res }, &pool);
+            times.push(pool.now());
+        }
+        assert!(segments.bytes() <= PARTS * size && segments.bytes() > PARTS * size / 2, "{}", segments.bytes());
+        let known = segments.since().unwrap();
+        assert!(known > times[5_000] && known < times[15_000]);
+        for from in [0, known, times[15_000], u64::MAX] {
+            let log = segments.log(from, &pool).unwrap();
+            replay(&log).unwrap();
+            let mut checker = Checker::of_log(&log, Limits { skew: 1 << 40, ..Limits::of("doris") }).unwrap();
+            log.records.iter().try_for_each(|r| checker.step(r)).unwrap();
+            assert_eq!(LogFile::from_bytes(&log.to_bytes().unwrap()).unwrap(), log);
+        }
+        let few = segments.log(u64::MAX, &pool).unwrap().records.len();
+        assert!(few < 300, "{few}");
+        segments.restart(&pool);
+        assert!(segments.log(0, &pool).unwrap().records.is_empty());
+    }
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a keeper says of a host whose operations come through the kernel's ring.
+
+use super::*;
+use crate::record::tests::ring_of;
+use std::time::{Duration, SystemTime};
+use takt_policy::{Op, OpCode, Pool, Source};
+
+const MS: u64 = 1_000_000;
+
+/// VMs `pbx` (3), which is real-time, and `hog` (4), on PCPU 0: VCPUs 70 and 80.
+fn pool() -> Pool {
+    let mut p = Pool::new("doris").unwrap();
+    p.cpu_add(1, 0, 0, 0, 0).unwrap();
+    for (vm, v) in [(3, 70), (4, 80)] {
+        p.vm_add(1, vm, Kind::Guest, 256).unwrap();
+        p.vcpu_add(1, v, vm, 0, Kind::Guest).unwrap();
+    }
+    p.set_rt(2, 3, true, 20 * MS, takt_policy::NEVER).unwrap();
+    p
+}
+
+fn names() -> BTreeMap<u16, String> {
+    [(3, "pbx".to_owned()), (4, "hog".to_owned())].into()
+}
+
+fn snapshot(pool: &Pool) -> Snapshot {
+    Snapshot::new(Snapshot::initial(std::slice::from_ref(pool), crate::Quota::default())).unwrap()
+}
+
+/// The hog runs, pbx wakes at 10 ms, a thread of a higher class has the PCPU, then pbx runs from 40 ms on.
+fn happens(p: &mut Pool) -> Vec<takt_policy::Record> {
+    p.record();
+    p.wake(5 * MS, 80, Source::Other).unwrap();
+    p.schedule(5 * MS, 0, 0).unwrap();
+    p.started(5 * MS, 80).unwrap();
+    let who = u64::from(std::process::id()) | takt_policy::BY_HIGHER;
+    p.op(Op { op: OpCode::CpuRelease as u16, now: 9 * MS, arg: [who, 0, 0, 0], ..Op::default() });
+    p.wake(10 * MS, 70, Source::Io).unwrap();
+    p.cpu_acquire(38 * MS, 0).unwrap();
+    assert_eq!(p.schedule(40 * MS, 0, 0).unwrap().0, Some(70));
+    p.put(40 * MS, 80, true, 5 * MS).unwrap();
+    p.started(40 * MS, 70).unwrap();
+    p.schedule(41 * MS, 0, takt_policy::CUR_STOPS).unwrap();
+    p.put(41 * MS, 70, false, MS).unwrap();
+    p.take_log()
+}
+
+fn times(now: u64) -> Times {
+    Times {
+        now,
+        wall: SystemTime::UNIX_EPOCH + Duration::from_secs(1 << 30),
+        since: Duration::from_secs(600),
+        known: 0,
+    }
+}
+
+#[test]
+fn a_wait_is_explained_and_saved() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut p = pool();
+    let first = snapshot(&p);
+    let before = p.operations();
+    let ring = ring_of(before, &happens(&mut p));
+    let keeping = Keeping { memory: 8 << 20, limit: 20 * MS, dir: dir.path().join("incidents") };
+    let mut keeper = Keeper::start(keeping, ring, &first).unwrap();
+    let said = keeper.follow(&names(), || panic!("nothing is lost")).unwrap();
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(said[0].starts_with("VM `pbx` waited 30ms: "), "{said:?}");
+    let about = About { real_time: Some(true), period_us: Some(20_000.0), ..About::default() };
+    let why = keeper.why("pbx", about, times(50 * MS)).unwrap();
+    assert_eq!((why.waits, why.late, why.ran_s, why.waited_s), (1, 1, 0.001, 0.03));
+    let wait = &why.longest[0];
+    assert_eq!((wait.us, wait.pcpu, wait.ago_s), (30_000.0, 0, 0.01));
+    let Cause::HigherClass { thread, name } = &wait.causes[0].what else { panic!("{wait:?}") };
+    assert_eq!((*thread, wait.causes[0].us, name.is_empty()), (std::process::id(), 28_000.0, false));
+    assert_eq!(wait.causes[1].what, Cause::Vm { vm: "hog".into(), class: "boost".into() });
+    assert!(why.verdict.contains("mostly for `") && why.verdict.contains("of a higher class"), "{}", why.verdict);
+    let log = takt_conformance::read_log(&why.incidents[0].file).unwrap();
+    assert_eq!(log.names, names());
+    takt_conformance::replay(&log).unwrap();
+    assert!(keeper.why("nobody", About::default(), times(50 * MS)).is_none());
+    assert_eq!(keeper.names(), ["hog", "pbx"]);
+}
+
+#[test]
+fn what_is_lost_is_said_and_the_rest_is_known() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut p = pool();
+    let first = snapshot(&p);
+    let before = p.operations();
+    let mut records = happens(&mut p);
+    records[3].res.kick ^= 2;
+    let keeping = Keeping { memory: 8 << 20, limit: 20 * MS, dir: dir.path().to_owned() };
+    let mut keeper = Keeper::start(keeping, ring_of(before, &records), &first).unwrap();
+    let said = keeper.follow(&names(), || Ok(snapshot(&p))).unwrap();
+    assert!(said[0].contains("not known for a moment") && said[0].contains("operation"), "{said:?}");
+    assert!(keeper.follow(&names(), || panic!("it goes on")).unwrap().is_empty());
+    assert_eq!(keeper.kept().gaps, 1);
+}
+
+#[test]
+fn documents_are_as_published() {
+    let cause = Cause::HigherClass { thread: 1234, name: "irq/24-nvme0q1".into() };
+    let by = vec![(cause, 28 * MS), (Cause::Vm { vm: "hog".into(), class: "under".into() }, 2 * MS)];
+    let class = takt_policy::Class::Rt;
+    let long = Long { from: 10 * MS, to: 40 * MS, cpu: 3, class, io: false, refused: 1, by };
+    let mut minutes = Minutes::default();
+    assert!(minutes.waited("pbx", 40 * MS, 30 * MS, true));
+    minutes.keep("pbx", long);
+    minutes.ran("pbx", 41 * MS, 970 * MS);
+    minutes.refused("pbx", 41 * MS);
+    let about = About {
+        real_time: Some(true),
+        rule: Some("rtp".into()),
+        blind: Some("its device is vhost-user".into()),
+        period_us: Some(20_000.0),
+    };
+    let at = "2026-03-01T02:14:07+01:00";
+    let file = format!("/var/lib/takt/incidents/{}-pbx.takt.log", at.replace(':', "-").replace('+', "p")).into();
+    let incident = Incident { file, vm: "pbx".into(), at: at.into(), us: 30_000.0 };
+    let kept = Kept { bytes: 5 << 20, since: 20 * MS, gaps: 1 };
+    let minutes = minutes.since("pbx", 0).unwrap();
+    let mut why = Why::new("pbx", about, &minutes, &times(1_000 * MS), &kept, vec![incident]);
+    at.clone_into(&mut why.longest[0].at);
+    crate::schema::example::<Why>(&takt_control::document::value(&why).unwrap());
+}
