@@ -84,17 +84,18 @@ impl Live {
     pub fn why(&mut self, name: &str, since: Duration) -> Result<(Why, Vec<Event>)> {
         let mut news = Vec::new();
         self.follow_operations(&mut news)?;
-        let keeper = self.keeper.as_ref().context(
-            "nothing is kept: start takt run with --recorder-mib 64, or set recorder_mib in [host] of its file",
-        )?;
+        let nothing =
+            "nothing is kept: start takt run with --recorder-mib 64, or set recorder_mib in [host] of its file";
+        ensure!(self.keeper.is_some(), nothing);
         let status = self.status(false)?.vms.into_iter().find(|vm| vm.name == name);
+        let keeper = self.keeper.as_ref().context(nothing)?;
         let about = status.map_or_else(About::default, |vm| About {
             real_time: Some(vm.rt),
             rule: vm.rule,
             blind: vm.blind,
             period_us: vm.period_us,
         });
-        let times = Times { now: monotonic(), wall: SystemTime::now(), since, known: 0 };
+        let times = Times { now: crate::ran::now(), wall: SystemTime::now(), since, known: 0 };
         let known = || near::known_are(name, keeper.names().iter().map(String::as_str));
         let why =
             keeper.why(name, about, times).ok_or_else(|| anyhow!("nothing is known of a VM `{name}`{}", known()))?;
@@ -105,12 +106,4 @@ impl Live {
     fn names_by_slot(&self) -> BTreeMap<u16, String> {
         self.vms.iter().map(|(n, vm)| (*n as u16, vm.name.clone())).collect()
     }
-}
-
-/// The clock that the kernel's operations have, ns.
-fn monotonic() -> u64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: it fills the structure; this clock cannot fail.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
