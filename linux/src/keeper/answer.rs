@@ -8,13 +8,15 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
-use takt_control::{Document, moment};
+use takt_control::{Document, duration, moment};
 use takt_policy::Hist;
 
 /// Longest waits that are told.
 const TOLD: usize = 10;
 /// A VM that waited for less of the time in which it had work is late for other reasons.
 const INNOCENT: f64 = 0.01;
+/// So it is if 99 of 100 waits take less of its period.
+const SHORT: f64 = 0.05;
 
 /// What `takt why --json` prints.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -185,7 +187,7 @@ impl Why {
             waits: hist.count(),
             p50_us: us(hist.percentile(50)),
             p99_us: us(hist.percentile(99)),
-            longest_us: us(hist.max()),
+            longest_us: us(longest.first().map_or_else(|| hist.max(), |l| l.ns())),
             late: sum(&|m| m.late),
             promotions_refused: sum(&|m| m.refused),
             gaps: kept.gaps,
@@ -205,10 +207,13 @@ impl Why {
         if self.waits == 0 {
             return "nothing: none of its threads waited for a PCPU".into();
         }
-        if self.late == 0 && self.waited_share < INNOCENT {
+        let limit = self.period_us.unwrap_or(super::LATE as f64 / 1e3);
+        if self.late == 0 && (self.waited_share < INNOCENT || self.p99_us <= limit * SHORT) {
             return format!(
-                "not the CPU: it waited {percent:.1} % of the time in which it had work, and no wait was as long as {}",
-                if self.period_us.is_some() { "its period" } else { "5 ms" }
+                "not the CPU: it waited {percent:.1} % of the time in which it had work, 99 of 100 waits took at most {}, \
+                 and none was as long as {}",
+                duration::human(self.p99_us * 1e3),
+                if self.period_us.is_some() { "its period" } else { "5ms" }
             );
         }
         let main = self.causes.first().map_or_else(|| "what is not known".into(), |s| s.what.to_string());
