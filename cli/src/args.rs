@@ -319,6 +319,15 @@ pub enum LabHost {
     Xen(LabXen),
     /// Run on Linux, on Xen and in the simulator; print one table and the differences
     Compare(LabCompare),
+    /// Open a shell on an emulated Linux host with two VMs to try `takt run` and the like; a script on stdin is run instead
+    Shell(LabShell),
+}
+
+#[derive(Group, Debug)]
+pub struct LabShell {
+    /// Kernel series: 7.3 or 6.18
+    #[arg(long, short, default_value = takt_lab::linux::KERNELS[0], value_name = "SERIES")]
+    pub kernel: String,
 }
 
 #[derive(Group, Debug)]

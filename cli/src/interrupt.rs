@@ -1,20 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What a signal that ends the program leaves: nothing. Child processes end with it, incomplete
-//! files go, and the program's status is that of the signal.
+//! files go, the terminal is what it was, and the program's status is that of the signal.
 
 use crate::output;
 use crate::temporary;
 use anyhow::{Context, Result};
 use nix::sys::signal::{Signal, kill};
+use nix::sys::termios::{SetArg, Termios, tcgetattr, tcsetattr};
 use nix::unistd::Pid;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::{emulate_default_handler, signal_name};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 /// Set when a signal ends the program: what its other threads run into then is no error.
 static ENDING: AtomicBool = AtomicBool::new(false);
+
+/// As the terminal was before a child changed it.
+static TERMINAL: Mutex<Option<Termios>> = Mutex::new(None);
 
 /// How often children are looked for: those that were ended are still there until they are waited for.
 const ROUNDS: u32 = 100;
@@ -62,11 +67,30 @@ pub fn settle() {
     }
 }
 
+/// Remembers how the terminal on stdin is, for [`give_back_terminal`] and for a signal that ends the program.
+///
+/// # Errors
+/// stdin is no terminal.
+pub fn keep_terminal() -> Result<()> {
+    let is = tcgetattr(std::io::stdin()).context("stdin: no terminal")?;
+    *TERMINAL.lock().unwrap_or_else(PoisonError::into_inner) = Some(is);
+    Ok(())
+}
+
+/// Makes the terminal what it was, if one is remembered: a child that is killed leaves it as it made it.
+pub fn give_back_terminal() {
+    if let Some(was) = TERMINAL.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        // Nothing can be done for a terminal that has gone.
+        let _ = tcsetattr(std::io::stdin(), SetArg::TCSANOW, &was);
+    }
+}
+
 fn end(signal: i32) {
     ENDING.store(true, Ordering::SeqCst);
     // Another thread may start one while they are ended.
     let this = std::process::id();
     (0..ROUNDS).take_while(|_| end_children(this)).for_each(drop);
+    give_back_terminal();
     // Held to the end, so that nothing is created any more.
     let mut all = temporary::all();
     for path in all.drain(..) {

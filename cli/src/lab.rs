@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `takt lab`: scenarios on a real kernel or hypervisor, in an emulated machine, side by side.
+//! `takt lab`: scenarios on a real kernel or hypervisor, in an emulated machine, side by side; or a shell there.
 
 mod calls;
 pub mod compare;
+mod shell;
 mod without;
 
 use crate::simulate::columns::Columns;
@@ -45,6 +46,7 @@ pub fn run(args: &args::Lab) -> Result<bool> {
         args::LabHost::Linux(args) => on_linux(args),
         args::LabHost::Xen(args) => on_xen(args),
         args::LabHost::Compare(args) => compare::run(args),
+        args::LabHost::Shell(args) => shell::run(args),
     }
 }
 

@@ -111,7 +111,7 @@ fn arguments() {
     refused(at, &compare, &["host", "vm.voip.workload", "voip needs a network", "allowed", "periodic"]);
     refused(at, &["frobnicate"], &["frobnicate", "`takt --help`"]);
     refused(at, &["simm", "host.toml"], &["simm", "did you mean `sim`?", "`takt --help`"]);
-    refused(at, &["lab"], &["no command; allowed: linux, xen, compare", "`takt lab --help`"]);
+    refused(at, &["lab"], &["no command; allowed: linux, xen, compare, shell", "`takt lab --help`"]);
     refused(at, &["lab", "linux", "x", "--frre"], &["--frre", "did you mean `--free`?", "`takt lab linux --help`"]);
     refused(at, &["policies", "--jsn"], &["--jsn", "`takt policies --help`"]);
     refused(at, &[], &["no command", "policies", "sim", "experiment", "inspect"]);

@@ -65,7 +65,7 @@ fn offered(words: &[&str]) -> Option<Vec<String>> {
 fn bash_completes_commands_options_and_names() {
     let Some(all) = offered(&["takt", ""]) else { return };
     assert_eq!(all, commands());
-    assert_eq!(offered(&["takt", "lab", ""]).unwrap(), ["linux", "xen", "compare", "help"]);
+    assert_eq!(offered(&["takt", "lab", ""]).unwrap(), ["linux", "xen", "compare", "shell", "help"]);
     assert_eq!(offered(&["takt", "sim", "--col"]).unwrap(), ["--columns"]);
     assert_eq!(offered(&["takt", "lab", "linux", "--fr"]).unwrap(), ["--free"]);
     assert_eq!(offered(&["takt", "sim", "tiny", "-p", "dor"]).unwrap(), ["doris"]);

@@ -16,6 +16,7 @@ pub mod outcome;
 pub mod plan;
 mod result;
 pub mod scheduler;
+pub mod shell;
 pub mod xen;
 
 use anyhow::{Result, ensure};

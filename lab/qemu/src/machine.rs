@@ -18,6 +18,9 @@ const LOOK: Duration = Duration::from_millis(50);
 /// a fifth level of page tables, checks of who touches whose pages.
 pub const MODEL: &str = "max,erms=off,fsrm=off,la57=off,smap=off,smep=off,pku=off";
 
+/// A serial port on stdin and stdout. `mux` knows Ctrl-A x; without `signal` Ctrl-C is a character as any other.
+const TERMINAL: [&str; 4] = ["-chardev", "stdio,id=terminal,mux=on,signal=off", "-serial", "chardev:terminal"];
+
 /// How time passes in the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timing {
@@ -72,10 +75,27 @@ impl Machine {
     /// # Errors
     /// Those of [`Machine::run`].
     pub fn run_telling(&self, dir: &Path, told: &mut dyn FnMut(u64)) -> Result<Remains> {
+        self.carry_out(dir, told, None)
+    }
+
+    /// As [`Machine::run`], with a second serial port, `/dev/ttyS1` in the machine: what it writes there goes to this process' stdout, and
+    /// it reads `input`. If that is a terminal, its keys go to the machine as they are, Ctrl-C too; Ctrl-A x switches the machine off.
+    ///
+    /// # Errors
+    /// Those of [`Machine::run`].
+    pub fn run_attended(&self, dir: &Path, input: Stdio) -> Result<Remains> {
+        self.carry_out(dir, &mut |_| (), Some(input))
+    }
+
+    fn carry_out(&self, dir: &Path, told: &mut dyn FnMut(u64), attended: Option<Stdio>) -> Result<Remains> {
         let (console, outbox) = (dir.join("console"), dir.join("outbox"));
         outbox::create(&outbox)?;
         let mut qemu = self.command(seed(std::env::var_os(SEED))?, &console, &outbox);
-        qemu.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        qemu.stderr(Stdio::piped());
+        match attended {
+            Some(input) => qemu.args(TERMINAL).stdin(input).stdout(Stdio::inherit()),
+            None => qemu.stdin(Stdio::null()).stdout(Stdio::null()),
+        };
         let mut child = qemu.spawn().context("qemu-system-x86_64")?;
         let (start, mut last) = (Instant::now(), 0);
         let in_time = loop {

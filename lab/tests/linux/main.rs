@@ -16,6 +16,7 @@ mod order;
 mod overhead;
 mod record;
 mod robust;
+mod shell;
 #[path = "../../src/bin/takt-lab-init/system.rs"]
 mod system;
 mod takt;

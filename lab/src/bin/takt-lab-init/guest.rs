@@ -48,6 +48,16 @@ impl<'a> Guest<'a> {
         Ok(Self { plan, vmm, clients: None, group, before: BTreeMap::new(), threads: Vec::new() })
     }
 
+    /// Whether it answers nobody.
+    pub fn computes(&self) -> bool {
+        !self.plan.serves
+    }
+
+    /// Process of its VMM.
+    pub fn pid(&self) -> Pid {
+        Pid::from_raw(self.vmm.id() as i32)
+    }
+
     /// What must wait until the VM runs: its clients, and the scheduling class of its threads.
     pub fn complete(&mut self, scheduler: &Scheduler) -> Result<()> {
         if let Some(Value::String(tap)) = self.plan.workload.get("tap") {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Init of a lab machine: carries out `/plan.json`, leaves the outcome in the outbox, powers the machine off.
+//! Init of a lab machine: carries out `/plan.json`, or has a shell run, leaves the outcome in the outbox, powers the machine off.
 
 mod guest;
 mod klog;
 mod phase;
 mod sched;
+mod shell;
 mod system;
 mod trace;
 
@@ -34,6 +35,9 @@ fn main() {
 /// What goes into the outbox.
 fn run() -> Result<outbox::Files> {
     system::mount_all()?;
+    if let Some(files) = shell::run()? {
+        return Ok(files);
+    }
     let plan = std::fs::read(FILE).context(FILE)?;
     let plan: Plan = serde_json::from_slice(&plan).context(FILE)?;
     system::load_modules()?;
