@@ -46,15 +46,19 @@ pub fn run() -> Result<Option<outbox::Files>> {
     guests.iter_mut().try_for_each(|guest| guest.complete(&scheduler))?;
     let computes: Vec<_> = guests.iter().filter(|guest| guest.computes()).map(Guest::pid).collect();
     std::thread::spawn(move || make_way(&computes));
-    let serial = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NOCTTY).open(SERIAL).context(SERIAL)?;
+    let serial = port()?;
     let status = match &session.terminal {
         Some(terminal) => at(terminal, &serial, &session)?,
         None => script(&serial)?,
     };
-    // The last words must have left the port before the machine is off.
-    termios::tcdrain(&serial).context(SERIAL)?;
+    // The last words must have left the port before the machine is off. The end of a session hangs up what was open.
+    termios::tcdrain(port()?).context(SERIAL)?;
     let status = status.code().or_else(|| Some(BY_SIGNAL + status.signal()?)).context("status of the shell")?;
     Ok(Some(outbox::Files::from([(STATUS.to_owned(), status.to_string().into_bytes())])))
+}
+
+fn port() -> Result<File> {
+    OpenOptions::new().read(true).write(true).custom_flags(libc::O_NOCTTY).open(SERIAL).context(SERIAL)
 }
 
 /// Has the VMs that only compute stand still while Takt is loaded: the kernel's verifier needs a minute of an emulated CPU, and next to
