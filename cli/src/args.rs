@@ -3,7 +3,7 @@
 
 mod operate;
 
-pub use operate::{Check, Hook, HookOf, Keeping, LibvirtHook, Metrics, ProxmoxHook, Top, Why};
+pub use operate::{BenchHost, Check, Hook, HookOf, Keeping, LibvirtHook, Metrics, ProxmoxHook, Top, Why};
 
 use crate::carried::TEMPLATES;
 use crate::seeds::Seeds;
@@ -128,6 +128,8 @@ pub enum Command {
     Why(Why),
     /// Offer what a running Takt knows to Prometheus, or print it (Linux)
     Metrics(Metrics),
+    /// Measure this host and its VMs under the kernel's scheduler and under Takt by turns, after consent (Linux, as root)
+    BenchHost(BenchHost),
     /// Check a recording against the state table and replay it natively; exit status 1 if either differs
     Replay(Replay),
     /// List the documents that --json prints, or print the JSON schema of one
@@ -151,6 +153,7 @@ impl Command {
                 | Self::Metrics(_)
                 | Self::Top(_)
                 | Self::Why(_)
+                | Self::BenchHost(_)
         )
     }
 }

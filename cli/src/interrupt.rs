@@ -6,6 +6,8 @@ use crate::output;
 use crate::temporary;
 use anyhow::{Context, Result};
 use nix::sys::signal::{Signal, kill};
+#[cfg(feature = "linux")]
+use nix::sys::termios::LocalFlags;
 use nix::sys::termios::{SetArg, Termios, tcgetattr, tcsetattr};
 use nix::unistd::Pid;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -75,6 +77,17 @@ pub fn keep_terminal() -> Result<()> {
     let is = tcgetattr(std::io::stdin()).context("stdin: no terminal")?;
     *TERMINAL.lock().unwrap_or_else(PoisonError::into_inner) = Some(is);
     Ok(())
+}
+
+/// Has the terminal on stdin hand out each key as it is typed, without showing it. Ctrl-C is still a signal.
+///
+/// # Errors
+/// stdin is no terminal.
+#[cfg(feature = "linux")]
+pub fn hand_out_keys() -> Result<()> {
+    let mut terminal = tcgetattr(std::io::stdin()).context("stdin: no terminal")?;
+    terminal.local_flags &= !(LocalFlags::ICANON | LocalFlags::ECHO);
+    tcsetattr(std::io::stdin(), SetArg::TCSANOW, &terminal).context("stdin: terminal")
 }
 
 /// Makes the terminal what it was, if one is remembered: a child that is killed leaves it as it made it.

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The live hosts, Linux (feature `linux`) and Xen's Dom0 (feature `xen`): `takt run`, `status`, `set`, `record` and `overhead`; and on
-//! Linux `doctor`, `metrics`, `top` and `why`.
+//! Linux `bench-host`, `doctor`, `metrics`, `top` and `why`.
 
 #[cfg(feature = "linux")]
 mod ask;
+#[cfg(feature = "linux")]
+mod bench;
 #[cfg(feature = "linux")]
 mod doctor;
 #[cfg(any(feature = "linux", feature = "xen"))]
@@ -89,6 +91,17 @@ pub fn top(args: &args::Top) -> Result<bool> {
     return top::top(args);
     #[cfg(not(feature = "linux"))]
     without::refuse("top", args)
+}
+
+/// Measures a Linux host under the kernel's scheduler and under Takt.
+///
+/// # Errors
+/// Takt would not start, or there is no consent; this takt is built without the Linux host.
+pub fn bench_host(args: &args::BenchHost) -> Result<bool> {
+    #[cfg(feature = "linux")]
+    return bench::bench(args);
+    #[cfg(not(feature = "linux"))]
+    without::refuse("bench-host", args)
 }
 
 /// Checks a Linux host.

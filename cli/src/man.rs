@@ -110,7 +110,7 @@ mod tests {
             if command.has_subcommands() {
                 continue;
             }
-            let heading = format!("{} ", command.get_name());
+            let heading = format!("{} ", text(command.get_name()));
             assert!(
                 page.lines().any(|l| l.starts_with(".SS takt ") && format!("{l} ").contains(&heading)),
                 "{heading}"

@@ -16,6 +16,7 @@ macro_rules! schemas {
 schemas! {
     "analyze": "takt analyze --json",
     "answer": "an answer of the control socket",
+    "bench-host": "takt bench-host --json, and its report",
     "compare": "takt lab compare --json",
     "doctor": "takt doctor --json",
     "experiment": "takt experiment ID --json; a list of them for `all`",

@@ -113,6 +113,7 @@ fn arguments() {
     refused(at, &["simm", "host.toml"], &["simm", "did you mean `sim`?", "`takt --help`"]);
     refused(at, &["lab"], &["no command; allowed: linux, xen, compare, shell", "`takt lab --help`"]);
     refused(at, &["lab", "linux", "x", "--frre"], &["--frre", "did you mean `--free`?", "`takt lab linux --help`"]);
+    refused(at, &["bench-host", "--minutes", "0"], &["--minutes", "1..=1440"]);
     refused(at, &["policies", "--jsn"], &["--jsn", "`takt policies --help`"]);
     refused(at, &[], &["no command", "policies", "sim", "experiment", "inspect"]);
     std::fs::write(at.join("wild.toml"), format!("\"\\u001b[31m{}\" = 1", "k".repeat(9000))).unwrap();

@@ -18,6 +18,7 @@ use takt::policies::Policies;
 use takt::scenarios::Scenarios;
 use takt::schema::{OLD_NAMES, SCHEMAS};
 use takt::{lab, replay, simulate};
+use takt_control::bench::{self, HostUse, Report, TaktWaits, Threads, VmUse};
 use takt_control::doctor::{Examination, Verdict};
 use takt_control::document::{self, TAKT};
 use takt_control::event::{Cpupool, Done, Event};
@@ -235,6 +236,34 @@ fn examinations() {
     found.add("sched_ext", Verdict::Ok, "Linux 7.3.4 has sched_ext");
     found.add("vm pbx", Verdict::Warn, "process 13: its packets cannot be seen (vhost-user)");
     example::<Examination>(&document::value(&found).unwrap());
+}
+
+#[test]
+fn reports_of_a_host() {
+    let host = HostUse { busy_s: 240.5, system_s: 20.0, irq_s: 1.5, steal_s: 0.0, switches: 500_000, bpf_run_s: None };
+    let vcpus = Threads { threads: 2, run_s: 60.0, wait_s: 1.3, slices: 20_000, voluntary: 19_000, involuntary: 1_000 };
+    let io = Threads { threads: 1, run_s: 6.5, wait_s: 0.2, slices: 40_000, voluntary: 40_000, involuntary: 0 };
+    let phase = |n| {
+        let scheduler = bench::Scheduler::of_phase(n);
+        let takt = scheduler == bench::Scheduler::Takt;
+        let waits = takt.then_some(TaktWaits { count: 60_000, p50_us: 2.0, p99_us: 41.0 });
+        let vcpus = Threads { wait_s: if takt { 0.65 } else { vcpus.wait_s }, ..vcpus };
+        let vm = VmUse { vm: "1".into(), vcpus, io, others: Threads::default(), waits };
+        let host = HostUse { bpf_run_s: takt.then_some(1.2), ..host };
+        bench::Phase { scheduler, seconds: 65.0, host, vms: vec![vm] }
+    };
+    let cpu = "AMD EPYC 7763 64-Core Processor".into();
+    let host = bench::Host { kernel: "7.3.4".into(), cpu, cpus: 4, policy: "doris".into(), configured: true };
+    let plan = bench::Plan { phases: 8, phase_s: 75.0, warmup_s: 10.0 };
+    let whole = |phases: u32, partial: Option<&str>| {
+        let phases = (0..phases).map(phase).collect();
+        let (ratios, notes, partial) = (Vec::new(), Vec::new(), partial.map(str::to_owned));
+        let mut report = Report { partial, host: host.clone(), plan, phases, ratios, notes };
+        report.compare();
+        report
+    };
+    example::<Report>(&short(document::value(&whole(8, None)).unwrap()));
+    valid::<Report>(&document::value(&whole(3, Some("the operator ended it"))).unwrap());
 }
 
 #[test]

@@ -6,6 +6,7 @@
 
 mod after;
 pub mod analysis;
+pub mod bench;
 pub mod config;
 pub mod doctor;
 pub mod document;

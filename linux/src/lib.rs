@@ -4,6 +4,7 @@
 //! [`Scheduler`] loads and attaches the programs of `bpf/` and speaks for them; dropping it unloads them, and the kernel's
 //! own scheduler is back.
 
+pub mod bench;
 mod control;
 pub mod core_sched;
 pub mod doctor;

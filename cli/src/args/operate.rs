@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The command line of `takt check`, `takt hook`, `takt metrics`, `takt top` and `takt why`, and what `takt run` keeps for it.
+//! The command line of `takt bench-host`, `check`, `hook`, `metrics`, `top` and `why`, and what `takt run` keeps for the last.
 
 use super::Socket;
 use clap::{Args as Group, Subcommand};
@@ -81,6 +81,30 @@ pub struct Why {
     #[arg(long, value_name = "TIME", default_value = "10m", allow_hyphen_values = true)]
     pub since: String,
     /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub socket: Socket,
+}
+
+#[derive(Group, Debug)]
+pub struct BenchHost {
+    /// Measure for so long, 1 to 1440, without the time in which Takt is loaded
+    #[arg(long, value_name = "MINUTES", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1440))]
+    pub minutes: u32,
+    /// Run Takt with this file, as `takt run --config` [default: /etc/takt/takt.toml if it exists]
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Write the report to FILE, as JSON
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Call VMs by their names in the report, not by numbers
+    #[arg(long)]
+    pub names: bool,
+    /// Do not ask for consent
+    #[arg(long)]
+    pub yes: bool,
+    /// Print the report as JSON
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]

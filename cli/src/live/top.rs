@@ -4,6 +4,8 @@
 mod figures;
 mod view;
 
+pub use figures::Waited;
+
 use crate::{args, interrupt};
 use anyhow::{Context, Result, ensure};
 use figures::Figures;

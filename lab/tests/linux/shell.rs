@@ -64,6 +64,37 @@ fn a_script_tries_takt_on_two_vms() {
     assert!(text.starts_with("== status") && !text.contains(['\u{1b}', '\r']), "{text:?}");
 }
 
+/// The least that there is: eight phases of 7.5 s.
+const BENCH: &str = "takt bench-host --minutes 1\necho \"== $?\"\ntakt bench-host --minutes 1 --yes --out /report\n\
+                     echo \"== $?\"\ncat /sys/kernel/sched_ext/state /report\n";
+
+#[test]
+#[ignore = "five minutes"]
+fn a_host_is_measured_under_both_schedulers() {
+    let Some(out) = run("takt bench-host in the lab's shell", BENCH) else { return };
+    let text = String::from_utf8(out.stdout).expect("text");
+    assert_eq!(out.status.code(), Some(0), "{text}");
+    let parts: Vec<_> = text.split("== ").collect();
+    assert!(parts[0].contains("--yes agrees") && parts[1].starts_with("2\n"), "{text}");
+    let report = parts[2].strip_prefix("0\ndisabled\n").unwrap_or_else(|| panic!("{text}"));
+    let report: serde_json::Value = serde_json::from_str(report).expect("a report");
+    assert_eq!(report["partial"], serde_json::Value::Null, "{report:#}");
+    let phases = report["phases"].as_array().expect("phases");
+    let order: Vec<_> = phases.iter().map(|p| p["scheduler"].as_str().expect("a scheduler")).collect();
+    assert_eq!(order, ["kernel", "takt", "takt", "kernel", "kernel", "takt", "takt", "kernel"], "{report:#}");
+    for phase in phases {
+        let vms = phase["vms"].as_array().expect("VMs");
+        assert_eq!(vms.len(), 2, "{phase:#}");
+        for vm in vms {
+            assert!(vm["vcpus"]["slices"].as_u64() > Some(0) && vm["vcpus"]["run_s"].as_f64() > Some(0.0), "{phase:#}");
+            assert_eq!(vm["waits"].is_object(), phase["scheduler"] == "takt", "{phase:#}");
+            assert!(["1", "2"].map(serde_json::Value::from).contains(&vm["vm"]), "a number: {phase:#}");
+        }
+    }
+    let ratios = report["ratios"].as_array().expect("ratios");
+    assert!(ratios.iter().any(|r| r["vm"] == "1" && r["figure"] == "vcpu_wait_us"), "{report:#}");
+}
+
 #[test]
 fn the_status_of_a_script_is_told_and_its_output_is_whole() {
     let lines = 2000;

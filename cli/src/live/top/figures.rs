@@ -85,7 +85,7 @@ impl<'a> Vm<'a> {
 
 impl Waited {
     /// In all classes together.
-    fn since(before: &WaitHistograms, now: &WaitHistograms, late_us: f64) -> Self {
+    pub fn since(before: &WaitHistograms, now: &WaitHistograms, late_us: f64) -> Self {
         let mut all = Vec::new();
         let mut sum_us = 0.0;
         for (class, now) in now {
