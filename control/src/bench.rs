@@ -214,8 +214,7 @@ impl Report {
         }
         let pairs = self.pairs().count();
         if pairs < LEAST_PAIRS {
-            self.notes
-                .push(format!("No ratios: {pairs} of the pairs of phases are complete, and {LEAST_PAIRS} are needed."));
+            self.notes.push(format!("No ratios: complete pairs of phases: {pairs}, needed: {LEAST_PAIRS}."));
             return;
         }
         for name in names {
@@ -332,7 +331,7 @@ mod tests {
             assert_eq!(wait(&all).is_some(), ratios, "{phases}");
             assert_eq!(all.notes.is_empty(), ratios, "{phases}: {:?}", all.notes);
         }
-        assert!(report(&[50.0; 5]).notes[0].contains("2 of the pairs of phases are complete, and 3 are needed"));
+        assert!(report(&[50.0; 5]).notes[0].contains("complete pairs of phases: 2, needed: 3"));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 use takt_control::bench::Scheduler;
 use takt_control::document;
@@ -74,10 +74,7 @@ pub struct Live {
 impl Live {
     /// Waits for `news` until `at`; `None` if there is none.
     fn hear(&self, at: Instant) -> Option<News> {
-        match self.news.recv_timeout(at.saturating_duration_since(Instant::now())) {
-            Ok(news) => Some(news),
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
-        }
+        self.news.recv_timeout(at.saturating_duration_since(Instant::now())).ok()
     }
 
     fn start(&mut self) -> Step<()> {

@@ -17,7 +17,7 @@ pub fn plan(host: &Host, vms: usize, times: Times, config: Option<&Path>, args: 
     let names = if args.names { "the names of the VMs" } else { "numbers for the VMs, no names" };
     format!(
         "This host runs {vms} VMs on {} CPUs under the kernel's own scheduler (Linux {}).\n\
-         For {} minutes they run by turns under that scheduler and under Takt: {PHASES} phases of {:.0} s.\n\
+         For {} min they run by turns under that scheduler and under Takt: {PHASES} phases of {:.1} s.\n\
          For each phase under Takt, `takt run` ({}, {config}) schedules all VMs and all ordinary threads of this host.\n\
          It is loaded twice. q or Ctrl-C unloads it at once, and the kernel's scheduler is back.\n\
          At the end the kernel's scheduler is in force, and nothing else has changed.\n\
@@ -63,8 +63,8 @@ pub fn text(report: &Report) -> String {
             ["phase", "scheduler", "VM", "VCPUs", "CPUs", "mean wait", "steal", "takt p50", "takt p99", "switches/s"];
         let rows: Vec<_> = report.phases.iter().zip(1..).flat_map(|(phase, n)| rows(n, phase)).collect();
         text += &format!("\n{}", table::render("", &head, &rows, 3..));
-        text += "mean wait: of a VCPU, each time before it got a CPU; steal: CPUs that VCPUs could have used meanwhile,\n\
-                 of the host: CPUs that a hypervisor below it kept.\n";
+        text += "mean wait: of a VCPU, each time before it got a CPU\n\
+                 steal: CPUs that VCPUs could have used meanwhile; of the host, what a hypervisor below it kept\n";
     }
     text += &report.notes.iter().map(|note| table::wrapped(note)).collect::<String>();
     text
