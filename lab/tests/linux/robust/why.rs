@@ -2,7 +2,7 @@
 //! In the machine: VMs wait for reasons that this test makes, and `takt why` names each of them.
 
 use super::guest::Guest;
-use crate::takt::{Takt, takt, until};
+use crate::takt::{Takt, status, takt, until};
 use anyhow::{Context, Result, ensure};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 
 const SOON: Duration = Duration::from_secs(20);
 const DIR: &str = "/tmp/incidents";
-const TAP: &str = "tap0";
 /// The name of the threads that take PCPUs.
 const HOG: &str = "why-hog";
 
@@ -27,11 +26,21 @@ fn why(vm: &str) -> Result<Value> {
     serde_json::from_str(&run(&["why", vm, "--since", "1m", "--json"])?).context("takt why")
 }
 
-/// Whether one of the longest waits of a VM is mostly for this.
-fn waits_for(vm: &str, cause: &str) -> Result<bool> {
-    let why = why(vm)?;
-    let longest = why["longest"].as_array().context("longest")?;
-    Ok(longest.iter().any(|wait| wait["causes"][0]["what"]["cause"] == cause))
+/// Waits until Takt knows a VM, and something of its waits.
+fn found(vm: &str) -> Result<()> {
+    until(vm, SOON, || Ok(status()?["vms"].as_array().context("vms")?.iter().any(|v| v["name"] == vm)))?;
+    until(vm, SOON, || Ok(takt(&["why", vm])?.status.success()))
+}
+
+/// Looks until one of the longest waits of a VM is mostly for this.
+fn waits_for(vm: &str, cause: &str) -> Result<()> {
+    let mut last = Value::Null;
+    let looks = until(cause, SOON, || {
+        last = why(vm)?;
+        let longest = last["longest"].as_array().context("longest")?;
+        Ok(longest.iter().any(|wait| wait["causes"][0]["what"]["cause"] == cause))
+    });
+    looks.with_context(|| format!("{last:#}"))
 }
 
 /// A thread on each PCPU that computes for a time, in class SCHED_FIFO or as any other.
@@ -45,6 +54,8 @@ fn take_pcpus(real_time: bool, time: Duration) -> Result<()> {
             let param = libc::sched_param { sched_priority: 10 };
             // SAFETY: the structure is whole; the call is about this thread.
             ensure!(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const param) } == 0, "SCHED_FIFO");
+            // It is a thread of that class for whoever it interrupts from its next wake on.
+            std::thread::sleep(Duration::from_millis(5));
         }
         let start = Instant::now();
         while start.elapsed() < time {
@@ -63,7 +74,7 @@ pub fn causes() -> Result<Value> {
     let keeping = ["--recorder-mib", "16", "--incident-ms", "20", "--incident-dir", DIR];
     let running = Takt::run(&[&["--policy", "doris"], &keeping[..]].concat())?;
     let pbx = Guest::start("pbx", 1, &json!({"kind": "periodic", "period_ns": 20_000_000, "work": 20_000}))?;
-    pbx.runs(1)?;
+    found("pbx")?;
     run(&["set", "pbx", "rt=on", "period=20ms"])?;
 
     std::thread::sleep(Duration::from_secs(2));
@@ -73,7 +84,7 @@ pub fn causes() -> Result<Value> {
     ensure!(!Path::new(DIR).exists(), "an incident beside nothing: {none:#}");
 
     take_pcpus(true, Duration::from_millis(200))?;
-    until("a wait for a higher class", SOON, || waits_for("pbx", "higher_class"))?;
+    waits_for("pbx", "higher_class")?;
     let higher = why("pbx")?;
     ensure!(higher["causes"][0]["what"]["name"] == HOG, "{higher:#}");
     let file = higher["incidents"][0]["file"].as_str().context("an incident")?;
@@ -83,21 +94,21 @@ pub fn causes() -> Result<Value> {
     ensure!(text.contains(HOG) && text.contains(file), "{text}");
 
     let capped = Guest::hog("capped", 1)?;
-    capped.runs(1)?;
+    found("capped")?;
     run(&["set", "capped", "cap=20"])?;
-    until("a wait for its cap", SOON, || waits_for("capped", "cap"))?;
+    waits_for("capped", "cap")?;
     capped.end()?;
 
-    let batch = Guest::hog("batch", 1)?;
-    batch.runs(1)?;
+    let batch = Guest::hog("batch", 2)?;
+    found("batch")?;
     take_pcpus(false, Duration::from_secs(2))?;
-    until("a wait for the host's threads", SOON, || waits_for("batch", "host_threads"))?;
+    waits_for("batch", "host_threads")?;
 
-    // It is real-time by what it sends, and computes all the time: it has used up its share.
-    let greedy = Guest::with(
-        "greedy",
-        &json!({"vcpus": 1, "workload": {"kind": "source", "tap": TAP, "period_ns": 5_000_000, "compute": true}}),
-    )?;
+    // It is real-time and computes all the time: once it has used up its share, messages of its devices promote it no more.
+    let greedy =
+        Guest::start("greedy", 1, &json!({"kind": "interrupts", "msi_ns": 7_300_000, "timer_ns": 11_900_000}))?;
+    found("greedy")?;
+    run(&["set", "greedy", "rt=on"])?;
     until("a refused promotion", SOON, || Ok(why("greedy")?["promotions_refused"].as_u64() > Some(0)))
         .with_context(|| format!("{:#}", why("greedy").unwrap_or_default()))?;
     greedy.end()?;
