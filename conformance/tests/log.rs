@@ -32,7 +32,7 @@ fn later() -> &'static LogFile {
     LOG.get_or_init(|| {
         let mut pool = Pool::new("doris").expect("pool");
         let (before, after) = sample().records.split_at(170);
-        before.iter().for_each(|r| drop(pool.op(r.op)));
+        before.iter().for_each(|r| _ = pool.op(r.op));
         let first = pool.clone();
         after.iter().for_each(|r| assert_eq!(pool.op(r.op), r.res));
         let log = log_between(&first, after.to_vec(), &pool, None).expect("a log");

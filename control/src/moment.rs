@@ -6,10 +6,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// Date, time to the second and offset from UTC: `2026-03-01T02:14:07+01:00`.
 #[must_use]
 pub fn local(at: SystemTime) -> String {
-    let seconds = at.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
+    let seconds = at.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs() as libc::time_t;
     // SAFETY: integers and a pointer that may be null; localtime_r fills it, or leaves it as it is.
     let mut tm: libc::tm = unsafe { std::mem::zeroed() };
-    unsafe { libc::localtime_r(&seconds.cast_signed(), &raw mut tm) };
+    unsafe { libc::localtime_r(&raw const seconds, &raw mut tm) };
     let offset = tm.tm_gmtoff / 60;
     let (sign, minutes) = (if offset < 0 { '-' } else { '+' }, offset.abs());
     format!(

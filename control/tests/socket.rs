@@ -31,6 +31,7 @@ fn fake(asked: Asked) {
         Request::Set { vm: Some(vm), .. } if vm != "web" => Err(anyhow!("no VM `{vm}`; known: web")),
         Request::Set { .. } | Request::Saved { .. } => Ok(json!({})),
         Request::Overhead { on } => Ok(json!({"on": on})),
+        Request::Why { vm, since_ms } => Ok(json!({"vm": vm, "since_ms": since_ms})),
         Request::Record { .. } => {
             // Until the client has enough.
             while !asked.enough.load(Ordering::Relaxed) {
@@ -58,6 +59,8 @@ fn requests_are_answered() {
     let client = Client::connect(&path).unwrap();
     assert_eq!(client.ask(&Request::Status { histograms: false }).unwrap(), json!({"vms": ["web"]}));
     assert_eq!(client.ask(&Request::Overhead { on: true }).unwrap(), json!({"on": true}));
+    let why = Request::Why { vm: "web".into(), since_ms: 5 };
+    assert_eq!(client.ask(&why).unwrap(), json!({"vm": "web", "since_ms": 5}));
     let set = |vm: &str| Request::Set { vm: Some(vm.into()), values: vec!["weight=1".into()] };
     client.ask(&set("web")).unwrap();
     assert_eq!(client.ask(&set("x")).unwrap_err().to_string(), "no VM `x`; known: web");
@@ -170,6 +173,7 @@ fn requests_have_one_form() {
         (r#"{"version":1,"do":"record","file":"/x"}"#, record(None, None)),
         (r#"{"version":1,"do":"overhead","on":true}"#, Request::Overhead { on: true }),
         (r#"{"version":1,"do":"overhead","on":false}"#, Request::Overhead { on: false }),
+        (r#"{"version":1,"do":"why","vm":"a","since_ms":60000}"#, Request::Why { vm: "a".into(), since_ms: 60_000 }),
     ] {
         assert_eq!(read(text).unwrap(), want, "{text}");
         let again = serde_json::to_string(&Versioned::from(&want)).unwrap();

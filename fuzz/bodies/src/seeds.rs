@@ -56,9 +56,9 @@ pub fn recordings() -> Vec<Vec<u8>> {
         let (pool_size, pool_hash) = (bytes.len() as u64, takt_conformance::hash(bytes));
         let (before, after) = records.split_at(50);
         let mut pool = Pool::new(policy).expect("a policy");
-        before.iter().for_each(|r| drop(pool.op(r.op)));
+        before.iter().for_each(|r| _ = pool.op(r.op));
         let first = pool.clone();
-        after.iter().for_each(|r| drop(pool.op(r.op)));
+        after.iter().for_each(|r| _ = pool.op(r.op));
         let later = log_between(&first, after.to_vec(), &pool, None).expect("a log");
         let later = LogFile { names: [(1, "web".to_owned())].into(), ..later };
         let all = LogFile { policy: policy.to_owned(), pool_size, pool_hash, records, ..LogFile::default() };
@@ -75,6 +75,7 @@ pub fn requests() -> Vec<Vec<u8>> {
         "{\"version\":1,\"do\":\"set\",\"vm\":\"web\",\"values\":[\"budget=2ms\",\"priority=3\",\"extra=on\",\"laxity=1ms\",\"latency=5ms\"]}\n",
         "{\"version\":1,\"do\":\"set\",\"vm\":\"a\",\"values\":[\"group=render\",\"ports=554,16384-32767\",\"dev=tap0\"]}\n",
         "{\"version\":1,\"do\":\"set\",\"values\":[\"dom0=off\",\"slice=30ms\"]}\n",
+        "{\"version\":1,\"do\":\"why\",\"vm\":\"a\",\"since_ms\":60000}\n",
         "{\"version\":1,\"do\":\"record\",\"file\":\"/tmp/a.log\",\"duration_ms\":1000,\"operations\":5}\n",
     ]
     .map(|text| text.as_bytes().to_vec())

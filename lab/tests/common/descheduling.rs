@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use takt_conformance::LogFile;
-use takt_policy::{CUR_STOPS, Class, OpCode, Pool, State};
+use takt_policy::{CUR_STOPS, Class, OpCode, State};
 
 /// How many of them there were.
 #[derive(Debug, Default)]

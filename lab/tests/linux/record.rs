@@ -47,7 +47,7 @@ fn trace(boot: &Boot) -> Vec<Changes<Seen>> {
 /// Log and trace in the first `ns` of the measured time.
 fn compare(boot: &Boot, log: &LogFile, ns: u64) -> Agreement {
     let from = boot.outcome.phases[0].from_ns;
-    let agreement = agree(&log, &trace(boot), (from, from + ns), HANDOVER).expect("a log of this core");
+    let agreement = agree(log, &trace(boot), (from, from + ns), HANDOVER).expect("a log of this core");
     println!("{}", serde_json::to_string_pretty(&agreement).expect("JSON"));
     agreement
 }
