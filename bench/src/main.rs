@@ -3,6 +3,7 @@
 
 mod clock;
 mod decisions;
+mod follow;
 mod lock;
 mod mix;
 mod packets;
@@ -21,6 +22,7 @@ enum Part {
     Decisions,
     Sizes,
     Lock,
+    Follow,
     Simulator,
     Monitor,
     Simso,
@@ -52,6 +54,8 @@ struct Report {
     sizes: Option<sizes::Sizes>,
     #[serde(skip_serializing_if = "Option::is_none")]
     lock: Option<lock::Locking>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    follow: Option<follow::Following>,
     #[serde(skip_serializing_if = "Option::is_none")]
     simulator: Option<simulator::Simulator>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -88,6 +92,13 @@ fn main() -> Result<()> {
             part.print();
         }
         report.lock = Some(part);
+    }
+    if wanted(Part::Follow) {
+        let part = follow::measure(args.quick)?;
+        if !args.json {
+            part.print();
+        }
+        report.follow = Some(part);
     }
     if wanted(Part::Simulator) {
         let part = simulator::measure(args.quick)?;

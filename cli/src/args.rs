@@ -3,7 +3,7 @@
 
 mod operate;
 
-pub use operate::{BenchHost, Check, Hook, HookOf, Keeping, LibvirtHook, Metrics, ProxmoxHook, Top, Why};
+pub use operate::{BenchHost, Check, Hook, HookOf, Keeping, LibvirtHook, Metrics, ProxmoxHook, Top, Trace, Why};
 
 use crate::carried::TEMPLATES;
 use crate::seeds::Seeds;
@@ -122,6 +122,8 @@ pub enum Command {
     Set(SetLive),
     /// Record every operation of a running Takt, for `takt replay` to verify
     Record(Record),
+    /// Write what runs where on this host to a file for ui.perfetto.dev (Linux)
+    Trace(Trace),
     /// Measure the decisions and switches of a running Takt: count, total, median, 99th percentile, longest
     Overhead(Overhead),
     /// Explain how long a VM waited for a PCPU, and for what (Linux)
@@ -153,6 +155,7 @@ impl Command {
                 | Self::Metrics(_)
                 | Self::Top(_)
                 | Self::Why(_)
+                | Self::Trace(_)
                 | Self::BenchHost(_)
         )
     }
@@ -558,6 +561,9 @@ pub struct Replay {
     /// Recording of `takt record`, or another log of operations
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
+    /// Write what ran where to F, for ui.perfetto.dev
+    #[arg(long, value_name = "F")]
+    pub trace: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

@@ -75,6 +75,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         args::Command::Metrics(a) => live::metrics(a),
         args::Command::Top(a) => live::top(a),
         args::Command::Why(a) => live::why(a),
+        args::Command::Trace(a) => live::trace(a),
         args::Command::BenchHost(a) => live::bench_host(a),
         args::Command::Replay(a) => replay::run(a),
         args::Command::Schema(a) => schema::run(a),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The live hosts, Linux (feature `linux`) and Xen's Dom0 (feature `xen`): `takt run`, `status`, `set`, `record` and `overhead`; and on
-//! Linux `bench-host`, `doctor`, `metrics`, `top` and `why`.
+//! Linux `bench-host`, `doctor`, `metrics`, `top`, `trace` and `why`.
 
 #[cfg(feature = "linux")]
 mod ask;
@@ -24,6 +24,8 @@ mod service;
 mod show;
 #[cfg(feature = "linux")]
 mod top;
+#[cfg(feature = "linux")]
+mod trace;
 #[cfg(any(feature = "linux", feature = "xen"))]
 mod waits;
 #[cfg(feature = "linux")]
@@ -69,6 +71,17 @@ pub fn metrics(args: &args::Metrics) -> Result<bool> {
     return metrics::metrics(args);
     #[cfg(not(feature = "linux"))]
     without::refuse("metrics", args)
+}
+
+/// Writes what runs on a Linux host, for Perfetto.
+///
+/// # Errors
+/// The file cannot be written; no Takt runs, or operations were lost; this takt is built without the Linux host.
+pub fn trace(args: &args::Trace) -> Result<bool> {
+    #[cfg(feature = "linux")]
+    return trace::trace(args);
+    #[cfg(not(feature = "linux"))]
+    without::refuse("trace", args)
 }
 
 /// Explains what a VM of a Linux host waited for.

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `takt replay`: whether a recorded host kept the state table, and whether the native core decides the same.
 
-use crate::{args, output, table};
+mod slices;
+
+use crate::{args, output, table, watch};
 use anyhow::Result;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -48,6 +50,7 @@ impl Document for Report {
 /// # Errors
 /// The file is no whole log, or stdout cannot be written.
 pub fn run(args: &args::Replay) -> Result<bool> {
+    let [trace] = output::open([args.trace.as_ref()], std::slice::from_ref(&args.file))?;
     let log = read_log(&args.file)?;
     let difference = match takt_conformance::replay(&log) {
         Ok(_) => None,
@@ -64,12 +67,23 @@ pub fn run(args: &args::Replay) -> Result<bool> {
         difference,
         pool_recorded: log.pool_hash != 0,
     };
+    if let Some(trace) = trace {
+        trace.write(&perfetto(&log, &report.file)?)?;
+    }
     if args.json {
         output::print_json(&report)?
     } else {
         output::print(&text(&report))?
     }
     Ok(report.violation.is_none() && report.difference.is_none())
+}
+
+/// A recording as a Perfetto trace; `host` is where it was made.
+///
+/// # Errors
+/// As of [`LogFile::pool`].
+pub fn perfetto(log: &LogFile, host: &str) -> Result<Vec<u8>> {
+    Ok(watch::encode(&slices::trace(log)?, &format!("{host} under {}", log.policy)))
 }
 
 /// A log that no build of this core has made cannot be judged by it.

@@ -154,7 +154,7 @@ impl Item<'_> {
 
 /// A track per PCPU (what runs), a track per VCPU (ready, running; wakes, events, promotions), and
 /// how many are ready.
-fn encode(trace: &Trace, title: &str) -> Vec<u8> {
+pub fn encode(trace: &Trace, title: &str) -> Vec<u8> {
     let mut w = Writer::default();
     let root = w.track(title, None);
     let ready = w.counter_track("VCPUs ready but not running", "VCPUs", Some(root));

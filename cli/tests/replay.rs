@@ -83,6 +83,17 @@ fn a_true_recording_is_identical() {
 }
 
 #[test]
+fn a_recording_becomes_a_trace() {
+    let dir = workdir();
+    let log = LogFile { names: [(1, "voip".to_owned())].into(), ..log() };
+    let (status, text) = replay(dir.path(), &log.to_bytes().unwrap(), &["--trace", "a.pftrace"]);
+    assert_eq!(status, 0, "{text}");
+    let trace = std::fs::read(dir.path().join("a.pftrace")).unwrap();
+    let has = |text: &str| trace.windows(text.len()).any(|w| w == text.as_bytes());
+    assert!(has("voip.0") && has("PCPU 0") && has("running on PCPU 0, boost"));
+}
+
+#[test]
 fn what_differs_is_named() {
     let dir = workdir();
     let at = |l: &mut LogFile, n: usize, f: fn(&mut Record)| f(&mut l.records[n]);

@@ -22,15 +22,13 @@ use crate::record::Ring;
 use crate::shared::Snapshot;
 use anyhow::Result;
 use cause::thread_name;
-use minutes::{Long, Minutes};
+use minutes::{LATE, Long, Minutes};
 use segments::Segments;
 use std::collections::BTreeMap;
 use takt_conformance::{Follower, LogFile, Told, Waited};
 use takt_control::partition::Side;
 use takt_policy::{Kind, NCPU, Record};
 
-/// A wait as long as this is late where a VM has no period, ns.
-const LATE: u64 = 5_000_000;
 /// Shorter waits need no explanation, ns.
 const EXPLAINED: u64 = 50_000;
 

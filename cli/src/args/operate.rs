@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The command line of `takt bench-host`, `check`, `hook`, `metrics`, `top` and `why`, and what `takt run` keeps for the last.
+//! The command line of `takt bench-host`, `check`, `hook`, `metrics`, `top`, `trace` and `why`, and what `takt run` keeps for the last.
 
 use super::Socket;
 use clap::{Args as Group, Subcommand};
@@ -68,6 +68,18 @@ pub struct Metrics {
 
 #[derive(Group, Debug)]
 pub struct Top {
+    #[command(flatten)]
+    pub socket: Socket,
+}
+
+#[derive(Group, Debug)]
+pub struct Trace {
+    /// Write to FILE, readable by root only
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// How long, e.g. 5s; Ctrl-C ends it earlier
+    #[arg(long, value_name = "TIME", default_value = "5s", allow_hyphen_values = true)]
+    pub duration: String,
     #[command(flatten)]
     pub socket: Socket,
 }

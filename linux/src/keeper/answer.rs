@@ -2,7 +2,7 @@
 //! What `takt why` says: how long a VM waited, and for what.
 
 use super::cause::Cause;
-use super::minutes::{Long, Minute};
+use super::minutes::{LATE, Long, Minute};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -207,7 +207,7 @@ impl Why {
         if self.waits == 0 {
             return "nothing: none of its threads waited for a PCPU".into();
         }
-        let limit = self.period_us.unwrap_or(super::LATE as f64 / 1e3);
+        let limit = self.period_us.unwrap_or(LATE as f64 / 1e3);
         if self.late == 0 && (self.waited_share < INNOCENT || self.p99_us <= limit * SHORT) {
             return format!(
                 "not the CPU: it waited {percent:.1} % of the time in which it had work, 99 of 100 waits took at most {}, \

@@ -6,6 +6,8 @@ use std::collections::{BTreeMap, VecDeque};
 use takt_policy::{Class, Hist};
 
 const MINUTE: u64 = 60_000_000_000;
+/// A wait as long as this is late where a VM has no period, ns.
+pub const LATE: u64 = 5_000_000;
 /// For how long minutes are kept, ns.
 pub const DAY: u64 = 24 * 60 * MINUTE;
 /// Longest waits of a VM that are kept of each minute.
