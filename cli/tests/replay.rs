@@ -124,8 +124,9 @@ fn what_is_no_recording_is_refused_in_one_line() {
         (whole[..whole.len() - 1].to_vec(), "truncated: 98 of 99 records"),
         ([&whole[..], b"x"].concat(), "1 bytes after the 99 records"),
         (with(8, 9), "log version 9"),
-        (with(64, 7), "sequence gap"),
-        (with(64 + 16, 99), "unknown operation 99"),
+        (with(64, 7), "a pool of 7 bytes at the beginning"),
+        (with(80, 7), "sequence gap"),
+        (with(80 + 16, 99), "unknown operation 99"),
         (with(16, whole[16] ^ 1), "another core"),
         (with(40, b'b'), "unknown policy"),
     ] {

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use takt_bpf_build::skip;
 use takt_linux::net::{Kind, Net, Times, Vm};
 use takt_linux::{HostVm, Snapshot};
-use takt_policy::{Kind as Entity, NVCPU, NVM, Pool, VmStat};
+use takt_policy::{Kind as Entity, NVM, Pool, VmStat};
 use tap::{Tap, Vmm, new_namespace, rtp, tcp, udp};
 
 const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/net-credit.bpf.o"));
@@ -64,7 +64,7 @@ impl Bench {
 
     /// The host's state is `bytes`, but VM's slot is used for the `generation`th time.
     fn set_host(&self, mut bytes: Vec<u8>, generation: u32) {
-        let vms = bytes.len() - 2 * NVCPU as usize - size_of::<HostVm>() * NVM as usize;
+        let vms = bytes.len() - size_of::<HostVm>() * NVM as usize;
         let at = vms + VM as usize * size_of::<HostVm>() + offset_of!(HostVm, generation);
         bytes[at..at + 4].copy_from_slice(&generation.to_ne_bytes());
         self.hosts.update(&[0; 4], &bytes, MapFlags::LOCK).expect("hosts");
