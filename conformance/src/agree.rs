@@ -60,7 +60,8 @@ impl fmt::Display for Holder {
 /// What is said of a PCPU from a time on (ns), in order.
 pub type Changes<T> = Vec<(u64, T)>;
 
-/// Who has each PCPU by the log. Of one that begins with a copy of its pool it is not known before something happens there.
+/// The holder of each PCPU by the log. If the log begins with a copy of its pool, the holder is not known before something
+/// happens on the PCPU.
 ///
 /// # Errors
 /// As of [`LogFile::pool`].

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Who waits for a PCPU, how long and for what, by following a log natively: the pool is always as it was on its host.
+//! Which VCPU waits for a PCPU, how long and for what, by following a log natively: the pool is always as it was on its host.
 
 use anyhow::{Context, Result, ensure};
 use std::collections::VecDeque;

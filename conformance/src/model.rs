@@ -113,8 +113,8 @@ impl Model {
         }
     }
 
-    /// What a pool holds. Since when a VCPU has its state is not known: since now. A VM whose VCPUs the policy has bound has been
-    /// real-time.
+    /// What a pool holds. Since when a VCPU has its state is not known: since now. If the policy has
+    /// bound a VCPU, its VM has been real-time.
     pub fn of(pool: &Pool) -> Self {
         let mut m = Self { now: pool.now(), ..Self::new() };
         let key = |name: &str| m.params.iter().find(|p| p.name == name).map_or(NIL, |p| p.key);

@@ -176,8 +176,8 @@ impl Keeper {
                     self.minutes.keep(name, long);
                 }
                 if stat.rt != 0 && ns > self.keeping.limit && self.incidents.are_due(name, now) {
-                    let Some(log) = self.log(n, w.from, names) else { return };
-                    said.push(self.incidents.save(name, ns, now, &log));
+                    let log = self.log(n, w.from, names);
+                    said.push(self.incidents.save(name, ns, now, log));
                 }
             }
         }
@@ -205,10 +205,10 @@ impl Keeper {
         Long { from: w.from, to: w.to, cpu: w.cpu, class: w.class, io, refused: w.refused, by }
     }
 
-    fn log(&self, n: usize, from: u64, names: &BTreeMap<u16, String>) -> Option<LogFile> {
+    fn log(&self, n: usize, from: u64, names: &BTreeMap<u16, String>) -> Result<LogFile> {
         let part = &self.parts[n];
         let log = part.segments.log(from, part.follower.pool())?;
-        Some(LogFile { names: names.clone(), ..log })
+        Ok(LogFile { names: names.clone(), ..log })
     }
 
     /// What the machine below took of each PCPU since this was last asked, ns.

@@ -353,11 +353,11 @@ struct takt_pool {
 			struct takt_mask online;
 			struct takt_mask idle;	  /* nothing picked or running, and kickable */
 			struct takt_mask tickled; /* alone, of the idle ones (tickle=one) */
-			s64 balance; /* Σ credit of active VCPUs at the last accounting */
-			s64 burned;  /* the ledger's at the last accounting */
-			u64 common;  /* what all VMs owe at least, by their weights, or hold: of */
-			u64 held;    /* the pass under way, whose stack has no room for them */
-			u64 weight;  /* Σ of what VMs with active VCPUs weigh */
+			s64 balance;	 /* Σ credit of active VCPUs at the last accounting */
+			s64 burned;	 /* the ledger's at the last accounting */
+			u64 common;	 /* within a pass: what all VMs owe at least, by weight */
+			u64 held;	 /* or hold; on the stack there is no room for these two */
+			u64 weight;	 /* Σ of what VMs with active VCPUs weigh */
 			u64 dom0_period; /* Doris, rule D33: min of the RT-VMs' periods */
 			u64 latency;	 /* Poris, rule P24: min of the RT-VMs' */
 			u64 ll_next;	 /* S: when LL looks again, at the accounting after that */

@@ -25,7 +25,7 @@ impl Tree {
         self.put("proc/stat", &format!("cpu  {numbers} 90 0\ncpu0 1 2 3\nintr 5 0\nctxt {switches}\n"));
     }
 
-    /// A process with a VM, whose program has a name that is hard to read.
+    /// A process with a VM; its program has a name that is hard to read.
     fn vm(&self, tgid: u32, name: &str, began: u64) {
         let dir = self.0.path().join(format!("proc/{tgid}/fd"));
         if !dir.exists() {

@@ -148,7 +148,7 @@ fn long_wait(long: &Long, times: &Times) -> LongWait {
         ago_s: ago.as_millis() as f64 / 1e3,
         us: us(long.ns()),
         pcpu: long.cpu,
-        class: format!("{:?}", long.class).to_lowercase(),
+        class: long.class.name().to_owned(),
         io_thread: long.io,
         promotions_refused: long.refused,
         causes: shares(long.by.iter().cloned()),

@@ -62,7 +62,7 @@ impl Cause {
             Had::Unknown => Self::Unknown,
             Had::Idle => Self::Idle,
             Had::Vcpu { vm: 0, .. } => Self::HostThreads,
-            Had::Vcpu { vm: n, class } => Self::Vm { vm: vm(n), class: format!("{class:?}").to_lowercase() },
+            Had::Vcpu { vm: n, class } => Self::Vm { vm: vm(n), class: class.name().to_owned() },
             Had::Taken { thread: n, higher: true } => Self::HigherClass { thread: n, name: thread(n) },
             Had::Taken { thread: n, higher: false } => Self::OtherThread { thread: n, name: thread(n) },
         }

@@ -37,13 +37,13 @@ impl Incidents {
     }
 
     /// Saves one: the line for the operator.
-    pub fn save(&mut self, vm: &str, wait: u64, now: u64, log: &LogFile) -> String {
+    pub fn save(&mut self, vm: &str, wait: u64, now: u64, log: Result<LogFile>) -> String {
         self.last.retain(|_, last| now.saturating_sub(*last) < PAUSE);
         self.last.insert(vm.to_owned(), now);
         let at = moment::local(SystemTime::now());
         let took = duration::human(wait as f64);
         let file = self.dir.join(file_name(&at, vm));
-        match self.write(&file, log) {
+        match log.and_then(|log| self.write(&file, &log)) {
             Ok(()) => {
                 let line = format!("VM `{vm}` waited {took}: {} has what happened", file.display());
                 self.saved.push(Incident { file, vm: vm.to_owned(), at, us: wait as f64 / 1e3 });
@@ -98,11 +98,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut all = Incidents::new(dir.path().join("incidents"));
         assert!(all.are_due("a", 5) && all.are_due("b", 5));
-        let line = all.save("a", 20_000_000, 5, &log());
+        let line = all.save("a", 20_000_000, 5, Ok(log()));
         assert!(line.starts_with("VM `a` waited 20ms: "), "{line}");
         assert!(!all.are_due("a", 5 + PAUSE - 1) && all.are_due("a", 5 + PAUSE) && all.are_due("b", 6));
         for n in 0..30 {
-            all.save(&format!("vm/{n}"), 20_000_000, PAUSE * (n + 2), &log());
+            all.save(&format!("vm/{n}"), 20_000_000, PAUSE * (n + 2), Ok(log()));
         }
         let there = fs::read_dir(dir.path().join("incidents")).unwrap().count();
         assert_eq!(there, FILES);
@@ -116,7 +116,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("file"), "").unwrap();
         let mut all = Incidents::new(dir.path().join("file"));
-        let line = all.save("a", 20_000_000, 5, &log());
+        let line = all.save("a", 20_000_000, 5, Ok(log()));
         assert!(line.contains("cannot be saved") && line.contains("file"), "{line}");
         assert!(all.of("a").is_empty());
     }

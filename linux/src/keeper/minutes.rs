@@ -12,7 +12,7 @@ pub const LATE: u64 = 5_000_000;
 pub const DAY: u64 = 24 * 60 * MINUTE;
 /// Longest waits of a VM that are kept of each minute.
 const LONGEST: usize = 3;
-/// Minutes of all VMs together: those of 69 VMs that run all day. A minute has about 500 bytes.
+/// Minutes of all VMs together: those of 69 VMs that run all day.
 const MOST: usize = 100_000;
 
 /// A long wait.

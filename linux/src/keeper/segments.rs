@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The last operations of a pool, in segments: each begins with a copy of the pool, so that a log may begin with any of them.
 
+use anyhow::{Context, Result};
 use std::collections::VecDeque;
-use takt_conformance::LogFile;
+use takt_conformance::{LogFile, log_between};
 use takt_policy::{Pool, Record};
 
 /// Into how many parts the memory is divided; of what a segment needs besides its operations there are as many.
 const PARTS: usize = 32;
 
 struct Segment {
-    /// Time of the pool, ns.
-    at: u64,
-    first: Vec<u8>,
+    /// Before the first of its operations.
+    first: Pool,
     records: Vec<Record>,
 }
 
 impl Segment {
     fn bytes(&self) -> usize {
-        self.first.len() + self.records.len() * size_of::<Record>()
+        self.first.bytes().len() + self.records.len() * size_of::<Record>()
     }
 }
 
@@ -44,8 +44,7 @@ impl Segments {
     }
 
     fn begin(&mut self, pool: &Pool) {
-        let (at, first) = (pool.now(), pool.bytes().to_vec());
-        self.all.push_back(Segment { at, first, records: Vec::with_capacity(self.each) });
+        self.all.push_back(Segment { first: pool.clone(), records: Vec::with_capacity(self.each) });
     }
 
     /// Keeps an operation, after which the pool is `pool`. The oldest goes for it.
@@ -68,20 +67,17 @@ impl Segments {
 
     /// Since when operations are known, ns.
     pub fn since(&self) -> Option<u64> {
-        self.all.front().map(|s| s.at)
+        self.all.front().map(|s| s.first.now())
     }
 
     /// The log from the segment in which `from` (ns) lies, or the oldest, up to now, when the pool is `pool`.
-    pub fn log(&self, from: u64, pool: &Pool) -> Option<LogFile> {
-        let first = self.all.iter().rposition(|s| s.at <= from).unwrap_or(0);
-        let start = self.all.get(first)?.first.clone();
-        let mut records: Vec<Record> = self.all.range(first..).flat_map(|s| &s.records).copied().collect();
-        for (seq, record) in (1..).zip(&mut records) {
-            record.op.seq = seq;
-        }
-        let (policy, pool_size) = (pool.policy().to_owned(), start.len() as u64);
-        let pool_hash = takt_conformance::hash(pool.bytes());
-        Some(LogFile { policy, pool_size, pool_hash, start, records, ..LogFile::default() })
+    ///
+    /// # Errors
+    /// Nothing is kept; as of [`log_between`].
+    pub fn log(&self, from: u64, pool: &Pool) -> Result<LogFile> {
+        let at = self.all.iter().rposition(|s| s.first.now() <= from).unwrap_or(0);
+        let records = self.all.range(at..).flat_map(|s| &s.records).copied().collect();
+        log_between(&self.all.get(at).context("no operations are kept")?.first, records, pool, None)
     }
 }
 
@@ -89,6 +85,7 @@ impl Segments {
 mod tests {
     use super::*;
     use takt_conformance::{Checker, Limits, Mode, Run, Shape, maker, replay};
+    use takt_policy::OpCode;
 
     #[test]
     fn every_segment_is_the_beginning_of_a_log() {
@@ -100,8 +97,9 @@ mod tests {
         segments.restart(&pool);
         let mut times = Vec::new();
         for r in run.steps(20_000, true).unwrap() {
-            if takt_policy::OpCode::from_u16(r.op.op).is_none() {
-                continue; // no log has it
+            // What no log has, and what no host does that records by copies.
+            if OpCode::from_u16(r.op.op).is_none_or(|code| code == OpCode::Epoch) {
+                continue;
             }
             let res = pool.op(r.op);
             segments.push(Record { op: r.op, res }, &pool);

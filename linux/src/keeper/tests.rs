@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a keeper says of a host whose operations come through the kernel's ring.
+//! What a keeper says of a host, from operations that come through the kernel's ring.
 
 use super::*;
 use crate::record::tests::ring_of;

@@ -11,7 +11,7 @@ fn ring(logs: usize, write: impl Fn(&mut [u8])) -> Ring {
     Ring { map: MmapRaw::from(memory) }
 }
 
-/// The ring of one pool, whose operations after the `before`th are these.
+/// The ring of one pool: the operations after the `before`th are these.
 pub(crate) fn ring_of(before: u64, records: &[Record]) -> Ring {
     ring(1, |m| {
         let head = before + records.len() as u64;

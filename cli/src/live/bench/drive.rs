@@ -81,7 +81,7 @@ mod tests {
     use super::*;
     use Scheduler::{Kernel, Takt};
 
-    /// A host whose time passes as it is waited for.
+    /// A host with a clock that goes on only while the measurement waits.
     #[derive(Default)]
     struct Fake {
         now: Duration,

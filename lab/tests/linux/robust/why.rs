@@ -54,7 +54,7 @@ fn take_pcpus(real_time: bool, time: Duration) -> Result<()> {
             let param = libc::sched_param { sched_priority: 10 };
             // SAFETY: the structure is whole; the call is about this thread.
             ensure!(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const param) } == 0, "SCHED_FIFO");
-            // It is a thread of that class for whoever it interrupts from its next wake on.
+            // From its next wake on, Takt sees that it belongs to that class.
             std::thread::sleep(Duration::from_millis(5));
         }
         let start = Instant::now();
