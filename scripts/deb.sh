@@ -1,13 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Builds takt_VERSION_amd64.deb in OUT from target/release/takt; LEVEL is that of the compression. Equal input gives
-# equal bytes: times are those of the last commit.
+# equal bytes: times are those of the last commit, or of CHANGELOG.md where there is no repository.
 set -eu
 
 OUT=${OUT:-out}
 command -v dpkg-deb >/dev/null || { echo "deb: dpkg-deb is missing; it is part of Debian" >&2; exit 2; }
 version=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Cargo.toml)
-SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || date +%s)}
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || stat -c %Y CHANGELOG.md)}
 export SOURCE_DATE_EPOCH
 root=$(mktemp -d)
 chmod 755 "$root"
@@ -38,11 +38,15 @@ for library in $(objdump -p "$root/usr/bin/takt" | sed -n 's/^ *NEEDED *//p'); d
 done
 
 install -d "$root/DEBIAN"
-size=$(du -sk --exclude=DEBIAN "$root" | cut -f1)
+# In KiB by the lengths of the files, as dpkg-gencontrol counts: what a file takes on the disk is known only later.
+size=$(find "$root" -path "$root/DEBIAN" -prune -o -type f -printf '%s\n' -o -printf '1\n' |
+	awk '{ kib += int(($1 + 1023) / 1024) } END { print kib }')
 sed -e "s|@VERSION@|$version|" -e "s|@SIZE@|$size|" -e "s|@DEPENDS@|${depends#, }|" packaging/deb/control > "$root/DEBIAN/control"
 echo /etc/takt/takt.toml > "$root/DEBIAN/conffiles"
 for script in postinst prerm postrm; do install -m 755 "packaging/deb/$script" "$root/DEBIAN/$script"; done
 (cd "$root" && find usr -type f -print0 | LC_ALL=C sort -z | xargs -0 md5sum) > "$root/DEBIAN/md5sums"
+# dpkg-deb takes back what is later than that time, and leaves what is earlier, as on a machine with a slow clock.
+find "$root" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
 mkdir -p "$OUT"
 dpkg-deb --root-owner-group -z"${LEVEL:-6}" --build "$root" "$OUT/takt_${version}_amd64.deb" >/dev/null
 echo "$OUT/takt_${version}_amd64.deb"
