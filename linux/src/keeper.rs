@@ -222,8 +222,10 @@ impl Keeper {
     pub fn why(&self, vm: &str, about: About, mut times: Times) -> Option<Why> {
         times.known = self.since;
         let from = times.now.saturating_sub(times.since.as_nanos() as u64);
-        let minutes = self.minutes.since(vm, from)?;
-        Some(Why::new(vm, about, &minutes, &times, &self.kept(), self.incidents.of(vm)))
+        let (minutes, incidents) = (self.minutes.since(vm, from), self.incidents.of(vm));
+        // Its incidents outlive this process, its minutes do not.
+        (minutes.is_some() || !incidents.is_empty())
+            .then(|| Why::new(vm, about, &minutes.unwrap_or_default(), &times, &self.kept(), incidents))
     }
 
     /// Names of the VMs of which something is known.

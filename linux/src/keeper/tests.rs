@@ -81,6 +81,13 @@ fn a_wait_is_explained_and_saved() {
     takt_conformance::replay(&log).unwrap();
     assert!(keeper.why("nobody", About::default(), times(50 * MS)).is_none());
     assert_eq!(keeper.names(), ["hog", "pbx"]);
+
+    // Another process knows what was saved, and nothing else.
+    let keeping = Keeping { memory: 8 << 20, limit: 20 * MS, dir: dir.path().join("incidents") };
+    let keeper = Keeper::start(keeping, ring_of(before, &[]), &first).unwrap();
+    let later = keeper.why("pbx", About::default(), times(50 * MS)).unwrap();
+    assert_eq!((later.waits, &later.incidents), (0, &why.incidents));
+    assert!(keeper.why("hog", About::default(), times(50 * MS)).is_none());
 }
 
 #[test]
@@ -117,7 +124,7 @@ fn documents_are_as_published() {
         period_us: Some(20_000.0),
     };
     let at = "2026-03-01T02:14:07+01:00";
-    let file = format!("/var/lib/takt/incidents/{}-pbx.takt.log", at.replace(':', "-").replace('+', "p")).into();
+    let file = format!("/var/lib/takt/incidents/{}-30ms-pbx.takt.log", at.replace(':', "-").replace('+', "p")).into();
     let incident = Incident { file, vm: "pbx".into(), at: at.into(), us: 30_000.0 };
     let kept = Kept { bytes: 5 << 20, since: 20 * MS, gaps: 1 };
     let minutes = minutes.since("pbx", 0).unwrap();
