@@ -227,12 +227,13 @@
 		for (const lane of lanes) lane.place.hidden = lane.run.seed !== seed.value || !wanted.has(lane.run.policy);
 		redraw();
 	};
-	seed.addEventListener("change", choose);
-	policies.addEventListener("change", choose);
+	// A recording is one run without a seed: there is nothing to choose.
+	seed?.addEventListener("change", choose);
+	policies?.addEventListener("change", choose);
 	// A page becomes narrow or wide only with a change of its size.
 	addEventListener("resize", redraw);
 	dark.addEventListener("change", redraw);
 	// A browser may have kept what was chosen before.
-	choose();
+	if (seed) choose();
 	shown().forEach(draw);
 })();

@@ -564,6 +564,9 @@ pub struct Replay {
     /// Write what ran where to F, for ui.perfetto.dev
     #[arg(long, value_name = "F")]
     pub trace: Option<PathBuf>,
+    /// Write a self-contained report with a timeline to F
+    #[arg(long, value_name = "F")]
+    pub html: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

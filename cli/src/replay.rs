@@ -1,56 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `takt replay`: whether a recorded host kept the state table, and whether the native core decides the same.
 
+mod page;
+mod report;
 mod slices;
 
 use crate::{args, output, table, watch};
 use anyhow::Result;
-use schemars::JsonSchema;
-use serde::Serialize;
+use report::Count;
+pub use report::Report;
 use std::collections::BTreeMap;
 use takt_conformance::{Checker, Limits, LogFile, operation_name, read_log};
-use takt_control::{Document, duration};
+use takt_control::duration;
 use takt_policy::OpCode;
 
 /// A thread that waits longer is taken for lost: the kernel itself ends a scheduler after this time, ns.
 const LOST: u64 = 30_000_000_000;
-
-/// What `takt replay --json` prints.
-#[derive(Serialize, JsonSchema)]
-pub struct Report {
-    file: String,
-    policy: String,
-    /// Operations in the file.
-    records: usize,
-    /// From the first to the last record.
-    span_us: f64,
-    /// By the name of the operation.
-    operations: BTreeMap<&'static str, Count>,
-    /// The first violation of the state table; null if there is none.
-    violation: Option<String>,
-    /// The first difference from the native core; null if there is none.
-    difference: Option<String>,
-    /// The final pool's bytes were recorded, and compared if the decisions are identical.
-    pool_recorded: bool,
-}
-
-#[derive(Default, Serialize, JsonSchema)]
-struct Count {
-    accepted: u64,
-    refused: u64,
-}
-
-impl Document for Report {
-    const NAME: &'static str = "replay";
-    const VERSION: u32 = 1;
-}
 
 /// Runs the command; false if the recording breaks the table or differs.
 ///
 /// # Errors
 /// The file is no whole log, or stdout cannot be written.
 pub fn run(args: &args::Replay) -> Result<bool> {
-    let [trace] = output::open([args.trace.as_ref()], std::slice::from_ref(&args.file))?;
+    let outputs = [args.trace.as_ref(), args.html.as_ref()];
+    let [trace, html] = output::open(outputs, std::slice::from_ref(&args.file))?;
     let log = read_log(&args.file)?;
     let difference = match takt_conformance::replay(&log) {
         Ok(_) => None,
@@ -69,6 +42,9 @@ pub fn run(args: &args::Replay) -> Result<bool> {
     };
     if let Some(trace) = trace {
         trace.write(&perfetto(&log, &report.file)?)?;
+    }
+    if let Some(html) = html {
+        html.write(page::page(&log, &report)?.html()?.as_bytes())?;
     }
     if args.json {
         output::print_json(&report)?

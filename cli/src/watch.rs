@@ -98,7 +98,7 @@ pub fn timeline(runs: &[(Scenario, PolicySpec)], seeds: &[u64]) -> Result<Timeli
         .collect();
     let lane = |((_, p, seed), (_, t)): (&(&Scenario, &PolicySpec, u64), &(RunResult, Trace))| Lane {
         policy: p.label.clone(),
-        seed: *seed,
+        seed: Some(*seed),
         pcpus: t.pcpus,
         vcpus: t.vcpus.iter().map(|v| Vcpu { name: v.name.clone(), vm: v.vm as usize }).collect(),
         watch: watch.clone(),
@@ -118,7 +118,8 @@ pub fn timeline(runs: &[(Scenario, PolicySpec)], seeds: &[u64]) -> Result<Timeli
     Ok(Timeline { caption, left_out, from, to, vms: vms.collect(), lanes })
 }
 
-fn run(s: &Slice) -> Run {
+/// A stay of a VCPU on a PCPU, for a timeline.
+pub fn run(s: &Slice) -> Run {
     Run { cpu: s.pcpu, from: s.from, to: s.to, vcpu: s.vcpu, class: s.class, wait: s.wait }
 }
 

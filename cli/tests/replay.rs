@@ -94,6 +94,24 @@ fn a_recording_becomes_a_trace() {
 }
 
 #[test]
+fn a_recording_becomes_a_page() {
+    let dir = workdir();
+    let log = LogFile { names: [(1, "<voip>".to_owned())].into(), ..log() };
+    let (status, text) = replay(dir.path(), &log.to_bytes().unwrap(), &["--html", "a.html"]);
+    assert_eq!(status, 0, "{text}");
+    let page = std::fs::read_to_string(dir.path().join("a.html")).unwrap();
+    for part in ["&lt;voip&gt;", "class=\"ok\">✓ each of them", "id=\"timeline-data\"", "All 19.5ms of"] {
+        assert!(page.contains(part), "{part}");
+    }
+    assert!(!page.contains("id=\"seed\"") && !page.contains("<voip>"));
+    // What differs is in the page as well.
+    let (status, _) = replay(dir.path(), &changed(|l| l.records[10].res.slice += 1), &["--html", "b.html"]);
+    assert_eq!(status, 1);
+    let page = std::fs::read_to_string(dir.path().join("b.html")).unwrap();
+    assert!(page.contains("class=\"no\">✗ record 11: schedule gives"), "{page}");
+}
+
+#[test]
 fn what_differs_is_named() {
     let dir = workdir();
     let at = |l: &mut LogFile, n: usize, f: fn(&mut Record)| f(&mut l.records[n]);

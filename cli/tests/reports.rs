@@ -20,7 +20,7 @@ const BROWSERS: [&str; 2] = ["chromium-headless-shell", "chromium"];
 const FETCH: &str = include_str!("../../scripts/axe.sh");
 
 /// Each page: its name, and the command that writes it.
-const PAGES: [(&str, &str); 13] = [
+const PAGES: [(&str, &str); 14] = [
     ("voip", "sim voip.toml --duration 400ms --seed 1-2"),
     ("cloud-gaming", "sim cloud-gaming.toml --duration 400ms"),
     ("stream", "sim stream.toml --duration 400ms"),
@@ -34,6 +34,7 @@ const PAGES: [(&str, &str); 13] = [
     ("PORIS-E5", "experiment PORIS-E5 --seeds 1 --duration 100ms"),
     ("RTXEN-E1", "experiment RTXEN-E1 --seeds 1 --duration 200ms"),
     ("RTXEN-E3", "experiment RTXEN-E3 --seeds 1 --duration 200ms"),
+    ("recording", "replay run.log"),
 ];
 
 fn root() -> &'static Path {
@@ -116,8 +117,10 @@ fn pages_are_readable_everywhere() {
     let temporary = workdir();
     let dir = temporary.path();
     let begin = Instant::now();
+    let out = takt(dir, &["sim", "host.toml", "-p", "doris", "--duration", "400ms", "--record", "run.log"]);
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     let pages: Vec<_> = PAGES.iter().map(|p| page(dir, *p)).collect();
-    assert_eq!(files(dir).len(), PAGES.len() + 1, "besides the pages: {:?}", files(dir));
+    assert_eq!(files(dir).len(), PAGES.len() + 2, "besides the pages: {:?}", files(dir));
     let made = begin.elapsed().as_secs_f64();
     let found = std::thread::scope(|scope| {
         let one = |dark| {

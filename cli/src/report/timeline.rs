@@ -32,10 +32,10 @@ pub struct Vcpu {
     pub vm: usize,
 }
 
-/// One run: a policy with a seed.
+/// One run: a policy with a seed; a recording has none.
 pub struct Lane {
     pub policy: String,
-    pub seed: u64,
+    pub seed: Option<u64>,
     pub pcpus: u32,
     pub vcpus: Vec<Vcpu>,
     /// VCPUs whose waits get a row of their own.
@@ -77,7 +77,7 @@ impl Timeline {
         let shown = self.shown();
         let seed = self.lanes.first().map(|l| l.seed);
         for (n, lane) in self.lanes.iter().enumerate() {
-            let name = format!("{}, seed {}", lane.policy, lane.seed);
+            let name = lane.seed.map_or_else(|| lane.policy.clone(), |seed| format!("{}, seed {seed}", lane.policy));
             let hidden = if shown.contains(&lane.policy.as_str()) && Some(lane.seed) == seed { "" } else { " hidden" };
             let _ = write!(
                 h,
@@ -105,7 +105,7 @@ impl Timeline {
     /// Each policy and each seed once, in their order.
     fn runs(&self) -> (Vec<&str>, Vec<u64>) {
         let policies = distinct(self.lanes.iter().map(|lane| lane.policy.as_str()));
-        (policies, distinct(self.lanes.iter().map(|lane| lane.seed)))
+        (policies, distinct(self.lanes.iter().filter_map(|lane| lane.seed)))
     }
 
     /// The policies that a page shows at first: Credit and Doris if both ran, or the first ones.
@@ -116,22 +116,24 @@ impl Timeline {
         if both { MAIN.to_vec() } else { policies.into_iter().take(SHOWN).collect() }
     }
 
-    /// What a reader chooses: policies, a seed, what is zoomed in to.
+    /// What a reader chooses: policies and a seed, unless it is a recording; what is zoomed in to.
     fn choices(&self, h: &mut String) {
         let (policies, seeds) = self.runs();
         let shown = self.shown();
-        *h += "<div class=\"bar\"><fieldset id=\"policies\"><legend>Policies</legend>";
-        for policy in policies {
-            let checked = if shown.contains(&policy) { " checked" } else { "" };
-            let policy = escape(policy);
-            let _ = write!(h, "<label><input type=\"checkbox\" value=\"{policy}\"{checked}> {policy}</label>");
+        if !seeds.is_empty() {
+            *h += "<div class=\"bar\"><fieldset id=\"policies\"><legend>Policies</legend>";
+            for policy in policies {
+                let checked = if shown.contains(&policy) { " checked" } else { "" };
+                let policy = escape(policy);
+                let _ = write!(h, "<label><input type=\"checkbox\" value=\"{policy}\"{checked}> {policy}</label>");
+            }
+            *h += "</fieldset>\n<label>Seed <select id=\"seed\">";
+            for seed in seeds {
+                let _ = write!(h, "<option>{seed}</option>");
+            }
+            *h += "</select></label></div>\n";
         }
-        *h += "</fieldset>\n<label>Seed <select id=\"seed\">";
-        for seed in seeds {
-            let _ = write!(h, "<option>{seed}</option>");
-        }
-        *h += "</select></label></div>\n\
-               <div class=\"bar\"><button id=\"zoom-in\" type=\"button\">Zoom in</button>\
+        *h += "<div class=\"bar\"><button id=\"zoom-in\" type=\"button\">Zoom in</button>\
                <button id=\"zoom-out\" type=\"button\">Zoom out</button><button id=\"zoom-all\" type=\"button\">Show all</button>\
                <span>drag to move · double-click or Ctrl + wheel to zoom · arrows, + and − on the keyboard</span></div>\n";
     }
@@ -181,7 +183,7 @@ impl Timeline {
             "vms": self.vms.iter().enumerate().map(vm).collect::<Vec<_>>(),
             "runs": self.lanes.iter().map(|lane| json!({
                 "policy": lane.policy,
-                "seed": lane.seed.to_string(),
+                "seed": lane.seed.map(|seed| seed.to_string()),
                 "vcpus": lane.vcpus.iter().map(|v| json!({"name": v.name, "vm": v.vm})).collect::<Vec<_>>(),
                 "watch": lane.watch,
                 "rows": (0..lane.pcpus).map(|cpu| self.row(lane, cpu)).collect::<Vec<_>>(),
@@ -213,7 +215,7 @@ mod tests {
         let run = |cpu, vcpu, from, to, wait| Run { cpu, from, to, vcpu, class: 0, wait };
         Lane {
             policy: policy.into(),
-            seed,
+            seed: Some(seed),
             pcpus: 2,
             vcpus: vec![Vcpu { name: "a.0".into(), vm: 0 }, Vcpu { name: "b.0".into(), vm: 1 }],
             watch: vec![0],

@@ -138,13 +138,15 @@ fn recording(job: &Job) -> Result<Vec<u8>> {
     let logs = jobs::run("recording", &[job], |j, progress| {
         let options = takt_sim::Options { record: true, progress: Some(progress), ..Default::default() };
         let done = takt_sim::run(j.scenario, &j.policy, j.seed, options);
-        done.map(|(.., logs)| logs).with_context(|| format!("{} under {}", j.scenario.name, j.policy))
+        done.map(|(result, _, logs)| (result, logs)).with_context(|| format!("{} under {}", j.scenario.name, j.policy))
     })?;
-    let records = logs.into_iter().flatten().next().context("the simulator kept no log")?;
+    let (result, logs) = logs.into_iter().next().context("the simulator kept no log")?;
+    let records = logs.into_iter().next().context("the simulator kept no log")?;
     LogFile {
         policy: job.policy.name.clone(),
         pool_size: takt_policy::pool_size() as u64,
         pool_hash: 0,
+        names: result.vms.into_iter().enumerate().map(|(n, vm)| (n as u16, vm.name)).collect(),
         records,
         ..LogFile::default()
     }

@@ -77,11 +77,21 @@ window.faultsOf = async (width, dark, contrast) => {
 	return faults;
 };
 
+// A run's picture and its table have something in them.
+const picture = (lane, fault) => {
+	const canvas = lane.querySelector("canvas"), rows = lane.querySelectorAll("td").length;
+	const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+	const colours = new Set(new Uint32Array(data.buffer));
+	if (colours.size < 8 || !rows) fault("nothing is drawn of", lane.querySelector("h3").textContent);
+};
+
 // Chooses every policy with the last seed: each run must be there, and drawn. What was chosen
 // before is chosen again.
 const timeline = async fault => {
 	const seed = document.getElementById("seed"), boxes = [...document.querySelectorAll("#policies input")];
-	if (!seed) return;
+	const shown = () => [...document.querySelectorAll(".lane")].filter(lane => !lane.hidden);
+	// A recording has nothing to choose.
+	if (!seed) return shown().forEach(lane => picture(lane, fault));
 	const before = { seed: seed.value, boxes: boxes.map(b => b.checked) };
 	const choose = async (value, checked) => {
 		seed.value = value;
@@ -90,13 +100,8 @@ const timeline = async fault => {
 		await drawn();
 	};
 	await choose(seed.options[seed.options.length - 1].value, () => true);
-	const lanes = [...document.querySelectorAll(".lane")].filter(lane => !lane.hidden);
+	const lanes = shown();
 	if (lanes.length !== boxes.length) fault(boxes.length, "policies are chosen,", lanes.length, "shown");
-	for (const lane of lanes) {
-		const canvas = lane.querySelector("canvas"), rows = lane.querySelectorAll("td").length;
-		const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
-		const colours = new Set(new Uint32Array(data.buffer));
-		if (colours.size < 8 || !rows) fault("nothing is drawn of", lane.querySelector("h3").textContent);
-	}
+	lanes.forEach(lane => picture(lane, fault));
 	await choose(before.seed, n => before.boxes[n]);
 };
