@@ -25,6 +25,7 @@ use cause::thread_name;
 use minutes::{LATE, Long, Minutes};
 use segments::Segments;
 use std::collections::BTreeMap;
+use std::time::SystemTime;
 use takt_conformance::{Follower, LogFile, Told, Waited};
 use takt_control::partition::Side;
 use takt_policy::{Kind, NCPU, Record};
@@ -177,7 +178,7 @@ impl Keeper {
                 }
                 if stat.rt != 0 && ns > self.keeping.limit && self.incidents.are_due(name, now) {
                     let log = self.log(n, w.from, names);
-                    said.push(self.incidents.save(name, ns, now, log));
+                    said.push(self.incidents.save(name, ns, (now, SystemTime::now()), log));
                 }
             }
         }

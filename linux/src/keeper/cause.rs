@@ -56,6 +56,15 @@ impl fmt::Display for Cause {
 }
 
 impl Cause {
+    /// The name in it.
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Self::HigherClass { name, .. } | Self::OtherThread { name, .. } => Some(name),
+            Self::Vm { vm, .. } => Some(vm),
+            _ => None,
+        }
+    }
+
     /// What had the PCPU; `vm` names VMs, `thread` threads.
     pub fn of(had: Had, vm: impl Fn(u16) -> String, thread: impl Fn(u32) -> String) -> Self {
         match had {

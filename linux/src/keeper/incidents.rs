@@ -11,8 +11,10 @@ use std::time::SystemTime;
 use takt_conformance::LogFile;
 use takt_control::{duration, moment};
 
-/// Most files; the oldest goes for a new one.
+/// Most files; the oldest of the VM that has most goes for a new one.
 const FILES: usize = 20;
+/// Most new ones of all VMs within [`PAUSE`]: VMs that come and go fill neither the disk nor the time of Takt.
+const AT_ONCE: usize = 8;
 /// Least time between two of the same VM, ns.
 const PAUSE: u64 = 60_000_000_000;
 /// How the names of all of them end.
@@ -32,15 +34,16 @@ impl Incidents {
 
     /// Whether one of this VM may be saved.
     pub fn are_due(&self, vm: &str, now: u64) -> bool {
-        self.last.get(vm).is_none_or(|last| now.saturating_sub(*last) >= PAUSE)
+        let recent = |last: &&u64| now.saturating_sub(**last) < PAUSE;
+        self.last.get(vm).filter(recent).is_none() && self.last.values().filter(recent).count() < AT_ONCE
     }
 
-    /// Saves one: the line for the operator.
-    pub fn save(&mut self, vm: &str, wait: u64, now: u64, log: Result<LogFile>) -> String {
+    /// Saves one: the line for the operator. `now` is ns of the monotonic clock, `wall` the time of day.
+    pub fn save(&mut self, vm: &str, wait: u64, (now, wall): (u64, SystemTime), log: Result<LogFile>) -> String {
         self.last.retain(|_, last| now.saturating_sub(*last) < PAUSE);
         self.last.insert(vm.to_owned(), now);
         let took = duration::human(wait as f64);
-        let file = self.dir.join(file_name(&moment::local(SystemTime::now()), &took, vm));
+        let file = self.dir.join(file_name(&moment::local(wall), &took, vm));
         match log.and_then(|log| self.write(&file, &log)) {
             Ok(()) => format!("VM `{vm}` waited {took}: {} has what happened", file.display()),
             Err(e) => format!("VM `{vm}` waited {took}, and what happened cannot be saved: {e:#}"),
@@ -50,10 +53,10 @@ impl Incidents {
     fn write(&self, file: &Path, log: &LogFile) -> Result<()> {
         let here = || self.dir.display().to_string();
         DirBuilder::new().recursive(true).mode(0o700).create(&self.dir).with_context(here)?;
-        let old = self.files();
-        let more = (old.len() + 1).saturating_sub(FILES);
-        for path in &old[..more] {
-            fs::remove_file(path).with_context(|| path.display().to_string())?;
+        let mut old = self.files();
+        while old.len() >= FILES {
+            let path = old.remove(least_missed(&old));
+            fs::remove_file(&path).with_context(|| path.display().to_string())?;
         }
         takt_conformance::write_log(file, log)
     }
@@ -78,6 +81,15 @@ impl Incidents {
     }
 }
 
+/// Which of these files goes first.
+fn least_missed(files: &[PathBuf]) -> usize {
+    let vm = |file: &PathBuf| Some(parts(file.file_name()?.to_str()?)?.2.to_owned());
+    let of: Vec<_> = files.iter().map(vm).collect();
+    let count = |n: &usize| of.iter().filter(|other| **other == of[*n]).count();
+    // Of equal ones the first, which is the oldest.
+    (0..of.len()).rev().max_by_key(count).unwrap_or(0)
+}
+
 /// A VM's name with letters alone that neither a shell nor a path takes for its own.
 fn plain(vm: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '_' };
@@ -89,11 +101,17 @@ fn file_name(at: &str, took: &str, vm: &str) -> String {
     format!("{}-{took}-{}{END}", at.replace(':', "-").replace('+', "p"), plain(vm))
 }
 
-/// When, and the wait in ns, if it is a name of that VM.
-fn read_name(name: &str, vm: &str) -> Option<(String, u64)> {
+/// When, how long and which VM, as the name has it.
+fn parts(name: &str) -> Option<(&str, &str, &str)> {
     const AT: usize = "2026-03-01T02-14-07p01-00".len();
     let (at, rest) = name.strip_suffix(END)?.split_at_checked(AT)?;
-    let (took, of) = rest.strip_prefix('-')?.split_once('-')?;
+    let (took, vm) = rest.strip_prefix('-')?.split_once('-')?;
+    Some((at, took, vm))
+}
+
+/// When, and the wait in ns, if it is a name of that VM.
+fn read_name(name: &str, vm: &str) -> Option<(String, u64)> {
+    let (at, took, of) = parts(name)?;
     let wait = duration::parse(took).ok().filter(|_| of == plain(vm))?;
     let letter = |(n, c): (usize, char)| match (n, c) {
         (13 | 16 | 22, '-') => ':',
@@ -106,10 +124,17 @@ fn read_name(name: &str, vm: &str) -> Option<(String, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     fn log() -> LogFile {
         let pool = takt_policy::Pool::new("rr").unwrap();
         LogFile { policy: "rr".into(), pool_size: pool.bytes().len() as u64, ..LogFile::default() }
+    }
+
+    const WAIT: u64 = 20_000_000;
+
+    fn at(now: u64) -> (u64, SystemTime) {
+        (now, SystemTime::UNIX_EPOCH + Duration::from_nanos(now))
     }
 
     #[test]
@@ -117,11 +142,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut all = Incidents::new(dir.path().join("incidents"));
         assert!(all.are_due("a", 5) && all.are_due("b", 5));
-        let line = all.save("a", 20_000_000, 5, Ok(log()));
+        let line = all.save("a", WAIT, at(5), Ok(log()));
         assert!(line.starts_with("VM `a` waited 20ms: "), "{line}");
-        assert!(!all.are_due("a", 5 + PAUSE - 1) && all.are_due("a", 5 + PAUSE) && all.are_due("b", 6));
+        (0..AT_ONCE - 1).for_each(|n| drop(all.save(&n.to_string(), WAIT, at(6), Ok(log()))));
+        assert!(!all.are_due("b", 7) && !all.are_due("a", 5 + PAUSE - 1));
+        assert!(all.are_due("a", 5 + PAUSE) && all.are_due("b", 5 + PAUSE));
         for n in 0..30 {
-            all.save(&format!("vm/{n}"), 20_000_000, PAUSE * (n + 2), Ok(log()));
+            all.save(&format!("vm/{n}"), WAIT, at(PAUSE * (n + 2)), Ok(log()));
         }
         let there = fs::read_dir(dir.path().join("incidents")).unwrap().count();
         assert_eq!(there, FILES);
@@ -133,6 +160,18 @@ mod tests {
             assert!(name.ends_with("-20ms-vm_29.takt.log") && !name.contains(':'), "{name}");
             assert_eq!(saved.us, 20_000.0);
         }
+    }
+
+    #[test]
+    fn one_vm_takes_no_others_place() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut all = Incidents::new(dir.path().to_owned());
+        all.save("a", WAIT, at(PAUSE), Ok(log()));
+        for n in 2..50 {
+            all.save("b", WAIT, at(PAUSE * n), Ok(log()));
+        }
+        assert_eq!((all.of("a").len(), all.of("b").len()), (1, FILES - 1));
+        assert_eq!(all.of("b")[0].file, all.files()[FILES - 1], "the last ones stay");
     }
 
     #[test]
@@ -158,7 +197,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("file"), "").unwrap();
         let mut all = Incidents::new(dir.path().join("file"));
-        let line = all.save("a", 20_000_000, 5, Ok(log()));
+        let line = all.save("a", WAIT, at(5), Ok(log()));
         assert!(line.contains("cannot be saved") && line.contains("file"), "{line}");
         assert!(all.of("a").is_empty());
     }

@@ -12,8 +12,10 @@ pub const LATE: u64 = 5_000_000;
 pub const DAY: u64 = 24 * 60 * MINUTE;
 /// Longest waits of a VM that are kept of each minute.
 const LONGEST: usize = 3;
-/// Minutes of all VMs together: those of 69 VMs that run all day.
-const MOST: usize = 100_000;
+/// Bytes for all VMs together.
+const MOST: usize = 32 << 20;
+/// Causes of a long wait that are told apart.
+const CAUSES: usize = 8;
 
 /// A long wait.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,6 +36,11 @@ impl Long {
     pub fn ns(&self) -> u64 {
         self.to - self.from
     }
+
+    fn bytes(&self) -> usize {
+        let by = |(cause, _): &(Cause, u64)| size_of::<(Cause, u64)>() + cause.name().map_or(0, str::len);
+        size_of::<Self>() + self.by.iter().map(by).sum::<usize>()
+    }
 }
 
 /// Of one VM.
@@ -51,65 +58,92 @@ pub struct Minute {
 }
 
 impl Minute {
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + size_of_val(&*self.waits) + self.longest.iter().map(Long::bytes).sum::<usize>()
+    }
+
     /// Adds its waits.
     pub fn add_to(&self, hist: &mut Hist) {
         self.waits.iter().for_each(|&(to, times)| hist.add_bucket(to, times));
     }
 }
 
+/// A minute that has not ended.
+#[derive(Default)]
+struct Open {
+    minute: Minute,
+    hist: Hist,
+}
+
+impl Open {
+    fn close(self) -> Minute {
+        Minute { waits: self.hist.buckets().collect(), ..self.minute }
+    }
+}
+
 #[derive(Default)]
 struct Of {
-    now: Minute,
-    hist: Hist,
+    open: Option<Box<Open>>,
     past: VecDeque<Minute>,
 }
 
 impl Of {
-    /// The minute of `at`; the one before is closed.
-    fn at(&mut self, at: u64) -> (&mut Minute, &mut Hist) {
-        let number = at / MINUTE;
-        if number > self.now.number {
-            self.close();
-            self.now.number = number;
-        }
-        (&mut self.now, &mut self.hist)
+    fn close(&mut self) {
+        self.past.extend(self.open.take().map(|open| open.close()));
     }
 
-    fn close(&mut self) {
-        let waits = self.hist.buckets().collect();
-        let minute = Minute { waits, ..std::mem::take(&mut self.now) };
-        self.hist = Hist::default();
-        if minute.ran + minute.waited + minute.refused > 0 {
-            self.past.push_back(minute);
-        }
+    /// The first minute of which something is known.
+    fn first(&self) -> Option<u64> {
+        self.past.front().map(|m| m.number)
+    }
+
+    fn bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.open.as_ref().map_or(0, |open| size_of::<Open>() + open.minute.bytes())
+            + self.past.iter().map(Minute::bytes).sum::<usize>()
     }
 }
 
 /// All VMs', by name. A VM that has ended is kept as long.
-#[derive(Default)]
 pub struct Minutes {
     all: BTreeMap<String, Of>,
+    most: usize,
+    /// When the bytes were counted last, in minutes, and how many VMs there were.
+    counted: (u64, usize),
+}
+
+impl Default for Minutes {
+    fn default() -> Self {
+        Self { all: BTreeMap::new(), most: MOST, counted: (0, 0) }
+    }
 }
 
 impl Minutes {
-    fn of(&mut self, vm: &str) -> &mut Of {
+    /// The minute of `at`; the one before is closed.
+    fn open(&mut self, vm: &str, at: u64) -> &mut Open {
         if !self.all.contains_key(vm) {
             self.all.insert(vm.to_owned(), Of::default());
         }
-        self.all.get_mut(vm).expect("just added")
+        let of = self.all.get_mut(vm).expect("just added");
+        let number = at / MINUTE;
+        if of.open.as_ref().is_some_and(|open| open.minute.number < number) {
+            of.close();
+        }
+        let new = || Box::new(Open { minute: Minute { number, ..Minute::default() }, ..Open::default() });
+        of.open.get_or_insert_with(new)
     }
 
     pub fn ran(&mut self, vm: &str, at: u64, ns: u64) {
-        self.of(vm).at(at).0.ran += ns;
+        self.open(vm, at).minute.ran += ns;
     }
 
     pub fn refused(&mut self, vm: &str, at: u64) {
-        self.of(vm).at(at).0.refused += 1;
+        self.open(vm, at).minute.refused += 1;
     }
 
     /// A wait that ended at `at`; whether it is one of the longest of its minute, so that what it was for is worth finding.
     pub fn waited(&mut self, vm: &str, at: u64, ns: u64, late: bool) -> bool {
-        let (minute, hist) = self.of(vm).at(at);
+        let Open { minute, hist } = self.open(vm, at);
         hist.add(ns);
         minute.waited += ns;
         minute.late += u64::from(late);
@@ -117,40 +151,82 @@ impl Minutes {
     }
 
     /// Keeps a wait of which [`Minutes::waited`] said so.
-    pub fn keep(&mut self, vm: &str, long: Long) {
-        let longest = &mut self.of(vm).at(long.to).0.longest;
+    pub fn keep(&mut self, vm: &str, mut long: Long) {
+        if long.by.len() > CAUSES {
+            let rest = long.by.split_off(CAUSES - 1).into_iter().map(|(_, ns)| ns).sum();
+            long.by.push((Cause::Unknown, rest));
+        }
+        let longest = &mut self.open(vm, long.to).minute.longest;
         longest.push(long);
         longest.sort_by_key(|l| std::cmp::Reverse(l.ns()));
         longest.truncate(LONGEST);
     }
 
-    /// Forgets what is older than a day at `now`, and the oldest if there is too much.
+    /// Forgets what is older than a day at `now`, and the oldest if there is too much. Looks once a minute, and where VMs come in
+    /// large numbers.
     pub fn forget(&mut self, now: u64) {
+        const MANY: usize = 256;
+        let (minute, vms) = (now / MINUTE, self.all.len());
+        if minute == self.counted.0 && vms < self.counted.1 + MANY {
+            return;
+        }
         let oldest = now.saturating_sub(DAY) / MINUTE;
         for of in self.all.values_mut() {
-            while of.past.front().is_some_and(|m| m.number < oldest) {
+            if of.open.as_ref().is_some_and(|open| open.minute.number < minute) {
+                of.close();
+            }
+            while of.first().is_some_and(|first| first < oldest) {
                 of.past.pop_front();
             }
         }
-        self.all.retain(|_, of| !of.past.is_empty() || of.now.number >= oldest);
-        while self.all.values().map(|of| of.past.len()).sum::<usize>() > MOST {
-            let of = self.all.values_mut().filter(|of| !of.past.is_empty());
-            let Some(of) = of.min_by_key(|of| of.past.front().map(|m| m.number)) else { break };
-            of.past.pop_front();
+        self.shrink();
+        self.all.retain(|_, of| of.open.is_some() || !of.past.is_empty());
+        self.counted = (minute, self.all.len());
+    }
+
+    fn shrink(&mut self) {
+        let mut bytes = self.bytes();
+        if bytes > self.most {
+            // What is still open takes most.
+            self.all.values_mut().for_each(Of::close);
+            bytes = self.bytes();
         }
+        while bytes > self.most {
+            let Some(first) = self.all.values().filter_map(Of::first).min() else { break };
+            for of in self.all.values_mut() {
+                while of.first() == Some(first) {
+                    bytes -= of.past.pop_front().map_or(0, |m| m.bytes());
+                }
+            }
+            self.all.retain(|name, of| {
+                let stays = of.open.is_some() || !of.past.is_empty();
+                bytes -= if stays { 0 } else { named(name) + of.bytes() };
+                stays
+            });
+        }
+    }
+
+    /// Bytes in use.
+    pub fn bytes(&self) -> usize {
+        self.all.iter().map(|(name, of)| named(name) + of.bytes()).sum()
     }
 
     /// A VM's minutes since `from`, the last one as it is now; `None` if nothing is known of it.
     pub fn since(&self, vm: &str, from: u64) -> Option<Vec<Minute>> {
         let of = self.all.get(vm)?;
-        let open = Minute { waits: of.hist.buckets().collect(), ..of.now.clone() };
-        Some(of.past.iter().cloned().chain([open]).filter(|m| m.number >= from / MINUTE).collect())
+        let open = of.open.as_ref().map(|open| Minute { waits: open.hist.buckets().collect(), ..open.minute.clone() });
+        Some(of.past.iter().cloned().chain(open).filter(|m| m.number >= from / MINUTE).collect())
     }
 
     /// Names of the VMs that something is known of.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.all.keys().map(String::as_str)
     }
+}
+
+/// Bytes of an entry's name.
+fn named(name: &str) -> usize {
+    size_of::<String>() + name.len()
 }
 
 #[cfg(test)]
@@ -196,14 +272,37 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_bounded() {
-        let mut all = Minutes::default();
-        for minute in 1..=1000 {
-            for vm in 0..150 {
-                all.ran(&format!("vm{vm}"), minute * MINUTE, 1);
+        let mut all = Minutes { most: 1 << 20, ..Minutes::default() };
+        let name = |n: u64| format!("vm{n}");
+        for minute in 1..=200 {
+            for vm in 0..50 {
+                let at = minute * MINUTE;
+                all.ran(&name(vm), at, 1);
+                all.waited(&name(vm), at, 10, false);
+                let by = (0..100).map(|n| (Cause::Vm { vm: "x".repeat(100), class: "under".into() }, n)).collect();
+                all.keep(&name(vm), Long { by, ..long(at, 10) });
             }
+            all.forget(minute * MINUTE);
+            assert!(all.bytes() <= 1 << 20);
         }
-        all.forget(1000 * MINUTE);
-        assert_eq!(all.all.values().map(|of| of.past.len()).sum::<usize>(), MOST);
-        assert!(all.all.values().all(|of| of.past.front().is_some_and(|m| m.number >= 333)));
+        // The oldest went first.
+        let first: Vec<_> = all.all.values().map(|of| of.first()).collect();
+        assert!(first.len() == 50 && first.iter().all(|f| *f == first[0] && *f > Some(100)), "{first:?}");
+        let kept = all.since("vm0", 0).unwrap();
+        let by = &kept[0].longest[0].by;
+        assert_eq!((by.len(), by.iter().map(|(_, ns)| ns).sum::<u64>()), (CAUSES, 99 * 100 / 2));
+    }
+
+    #[test]
+    fn vms_that_come_and_go_fill_no_memory() {
+        let mut all = Minutes { most: 1 << 20, ..Minutes::default() };
+        for n in 0..10_000 {
+            all.ran(&format!("vm{n}"), MINUTE + n, 1);
+            all.forget(MINUTE + n);
+            assert!(all.bytes() <= (1 << 20) + 300 * size_of::<Open>(), "{n}: {}", all.bytes());
+        }
+        all.forget(2 * MINUTE);
+        assert!(all.bytes() <= 1 << 20);
+        assert!(all.names().count() > 1000 && all.since("vm9999", 0).is_some());
     }
 }
