@@ -28,7 +28,7 @@ use std::collections::BTreeMap;
 use std::time::SystemTime;
 use takt_conformance::{Follower, LogFile, Told, Waited};
 use takt_control::partition::Side;
-use takt_policy::{Kind, NCPU, Record};
+use takt_policy::{Kind, NCPU, OpCode, Record};
 
 /// Shorter waits need no explanation, ns.
 const EXPLAINED: u64 = 50_000;
@@ -48,6 +48,8 @@ struct Part {
     side: Side,
     follower: Follower,
     segments: Segments,
+    /// Of the VMs by their numbers, as of the operation that it has come to.
+    names: BTreeMap<u16, String>,
 }
 
 /// The keeper of a running Takt.
@@ -96,12 +98,13 @@ impl Keeper {
             .map(|(side, pool)| {
                 let mut segments = Segments::new(self.keeping.memory / pools);
                 segments.restart(pool);
-                Part { side, follower: Follower::new(pool.clone()), segments }
+                Part { side, follower: Follower::new(pool.clone()), segments, names: BTreeMap::new() }
             })
             .collect();
     }
 
-    /// Follows what has come; `names` are those of the VMs by their numbers. Lines for the operator: what was saved, or could not be.
+    /// Follows what has come; `names` are those of the VMs by their numbers, as they are now. Lines for the
+    /// operator: what was saved, or could not be.
     ///
     /// # Errors
     /// The kernel's state cannot be read.
@@ -113,7 +116,9 @@ impl Keeper {
         let mut said = Vec::new();
         let stolen = self.stolen();
         for n in 0..self.parts.len() {
-            if let Err(e) = self.follow_part(n, names, &stolen, &mut said) {
+            let done = self.follow_part(n, names, &stolen, &mut said);
+            self.parts[n].names = names.clone();
+            if let Err(e) = done {
                 self.gaps += 1;
                 said.push(format!("what VMs waited for is not known for a moment: {e:#}"));
                 let snapshot = snapshot()?;
@@ -136,16 +141,27 @@ impl Keeper {
     ) -> Result<()> {
         let mut batch = std::mem::take(&mut self.batch);
         batch.clear();
-        let part = &self.parts[n];
+        let part = &mut self.parts[n];
         let read = self.ring.read(part.side, part.follower.pool().operations(), &mut batch);
         let mut told = Vec::new();
+        let added = last_added(&batch);
+        // Those that were there before are called the same as now.
+        let before = names.iter().filter(|(vm, _)| !added.contains_key(vm));
+        part.names.extend(before.map(|(vm, name)| (*vm, name.clone())));
         let done = read.and_then(|()| {
-            batch.iter().try_for_each(|record| {
+            batch.iter().enumerate().try_for_each(|(at, record)| {
                 let part = &mut self.parts[n];
                 part.follower.step(record, &mut told)?;
                 part.segments.push(*record, part.follower.pool());
+                let vm = record.op.vm;
+                if is_added(record) {
+                    // A number belongs to one VM after the other; what it is called now is that of the last one.
+                    part.names.remove(&vm);
+                    let name = names.get(&vm).filter(|_| added.get(&vm) == Some(&at));
+                    part.names.extend(name.map(|name| (vm, name.clone())));
+                }
                 for what in told.drain(..) {
-                    self.hear(n, what, names, stolen, said);
+                    self.hear(n, what, stolen, said);
                 }
                 Ok(())
             })
@@ -154,8 +170,9 @@ impl Keeper {
         done
     }
 
-    fn hear(&mut self, n: usize, what: Told, names: &BTreeMap<u16, String>, stolen: &[u64], said: &mut Vec<String>) {
-        let pool = self.parts[n].follower.pool();
+    fn hear(&mut self, n: usize, what: Told, stolen: &[u64], said: &mut Vec<String>) {
+        let Part { follower, names, .. } = &self.parts[n];
+        let pool = follower.pool();
         let now = pool.now();
         match what {
             Told::Ran(vm, ns) => {
@@ -173,19 +190,19 @@ impl Keeper {
                 let stat = pool.vm_stat(w.vm.into()).unwrap_or_default();
                 let (ns, limit) = (w.to.saturating_sub(w.from), if stat.period > 0 { stat.period } else { LATE });
                 if self.minutes.waited(name, w.to, ns, ns >= limit) && ns >= EXPLAINED {
-                    let long = self.explain(n, &w, names, stolen);
+                    let long = self.explain(n, &w, stolen);
                     self.minutes.keep(name, long);
                 }
                 if stat.rt != 0 && ns > self.keeping.limit && self.incidents.are_due(name, now) {
-                    let log = self.log(n, w.from, names);
+                    let log = self.log(n, w.from);
                     said.push(self.incidents.save(name, ns, (now, SystemTime::now()), log));
                 }
             }
         }
     }
 
-    fn explain(&self, n: usize, w: &Waited, names: &BTreeMap<u16, String>, stolen: &[u64]) -> Long {
-        let follower = &self.parts[n].follower;
+    fn explain(&self, n: usize, w: &Waited, stolen: &[u64]) -> Long {
+        let Part { follower, names, .. } = &self.parts[n];
         let pool = follower.pool();
         let vm = |vm: u16| names.get(&vm).cloned().unwrap_or_else(|| format!("number {vm}"));
         let mut by = Vec::new();
@@ -206,10 +223,10 @@ impl Keeper {
         Long { from: w.from, to: w.to, cpu: w.cpu, class: w.class, io, refused: w.refused, by }
     }
 
-    fn log(&self, n: usize, from: u64, names: &BTreeMap<u16, String>) -> Result<LogFile> {
+    fn log(&self, n: usize, from: u64) -> Result<LogFile> {
         let part = &self.parts[n];
         let log = part.segments.log(from, part.follower.pool())?;
-        Ok(LogFile { names: names.clone(), ..log })
+        Ok(LogFile { names: part.names.clone(), ..log })
     }
 
     /// What the machine below took of each PCPU since this was last asked, ns.
@@ -238,6 +255,15 @@ impl Keeper {
         let since = self.parts.iter().filter_map(|p| p.segments.since()).min().unwrap_or(self.since);
         Kept { bytes: self.parts.iter().map(|p| p.segments.bytes()).sum(), since, gaps: self.gaps }
     }
+}
+
+fn is_added(record: &Record) -> bool {
+    record.op.op == OpCode::VmAdd as u16 && record.res.ret == 0
+}
+
+/// By the number of a VM, where in `batch` it was added last.
+fn last_added(batch: &[Record]) -> BTreeMap<u16, usize> {
+    batch.iter().enumerate().filter(|(_, r)| is_added(r)).map(|(at, r)| (r.op.vm, at)).collect()
 }
 
 /// Steal of each CPU since the boot, ns; all 0 where the kernel does not say.

@@ -107,6 +107,44 @@ fn what_is_lost_is_said_and_the_rest_is_known() {
 }
 
 #[test]
+fn a_vm_has_no_part_in_what_its_number_did_before() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut p = pool();
+    let first = snapshot(&p);
+    let before = p.operations();
+    let mut records = happens(&mut p);
+    p.record();
+    p.started(42 * MS, 80).unwrap();
+    p.schedule(45 * MS, 0, takt_policy::CUR_STOPS).unwrap();
+    p.put(45 * MS, 80, false, MS).unwrap();
+    p.vcpu_remove(50 * MS, 80).unwrap();
+    p.vm_remove(50 * MS, 4).unwrap();
+    // Nobody has learned what this one was called.
+    for (at, vcpu) in [(51, 81), (60, 82)] {
+        p.vm_add(at * MS, 4, Kind::Guest, 256).unwrap();
+        p.vcpu_add(at * MS, vcpu, 4, 0, Kind::Guest).unwrap();
+        p.wake(at * MS, vcpu, Source::Other).unwrap();
+        assert_eq!(p.schedule((at + 1) * MS, 0, 0).unwrap().0, Some(vcpu));
+        p.started((at + 1) * MS, vcpu).unwrap();
+        p.schedule((at + 3) * MS, 0, takt_policy::CUR_STOPS).unwrap();
+        p.put((at + 3) * MS, vcpu, false, MS).unwrap();
+        if vcpu == 81 {
+            p.vcpu_remove((at + 4) * MS, vcpu).unwrap();
+            p.vm_remove((at + 4) * MS, 4).unwrap();
+        }
+    }
+    records.extend(p.take_log());
+    let keeping = Keeping { memory: 8 << 20, limit: 20 * MS, dir: dir.path().to_owned() };
+    let mut keeper = Keeper::start(keeping, ring_of(before, &records), &first).unwrap();
+    // It has followed once, when the number was that of the hog.
+    keeper.parts[0].names = names();
+    let now = BTreeMap::from([(3, "pbx".to_owned()), (4, "new".to_owned())]);
+    keeper.follow(&now, || panic!("nothing is lost")).unwrap();
+    let ran = |vm: &str| keeper.why(vm, About::default(), times(70 * MS)).map(|why| (why.ran_s, why.waits));
+    assert_eq!((ran("hog"), ran("new")), (Some((0.006, 2)), Some((0.001, 1))));
+}
+
+#[test]
 fn documents_are_as_published() {
     let cause = Cause::HigherClass { thread: 1234, name: "irq/24-nvme0q1".into() };
     let by = vec![(cause, 28 * MS), (Cause::Vm { vm: "hog".into(), class: "under".into() }, 2 * MS)];
