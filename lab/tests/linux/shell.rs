@@ -64,9 +64,28 @@ fn a_script_tries_takt_on_two_vms() {
     assert!(text.starts_with("== status") && !text.contains(['\u{1b}', '\r']), "{text:?}");
 }
 
-/// The least that there is: eight phases of 7.5 s.
-const BENCH: &str = "takt bench-host --minutes 1\necho \"== $?\"\ntakt bench-host --minutes 1 --yes --out /report\n\
-                     echo \"== $?\"\ncat /sys/kernel/sched_ext/state /report\n";
+/// The least that there is, eight phases of 7.5 s, and what is refused: without consent, beside another scheduler, without VMs.
+const BENCH: &str = r#"
+takt bench-host --minutes 1
+echo "== $?"
+echo 1 > /proc/sys/kernel/bpf_stats_enabled
+takt bench-host --minutes 1 --yes --out /report
+echo "== $?"
+cat /sys/kernel/sched_ext/state /report
+takt run > /said 2>&1 &
+until grep -q 'schedules this host' /said; do kill -0 $! || exit 4; sleep 1; done
+echo "== beside"
+takt bench-host --minutes 1 --yes
+echo "== $?"
+kill -INT $!
+wait $!
+for process in /proc/[0-9]*; do
+	[ "$(cat $process/comm)" != takt-vmm ] || kill ${process#/proc/}
+done
+sleep 2
+takt bench-host --minutes 1 --yes
+echo "== $?"
+"#;
 
 #[test]
 #[ignore = "five minutes"]
@@ -91,6 +110,11 @@ fn a_host_is_measured_under_both_schedulers() {
             assert!(["1", "2"].map(serde_json::Value::from).contains(&vm["vm"]), "a number: {phase:#}");
         }
     }
+    let counted = |p: &serde_json::Value| p["host"]["bpf_run_s"].as_f64() > Some(0.0);
+    assert!(phases.iter().all(|p| counted(p) == (p["scheduler"] == "takt")), "{report:#}");
+    assert!(parts[3].contains("a Takt runs on this host (takt_"), "{text}");
+    assert!(parts[4].starts_with("2\n") && parts[5].starts_with("2\n"), "{text}");
+    assert!(parts[4].contains("no VM"), "{text}");
     let ratios = report["ratios"].as_array().expect("ratios");
     assert!(ratios.iter().any(|r| r["vm"] == "1" && r["figure"] == "vcpu_wait_us"), "{report:#}");
 }

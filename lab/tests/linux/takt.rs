@@ -4,6 +4,8 @@
 use crate::system::{Tick, read};
 use anyhow::{Context, Result, bail, ensure};
 use nix::sys::signal::{Signal, kill};
+use nix::sys::time::TimeValLike;
+use nix::time::ClockId;
 use nix::unistd::Pid;
 use serde_json::Value;
 use std::fs::File;
@@ -61,6 +63,18 @@ impl Takt {
         Ok(takt)
     }
 
+    /// CPU time of its threads.
+    pub fn cpu_ns(&self) -> Result<u64> {
+        cpu_ns(self.process.id())
+    }
+
+    /// Bytes in memory.
+    pub fn memory(&self) -> Result<u64> {
+        let status = read(&format!("/proc/{}/status", self.process.id()))?;
+        let kib = status.lines().find_map(|l| l.strip_prefix("VmRSS:")?.split_whitespace().next()?.parse::<u64>().ok());
+        Ok(kib.context("VmRSS")? << 10)
+    }
+
     /// Has it read its configuration again.
     pub fn hang_up(&self) -> Result<()> {
         kill(Pid::from_raw(self.process.id() as i32), Signal::SIGHUP).context("takt run")
@@ -103,6 +117,12 @@ impl Takt {
         default_is_back()?;
         Ok((status.context("takt run")?, said_so_far()?))
     }
+}
+
+/// CPU time of a process, also of those threads that have ended.
+pub fn cpu_ns(pid: u32) -> Result<u64> {
+    let time = ClockId::pid_cpu_clock_id(Pid::from_raw(pid as i32)).and_then(ClockId::now);
+    Ok(time.with_context(|| format!("CPU time of process {pid}"))?.num_nanoseconds() as u64)
 }
 
 fn said_so_far() -> Result<String> {

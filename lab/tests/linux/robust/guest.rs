@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! In the machine: a VM.
 
-use crate::takt::until;
+use crate::takt::{cpu_ns, until};
 use anyhow::{Context, Result, ensure};
 use nix::sys::signal::{Signal, kill};
-use nix::sys::time::TimeValLike;
-use nix::time::ClockId;
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 use std::process::{Child, Command, Stdio};
@@ -51,8 +49,7 @@ impl Guest {
 
     /// CPU time of all its threads, also of those that have ended.
     pub fn all_cpu_ns(&self) -> Result<u64> {
-        let clock = ClockId::pid_cpu_clock_id(Pid::from_raw(self.pid() as i32)).context("a VMM's CPU clock")?;
-        Ok(clock.now().context("a VMM's CPU clock")?.num_nanoseconds() as u64)
+        cpu_ns(self.pid()).context("a VMM's CPU clock")
     }
 
     /// Threads of the VCPUs with the CPU time that each has had.

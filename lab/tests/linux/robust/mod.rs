@@ -8,6 +8,7 @@ mod cgroups;
 mod ends;
 mod guest;
 mod inside;
+mod keep;
 mod load;
 mod packets;
 mod refuse;
@@ -144,6 +145,20 @@ fn vms_and_cpus_come_and_go_and_takt_ends_in_any_way() {
 fn what_a_vm_waits_for_is_named() {
     let Some(outcome) = run_on(CPUS_SLOW, "why", COUNTED) else { return };
     assert!(number(&outcome, "incidents") >= 1.0, "{outcome:#}");
+}
+
+/// Instructions of an operation that is kept: in the kernel, and in `takt run`.
+const KEPT: [f64; 2] = [1_000.0, 10_000.0];
+
+#[test]
+#[ignore = "five minutes"]
+fn what_is_kept_costs_what_the_docs_say() {
+    let Some(outcome) = run_on(CPUS_SLOW, "keeps", COUNTED_FAST) else { return };
+    for load in outcome["loads"].as_array().expect("loads") {
+        let [kernel, process] = ["kernel", "process"].map(|of| number(load, &format!("{of}_per_operation")));
+        assert!(kernel < KEPT[0] && process < KEPT[1], "{load:#}");
+    }
+    assert!(number(&outcome, "memory_mib") < 1.5 * number(&outcome, "limit_mib"), "{outcome:#}");
 }
 
 #[test]
