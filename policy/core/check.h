@@ -21,6 +21,7 @@ static const char *check_runq(struct takt_pool *p, u32 cpu, u8 *seen, u32 *at)
 	for (u32 it = c->head; it != TAKT_NIL; it = vcpu_of(p, it)->rq_next) {
 		struct takt_vcpu *v = vcpu_of(p, it);
 
+		CHECK(it < TAKT_NVCPU, "run queue with what is no VCPU on PCPU", cpu);
 		CHECK(n++ < TAKT_NVCPU, "run queue is a circle on PCPU", cpu);
 		CHECK(v->rq_prev == prev, "run queue links disagree at VCPU", it);
 		CHECK(v->cpu == cpu, "queued on another PCPU than its own: VCPU", it);
@@ -51,6 +52,7 @@ static const char *check_rtq(struct takt_pool *p, u32 cpu, u8 *seen, u32 *at)
 	for (u32 it = c->dq_head; it != TAKT_NIL; it = vcpu_of(p, it)->dq_next) {
 		struct takt_vcpu *v = vcpu_of(p, it);
 
+		CHECK(it < TAKT_NVCPU, "deadline queue with what is no VCPU on PCPU", cpu);
 		CHECK(n++ < TAKT_NVCPU, "deadline queue is a circle on PCPU", cpu);
 		CHECK(v->dq_prev == prev && v->cpu == cpu, "deadline queue links disagree at VCPU",
 		      it);
@@ -92,7 +94,7 @@ static const char *check_cpus(struct takt_pool *p, u8 *queued, u8 *due, u8 *held
 		if (c->cur != TAKT_NIL) {
 			struct takt_vcpu *v = vcpu_of(p, c->cur);
 
-			CHECK(holds_cpu(v->state) && v->cpu == cpu,
+			CHECK(c->cur < TAKT_NVCPU && holds_cpu(v->state) && v->cpu == cpu,
 			      "holds a VCPU that is not here: PCPU", cpu);
 			held[c->cur]++;
 		}
@@ -119,7 +121,11 @@ static const char *check_vcpus(struct takt_pool *p, u8 *queued, u8 *due, u8 *hel
 		      "not on exactly the PCPU its state names: VCPU", i);
 		if (v->state == TAKT_ABSENT)
 			continue;
+		CHECK(v->vm < TAKT_NVM && vm_of(p, v->vm)->used, "of no VM: VCPU", i);
+		CHECK(v->cpu < TAKT_NCPU, "on what is no PCPU: VCPU", i);
 		CHECK(v->class < TAKT_IDLE, "class is wrong: VCPU", i);
+		CHECK(v->qclass < TAKT_IDLE && v->enqueue_class < TAKT_IDLE,
+		      "class in its queue is wrong: VCPU", i);
 		CHECK(!(v->flags & TAKT_F_HAD_SERVER), "still between two servers: VCPU", i);
 		CHECK(v->state != TAKT_PARKED || (v->flags & TAKT_F_CAPPED),
 		      "parked without a reason: VCPU", i);
@@ -158,7 +164,8 @@ static const char *check_vms(struct takt_pool *p, u32 *at)
 		n++;
 		for (u32 v = m->first; v != TAKT_NIL && nr <= TAKT_NVCPU;
 		     v = vcpu_of(p, v)->sibling, nr++) {
-			CHECK(vcpu_of(p, v)->vm == i, "in the list of another VM: VCPU", v);
+			CHECK(v < TAKT_NVCPU && vcpu_of(p, v)->vm == i,
+			      "in the list of another VM: VCPU", v);
 			active += !!(vcpu_of(p, v)->flags & TAKT_F_ACTIVE);
 			guests += vcpu_of(p, v)->kind != TAKT_IO;
 		}
@@ -172,7 +179,7 @@ static const char *check_vms(struct takt_pool *p, u32 *at)
 	}
 	for (u32 i = p->act_head; i != TAKT_NIL && listed <= TAKT_NVM;
 	     prev = i, i = vm_of(p, i)->act_next, listed++)
-		CHECK(vm_of(p, i)->nr_active && vm_of(p, i)->act_prev == prev,
+		CHECK(i < TAKT_NVM && vm_of(p, i)->nr_active && vm_of(p, i)->act_prev == prev,
 		      "active list is wrong at VM", i);
 	for (u32 i = 0; i < TAKT_NVM; i++)
 		listed -= vm_of(p, i)->used && vm_of(p, i)->nr_active;

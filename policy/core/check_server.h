@@ -48,6 +48,7 @@ static const char *check_servers(struct takt_pool *p, u8 *due, u32 *at)
 	for (u32 it = p->due_head; it != TAKT_NIL; prev = it, it = vcpu_of(p, it)->dq_next) {
 		struct takt_vcpu *v = vcpu_of(p, it);
 
+		CHECK(it < TAKT_NVCPU, "due queue with what is no VCPU", it);
 		CHECK(n++ < TAKT_NVCPU, "due queue is a circle", it);
 		CHECK(v->dq_prev == prev && (v->flags & TAKT_F_SERVER),
 		      "due queue is wrong at VCPU", it);

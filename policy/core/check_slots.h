@@ -67,6 +67,7 @@ static const char *check_vm_lists(struct takt_pool *p, u32 *at)
 	u32 n = 0, prev = TAKT_NIL;
 
 	for (u32 i = p->rt_head; i != TAKT_NIL; prev = i, i = vm_of(p, i)->rt_next) {
+		CHECK(i < TAKT_NVM, "list of real-time VMs with what is no VM", i);
 		CHECK(n++ < TAKT_NVM, "list of real-time VMs is a circle at VM", i);
 		CHECK(vm_of(p, i)->used && vm_of(p, i)->rt,
 		      "in the list of real-time VMs without being one: VM", i);

@@ -3,15 +3,17 @@
 //! Takt does, or if what it accepts breaks a promise. libFuzzer calls them (`fuzz/fuzz_targets`), and so does a bounded run with fixed
 //! seeds (`tests/bounded.rs`).
 
+mod begun;
 mod hypervisor;
 pub mod mutate;
 pub mod seeds;
 
+pub use begun::{begun, each_byte};
 pub use hypervisor::{hypercalls, xenstore};
 
 use anyhow::Error;
 use std::io::BufReader;
-use takt_conformance::{Checker, Limits, LogFile, replay};
+use takt_conformance::{Checker, Follower, Limits, LogFile, replay};
 use takt_control::socket::{self, Request};
 use takt_control::{HostConfig, Identity, Layers, PolicySpec, Setting, VmConfig, save};
 use takt_monitor::Report;
@@ -32,10 +34,11 @@ pub struct Target {
 pub const LARGEST: usize = 16 << 10;
 
 /// All kinds.
-pub const TARGETS: [Target; 7] = [
+pub const TARGETS: [Target; 8] = [
     Target { name: "capture", body: capture, seeds: seeds::captures, memory: 16 << 20 },
     Target { name: "scenario", body: scenario, seeds: seeds::scenarios, memory: 1 << 20 },
     Target { name: "recording", body: recording, seeds: seeds::recordings, memory: 2 << 20 },
+    Target { name: "begun", body: begun, seeds: seeds::damages, memory: 8 << 20 },
     Target { name: "request", body: request, seeds: seeds::requests, memory: 1 << 20 },
     Target { name: "config", body: config, seeds: seeds::configs, memory: 1 << 20 },
     Target { name: "xenstore", body: xenstore, seeds: seeds::xenstore, memory: 1 << 20 },
@@ -88,15 +91,26 @@ pub fn recording(data: &[u8]) {
         Err(e) => one_line(&e),
         Ok(log) => {
             assert_eq!(LogFile::from_bytes(&log.to_bytes().expect("a name that fits")).expect("a whole log"), log);
-            if let Err(e) = replay(&log) {
-                one_line(&e);
-            }
-            let Ok(mut checker) = Checker::of_log(&log, Limits::of(&log.policy)) else { return };
-            let steps = log.records.iter().try_for_each(|r| checker.step(r));
-            if let Err(v) = steps.and_then(|()| checker.finish().map(drop)) {
-                assert!(!v.to_string().contains('\n'), "{v}");
-            }
+            judged(&log);
         }
+    }
+}
+
+/// Whoever reads a log comes to an end: replay, the checker, and what tells waits.
+fn judged(log: &LogFile) {
+    if let Err(e) = replay(log) {
+        one_line(&e);
+    }
+    if let Ok(pool) = log.pool() {
+        let (mut follower, mut told) = (Follower::new(pool), Vec::new());
+        if let Err(e) = log.records.iter().try_for_each(|r| follower.step(r, &mut told)) {
+            one_line(&e);
+        }
+    }
+    let Ok(mut checker) = Checker::of_log(log, Limits::of(&log.policy)) else { return };
+    let steps = log.records.iter().try_for_each(|r| checker.step(r));
+    if let Err(v) = steps.and_then(|()| checker.finish().map(drop)) {
+        assert!(!v.to_string().contains('\n'), "{v}");
     }
 }
 

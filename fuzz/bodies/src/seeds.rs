@@ -44,8 +44,8 @@ pub fn scenarios() -> Vec<Vec<u8>> {
     .into()
 }
 
-/// Short logs of random hosts under each policy, with a name. They begin with empty pools: damage to the copy of a pool, which is
-/// larger than any input here, is tested in conformance/tests/log.rs.
+/// Short logs of random hosts under each policy, with a name. They begin with empty pools: for those that begin with a copy of a
+/// pool see [`damages`].
 pub fn recordings() -> Vec<Vec<u8>> {
     let shape = Shape::ALL[0];
     let log = |policy: &str| {
@@ -60,6 +60,17 @@ pub fn recordings() -> Vec<Vec<u8>> {
             .expect("a log")
     };
     takt_policy::policies().iter().map(|p| log(p.name)).collect()
+}
+
+/// What to damage of a log that begins with a copy of a pool ([`crate::begun`]), under each policy: nothing, a bit, several words.
+pub fn damages() -> Vec<Vec<u8>> {
+    let policies = 0..takt_policy::policies().len() as u8;
+    let change = |place: u32, to: u8| [&[2][..], &place.to_le_bytes(), &[to]].concat();
+    let some = |which: u8| {
+        let words: Vec<u8> = (0..12).flat_map(|n| change(n * 97, u8::MAX)).collect();
+        [vec![which], [vec![which], change(300, 1)].concat(), [vec![which], words].concat()]
+    };
+    policies.flat_map(some).collect()
 }
 
 /// What clients write to the control socket.

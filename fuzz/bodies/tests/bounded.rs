@@ -4,7 +4,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use takt_fuzz_bodies::mutate::{Rng, input};
-use takt_fuzz_bodies::{LARGEST, TARGETS, Target};
+use takt_fuzz_bodies::{LARGEST, TARGETS, Target, begun, each_byte};
 
 /// Counts what a thread has allocated and not yet freed, and the most of that.
 struct Counting;
@@ -88,6 +88,13 @@ fn scenarios() {
 #[test]
 fn recordings() {
     run("recording", 1_500);
+}
+
+#[test]
+fn logs_that_begin_with_a_pool() {
+    run("begun", 10_000);
+    // A number of what is not there, and a class of none.
+    each_byte(0x75).for_each(|data| begun(&data));
 }
 
 #[test]
