@@ -148,7 +148,7 @@ fn what_a_vm_waits_for_is_named() {
 }
 
 /// Instructions of an operation that is kept: in the kernel, and in `takt run`.
-const KEPT: [f64; 2] = [1_000.0, 10_000.0];
+const KEPT: [f64; 2] = [450.0, 2_600.0];
 
 #[test]
 #[ignore = "five minutes"]
