@@ -20,7 +20,7 @@
 	const css = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 	const time = ns => {
 		const a = Math.abs(ns);
-		const [div, unit] = a >= 1e6 ? [1e6, "ms"] : a >= 1e3 ? [1e3, "µs"] : [1, "ns"];
+		const [div, unit] = a >= 1e10 ? [1e9, "s"] : a >= 1e6 ? [1e6, "ms"] : a >= 1e3 ? [1e3, "µs"] : [1, "ns"];
 		return (ns / div).toFixed(a >= 1e3 && a / div < 100 ? 2 : 0).replace(/\.?0+$/, m => (m[0] === "." ? "" : m)) + " " + unit;
 	};
 
@@ -86,8 +86,9 @@
 		const span = view.to - view.from, plot = plotWidth(canvas);
 		const x = t => LEFT + (t - view.from) / span * plot;
 
-		const step = [1, 2, 5].flatMap(m => [...Array(10).keys()].map(e => m * 10 ** e)).sort((a, b) => a - b)
-			.find(s => s / span * plot >= 90) || 1e9;
+		// The least of 1, 2 or 5 times a power of ten that leaves room for a label.
+		const least = 90 * span / plot, power = 10 ** Math.floor(Math.log10(least));
+		const step = [1, 2, 5, 10].map(m => m * power).find(s => s >= least);
 		g.fillStyle = css("--muted");
 		g.strokeStyle = css("--grid");
 		g.beginPath();

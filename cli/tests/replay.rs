@@ -108,7 +108,8 @@ fn a_recording_becomes_a_page() {
     let (status, _) = replay(dir.path(), &changed(|l| l.records[10].res.slice += 1), &["--html", "b.html"]);
     assert_eq!(status, 1);
     let page = std::fs::read_to_string(dir.path().join("b.html")).unwrap();
-    assert!(page.contains("class=\"no\">✗ record 11: schedule gives"), "{page}");
+    assert!(page.contains("class=\"no\">✗ record 11: schedule gives"));
+    assert!(page.contains("It ends where the native core decides otherwise; the recording has 19.5ms."));
 }
 
 #[test]

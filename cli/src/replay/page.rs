@@ -15,7 +15,9 @@ use takt_sim::{Slice, Trace};
 
 /// Most stays on PCPUs of a page; each takes some 25 bytes of it.
 const MOST: usize = 20_000;
-/// VCPUs whose waits get a row of their own, and waits in the table.
+/// Of these, those that end before the wait that the page is about.
+const BEFORE: usize = MOST / 2;
+/// VCPUs with a row for their waits, and waits in the table.
 const WATCHED: usize = 4;
 const TOLD: usize = 10;
 
@@ -24,12 +26,11 @@ const TOLD: usize = 10;
 /// # Errors
 /// As of [`LogFile::pool`].
 pub fn page(log: &LogFile, report: &Report) -> Result<Page> {
-    let trace = slices::trace(log)?;
-    let real_time = real_time(&trace);
-    let theirs = |s: &&Slice| real_time.contains(&true) <= real_time[trace.vcpus[s.vcpu as usize].vm as usize];
+    let (trace, real_time) = slices::typed_trace(log)?;
+    let theirs = |s: &&Slice| real_time.is_empty() || real_time.contains(&trace.vcpus[s.vcpu as usize].vm);
     let mut longest: Vec<&Slice> = trace.slices.iter().filter(|s| s.wait > 0).filter(theirs).collect();
     longest.sort_by_key(|s| std::cmp::Reverse(s.wait));
-    let (from, to) = window(&trace, longest.first().copied());
+    let (shown, from, to) = part(&trace, longest.first().copied());
     longest.retain(|s| s.from >= from && s.from < to);
 
     let span = duration::human(report.span_us * 1e3);
@@ -41,24 +42,25 @@ pub fn page(log: &LogFile, report: &Report) -> Result<Page> {
     ];
     let rows = judged.map(|(what, said)| vec![what.to_owned(), said]).to_vec();
     let count = |(name, n): (&&str, &Count)| vec![(*name).to_owned(), n.accepted.to_string(), n.refused.to_string()];
-    let caption = if (from, to) == (trace.from, trace.to) {
-        format!("All {span} of the recording.")
+    let time = |ns: u64| duration::human(ns as f64);
+    let mut caption = if shown.len() == trace.slices.len() {
+        format!("All {} of the recording.", time(trace.to - trace.from))
     } else {
-        format!(
-            "{} of {span}, from {} on: as much of the recording as fits, with the longest wait.",
-            duration::human((to - from) as f64),
-            duration::human((from - trace.from) as f64)
-        )
+        let (length, begin) = (time(to - from), time(from.saturating_sub(trace.from)));
+        format!("{length} of {span}, from {begin} on: as much of the recording as fits, with the longest wait.")
     };
+    if report.difference.is_some() {
+        caption += &format!(" It ends where the native core decides otherwise; the recording has {span}.");
+    }
     let lane = Lane {
         policy: log.policy.clone(),
         seed: None,
         pcpus: trace.pcpus,
         vcpus: trace.vcpus.iter().map(|v| Vcpu { name: v.name.clone(), vm: v.vm as usize }).collect(),
         watch: watched(&longest),
-        runs: trace.slices.iter().filter(|s| s.to > from && s.from < to).map(watch::run).collect(),
+        runs: shown.iter().map(watch::run).collect(),
     };
-    let vms = trace.vms.iter().cloned().zip(real_time.iter().copied()).collect();
+    let vms = trace.vms.iter().zip(0..).map(|(name, vm)| (name.clone(), real_time.contains(&vm))).collect();
     let waits = longest.iter().take(TOLD).map(|s| wait(&trace, s, from)).collect();
     let table = |title: &str, caption: &str, head: &[&str], rows| Table {
         title: title.into(),
@@ -87,7 +89,7 @@ pub fn page(log: &LogFile, report: &Report) -> Result<Page> {
                 numbers: 1..3,
                 ..table(
                     "Longest waits",
-                    "Of VMs that ran as real-time, if any did. Times are those of the picture.",
+                    "Of real-time VMs, if there were any. Times are those of the picture.",
                     &["VCPU", "wait", "until", "PCPU", "class", "what ran there meanwhile"],
                     waits,
                 )
@@ -112,26 +114,20 @@ pub fn page(log: &LogFile, report: &Report) -> Result<Page> {
     })
 }
 
-/// Which VMs ran in the real-time class.
-fn real_time(trace: &Trace) -> Vec<bool> {
-    let mut all = vec![false; trace.vms.len()];
-    for s in trace.slices.iter().filter(|s| s.class == Class::Rt as u8) {
-        all[trace.vcpus[s.vcpu as usize].vm as usize] = true;
-    }
-    all
-}
-
-/// From when to when a page shows it, ns: all, or as many slices as fit, around this one.
-fn window(trace: &Trace, longest: Option<&Slice>) -> (u64, u64) {
+/// The slices that a page shows, and from when to when, ns: all, or as many as fit, around this one.
+fn part<'a>(trace: &'a Trace, longest: Option<&Slice>) -> (&'a [Slice], u64, u64) {
     let all = &trace.slices;
     if all.len() <= MOST {
-        return (trace.from, trace.to);
+        return (all, trace.from, trace.to);
     }
-    // They are in the order in which they end.
-    let middle = longest.map_or(0, |l| all.partition_point(|s| s.to < l.to));
-    let first = middle.saturating_sub(MOST / 2).min(all.len() - MOST);
-    let shown = &all[first..first + MOST];
-    (shown[0].from, shown[MOST - 1].to)
+    // They are in the order in which they end. What ends before a wait ends may have kept it from running.
+    let middle = longest.map_or(0, |l| all.partition_point(|s| s.to < l.from));
+    let first = middle.saturating_sub(BEFORE).min(all.len() - MOST);
+    let own = longest.and_then(|l| all.iter().position(|s| s == l)).map_or(0, |n| n + 1);
+    let shown = &all[first..(first + MOST).max(own)];
+    // Before the first one ended, others are missing; of what waits, all is shown.
+    let from = longest.map_or(u64::MAX, |l| l.from - l.wait).min(shown[0].to).max(trace.from);
+    (shown, from, shown[shown.len() - 1].to)
 }
 
 /// VCPUs with the longest waits, each once.
@@ -209,18 +205,23 @@ mod tests {
     }
 
     #[test]
-    fn the_wait_of_a_real_time_vm_is_in_the_page() {
+    fn the_longest_wait_is_in_the_page() {
         let few = trace(4, Class::Rt);
-        assert_eq!(window(&few, few.slices.last()), (100, 145));
-        assert_eq!(real_time(&few), [true, false]);
+        assert_eq!(part(&few, few.slices.last()), (&few.slices[..], 100, 145));
         let row = wait(&few, few.slices.last().unwrap(), few.from);
         assert_eq!(row, ["pbx.0", "15ns", "40ns", "0", "rt", "batch.0 15ns"]);
         let many = trace(3 * MOST as u64, Class::Rt);
-        let (from, to) = window(&many, many.slices.last());
-        assert!(to == many.to && many.slices.iter().filter(|s| s.to > from && s.from < to).count() == MOST);
-        let (from, to) = window(&many, Some(&many.slices[MOST]));
+        let (shown, from, to) = part(&many, many.slices.last());
+        assert_eq!((shown.len(), to, from), (MOST, many.to, shown[0].to));
         let of = &many.slices[MOST];
-        assert!(from < of.from && to > of.to && from > many.from && to < many.to);
+        let (shown, from, to) = part(&many, Some(of));
+        assert!(shown.len() == MOST && shown.contains(of) && from < of.from && to > of.to && from > many.from);
+        // It begins before all others that are shown, and ends after them.
+        let mut long = trace(3 * MOST as u64, Class::Rt);
+        long.slices.last_mut().unwrap().from = 150;
+        let last = long.slices.last().unwrap();
+        let (shown, from, to) = part(&long, Some(last));
+        assert!(shown.contains(last) && from <= 150 - last.wait && to == long.to);
     }
 
     #[test]

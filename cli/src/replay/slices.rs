@@ -2,21 +2,31 @@
 //! What ran where and when by a recording, as the simulator's traces have it.
 
 use anyhow::Result;
-use std::collections::BTreeMap;
-use takt_conformance::{Follower, LogFile, Told};
+use std::collections::{BTreeMap, BTreeSet};
+use takt_conformance::{Follower, LogFile, Told, Waited};
 use takt_policy::{Class, Kind, NCPU, NIL, OpCode, Pool, Record, Source, State};
 use takt_sim::{Marker, MarkerKind, Slice, Trace, TraceVcpu};
 
-/// Follows the recording to its end, or to the first decision that the native core takes otherwise.
+/// Follows the recording to its end, or to the first decision that the native core takes otherwise. A wait is the time in
+/// which a VCPU might have run: not while its cap or its budget kept it back.
 ///
 /// # Errors
 /// As of [`LogFile::pool`].
 pub fn trace(log: &LogFile) -> Result<Trace> {
+    Ok(typed_trace(log)?.0)
+}
+
+/// The trace, and which of its VMs were real-time while they ran, by their numbers in it.
+///
+/// # Errors
+/// As of [`LogFile::pool`].
+pub fn typed_trace(log: &LogFile) -> Result<(Trace, BTreeSet<u32>)> {
     let mut follower = Follower::new(log.pool()?);
     let mut all = Slices::new(log, follower.pool());
     let mut told = Vec::new();
     for record in &log.records {
-        let class = follower.pool().class(record.op.vcpu.into());
+        let v = record.op.vcpu.into();
+        let class = follower.pool().vcpu_stat(v).map(|_| follower.pool().class(v));
         if follower.step(record, &mut told).is_err() {
             break;
         }
@@ -34,6 +44,7 @@ struct Slices<'a> {
     vcpus: BTreeMap<(u16, u32), u32>,
     /// The present slice of each PCPU with its VCPU's number in the pool.
     open: Vec<Option<(u32, Slice)>>,
+    real_time: BTreeSet<u32>,
 }
 
 impl<'a> Slices<'a> {
@@ -42,7 +53,14 @@ impl<'a> Slices<'a> {
         let (vms, vcpus, slices, markers) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let trace = Trace { from, to: from, pcpus: 0, vms, vcpus, slices, markers };
         let open = vec![None; NCPU as usize];
-        let mut new = Self { names: &log.names, trace, vms: BTreeMap::new(), vcpus: BTreeMap::new(), open };
+        let mut new = Self {
+            names: &log.names,
+            trace,
+            vms: BTreeMap::new(),
+            vcpus: BTreeMap::new(),
+            open,
+            real_time: BTreeSet::new(),
+        };
         for cpu in 0..NCPU {
             let runs = pool.cur(cpu).filter(|&v| pool.state(v) == State::Running && !pool.pcpu(cpu).taken);
             if let Some(v) = runs {
@@ -78,6 +96,11 @@ impl<'a> Slices<'a> {
     fn begin(&mut self, cpu: u32, v: u32, wait: u64, queued: Class, pool: &Pool) {
         self.end(cpu, pool.now());
         let Some(vcpu) = self.vcpu(v, pool) else { return };
+        let vm = self.trace.vcpus[vcpu as usize].vm;
+        let stat = pool.vcpu_stat(v).and_then(|s| pool.vm_stat(s.vm as u32)).unwrap_or_default();
+        if stat.rt != 0 && stat.host == 0 {
+            self.real_time.insert(vm);
+        }
         let (class, queued_class, from) = (pool.class(v) as u8, queued as u8, pool.now());
         self.open[cpu as usize] = Some((v, Slice { pcpu: cpu, vcpu, class, queued_class, wait, from, to: from }));
         self.trace.pcpus = self.trace.pcpus.max(cpu + 1);
@@ -89,8 +112,8 @@ impl<'a> Slices<'a> {
         }
     }
 
-    /// `class`: of its VCPU before.
-    fn follow(&mut self, r: &Record, class: Class, pool: &Pool, told: &[Told]) {
+    /// `class`: of its VCPU before, if it was there.
+    fn follow(&mut self, r: &Record, class: Option<Class>, pool: &Pool, told: &[Told]) {
         let (op, now) = (&r.op, pool.now());
         let (v, cpu) = (u32::from(op.vcpu), u32::from(op.cpu));
         if r.res.ret != 0 {
@@ -113,7 +136,8 @@ impl<'a> Slices<'a> {
             }
             OpCode::Started => {
                 let waited = told.iter().find_map(|t| if let Told::Waited(w) = t { Some(w) } else { None });
-                let (wait, queued) = waited.map_or((0, pool.class(v)), |w| (w.to.saturating_sub(w.from), w.class));
+                let ready = |w: &Waited| w.to.saturating_sub(w.from).saturating_sub(w.parked);
+                let (wait, queued) = waited.map_or((0, pool.class(v)), |w| (ready(w), w.class));
                 self.begin(pool.vcpu_cpu(v), v, wait, queued, pool);
             }
             OpCode::Put => {
@@ -123,7 +147,7 @@ impl<'a> Slices<'a> {
             OpCode::Epoch => (0..NCPU).for_each(|cpu| self.end(cpu, now)),
             OpCode::Wake | OpCode::Event => {
                 let io = op.arg[0] == Source::Io as u64;
-                let promoted = class != Class::Rt && pool.class(v) == Class::Rt;
+                let promoted = class != Some(Class::Rt) && pool.class(v) == Class::Rt;
                 let kind = match code {
                     _ if promoted => MarkerKind::Promotion,
                     OpCode::Wake => MarkerKind::Wake,
@@ -138,10 +162,10 @@ impl<'a> Slices<'a> {
         }
     }
 
-    fn finish(mut self, now: u64) -> Trace {
+    fn finish(mut self, now: u64) -> (Trace, BTreeSet<u32>) {
         (0..NCPU).for_each(|cpu| self.end(cpu, now));
-        self.trace.to = now;
-        self.trace
+        self.trace.to = now.max(self.trace.from);
+        (self.trace, self.real_time)
     }
 }
 

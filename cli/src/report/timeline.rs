@@ -141,7 +141,7 @@ impl Timeline {
     /// What each VM ran and waited in the span, for readers without the picture. A wait counts once
     /// it has ended.
     fn sums(&self, lane: &Lane) -> Vec<Vec<String>> {
-        let length = (self.to - self.from).max(1) * u64::from(lane.pcpus.max(1));
+        let length = self.to.saturating_sub(self.from).max(1) * u64::from(lane.pcpus.max(1));
         let row = |(n, (name, _)): (usize, &(String, bool))| {
             let (mut ran, mut waits, mut waited, mut longest) = (0, 0u64, 0, 0);
             for r in lane.runs.iter().filter(|r| lane.vcpus[r.vcpu as usize].vm == n) {
@@ -179,7 +179,7 @@ impl Timeline {
     fn json(&self) -> Value {
         let vm = |(n, (name, bold)): (usize, &(String, bool))| json!({"name": name, "bold": bold, "colour": theme::pair(self.colour(n))});
         json!({
-            "length": self.to - self.from,
+            "length": self.to.saturating_sub(self.from),
             "vms": self.vms.iter().enumerate().map(vm).collect::<Vec<_>>(),
             "runs": self.lanes.iter().map(|lane| json!({
                 "policy": lane.policy,
