@@ -44,12 +44,17 @@ pub struct Keeping {
     pub dir: std::path::PathBuf,
 }
 
+/// What VMs are called, by their numbers, each with its generation: how often its number has been given.
+pub(crate) type Names = BTreeMap<u16, (u32, String)>;
+
 struct Part {
     side: Side,
     follower: Follower,
     segments: Segments,
     /// Of the VMs by their numbers, as of the operation that it has come to.
-    names: BTreeMap<u16, String>,
+    names: Names,
+    /// Generations by numbers that have another VM since the last look: their names are not that one's.
+    gone: BTreeMap<u16, u32>,
 }
 
 /// The keeper of a running Takt.
@@ -65,6 +70,8 @@ pub(crate) struct Keeper {
     /// Steal of each PCPU when last asked, ns.
     steal: Vec<u64>,
     batch: Vec<Record>,
+    /// Number of the last look after which it followed.
+    look: u32,
 }
 
 impl Keeper {
@@ -85,6 +92,7 @@ impl Keeper {
             since,
             steal: steal(),
             batch: Vec::new(),
+            look: 0,
         };
         new.restart(snapshot);
         Ok(new)
@@ -98,26 +106,35 @@ impl Keeper {
             .map(|(side, pool)| {
                 let mut segments = Segments::new(self.keeping.memory / pools);
                 segments.restart(pool);
-                Part { side, follower: Follower::new(pool.clone()), segments, names: BTreeMap::new() }
+                Part {
+                    side,
+                    follower: Follower::new(pool.clone()),
+                    segments,
+                    names: Names::new(),
+                    gone: BTreeMap::new(),
+                }
             })
             .collect();
     }
 
-    /// Follows what has come; `names` are those of the VMs by their numbers, as they are now. Lines for the
+    /// Follows what has come; `names` are those of the VMs that are known since the look of that number. Lines for the
     /// operator: what was saved, or could not be.
     ///
     /// # Errors
     /// The kernel's state cannot be read.
     pub fn follow(
         &mut self,
-        names: &BTreeMap<u16, String>,
+        names: &Names,
+        look: u32,
         snapshot: impl FnOnce() -> Result<Snapshot>,
     ) -> Result<Vec<String>> {
         let mut said = Vec::new();
         let stolen = self.stolen();
+        if std::mem::replace(&mut self.look, look) != look {
+            self.parts.iter_mut().for_each(|part| part.gone.clear());
+        }
         for n in 0..self.parts.len() {
             let done = self.follow_part(n, names, &stolen, &mut said);
-            self.parts[n].names = names.clone();
             if let Err(e) = done {
                 self.gaps += 1;
                 said.push(format!("what VMs waited for is not known for a moment: {e:#}"));
@@ -132,13 +149,7 @@ impl Keeper {
         Ok(said)
     }
 
-    fn follow_part(
-        &mut self,
-        n: usize,
-        names: &BTreeMap<u16, String>,
-        stolen: &[u64],
-        said: &mut Vec<String>,
-    ) -> Result<()> {
+    fn follow_part(&mut self, n: usize, names: &Names, stolen: &[u64], said: &mut Vec<String>) -> Result<()> {
         let mut batch = std::mem::take(&mut self.batch);
         batch.clear();
         let part = &mut self.parts[n];
@@ -146,8 +157,8 @@ impl Keeper {
         let mut told = Vec::new();
         let added = last_added(&batch);
         // Those that were there before are called the same as now.
-        let before = names.iter().filter(|(vm, _)| !added.contains_key(vm));
-        part.names.extend(before.map(|(vm, name)| (*vm, name.clone())));
+        let known = names.iter().filter(|(vm, name)| !added.contains_key(vm) && part.gone.get(vm) != Some(&name.0));
+        part.names.extend(known.map(|(vm, name)| (*vm, name.clone())));
         let done = read.and_then(|()| {
             batch.iter().enumerate().try_for_each(|(at, record)| {
                 let part = &mut self.parts[n];
@@ -155,9 +166,11 @@ impl Keeper {
                 part.segments.push(*record, part.follower.pool());
                 let vm = record.op.vm;
                 if is_added(record) {
-                    // A number belongs to one VM after the other; what it is called now is that of the last one.
-                    part.names.remove(&vm);
-                    let name = names.get(&vm).filter(|_| added.get(&vm) == Some(&at));
+                    // A number belongs to one VM after the other. Its name is that of the last one, or still that of the
+                    // former one: then this one has none before the next look.
+                    part.gone.extend(part.names.remove(&vm).map(|(generation, _)| (vm, generation)));
+                    let last = added.get(&vm) == Some(&at);
+                    let name = names.get(&vm).filter(|name| last && part.gone.get(&vm) != Some(&name.0));
                     part.names.extend(name.map(|name| (vm, name.clone())));
                 }
                 for what in told.drain(..) {
@@ -176,17 +189,17 @@ impl Keeper {
         let now = pool.now();
         match what {
             Told::Ran(vm, ns) => {
-                if let Some(name) = names.get(&vm) {
+                if let Some((_, name)) = names.get(&vm) {
                     self.minutes.ran(name, now, ns);
                 }
             }
             Told::Refused(vm) => {
-                if let Some(name) = names.get(&vm) {
+                if let Some((_, name)) = names.get(&vm) {
                     self.minutes.refused(name, now);
                 }
             }
             Told::Waited(w) => {
-                let Some(name) = names.get(&w.vm) else { return };
+                let Some((_, name)) = names.get(&w.vm) else { return };
                 let stat = pool.vm_stat(w.vm.into()).unwrap_or_default();
                 let (ns, limit) = (w.to.saturating_sub(w.from), if stat.period > 0 { stat.period } else { LATE });
                 if self.minutes.waited(name, w.to, ns, ns >= limit) && ns >= EXPLAINED {
@@ -204,7 +217,7 @@ impl Keeper {
     fn explain(&self, n: usize, w: &Waited, stolen: &[u64]) -> Long {
         let Part { follower, names, .. } = &self.parts[n];
         let pool = follower.pool();
-        let vm = |vm: u16| names.get(&vm).cloned().unwrap_or_else(|| format!("number {vm}"));
+        let vm = |vm: u16| names.get(&vm).map_or_else(|| format!("number {vm}"), |(_, name)| name.clone());
         let mut by = Vec::new();
         if w.parked > 0 {
             let key = takt_policy::param("budget", true).map_or(0, |p| p.key);
@@ -226,7 +239,8 @@ impl Keeper {
     fn log(&self, n: usize, from: u64) -> Result<LogFile> {
         let part = &self.parts[n];
         let log = part.segments.log(from, part.follower.pool())?;
-        Ok(LogFile { names: part.names.clone(), ..log })
+        let names = part.names.iter().map(|(vm, (_, name))| (*vm, name.clone())).collect();
+        Ok(LogFile { names, ..log })
     }
 
     /// What the machine below took of each PCPU since this was last asked, ns.

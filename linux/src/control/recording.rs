@@ -2,7 +2,7 @@
 //! Recordings that somebody asks for, and what is kept for `takt why`.
 
 use super::Live;
-use crate::keeper::{About, Keeper, Keeping, Times, Why};
+use crate::keeper::{About, Keeper, Keeping, Names, Times, Why};
 use crate::record::{Recorder, Ring};
 use crate::scheduler::Recording;
 use anyhow::{Context, Result, anyhow, ensure};
@@ -50,7 +50,7 @@ impl Live {
         let recorder = self.recorder.take().context("nothing is recorded")?;
         let logs = recorder.finish(&self.scheduler, most);
         self.keep_recording()?;
-        let names = self.names_by_slot();
+        let names: BTreeMap<_, _> = self.names().into_iter().map(|(vm, (_, name))| (vm, name)).collect();
         Ok(logs?.into_iter().map(|log| LogFile { names: names.clone(), ..log }).collect())
     }
 
@@ -70,9 +70,9 @@ impl Live {
 
     /// Follows what has happened since the last look.
     pub(super) fn follow_operations(&mut self, news: &mut Vec<Event>) -> Result<()> {
-        let names = self.names_by_slot();
+        let (names, look) = (self.names(), self.looks);
         let Some(keeper) = &mut self.keeper else { return Ok(()) };
-        let said = keeper.follow(&names, || self.scheduler.snapshot())?;
+        let said = keeper.follow(&names, look, || self.scheduler.snapshot())?;
         news.extend(said.into_iter().map(|text| Event::Warning { text }));
         Ok(())
     }
@@ -102,8 +102,8 @@ impl Live {
         Ok((why, news))
     }
 
-    /// Names of the VMs by their numbers in the pools.
-    fn names_by_slot(&self) -> BTreeMap<u16, String> {
-        self.vms.iter().map(|(n, vm)| (*n as u16, vm.name.clone())).collect()
+    /// What the VMs are called that are known.
+    fn names(&self) -> Names {
+        self.vms.iter().map(|(n, vm)| (*n as u16, (vm.generation, vm.name.clone()))).collect()
     }
 }

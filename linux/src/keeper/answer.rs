@@ -98,7 +98,7 @@ pub struct Incident {
     pub file: PathBuf,
     pub vm: String,
     pub at: String,
-    /// The wait for which it was saved.
+    /// The wait for which it was saved, three digits of it.
     pub us: f64,
 }
 
@@ -204,6 +204,9 @@ impl Why {
 
     fn judge(&self) -> String {
         let percent = self.waited_share * 100.0;
+        if self.waits == 0 && !self.incidents.is_empty() {
+            return "nothing since Takt began; what was saved before is listed".into();
+        }
         if self.waits == 0 {
             return "nothing: none of its threads waited for a PCPU".into();
         }

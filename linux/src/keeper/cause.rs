@@ -30,6 +30,8 @@ pub enum Cause {
     Steal,
     /// The PCPU had nothing to do: a wake was on its way.
     Idle,
+    /// Several others, each of them for a short time.
+    Others,
     /// The kernel switched, or it is not known any more.
     Unknown,
 }
@@ -50,18 +52,19 @@ impl fmt::Display for Cause {
             Self::HostThreads => f.write_str("the host's own threads"),
             Self::Steal => f.write_str("the machine below (steal)"),
             Self::Idle => f.write_str("a wake on its way"),
+            Self::Others => f.write_str("several others, each for a short time"),
             Self::Unknown => f.write_str("switches, or not known"),
         }
     }
 }
 
 impl Cause {
-    /// The name in it.
-    pub fn name(&self) -> Option<&str> {
+    /// Bytes of its names.
+    pub fn bytes(&self) -> usize {
         match self {
-            Self::HigherClass { name, .. } | Self::OtherThread { name, .. } => Some(name),
-            Self::Vm { vm, .. } => Some(vm),
-            _ => None,
+            Self::HigherClass { name, .. } | Self::OtherThread { name, .. } => name.capacity(),
+            Self::Vm { vm, class } => vm.capacity() + class.capacity(),
+            _ => 0,
         }
     }
 

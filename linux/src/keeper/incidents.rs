@@ -61,11 +61,11 @@ impl Incidents {
         takt_conformance::write_log(file, log)
     }
 
-    /// All files, the oldest first.
+    /// All files with a name as [`file_name`] makes it, the oldest first. An operator's own stay.
     fn files(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(&self.dir).into_iter().flatten();
         let mut files: Vec<_> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
-        files.retain(|path| path.file_name().is_some_and(|name| name.to_string_lossy().ends_with(END)));
+        files.retain(|path| path.file_name().and_then(|name| parts(name.to_str()?)).is_some());
         files.sort();
         files
     }
@@ -101,18 +101,17 @@ fn file_name(at: &str, took: &str, vm: &str) -> String {
     format!("{}-{took}-{}{END}", at.replace(':', "-").replace('+', "p"), plain(vm))
 }
 
-/// When, how long and which VM, as the name has it.
-fn parts(name: &str) -> Option<(&str, &str, &str)> {
+/// When, how long (ns) and which VM, as the name has it.
+fn parts(name: &str) -> Option<(&str, u64, &str)> {
     const AT: usize = "2026-03-01T02-14-07p01-00".len();
     let (at, rest) = name.strip_suffix(END)?.split_at_checked(AT)?;
     let (took, vm) = rest.strip_prefix('-')?.split_once('-')?;
-    Some((at, took, vm))
+    Some((at, duration::parse(took).ok()?, vm))
 }
 
 /// When, and the wait in ns, if it is a name of that VM.
 fn read_name(name: &str, vm: &str) -> Option<(String, u64)> {
-    let (at, took, of) = parts(name)?;
-    let wait = duration::parse(took).ok().filter(|_| of == plain(vm))?;
+    let (at, wait, _) = parts(name).filter(|(.., of)| *of == plain(vm))?;
     let letter = |(n, c): (usize, char)| match (n, c) {
         (13 | 16 | 22, '-') => ':',
         (19, 'p') => '+',

@@ -38,7 +38,7 @@ impl Long {
     }
 
     fn bytes(&self) -> usize {
-        let by = |(cause, _): &(Cause, u64)| size_of::<(Cause, u64)>() + cause.name().map_or(0, str::len);
+        let by = |(cause, _): &(Cause, u64)| size_of::<(Cause, u64)>() + cause.bytes();
         size_of::<Self>() + self.by.iter().map(by).sum::<usize>()
     }
 }
@@ -77,7 +77,10 @@ struct Open {
 
 impl Open {
     fn close(self) -> Minute {
-        Minute { waits: self.hist.buckets().collect(), ..self.minute }
+        let mut minute = Minute { waits: self.hist.buckets().collect(), ..self.minute };
+        minute.waits.shrink_to_fit();
+        minute.longest.shrink_to_fit();
+        minute
     }
 }
 
@@ -154,8 +157,10 @@ impl Minutes {
     pub fn keep(&mut self, vm: &str, mut long: Long) {
         if long.by.len() > CAUSES {
             let rest = long.by.split_off(CAUSES - 1).into_iter().map(|(_, ns)| ns).sum();
-            long.by.push((Cause::Unknown, rest));
+            long.by.push((Cause::Others, rest));
+            long.by.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
         }
+        long.by.shrink_to_fit();
         let longest = &mut self.open(vm, long.to).minute.longest;
         longest.push(long);
         longest.sort_by_key(|l| std::cmp::Reverse(l.ns()));
@@ -181,6 +186,7 @@ impl Minutes {
         }
         self.shrink();
         self.all.retain(|_, of| of.open.is_some() || !of.past.is_empty());
+        self.all.values_mut().for_each(|of| of.past.shrink_to(2 * of.past.len()));
         self.counted = (minute, self.all.len());
     }
 

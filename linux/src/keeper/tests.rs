@@ -20,8 +20,8 @@ fn pool() -> Pool {
     p
 }
 
-fn names() -> BTreeMap<u16, String> {
-    [(3, "pbx".to_owned()), (4, "hog".to_owned())].into()
+fn names() -> Names {
+    [(3, (1, "pbx".to_owned())), (4, (1, "hog".to_owned()))].into()
 }
 
 fn snapshot(pool: &Pool) -> Snapshot {
@@ -64,7 +64,7 @@ fn a_wait_is_explained_and_saved() {
     let ring = ring_of(before, &happens(&mut p));
     let keeping = Keeping { memory: 8 << 20, limit: 20 * MS, dir: dir.path().join("incidents") };
     let mut keeper = Keeper::start(keeping, ring, &first).unwrap();
-    let said = keeper.follow(&names(), || panic!("nothing is lost")).unwrap();
+    let said = keeper.follow(&names(), 1, || panic!("nothing is lost")).unwrap();
     assert_eq!(said.len(), 1, "{said:?}");
     assert!(said[0].starts_with("VM `pbx` waited 30ms: "), "{said:?}");
     let about = About { real_time: Some(true), period_us: Some(20_000.0), ..About::default() };
@@ -77,7 +77,7 @@ fn a_wait_is_explained_and_saved() {
     assert_eq!(wait.causes[1].what, Cause::Vm { vm: "hog".into(), class: "boost".into() });
     assert!(why.verdict.contains("mostly for `") && why.verdict.contains("of a higher class"), "{}", why.verdict);
     let log = takt_conformance::read_log(&why.incidents[0].file).unwrap();
-    assert_eq!(log.names, names());
+    assert_eq!(log.names, BTreeMap::from([(3, "pbx".to_owned()), (4, "hog".to_owned())]));
     takt_conformance::replay(&log).unwrap();
     assert!(keeper.why("nobody", About::default(), times(50 * MS)).is_none());
     assert_eq!(keeper.names(), ["hog", "pbx"]);
@@ -100,9 +100,9 @@ fn what_is_lost_is_said_and_the_rest_is_known() {
     records[3].res.kick ^= 2;
     let keeping = Keeping { memory: 8 << 20, limit: 20 * MS, dir: dir.path().to_owned() };
     let mut keeper = Keeper::start(keeping, ring_of(before, &records), &first).unwrap();
-    let said = keeper.follow(&names(), || Ok(snapshot(&p))).unwrap();
+    let said = keeper.follow(&names(), 1, || Ok(snapshot(&p))).unwrap();
     assert!(said[0].contains("not known for a moment") && said[0].contains("operation"), "{said:?}");
-    assert!(keeper.follow(&names(), || panic!("it goes on")).unwrap().is_empty());
+    assert!(keeper.follow(&names(), 1, || panic!("it goes on")).unwrap().is_empty());
     assert_eq!(keeper.kept().gaps, 1);
 }
 
@@ -134,14 +134,27 @@ fn a_vm_has_no_part_in_what_its_number_did_before() {
         }
     }
     records.extend(p.take_log());
-    let keeping = Keeping { memory: 8 << 20, limit: 20 * MS, dir: dir.path().to_owned() };
-    let mut keeper = Keeper::start(keeping, ring_of(before, &records), &first).unwrap();
-    // It has followed once, when the number was that of the hog.
-    keeper.parts[0].names = names();
-    let now = BTreeMap::from([(3, "pbx".to_owned()), (4, "new".to_owned())]);
-    keeper.follow(&now, || panic!("nothing is lost")).unwrap();
-    let ran = |vm: &str| keeper.why(vm, About::default(), times(70 * MS)).map(|why| (why.ran_s, why.waits));
-    assert_eq!((ran("hog"), ran("new")), (Some((0.006, 2)), Some((0.001, 1))));
+    let keeping = |dir: &tempfile::TempDir| Keeping { memory: 8 << 20, limit: 20 * MS, dir: dir.path().to_owned() };
+    let followed = |names: &Names, look: u32| {
+        let mut keeper = Keeper::start(keeping(&dir), ring_of(before, &records), &first).unwrap();
+        // It has followed once, when the number was that of the hog.
+        keeper.parts[0].names = self::names();
+        keeper.look = 1;
+        keeper.follow(names, look, || panic!("nothing is lost")).unwrap();
+        keeper
+    };
+    let ran =
+        |keeper: &Keeper, vm: &str| keeper.why(vm, About::default(), times(70 * MS)).map(|why| (why.ran_s, why.waits));
+    let new = Names::from([(3, (1, "pbx".to_owned())), (4, (3, "new".to_owned()))]);
+    let keeper = followed(&new, 2);
+    assert_eq!((ran(&keeper, "hog"), ran(&keeper, "new")), (Some((0.006, 2)), Some((0.001, 1))));
+    // Somebody asks before it is known that the hog has gone: what came after it is nobody's.
+    let mut keeper = followed(&names(), 1);
+    assert_eq!(ran(&keeper, "hog"), Some((0.006, 2)));
+    keeper.follow(&names(), 1, || panic!("nothing is lost")).unwrap();
+    assert!(!keeper.parts[0].names.contains_key(&4));
+    keeper.follow(&new, 2, || panic!("nothing is lost")).unwrap();
+    assert_eq!(keeper.parts[0].names, new);
 }
 
 #[test]
