@@ -45,7 +45,7 @@ sed -e "s|@VERSION@|$version|" -e "s|@SIZE@|$size|" -e "s|@DEPENDS@|${depends#, 
 echo /etc/takt/takt.toml > "$root/DEBIAN/conffiles"
 for script in postinst prerm postrm; do install -m 755 "packaging/deb/$script" "$root/DEBIAN/$script"; done
 (cd "$root" && find usr -type f -print0 | LC_ALL=C sort -z | xargs -0 md5sum) > "$root/DEBIAN/md5sums"
-# dpkg-deb takes back what is later than that time, and leaves what is earlier, as on a machine with a slow clock.
+# dpkg-deb changes only times that are later than this one; on a machine with a slow clock they are earlier.
 find "$root" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
 mkdir -p "$OUT"
 dpkg-deb --root-owner-group -z"${LEVEL:-6}" --build "$root" "$OUT/takt_${version}_amd64.deb" >/dev/null

@@ -126,6 +126,8 @@ static const char *check_vcpus(struct takt_pool *p, u8 *queued, u8 *due, u8 *hel
 		CHECK(v->class < TAKT_IDLE, "class is wrong: VCPU", i);
 		CHECK(v->qclass < TAKT_IDLE && v->enqueue_class < TAKT_IDLE,
 		      "class in its queue is wrong: VCPU", i);
+		CHECK(!policy_has(p, TAKT_T_CREDIT) || v->credit.acct_class < TAKT_IDLE,
+		      "class of the last accounting is wrong: VCPU", i);
 		CHECK(!(v->flags & TAKT_F_HAD_SERVER), "still between two servers: VCPU", i);
 		CHECK(v->state != TAKT_PARKED || (v->flags & TAKT_F_CAPPED),
 		      "parked without a reason: VCPU", i);
@@ -222,6 +224,7 @@ static const char *check_pool(struct takt_pool *p, u32 *at)
 		return bad;
 	CHECK(total_credit(p) == p->ledger.given - p->ledger.burned - p->ledger.clipped,
 	      "ledger: credit is not given - burned - clipped", 0);
+	CHECK(p->now <= TAKT_LATEST, "time is out of range", 0);
 	CHECK(!p->zero, "the verifier's zero is not 0", 0);
 	return 0;
 }

@@ -96,7 +96,7 @@ pub fn recording(data: &[u8]) {
     }
 }
 
-/// Whoever reads a log comes to an end: replay, the checker, and what tells waits.
+/// Each reader of a log terminates: replay, the checker, and what tells waits.
 fn judged(log: &LogFile) {
     if let Err(e) = replay(log) {
         one_line(&e);
