@@ -10,6 +10,8 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 pub const CONFIG: &str = "/etc/takt/takt.toml";
+/// What the package's file keeps for `takt why`, so that each file of this test does.
+pub const KEEPS: &str = "[host]\nrecorder_mib = 64\n";
 /// A network namespace, as containers of hosts with several tenants have them.
 pub const TENANT: &str = "tenant";
 pub const TAP: &str = "tap0";
@@ -99,6 +101,17 @@ impl Vm {
     /// It has a little to do now and then.
     pub fn web() -> Result<Self> {
         Self::start("web", &json!({"kind": "periodic", "period_ns": 20_000_000, "work": 100_000}), "")
+    }
+
+    /// It computes.
+    pub fn hog(name: &'static str) -> Result<Self> {
+        Self::start(name, &json!({"kind": "hog"}), "")
+    }
+
+    /// Its devices send it messages, and it computes all the time.
+    pub fn greedy() -> Result<Self> {
+        let workload = json!({"kind": "interrupts", "msi_ns": 7_300_000, "timer_ns": 11_900_000});
+        Self::start("greedy", &workload, "")
     }
 
     /// It is still the same process, and gets CPU time.

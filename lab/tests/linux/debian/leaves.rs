@@ -15,7 +15,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// What Takt makes while it runs.
-const MAKES: [&str; 3] = ["/run/takt.sock", "/run/takt", "/etc/takt"];
+const MAKES: [&str; 4] = ["/run/takt.sock", "/run/takt", "/etc/takt", "/var/lib/takt"];
 /// Until the kernel has freed programs that no process holds.
 const FREED: Duration = Duration::from_secs(10);
 

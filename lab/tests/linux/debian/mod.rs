@@ -8,6 +8,7 @@ mod init;
 mod leaves;
 mod runs;
 mod steps;
+mod waits;
 
 use crate::common::programs;
 use anyhow::{Context, Result, ensure};

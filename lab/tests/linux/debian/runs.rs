@@ -4,6 +4,7 @@
 use super::host::{
     CONFIG, SOON, Vm, default_is_back, journal, property, says, schedules, schedules_again, settings, sh, shell,
 };
+use super::waits;
 use crate::takt::{status, until};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -20,6 +21,7 @@ pub fn runs() -> Result<Value> {
     let vms = [Vm::pbx()?, Vm::web()?];
     let asked = [("pbx", "weight", json!(400), "[vm.pbx]")];
     settings(&asked)?;
+    waits::remembers()?;
 
     let process = killed(&process, &vms)?;
     settings(&asked).context("after kill -9")?;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! In the machine: the operator. First boot: installs, configures, starts, changes settings.
 
-use super::host::{CONFIG, SOON, TAP, TENANT, Vm, bpf, journal, of, says, schedules, settings, sh, shell, tree};
+use super::host::{CONFIG, KEEPS, SOON, TAP, TENANT, Vm, bpf, journal, of, says, schedules, settings, sh, shell, tree};
 use super::init::{BOOT, RUN};
-use super::{BOOTS, leaves, runs};
+use super::{BOOTS, leaves, runs, waits};
 use crate::takt::{state, until};
 use crate::{klog, system};
 use anyhow::{Context, Result, bail, ensure};
@@ -76,7 +76,11 @@ fn installs() -> Result<Value> {
     ensure!(doctor.status.code().is_some_and(|code| code < 2), "takt doctor: {}: {said}", doctor.status);
 
     let vms = [Vm::pbx()?, Vm::web()?];
-    std::fs::write(CONFIG, "[pool]\nslice = \"7ms\"\n[vm.pbx]\nweight = 512\n").context(CONFIG)?;
+    // The package's file, with what this host needs.
+    let text = system::read(CONFIG)?;
+    ensure!(text.contains("\nrecorder_mib = 64 ") && text.contains("[pool]\n"), "{text}");
+    let text = text.replace("[pool]\n", "[pool]\nslice = \"7ms\"\n") + "\n[vm.pbx]\nweight = 512\n";
+    std::fs::write(CONFIG, text).context(CONFIG)?;
     std::fs::create_dir_all(DIR).context(DIR)?;
     let metadata = Path::new(DIR).join("web.toml");
     std::fs::write(&metadata, "weight = 300\n").with_context(|| metadata.display().to_string())?;
@@ -93,12 +97,13 @@ fn installs() -> Result<Value> {
     until("no VM", SOON, || Ok(of("pbx")?.is_none() && of("web")?.is_none()))?;
     let vms = [Vm::pbx()?, Vm::web()?];
     settings(&asked)?;
+    let waits = waits::causes()?;
     commands()?;
     reloads()?;
     vms.iter().try_for_each(Vm::runs_on)?;
     ensure!(schedules()? == process, "Takt has ended meanwhile: {:?}", journal()?);
     Ok(json!({
-        "files": new.len(), "doctor": said, "status": status, "hardened": hardened, "monitored": monitored,
+        "files": new.len(), "doctor": said, "status": status, "hardened": hardened, "monitored": monitored, "waits": waits,
         "journal": journal()?,
     }))
 }
@@ -177,11 +182,11 @@ fn commands() -> Result<()> {
 
 /// A file that is right is followed; one that is wrong fails the reload in one line, and changes nothing.
 fn reloads() -> Result<()> {
-    std::fs::write(CONFIG, "[pool]\nslice = \"6ms\"\n[vm.pbx]\nweight = 400\n").context(CONFIG)?;
+    std::fs::write(CONFIG, format!("{KEEPS}[pool]\nslice = \"6ms\"\n[vm.pbx]\nweight = 400\n")).context(CONFIG)?;
     sh("systemctl reload takt")?;
     settings(&[("pbx", "weight", json!(400), "[vm.pbx]")])?;
 
-    std::fs::write(CONFIG, "[pool]\nslice = \"5ms\"\n[vm.pbx]\nweight = 0\n").context(CONFIG)?;
+    std::fs::write(CONFIG, format!("{KEEPS}[pool]\nslice = \"5ms\"\n[vm.pbx]\nweight = 0\n")).context(CONFIG)?;
     let lines =
         || -> Result<Vec<String>> { Ok(journal()?.into_iter().filter(|line| line.starts_with("takt: ")).collect()) };
     let before = lines()?;
@@ -194,7 +199,7 @@ fn reloads() -> Result<()> {
     settings(&[("pbx", "weight", json!(400), "[vm.pbx]")])?;
     schedules()?;
     // Another policy is in force after another start: that is the next boot.
-    std::fs::write(CONFIG, "[host]\npolicy = \"credit\"\n[vm.pbx]\nweight = 400\n").context(CONFIG)?;
+    std::fs::write(CONFIG, format!("{KEEPS}policy = \"credit\"\n[vm.pbx]\nweight = 400\n")).context(CONFIG)?;
     sh("systemctl reload takt")?;
     until("a line in the journal", SOON, || Ok(lines()?.len() > now.len()))?;
     let said = lines()?.concat();

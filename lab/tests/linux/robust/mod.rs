@@ -147,8 +147,8 @@ fn what_a_vm_waits_for_is_named() {
     assert!(number(&outcome, "incidents") >= 1.0, "{outcome:#}");
 }
 
-/// Instructions of an operation that is kept: in the kernel, and in `takt run`.
-const KEPT: [f64; 2] = [450.0, 2_600.0];
+/// Instructions of an operation that is kept: in the kernel, and in `takt run`. Wider than the figures of docs/operating.md by a third.
+const KEPT: [RangeInclusive<f64>; 2] = [150.0..=400.0, 750.0..=2_300.0];
 
 #[test]
 #[ignore = "five minutes"]
@@ -156,9 +156,9 @@ fn what_is_kept_costs_what_the_docs_say() {
     let Some(outcome) = run_on(CPUS_SLOW, "keeps", COUNTED_FAST) else { return };
     for load in outcome["loads"].as_array().expect("loads") {
         let [kernel, process] = ["kernel", "process"].map(|of| number(load, &format!("{of}_per_operation")));
-        assert!(kernel < KEPT[0] && process < KEPT[1], "{load:#}");
+        assert!(KEPT[0].contains(&kernel) && KEPT[1].contains(&process), "{load:#}");
     }
-    assert!(number(&outcome, "memory_mib") < 1.5 * number(&outcome, "limit_mib"), "{outcome:#}");
+    assert!(number(&outcome, "memory_mib") < 1.3 * number(&outcome, "limit_mib"), "{outcome:#}");
 }
 
 #[test]
