@@ -2,6 +2,10 @@
 //! `takt metrics`: what Prometheus is told is what `takt status` says, and its alerts and dashboard ask for what there is.
 #![cfg(feature = "linux")]
 
+#[path = "common/answers.rs"]
+mod answers;
+
+use answers::{Host, STATUS};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -10,9 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
-use takt_control::socket::{Request, Socket};
 
-const STATUS: &str = include_str!("../../docs/schema/examples/status-linux.json");
 const RULES: &str = include_str!("../../packaging/prometheus/takt.rules.yml");
 const DASHBOARD: &str = include_str!("../../packaging/prometheus/takt.dashboard.json");
 
@@ -20,35 +22,11 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap()
 }
 
-/// Something that answers as a running Takt does.
-struct Host {
-    dir: tempfile::TempDir,
-    _socket: Socket,
-}
-
+/// `takt metrics` of a host.
 impl Host {
-    fn new() -> Self {
-        Self::with(|_| ())
-    }
-
-    /// With another status.
-    fn with(change: impl Fn(&mut Value)) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let socket = Socket::bind(&dir.path().join("takt.sock")).unwrap();
-        let mut status: Value = serde_json::from_str(STATUS).unwrap();
-        change(&mut status);
-        let answer = move |asked: takt_control::socket::Asked| {
-            let full = asked.request == Request::Status { histograms: true };
-            asked.answer(if full { Ok(status.clone()) } else { Err(anyhow::anyhow!("no histograms")) });
-            true
-        };
-        socket.serve(answer).unwrap();
-        Self { dir, _socket: socket }
-    }
-
     fn command(&self, args: &[&str]) -> Command {
         let mut takt = Command::new(env!("CARGO_BIN_EXE_takt"));
-        takt.arg("metrics").args(args).arg("--socket").arg(self.dir.path().join("takt.sock"));
+        takt.arg("metrics").args(args).arg("--socket").arg(self.socket());
         takt
     }
 
@@ -200,7 +178,7 @@ fn a_scrape_is_answered_with_takt_and_without() {
         "{error}"
     );
     // Takt ends.
-    std::fs::remove_file(host.dir.path().join("takt.sock")).unwrap();
+    std::fs::remove_file(host.socket()).unwrap();
     sleep(Duration::from_millis(1100)); // an answer may be a second old
     let text = get(port, "/metrics");
     assert!(text.contains("takt_up 0\n") && !text.contains("takt_vm_realtime"), "{text}");
@@ -210,7 +188,7 @@ fn a_scrape_is_answered_with_takt_and_without() {
 #[test]
 fn a_text_file_is_written_whole_and_goes_at_the_end() {
     let host = Host::new();
-    let file = host.dir.path().join("takt.prom");
+    let file = host.dir().join("takt.prom");
     let takt = host.command(&["--textfile", file.to_str().unwrap(), "--interval", "1s"]).spawn().unwrap();
     let mut takt = Running(takt);
     while !file.exists() {
@@ -267,7 +245,7 @@ fn prometheus_scrapes_it_with_the_alerts_loaded() {
     let Some(prometheus) = prometheus("prometheus") else { return };
     let (host, [port, web]) = (Host::new(), [free_port(), free_port()]);
     let _takt = listening(&host, port);
-    let at = |name: &str| host.dir.path().join(name).to_str().unwrap().to_owned();
+    let at = |name: &str| host.dir().join(name).to_str().unwrap().to_owned();
     let rules = root().join("packaging/prometheus/takt.rules.yml");
     let config = format!(
         "global: {{ scrape_interval: 1s, evaluation_interval: 1s }}\nrule_files: ['{}']\n\
