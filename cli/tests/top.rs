@@ -23,7 +23,8 @@ impl Terminal {
             skip("takt top", "tmux is not installed");
             return None;
         }
-        let terminal = Self(host.dir().join("tmux"));
+        // A server that ends keeps its socket for a moment.
+        let terminal = Self(host.dir().join(format!("tmux-{width}")));
         let (width, height) = (width.to_string(), height.to_string());
         // Without a configuration of the user's.
         terminal.tmux(&["-f", "/dev/null", "new-session", "-d", "-x", &width, "-y", &height, line]);
