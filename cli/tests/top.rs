@@ -13,6 +13,17 @@ use takt_bpf_build::skip;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// The process of a command whose line has this word.
+fn process(word: &str) -> Option<u32> {
+    let all =
+        std::fs::read_dir("/proc").expect("/proc").filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let ours = |pid: &u32| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        line.split(|b| *b == 0).nth(1) == Some(b"top") && String::from_utf8_lossy(&line).contains(word)
+    };
+    all.into_iter().find(ours)
+}
+
 /// A server of tmux with one terminal, which ends with the test.
 struct Terminal(std::path::PathBuf);
 
@@ -86,5 +97,23 @@ fn it_fits_and_keys_work() {
         terminal.tmux(&["send-keys", "q"]);
         let screen = terminal.shows("the end", |screen| screen.contains("ended 0"));
         assert!(screen.contains("before") && !screen.contains("prom/s"), "{screen}");
+    }
+}
+
+/// As where a connection of ssh breaks.
+#[test]
+fn it_ends_with_its_terminal() {
+    let host = Host::new();
+    let socket = host.socket().display().to_string();
+    // Neither a shell nor the kernel tells it.
+    let line = format!("trap '' HUP; exec {} top --socket {socket}", env!("CARGO_BIN_EXE_takt"));
+    let Some(terminal) = Terminal::new(&host, (80, 24), &line) else { return };
+    terminal.shows("the table", |screen| screen.contains("\nVM "));
+    assert!(process(&socket).is_some());
+    drop(terminal);
+    let begin = Instant::now();
+    while let Some(pid) = process(&socket) {
+        assert!(begin.elapsed() < PATIENCE, "process {pid} is still there");
+        std::thread::sleep(Duration::from_millis(50));
     }
 }
