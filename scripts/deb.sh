@@ -22,6 +22,7 @@ rm "$doc/LICENSE"
 printf 'takt (%s) unstable; urgency=medium\n\n  * Changes are in /usr/share/doc/takt/CHANGELOG.md.\n\n -- %s  %s\n' "$version" \
 	"$(sed -n 's/^Maintainer: //p' packaging/deb/control)" "$(date -uR -d "@$SOURCE_DATE_EPOCH")" | gzip -9n > "$doc/changelog.gz"
 cp packaging/copyright "$doc/copyright"
+install -D -m 644 packaging/deb/lintian-overrides "$root/usr/share/lintian/overrides/takt"
 strip --strip-unneeded --remove-section=.comment --remove-section=.note "$root/usr/bin/takt"
 
 # Each library with the version of this system, as dpkg-shlibdeps would find it.

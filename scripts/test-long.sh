@@ -11,7 +11,7 @@ ONLY=${ONLY:-.}
 DIR=target/test-long
 TABLE=$DIR/table
 # Package/target of each.
-TARGETS="takt-conformance/mutants takt/documents takt/metrics takt-linux/net takt-lab/linux takt-lab/xen takt-lab/hosts takt-lab/gangs takt-lab/calls takt-lab/media"
+TARGETS="takt-conformance/mutants takt/documents takt/metrics takt/packaging takt-linux/net takt-lab/linux takt-lab/xen takt-lab/hosts takt-lab/gangs takt-lab/calls takt-lab/media"
 
 rm -rf "$DIR"
 mkdir -p "$DIR"

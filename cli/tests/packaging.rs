@@ -116,6 +116,22 @@ fn the_configuration_that_comes_along_is_valid() {
 }
 
 #[test]
+#[ignore = "needs lintian, and a program as it is released"]
+fn lintian_finds_nothing() {
+    let program = root().join("target/release/takt");
+    if !has("lintian") || !program.exists() {
+        takt_bpf_build::skip("lintian", format!("lintian, or {}, is not there", program.display()));
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let package = done(&script("deb.sh", &[("OUT", dir.path()), ("TAKT", &program)]));
+    let mut lintian = Command::new("lintian");
+    let out = lintian.args(["--fail-on", "error,warning", "--allow-root", &package]).output().unwrap();
+    let said = String::from_utf8_lossy(&[out.stdout, out.stderr].concat()).into_owned();
+    assert!(out.status.success() && !said.contains("takt: "), "{said}");
+}
+
+#[test]
 fn the_package_has_what_an_operator_needs() {
     if !has("dpkg-deb") || !has("strip") {
         return;
@@ -146,6 +162,7 @@ fn the_package_has_what_an_operator_needs() {
         "./usr/share/doc/takt/changelog.gz",
         "./usr/share/doc/takt/CHANGELOG.md",
         "./usr/share/man/man1/takt.1.gz",
+        "./usr/share/lintian/overrides/takt",
     ] {
         assert!(listed.lines().any(|line| line.ends_with(file) && line.contains("root/root")), "{file}: {listed}");
     }
