@@ -13,7 +13,7 @@ use takt_bpf_build::skip;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The process of a command whose line has this word.
+/// The process of a command with this word in its line.
 fn process(word: &str) -> Option<u32> {
     let all =
         std::fs::read_dir("/proc").expect("/proc").filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());

@@ -43,7 +43,7 @@ pub fn page(log: &LogFile, report: &Report) -> Result<Page> {
     let rows = judged.map(|(what, said)| vec![what.to_owned(), said]).to_vec();
     let count = |(name, n): (&&str, &Count)| vec![(*name).to_owned(), n.accepted.to_string(), n.refused.to_string()];
     let time = |ns: u64| duration::human(ns as f64);
-    let mut caption = if shown.len() == trace.slices.len() {
+    let mut caption = if trace.slices.len() <= MOST {
         format!("All {} of the recording.", time(trace.to - trace.from))
     } else {
         let (length, begin) = (time(to - from), time(from.saturating_sub(trace.from)));
@@ -115,19 +115,22 @@ pub fn page(log: &LogFile, report: &Report) -> Result<Page> {
 }
 
 /// The slices that a page shows, and from when to when, ns: all, or as many as fit, around this one.
-fn part<'a>(trace: &'a Trace, longest: Option<&Slice>) -> (&'a [Slice], u64, u64) {
+fn part(trace: &Trace, longest: Option<&Slice>) -> (Vec<Slice>, u64, u64) {
     let all = &trace.slices;
     if all.len() <= MOST {
-        return (all, trace.from, trace.to);
+        return (all.clone(), trace.from, trace.to);
     }
     // They are in the order in which they end. What ends before a wait ends may have kept it from running.
     let middle = longest.map_or(0, |l| all.partition_point(|s| s.to < l.from));
     let first = middle.saturating_sub(BEFORE).min(all.len() - MOST);
-    let own = longest.and_then(|l| all.iter().position(|s| s == l)).map_or(0, |n| n + 1);
-    let shown = &all[first..(first + MOST).max(own)];
-    // Before the first one ended, others are missing; of what waits, all is shown.
-    let from = longest.map_or(u64::MAX, |l| l.from - l.wait).min(shown[0].to).max(trace.from);
-    (shown, from, shown[shown.len() - 1].to)
+    let mut shown = all[first..first + MOST].to_vec();
+    let to = shown[MOST - 1].to.max(longest.map_or(0, |l| l.from + 1));
+    // What waited may run for longer than all others that fit.
+    let own = longest.filter(|l| !shown.contains(l)).map(|l| Slice { to: l.to.min(to), ..*l });
+    shown.extend(own);
+    // Before the first one ended, others are missing; of the wait, all is shown.
+    let from = longest.map_or(u64::MAX, |l| l.from.saturating_sub(l.wait)).min(shown[0].to).max(trace.from);
+    (shown, from, to)
 }
 
 /// VCPUs with the longest waits, each once.
@@ -207,7 +210,7 @@ mod tests {
     #[test]
     fn the_longest_wait_is_in_the_page() {
         let few = trace(4, Class::Rt);
-        assert_eq!(part(&few, few.slices.last()), (&few.slices[..], 100, 145));
+        assert_eq!(part(&few, few.slices.last()), (few.slices.clone(), 100, 145));
         let row = wait(&few, few.slices.last().unwrap(), few.from);
         assert_eq!(row, ["pbx.0", "15ns", "40ns", "0", "rt", "batch.0 15ns"]);
         let many = trace(3 * MOST as u64, Class::Rt);
@@ -221,7 +224,9 @@ mod tests {
         long.slices.last_mut().unwrap().from = 150;
         let last = long.slices.last().unwrap();
         let (shown, from, to) = part(&long, Some(last));
-        assert!(shown.contains(last) && from <= 150 - last.wait && to == long.to);
+        let own: Vec<_> = shown.iter().filter(|s| s.vcpu == last.vcpu).collect();
+        assert!(shown.len() == MOST + 1 && own.len() == 1 && own[0].from == 150 && own[0].to == to);
+        assert!(from <= 150 - last.wait && to < long.to);
     }
 
     #[test]

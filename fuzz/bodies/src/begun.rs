@@ -51,7 +51,7 @@ pub fn each_byte(to: u8) -> impl Iterator<Item = Vec<u8>> {
     logs().iter().enumerate().flat_map(move |(which, (_, used))| (0..used.len()).map(move |n| one(which, n)))
 }
 
-/// A log whose pool is damaged: refused, or as safe as any other. The first byte chooses the log.
+/// A log with a damaged pool: refused, or as safe as any other. The first byte chooses the log.
 pub fn begun(data: &[u8]) {
     let Some((&which, changes)) = data.split_first() else { return };
     let all = logs();
