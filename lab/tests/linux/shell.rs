@@ -64,7 +64,7 @@ fn a_script_tries_takt_on_two_vms() {
     assert!(text.starts_with("== status") && !text.contains(['\u{1b}', '\r']), "{text:?}");
 }
 
-/// The least that there is, eight phases of 7.5 s, and what is refused: without consent, beside another scheduler, without VMs.
+/// The least that there is, eight phases of 7.5 s, and what is refused: without consent, beside a Takt.
 const BENCH: &str = r#"
 takt bench-host --minutes 1
 echo "== $?"
@@ -79,12 +79,6 @@ takt bench-host --minutes 1 --yes
 echo "== $?"
 kill -INT $!
 wait $!
-for process in /proc/[0-9]*; do
-	[ "$(cat $process/comm)" != takt-vmm ] || kill ${process#/proc/}
-done
-sleep 2
-takt bench-host --minutes 1 --yes
-echo "== $?"
 "#;
 
 #[test]
@@ -113,8 +107,7 @@ fn a_host_is_measured_under_both_schedulers() {
     let counted = |p: &serde_json::Value| p["host"]["bpf_run_s"].as_f64() > Some(0.0);
     assert!(phases.iter().all(|p| counted(p) == (p["scheduler"] == "takt")), "{report:#}");
     assert!(parts[3].contains("a Takt runs on this host (takt_"), "{text}");
-    assert!(parts[4].starts_with("2\n") && parts[5].starts_with("2\n"), "{text}");
-    assert!(parts[4].contains("no VM"), "{text}");
+    assert!(parts[4].starts_with("2\n"), "{text}");
     let ratios = report["ratios"].as_array().expect("ratios");
     assert!(ratios.iter().any(|r| r["vm"] == "1" && r["figure"] == "vcpu_wait_us"), "{report:#}");
 }

