@@ -147,9 +147,9 @@ fn what_a_vm_waits_for_is_named() {
     assert!(number(&outcome, "incidents") >= 1.0, "{outcome:#}");
 }
 
-/// Instructions of an operation that is kept: in the kernel, and in `takt run`. What a quiet VM costs in the kernel differs between two
-/// starts by more than keeping costs.
-const KEPT: [RangeInclusive<f64>; 2] = [-100.0..=450.0, 750.0..=3_000.0];
+/// Instructions of an operation that is kept: in the kernel, and in `takt run`. Two starts are compared, and entries cost the
+/// kernel more in one than in the other: three runs had 300 to 700 with busy VMs, and with a quiet one next to nothing.
+const KEPT: [RangeInclusive<f64>; 2] = [-400.0..=1_000.0, 750.0..=3_000.0];
 
 #[test]
 #[ignore = "five minutes"]
