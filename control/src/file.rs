@@ -60,8 +60,8 @@ pub struct HostSection {
 impl HostSection {
     /// What a running Takt cannot change.
     #[must_use]
-    pub fn but_policy(&self) -> Self {
-        Self { policy: None, ..self.clone() }
+    pub fn fixed(&self) -> Self {
+        Self { policy: None, recorder_mib: None, incident_ms: None, incident_dir: None, ..self.clone() }
     }
 
     fn check(&self) -> Result<()> {

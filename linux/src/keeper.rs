@@ -98,6 +98,14 @@ impl Keeper {
         Ok(new)
     }
 
+    /// Goes on with other limits; what is beyond them goes with the next operations.
+    pub fn keep(&mut self, keeping: Keeping) {
+        let memory = keeping.memory / self.parts.len().max(1);
+        self.parts.iter_mut().for_each(|part| part.segments.limit(memory));
+        self.incidents.save_in(keeping.dir.clone());
+        self.keeping = keeping;
+    }
+
     /// Follows from these pools on.
     fn restart(&mut self, snapshot: &Snapshot) {
         let pools = snapshot.pools().count();

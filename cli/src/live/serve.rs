@@ -212,7 +212,10 @@ impl Serving<'_> {
     /// Reads the file again. What cannot be followed is said, and what held before still holds.
     fn reload(&mut self) {
         service::reloading();
-        let news = read(self.args).and_then(|(config, policy)| self.live.reload(config, &policy));
+        let news = read(self.args).and_then(|(config, policy)| {
+            let keeping = keeping(self.args, &config.host);
+            self.live.reload(config, &policy, keeping)
+        });
         match news {
             Ok(news) => news.iter().for_each(|event| self.voice.say(event)),
             Err(e) => self.voice.warn(&format!("the configuration is not followed, the former one holds: {e:#}")),
@@ -273,7 +276,8 @@ impl Serving<'_> {
     fn saved(&mut self, vm: Option<&str>, keys: &[String]) -> Result<Value> {
         ensure!(self.args.config.is_some(), "takt run has no file; start it with --config FILE");
         let (config, policy) = read(self.args)?;
-        let news = self.live.saved(vm, keys, config, &policy)?;
+        let keeping = keeping(self.args, &config.host);
+        let news = self.live.saved(vm, keys, config, &policy, keeping)?;
         news.iter().for_each(|event| self.voice.say(event));
         Ok(json!({}))
     }

@@ -2,6 +2,7 @@
 //! What the file of `--config` and the VMs' metadata say is followed: for a VM that has come, and when they change.
 
 use super::{Live, owners};
+use crate::keeper::Keeping;
 use anyhow::{Result, ensure};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -57,24 +58,28 @@ impl Live {
         done.map_or(0, |done| done.changes.len())
     }
 
-    /// Follows the file of `--config`, which says something else now: `config`, with `policy`. What `takt set` has set
-    /// stays. Nothing changes if the scheduler must be loaded again for it.
+    /// Follows the file of `--config`, which says something else now: `config`, with `policy`, and what is to be kept for
+    /// `takt why`. What `takt set` has set stays. Nothing changes if the scheduler must be loaded again for it.
     ///
     /// # Errors
     /// One line: what needs a new start of `takt run`, or what is unfair.
-    pub fn reload(&mut self, config: HostConfig, policy: &PolicySpec) -> Result<Vec<Event>> {
+    pub fn reload(&mut self, config: HostConfig, policy: &PolicySpec, keeping: Option<Keeping>) -> Result<Vec<Event>> {
         let have = self.scheduler.policy().clone();
         ensure!(
             policy.name == have.name && policy.pools == have.pools,
             "policy `{policy}`: the scheduler of `{have}` is loaded; restart takt run to change it"
         );
         ensure!(
-            config.host.but_policy() == self.config.host.but_policy(),
-            "[host]: only the parameters of `policy` can change while takt run runs; restart it"
+            config.host.fixed() == self.config.host.fixed(),
+            "[host]: only the parameters of `policy`, `recorder_mib`, `incident_ms` and `incident_dir` can change while \
+             takt run runs; restart it"
         );
         policy.fair(self.accept_unfair)?;
         let mut news = Vec::new();
         let changed = self.adjust_pool(&have, policy)?;
+        if let Err(e) = self.keep(keeping) {
+            news.push(Event::Warning { text: format!("nothing is kept for takt why: {e:#}") });
+        }
         self.config = config;
         self.vms.values_mut().for_each(|vm| vm.refused = None);
         let set = self.follow_all(&mut news);
@@ -92,6 +97,7 @@ impl Live {
         keys: &[String],
         config: HostConfig,
         policy: &PolicySpec,
+        keeping: Option<Keeping>,
     ) -> Result<Vec<Event>> {
         let (by_hand, mut layers) = (self.pool_by_hand.clone(), None);
         match vm {
@@ -106,7 +112,7 @@ impl Live {
                 !info.is_some_and(|info| keys.iter().any(|key| info.is(key)))
             }),
         }
-        let done = self.reload(config, policy);
+        let done = self.reload(config, policy, keeping);
         if done.is_err() {
             self.pool_by_hand = by_hand;
             if let Some((vm, layers)) = layers.and_then(|(index, layers)| Some((self.vms.get_mut(&index)?, layers))) {

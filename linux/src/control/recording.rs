@@ -36,7 +36,7 @@ impl Live {
         let Some(recorder) = &mut self.recorder else { return Ok(None) };
         if let Err(e) = recorder.fetch() {
             self.recorder = None;
-            self.keep_recording()?;
+            self.record_what_is_read()?;
             return Err(e);
         }
         Ok(Some(recorder.operations()))
@@ -49,22 +49,37 @@ impl Live {
     pub fn finish(&mut self, most: Option<u64>) -> Result<Vec<LogFile>> {
         let recorder = self.recorder.take().context("nothing is recorded")?;
         let logs = recorder.finish(&self.scheduler, most);
-        self.keep_recording()?;
+        self.record_what_is_read()?;
         let names: BTreeMap<_, _> = self.names().into_iter().map(|(vm, (_, name))| (vm, name)).collect();
         Ok(logs?.into_iter().map(|log| LogFile { names: names.clone(), ..log }).collect())
     }
 
-    /// What has to be recorded without a recording.
-    fn keep_recording(&self) -> Result<()> {
-        self.scheduler.record(if self.keeper.is_some() { Recording::Operations } else { Recording::Nothing })
+    /// The kernel records what a recording wants, or what is kept, or nothing.
+    fn record_what_is_read(&self) -> Result<()> {
+        self.scheduler.record(match (&self.recorder, &self.keeper) {
+            (Some(_), _) => Recording::Events,
+            (None, Some(_)) => Recording::Operations,
+            (None, None) => Recording::Nothing,
+        })
     }
 
-    /// Begins to keep what happens, if it is to be kept.
+    /// Begins to keep what happens, goes on in another way, or ends it: then what was kept is gone.
     pub(super) fn keep(&mut self, keeping: Option<Keeping>) -> Result<()> {
-        let Some(keeping) = keeping else { return Ok(()) };
-        self.scheduler.record(Recording::Operations)?;
-        let ring = Ring::open(&self.scheduler)?;
-        self.keeper = Some(Keeper::start(keeping, ring, &self.scheduler.snapshot()?)?);
+        match (keeping, &mut self.keeper) {
+            (Some(keeping), Some(keeper)) => keeper.keep(keeping),
+            (Some(keeping), None) => {
+                if self.recorder.is_none() {
+                    self.scheduler.record(Recording::Operations)?;
+                }
+                let ring = Ring::open(&self.scheduler)?;
+                self.keeper = Some(Keeper::start(keeping, ring, &self.scheduler.snapshot()?)?);
+            }
+            (None, keeper @ Some(_)) => {
+                *keeper = None;
+                self.record_what_is_read()?;
+            }
+            (None, None) => {}
+        }
         Ok(())
     }
 

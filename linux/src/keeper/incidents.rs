@@ -32,6 +32,11 @@ impl Incidents {
         Self { dir, last: BTreeMap::new() }
     }
 
+    /// From now on in this directory.
+    pub fn save_in(&mut self, dir: PathBuf) {
+        self.dir = dir;
+    }
+
     /// Whether one of this VM may be saved.
     pub fn are_due(&self, vm: &str, now: u64) -> bool {
         let recent = |last: &&u64| now.saturating_sub(**last) < PAUSE;

@@ -33,8 +33,15 @@ pub struct Segments {
 impl Segments {
     /// `most` bytes.
     pub fn new(most: usize) -> Self {
+        let mut new = Self { all: VecDeque::new(), each: 0, most: 0 };
+        new.limit(most);
+        new
+    }
+
+    /// From the next operation on, `most` bytes.
+    pub fn limit(&mut self, most: usize) {
         let each = (most / PARTS).saturating_sub(takt_policy::pool_size()) / size_of::<Record>();
-        Self { all: VecDeque::new(), each: each.max(1), most }
+        (self.each, self.most) = (each.max(1), most);
     }
 
     /// Begins again with this pool: operations have been lost.
@@ -87,6 +94,21 @@ mod tests {
     use takt_conformance::{Checker, Limits, Mode, Run, Shape, maker, replay};
     use takt_policy::OpCode;
 
+    /// The times of the operations.
+    fn feed(run: &mut Run, steps: u64, pool: &mut Pool, segments: &mut Segments) -> Vec<u64> {
+        let mut times = Vec::new();
+        for r in run.steps(steps, true).unwrap() {
+            // What no log has, and what no host does that records by copies.
+            if OpCode::from_u16(r.op.op).is_none_or(|code| code == OpCode::Epoch) {
+                continue;
+            }
+            let res = pool.op(r.op);
+            segments.push(Record { op: r.op, res }, pool);
+            times.push(pool.now());
+        }
+        times
+    }
+
     #[test]
     fn every_segment_is_the_beginning_of_a_log() {
         let size = takt_policy::pool_size() + 300 * size_of::<Record>();
@@ -95,16 +117,7 @@ mod tests {
         let mut run = Run::new(maker(None).unwrap()("doris").unwrap(), 7, shape, Mode::Chaos, 1 << 20);
         let mut pool = Pool::new("doris").unwrap();
         segments.restart(&pool);
-        let mut times = Vec::new();
-        for r in run.steps(20_000, true).unwrap() {
-            // What no log has, and what no host does that records by copies.
-            if OpCode::from_u16(r.op.op).is_none_or(|code| code == OpCode::Epoch) {
-                continue;
-            }
-            let res = pool.op(r.op);
-            segments.push(Record { op: r.op, res }, &pool);
-            times.push(pool.now());
-        }
+        let times = feed(&mut run, 20_000, &mut pool, &mut segments);
         assert!(segments.bytes() <= PARTS * size && segments.bytes() > PARTS * size / 2, "{}", segments.bytes());
         let known = segments.since().unwrap();
         assert!(known > times[5_000] && known < times[15_000]);
@@ -117,6 +130,11 @@ mod tests {
         }
         let few = segments.log(u64::MAX, &pool).unwrap().records.len();
         assert!(few < 300, "{few}");
+        // With less memory it goes on, and the oldest are gone with the next segment.
+        segments.limit(PARTS * size * 3 / 4);
+        feed(&mut run, 1_000, &mut pool, &mut segments);
+        assert!(segments.bytes() <= PARTS * size * 3 / 4, "{}", segments.bytes());
+        replay(&segments.log(0, &pool).unwrap()).unwrap();
         segments.restart(&pool);
         assert!(segments.log(0, &pool).unwrap().records.is_empty());
     }

@@ -316,7 +316,7 @@ fn bad_input_is_refused_and_changes_nothing() {
 #[test]
 fn a_file_that_changes_is_followed() {
     let Some(outcome) = run("reloads", Timing::Free) else { return };
-    assert_eq!(number(&outcome, "followed"), 4.0, "{outcome:#}");
+    assert_eq!(number(&outcome, "followed"), 6.0, "{outcome:#}");
 }
 
 /// The kernel's verifier takes every policy's programs, and the scheduler begins and ends.

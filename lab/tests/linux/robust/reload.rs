@@ -85,8 +85,18 @@ pub fn reloads() -> Result<Value> {
     write("[host]\npolicy = \"credit\"\n")?;
     running.hang_up()?;
     until("the defaults", SOON, || Ok(holds()? == json!([256, 50, null])))?;
+
+    // So is what is kept for takt why.
+    let why = || Ok(takt(&["why", "hog"])?.status.success());
+    ensure!(!why()?, "takt why answers, although nothing is kept");
+    write("[host]\npolicy = \"credit\"\nrecorder_mib = 8\n")?;
+    running.hang_up()?;
+    until("an answer of takt why", SOON, why)?;
+    write("[host]\npolicy = \"credit\"\nincident_ms = 5\n")?;
+    running.hang_up()?;
+    until("takt why refuses", SOON, || Ok(!why()?))?;
     vm.end()?;
     let said = running.stop()?;
-    // Twice by SIGHUP, twice by --save.
+    // Four times by SIGHUP, twice by --save.
     Ok(json!({"followed": said.matches("configuration read again").count(), "said": said}))
 }
