@@ -96,6 +96,7 @@ impl Row {
             waits(&mut put, "dom0_wait", dom0.wait.get("all"));
         }
         streams(&mut put, run);
+        video(&mut put, run);
         each_vm(&mut put, run);
         let mut call_pesq = Vec::new();
         let calls = run.vms.iter().any(|vm| vm.voip.is_some());
@@ -183,6 +184,24 @@ fn streams(put: &mut impl FnMut(&str, f64) -> Option<f64>, run: &RunResult) {
         put(key, value);
     }
     waits(put, "vod_wait", vm.wait.get("all"));
+}
+
+/// The first game or media player.
+fn video(put: &mut impl FnMut(&str, f64) -> Option<f64>, run: &RunResult) {
+    let Some((vm, v)) = run.vms.iter().find_map(|vm| Some((vm, vm.video?))) else { return };
+    for (key, value) in [
+        ("fps_mean", v.fps_mean),
+        ("fps_sd", v.fps_sd),
+        ("fps_min", v.fps_min),
+        ("frames_lost", v.lost as f64),
+        ("frames_late", v.late as f64),
+        ("video_lag_p99_ms", v.lag_p99_ns as f64 / 1e6),
+        ("video_promotions", vm.promotions as f64),
+    ] {
+        put(key, value);
+    }
+    v.time_ns.and_then(|ns| put("play_s", ns as f64 / 1e9));
+    waits(put, "video_wait", vm.wait.get("all"));
 }
 
 /// Of each VM, or of all that one entry of the scenario stands for together: CPU time, and the longest waits.

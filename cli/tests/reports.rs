@@ -20,11 +20,12 @@ const BROWSERS: [&str; 2] = ["chromium-headless-shell", "chromium"];
 const FETCH: &str = include_str!("../../scripts/axe.sh");
 
 /// Each page: its name, and the command that writes it.
-const PAGES: [(&str, &str); 14] = [
+const PAGES: [(&str, &str); 15] = [
     ("voip", "sim voip.toml --duration 400ms --seed 1-2"),
     ("cloud-gaming", "sim cloud-gaming.toml --duration 400ms"),
     ("stream", "sim stream.toml --duration 400ms"),
     ("vod", "sim vod.toml --duration 400ms"),
+    ("game", "sim game.toml --duration 400ms"),
     ("gang", "sim gang.toml --duration 400ms"),
     ("search", "sim search.toml --duration 400ms"),
     ("cyclictest", "sim risa-cyclictest.toml --duration 400ms"),

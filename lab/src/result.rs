@@ -165,6 +165,7 @@ fn vm_result(s: &Scenario, spec: &VmSpec, vm: &outcome::Vm, first: u32, rate: f6
         vcpus: vcpus.collect(),
         voip: vm.clients.as_ref().map(|c| voip(s, c)),
         vod: None,
+        video: None,
         stream: None,
         cyclictest: None,
         periodic: (jobs && !apart).then(|| PeriodicResult {

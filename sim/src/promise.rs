@@ -3,8 +3,8 @@
 //! reader, and one by which VMs of different workloads compare.
 
 use crate::result::{
-    CyclicResult, FanoutResult, ParallelResult, PeriodicResult, StreamResult, TaskResult, VmResult, VodResult,
-    VoipResult,
+    CyclicResult, FanoutResult, ParallelResult, PeriodicResult, StreamResult, TaskResult, VideoResult, VmResult,
+    VodResult, VoipResult,
 };
 
 /// One figure.
@@ -31,6 +31,7 @@ impl VmResult {
     pub fn promise(&self, duration: u64) -> Option<Promise> {
         (self.voip.as_ref().map(calls))
             .or(self.vod.map(|v| streams(&v)))
+            .or(self.video.map(|v| video(&v)))
             .or(self.stream.map(|s| frames(&s, duration)))
             .or(self.fanout.map(|f| requests(&f)))
             .or(self.cyclictest.map(|c| latencies(&c)))
@@ -71,6 +72,18 @@ fn streams(v: &VodResult) -> Promise {
         time("p99", v.lag_p99_ns),
     ];
     Promise { failed: part(v.skipped_frames, v.skipped_frames + v.frames), figures }
+}
+
+fn video(v: &VideoResult) -> Promise {
+    let mut figures = vec![
+        figure("frames/s", v.fps_mean, "", 1),
+        figure("sd", v.fps_sd, "", 1),
+        figure("lost", v.lost as f64, "", 0),
+        figure("late", v.late as f64, "", 0),
+        time("lag p99", v.lag_p99_ns),
+    ];
+    figures.extend(v.time_ns.map(|ns| time("played in", ns)));
+    Promise { failed: part(v.lost + v.late, v.lost + v.frames), figures }
 }
 
 fn frames(s: &StreamResult, duration: u64) -> Promise {

@@ -84,6 +84,7 @@ impl Machine<'_> {
             vcpus: self.vcpu_results(vm),
             voip: None,
             vod: None,
+            video: None,
             stream: None,
             periodic: None,
             tasks: Vec::new(),

@@ -68,6 +68,9 @@ pub struct VmResult {
     /// Only for streaming servers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vod: Option<VodResult>,
+    /// Only for games and media players.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub video: Option<VideoResult>,
     /// Only for senders on a timer of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stream: Option<StreamResult>,
@@ -209,6 +212,27 @@ pub struct VodResult {
     pub lag_p50_ns: u64,
     pub lag_p99_ns: u64,
     pub lag_max_ns: u64,
+}
+
+/// The frames of a game or of a media player, as they are shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct VideoResult {
+    pub frames: u64,
+    /// Frames that were left out, or of which packets were lost.
+    pub lost: u64,
+    /// Frames that were shown more than a period after their time.
+    pub late: u64,
+    /// Frames in each whole second while it plays: mean, standard deviation, least.
+    pub fps_mean: f64,
+    pub fps_sd: f64,
+    pub fps_min: f64,
+    /// From a frame's time until it is shown; quantiles are exact to 1.6%.
+    pub lag_p50_ns: u64,
+    pub lag_p99_ns: u64,
+    pub lag_max_ns: u64,
+    /// Time to play a video whole, if it has ended, ns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_ns: Option<u64>,
 }
 
 /// The bursts of a sender, each of which is a frame; a frame is there when its last packet is made.

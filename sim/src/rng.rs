@@ -20,6 +20,8 @@ pub enum Purpose {
     Worker,
     Signal,
     Stream,
+    Game,
+    Film,
 }
 
 #[derive(Clone, Debug)]

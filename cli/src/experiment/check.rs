@@ -2,17 +2,34 @@
 //! Acceptance rules as data: a measure over rows and the bounds it must keep.
 
 use super::measure::Measure;
-use crate::row::Row;
+use crate::row::{Row, X};
+use crate::stat::distinct;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Whether a check decides the exit status (gate), is worth knowing (stretch), or hands an input back (modelled).
+/// Part of the points of a sweep at which a condition has to hold, for all seeds: on less, a result stands on a knife's edge.
+const QUARTER: f64 = 0.25;
+
+/// Whether a check decides the exit status (gate), is worth knowing (stretch), hands an input back (modelled), or asks for which
+/// values of an input that no paper has the published order appears (condition).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
     Gate,
     Stretch,
     Modelled,
+    Condition,
+}
+
+/// A measure within bounds.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rule {
+    pub of: Measure,
+    pub min: Option<f64>,
+    pub max: Option<f64>,
+    pub above: Option<f64>,
+    pub below: Option<f64>,
 }
 
 /// A rule of `experiments/*.toml`.
@@ -30,6 +47,10 @@ pub struct Check {
     /// … and bounds that may not.
     pub above: Option<f64>,
     pub below: Option<f64>,
+    /// Of a condition: the input that its sweep varies, in words, and what else has to hold at the same point.
+    pub unknown: Option<String>,
+    #[serde(default)]
+    pub and: Vec<Rule>,
 }
 
 /// A check that was evaluated.
@@ -39,13 +60,16 @@ pub struct Verdict {
     pub kind: Kind,
     /// Bounds, as `>= 4.3`.
     pub want: String,
-    /// The worst value; null when there is nothing to measure.
+    /// The worst value, or the part of the points at which a condition holds; null when there is nothing to measure.
     pub got: Option<f64>,
     /// Whether it is within the bounds.
     pub ok: bool,
     /// Why it was known to be missed before it was run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missed: Option<String>,
+    /// The input that a condition is about, and the points of the sweep at which it holds for all seeds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
 }
 
 /// A gate that does not hold with one constant moved.
@@ -59,35 +83,34 @@ pub struct Violation {
     pub verdict: Verdict,
 }
 
-impl Check {
+impl Rule {
     /// Whether it asks for anything at all.
-    pub fn bounded(&self) -> bool {
+    fn bounded(&self) -> bool {
         [self.min, self.max, self.above, self.below].iter().any(Option::is_some)
     }
 
-    /// The verdict over `rows`. Nothing to measure is a failure: a check that cannot fail proves nothing.
-    pub fn evaluate(&self, rows: &[Row]) -> Verdict {
-        // How far beyond its bounds a value lies; negative within them.
-        let beyond = |v: f64| {
-            let low = self.min.into_iter().chain(self.above).reduce(f64::max).map_or(f64::NEG_INFINITY, |b| b - v);
-            let high = self.max.into_iter().chain(self.below).reduce(f64::min).map_or(f64::NEG_INFINITY, |b| v - b);
-            low.max(high)
-        };
-        let got = self.of.values(rows).unwrap_or_default().into_iter().max_by(|a, b| beyond(*a).total_cmp(&beyond(*b)));
-        let ok = got.is_some_and(|v| {
-            self.min.is_none_or(|b| v >= b)
-                && self.max.is_none_or(|b| v <= b)
-                && self.above.is_none_or(|b| v > b)
-                && self.below.is_none_or(|b| v < b)
-        });
-        Verdict {
-            name: self.name.clone(),
-            kind: self.kind,
-            want: self.want(),
-            got: got.map(round),
-            ok,
-            missed: self.missed.clone(),
-        }
+    fn within(&self, v: f64) -> bool {
+        self.min.is_none_or(|b| v >= b)
+            && self.max.is_none_or(|b| v <= b)
+            && self.above.is_none_or(|b| v > b)
+            && self.below.is_none_or(|b| v < b)
+    }
+
+    /// How far beyond its bounds a value lies; negative within them.
+    fn beyond(&self, v: f64) -> f64 {
+        let low = self.min.into_iter().chain(self.above).reduce(f64::max).map_or(f64::NEG_INFINITY, |b| b - v);
+        let high = self.max.into_iter().chain(self.below).reduce(f64::min).map_or(f64::NEG_INFINITY, |b| v - b);
+        low.max(high)
+    }
+
+    /// The value that lies farthest beyond, or least within.
+    fn worst(&self, rows: &[Row]) -> Option<f64> {
+        let all = self.of.values(rows).unwrap_or_default();
+        all.into_iter().max_by(|a, b| self.beyond(*a).total_cmp(&self.beyond(*b)))
+    }
+
+    fn holds(&self, rows: &[Row]) -> bool {
+        self.worst(rows).is_some_and(|v| self.within(v))
     }
 
     fn want(&self) -> String {
@@ -106,6 +129,72 @@ impl Check {
     }
 }
 
+impl Check {
+    /// Every measure of it.
+    pub fn measures(&self) -> impl Iterator<Item = &Measure> {
+        std::iter::once(&self.of).chain(self.and.iter().map(|rule| &rule.of))
+    }
+
+    /// The same, to be filled in.
+    pub fn measures_mut(&mut self) -> impl Iterator<Item = &mut Measure> {
+        std::iter::once(&mut self.of).chain(self.and.iter_mut().map(|rule| &mut rule.of))
+    }
+
+    /// Whether it asks for anything at all, and only for what its kind has.
+    pub fn bounded(&self) -> bool {
+        let condition = self.kind == Kind::Condition;
+        condition == self.unknown.is_some()
+            && (condition || self.and.is_empty())
+            && self.rule().bounded()
+            && self.and.iter().all(Rule::bounded)
+    }
+
+    fn rule(&self) -> Rule {
+        let Self { min, max, above, below, .. } = *self;
+        Rule { of: self.of.clone(), min, max, above, below }
+    }
+
+    /// The verdict over `rows`. Nothing to measure is a failure: a check that cannot fail proves nothing.
+    pub fn evaluate(&self, rows: &[Row]) -> Verdict {
+        if let Some(unknown) = &self.unknown {
+            return self.condition(unknown, rows);
+        }
+        let rule = self.rule();
+        let got = rule.worst(rows);
+        let ok = got.is_some_and(|v| rule.within(v));
+        self.verdict(rule.want(), got, ok, None)
+    }
+
+    /// It holds at a point if every rule holds there for each seed.
+    fn condition(&self, unknown: &str, rows: &[Row]) -> Verdict {
+        let first = self.rule();
+        let rules: Vec<&Rule> = std::iter::once(&first).chain(&self.and).collect();
+        let points = distinct(rows.iter().map(|r| &r.x));
+        let holds = |x: &X| {
+            let here: Vec<&Row> = rows.iter().filter(|r| r.x == *x).collect();
+            distinct(here.iter().map(|r| r.seed)).into_iter().all(|seed| {
+                let run: Vec<Row> = here.iter().filter(|r| r.seed == seed).map(|r| (*r).clone()).collect();
+                rules.iter().all(|rule| rule.holds(&run))
+            })
+        };
+        let good: Vec<bool> = points.iter().map(|x| holds(x)).collect();
+        let part = good.iter().filter(|ok| **ok).count() as f64 / points.len().max(1) as f64;
+        let mut runs: Vec<String> = Vec::new();
+        for (n, x) in points.iter().enumerate().filter(|(n, _)| good[*n] && (*n == 0 || !good[n - 1])) {
+            let last = points[n..].iter().zip(&good[n..]).take_while(|(_, ok)| **ok).last().map_or(x, |(x, _)| x);
+            runs.push(if last == x { x.to_string() } else { format!("{x} to {last}") });
+        }
+        let at = format!("{unknown}: {}", if runs.is_empty() { "nowhere".to_owned() } else { runs.join(", ") });
+        let got = (!points.is_empty()).then_some(part);
+        self.verdict(format!(">= {QUARTER} of the points"), got, part >= QUARTER, Some(at))
+    }
+
+    fn verdict(&self, want: String, got: Option<f64>, ok: bool, at: Option<String>) -> Verdict {
+        let (name, missed) = (self.name.clone(), self.missed.clone());
+        Verdict { name, kind: self.kind, want, got: got.map(round), ok, missed, at }
+    }
+}
+
 /// Four decimals: what a reader can use, and no digits that differ between rounding modes.
 pub fn round(v: f64) -> f64 {
     (v * 1e4).round() / 1e4
@@ -114,7 +203,6 @@ pub fn round(v: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::row::X;
 
     fn row(policy: &str, x: u64, pesq: f64, calls: &[f64]) -> Row {
         Row::of(policy, X::Number(x), 1, [("pesq_mean".to_owned(), pesq)].into(), calls.to_vec())
@@ -227,6 +315,40 @@ mod tests {
             "of = { excess = \"pesq_mean\", than = \"other\", policy = \"a\", at = 5, variant = \"one\" }\nmin = 0",
         );
         assert_eq!(excess.evaluate(&rows).got, Some(0.1));
+    }
+
+    #[test]
+    fn a_condition_holds_on_a_part_of_the_sweep_for_each_seed() {
+        let mut rows = Vec::new();
+        for (x, [one, two]) in
+            (0..8).zip([[1., 9.], [3., 3.], [4., 5.], [2., 2.], [9., 9.], [1., 1.], [1., 1.], [1., 1.]])
+        {
+            for (seed, v) in [(1, one), (2, two)] {
+                let metrics = [("m".to_owned(), v), ("n".to_owned(), x as f64)].into();
+                rows.push(Row::of("a", X::Number(x), seed, metrics, Vec::new()));
+            }
+        }
+        let condition = |more: &str| {
+            let text =
+                format!("name = \"c\"\nkind = \"condition\"\nof = {{ level = \"m\", at = \"all\" }}\nmin = 3\n{more}");
+            let mut check: Check = toml::from_str(&text).expect(&text);
+            check.measures_mut().for_each(|m| m.resolve(&["a".to_owned()], &Default::default()).unwrap());
+            check
+        };
+        let all = condition("unknown = \"what nobody says\"");
+        assert!(all.bounded());
+        let v = all.evaluate(&rows);
+        // Of seed 1 alone point 0 fails.
+        assert_eq!((v.got, v.ok, v.want.as_str()), (Some(0.375), true, ">= 0.25 of the points"));
+        assert_eq!(v.at.as_deref(), Some("what nobody says: 1 to 2, 4"));
+        let and = "unknown = \"u\"\nand = [{ of = { level = \"n\", at = \"all\" }, above = 2 }]";
+        let v = condition(and).evaluate(&rows);
+        assert_eq!((v.got, v.ok, v.at.as_deref()), (Some(0.125), false, Some("u: 4")));
+        let nowhere = condition("unknown = \"u\"\nmax = 2").evaluate(&rows);
+        assert_eq!((nowhere.got, nowhere.ok, nowhere.at.as_deref()), (Some(0.0), false, Some("u: nowhere")));
+        assert_eq!(condition("unknown = \"u\"").evaluate(&[]).got, None);
+        assert!(!condition("").bounded(), "it does not say what is unknown");
+        assert!(!check("of = { level = \"m\", at = 1 }\nmin = 1\nunknown = \"u\"").bounded(), "a gate knows all");
     }
 
     #[test]

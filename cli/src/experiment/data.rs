@@ -196,9 +196,8 @@ impl Experiment {
             bail!("by_hand: policy `{stranger}` is not run");
         }
         let known = |p: &str| e.traffic.iter().any(|_| p == "bare") || e.every_policy().any(|q| q == p) || in_xen(p);
-        for (name, measure) in
-            e.check.iter().map(|c| (&c.name, &c.of)).chain(e.paper.iter().map(|p| (&p.what, &p.ours)))
-        {
+        let checks = e.check.iter().flat_map(|c| c.measures().map(|of| (&c.name, of)));
+        for (name, measure) in checks.chain(e.paper.iter().map(|p| (&p.what, &p.ours))) {
             if let Some(stranger) = measure.policies().find(|p| !known(p)) {
                 bail!("`{name}`: policy `{stranger}` is not run");
             }
@@ -217,9 +216,12 @@ impl Experiment {
         };
         self.variant.iter().try_for_each(|v| v.honest.iter().try_for_each(|honest| check(&v.name, honest)))?;
         let honest = self.variant.iter().filter_map(|v| Some((v.name.clone(), v.honest.clone()?))).collect();
-        let checks = self.check.iter_mut().map(|c| (&c.name, &mut c.of));
-        for (name, measure) in checks.chain(self.paper.iter_mut().map(|p| (&p.what, &mut p.ours))) {
-            measure.variants().try_for_each(|variant| check(name, variant))?;
+        let checks = self.check.iter_mut().flat_map(|c| {
+            let name = c.name.clone();
+            c.measures_mut().map(move |of| (name.clone(), of))
+        });
+        for (name, measure) in checks.chain(self.paper.iter_mut().map(|p| (p.what.clone(), &mut p.ours))) {
+            measure.variants().try_for_each(|variant| check(&name, variant))?;
             measure.resolve(&self.policies, &honest).with_context(|| format!("`{name}`"))?;
         }
         Ok(())
@@ -312,7 +314,7 @@ mod tests {
             for c in &e.check {
                 assert!(c.bounded(), "{}: {} asks for nothing", e.id, c.name);
                 assert!(c.missed.is_none() || c.kind == Kind::Gate, "{}: {} decides nothing", e.id, c.name);
-                assert!(!c.of.policies().any(|p| e.literal.contains(p)), "{}: {}", e.id, c.name);
+                assert!(!c.measures().any(|m| m.policies().any(|p| e.literal.contains(p))), "{}: {}", e.id, c.name);
             }
             if let Some(sweep) = &e.sweep {
                 for variant in e.variants() {

@@ -42,7 +42,7 @@ const fn axis(title: &'static str, draw: Draw, metrics: &'static [(&'static str,
     Axis { title, draw, metrics }
 }
 
-static AXES: [Axis; 34] = [
+static AXES: [Axis; 38] = [
     axis("mean PESQ", Draw::Quality, &[("pesq_mean", "Mean PESQ of all calls")]),
     axis("median PESQ", Draw::Quality, &[("pesq_p50", "Median PESQ of the calls")]),
     axis("MOS", Draw::Quality, &[("mos_delayed", "MOS with the delay until play-out")]),
@@ -57,6 +57,7 @@ static AXES: [Axis; 34] = [
         &[
             ("rt_wait", "Waits of the VM that serves calls"),
             ("vod_wait", "Waits of the streaming server"),
+            ("video_wait", "Waits of the VM that shows frames"),
             ("dom0_wait", "Waits of Dom0"),
         ],
     ),
@@ -64,6 +65,10 @@ static AXES: [Axis; 34] = [
     axis("batch work, CPU-s", MEAN, &[("work", "Batch work")]),
     axis("batch work", Draw::Share, &[("work_share", "Work of the batch VMs")]),
     axis("Mbit/s per user", MEAN, &[("rate_mbit", "Rate of each user's stream")]),
+    axis("frames/s", MEAN, &[("fps_mean", "Frames per second"), ("fps_min", "in the worst second")]),
+    axis("sd of frames/s", MEAN, &[("fps_sd", "Differences between seconds")]),
+    axis("frames", MEAN, &[("frames_lost", "Frames lost"), ("frames_late", "Frames late")]),
+    axis("time to play, s", MEAN, &[("play_s", "Time to play the video")]),
     axis("ms per iteration", Draw::Value(1e3), &[("iteration_us", "Time per iteration")]),
     axis("response time, ms", MEAN, &[("response_mean_ms", "Mean response time")]),
     axis("answers late, %", MEAN, &[("response_missed_pct", "Answers after the deadline")]),

@@ -91,7 +91,8 @@ fn tables(e: &Experiment, o: &Outcome) -> Vec<Table> {
         } else {
             "not reached"
         };
-        vec![mark.into(), show::kind(c.kind).into(), c.name.clone(), c.want.clone(), number(c.got)]
+        let name = c.at.as_ref().map_or_else(|| c.name.clone(), |at| format!("{} ({at})", c.name));
+        vec![mark.into(), show::kind(c.kind).into(), name, c.want.clone(), number(c.got)]
     };
     let mut out = vec![
         Table {

@@ -207,7 +207,9 @@ fn checks(all: &[Verdict]) -> String {
         Some(table::wrapped(&format!("Missed: {}: {why}", c.name)))
     };
     let known: String = all.iter().filter_map(known).collect();
-    table::render("", &["", "kind", "check", "want", "got"], &rows, 3..) + &known + "\n"
+    let condition = |c: &Verdict| Some(table::wrapped(&format!("Condition: {}: {}", c.name, c.at.as_ref()?)));
+    let conditions: String = all.iter().filter_map(condition).collect();
+    table::render("", &["", "kind", "check", "want", "got"], &rows, 3..) + &known + &conditions + "\n"
 }
 
 fn sensitivity(moved: &Moved) -> String {
@@ -229,6 +231,7 @@ pub fn kind(kind: Kind) -> &'static str {
         Kind::Gate => "gate",
         Kind::Stretch => "stretch",
         Kind::Modelled => "modelled",
+        Kind::Condition => "condition",
     }
 }
 

@@ -28,7 +28,7 @@ enum Draw {
 }
 
 /// In the order of a page.
-const FIGURES: [Figure; 14] = [
+const FIGURES: [Figure; 17] = [
     Figure { what: "quality of the calls", axis: "PESQ", draw: Draw::Calls },
     Figure {
         what: "packets late or lost",
@@ -44,6 +44,21 @@ const FIGURES: [Figure; 14] = [
         what: "lag of the streams",
         axis: "from a frame's due time to departure",
         draw: Draw::Span(|vm| vm.vod.map(|v| [v.lag_p50_ns, v.lag_p99_ns, v.lag_max_ns])),
+    },
+    Figure {
+        what: "frames that viewers see",
+        axis: "frames/s",
+        draw: Draw::Bar("Mean over the whole seconds in which the video plays.", |_, vm| Some(vm.video?.fps_mean)),
+    },
+    Figure {
+        what: "how much that differs",
+        axis: "standard deviation, frames/s",
+        draw: Draw::Bar("Of the frames in each whole second.", |_, vm| Some(vm.video?.fps_sd)),
+    },
+    Figure {
+        what: "lag of the frames",
+        axis: "from a frame's time to its display",
+        draw: Draw::Span(|vm| vm.video.map(|v| [v.lag_p50_ns, v.lag_p99_ns, v.lag_max_ns])),
     },
     Figure {
         what: "frames per second",

@@ -66,6 +66,19 @@ impl Machine<'_> {
         }
     }
 
+    /// What thread `t` of VCPU `v` waits for, spinning, has come. It sees that when it runs: at once, or as soon as its VCPU does.
+    pub(crate) fn end_spin(&mut self, v: u32, t: u8) {
+        let vcpu = &mut self.vcpus[v as usize];
+        let running = vcpu.state == State::Running && vcpu.current == Some(t);
+        if running {
+            vcpu.advance(self.now);
+        }
+        vcpu.threads[usize::from(t)].left = 0;
+        if running {
+            self.run_guest(v);
+        }
+    }
+
     /// The VCPU in execution handles what is pending.
     fn take_interrupts(&mut self, v: u32) {
         let vcpu = &mut self.vcpus[v as usize];

@@ -12,6 +12,8 @@ macro_rules! workloads {
             "signalling" => signalling::Signalling,
             "stream" => stream::Stream,
             "vod" => vod::Vod,
+            "game" => game::Game,
+            "player" => player::Player,
             "periodic" => periodic::Periodic,
             "tasks" => tasks::Tasks,
             "lookbusy" => lookbusy::Lookbusy,

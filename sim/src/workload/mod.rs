@@ -10,12 +10,15 @@
 pub mod beat;
 pub mod cyclictest;
 pub mod fanout;
+mod frames;
+pub mod game;
 pub mod hog;
 pub mod idle;
 pub mod lookbusy;
 pub mod media;
 pub mod parallel;
 pub mod periodic;
+pub mod player;
 pub mod signalling;
 pub mod stream;
 pub mod tasks;

@@ -538,21 +538,14 @@ impl Machine<'_> {
         }
     }
 
-    /// What thread `n` spins for may be there. It sees that when it runs: at once, or as soon as
-    /// its VCPU does.
+    /// What thread `n` spins for may be there.
     fn look(&mut self, n: u32) {
         let Member { vcpu: v, thread: t, phase, .. } = self.programs.of::<Parallel>().members[n as usize];
-        let vcpu = &mut self.vcpus[v as usize];
+        let vcpu = &self.vcpus[v as usize];
         let running = vcpu.state == State::Running && vcpu.current == Some(t);
-        if running {
-            vcpu.advance(self.now);
-        }
         // A thread that spins for the lock and does not run looks again when it does (`spins_on`).
         if running || phase != Phase::Lock {
-            vcpu.threads[usize::from(t)].left = 0;
-        }
-        if running {
-            self.run_guest(v);
+            self.end_spin(v, t);
         }
     }
 }
