@@ -169,6 +169,7 @@ extern bool scx_bpf_dsq_move_vtime(struct bpf_iter_scx_dsq *it__iter, struct tas
 				   __u64 dsq_id, __u64 enq_flags) __ksym;
 extern void scx_bpf_kick_cpu(__s32 cpu, __u64 flags) __ksym;
 extern __s32 scx_bpf_task_cpu(const struct task_struct *p) __ksym;
+extern bool scx_bpf_task_running(const struct task_struct *p) __ksym;
 extern const struct cpumask *scx_bpf_get_online_cpumask(void) __ksym;
 extern void scx_bpf_put_cpumask(const struct cpumask *cpumask) __ksym;
 extern void bpf_rcu_read_lock(void) __ksym;

@@ -372,7 +372,10 @@ void BPF_PROG(takt_quiescent, struct task_struct *p, u64 flags)
 	act(h, &out);
 }
 
-/* It has changed to another scheduling class. */
+/*
+ * It changes to another scheduling class, which is a higher one: all others are Takt's. If it runs, no switch will say so.
+ * Its priority is still the old one on some kernels.
+ */
 SEC("struct_ops/takt_disable")
 void BPF_PROG(takt_disable, struct task_struct *p)
 {
@@ -380,9 +383,12 @@ void BPF_PROG(takt_disable, struct task_struct *p)
 	struct task_ctx *t = ctx_of(p);
 	struct out out = {};
 
-	if (!h || !t || t->v == TAKT_NIL)
+	if (!h || !t)
 		return;
-	h_block(t->v, &out);
+	if (t->v != TAKT_NIL)
+		h_block(t->v, &out);
+	if (scx_bpf_task_running(p))
+		h_taken(scx_bpf_task_cpu(p), p->pid, &out);
 	act(h, &out);
 }
 

@@ -324,6 +324,9 @@ impl Live {
             }
             known.rt = vm.rt;
             let name = vm.name;
+            if let (false, Some(keeper)) = (vm.rt, &mut self.keeper) {
+                keeper.demoted(&name);
+            }
             news.push(match vm.rule {
                 Some(rule) => Event::RealTime { name, rule },
                 None => Event::NotRealTime { name },

@@ -25,7 +25,7 @@ use cause::thread_name;
 use minutes::{LATE, Long, Minutes};
 use segments::Segments;
 use std::collections::BTreeMap;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 use takt_conformance::{Follower, LogFile, Told, Waited};
 use takt_control::partition::Side;
 use takt_policy::{Kind, NCPU, OpCode, Record};
@@ -72,6 +72,17 @@ pub(crate) struct Keeper {
     batch: Vec<Record>,
     /// Number of the last look after which it followed.
     look: u32,
+    /// Long waits that are saved when what followed them is known, by names of VMs.
+    pending: BTreeMap<String, Pending>,
+}
+
+/// A long wait of a real-time VM.
+struct Pending {
+    /// Index of its pool.
+    part: usize,
+    /// ns of the monotonic clock.
+    from: u64,
+    to: u64,
 }
 
 impl Keeper {
@@ -93,6 +104,7 @@ impl Keeper {
             steal: steal(),
             batch: Vec::new(),
             look: 0,
+            pending: BTreeMap::new(),
         };
         new.restart(snapshot);
         Ok(new)
@@ -136,13 +148,13 @@ impl Keeper {
         look: u32,
         snapshot: impl FnOnce() -> Result<Snapshot>,
     ) -> Result<Vec<String>> {
-        let mut said = Vec::new();
+        let mut said = self.save();
         let stolen = self.stolen();
         if std::mem::replace(&mut self.look, look) != look {
             self.parts.iter_mut().for_each(|part| part.gone.clear());
         }
         for n in 0..self.parts.len() {
-            let done = self.follow_part(n, names, &stolen, &mut said);
+            let done = self.follow_part(n, names, &stolen);
             if let Err(e) = done {
                 self.gaps += 1;
                 said.push(format!("what VMs waited for is not known for a moment: {e:#}"));
@@ -157,7 +169,7 @@ impl Keeper {
         Ok(said)
     }
 
-    fn follow_part(&mut self, n: usize, names: &Names, stolen: &[u64], said: &mut Vec<String>) -> Result<()> {
+    fn follow_part(&mut self, n: usize, names: &Names, stolen: &[u64]) -> Result<()> {
         let mut batch = std::mem::take(&mut self.batch);
         batch.clear();
         let part = &mut self.parts[n];
@@ -182,7 +194,7 @@ impl Keeper {
                     part.names.extend(name.map(|name| (vm, name.clone())));
                 }
                 for what in told.drain(..) {
-                    self.hear(n, what, stolen, said);
+                    self.hear(n, what, stolen);
                 }
                 Ok(())
             })
@@ -191,7 +203,20 @@ impl Keeper {
         done
     }
 
-    fn hear(&mut self, n: usize, what: Told, stolen: &[u64], said: &mut Vec<String>) {
+    /// Saves the long waits that it has heard of before, with what has happened since: lines for the operator.
+    fn save(&mut self) -> Vec<String> {
+        let pending = std::mem::take(&mut self.pending);
+        let now = self.parts.first().map_or(0, |part| part.follower.pool().now());
+        let wall = SystemTime::now();
+        let one = |(name, p): (String, Pending)| {
+            let log = self.log(p.part, p.from);
+            let ended = wall - Duration::from_nanos(now.saturating_sub(p.to));
+            self.incidents.save(&name, p.to - p.from, (now, ended), log)
+        };
+        pending.into_iter().map(one).collect()
+    }
+
+    fn hear(&mut self, n: usize, what: Told, stolen: &[u64]) {
         let Part { follower, names, .. } = &self.parts[n];
         let pool = follower.pool();
         let now = pool.now();
@@ -214,9 +239,9 @@ impl Keeper {
                     let long = self.explain(n, &w, stolen);
                     self.minutes.keep(name, long);
                 }
-                if stat.rt != 0 && ns > self.keeping.limit && self.incidents.are_due(name, now) {
-                    let log = self.log(n, w.from);
-                    said.push(self.incidents.save(name, ns, (now, SystemTime::now()), log));
+                let longest = self.pending.get(name).is_none_or(|p| p.to - p.from < ns);
+                if stat.rt != 0 && ns > self.keeping.limit && longest && self.incidents.are_due(name, ns, now) {
+                    self.pending.insert(name.clone(), Pending { part: n, from: w.from, to: w.to });
                 }
             }
         }
@@ -225,7 +250,9 @@ impl Keeper {
     fn explain(&self, n: usize, w: &Waited, stolen: &[u64]) -> Long {
         let Part { follower, names, .. } = &self.parts[n];
         let pool = follower.pool();
-        let vm = |vm: u16| names.get(&vm).map_or_else(|| format!("number {vm}"), |(_, name)| name.clone());
+        let vm = |vm: u16| {
+            (vm != w.vm).then(|| names.get(&vm).map_or_else(|| format!("number {vm}"), |(_, name)| name.clone()))
+        };
         let mut by = Vec::new();
         if w.parked > 0 {
             let key = takt_policy::param("budget", true).map_or(0, |p| p.key);
@@ -256,6 +283,12 @@ impl Keeper {
         let now = steal();
         let before = std::mem::replace(&mut self.steal, now);
         self.steal.iter().zip(&before).map(|(now, before)| now.saturating_sub(*before)).collect()
+    }
+
+    /// A VM is real-time no longer.
+    pub fn demoted(&mut self, vm: &str) {
+        let now = self.parts.first().map_or(0, |part| part.follower.pool().now());
+        self.minutes.demoted(vm, now);
     }
 
     /// What is known of a VM; `None` if nothing is.

@@ -10,6 +10,8 @@ use takt_linux::keeper::{LongWait, Share, Why};
 
 /// How far one may look back, ns.
 const SINCE: std::ops::RangeInclusive<u64> = 60_000_000_000..=takt_linux::keeper::DAY;
+/// Part of all long waits below which a cause has no row of its own.
+const LEAST: f64 = 0.01;
 /// Causes of a wait that a line has room for.
 const SHOWN: usize = 2;
 
@@ -37,11 +39,20 @@ fn span(seconds: f64) -> String {
     duration::human((seconds * 1e9).round())
 }
 
+fn count(n: u64, one: &str, several: &str) -> String {
+    format!("{n} {}", if n == 1 { one } else { several })
+}
+
 fn text(why: &Why) -> String {
     let mut parts = vec![head(why), table::wrapped(&why.verdict)];
     if !why.causes.is_empty() {
-        let row = |s: &Share| vec![s.what.to_string(), us(s.us)];
-        let rows: Vec<_> = why.causes.iter().map(row).collect();
+        let row = |what: String, time: f64| vec![what, us(time)];
+        let least = why.causes.iter().map(|s| s.us).sum::<f64>() * LEAST;
+        let (main, small): (Vec<&Share>, Vec<&Share>) = why.causes.iter().partition(|s| s.us >= least);
+        let mut rows: Vec<_> = main.iter().map(|s| row(s.what.to_string(), s.us)).collect();
+        if !small.is_empty() {
+            rows.push(row(format!("{} others", small.len()), small.iter().map(|s| s.us).sum()));
+        }
         parts.push(table::render("", &["the longest waits were for", "together"], &rows, 1..));
     }
     if !why.longest.is_empty() {
@@ -71,9 +82,13 @@ fn head(why: &Why) -> String {
     };
     let period = why.period_us.map_or_else(String::new, |p| format!(", period {}", us(p)));
     let blind = why.blind.as_ref().map_or_else(String::new, |b| format!("its packets are not seen: {b}\n"));
+    let demoted = match why.demoted {
+        0 => String::new(),
+        n => format!("; stopped being real-time {}", count(n, "time", "times")),
+    };
     let known = match why.known_s < why.since_s {
         true => format!("the last {} are known", span(why.known_s.floor())),
-        false => format!("the last {}", span(why.since_s)),
+        false => format!("the last {}, by whole minutes", span(why.since_s)),
     };
     let gaps = match why.gaps {
         0 => String::new(),
@@ -81,7 +96,7 @@ fn head(why: &Why) -> String {
     };
     format!(
         "{}: {real_time}{period}; {known}\n{blind}{gaps}ran {}, waited {} in {} waits: p50 {}, p99 {}, longest {}; {} as long as {}; \
-         {} promotions refused\n",
+         {}{demoted}\n",
         output::shown(&why.vm),
         span(why.ran_s),
         span(why.waited_s),
@@ -91,7 +106,7 @@ fn head(why: &Why) -> String {
         us(why.longest_us),
         why.late,
         if why.period_us.is_some() { "its period" } else { "5ms" },
-        why.promotions_refused,
+        count(why.promotions_refused, "promotion refused", "promotions refused"),
     )
 }
 

@@ -47,6 +47,8 @@ pub struct Why {
     pub late: u64,
     /// Events that would have promoted a VCPU to the real-time class, had the VM had credit or budget for it.
     pub promotions_refused: u64,
+    /// How often it stopped being real-time: its packets were not seen for a while, or somebody set it.
+    pub demoted: u64,
     /// How often operations were lost: what happened then is not known.
     pub gaps: u64,
     /// Bytes of operations that are kept, and how far they go back: saved recordings begin with them.
@@ -135,7 +137,11 @@ fn us(ns: u64) -> f64 {
 
 fn shares(all: impl Iterator<Item = (Cause, u64)>) -> Vec<Share> {
     let mut sums = BTreeMap::<Cause, u64>::new();
-    all.for_each(|(cause, ns)| *sums.entry(cause).or_default() += ns);
+    for (cause, ns) in all {
+        // A thread may change its name, as the kernel's workers do.
+        let known = sums.keys().find(|known| known.thread().is_some() && known.thread() == cause.thread()).cloned();
+        *sums.entry(known.unwrap_or(cause)).or_default() += ns;
+    }
     let mut sums: Vec<_> = sums.into_iter().collect();
     sums.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
     sums.into_iter().map(|(what, ns)| Share { what, us: us(ns) }).collect()
@@ -169,7 +175,9 @@ impl Why {
         minutes.iter().for_each(|m| m.add_to(&mut hist));
         let sum = |of: &dyn Fn(&Minute) -> u64| minutes.iter().map(of).sum::<u64>();
         let (ran, waited) = (sum(&|m| m.ran), sum(&|m| m.waited));
-        let mut longest: Vec<&Long> = minutes.iter().flat_map(|m| &m.longest).collect();
+        // Minutes are whole, these waits are not before what was asked for.
+        let from = times.now.saturating_sub(times.since.as_nanos() as u64);
+        let mut longest: Vec<&Long> = minutes.iter().flat_map(|m| &m.longest).filter(|l| l.to >= from).collect();
         longest.sort_by_key(|l| std::cmp::Reverse(l.ns()));
         longest.truncate(TOLD);
         let known = times.now.saturating_sub(times.known) as f64 / 1e9;
@@ -190,6 +198,7 @@ impl Why {
             longest_us: us(longest.first().map_or_else(|| hist.max(), |l| l.ns())),
             late: sum(&|m| m.late),
             promotions_refused: sum(&|m| m.refused),
+            demoted: sum(&|m| m.demoted),
             gaps: kept.gaps,
             operations_bytes: kept.bytes as u64,
             operations_s: times.now.saturating_sub(kept.since) as f64 / 1e9,
@@ -225,6 +234,10 @@ impl Why {
         let mut text = format!(
             "it waited {percent:.1} % of the time in which it had work; in its longest waits mostly for {main} ({part:.0} %)"
         );
+        if self.demoted > 0 {
+            let times = if self.demoted == 1 { "once" } else { "several times" };
+            let _ = std::fmt::Write::write_fmt(&mut text, format_args!("; it stopped being real-time {times}"));
+        }
         if self.promotions_refused > 0 {
             let times = if self.promotions_refused == 1 { "time" } else { "times" };
             let _ = std::fmt::Write::write_fmt(

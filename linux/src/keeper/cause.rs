@@ -22,7 +22,9 @@ pub enum Cause {
     },
     /// A thread that Takt does not schedule: a kernel thread of this PCPU, or one that was on its way into a queue.
     OtherThread { thread: u32, name: String },
-    /// Threads of a VM: which, and the class in which they ran: `rt`, `boost`, `under`, `over`.
+    /// Other threads of the same VM, and the class in which they ran: `rt`, `boost`, `under`, `over`.
+    Own { class: String },
+    /// Threads of another VM: which, and their class.
     Vm { vm: String, class: String },
     /// The host's own threads.
     HostThreads,
@@ -48,6 +50,7 @@ impl fmt::Display for Cause {
             Self::Budget => f.write_str("its budget"),
             Self::HigherClass { thread: n, name } => write!(f, "{} of a higher class", thread(name, *n)),
             Self::OtherThread { thread: n, name } => write!(f, "{} that Takt does not schedule", thread(name, *n)),
+            Self::Own { class } => write!(f, "its own threads in class {}", class.to_uppercase()),
             Self::Vm { vm, class } => write!(f, "VM `{vm}` in class {}", class.to_uppercase()),
             Self::HostThreads => f.write_str("the host's own threads"),
             Self::Steal => f.write_str("the machine below (steal)"),
@@ -59,22 +62,35 @@ impl fmt::Display for Cause {
 }
 
 impl Cause {
+    /// The thread, if it is one, and whether it was of a higher class.
+    pub fn thread(&self) -> Option<(u32, bool)> {
+        match self {
+            Self::HigherClass { thread, .. } => Some((*thread, true)),
+            Self::OtherThread { thread, .. } => Some((*thread, false)),
+            _ => None,
+        }
+    }
+
     /// Bytes of its names.
     pub fn bytes(&self) -> usize {
         match self {
             Self::HigherClass { name, .. } | Self::OtherThread { name, .. } => name.capacity(),
+            Self::Own { class } => class.capacity(),
             Self::Vm { vm, class } => vm.capacity() + class.capacity(),
             _ => 0,
         }
     }
 
-    /// What had the PCPU; `vm` names VMs, `thread` threads.
-    pub fn of(had: Had, vm: impl Fn(u16) -> String, thread: impl Fn(u32) -> String) -> Self {
+    /// What had the PCPU; `vm` names other VMs, `thread` threads.
+    pub fn of(had: Had, vm: impl Fn(u16) -> Option<String>, thread: impl Fn(u32) -> String) -> Self {
         match had {
             Had::Unknown => Self::Unknown,
             Had::Idle => Self::Idle,
             Had::Vcpu { vm: 0, .. } => Self::HostThreads,
-            Had::Vcpu { vm: n, class } => Self::Vm { vm: vm(n), class: class.name().to_owned() },
+            Had::Vcpu { vm: n, class } => {
+                let class = class.name().to_owned();
+                vm(n).map_or_else(|| Self::Own { class: class.clone() }, |vm| Self::Vm { vm, class: class.clone() })
+            }
             Had::Taken { thread: n, higher: true } => Self::HigherClass { thread: n, name: thread(n) },
             Had::Taken { thread: n, higher: false } => Self::OtherThread { thread: n, name: thread(n) },
         }

@@ -7,24 +7,44 @@ use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 use takt_conformance::LogFile;
 use takt_control::{duration, moment};
 
-/// Most files; the oldest of the VM that has most goes for a new one.
+/// Most files; one of the VM that has most goes for a new one.
 const FILES: usize = 20;
+/// Files of so long do not give way to longer waits: somebody may look at them the day after.
+const DAY: Duration = Duration::from_secs(24 * 3600);
 /// Most new ones of all VMs within [`PAUSE`]: VMs that come and go fill neither the disk nor the time of Takt.
 const AT_ONCE: usize = 8;
-/// Least time between two of the same VM, ns.
+/// Least time between two of the same VM, ns. In it a wait that is [`LONGER`] replaces the one before, but for a few times only.
 const PAUSE: u64 = 60_000_000_000;
+const LONGER: u64 = 2;
+const TIMES: u32 = 4;
 /// How the names of all of them end.
 const END: &str = ".takt.log";
 
 /// Those of a directory, which outlive this process: all that is known of one is in its file's name.
 pub struct Incidents {
     dir: PathBuf,
-    /// When the last one of a VM was saved, ns of the monotonic clock.
-    last: BTreeMap<String, u64>,
+    /// The last one of each VM.
+    last: BTreeMap<String, Last>,
+}
+
+struct Last {
+    /// When the first one of this [`PAUSE`] was saved, ns of the monotonic clock, and how many there were.
+    since: u64,
+    times: u32,
+    /// ns
+    wait: u64,
+    /// Unless it could not be saved.
+    file: Option<PathBuf>,
+}
+
+impl Last {
+    fn is_recent(&self, now: u64) -> bool {
+        now.saturating_sub(self.since) < PAUSE
+    }
 }
 
 impl Incidents {
@@ -37,30 +57,41 @@ impl Incidents {
         self.dir = dir;
     }
 
-    /// Whether one of this VM may be saved.
-    pub fn are_due(&self, vm: &str, now: u64) -> bool {
-        let recent = |last: &&u64| now.saturating_sub(**last) < PAUSE;
-        self.last.get(vm).filter(recent).is_none() && self.last.values().filter(recent).count() < AT_ONCE
+    /// Whether one of this VM may be saved, for a wait of so many ns.
+    pub fn are_due(&self, vm: &str, wait: u64, now: u64) -> bool {
+        match self.last.get(vm).filter(|last| last.is_recent(now)) {
+            Some(last) => wait >= LONGER * last.wait && last.times < TIMES,
+            None => self.last.values().filter(|last| last.is_recent(now)).count() < AT_ONCE,
+        }
     }
 
     /// Saves one: the line for the operator. `now` is ns of the monotonic clock, `wall` the time of day.
     pub fn save(&mut self, vm: &str, wait: u64, (now, wall): (u64, SystemTime), log: Result<LogFile>) -> String {
-        self.last.retain(|_, last| now.saturating_sub(*last) < PAUSE);
-        self.last.insert(vm.to_owned(), now);
+        self.last.retain(|_, last| last.is_recent(now));
+        let before = self.last.remove(vm);
+        let (since, times) = before.as_ref().map_or((now, 0), |last| (last.since, last.times));
         let took = duration::human(wait as f64);
         let file = self.dir.join(file_name(&moment::local(wall), &took, vm));
-        match log.and_then(|log| self.write(&file, &log)) {
+        let done = log.and_then(|log| self.write(&file, &log, wall));
+        let saved = done.is_ok().then(|| file.clone());
+        if let Some(old) = before.and_then(|last| last.file).filter(|old| saved.is_some() && *old != file) {
+            // The longer wait stands for both. If it has gone already, nothing is missing.
+            let _ = fs::remove_file(old);
+        }
+        self.last.insert(vm.to_owned(), Last { since, times: times + 1, wait, file: saved });
+        match done {
             Ok(()) => format!("VM `{vm}` waited {took}: {} has what happened", file.display()),
             Err(e) => format!("VM `{vm}` waited {took}, and what happened cannot be saved: {e:#}"),
         }
     }
 
-    fn write(&self, file: &Path, log: &LogFile) -> Result<()> {
+    fn write(&self, file: &Path, log: &LogFile, wall: SystemTime) -> Result<()> {
         let here = || self.dir.display().to_string();
         DirBuilder::new().recursive(true).mode(0o700).create(&self.dir).with_context(here)?;
         let mut old = self.files();
+        let yesterday = wall.checked_sub(DAY).map_or_else(String::new, |day| file_name(&moment::local(day), "", ""));
         while old.len() >= FILES {
-            let path = old.remove(least_missed(&old));
+            let path = old.remove(least_missed(&old, &yesterday));
             fs::remove_file(&path).with_context(|| path.display().to_string())?;
         }
         takt_conformance::write_log(file, log)
@@ -86,13 +117,19 @@ impl Incidents {
     }
 }
 
-/// Which of these files goes first.
-fn least_missed(files: &[PathBuf]) -> usize {
-    let vm = |file: &PathBuf| Some(parts(file.file_name()?.to_str()?)?.2.to_owned());
-    let of: Vec<_> = files.iter().map(vm).collect();
-    let count = |n: &usize| of.iter().filter(|other| **other == of[*n]).count();
+/// Which of these files, the oldest first, goes first: of the VM that has most, the oldest one from before `yesterday`, or else
+/// the one with the shortest wait.
+fn least_missed(files: &[PathBuf], yesterday: &str) -> usize {
+    let known = |file: &PathBuf| {
+        let name = file.file_name()?.to_str()?;
+        let (_, wait, vm) = parts(name)?;
+        Some((name.to_owned(), wait, vm.to_owned()))
+    };
+    let of: Vec<_> = files.iter().map(|file| known(file).unwrap_or_default()).collect();
+    let count = |n: &usize| of.iter().filter(|other| other.2 == of[*n].2).count();
+    let wait = |n: &usize| if *of[*n].0 < *yesterday { 0 } else { of[*n].1 };
     // Of equal ones the first, which is the oldest.
-    (0..of.len()).rev().max_by_key(count).unwrap_or(0)
+    (0..of.len()).rev().max_by_key(|n| (count(n), std::cmp::Reverse(wait(n)))).unwrap_or(0)
 }
 
 /// A VM's name with letters alone that neither a shell nor a path takes for its own.
@@ -128,7 +165,6 @@ fn read_name(name: &str, vm: &str) -> Option<(String, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     fn log() -> LogFile {
         let pool = takt_policy::Pool::new("rr").unwrap();
@@ -145,12 +181,12 @@ mod tests {
     fn incidents_are_few_and_far_between() {
         let dir = tempfile::tempdir().unwrap();
         let mut all = Incidents::new(dir.path().join("incidents"));
-        assert!(all.are_due("a", 5) && all.are_due("b", 5));
+        assert!(all.are_due("a", WAIT, 5) && all.are_due("b", WAIT, 5));
         let line = all.save("a", WAIT, at(5), Ok(log()));
         assert!(line.starts_with("VM `a` waited 20ms: "), "{line}");
         (0..AT_ONCE - 1).for_each(|n| drop(all.save(&n.to_string(), WAIT, at(6), Ok(log()))));
-        assert!(!all.are_due("b", 7) && !all.are_due("a", 5 + PAUSE - 1));
-        assert!(all.are_due("a", 5 + PAUSE) && all.are_due("b", 5 + PAUSE));
+        assert!(!all.are_due("b", WAIT, 7) && !all.are_due("a", WAIT, 5 + PAUSE - 1));
+        assert!(all.are_due("a", WAIT, 5 + PAUSE) && all.are_due("b", WAIT, 5 + PAUSE));
         for n in 0..30 {
             all.save(&format!("vm/{n}"), WAIT, at(PAUSE * (n + 2)), Ok(log()));
         }
@@ -176,6 +212,33 @@ mod tests {
         }
         assert_eq!((all.of("a").len(), all.of("b").len()), (1, FILES - 1));
         assert_eq!(all.of("b")[0].file, all.files()[FILES - 1], "the last ones stay");
+    }
+
+    #[test]
+    fn the_longest_wait_of_a_minute_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut all = Incidents::new(dir.path().to_owned());
+        let mut saved = Vec::new();
+        for (n, wait) in (1..).zip([20, 39, 40, 1000, 900, 5000, 20_000, 50_000]) {
+            let now = PAUSE + n * PAUSE / 10;
+            if all.are_due("a", wait * 1_000_000, now) {
+                all.save("a", wait * 1_000_000, at(now), Ok(log()));
+                saved.push(wait);
+            }
+        }
+        assert_eq!(saved, [20, 40, 1000, 5000], "each twice as long, and no more than {TIMES}");
+        assert_eq!(all.of("a").iter().map(|i| i.us).collect::<Vec<_>>(), [5_000_000.0]);
+        // Of a day, those with the longest waits stay.
+        for n in 10..40 {
+            all.save("a", (if n % 3 == 0 { 500 } else { 100 }) * 1_000_000, at(PAUSE * n), Ok(log()));
+        }
+        let waits: Vec<f64> = all.of("a").iter().map(|i| i.us).collect();
+        assert_eq!((waits.len(), waits.iter().filter(|us| **us >= 500_000.0).count()), (FILES, 11));
+        let day = DAY.as_nanos() as u64;
+        for n in 0..40 {
+            all.save("a", WAIT, at(2 * day + PAUSE * n), Ok(log()));
+        }
+        assert!(all.of("a").iter().all(|i| i.us == 20_000.0), "older ones make room");
     }
 
     #[test]

@@ -53,6 +53,8 @@ pub struct Minute {
     pub ran: u64,
     pub waited: u64,
     pub refused: u64,
+    /// How often it stopped being real-time.
+    pub demoted: u64,
     pub late: u64,
     pub longest: Vec<Long>,
 }
@@ -142,6 +144,10 @@ impl Minutes {
 
     pub fn refused(&mut self, vm: &str, at: u64) {
         self.open(vm, at).minute.refused += 1;
+    }
+
+    pub fn demoted(&mut self, vm: &str, at: u64) {
+        self.open(vm, at).minute.demoted += 1;
     }
 
     /// A wait that ended at `at`; whether it is one of the longest of its minute, so that what it was for is worth finding.

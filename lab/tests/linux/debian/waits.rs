@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 /// Where the service saves incidents by default.
 const DIR: &str = "/var/lib/takt/incidents";
-/// A program that takes a PCPU for 0.3 s once it has slept, and has its own name for as long as somebody may ask for it.
-const HOG: &str = "$0 = \"fifo-hog\"; select undef, undef, undef, 0.05; 1 while (times)[0] + (times)[1] < 0.3; sleep 2";
+/// A program that takes a PCPU for 0.3 s, and has its own name for as long as somebody may ask for it.
+const HOG: &str = "$0 = \"fifo-hog\"; 1 while (times)[0] + (times)[1] < 0.3; sleep 2";
 /// Two network namespaces that send each other packets for a third for as long as these live: the kernel's work.
 const LOOP: &str = "set -e; for n in a b; do ip netns add $n; done; \
                     ip link add to-b netns a type veth peer to-a netns b; \

@@ -9,11 +9,24 @@ use nix::unistd::Pid;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use takt_control::duration;
 
 const SOON: Duration = Duration::from_secs(20);
 const DIR: &str = "/tmp/incidents";
-/// The name of the threads that take PCPUs.
+const PAGE: &str = "/tmp/pbx.html";
+/// The names of the threads that take PCPUs.
 const HOG: &str = "why-hog";
+const CHANGED: &str = "why-changed";
+/// How they do it.
+#[derive(Clone, Copy, PartialEq)]
+enum Way {
+    /// As any other.
+    Fair,
+    /// In class SCHED_FIFO, to which they change while they run, as by `chrt`.
+    Changes,
+    /// In class SCHED_FIFO, when they wake.
+    Wakes,
+}
 
 fn run(arguments: &[&str]) -> Result<String> {
     let out = takt(arguments)?;
@@ -43,18 +56,19 @@ fn waits_for(vm: &str, cause: &str) -> Result<()> {
     looks.with_context(|| format!("{last:#}"))
 }
 
-/// A thread on each PCPU that computes for a time, in class SCHED_FIFO or as any other.
-fn take_pcpus(real_time: bool, time: Duration) -> Result<()> {
+/// A thread on each PCPU that computes for a time.
+fn take_pcpus(name: &str, way: Way, time: Duration) -> Result<()> {
     let cpus = std::thread::available_parallelism().context("PCPUs")?.get();
     let take = move |cpu: usize| -> Result<()> {
         let mut set = CpuSet::new();
         set.set(cpu).context("PCPU")?;
         sched_setaffinity(Pid::from_raw(0), &set).context("affinity")?;
-        if real_time {
+        if way != Way::Fair {
             let param = libc::sched_param { sched_priority: 10 };
             // SAFETY: the structure is whole; the call is about this thread.
             ensure!(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const param) } == 0, "SCHED_FIFO");
-            // From its next wake on, Takt sees that it belongs to that class.
+        }
+        if way == Way::Wakes {
             std::thread::sleep(Duration::from_millis(5));
         }
         let start = Instant::now();
@@ -65,7 +79,7 @@ fn take_pcpus(real_time: bool, time: Duration) -> Result<()> {
         std::thread::sleep(Duration::from_secs(1));
         Ok(())
     };
-    let begin = |cpu| std::thread::Builder::new().name(HOG.into()).spawn(move || take(cpu)).context("a thread");
+    let begin = |cpu| std::thread::Builder::new().name(name.into()).spawn(move || take(cpu)).context("a thread");
     let threads = (0..cpus).map(begin).collect::<Result<Vec<_>>>()?;
     threads.into_iter().try_for_each(|thread| thread.join().map_err(|_| anyhow::anyhow!("a thread panicked"))?)
 }
@@ -83,19 +97,29 @@ pub fn causes() -> Result<Value> {
     ensure!(verdict.starts_with("not the CPU"), "beside nothing: {none:#}");
     ensure!(!Path::new(DIR).exists(), "an incident beside nothing: {none:#}");
 
-    take_pcpus(true, Duration::from_millis(200))?;
-    waits_for("pbx", "higher_class")?;
-    let higher = why("pbx")?;
-    ensure!(higher["causes"][0]["what"]["name"] == HOG, "{higher:#}");
+    for (name, way) in [(CHANGED, Way::Changes), (HOG, Way::Wakes)] {
+        take_pcpus(name, way, Duration::from_millis(200))?;
+        let names = |share: &Value| share["what"]["name"] == name && share["what"]["cause"] == "higher_class";
+        until(name, SOON, || Ok(why("pbx")?["causes"].as_array().context("causes")?.iter().any(names)))
+            .with_context(|| format!("{:#}", why("pbx").unwrap_or_default()))?;
+    }
+    let mut higher = Value::Null;
+    until("an incident", SOON, || {
+        higher = why("pbx")?;
+        Ok(higher["incidents"].as_array().is_some_and(|all| !all.is_empty()))
+    })?;
     let file = higher["incidents"][0]["file"].as_str().context("an incident")?;
-    let replayed = run(&["replay", file])?;
+    let replayed = run(&["replay", file, "--html", PAGE])?;
     ensure!(replayed.contains("state table: kept") && replayed.contains("final pool are identical"), "{replayed}");
+    let wait = duration::human(higher["incidents"][0]["us"].as_f64().context("us")? * 1e3);
+    let page = std::fs::read_to_string(PAGE).context(PAGE)?;
+    ensure!(page.contains(&wait), "the page does not show the wait of {wait}");
     let text = run(&["why", "pbx", "--since", "1m"])?;
     ensure!(text.contains(HOG) && text.contains(file), "{text}");
 
     let batch = Guest::hog("batch", 2)?;
     found("batch")?;
-    take_pcpus(false, Duration::from_secs(2))?;
+    take_pcpus(HOG, Way::Fair, Duration::from_secs(2))?;
     waits_for("batch", "host_threads")?;
     batch.end()?;
 
