@@ -19,10 +19,19 @@ pub fn saved(text: &str, vm: Option<&str>, pairs: &[String]) -> Result<String> {
         Some(_) => toml_edit::ser::to_document(&metadata::of_pairs(pairs)?)?,
         None => pool(pairs)?,
     };
+    let (last, behind) = (last(document.as_table()), document.trailing().as_str().unwrap_or_default().to_owned());
     let table = match vm {
         Some(vm) => below(below(document.as_table_mut(), "vm", true)?, vm, false)?,
         None => below(document.as_table_mut(), "pool", false)?,
     };
+    let fresh = table.position().is_none();
+    if fresh {
+        // Behind all else: a comment at the end may be about a key of the last table.
+        table.set_position(last + 1);
+        if !behind.trim().is_empty() {
+            table.decor_mut().set_prefix(format!("{}\n\n", behind.trim_end()));
+        }
+    }
     for (key, item) in new.iter() {
         match table.get_mut(key).and_then(Item::as_value_mut) {
             // With what is before and behind the value, such as a comment.
@@ -33,6 +42,9 @@ pub fn saved(text: &str, vm: Option<&str>, pairs: &[String]) -> Result<String> {
             }
             None => drop(table.insert(key, item.clone())),
         }
+    }
+    if fresh {
+        document.set_trailing("");
     }
     let text = document.to_string();
     HostConfig::from_toml(&text)?.linux_policy(None)?;
@@ -47,6 +59,12 @@ fn pool(pairs: &[String]) -> Result<DocumentMut> {
         all.insert(key, number.map_or_else(|| value(text), value));
     }
     Ok(all)
+}
+
+/// The place of the last headline.
+fn last(table: &Table) -> isize {
+    let below = table.iter().filter_map(|(_, item)| item.as_table()).map(last);
+    below.chain(table.position()).max().unwrap_or(0)
 }
 
 /// The table `name` in `table`; a new one if there is none. Of a table of tables no headline is written.
@@ -80,6 +98,13 @@ mod tests {
         );
         let other = save(text, Some("a.b c"), "rt=on").unwrap();
         assert_eq!(other, format!("{text}\n[vm.\"a.b c\"]\nrt = \"on\"\n"));
+        let commented = "[vm.a]\nweight = 1\n\n[pool]\n#slice = \"30ms\" # of the policy\n\n#[vm.b]\n#weight = 2\n";
+        assert_eq!(
+            save(commented, Some("x"), "cap=60").unwrap(),
+            format!("{commented}\n[vm.x]\ncap = 60\n"),
+            "comments stay with their table"
+        );
+        assert_eq!(save("# ours\n", None, "slice=5ms").unwrap(), "# ours\n\n[pool]\nslice = \"5ms\"\n");
         assert_eq!(save("", Some("x"), "group= extra=off").unwrap(), "[vm.x]\nextra = false\ngroup = \"\"\n");
         assert_eq!(save("", None, "slice=5ms rt_max=7").unwrap(), "[pool]\nslice = \"5ms\"\nrt_max = 7\n");
         assert_eq!(save("[pool]\nslice = \"1ms\"\n", None, "slice=5ms").unwrap(), "[pool]\nslice = \"5ms\"\n");

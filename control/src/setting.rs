@@ -122,6 +122,7 @@ mod tests {
                 "wieght=3",
                 "unknown key `wieght` (did you mean `weight`?); known: rt, period, weight, cap, budget, priority, extra, laxity, latency, ",
             ),
+            ("cap=60%", "`cap` must be a whole number between 0 and 6400 (got `60%`)"),
             ("weight=0", "`weight` must be between 1 and 65535 (got `0`)"),
             ("weight=-1", "between 1 and 65535"),
             ("weight=99999999999999999999", "between 1 and 65535"),

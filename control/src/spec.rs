@@ -286,7 +286,11 @@ pub fn value(info: &ParamInfo, text: &str) -> Result<u64> {
     };
     match value {
         Some(v) if (info.min..=info.max).contains(&v) => Ok(v),
-        _ => bail!("`{}` must be {} (got `{text}`)", info.name, must_be(info)),
+        _ => {
+            let number = words(info).is_none() && info.unit != "ns" && text.parse::<u64>().is_err();
+            let whole = if number { "a whole number " } else { "" };
+            bail!("`{}` must be {whole}{} (got `{text}`)", info.name, must_be(info))
+        }
     }
 }
 

@@ -61,8 +61,11 @@ pub fn set(args: &args::SetLive) -> Result<bool> {
     let saved = Request::Saved { vm: vm.clone(), keys };
     let answer = Client::connect(&args.socket.socket)?.ask(&Request::Set { vm, values })?;
     if let Some(file) = file {
-        file.write().context("the values hold until the VM or takt run ends, but are not saved")?;
+        let path = file.write().context("the values hold until the VM or takt run ends, but are not saved")?;
         Client::connect(&args.socket.socket)?.ask(&saved)?;
+        if !args.json {
+            output::print(&format!("saved in {path}\n"))?;
+        }
     }
     if args.json {
         output::print_json(&document::read::<After<VmStatus>>(answer)?)?;
@@ -72,6 +75,7 @@ pub fn set(args: &args::SetLive) -> Result<bool> {
 
 /// The file of `takt run` with the new values, which is written once they hold.
 struct Saved {
+    path: String,
     file: Pending,
     text: String,
 }
@@ -101,11 +105,13 @@ impl Saved {
             read => read.with_context(|| path.clone())?,
         };
         let text = save::saved(&text, vm, values).with_context(|| path.clone())?;
-        Ok(Self { file: Pending::open(Path::new(&path))?, text })
+        Ok(Self { file: Pending::open(Path::new(&path))?, text, path })
     }
 
-    fn write(self) -> Result<()> {
-        self.file.write(self.text.as_bytes())
+    /// The path of the file.
+    fn write(self) -> Result<String> {
+        self.file.write(self.text.as_bytes())?;
+        Ok(self.path)
     }
 }
 

@@ -35,7 +35,12 @@ impl View {
         match key {
             KeyCode::Char('q') => return false,
             KeyCode::Esc => self.alone = false,
-            KeyCode::Enter => self.alone = self.chosen.is_some(),
+            KeyCode::Enter => {
+                if self.at(figures).is_none() {
+                    self.go(figures, |_| 0);
+                }
+                self.alone = self.chosen.is_some();
+            }
             KeyCode::Down | KeyCode::Char('j') => self.go(figures, |at| at.map_or(0, |at| at + 1)),
             KeyCode::Up | KeyCode::Char('k') => self.go(figures, |at| at.map_or(0, |at| at.saturating_sub(1))),
             _ => {}

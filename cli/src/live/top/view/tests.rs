@@ -65,7 +65,9 @@ fn keys_choose_a_vm_and_show_it_alone() {
     let figures = Figures::between(&before, &now);
     let mut view = View::default();
     let shown = |view: &View| screen(view, &figures, 80, 24).join("\n");
-    assert!(view.key(KeyCode::Enter, &figures) && shown(&view).contains("prom/s"), "none is chosen");
+    assert!(view.key(KeyCode::Enter, &figures) && shown(&view).contains("db: real-time"), "the first one");
+    view.key(KeyCode::Esc, &figures);
+    view = View::default();
     for key in [KeyCode::Down, KeyCode::Down, KeyCode::Down, KeyCode::Up] {
         assert!(view.key(key, &figures));
     }
