@@ -216,7 +216,8 @@ impl Program for Player {
                 continue;
             }
             // The first frame has its period, too.
-            (film.began, film.due, film.left) = (at, at + film.spec.period, film.spec.length / film.spec.period);
+            (film.began, film.due, film.left) =
+                (at, at + film.spec.period, film.spec.length.div_ceil(film.spec.period));
             (film.step, film.arrived, film.ended) = (0, 0, None);
             for n in members {
                 decoders[n as usize].phase = Phase::Asleep;
