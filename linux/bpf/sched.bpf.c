@@ -5,11 +5,10 @@
  * Design: every VCPU thread and every I/O thread of a VM is a VCPU of the pool with a queue (DSQ) of its own, which
  * enqueue fills; dispatch asks the policy and moves that thread to the PCPU. All other threads of the host share one
  * VCPU a PCPU (a host entity) and a queue ordered by virtual time; an entity serves whoever is first in it. Per-CPU
- * kernel threads and threads that may not migrate just now go straight to their PCPU, beside the pool, and to it such
- * a thread is like a higher scheduling class: the PCPU is taken, and nobody is charged. They have an allowance; beyond it
- * the host entity pays for them. A VCPU's thread owes what it ran there, and its next run pays.
- *
- * The policy's slices and timers are bpf timers, one a PCPU, because the kernel ends slices at its tick only.
+ * kernel threads and threads that may not migrate just now go straight to their PCPU, beside the pool, and to it such a
+ * thread is like a higher scheduling class: the PCPU is taken, and nobody is charged. They have an allowance; beyond it
+ * the host entity pays for them. A VCPU's thread owes what it ran there, and its next run pays. The policy's slices and
+ * timers are bpf timers, one a PCPU, because the kernel ends slices at its tick only.
  *
  * Locking: host.h. Threads are looked up by their storage, never by number. Callbacks come with the lock of the
  * thread's run queue held, so that two of them never meet for the same thread.
@@ -372,10 +371,7 @@ void BPF_PROG(takt_quiescent, struct task_struct *p, u64 flags)
 	act(h, &out);
 }
 
-/*
- * It changes to another scheduling class, which is a higher one: all others are Takt's. If it runs, no switch will say so.
- * Its priority is still the old one on some kernels.
- */
+/* It changes to a higher class: all others are Takt's. If it runs, no switch will say so. Its priority may still be the old. */
 SEC("struct_ops/takt_disable")
 void BPF_PROG(takt_disable, struct task_struct *p)
 {
@@ -479,12 +475,11 @@ void BPF_PROG(takt_cpu_offline, s32 cpu)
 	struct host *h = the_host();
 	struct out out = {};
 
-	if (!h)
-		return;
 	h_cpu_leaves(cpu, &out);
 	h_block(cpu & (TAKT_NCPU - 1), &out);
 	h_cpu_offline(cpu, &out);
-	act(h, &out);
+	if (h)
+		act(h, &out);
 }
 
 /* A deadline, real-time or stop thread runs: the PCPU is taken until the next decision here. */

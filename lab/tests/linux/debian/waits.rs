@@ -21,7 +21,7 @@ const LOOP: &str = "set -e; for n in a b; do ip netns add $n; done; \
                     net.ipv4.conf.all.accept_local=1; done";
 /// Packets for a host beyond both of them.
 const SEND: &str = "use Socket; socket(S, PF_INET, SOCK_DGRAM, 0) or die; setsockopt(S, 0, 2, pack(\"i\", 255)) or die; \
-                    $to = pack_sockaddr_in(9, inet_aton(\"198.51.100.1\")); send(S, \"x\", 0, $to) for 1..500";
+                    $to = pack_sockaddr_in(9, inet_aton(\"198.51.100.1\")); send(S, \"x\", 0, $to) for 1..2500";
 
 fn why(vm: &str) -> Result<Value> {
     serde_json::from_str(&sh(&format!("takt why {vm} --since 1m --json"))?).context("takt why")
