@@ -204,15 +204,18 @@ fn video(put: &mut impl FnMut(&str, f64) -> Option<f64>, run: &RunResult) {
     waits(put, "video_wait", vm.wait.get("all"));
 }
 
-/// Of each VM, or of all that one entry of the scenario stands for together: CPU time, and the longest waits.
+/// Of each VM, or of all that one entry of the scenario stands for together: CPU time, the longest waits, and the time that cold
+/// caches cost; of all VMs together, too.
 fn each_vm(put: &mut impl FnMut(&str, f64) -> Option<f64>, run: &RunResult) {
-    let mut all: BTreeMap<&str, (u64, u64, u64)> = BTreeMap::new();
+    let mut all: BTreeMap<&str, (u64, u64, u64, u64)> = BTreeMap::new();
+    put("cold_ms", run.vms.iter().map(|vm| vm.cold_ns).sum::<u64>() as f64 / 1e6);
     for vm in &run.vms {
         let of = all.entry(vm.entry.as_deref().unwrap_or(&vm.name)).or_default();
         let wait = vm.wait.get("all").map_or((0, 0), |w| (w.p99_ns, w.max_ns));
-        *of = (of.0 + vm.cpu_time_ns, of.1.max(wait.0), of.2.max(wait.1));
+        *of = (of.0 + vm.cpu_time_ns, of.1.max(wait.0), of.2.max(wait.1), of.3 + vm.cold_ns);
     }
-    for (name, (cpu, p99, max)) in all {
+    for (name, (cpu, p99, max, cold)) in all {
+        put(&format!("vm_{name}_cold_ms"), cold as f64 / 1e6);
         put(&format!("vm_{name}_cpu_s"), cpu as f64 / 1e9);
         put(&format!("vm_{name}_wait_p99_us"), p99 as f64 / 1e3);
         put(&format!("vm_{name}_wait_max_us"), max as f64 / 1e3);

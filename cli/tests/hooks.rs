@@ -111,7 +111,10 @@ fn a_domain_that_says_nonsense_starts_without() {
         (settings("wieght='1'"), "domain test: metadata: unknown key `wieght` (did you mean `weight`?)"),
         (settings(""), "domain test: metadata: nothing to set"),
         (settings("dev='tap0'"), "domain test: metadata: `dev` works only in `takt set`"),
-        (settings("weight='1&#10;x'"), "domain test: metadata: `weight` must be between 1 and 65535 (got `1 x`)"),
+        (
+            settings("weight='1&#10;x'"),
+            "domain test: metadata: `weight` must be a whole number between 1 and 65535 (got `1 x`)",
+        ),
         (
             settings("weight='1'").replace("<takt:settings", "<takt:seting"),
             "domain test: metadata: `seting` is unknown",
@@ -172,10 +175,10 @@ fn a_vm_of_proxmox_has_what_its_notes_say() {
     assert_eq!(hook("102", "pre-start", "#nothing for takt: cap=1\n"), "");
     assert_eq!(has(&run, "vm102", None), None);
     for (text, want) in [
-        ("#takt: cap=-1\n", "VM 103: notes: `cap` must be between 0 and 6400 (got `-1`)"),
+        ("#takt: cap=-1\n", "VM 103: notes: `cap` must be a whole number between 0 and 6400 (got `-1`)"),
         ("#takt:\n", "VM 103: notes: nothing follows `takt:`; write key=value"),
         ("#takt: cap\n", "VM 103: notes: `cap` is not key=value"),
-        ("#takt%3A cap=%00%1b[31m\n", "VM 103: notes: `cap` must be between 0 and 6400"),
+        ("#takt%3A cap=%00%1b[31m\n", "VM 103: notes: `cap` must be a whole number between 0 and 6400"),
         ("#takt: cap=1 cap=2\n", "VM 103: notes: `cap=2` sets a key a second time"),
         ("#takt: cap=1\nname: a/b\n", "VM 103: `a/b` cannot be the name of a file"),
     ] {

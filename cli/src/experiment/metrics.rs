@@ -42,7 +42,7 @@ const fn axis(title: &'static str, draw: Draw, metrics: &'static [(&'static str,
     Axis { title, draw, metrics }
 }
 
-static AXES: [Axis; 38] = [
+static AXES: [Axis; 39] = [
     axis("mean PESQ", Draw::Quality, &[("pesq_mean", "Mean PESQ of all calls")]),
     axis("median PESQ", Draw::Quality, &[("pesq_p50", "Median PESQ of the calls")]),
     axis("MOS", Draw::Quality, &[("mos_delayed", "MOS with the delay until play-out")]),
@@ -117,6 +117,7 @@ static AXES: [Axis; 38] = [
     axis("period, ms", MEAN, &[("period_ms", "Period that the monitor finds")]),
     axis("frames", MEAN, &[("verdict_frames", "Frames until the verdict")]),
     axis("CPU-s", MEAN, &[("*_cpu_s", "CPU time of {}")]),
+    axis("time lost to cold caches, ms", MEAN, &[("cold_ms", "all VMs"), ("*_cold_ms", "{}")]),
     axis("99th percentile of waits, us", MEAN, &[("*_wait_p99_us", "Waits of {}")]),
     axis(
         "time, us",
