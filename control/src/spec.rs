@@ -182,6 +182,15 @@ impl PolicySpec {
         Ok(all)
     }
 
+    /// Sets those of `defaults` that neither the policy's name nor what was given sets.
+    pub fn add_defaults(&mut self, defaults: &[(u32, u64)]) {
+        for &(key, value) in defaults {
+            if self.params.iter().all(|&(other, _)| other != key) {
+                self.params.push((key, value));
+            }
+        }
+    }
+
     /// Refuses what a guest may gain by, unless it is `accepted` (`--accept-unfair`).
     ///
     /// # Errors
@@ -264,6 +273,24 @@ fn param(key: &str, text: &str, table: &[ParamInfo], own: &[&'static str]) -> Re
         bail!("unknown key `{key}`{}", near::known_are(key, keys));
     };
     Ok((info.key, value(info, text)?))
+}
+
+/// Reads parameters of pools as they stand within a policy's parentheses: `tickle=xen,activate=tick`.
+///
+/// # Errors
+/// One line that names the key and its range.
+pub fn parameters(text: &str) -> Result<Vec<(u32, u64)>> {
+    let table = takt_policy::params();
+    let mut all: Vec<(u32, u64)> = Vec::new();
+    for pair in text.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
+        let (key, value) = pair.split_once('=').with_context(|| format!("`{pair}` is not key=value"))?;
+        let param = param(key, value, &table, &[])?;
+        if all.iter().any(|&(other, _)| other == param.0) {
+            bail!("`{pair}` sets a key a second time");
+        }
+        all.push(param);
+    }
+    Ok(all)
 }
 
 /// Parameters of a pool in an order in which nothing has changed when one is refused: `reserve`

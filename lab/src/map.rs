@@ -114,6 +114,10 @@ fn check(s: &Scenario) -> Result<()> {
 /// application that is too large, or a group that is too large for its machine.
 pub fn possible(s: &Scenario, lab: Lab) -> Result<()> {
     ensure!(s.machine.machines == 1, "machine.machines: {} in the lab; allowed: 1", s.machine.machines);
+    ensure!(
+        s.parameters.is_empty(),
+        "parameters: for the simulator; allowed in the lab: in each policy, as credit(tickle=xen)"
+    );
     ensure!(s.pools.is_empty() && s.script.is_empty(), "pool and at: for the simulator; allowed in the lab: neither");
     for vm in &s.vms {
         lab.check(vm)?;
@@ -439,5 +443,8 @@ mod tests {
             possible(&machines, Lab::Linux).unwrap_err().to_string(),
             "machine.machines: 2 in the lab; allowed: 1"
         );
+        let parameters = "parameters = \"tickle=xen\"\n[[vm]]\nname = \"h\"\nvcpus = 1";
+        let parameters = Scenario::from_toml(parameters, "test.toml").unwrap();
+        assert!(possible(&parameters, Lab::Linux).unwrap_err().to_string().starts_with("parameters: "));
     }
 }

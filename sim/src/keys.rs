@@ -17,6 +17,7 @@ const STRUCTURE: &[&str] = &[
     "duration",
     "warmup",
     "policies",
+    "parameters",
     "load",
     "release",
     "machine.pcpus",

@@ -32,6 +32,8 @@ pub struct Scenario {
     pub warmup: Option<u64>,
     /// Policies to compare, as `takt_control::PolicySpec` reads them.
     pub policies: Vec<String>,
+    /// Of every pool whose policy does not set them, for `adjust`.
+    pub parameters: Vec<(u32, u64)>,
     /// Load of task sets that are drawn at random, in percent of their VM's share.
     pub load: u32,
     pub release: Release,
@@ -138,6 +140,7 @@ impl Default for Scenario {
             duration: 30_000_000_000,
             warmup: None,
             policies: Vec::new(),
+            parameters: Vec::new(),
             load: 100,
             release: Release::Synchronous,
             machine: Machine { pcpus: 8, machines: 1, threads: 1, llc: 4, node: 4 },
@@ -245,6 +248,7 @@ impl Scenario {
             "warmup" if value == "auto" => self.warmup = None,
             "warmup" => self.warmup = Some(keys::time(value, 0, keys::DAY)?),
             "policies" => self.policies = keys::policies(value)?,
+            "parameters" => self.parameters = takt_control::spec::parameters(value)?,
             "load" => self.load = keys::count(value, 1, 1_000)?,
             // `servers` and its words are older names.
             "release" | "servers" => {

@@ -353,6 +353,17 @@ fn under_s_nobody_starves_behind_real_time_vcpus() {
     }
 }
 
+/// What the scenario says of all policies, each may say otherwise.
+#[test]
+fn parameters_are_those_of_each_policy_that_sets_none() {
+    let switches = |s: &Scenario, policy: &str| checked(s, policy, 1).host.switches;
+    let (plain, set) = (scenario(CROWD, &[]), scenario(CROWD, &[("parameters", "slice=5ms")]));
+    let short = switches(&plain, "credit(slice=5ms)");
+    assert_ne!(switches(&plain, "credit"), short);
+    assert_eq!(switches(&set, "credit"), short);
+    assert_eq!(switches(&set, "credit(slice=30ms)"), switches(&plain, "credit(slice=30ms)"));
+}
+
 const CROWD: &str = r#"
 title = "Twelve real-time hogs and another one"
 duration = "10s"

@@ -77,5 +77,8 @@ pub(super) fn parts(s: &Scenario, policy: &PolicySpec, options: &Options) -> Res
     for pool in &s.pools {
         all.push(Part::new(&pool.name, pool.policy.clone(), options)?);
     }
+    for part in &mut all {
+        part.policy.add_defaults(&s.parameters);
+    }
     Ok(all)
 }
