@@ -187,7 +187,9 @@ fn every_parameter_has_two_ends() {
         let below = info.min.checked_sub(1).map(|v| raw(&info, v));
         for text in below.into_iter().chain([raw(&info, info.max + 1), String::new(), "-1".into()]) {
             let error = value(&info, &text).expect_err(info.name).to_string();
-            assert_eq!(error, format!("`{}` must be {} (got `{text}`)", info.name, must_be(&info)));
+            let number = info.unit != "ns" && !info.unit.contains('|') && text.parse::<u64>().is_err();
+            let whole = if number { "a whole number " } else { "" };
+            assert_eq!(error, format!("`{}` must be {whole}{} (got `{text}`)", info.name, must_be(&info)));
         }
     }
     let of = |name: &str, per_vm| takt_policy::param(name, per_vm).unwrap();

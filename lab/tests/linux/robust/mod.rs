@@ -147,9 +147,9 @@ fn what_a_vm_waits_for_is_named() {
     assert!(number(&outcome, "incidents") >= 1.0, "{outcome:#}");
 }
 
-/// Instructions of an operation that is kept: in the kernel, and in `takt run`. Two starts are compared, and entries cost the
-/// kernel more in one than in the other: three runs had 300 to 700 with busy VMs, and with a quiet one next to nothing.
-const KEPT: [RangeInclusive<f64>; 2] = [-400.0..=1_000.0, 750.0..=3_000.0];
+/// Instructions of an operation that is kept: in the kernel, and in `takt run`. Medians of three boots were 103 to 147 and 1221 to
+/// 1737; a turn alone may be far from that in the kernel, where entries differ more than what is measured.
+const KEPT: [RangeInclusive<f64>; 2] = [60.0..=220.0, 900.0..=2_300.0];
 
 #[test]
 #[ignore = "five minutes"]
