@@ -258,6 +258,14 @@ s32 scx_bpf_task_cpu(const struct task_struct *p)
 	return thread_of(p)->cpu;
 }
 
+bool scx_bpf_task_running(const struct task_struct *p)
+{
+	struct rq *rq = &rqs[thread_of(p)->cpu];
+
+	fake_helper();
+	return rq->cur == thread_of(p) && !rq->higher_runs;
+}
+
 const struct cpumask *scx_bpf_get_online_cpumask(void)
 {
 	fake_helper();

@@ -388,6 +388,8 @@ void thread_class(struct thread *t, bool other)
 	t->other_class = true;
 	t->t.prio = 50;
 	CALL(t->cpu, takt_ops.disable(&t->t));
+	/* It runs on in its new class, and no switch says so. */
+	MUST(!runs || !rqs[cpu].online || cpu_of(pool_of(host(), cpu), cpu)->taken);
 	t->where = AWAY;
 	if (runs) {
 		rqs[cpu].cur = NULL;
