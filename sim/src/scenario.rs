@@ -32,7 +32,7 @@ pub struct Scenario {
     pub warmup: Option<u64>,
     /// Policies to compare, as `takt_control::PolicySpec` reads them.
     pub policies: Vec<String>,
-    /// Of every pool whose policy does not set them, for `adjust`.
+    /// Of every pool, unless its policy sets them, for `adjust`.
     pub parameters: Vec<(u32, u64)>,
     /// Load of task sets that are drawn at random, in percent of their VM's share.
     pub load: u32,
