@@ -342,6 +342,7 @@ mod tests {
             let keys = match kind {
                 Kind::Tasks => ", tasks = \"1ms/10ms\"",
                 Kind::Fanout => ", clients = 1",
+                Kind::Player => ", threads = 1",
                 _ => "",
             };
             let vm = format!("[[vm]]\nname = \"v\"\nvcpus = 1\nworkload = {{ type = \"{}\"{keys} }}", kind.name());
@@ -413,7 +414,7 @@ mod tests {
         let all = Lab::Linux.all();
         assert!(all.starts_with("hog, voip, "), "{all}");
         for kind in Kind::ALL.iter().filter(|kind| !Lab::Linux.has(**kind)).map(|kind| kind.name()) {
-            let vm = format!("[[vm]]\nname = \"v\"\nvcpus = 1\nworkload = \"{kind}\"");
+            let vm = format!("[[vm]]\nname = \"v\"\nvcpus = 2\nworkload = \"{kind}\"");
             assert_eq!(error(&vm), format!("vm.v.workload: {kind} in the lab; allowed: {all}"));
         }
         let threads = "[[vm]]\nname = \"h\"\nvcpus = 2\nworkload = { type = \"hog\", threads = 3 }";

@@ -329,6 +329,7 @@ mod tests {
             let keys = match kind {
                 Kind::Tasks => ", tasks = \"1ms/10ms\"",
                 Kind::Fanout => ", clients = 1",
+                Kind::Player => ", threads = 1",
                 _ => "",
             };
             let vm = format!("[[vm]]\nname = \"v\"\nvcpus = 1\nworkload = {{ type = \"{}\"{keys} }}", kind.name());
@@ -345,7 +346,7 @@ mod tests {
         let all = Lab::Xen.all();
         assert!(all.starts_with("hog, voip, "), "{all}");
         for kind in Kind::ALL.iter().filter(|kind| !guests::of(**kind).xen).map(|kind| kind.name()) {
-            let vm = format!("[[vm]]\nname = \"v\"\nvcpus = 1\nworkload = \"{kind}\"");
+            let vm = format!("[[vm]]\nname = \"v\"\nvcpus = 2\nworkload = \"{kind}\"");
             assert_eq!(error(&vm), format!("vm.v.workload: {kind} in the Xen lab; allowed: {all}"));
         }
         assert_eq!(
