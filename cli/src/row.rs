@@ -97,6 +97,10 @@ impl Row {
         }
         streams(&mut put, run);
         video(&mut put, run);
+        if let Some(jobs) = run.vms.iter().find_map(|vm| vm.jobs) {
+            put("steps_per_s", jobs.steps as f64 * 1e9 / run.duration_ns.max(1) as f64);
+            put("disk_per_s", jobs.requests as f64 * 1e9 / run.duration_ns.max(1) as f64);
+        }
         each_vm(&mut put, run);
         let mut call_pesq = Vec::new();
         let calls = run.vms.iter().any(|vm| vm.voip.is_some());
@@ -204,19 +208,22 @@ fn video(put: &mut impl FnMut(&str, f64) -> Option<f64>, run: &RunResult) {
     waits(put, "video_wait", vm.wait.get("all"));
 }
 
-/// Of each VM, or of all that one entry of the scenario stands for together: CPU time, the longest waits, and the time that cold
-/// caches cost; of all VMs together, too.
+/// Of each VM, or of all that one entry of the scenario stands for together: CPU time, batch work, the longest waits, and the time that
+/// cold caches cost; of all VMs together, too.
 fn each_vm(put: &mut impl FnMut(&str, f64) -> Option<f64>, run: &RunResult) {
-    let mut all: BTreeMap<&str, (u64, u64, u64, u64)> = BTreeMap::new();
+    let mut all: BTreeMap<&str, (u64, u64, u64, u64, f64)> = BTreeMap::new();
     put("cold_ms", run.vms.iter().map(|vm| vm.cold_ns).sum::<u64>() as f64 / 1e6);
     for vm in &run.vms {
         let of = all.entry(vm.entry.as_deref().unwrap_or(&vm.name)).or_default();
         let wait = vm.wait.get("all").map_or((0, 0), |w| (w.p99_ns, w.max_ns));
-        *of = (of.0 + vm.cpu_time_ns, of.1.max(wait.0), of.2.max(wait.1), of.3 + vm.cold_ns);
+        *of = (of.0 + vm.cpu_time_ns, of.1.max(wait.0), of.2.max(wait.1), of.3 + vm.cold_ns, of.4 + vm.work);
     }
-    for (name, (cpu, p99, max, cold)) in all {
+    for (name, (cpu, p99, max, cold, work)) in all {
         put(&format!("vm_{name}_cold_ms"), cold as f64 / 1e6);
         put(&format!("vm_{name}_cpu_s"), cpu as f64 / 1e9);
+        if work > 0.0 {
+            put(&format!("vm_{name}_work"), work);
+        }
         put(&format!("vm_{name}_wait_p99_us"), p99 as f64 / 1e3);
         put(&format!("vm_{name}_wait_max_us"), max as f64 / 1e3);
     }

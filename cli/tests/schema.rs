@@ -153,7 +153,7 @@ fn simulations_of_every_kind() {
             |vm: Value| vm.as_object().unwrap().iter().filter(|(_, v)| !v.is_null()).map(|(k, _)| k.clone()).collect();
         vms.into_iter().for_each(|vm| fields.append(&mut of(vm)));
     }
-    for kind in ["voip", "vod", "video", "periodic", "tasks", "cyclictest", "parallel", "fanout", "tx"] {
+    for kind in ["voip", "vod", "video", "periodic", "tasks", "cyclictest", "parallel", "fanout", "jobs", "tx"] {
         assert!(fields.contains(kind), "no scenario has {kind}");
     }
 }

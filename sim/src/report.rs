@@ -91,6 +91,7 @@ impl Machine<'_> {
             cyclictest: None,
             parallel: None,
             fanout: None,
+            jobs: None,
             tx: self.tx_result(id as u32),
             drops: Drops { nic: drops.nic, rx: drops.rx, tx: drops.tx },
         };

@@ -88,6 +88,9 @@ pub struct VmResult {
     /// Only for the front of an application of several VMs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fanout: Option<FanoutResult>,
+    /// Only for builds and Postmark.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jobs: Option<JobsResult>,
     /// Only for VMs that send packets: gaps between them as netback sees them.
     pub tx: Option<TxResult>,
     pub drops: Drops,
@@ -233,6 +236,15 @@ pub struct VideoResult {
     /// Time to play a video whole, if it has ended, ns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_ns: Option<u64>,
+}
+
+/// Jobs that compute and wait for a disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct JobsResult {
+    /// Files that were compiled, or transactions.
+    pub steps: u64,
+    /// Answers of the disk.
+    pub requests: u64,
 }
 
 /// The bursts of a sender, each of which is a frame; a frame is there when its last packet is made.

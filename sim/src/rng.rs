@@ -22,6 +22,7 @@ pub enum Purpose {
     Stream,
     Game,
     Film,
+    Job,
 }
 
 #[derive(Clone, Debug)]

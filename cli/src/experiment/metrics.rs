@@ -42,7 +42,7 @@ const fn axis(title: &'static str, draw: Draw, metrics: &'static [(&'static str,
     Axis { title, draw, metrics }
 }
 
-static AXES: [Axis; 39] = [
+static AXES: [Axis; 40] = [
     axis("mean PESQ", Draw::Quality, &[("pesq_mean", "Mean PESQ of all calls")]),
     axis("median PESQ", Draw::Quality, &[("pesq_p50", "Median PESQ of the calls")]),
     axis("MOS", Draw::Quality, &[("mos_delayed", "MOS with the delay until play-out")]),
@@ -62,7 +62,7 @@ static AXES: [Axis; 39] = [
         ],
     ),
     axis("from the timer's expiry to running", Draw::Span, &[("latency", "Latency of cyclictest")]),
-    axis("batch work, CPU-s", MEAN, &[("work", "Batch work")]),
+    axis("batch work, CPU-s", MEAN, &[("work", "Batch work"), ("*_work", "Batch work of {}")]),
     axis("batch work", Draw::Share, &[("work_share", "Work of the batch VMs")]),
     axis("Mbit/s per user", MEAN, &[("rate_mbit", "Rate of each user's stream")]),
     axis("frames/s", MEAN, &[("fps_mean", "Frames per second"), ("fps_min", "in the worst second")]),
@@ -72,6 +72,7 @@ static AXES: [Axis; 39] = [
     axis("ms per iteration", Draw::Value(1e3), &[("iteration_us", "Time per iteration")]),
     axis("response time, ms", MEAN, &[("response_mean_ms", "Mean response time")]),
     axis("answers late, %", MEAN, &[("response_missed_pct", "Answers after the deadline")]),
+    axis("files or transactions per s", MEAN, &[("steps_per_s", "Files compiled, or transactions")]),
     axis("parts per s", MEAN, &[("parts_per_s", "Parts of requests answered")]),
     axis("waits per job", MEAN, &[("turns_per_job", "Waits for a PCPU per job")]),
     axis("longest wait, ms", MEAN, &[("turn_wait_max_ms", "Longest wait for a PCPU")]),

@@ -20,6 +20,9 @@ macro_rules! workloads {
             "cyclictest" => cyclictest::Cyclictest,
             "parallel" => parallel::Parallel,
             "fanout" => fanout::Fanout,
+            "build" => build::Build,
+            "postmark" => postmark::Postmark,
+            "stream-copy" => stream_copy::StreamCopy,
             "idle" => idle::Idle,
             #[cfg(test)]
             "beat" => beat::Beat,

@@ -8,7 +8,9 @@
 #[cfg(test)]
 #[path = "../../template/beat.rs"]
 pub mod beat;
+pub mod build;
 pub mod cyclictest;
+mod disk;
 pub mod fanout;
 mod frames;
 pub mod game;
@@ -19,8 +21,10 @@ pub mod media;
 pub mod parallel;
 pub mod periodic;
 pub mod player;
+pub mod postmark;
 pub mod signalling;
 pub mod stream;
+pub mod stream_copy;
 pub mod tasks;
 pub mod vod;
 pub mod voip;
