@@ -236,17 +236,20 @@ fn below_4(pesq: &[f64]) -> f64 {
 
 /// Missed jobs of sets of tasks, and what the PCPUs spent on them.
 fn tasks(put: &mut impl FnMut(&str, f64) -> Option<f64>, run: &RunResult) {
-    let mut all = (0, 0);
+    let (mut all, mut worst) = ((0, 0), 0.0_f64);
     for vm in run.vms.iter().filter(|vm| !vm.tasks.is_empty()) {
         let (jobs, missed) = vm.tasks.iter().fold((0, 0), |s, t| (s.0 + t.jobs, s.1 + t.missed));
         put(&format!("jobs_{}", vm.name), jobs as f64);
-        put(&format!("missed_pct_{}", vm.name), missed as f64 * 100.0 / jobs.max(1) as f64);
+        let missed_pct = missed as f64 * 100.0 / jobs.max(1) as f64;
+        put(&format!("missed_pct_{}", vm.name), missed_pct);
+        worst = worst.max(missed_pct);
         all = (all.0 + jobs, all.1 + missed);
     }
     if all.0 == 0 {
         return;
     }
     put("missed_pct", all.1 as f64 * 100.0 / all.0 as f64);
+    put("missed_pct_worst", worst);
     for (n, p) in run.pcpus.iter().enumerate().filter(|(_, p)| p.decisions > 0) {
         let spent = (p.decision_ns + p.switch_ns) as f64;
         put(&format!("pcpu{n}_decisions"), p.decisions as f64);
