@@ -101,6 +101,7 @@ mod tests {
             ("1min", 60_000_000_000),
             ("10m", 600_000_000_000),
             ("24h", 86_400_000_000_000),
+            ("0.123456789s", 123_456_789),
             ("0", 0),
         ] {
             assert_eq!(parse(text).unwrap(), ns, "{text}");
@@ -109,8 +110,20 @@ mod tests {
 
     #[test]
     fn refuses_what_is_no_duration() {
-        for text in ["", "10", "ms", "-1ms", "1e3ms", "1.ms", ".5ms", "1..5ms", "10 lightyears", "99999999999s", "NaNs"]
-        {
+        for text in [
+            "",
+            "10",
+            "ms",
+            "-1ms",
+            "1e3ms",
+            "1.ms",
+            ".5ms",
+            "1..5ms",
+            "10 lightyears",
+            "99999999999s",
+            "NaNs",
+            "0.1234567890s",
+        ] {
             let error = parse(text).unwrap_err().to_string();
             assert!(error.contains("duration; ") && !error.contains('\n'), "{text}: {error}");
         }

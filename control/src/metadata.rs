@@ -125,6 +125,20 @@ mod tests {
     }
 
     #[test]
+    fn a_name_that_is_long_or_a_uuid_has_no_file() {
+        const UUID: &str = "5f0c64de-8a2b-4c1d-9e3f-0123456789ab";
+        let dir = tempfile::tempdir().unwrap();
+        for name in [UUID, &"a".repeat(199)] {
+            std::fs::write(file(dir.path(), name).unwrap(), "weight = 3\n").unwrap();
+        }
+        assert_eq!(file(dir.path(), &"a".repeat(200)), None);
+        let mut all = Metadata::new(dir.path());
+        let mut has = |name: &str, uuid: Option<&str>| all.of(name, uuid).unwrap().is_some();
+        assert!(has(&"a".repeat(199), None) && has("web", Some(UUID)));
+        assert!(!has(UUID, None), "a VM that calls itself what another one is");
+    }
+
+    #[test]
     fn pairs_say_what_a_table_says() {
         let entry = pairs("rt=on weight=7 ports=5004,6000-6010 group=g budget=2ms period=10ms").unwrap();
         assert_eq!(parse(&toml::to_string(&entry).unwrap()).unwrap(), entry);

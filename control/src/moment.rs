@@ -10,19 +10,22 @@ pub fn local(at: SystemTime) -> String {
     // SAFETY: integers and a pointer that may be null; localtime_r fills it, or leaves it as it is.
     let mut tm: libc::tm = unsafe { std::mem::zeroed() };
     unsafe { libc::localtime_r(&raw const seconds, &raw mut tm) };
-    let offset = tm.tm_gmtoff / 60;
-    let (sign, minutes) = (if offset < 0 { '-' } else { '+' }, offset.abs());
     format!(
-        "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}{sign}{:02}:{:02}",
+        "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}{}",
         tm.tm_year + 1900,
         tm.tm_mon + 1,
         tm.tm_mday,
         tm.tm_hour,
         tm.tm_min,
         tm.tm_sec,
-        minutes / 60,
-        minutes % 60
+        zone(tm.tm_gmtoff / 60)
     )
+}
+
+/// Minutes east of UTC.
+fn zone(minutes: i64) -> String {
+    let sign = if minutes < 0 { '-' } else { '+' };
+    format!("{sign}{:02}:{:02}", minutes.abs() / 60, minutes.abs() % 60)
 }
 
 #[cfg(test)]
@@ -34,5 +37,6 @@ mod tests {
         let text = local(UNIX_EPOCH + Duration::from_secs(1_000_000_000));
         assert_eq!(text.len(), "2001-09-09T01:46:40+00:00".len(), "{text}");
         assert!(text.starts_with("2001-09-0") && text[13..16].starts_with(':'), "{text}");
+        assert_eq!([-210, -1, 0, 60, 345].map(zone), ["-03:30", "-00:01", "+00:00", "+01:00", "+05:45"]);
     }
 }
