@@ -317,7 +317,7 @@ impl Live {
     }
 
     fn types(&mut self, snapshot: &Snapshot, news: &mut Vec<Event>) {
-        for vm in status::vms(snapshot, &|index| self.known(index)) {
+        for vm in status::vms(snapshot, &|index| self.known(index, snapshot)) {
             let Some(known) = self.vms.values_mut().find(|v| v.name == vm.name) else { continue };
             if known.rt == vm.rt {
                 continue;
@@ -334,21 +334,22 @@ impl Live {
         }
     }
 
-    fn known(&self, index: u32) -> Known {
-        let report = self.net.report(index);
+    /// Of the VM that has slot `index` in a snapshot: nothing if it has come since the last look, whatever is known of the one before.
+    fn known(&self, index: u32, snapshot: &Snapshot) -> Known {
+        let vm = self.vms.get(&index).filter(|vm| vm.generation == snapshot.vm(index).generation);
+        let report = vm.and_then(|_| self.net.report(index));
         let kind = |kind: net::Kind| match kind {
             net::Kind::Tap => "tap",
             net::Kind::Macvtap => "macvtap",
             net::Kind::Named => "named",
         };
         let device = |d: &net::Device| DeviceStatus { name: d.name.clone(), kind: kind(d.kind).into() };
-        let vm = self.vms.get(&index);
         Known {
             name: vm.map_or_else(|| format!("vm{index}"), |v| v.name.clone()),
             ports: vm.map(|v| v.ports.clone()).unwrap_or_default(),
             devices: report.iter().flat_map(|r| &r.devices).map(device).collect(),
             blind: report.map_or_else(|| Some("not looked at yet".into()), net::Report::blind),
-            monitor: self.net.times(index).ok().filter(|t| t.first != 0),
+            monitor: report.and_then(|_| self.net.times(index).ok()).filter(|t| t.first != 0),
             group: vm.map(|v| v.group.clone()).unwrap_or_default(),
             set_by: vm.map(|v| v.layers.sources()).unwrap_or_default(),
             waited: VmWaits::default(),
@@ -370,7 +371,7 @@ impl Live {
         let (entities, waits) = status::entities(&snapshot, &waited.remove(&HOST_VM).unwrap_or_default());
         let of = |vm| waited.get(&vm).cloned().unwrap_or_default();
         let more = |vm| uncounted.get(&vm).copied().unwrap_or_default();
-        let known = |vm| Known { waited: of(vm), uncounted: more(vm), ..self.known(vm) };
+        let known = |vm| Known { waited: of(vm), uncounted: more(vm), ..self.known(vm, &snapshot) };
         let vms = status::vms(&snapshot, &known);
         let (scheduler, net) = (self.scheduler.run_time()?, self.net.run_time()?);
         let host = HostStatus {
@@ -499,7 +500,7 @@ impl Live {
 impl Host for Live {
     fn vms(&self) -> Result<Vec<VmState>> {
         let snapshot = self.scheduler.peek()?;
-        let all = status::vms(&snapshot, &|index| self.known(index));
+        let all = status::vms(&snapshot, &|index| self.known(index, &snapshot));
         let id = |name: &str| self.vms.iter().find(|(_, v)| v.name == name).map(|(i, _)| *i);
         let state = |vm: status::VmStatus| {
             let params = vm.params.with("rt", vm.rt_mode as u64);
