@@ -16,7 +16,18 @@ static bool is_found(struct thread *t, unsigned long magic, const char *name, st
 	return storage(t)->kvm;
 }
 
-void test_running(const char *policy)
+/* Thread @t is VCPU @id of a VM. */
+static struct kvm_vcpu *runs(struct thread *t, struct kvm *kvm, int id)
+{
+	struct kvm_vcpu *vcpu = kvm_vcpu_new(kvm, id);
+
+	vcpu->pid = &t->pid;
+	t->vcpu = vcpu;
+	return vcpu;
+}
+
+/* Every number stands for itself, and a letter for none. */
+static void test_numbers(const char *policy)
 {
 	static struct kvm kvm;
 	struct kvm_vcpu *vcpu;
@@ -25,9 +36,26 @@ void test_running(const char *policy)
 	machine_init(policy);
 	machine_setup(FAKE_CPUS);
 	t = thread_new(5000, 1, NULL);
-	vcpu = kvm_vcpu_new(&kvm, 3);
-	vcpu->pid = &t->pid;
-	t->vcpu = vcpu;
+	/* 3 * 10 + 'x' - '0' */
+	vcpu = runs(t, &kvm, 102);
+	MUST(!is_found(t, ANON_INODES, "kvm-vcpu:3x", vcpu));
+	MUST(is_found(t, ANON_INODES, "kvm-vcpu:102", vcpu));
+	t = thread_new(5000, 1, NULL);
+	vcpu = runs(t, &kvm, 0);
+	MUST(is_found(t, ANON_INODES, "kvm-vcpu:0", vcpu));
+}
+
+void test_running(const char *policy)
+{
+	static struct kvm kvm;
+	struct kvm_vcpu *vcpu;
+	struct thread *t;
+
+	test_numbers(policy);
+	machine_init(policy);
+	machine_setup(FAKE_CPUS);
+	t = thread_new(5000, 1, NULL);
+	vcpu = runs(t, &kvm, 3);
 	MUST(!is_found(t, 0xef53, "kvm-vcpu:3", vcpu)); /* of a process's own file system */
 	MUST(!is_found(t, ANON_INODES, "kvm-vcpu:4", vcpu));
 	MUST(!is_found(t, ANON_INODES, "kvm-vcpu:3x", vcpu));
