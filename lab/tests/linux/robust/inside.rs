@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Init of the emulated machine: goes through a scenario and leaves what it saw in the outbox.
 
-use super::{attack, cgroups, ends, keep, load, packets, refuse, reload, risa, steady, why};
+use super::{attack, cgroups, ends, keep, load, network, packets, refuse, reload, risa, steady, why};
 use crate::system;
 use crate::takt::Takt;
 use anyhow::{Context, Result, bail};
@@ -50,6 +50,7 @@ fn run() -> Result<Value> {
         "risa" => risa::pools(),
         "why" => why::causes(),
         "keeps" => keep::cost(),
+        network::NAME => network::costs(),
         _ => bail!("no scenario {scenario}"),
     }
 }
