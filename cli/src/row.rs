@@ -99,7 +99,6 @@ impl Row {
         video(&mut put, run);
         if let Some(jobs) = run.vms.iter().find_map(|vm| vm.jobs) {
             put("steps_per_s", jobs.steps as f64 * 1e9 / run.duration_ns.max(1) as f64);
-            put("disk_per_s", jobs.requests as f64 * 1e9 / run.duration_ns.max(1) as f64);
         }
         each_vm(&mut put, run);
         let mut call_pesq = Vec::new();
@@ -208,24 +207,36 @@ fn video(put: &mut impl FnMut(&str, f64) -> Option<f64>, run: &RunResult) {
     waits(put, "video_wait", vm.wait.get("all"));
 }
 
-/// Of each VM, or of all that one entry of the scenario stands for together: CPU time, batch work, the longest waits, and the time that
-/// cold caches cost; of all VMs together, too.
+/// What the VMs of one entry of a scenario have together.
+#[derive(Default)]
+struct Sum {
+    cpu_ns: u64,
+    cold_ns: u64,
+    work: f64,
+    /// The longest of them.
+    wait_p99_ns: u64,
+    wait_max_ns: u64,
+}
+
+/// Of each VM, or of all that one entry of the scenario stands for together: CPU time, batch work, the longest
+/// waits, and the time that cold caches cost; of all VMs together, too.
 fn each_vm(put: &mut impl FnMut(&str, f64) -> Option<f64>, run: &RunResult) {
-    let mut all: BTreeMap<&str, (u64, u64, u64, u64, f64)> = BTreeMap::new();
+    let mut all: BTreeMap<&str, Sum> = BTreeMap::new();
     put("cold_ms", run.vms.iter().map(|vm| vm.cold_ns).sum::<u64>() as f64 / 1e6);
     for vm in &run.vms {
         let of = all.entry(vm.entry.as_deref().unwrap_or(&vm.name)).or_default();
         let wait = vm.wait.get("all").map_or((0, 0), |w| (w.p99_ns, w.max_ns));
-        *of = (of.0 + vm.cpu_time_ns, of.1.max(wait.0), of.2.max(wait.1), of.3 + vm.cold_ns, of.4 + vm.work);
+        of.cpu_ns += vm.cpu_time_ns;
+        of.cold_ns += vm.cold_ns;
+        of.work += vm.work;
+        (of.wait_p99_ns, of.wait_max_ns) = (of.wait_p99_ns.max(wait.0), of.wait_max_ns.max(wait.1));
     }
-    for (name, (cpu, p99, max, cold, work)) in all {
-        put(&format!("vm_{name}_cold_ms"), cold as f64 / 1e6);
-        put(&format!("vm_{name}_cpu_s"), cpu as f64 / 1e9);
-        if work > 0.0 {
-            put(&format!("vm_{name}_work"), work);
-        }
-        put(&format!("vm_{name}_wait_p99_us"), p99 as f64 / 1e3);
-        put(&format!("vm_{name}_wait_max_us"), max as f64 / 1e3);
+    for (name, of) in all {
+        put(&format!("vm_{name}_cold_ms"), of.cold_ns as f64 / 1e6);
+        put(&format!("vm_{name}_cpu_s"), of.cpu_ns as f64 / 1e9);
+        put(&format!("vm_{name}_work"), of.work);
+        put(&format!("vm_{name}_wait_p99_us"), of.wait_p99_ns as f64 / 1e3);
+        put(&format!("vm_{name}_wait_max_us"), of.wait_max_ns as f64 / 1e3);
     }
 }
 

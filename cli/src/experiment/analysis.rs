@@ -10,8 +10,9 @@ use takt_sim::{RunResult, Scenario};
 /// Seeds of sets that are only analysed, per seed of a run.
 const APART: u64 = 1_000;
 
-/// Adds: whether the set that ran was accepted, what it missed if it was, that under servers that get their budget, tasks of it that took longer than their bounds,
-/// and how many of `more` sets are rejected. Nothing for policies that are no servers that can be analysed.
+/// Adds: whether the set that ran was accepted; if it was, the jobs that it missed, those of them under servers
+/// that get their budget, and tasks that took longer than their bounds; and how many of `more` sets are rejected.
+/// Nothing for policies that are no servers that can be analysed.
 pub fn compare(
     metrics: &mut BTreeMap<String, f64>,
     run: &RunResult,
@@ -28,7 +29,7 @@ pub fn compare(
     let missed: u64 = tasks().map(|(_, t)| t.missed).sum();
     put("accepted", f64::from(u8::from(accepted(&found))));
     put("accepted_missed", if accepted(&found) { missed as f64 } else { 0.0 });
-    // By tasks whose server gets its budget whatever the others do.
+    // By tasks of servers that get their budget whatever the others do.
     let guaranteed = |vm: &str| found.vcpus.iter().any(|v| v.vm == vm && *v.guaranteed.get(kind));
     let missed: u64 = tasks().filter(|(vm, _)| guaranteed(vm)).map(|(_, t)| t.missed).sum();
     put("guaranteed_missed", if accepted(&found) { missed as f64 } else { 0.0 });

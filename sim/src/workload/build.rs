@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The build of a large program, as `make -j` does it (DORIS-E9, PORIS-E8): jobs that read a file from the disk and compile it.
+//! The build of a large program, as `make -j` does it (DORIS-E9, PORIS-E8): jobs that read a file from the disk and
+//! compile it.
 
 use super::disk::{self, Does, OnDisk};
 use crate::constants::Constants;
@@ -68,10 +69,6 @@ impl Keys for Build {
 }
 
 impl OnDisk for Build {
-    fn jobs(&self, vcpus: u32) -> u32 {
-        self.threads(vcpus)
-    }
-
     fn does(&self) -> Does {
         Does { work: self.work, random: true, steps: 1, disk: self.disk }
     }

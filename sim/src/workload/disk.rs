@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Jobs that compute and wait for their VM's disk, for `build` and `postmark`. A request takes the way of a packet: from the
-//! guest through Dom0, where it costs what a packet costs, to the disk, and back. The disk serves one request after the other.
+//! Jobs that compute and wait for their VM's disk, for `build` and `postmark`. A request takes the way of a packet:
+//! from the guest through Dom0, where it costs what a packet costs, to the disk, and back. The disk serves one request
+//! after the other.
 
 use crate::constants::Constants;
 use crate::engine::What;
@@ -17,11 +18,8 @@ const ANSWER: u64 = 10_000;
 /// Until Dom0 looks again for room for an answer, ns: a disk loses none.
 const AGAIN: u64 = 100_000;
 
-/// A workload of such jobs.
+/// A workload of such jobs, as many in a VM as it has threads, spread over the VCPUs.
 pub(crate) trait OnDisk: Keys {
-    /// How many a VM has, spread over its VCPUs.
-    fn jobs(&self, vcpus: u32) -> u32;
-
     fn does(&self) -> Does;
 }
 
@@ -31,7 +29,7 @@ pub(crate) struct Does {
     /// Mean CPU time of a step, ns; exponential if `random`.
     pub work: u64,
     pub random: bool,
-    /// Steps from one request to the next; 0 = it needs no disk.
+    /// Steps from one request to the next, at least 1.
     pub steps: u32,
     /// What the disk takes for a request, ns.
     pub disk: u64,
@@ -45,7 +43,7 @@ pub(crate) struct Jobs {
     disks: Vec<u64>,
 }
 
-/// A job. It is a program, whose event is the end of its request.
+/// A job. It is a program, and the end of its request is the program's event.
 #[derive(Debug)]
 struct Job {
     vcpu: u32,
@@ -66,7 +64,7 @@ struct Job {
 pub(super) fn agree<W: OnDisk>(vms: &[(Entry, &W)], c: &Constants) -> Result<()> {
     let slots = c.nic_ring.min(c.vif_ring);
     for (vm, own) in vms {
-        let jobs = own.jobs(vm.vcpus);
+        let jobs = own.threads(vm.vcpus);
         if u64::from(jobs) > slots {
             let allowed = "at most as many as net.nic_ring and net.vif_ring have slots";
             bail!("vm.{}.workload.jobs: {jobs} jobs; allowed: {allowed}, {slots}", vm.name);
@@ -85,7 +83,7 @@ impl<W: OnDisk> Program for W {
         all.disks.push(0);
         let vif = m.add_vif(vm, first, ANSWER, (W::KIND, begin));
         m.add_thread(first, Body::Serve(vif), PRIO_NET, false);
-        for n in 0..self.jobs(vcpus) {
+        for n in 0..self.threads(vcpus) {
             let (vcpu, id) = (first + n % vcpus, begin + n);
             let thread = m.add_thread(vcpu, Body::Program(W::KIND, id), PRIO_BATCH, true);
             let rng = Rng::new(m.seed, Purpose::Job, (W::KIND as u32) << 24 | id);
@@ -121,8 +119,8 @@ impl<W: OnDisk> Program for W {
     fn done(m: &mut Machine, n: u32, cpu: u32) {
         let job = &mut m.programs.of_mut::<W>().jobs[n as usize];
         job.done += 1;
-        job.left = job.left.saturating_sub(1);
-        if job.does.steps == 0 || job.left > 0 {
+        job.left -= 1;
+        if job.left > 0 {
             return;
         }
         (job.left, job.waits) = (job.does.steps, true);

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A mail server's disk load as the benchmark Postmark makes it (DORIS-E9, PORIS-E8): one job of short transactions on many small
-//! files. Most transactions find their file in the guest's memory.
+//! A mail server's disk load as the benchmark Postmark makes it (DORIS-E9, PORIS-E8): one job of short transactions on
+//! many small files. Most transactions find their file in the guest's memory.
 
-use super::disk::{self, Does, OnDisk};
+use super::disk::{Does, OnDisk};
 use crate::constants::Constants;
 use crate::keys::SECOND;
-use crate::spec::{Entry, Key, Keys, Kind, Spec};
-use anyhow::Result;
+use crate::spec::{Key, Keys, Kind, Spec};
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
@@ -33,6 +32,10 @@ impl Spec for Postmark {
         Some("transactions on small files".to_owned())
     }
 
+    fn threads(&self, _vcpus: u32) -> u32 {
+        1
+    }
+
     fn working_set(&self, c: &Constants) -> u64 {
         c.hog_ws
     }
@@ -53,21 +56,13 @@ impl Keys for Postmark {
             (1, 1_000_000),
             |p| p.cached.into(),
             |p, n| p.cached = n,
-            "transactions of which the last waits for the disk",
+            "transactions; one of them waits for the disk",
         ),
         Key::time("disk", (0, SECOND), |p| p.disk.into(), |p, ns| p.disk = ns, "time of the disk for that transaction"),
     ];
-
-    fn agree(vms: &[(Entry, &Self)], c: &Constants) -> Result<()> {
-        disk::agree(vms, c)
-    }
 }
 
 impl OnDisk for Postmark {
-    fn jobs(&self, _vcpus: u32) -> u32 {
-        1
-    }
-
     fn does(&self) -> Does {
         Does { work: self.work, random: false, steps: self.cached, disk: self.disk }
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The kernel "copy" of the benchmark STREAM (PORIS-E8): on each VCPU a loop that copies an array from end to end. What it has in
-//! the caches it has lost once others have run there.
+//! The kernel "copy" of the benchmark STREAM (PORIS-E8): on each VCPU a loop that copies an array from end to end. What
+//! it has in the caches it has lost once others have run there.
 
 use crate::constants::Constants;
 use crate::guest::{Body, PRIO_BATCH};
