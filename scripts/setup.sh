@@ -7,7 +7,9 @@ set -eu
 what=${1:-build}
 packages="gcc libc6-dev make ca-certificates"
 [ "$what" = build ] || packages="$packages pkg-config libelf-dev zlib1g-dev libbpf-dev linux-libc-dev"
-[ "$what" != test ] || packages="$packages sip-tester tshark python3 cpio zstd xz-utils binutils iproute2 systemd tmux iperf3 iputils-ping"
+[ "$what" != test ] || packages="$packages sip-tester tshark python3 cpio zstd xz-utils binutils iproute2 systemd tmux"
+# What the monitor costs them is measured.
+[ "$what" != test ] || packages="$packages iperf3 iputils-ping"
 # Shows the reports to their test: the smallest of Debian's packages of Chromium that renders a page without a screen.
 [ "$what" != test ] || packages="$packages chromium-headless-shell"
 

@@ -334,7 +334,8 @@ impl Live {
         }
     }
 
-    /// Of the VM that has slot `index` in a snapshot: nothing if it has come since the last look, whatever is known of the one before.
+    /// Of the VM that has slot `index` in a snapshot: nothing if it has come since the last look, whatever is known
+    /// of the one before.
     fn known(&self, index: u32, snapshot: &Snapshot) -> Known {
         let vm = self.vms.get(&index).filter(|vm| vm.generation == snapshot.vm(index).generation);
         let report = vm.and_then(|_| self.net.report(index));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! In the machine: what the monitor costs those who send packets that are no media, by ping and iperf3 (DORIS-E7, DORIS-E8). A
-//! pair of devices connects this host with a network namespace; the monitor watches the host's one, as that of a VM.
+//! In the machine: what the monitor costs senders of packets that are no media, by ping and iperf3 (DORIS-E7,
+//! DORIS-E8). A pair of devices connects this host with a network namespace; the monitor watches the host's one, as
+//! that of a VM.
 
 use super::guest::Guest;
 use crate::takt::{Takt, status, until};
