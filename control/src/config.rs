@@ -277,6 +277,14 @@ mod tests {
     use crate::RtMode;
 
     #[test]
+    fn a_value_is_shown_as_people_write_it() {
+        let text = "weight = 512\nrt = \"on\"\nperiod = \"20ms\"\nports = [5004]\ngroup = \"encoders\"";
+        let c = VmConfig::from(toml::from_str::<Entry>(text).unwrap());
+        let shown = ["weight", "rt", "period", "ports", "group", "no-such-key"].map(|key| c.show(key));
+        assert_eq!(shown, ["512", "on", "20ms", "5004", "encoders", ""]);
+    }
+
+    #[test]
     fn what_is_not_said_asks_for_nothing() {
         let entry: Entry = toml::from_str("").unwrap();
         assert_eq!((entry.keys().count(), entry.clone()), (0, Entry::default()));

@@ -12,5 +12,6 @@
 #include "cases.c"
 #include "host.c"
 #include "network.c"
+#include "rare.c"
 #include "model.c"
 #include "main.c"

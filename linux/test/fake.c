@@ -12,6 +12,7 @@ u64 fake_clock;
 u32 fake_cpu;
 void *fake_current;
 void (*fake_meanwhile)(void);
+const void *fake_missing;
 u8 fake_ring[64][16];
 u32 fake_ring_n;
 static struct fake_map maps[MAPS];
@@ -170,6 +171,8 @@ void *bpf_map_lookup_elem(const void *map, const void *key)
 	u32 index;
 
 	fake_helper();
+	if (map == fake_missing)
+		return NULL;
 	if (m->type == BPF_MAP_TYPE_HASH)
 		return find(m, key);
 	MUST(m->type == BPF_MAP_TYPE_ARRAY || m->type == BPF_MAP_TYPE_PERCPU_ARRAY);

@@ -139,6 +139,12 @@ static void test_floor(struct host *h)
 									     : sum));
 	}
 	MUST(vm_of(h->pool, HOST_VM)->weight == 65535);
+	/* What control sets holds until the VMs weigh another sum. */
+	MUST(!adjust(HOST_VM, takt_vm_key_weight, 1000).ret &&
+	     vm_of(h->pool, HOST_VM)->weight == 1000);
+	MUST(!adjust(vm[0], takt_vm_key_cap, 50).ret && vm_of(h->pool, HOST_VM)->weight == 1000);
+	MUST(!adjust(vm[0], takt_vm_key_weight, 59999).ret &&
+	     vm_of(h->pool, HOST_VM)->weight == 65535);
 	for (i = 0; i < 12; i++)
 		MUST(h_vm_drop(vm[i], &out) == vm[i]);
 	MUST(vm_of(h->pool, HOST_VM)->weight == HOST_WEIGHT);
@@ -272,6 +278,7 @@ static void test_pools(struct host *h, struct thread *t)
 	u32 v = v_of(t), vm = vcpu_of(pool_of(h, v), v)->vm, other;
 	struct request r = { .arg = { RT } };
 	struct out out = {};
+	struct thread *io;
 
 	MUST(move_vm(vm, RT) == -TAKT_EBUSY && host_vm(h, vm)->side == REST); /* it has no PCPU */
 	MUST(move_vm(HOST_VM, REST) && move_vm(vm + TAKT_NVM, REST) && move_vm(vm - 1, REST) &&
@@ -297,6 +304,13 @@ static void test_pools(struct host *h, struct thread *t)
 	MUST(vcpu_of(&h->pool[RT], v)->vm == vm &&
 	     vcpu_of(&h->pool[REST], v)->state == TAKT_ABSENT);
 	MUST(move_cpu(3, REST) == -TAKT_EBUSY && h->pool[RT].nr_cpu == 1);
+	/* A VCPU that comes belongs where its VM is, an I/O thread does not. */
+	io = thread_new(5000, 15, NULL);
+	thread_wake(io, SCX_ENQ_WAKEUP);
+	decide_all();
+	MUST(host_vcpu(h, v_of(io))->side == REST);
+	check_machine();
+	gone(io);
 	/* The next VM of a slot begins in the pool of the rest again. */
 	other = h_vm_add(0x5000, 7300, TENANT_USER | 9, &out);
 	r.vm = other;

@@ -8,6 +8,7 @@ struct thread threads[THREADS];
 struct rq rqs[FAKE_CPUS];
 u64 kicked;
 bool may_kick;
+void (*fake_before_insert)(void);
 static struct {
 	bool made;
 	struct thread *first;
@@ -54,6 +55,8 @@ static void local_insert(u32 cpu, struct thread *t, bool first)
 static void inserted(struct thread *t, u64 slice)
 {
 	fake_helper();
+	if (fake_before_insert)
+		fake_before_insert();
 	MUST(enqueued == t && is_task(&t->t) && t->where == AWAY && slice);
 	enqueued = NULL;
 	t->t.scx.slice = slice;

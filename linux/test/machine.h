@@ -37,6 +37,7 @@ extern struct thread threads[THREADS];
 extern struct rq rqs[FAKE_CPUS];
 extern u64 kicked;
 extern bool may_kick;
+extern void (*fake_before_insert)(void); /* what other PCPUs do before a thread is in its queue */
 
 static inline struct host *host(void)
 {
@@ -97,6 +98,7 @@ void check_cgroups(void);
 void check_machine(void);
 void test_cases(const char *policy);
 void test_host(const char *policy);
+void test_rare(const char *policy);
 void test_network(const char *policy);
 void test_requests(const char *policy);
 void test_running(const char *policy);

@@ -20,6 +20,7 @@ int main(int argc, char **argv)
 		test_running(policies[i]);
 		test_cgroups(policies[i]);
 		test_network(policies[i]);
+		test_rare(policies[i]);
 		test_model(policies[i], (u32)atoi(argv[2]), argv[1]);
 	}
 	return 0;

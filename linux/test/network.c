@@ -39,14 +39,26 @@ static void send(u32 port)
 	leave(was);
 }
 
+/* The device is VM @vm's, with a monitor as user space begins it. */
+static struct net_vm *device_of(u32 vm)
+{
+	struct device_key key = { .netns = 77, .ifindex = 5 };
+	struct net_vm *s = bpf_map_lookup_elem(&net_vms, &vm);
+	struct device d;
+
+	takt_config_init(&s->mon.cfg);
+	s->gen = host_vm(host(), vm)->gen;
+	d = (struct device){ .vm = vm, .gen = s->gen };
+	MUST(!bpf_map_update_elem(&net_devices, &key, &d, BPF_ANY));
+	return s;
+}
+
 void test_network(const char *policy)
 {
 	static struct kvm kvm;
-	struct device_key key = { .netns = 77, .ifindex = 5 };
 	struct thread *io, *t;
 	struct takt_vm *m;
 	struct net_vm *s;
-	struct device d;
 	struct host *h;
 	u32 vm;
 
@@ -56,12 +68,8 @@ void test_network(const char *policy)
 	t = make_vm(&kvm, 5000, &io);
 	vm = vcpu_of(pool_of(h, v_of(t)), v_of(t))->vm;
 	m = vm_of(h->pool, vm);
-	s = bpf_map_lookup_elem(&net_vms, &vm);
-	takt_config_init(&s->mon.cfg);
-	s->gen = host_vm(h, vm)->gen;
+	s = device_of(vm);
 	MUST(s->mon.cfg.lease != s->mon.cfg.timeout);
-	d = (struct device){ .vm = vm, .gen = s->gen };
-	MUST(!bpf_map_update_elem(&net_devices, &key, &d, BPF_ANY));
 	MUST(!net_start(NULL) && net_start(NULL));
 	{
 		struct port_request r = { .vm = vm, .gen = s->gen + 1, .port = PORT, .on = 1 };

@@ -2,8 +2,8 @@
 /* VMs that ran before the scheduler came: which files of a process stand for a VCPU. */
 #include "machine.h"
 
-/* The iterator sees a file of thread @t; whether the thread is a VCPU then. */
-static bool is_found(struct thread *t, unsigned long magic, const char *name, struct kvm_vcpu *vcpu)
+/* The iterator sees a file of thread @t. */
+static void see(struct thread *t, unsigned long magic, const char *name, struct kvm_vcpu *vcpu)
 {
 	struct super_block sb = { .s_magic = magic };
 	struct dentry dentry = { .d_name.name = (const unsigned char *)name, .d_sb = &sb };
@@ -11,6 +11,12 @@ static bool is_found(struct thread *t, unsigned long magic, const char *name, st
 	struct bpf_iter__task_file ctx = { .task = &t->t, .file = &file };
 
 	CALL(1, MUST(!takt_kvm_running(&ctx)));
+}
+
+/* Whether the thread is a VCPU then. */
+static bool is_found(struct thread *t, unsigned long magic, const char *name, struct kvm_vcpu *vcpu)
+{
+	see(t, magic, name, vcpu);
 	decide_all();
 	check_machine();
 	return storage(t)->kvm;
