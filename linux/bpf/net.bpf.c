@@ -2,7 +2,7 @@
 /*
  * The monitor of the Linux host: what VMs send, seen at their network devices, becomes type and period in the pool.
  *
- * Design: a packet is judged under the lock of its VM's monitor; the pool's lock is taken only when type or period
+ * Design: a packet that may matter is judged under the lock of its VM's monitor; the pool's lock is taken only when type or period
  * change or a lease has to be renewed, never per packet that a VM sends; a packet for a VM is an I/O event for those of a
  * real-time VM's I/O threads that wait. The two locks are never held together. A timer looks every
  * 30 ms at each VM that is known. These programs may not kick a PCPU: they leave that to TIMER_KICK.
@@ -52,8 +52,7 @@ static __always_inline int packet(struct __sk_buff *skb)
 {
 	struct device_key key = { .netns = bpf_get_netns_cookie(skb), .ifindex = skb->ifindex };
 	struct device *d = bpf_map_lookup_elem(&net_devices, &key);
-	u32 area = AREA_PACKET, vm, was;
-	u64 now = bpf_ktime_get_ns();
+	u32 area = AREA_PACKET, vm;
 	struct host *h = the_host();
 	struct takt_work *w;
 	struct net_vm *s;
@@ -63,15 +62,9 @@ static __always_inline int packet(struct __sk_buff *skb)
 	vm = d->vm;
 	w = bpf_map_lookup_elem(&net_work, &area);
 	s = bpf_map_lookup_elem(&net_vms, &vm);
-	if (!w || !s || s->gen != d->gen || vm_gen(h, vm) != d->gen ||
-	    !load_packet(skb, w, &s->mon, d->link, now))
+	if (!w || !s || s->gen != d->gen || vm_gen(h, vm) != d->gen)
 		return PASS;
-	bpf_spin_lock(&s->lock);
-	was = s->mon.rt;
-	takt_mon_packet(&s->mon, w, now);
-	note_packet(s, w, was, now);
-	bpf_spin_unlock(&s->lock);
-	if (w->events & ~TAKT_EV_PACKET)
+	if (judge_packet(skb, s, w, d->link, bpf_ktime_get_ns()))
 		tell(h, s, vm, w);
 	return PASS;
 }

@@ -34,11 +34,17 @@ TAKT_FN void parse_whole(struct takt_work *w)
 	takt_parse(w);
 }
 
-/* Fills @w with as much of the packet as the monitor @m will look at; needs no lock. 0: nothing can be said of it. */
+/* What is to be done with a packet. */
+enum { LOAD_NOTHING, LOAD_PASSES, LOAD_JUDGE };
+
+/*
+ * Fills @w with as much of the packet as the monitor @m will look at; needs no lock. LOAD_NOTHING: nothing can be said of it; LOAD_PASSES:
+ * it has been judged; LOAD_JUDGE: it is for takt_mon_packet().
+ */
 static __always_inline int load_packet(struct __sk_buff *skb, struct takt_work *w,
 				       struct takt_mon *m, u32 link, u64 now)
 {
-	u32 n = skb->len;
+	u32 n = skb->len, whole;
 
 	w->link = link;
 	w->len = n;
@@ -47,18 +53,22 @@ static __always_inline int load_packet(struct __sk_buff *skb, struct takt_work *
 	if (n > TAKT_SNAP)
 		n = TAKT_SNAP;
 	if (!n)
-		return 0;
-	if (!parse_head(skb, w)) {
+		return LOAD_NOTHING;
+	whole = !parse_head(skb, w);
+	if (whole) {
 		if (bpf_skb_load_bytes(skb, 0, w->b, n))
-			return 0;
+			return LOAD_NOTHING;
 		w->caplen = n;
 		parse_whole(w);
-	} else if (w->parsed == TAKT_PKT_PORTS && takt_mon_wants_payload(m, w, now)) {
+	}
+	if (takt_mon_passes(m, w, now))
+		return LOAD_PASSES;
+	if (!whole && w->parsed == TAKT_PKT_PORTS && takt_mon_wants_payload(m, w, now)) {
 		if (bpf_skb_load_bytes(skb, 0, w->b, n))
-			return 0;
+			return LOAD_NOTHING;
 		takt_captured(w, n);
 	}
-	return 1;
+	return LOAD_JUDGE;
 }
 
 #endif

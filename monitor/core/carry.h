@@ -46,15 +46,26 @@ TAKT_FN u32 takt_carrier(struct takt_work *w)
 	return off;
 }
 
+/* The payload itself is the media. */
+TAKT_INLINE void takt_uncarried(struct takt_work *w)
+{
+	w->media = w->pay;
+	w->medialen = w->paylen;
+	w->mediacap = w->paycap;
+	w->carried = 0;
+}
+
 /* Sets w->media, w->medialen and w->mediacap of a packet with ports. */
 TAKT_INLINE void takt_carried(struct takt_work *w)
 {
-	u32 off = takt_may_carry(w) ? takt_carrier(w) : 0, len, cap;
+	u32 off = takt_may_carry(w) ? takt_carrier(w) : 0, len = w->medialen, cap;
 
-	len = off ? w->medialen : w->paylen;
+	if (!off) {
+		takt_uncarried(w);
+		return;
+	}
 	cap = w->paycap > off ? w->paycap - off : 0;
 	w->media = w->pay + off;
-	w->medialen = len;
 	w->mediacap = cap < len ? cap : len;
 	w->carried = off;
 }

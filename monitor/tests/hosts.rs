@@ -145,6 +145,17 @@ fn what_is_behind_the_head_is_copied() {
     }
 }
 
+/// Behind all of TCP's options the head has two bytes of the payload, and the text is recognised by more.
+#[test]
+fn a_payload_that_begins_where_the_head_ends_is_copied() {
+    let f = flow("10.0.0.1", "10.0.0.2", 4000, 9000);
+    let mut tcp = f.tcp(b"")[34..].to_vec();
+    tcp[12] = 0xf0;
+    let frame = f.frame(6, &[&tcp[..], &[1; 40], b"PLAY rtsp://a/b RTSP/1.0\r\n"].concat(), 0);
+    let said = said(&[], &[ether(SECOND, frame)]);
+    assert_eq!((number(&said, "after"), number(&said, "heads")), (1, 0), "{said}");
+}
+
 /// The second extension header begins where the head ends, so its length is not in the head.
 #[test]
 fn a_chain_of_headers_that_is_longer_than_the_head_is_followed() {
@@ -171,33 +182,59 @@ fn a_port_that_a_silence_takes_back_is_analysed() {
     assert_eq!(acts, [3 * SECOND; 3], "{said}");
 }
 
-/// What a first byte excludes costs no copy, and neither does a port that is known.
+/// What a first byte excludes costs neither a copy nor the lock. A port that is known costs no copy.
 #[test]
 fn the_head_is_enough_for_most_packets() {
     let f = flow("10.0.0.1", "10.0.0.2", 5004, 9000);
     let filled = |first: &[u8]| [first, &[7; 300]].concat();
+    let icmp = f.frame(1, &[[8, 0, 0, 0].as_slice(), &[7; 60]].concat(), 0);
+    let later = f.frame(17, &[7; 300], 100);
+    // Whether the head is enough, and whether the packet passes without the lock.
     let kinds = [
-        ("QUIC", f.udp(&filled(&[0xc3, 0])), true),
-        ("RTP", f.udp(&rtp(0, 1, 9)), true),
-        ("TLS", f.tcp(&filled(&[0x17, 3, 3, 5])), true),
-        ("HTTP", f.tcp(&filled(b"GET / HTTP/1.1")), true),
-        ("QUIC with a short header", f.udp(&filled(&[0x40, 9])), true),
-        ("SIP", f.udp(&filled(b"INVITE sip:a")), false),
-        ("STUN", f.udp(&filled(&[0, 1, 0, 0, 0x21, 0x12, 0xa4, 0x42])), false),
-        ("a carrier", f.udp(&filled(&[0x40, 1, 1, 44])), false),
-        ("interleaved", f.tcp(&filled(b"$\0")), false),
+        ("QUIC", f.udp(&filled(&[0xc3, 0])), true, true),
+        ("RTP", f.udp(&rtp(0, 1, 9)), true, false),
+        ("RTCP", f.udp(&filled(&[0x80, 200, 0, 6])), true, true),
+        ("TLS", f.tcp(&filled(&[0x17, 3, 3, 5])), true, true),
+        ("HTTP", f.tcp(&filled(b"GET / HTTP/1.1")), true, true),
+        ("QUIC with a short header", f.udp(&filled(&[0x40, 9])), true, true),
+        ("ping", icmp, true, true),
+        ("a later fragment", later, true, true),
+        ("SIP", f.udp(&filled(b"INVITE sip:a")), false, false),
+        ("STUN", f.udp(&filled(&[0, 1, 0, 0, 0x21, 0x12, 0xa4, 0x42])), false, false),
+        ("a carrier", f.udp(&filled(&[0x40, 1, 1, 44])), false, false),
+        ("interleaved", f.tcp(&filled(b"$\0")), false, false),
+        ("IAX2", flow("10.0.0.1", "10.0.0.2", 4569, 9000).udp(&filled(&[0x7b, 1, 1, 2])), true, false),
     ];
-    for (what, data, enough) in kinds {
-        let n = number(&said(&[], &[ether(1, data.clone())]), "heads");
-        assert_eq!(n, u64::from(enough), "{what}");
+    for (what, data, enough, passes) in kinds {
+        let one = said(&[], &[ether(1, data.clone())]);
+        assert_eq!(number(&one, "heads"), u64::from(enough), "{what}");
+        assert_eq!(number(&one, "passed"), u64::from(passes), "{what}");
         let mut cut = ether(1, data);
         cut.linear = 95;
-        assert_eq!(number(&said(&[], &[cut]), "heads"), 0, "{what}: not in one piece");
+        let cut = said(&[], &[cut]);
+        assert_eq!(number(&cut, "heads"), 0, "{what}: not in one piece");
+        assert_eq!(number(&cut, "passed"), u64::from(passes), "{what}: not in one piece");
     }
     for (port, heads) in [(5004, 1), (5005, 0)] {
         let n = number(&said(&[port], &[ether(1, f.tcp(&filled(b"PLAY ")))]), "heads");
         assert_eq!(n, heads, "port {port}");
     }
+}
+
+/// While a VM is real-time, each of its packets is one by which its silence shows; and a port that the user named is heard in any case.
+#[test]
+fn what_may_matter_to_a_vm_does_not_pass() {
+    let other = |now| ether(now, flow("10.0.0.1", "10.0.0.2", 80, 9000).tcp(&[0x17; 200]));
+    let named = |now| ether(now, flow("10.0.0.1", "10.0.0.2", 5004, 9000).tcp(&[0x17; 200]));
+    let acts = said(
+        &[5004],
+        &[other(SECOND), named(SECOND + MS), other(SECOND + 2 * MS), other(4 * SECOND), other(5 * SECOND)],
+    );
+    assert_eq!(number(&acts, "passed"), 2, "{acts}");
+    assert_eq!(["verdict", "demoted"].map(|w| number(&acts, w)), [SECOND + MS, 4 * SECOND], "{acts}");
+    // Nor do an acknowledgement of such a port, and a payload of which too little is there.
+    let none = ether(SECOND, flow("10.0.0.1", "10.0.0.2", 5004, 9000).tcp(b""));
+    assert_eq!(number(&said(&[5004], &[none]), "passed"), 0);
 }
 
 /// A silence of two seconds is between two calls; each has three other packets before its own.

@@ -80,9 +80,8 @@ static __always_inline void say(struct report *r, struct net_vm *s, const struct
 SEC("tcx/ingress")
 int net_sends(struct __sk_buff *skb)
 {
-	u32 area = AREA_PACKET, index = skb->ifindex, was, events;
+	u32 area = AREA_PACKET, index = skb->ifindex;
 	struct device *d = bpf_map_lookup_elem(&net_devices, &index);
-	u64 now = bpf_ktime_get_ns();
 	struct report r = {};
 	struct takt_work *w;
 	struct net_vm *s;
@@ -92,18 +91,12 @@ int net_sends(struct __sk_buff *skb)
 	r.vm = d->vm;
 	w = bpf_map_lookup_elem(&net_work, &area);
 	s = bpf_map_lookup_elem(&net_vms, &r.vm);
-	if (!w || !s || s->gen != d->gen || !load_packet(skb, w, &s->mon, d->link, now))
+	if (!w || !s || s->gen != d->gen || !judge_packet(skb, s, w, d->link, bpf_ktime_get_ns()))
 		return PASS;
 	bpf_spin_lock(&s->lock);
-	was = s->mon.rt;
-	takt_mon_packet(&s->mon, w, now);
-	note_packet(s, w, was, now);
-	events = w->events & ~TAKT_EV_PACKET;
-	if (events)
-		say(&r, s, w);
+	say(&r, s, w);
 	bpf_spin_unlock(&s->lock);
-	if (events)
-		bpf_ringbuf_output(&reports, &r, sizeof(r), 0);
+	bpf_ringbuf_output(&reports, &r, sizeof(r), 0);
 	return PASS;
 }
 
