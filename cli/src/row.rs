@@ -100,6 +100,14 @@ impl Row {
         if let Some(jobs) = run.vms.iter().find_map(|vm| vm.jobs) {
             put("steps_per_s", jobs.steps as f64 * 1e9 / run.duration_ns.max(1) as f64);
         }
+        if let Some(ping) = run.vms.iter().find_map(|vm| vm.ping) {
+            put("rtt_mean_us", ping.mean_ns as f64 / 1e3);
+            put("rtt_p99_us", ping.p99_ns as f64 / 1e3);
+            put("ping_lost_pct", (ping.sent - ping.answered) as f64 * 100.0 / ping.sent.max(1) as f64);
+        }
+        if let Some(netperf) = run.vms.iter().find_map(|vm| vm.netperf) {
+            put("netperf_mbit", netperf.rate / 1e6);
+        }
         each_vm(&mut put, run);
         let mut call_pesq = Vec::new();
         let calls = run.vms.iter().any(|vm| vm.voip.is_some());

@@ -177,6 +177,8 @@ fn vm_result(s: &Scenario, spec: &VmSpec, vm: &outcome::Vm, first: u32, rate: f6
         parallel: report.program.map(|p| parallel(spec, p, sum(|v| v.jobs), rate)),
         fanout: vm.requests.as_ref().map(fanout),
         jobs: None,
+        ping: None,
+        netperf: None,
         tx: report.io.as_ref().map(|io| TxResult { packets: io.packets_out, ..TxResult::default() }),
         drops: report.io.as_ref().map_or_else(Drops::default, |io| Drops { nic: 0, rx: io.lost_in, tx: io.lost_out }),
     }

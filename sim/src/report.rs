@@ -92,6 +92,8 @@ impl Machine<'_> {
             parallel: None,
             fanout: None,
             jobs: None,
+            ping: None,
+            netperf: None,
             tx: self.tx_result(id as u32),
             drops: Drops { nic: drops.nic, rx: drops.rx, tx: drops.tx },
         };

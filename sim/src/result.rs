@@ -91,6 +91,10 @@ pub struct VmResult {
     /// Only for builds and Postmark.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jobs: Option<JobsResult>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ping: Option<PingResult>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub netperf: Option<NetperfResult>,
     /// Only for VMs that send packets: gaps between them as netback sees them.
     pub tx: Option<TxResult>,
     pub drops: Drops,
@@ -245,6 +249,28 @@ pub struct JobsResult {
     pub steps: u64,
     /// Answers of the disk.
     pub requests: u64,
+}
+
+/// Pings, by the client's clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PingResult {
+    pub sent: u64,
+    pub answered: u64,
+    /// Round trips, ns.
+    pub mean_ns: u64,
+    pub p50_ns: u64,
+    pub p99_ns: u64,
+    pub max_ns: u64,
+}
+
+/// What left the host of a program that sends as fast as it can.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct NetperfResult {
+    pub packets: u64,
+    /// Of messages.
+    pub bytes: u64,
+    /// Bits of messages per second.
+    pub rate: f64,
 }
 
 /// The bursts of a sender, each of which is a frame; a frame is there when its last packet is made.

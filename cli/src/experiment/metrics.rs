@@ -42,7 +42,7 @@ const fn axis(title: &'static str, draw: Draw, metrics: &'static [(&'static str,
     Axis { title, draw, metrics }
 }
 
-static AXES: [Axis; 40] = [
+static AXES: [Axis; 42] = [
     axis("mean PESQ", Draw::Quality, &[("pesq_mean", "Mean PESQ of all calls")]),
     axis("median PESQ", Draw::Quality, &[("pesq_p50", "Median PESQ of the calls")]),
     axis("MOS", Draw::Quality, &[("mos_delayed", "MOS with the delay until play-out")]),
@@ -65,6 +65,12 @@ static AXES: [Axis; 40] = [
     axis("batch work, CPU-s", MEAN, &[("work", "Batch work"), ("*_work", "Batch work of {}")]),
     axis("batch work", Draw::Share, &[("work_share", "Work of the batch VMs")]),
     axis("Mbit/s per user", MEAN, &[("rate_mbit", "Rate of each user's stream")]),
+    axis("Mbit/s", MEAN, &[("netperf_mbit", "Rate of netperf")]),
+    axis(
+        "round trip, us",
+        MEAN,
+        &[("rtt_mean_us", "Mean round trip of pings"), ("rtt_p99_us", "p99 of the round trips")],
+    ),
     axis("frames/s", MEAN, &[("fps_mean", "Frames per second"), ("fps_min", "in the worst second")]),
     axis("sd of frames/s", MEAN, &[("fps_sd", "Differences between seconds")]),
     axis("frames", MEAN, &[("frames_lost", "Frames lost"), ("frames_late", "Frames late")]),

@@ -22,6 +22,8 @@ pub(crate) struct Part {
     pub name: String,
     pub policy: PolicySpec,
     pub pool: Pool,
+    /// The policy has a use for what the monitors find.
+    pub listens: bool,
     pub timer: Timer,
     pub checker: Option<Checker>,
     pub log: Option<Log>,
@@ -36,7 +38,8 @@ impl Part {
         let limits = Limits { timer_slack: Some(0), max_pending: Some(MAX_PENDING), ..Limits::of(&policy.name) };
         let checker = options.checker.then(|| Checker::new(limits));
         let log = options.record.then(Vec::new);
-        Ok(Self { name: name.to_owned(), policy, pool, timer: Timer::default(), checker, log })
+        let listens = takt_policy::has(&policy.name, "events");
+        Ok(Self { name: name.to_owned(), policy, pool, listens, timer: Timer::default(), checker, log })
     }
 
     /// Hands what the pool has recorded to the checker and to the log.

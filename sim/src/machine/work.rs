@@ -15,9 +15,7 @@ impl Machine<'_> {
                 let vif = &self.net.vifs[vif as usize];
                 vif.rx.first().map(|packet| busy(self.programs.work(vif, packet)))
             }
-            Body::Netback(q) => {
-                self.net.next_direction(q).map(|rx| if rx { self.c.dom0_rx } else { self.c.dom0_tx }).map(busy)
-            }
+            Body::Netback(q) => self.net.next_direction(q).map(|rx| busy(self.netback_cost(q, rx))),
             Body::Program(kind, n) => self.workload(kind).next(self, n, v),
             Body::Jobs(cost) => (thread.jobs > 0).then_some(cost).map(busy),
         };
@@ -25,6 +23,17 @@ impl Machine<'_> {
         let thread = &mut self.vcpus[v as usize].threads[usize::from(t)];
         (thread.busy, thread.left, thread.waits) = (true, cost, waits);
         true
+    }
+
+    /// What netback `q` takes for the next packet in its direction.
+    fn netback_cost(&self, q: u32, receives: bool) -> u64 {
+        if receives {
+            return self.c.dom0_rx;
+        }
+        let back = &self.net.backs[q as usize];
+        let vm = self.net.vifs[back.vifs[back.cursor] as usize].vm as usize;
+        let watched = self.monitors[vm].is_some() && self.pools[self.vms[vm].pool].listens;
+        self.c.dom0_tx + if watched { self.c.monitor } else { 0 }
     }
 
     /// A unit is complete. The entry leaves its ring only now, so that a ring with work in progress is not empty and

@@ -23,6 +23,8 @@ macro_rules! workloads {
             "build" => build::Build,
             "postmark" => postmark::Postmark,
             "stream-copy" => stream_copy::StreamCopy,
+            "ping" => ping::Ping,
+            "netperf" => netperf::Netperf,
             "idle" => idle::Idle,
             #[cfg(test)]
             "beat" => beat::Beat,
