@@ -3,8 +3,8 @@
 //! reader, and one by which VMs of different workloads compare.
 
 use crate::result::{
-    CyclicResult, FanoutResult, ParallelResult, PeriodicResult, StreamResult, TaskResult, VideoResult, VmResult,
-    VodResult, VoipResult,
+    CyclicResult, FanoutResult, NetperfResult, ParallelResult, PeriodicResult, PingResult, StreamResult, TaskResult,
+    VideoResult, VmResult, VodResult, VoipResult,
 };
 
 /// One figure.
@@ -38,6 +38,8 @@ impl VmResult {
             .or((!self.tasks.is_empty()).then(|| tasks(&self.tasks)))
             .or(self.periodic.map(|p| jobs(&p)))
             .or(self.parallel.map(|p| program(&p, self.cpu_time_ns)))
+            .or(self.ping.map(|p| pings(&p)))
+            .or(self.netperf.map(|n| sender(&n)))
     }
 }
 
@@ -142,4 +144,18 @@ fn program(p: &ParallelResult, cpu: u64) -> Promise {
         figure("spun", spun * 100.0, "%", 1),
     ];
     Promise { failed: spun.min(1.0), figures }
+}
+
+fn pings(p: &PingResult) -> Promise {
+    let figures = vec![
+        figure("pings", p.answered as f64, "", 0),
+        time("round trip p50", p.p50_ns),
+        time("p99", p.p99_ns),
+        time("max", p.max_ns),
+    ];
+    Promise { failed: 0.0, figures }
+}
+
+fn sender(n: &NetperfResult) -> Promise {
+    Promise { failed: 0.0, figures: vec![figure("rate", n.rate / 1e6, "Mbit/s", 1)] }
 }

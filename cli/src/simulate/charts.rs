@@ -28,7 +28,7 @@ enum Draw {
 }
 
 /// In the order of a page.
-const FIGURES: [Figure; 17] = [
+const FIGURES: [Figure; 19] = [
     Figure { what: "quality of the calls", axis: "PESQ", draw: Draw::Calls },
     Figure {
         what: "packets late or lost",
@@ -116,6 +116,16 @@ const FIGURES: [Figure; 17] = [
         draw: Draw::Bar("CPU time that threads spent waiting for a lock or at a barrier.", |_, vm| {
             vm.parallel.map(|p| p.spun_ns as f64 * 100.0 / vm.cpu_time_ns.max(1) as f64)
         }),
+    },
+    Figure {
+        what: "round trip of pings",
+        axis: "from ping to answer",
+        draw: Draw::Span(|vm| vm.ping.filter(|p| p.answered > 0).map(|p| [p.p50_ns, p.p99_ns, p.max_ns])),
+    },
+    Figure {
+        what: "rate of netperf",
+        axis: "Mbit/s",
+        draw: Draw::Bar("Bits of messages that left the host.", |_, vm| Some(vm.netperf?.rate / 1e6)),
     },
     WAITS,
 ];

@@ -296,35 +296,41 @@ fn a_vm_is_found_real_time_by_what_it_sends_and_forgotten_when_it_is_silent() {
     assert!((1000.0..=1100.0).contains(&number(&seen, "silence_ms")), "{seen:#}");
 }
 
-/// Round trips with the monitor over those without, at most, and rates at least: those of UDP each, and those of
-/// TCP, which differ by themselves, in the mean. The aims are 1.03 and 0.97, and are not reached (docs/experiments.md,
-/// DORIS-E7 and DORIS-E8): these bounds are for a monitor that becomes dearer.
-const LONGER: f64 = 1.15;
+/// Round trips with the monitor over those without, at most, and rates at least: those of UDP each, and those of TCP, which differ by
+/// themselves, in the mean. Of UDP's rates the kernel takes a part for any program at the device, even one that does nothing; beside such
+/// a program the monitor's aim is kept (docs/experiments.md, DORIS-E8).
+const LONGER: f64 = 1.03;
 const SLOWER: f64 = 0.9;
+const ITS_PART: f64 = 0.97;
 
 #[test]
 #[ignore = "minutes"]
 fn packets_that_are_no_media_cost_nearly_what_they_cost_without_the_monitor() {
     let Some(seen) = run(network::NAME, COUNTED) else { return };
     let rounds = seen["rounds"].as_array().expect("rounds");
-    let mean = |watched: bool, of: &dyn Fn(&Value) -> f64| {
-        let all: Vec<f64> = rounds.iter().filter(|r| r["watched"] == watched).map(of).collect();
+    let mean = |at: &str, of: &dyn Fn(&Value) -> f64| {
+        let all: Vec<f64> = rounds.iter().filter(|r| r["at"] == at).map(of).collect();
         all.iter().sum::<f64>() / all.len() as f64
     };
-    let ratio = |of: &dyn Fn(&Value) -> f64| mean(true, of) / mean(false, of);
-    let rtt = ratio(&|round| number(round, "rtt_us"));
-    println!("round trip: {rtt:.3} of {:.0} us", mean(false, &|round| number(round, "rtt_us")));
-    let (mut tcp, mut udp) = (Vec::new(), Vec::new());
+    let rtt = |at: &str| mean(at, &|round| number(round, "rtt_us"));
+    let (longer, of_empty) = (rtt("Monitor") / rtt("Nothing"), rtt("Empty") / rtt("Nothing"));
+    println!("round trip: {longer:.3} of {:.0} us, with an empty program {of_empty:.3}", rtt("Nothing"));
+    let (mut tcp, mut udp, mut part) = (Vec::new(), f64::MAX, f64::MAX);
     for (n, rate) in rounds[0]["rates"].as_array().expect("rates").iter().enumerate() {
-        let of = |round: &Value| number(&round["rates"][n], "mbit");
-        let part = ratio(&of);
-        println!("{} {} bytes: {part:.3} of {:.0} Mbit/s", rate["kind"], rate["size"], mean(false, &of));
-        if rate["kind"] == "tcp" { tcp.push(part) } else { udp.push(part) }
+        let of = |at: &str| mean(at, &|round| number(&round["rates"][n], "mbit"));
+        let (whole, empty) = (of("Monitor") / of("Nothing"), of("Empty") / of("Nothing"));
+        let (kind, size) = (&rate["kind"], &rate["size"]);
+        println!("{kind} {size} bytes: {whole:.3} of {:.0} Mbit/s, with an empty program {empty:.3}", of("Nothing"));
+        if kind == "tcp" {
+            tcp.push(whole);
+        } else {
+            (udp, part) = (udp.min(whole), part.min(whole / empty));
+        }
     }
     let tcp = tcp.iter().sum::<f64>() / tcp.len() as f64;
-    println!("tcp: {tcp:.3} in the mean");
-    let udp = udp.into_iter().fold(f64::MAX, f64::min);
-    assert!(rtt <= LONGER && tcp >= SLOWER && udp >= SLOWER, "round trip {rtt}, TCP {tcp}, UDP {udp}: {seen:#}");
+    println!("TCP: {tcp:.3} in the mean; UDP: at least {udp:.3}, beside an empty program {part:.3}");
+    let kept = longer <= LONGER && tcp >= SLOWER && udp >= SLOWER && part >= ITS_PART;
+    assert!(kept, "round trip {longer}, TCP {tcp}, UDP {udp}, beside an empty program {part}: {seen:#}");
 }
 
 /// A picture is one datagram that the device is to cut.

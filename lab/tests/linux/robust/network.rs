@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! In the machine: what the monitor costs senders of packets that are no media, by ping and iperf3 (DORIS-E7,
 //! DORIS-E8). A pair of devices connects this host with a network namespace; the monitor watches the host's one, as
-//! that of a VM.
+//! that of a VM. A program that does nothing, at the same place, tells the kernel's part of that cost.
 
 use super::guest::Guest;
 use crate::takt::{Takt, status, until};
@@ -9,6 +9,7 @@ use anyhow::{Context, Result, ensure};
 use nix::sched::{CloneFlags, setns, unshare};
 use serde_json::{Value, json};
 use std::fs::File;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -24,12 +25,52 @@ const GUEST_IP: &str = "10.9.0.2";
 /// Bytes that a program sends at a time; a datagram of UDP has less than 64 KiB.
 pub const TCP: [u32; 6] = [64, 512, 1448, 8 << 10, 32 << 10, 64 << 10];
 pub const UDP: [u32; 6] = [64, 512, 1448, 8 << 10, 32 << 10, 65_507];
-/// Once without and once with the monitor, and again.
-const ROUNDS: usize = 4;
+/// What is at the device, round by round, and again.
+const ROUNDS: [At; 6] = [At::Nothing, At::Empty, At::Monitor, At::Nothing, At::Empty, At::Monitor];
 const PINGS: u32 = 50;
 /// CPUs of the client and of the server: wherever else they ran, rates would differ by that.
 const PLACES: &str = "1,2";
 const SOON: Duration = Duration::from_secs(10);
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum At {
+    Nothing,
+    Empty,
+    Monitor,
+}
+
+/// Programs at a device, until it is dropped.
+struct Empty(#[expect(dead_code, reason = "they keep the programs there")] Vec<OwnedFd>);
+
+impl Empty {
+    /// For both directions, as the monitor has them.
+    fn attach(device: &str) -> Result<Self> {
+        // BPF_PROG_TYPE_SCHED_CLS: r0 = TCX_NEXT; exit
+        let code: [[u8; 8]; 2] = [[0xb7, 0, 0, 0, 0xff, 0xff, 0xff, 0xff], [0x95, 0, 0, 0, 0, 0, 0, 0]];
+        let (license, index) = (c"GPL", nix::net::if_::if_nametoindex(device).context("device")?);
+        let load = [3 | (code.len() as u64) << 32, code.as_ptr() as u64, license.as_ptr() as u64, 0, 0, 0, 0, 0, 0];
+        let program = bpf(5, &load).context("BPF_PROG_LOAD")?;
+        let mut fds = Vec::new();
+        // BPF_TCX_INGRESS, BPF_TCX_EGRESS
+        for place in [46, 47] {
+            let link = [program.as_raw_fd() as u64 | u64::from(index) << 32, place, 0, 0, 0, 0, 0, 0, 0];
+            fds.push(bpf(28, &link).context("BPF_LINK_CREATE")?);
+        }
+        fds.push(program);
+        Ok(Self(fds))
+    }
+}
+
+/// The system call, for commands that give a file.
+fn bpf(command: i32, attributes: &[u64; 9]) -> Result<OwnedFd> {
+    // SAFETY: the kernel reads the attributes and what they point to, which live until it returns; the file is new.
+    unsafe {
+        let size = size_of_val(attributes);
+        let fd = libc::syscall(libc::SYS_bpf, command, attributes.as_ptr(), size);
+        ensure!(fd >= 0, std::io::Error::last_os_error());
+        Ok(OwnedFd::from_raw_fd(i32::try_from(fd)?))
+    }
+}
 
 /// A network namespace.
 struct Namespace(File);
@@ -77,16 +118,17 @@ pub fn costs() -> Result<Value> {
     let takt = Takt::run(&["--policy", "doris"])?;
     let server = Command::new("/bin/iperf3").args(["-s"]).stdout(Stdio::null()).spawn().context("iperf3")?;
     let mut rounds = Vec::new();
-    for round in 0..ROUNDS {
+    for (round, at) in ROUNDS.into_iter().enumerate() {
         // It runs in each round, so that the monitor alone makes the difference.
         let guest = Guest::start(VM, 1, &json!({"kind": "idle"}))?;
         until("the VM", SOON, || Ok(vm()?.is_some()))?;
-        let watched = round % 2 == 1;
-        if watched {
+        if at == At::Monitor {
             watch()?;
         }
-        rounds.push(measured(&namespace, watched).with_context(|| format!("round {round}"))?);
-        ensure!(!watched || sees()?, "the monitor has let go of the device: {:?}", vm()?);
+        let empty = if at == At::Empty { Some(Empty::attach(HOST)?) } else { None };
+        rounds.push(measured(&namespace, at).with_context(|| format!("round {round}"))?);
+        drop(empty);
+        ensure!(at != At::Monitor || sees()?, "the monitor has let go of the device: {:?}", vm()?);
         guest.kill()?;
         until("the end of the VM", SOON, || Ok(vm()?.is_none()))?;
     }
@@ -128,7 +170,7 @@ fn ping() -> Command {
     ping
 }
 
-fn measured(namespace: &Namespace, watched: bool) -> Result<Value> {
+fn measured(namespace: &Namespace, at: At) -> Result<Value> {
     let pings = PINGS.to_string();
     let said = done(namespace.command("/bin/ping")?.args(["-n", "-q", "-i", "0.1", "-c", &pings, HOST_IP]))?;
     // rtt min/avg/max/mdev = 0.064/0.080/0.123/0.008 ms
@@ -139,7 +181,7 @@ fn measured(namespace: &Namespace, watched: bool) -> Result<Value> {
             rates.push(json!({"kind": kind, "size": size, "mbit": rate(namespace, size, flags)?}));
         }
     }
-    Ok(json!({"watched": watched, "rtt_us": rtt.with_context(|| said.clone())? * 1e3, "rates": rates}))
+    Ok(json!({"at": format!("{at:?}"), "rtt_us": rtt.with_context(|| said.clone())? * 1e3, "rates": rates}))
 }
 
 /// What arrives, Mbit/s.
