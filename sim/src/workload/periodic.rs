@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Periodic tasks: a job of fixed length at every release, due by the next release. The first
 //! releases of all that have the same phase are at the same time. A late job goes on, later ones
-//! queue behind it. `tasks` has its sets of them here, too.
+//! queue behind it, unless as many wait as may. `tasks` has its sets of them here, too.
 
 use crate::constants::SETTLE;
 use crate::engine::What;
@@ -13,6 +13,7 @@ use crate::report;
 use crate::result::{PeriodicResult, TaskResult, VmResult};
 use crate::spec::{Entry, Key, Keys, Kind, Spec, TaskSpec};
 use anyhow::Result;
+use std::collections::VecDeque;
 
 /// The workload's keys: a task on each VCPU; times in ns.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,10 +39,10 @@ pub(crate) struct Task {
     work: u64,
     /// From the creation of VMs to the first release, ns.
     phase: u64,
-    /// Deadline of the oldest job that is not complete, ns.
-    deadline: u64,
-    /// Jobs released and not complete.
-    waiting: u64,
+    /// Jobs that may be released and not complete; a further release is lost. 0 = any number.
+    most: usize,
+    /// Deadlines of the jobs that are, the oldest first, ns.
+    jobs: VecDeque<u64>,
     /// Jobs completed in the measured window.
     done: u64,
     /// Of those, jobs completed after their deadline.
@@ -53,14 +54,21 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    fn new(vcpu: u32, period: u64, work: u64, phase: u64) -> Self {
-        Self { vcpu, period, work, phase, ..Self::default() }
+    fn new(vcpu: u32, period: u64, work: u64, phase: u64, most: usize) -> Self {
+        Self { vcpu, period, work, phase, most, ..Self::default() }
     }
 
     /// VMs have been created: returns the time of the first release.
     fn begin(&mut self, now: u64) -> u64 {
-        self.deadline = now + self.phase + self.period;
+        self.jobs.clear();
         now + self.phase
+    }
+
+    /// A job is released, if one more may wait.
+    fn release(&mut self, now: u64) {
+        if self.most == 0 || self.jobs.len() < self.most {
+            self.jobs.push_back(now + self.period);
+        }
     }
 
     /// Figures start from nothing.
@@ -71,33 +79,28 @@ impl Task {
 
     /// The oldest job begins, if there is one.
     fn start(&mut self, now: u64) -> Option<u64> {
-        (self.waiting > 0).then(|| {
-            self.latency.add(now + self.period - self.deadline);
-            self.work
-        })
+        let deadline = self.jobs.front()?;
+        self.latency.add(now + self.period - deadline);
+        Some(self.work)
     }
 
     /// Jobs that the end of the run meets after their deadline.
     fn overdue(&self, now: u64) -> u64 {
-        match now.checked_sub(self.deadline) {
-            Some(late) if self.waiting > 0 => (late / self.period + 1).min(self.waiting),
-            _ => 0,
-        }
+        self.jobs.iter().filter(|deadline| **deadline <= now).count() as u64
     }
 
     /// Longest response, of a job that the end of the run meets after its deadline as far as it is
     /// known.
     fn response(&self, now: u64) -> u64 {
-        let waiting = if self.overdue(now) > 0 { now + self.period - self.deadline } else { 0 };
-        self.response.max(waiting)
+        let late = self.jobs.front().filter(|deadline| **deadline <= now);
+        self.response.max(late.map_or(0, |deadline| now + self.period - deadline))
     }
 
     fn complete(&mut self, now: u64) {
-        self.waiting -= 1;
+        let Some(deadline) = self.jobs.pop_front() else { return };
         self.done += 1;
-        self.missed += u64::from(now > self.deadline);
-        self.response = self.response.max(now + self.period - self.deadline);
-        self.deadline += self.period;
+        self.missed += u64::from(now > deadline);
+        self.response = self.response.max(now + self.period - deadline);
     }
 }
 
@@ -132,7 +135,7 @@ impl Program for Periodic {
 
     fn build(&self, m: &mut Machine, vm: usize) -> Result<()> {
         for v in m.vms[vm].range() {
-            add_task(m, v, TaskSpec { cost: self.work, period: self.period }, SETTLE, PRIO_NET);
+            add_task(m, v, TaskSpec { cost: self.work, period: self.period }, (SETTLE, 0), PRIO_NET);
         }
         Ok(())
     }
@@ -149,14 +152,14 @@ impl Program for Periodic {
         let v = m.programs.of::<Self>()[n as usize].vcpu;
         if m.is_there(v) {
             let task = &mut m.programs.of_mut::<Self>()[n as usize];
-            task.waiting += 1;
+            task.release(m.now);
             m.queue.push(m.now + task.period, What::Program(Kind::Periodic), n);
             m.expire(v);
         }
     }
 
     fn wakes(all: &Self::State, n: u32, bit: u8) -> bool {
-        bit == OTHER && all[n as usize].waiting > 0
+        bit == OTHER && !all[n as usize].jobs.is_empty()
     }
 
     fn next(m: &mut Machine, n: u32, _v: u32) -> Option<(u64, bool)> {
@@ -185,11 +188,11 @@ impl Program for Periodic {
 }
 
 /// A task of VCPU `v`, with a thread of that priority, that is first released `phase` ns after its
-/// VM is created.
-pub(super) fn add_task(m: &mut Machine, v: u32, task: TaskSpec, phase: u64, prio: u8) {
+/// VM is created, and of which `most` jobs may wait (0 = any number).
+pub(super) fn add_task(m: &mut Machine, v: u32, task: TaskSpec, (phase, most): (u64, usize), prio: u8) {
     let n = m.programs.of::<Periodic>().len() as u32;
     m.add_thread(v, Body::Program(Kind::Periodic, n), prio, false);
-    m.programs.of_mut::<Periodic>().push(Task::new(v, task.period, task.cost, phase));
+    m.programs.of_mut::<Periodic>().push(Task::new(v, task.period, task.cost, phase, most));
 }
 
 fn tasks_of<'a>(m: &'a Machine, vm: usize) -> impl DoubleEndedIterator<Item = &'a Task> {
@@ -215,10 +218,10 @@ mod tests {
 
     #[test]
     fn deadlines_are_the_next_release() {
-        let mut t = Task::new(0, 10, 3, 40);
+        let mut t = Task::new(0, 10, 3, 40, 0);
         assert_eq!(t.begin(60), 100);
         assert_eq!(t.start(100), None);
-        t.waiting = 3;
+        (0..3).for_each(|n| t.release(100 + 10 * n));
         assert_eq!(t.start(107), Some(3));
         t.complete(110);
         t.complete(121);
@@ -226,5 +229,19 @@ mod tests {
         assert_eq!((t.latency.n, t.latency.max), (1, 7));
         assert_eq!((t.overdue(129), t.overdue(130), t.overdue(200)), (0, 1, 1));
         assert_eq!((t.response(129), t.response(200)), (11, 80));
+    }
+
+    #[test]
+    fn a_release_is_lost_where_no_more_jobs_may_wait() {
+        let mut t = Task::new(0, 10, 3, 0, 2);
+        t.begin(0);
+        [0, 10, 20, 30].into_iter().for_each(|at| t.release(at));
+        assert_eq!(t.overdue(100), 2);
+        t.complete(35);
+        t.release(40);
+        t.complete(45);
+        t.complete(48);
+        // Those released at 0 and 10 are late, that of 40 is in time; those of 20 and 30 are none.
+        assert_eq!((t.done, t.missed, t.overdue(100)), (3, 2, 0));
     }
 }

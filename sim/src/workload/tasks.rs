@@ -18,6 +18,8 @@ pub struct Tasks {
     /// As written, or else drawn at random for the VM's share.
     pub list: Vec<TaskSpec>,
     pub random: Random,
+    /// Jobs of a task that may wait, with the one in work; 0 = any number.
+    pub pending: u32,
 }
 
 /// How a set is drawn.
@@ -118,6 +120,13 @@ impl Keys for Tasks {
             |t, n| t.random.beyond = n,
             "sets are drawn until one would be too much for the VM if `top` had this value. See below; 0 = the first set is taken",
         ),
+        Key::count(
+            "pending",
+            (0, 1_000),
+            |t| t.pending.into(),
+            |t, n| t.pending = n,
+            "jobs of a task that may be released and not complete; a further release is lost, as that of a POSIX timer. 0 = any number",
+        ),
     ];
 }
 
@@ -129,7 +138,7 @@ impl Program for Tasks {
         let (first, lead) = (m.vms[vm].first, m.scenario.lead());
         let set = m.scenario.tasks(spec, vm as u32 - m.scenario.machine.machines, m.seed);
         for (prio, task) in (PRIO_LAST..).zip(by_priority(set).into_iter().rev()) {
-            periodic::add_task(m, first, task, lead, prio);
+            periodic::add_task(m, first, task, (lead, self.pending as usize), prio);
         }
         Ok(())
     }
