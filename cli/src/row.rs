@@ -103,7 +103,8 @@ impl Row {
         if let Some(ping) = run.vms.iter().find_map(|vm| vm.ping) {
             put("rtt_mean_us", ping.mean_ns as f64 / 1e3);
             put("rtt_p99_us", ping.p99_ns as f64 / 1e3);
-            put("ping_lost_pct", (ping.sent - ping.answered) as f64 * 100.0 / ping.sent.max(1) as f64);
+            let lost = ping.sent.saturating_sub(ping.answered);
+            put("ping_lost_pct", lost as f64 * 100.0 / ping.sent.max(1) as f64);
         }
         if let Some(netperf) = run.vms.iter().find_map(|vm| vm.netperf) {
             put("netperf_mbit", netperf.rate / 1e6);

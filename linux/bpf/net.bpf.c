@@ -2,8 +2,9 @@
 /*
  * The monitor of the Linux host: what VMs send, seen at their network devices, becomes type and period in the pool.
  *
- * Design: a packet that may matter is judged under the lock of its VM's monitor; the pool's lock is taken only when type or period
- * change or a lease has to be renewed, never per packet that a VM sends; a packet for a VM is an I/O event for those of a
+ * Design: most packets cannot matter, and pass without a lock. Any other is judged under the lock of
+ * its VM's monitor. The pool's lock is taken only when type or period change or a lease has to be
+ * renewed, never for each packet that a VM sends. A packet for a VM is an I/O event for those of a
  * real-time VM's I/O threads that wait. The two locks are never held together. A timer looks every
  * 30 ms at each VM that is known. These programs may not kick a PCPU: they leave that to TIMER_KICK.
  *

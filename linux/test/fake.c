@@ -13,6 +13,7 @@ u32 fake_cpu;
 void *fake_current;
 void (*fake_meanwhile)(void);
 const void *fake_missing;
+u32 fake_missed;
 u8 fake_ring[64][16];
 u32 fake_ring_n;
 static struct fake_map maps[MAPS];
@@ -171,8 +172,10 @@ void *bpf_map_lookup_elem(const void *map, const void *key)
 	u32 index;
 
 	fake_helper();
-	if (map == fake_missing)
+	if (map == fake_missing) {
+		fake_missed++;
 		return NULL;
+	}
 	if (m->type == BPF_MAP_TYPE_HASH)
 		return find(m, key);
 	MUST(m->type == BPF_MAP_TYPE_ARRAY || m->type == BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -190,6 +193,8 @@ long bpf_map_update_elem(const void *map, const void *key, const void *value, u6
 	void *at;
 
 	fake_helper();
+	if (map == fake_missing)
+		return -2;
 	if (m->type == BPF_MAP_TYPE_ARRAY) { /* only such with a lock */
 		MUST(flags == BPF_F_LOCK);
 		memcpy(bpf_map_lookup_elem(map, key), value, m->value_size);

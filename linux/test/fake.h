@@ -106,8 +106,9 @@ void fake_map_add(const void *name, u32 type, u32 entries, u32 key_size, u32 val
 struct fake_map *fake_map_of(const void *name);
 void fake_maps_clear(void);    /* as after loading */
 void fake_no_storage(void *p); /* the task is gone */
-extern const void
-	*fake_missing; /* in this map nothing is found: a program has to look at what it gets */
+/* In this map nothing is found, and so often was something looked for. */
+extern const void *fake_missing;
+extern u32 fake_missed;
 
 void *bpf_map_lookup_elem(const void *map, const void *key);
 long bpf_map_update_elem(const void *map, const void *key, const void *value, u64 flags);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* What hardly ever happens: a PCPU is held up between two steps or wakes a thread on its way offline, a map has no value. */
+/*
+ * Rare cases: a PCPU is held up between two steps, or wakes a thread on its way offline, or a map has
+ * no value.
+ */
 #include "machine.h"
 
 /* Another PCPU decides again and again while PCPU 0 has told the pool of a thread and has not queued it yet. */
@@ -41,7 +44,9 @@ static void test_apic_down(void)
 {
 	struct thread *t = thread_new(0, 1, NULL), *other = thread_new(0, 1, NULL);
 	struct host *h = host();
-	u64 seq;
+	struct fake_timer *first;
+	u64 seq, at;
+	u32 notices;
 
 	thread_wake(other, SCX_ENQ_WAKEUP);
 	decide_all();
@@ -49,6 +54,9 @@ static void test_apic_down(void)
 	cpu_down(3);
 	decide_all();
 	seq = h->pool->seq;
+	first = fake_timer_first();
+	at = first ? first->at : 0;
+	notices = fake_ring_n;
 	t->t.scx.flags |= SCX_TASK_QUEUED;
 	t->where = AWAY;
 	t->busy = true;
@@ -56,7 +64,8 @@ static void test_apic_down(void)
 	CALL(3, takt_ops.enqueue(&t->t, SCX_ENQ_WAKEUP));
 	t->busy = false;
 	MUST(!enqueued && t->where == IN_LOCAL && t->cpu == 0 && storage(t)->waits == WAITS_BESIDE);
-	MUST(!kicked && h->pool->seq == seq && !other->t.scx.slice);
+	MUST(!kicked && !h->kicks_due && h->pool->seq == seq && !other->t.scx.slice);
+	MUST(fake_timer_first() == first && (!first || first->at == at) && fake_ring_n == notices);
 	decide_all();
 	MUST(t->where == RUNS && other->where != RUNS);
 	check_machine();
@@ -66,11 +75,15 @@ static void test_apic_down(void)
 	check_machine();
 }
 
-/* Each program of a scheduler and of a VM, as the kernel may call them; a thread that wakes is queued in any case. */
-static void run_programs(struct thread *t, struct thread *io, struct kvm *kvm)
+/* Each program of a scheduler and of a VM, as the kernel may call them. A thread that wakes is queued in any case. */
+static void run_programs(struct thread *t, struct thread *io, struct thread *fresh, struct kvm *kvm)
 {
 	struct port_request port = { .vm = 1, .port = PORT, .on = 1 };
+	struct scx_init_task_args args = { .fork = true, .cgroup = &root };
+	struct thread *woken[] = { io, fresh };
+	struct out out = {};
 
+	CALL(0, takt_ops.init_task(&fresh->t, &args));
 	send(PORT);
 	CALL(1, MUST(net_tap_receives(udp_packet(PORT)) == PASS));
 	net_port(&port);
@@ -87,35 +100,49 @@ static void run_programs(struct thread *t, struct thread *io, struct kvm *kvm)
 	mark(1, 1, 20 * TAKT_MS, TAKT_SEC);
 	adjust(1, takt_vm_key_weight, 100);
 	group(1, 1);
-	enqueued = io;
-	io->where = AWAY;
-	CALL(io->cpu, takt_ops.enqueue(&io->t, SCX_ENQ_WAKEUP));
-	MUST(!enqueued && io->where != AWAY);
+	for (u32 i = 0; i < 2; i++) {
+		enqueued = woken[i];
+		enqueued->where = AWAY;
+		CALL(woken[i]->cpu, takt_ops.enqueue(&woken[i]->t, SCX_ENQ_WAKEUP));
+		MUST(!enqueued && woken[i]->where != AWAY);
+	}
+	h_vm_add((u64)(uintptr_t)(kvm + 1), 5001, TENANT_USER, &out);
+	h_decided(fake_clock);
+	h_waited(1, TAKT_UNDER, 5000);
 	CALL(0, takt_ops.quiescent(&t->t, SCX_DEQ_SLEEP));
 	CALL(0, takt_ops.cgroup_move(&t->t, &root, &root));
 	CALL(0, takt_ops.disable(&t->t); takt_ops.exit_task(&t->t, NULL));
 }
 
-/* The verifier demands that a program looks at what a map gives it, and the kernel has each value. Without one nothing is done. */
+/*
+ * The kernel has a value for each key of an array, and the verifier demands nevertheless that a
+ * program looks whether it got one. Without one it does nothing that would need it.
+ */
 static void test_missing(const char *policy)
 {
-	static const void *const all[] = { &hosts,     &logs,	     &timers,	  &vm_waits,
-					   &tgids,     &vcpus,	     &overheads,  &cgroup_table,
-					   &net_vms,   &net_devices, &net_timers, &net_work,
-					   &cgroup_ids };
-	static struct kvm kvm;
-	struct thread *io, *t;
+	static const void *const all[] = { &hosts,	&logs,	  &timers,	&vm_waits,
+					   &no_waits,	&tgids,	  &vcpus,	&overheads,
+					   &cgroup_ids, &net_vms, &net_devices, &net_timers,
+					   &net_work };
+	static struct kvm kvm[2];
+	struct thread *io, *t, *fresh;
+	struct net_vm *s;
 	struct out out = {};
 
 	for (u32 i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
 		machine_init(policy);
 		machine_setup(FAKE_CPUS);
-		t = make_vm(&kvm, 5000, &io);
+		t = make_vm(kvm, 5000, &io);
 		asleep(io);
-		device_of(vcpu_of(pool_of(host(), v_of(t)), v_of(t))->vm);
+		fresh = thread_new(5000, 15, NULL);
+		s = device_of(vcpu_of(pool_of(host(), v_of(t)), v_of(t))->vm);
 		fake_missing = all[i];
-		run_programs(t, io, &kvm);
-		if (i < 2) /* a loop of decisions goes by it */
+		fake_missed = 0;
+		run_programs(t, io, fresh, kvm);
+		MUST(fake_missed);
+		if (all[i] == &net_vms || all[i] == &net_devices || all[i] == &net_work)
+			MUST(!s->times.last && !s->times.told);
+		if (all[i] == &hosts || all[i] == &logs) /* a loop of decisions goes by it */
 			MUST(h_schedule(0, &out) == TAKT_NIL && !h_host_left(0, false, &out));
 		fake_missing = NULL;
 	}

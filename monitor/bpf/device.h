@@ -50,7 +50,8 @@ static __always_inline void note_packet(struct net_vm *s, const struct takt_work
 
 	if (w->events & TAKT_EV_DEMOTE)
 		t->demoted = now;
-	if ((w->events & TAKT_EV_DEMOTE) || (!was && now - t->last > s->mon.cfg.timeout)) {
+	if ((w->events & TAKT_EV_DEMOTE) ||
+	    (!was && (s64)(now - t->last) > (s64)s->mon.cfg.timeout)) {
 		t->first = now;
 		t->packets = 0;
 	}
@@ -66,8 +67,8 @@ static __always_inline void note_packet(struct net_vm *s, const struct takt_work
 }
 
 /*
- * Judges a packet that the VM sends. Whether the host is to be told of w->events. Most packets pass without the lock; of those that two
- * CPUs count at once, net_times may miss one.
+ * Judges a packet that the VM sends. Returns whether the host has to hear of w->events. Most packets
+ * pass without the lock; two CPUs that count at the same time may lose a count of net_times.
  */
 static __always_inline int judge_packet(struct __sk_buff *skb, struct net_vm *s,
 					struct takt_work *w, u32 link, u64 now)

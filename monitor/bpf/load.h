@@ -34,13 +34,13 @@ TAKT_FN void parse_whole(struct takt_work *w)
 	takt_parse(w);
 }
 
-/* What is to be done with a packet. */
+/*
+ * What load_packet() has found: it cannot read the packet; the packet passes, and has been counted;
+ * takt_mon_packet() has to judge it.
+ */
 enum { LOAD_NOTHING, LOAD_PASSES, LOAD_JUDGE };
 
-/*
- * Fills @w with as much of the packet as the monitor @m will look at; needs no lock. LOAD_NOTHING: nothing can be said of it; LOAD_PASSES:
- * it has been judged; LOAD_JUDGE: it is for takt_mon_packet().
- */
+/* Fills @w with as much of the packet as the monitor @m will look at; needs no lock. */
 static __always_inline int load_packet(struct __sk_buff *skb, struct takt_work *w,
 				       struct takt_mon *m, u32 link, u64 now)
 {
@@ -61,7 +61,7 @@ static __always_inline int load_packet(struct __sk_buff *skb, struct takt_work *
 		w->caplen = n;
 		parse_whole(w);
 	}
-	if (takt_mon_passes(m, w, now))
+	if (takt_mon_passes(m, w))
 		return LOAD_PASSES;
 	if (!whole && w->parsed == TAKT_PKT_PORTS && takt_mon_wants_payload(m, w, now)) {
 		if (bpf_skb_load_bytes(skb, 0, w->b, n))

@@ -119,29 +119,26 @@ TAKT_FN void takt_mon_demote(struct takt_mon *m, struct takt_work *w)
 	w->events |= TAKT_EV_DEMOTE;
 }
 
-/* Nothing has happened yet. Returns by how much the clock has gone back. */
-TAKT_INLINE u64 takt_mon_now(struct takt_mon *m, struct takt_work *w, u64 now)
+/* Nothing has happened yet. */
+TAKT_INLINE void takt_mon_nothing(struct takt_mon *m, struct takt_work *w)
+{
+	w->events = w->rule = w->after = 0;
+	w->period = 0;
+	w->lease = m->cfg.lease;
+}
+
+TAKT_INLINE void takt_mon_clock(struct takt_mon *m, struct takt_work *w, u64 now)
 {
 	u64 back = now < m->now ? m->now - now : 0;
 
 	/* A capture that was put together of several, or a clock that was set: what was last, was in another time. */
 	if (!back || back > TAKT_CLOCK_BACK)
 		m->now = now;
-	w->events = w->rule = w->after = 0;
-	w->period = 0;
-	w->lease = m->cfg.lease;
-	return back;
-}
-
-TAKT_INLINE void takt_mon_clock(struct takt_mon *m, struct takt_work *w, u64 now)
-{
-	u64 back = takt_mon_now(m, w, now);
-
+	takt_mon_nothing(m, w);
 	if (m->rt && (back > TAKT_CLOCK_BACK || m->now - m->last_rt > m->cfg.timeout))
 		takt_mon_demote(m, w);
 }
 
-/* The packet is counted, whatever it is. */
 TAKT_INLINE void takt_mon_count(struct takt_mon *m, struct takt_work *w)
 {
 	u32 k = w->parsed;
@@ -151,11 +148,11 @@ TAKT_INLINE void takt_mon_count(struct takt_mon *m, struct takt_work *w)
 }
 
 /*
- * Whether the packet, of which the head may be all that is captured, changes nothing but counters: most packets of most VMs. Then it is
- * judged with that, and the host needs neither the lock nor takt_mon_packet(). A stale answer, as the state is read without the lock, and
- * a count that another CPU's takes the place of cost nothing: a port that is named just now, or one packet of a statistic.
+ * Whether the packet changes nothing but its counter, as most packets of most VMs do; it is counted
+ * then. The head of the packet may be all that is captured. This needs no lock: a port that is named
+ * at the same moment counts from the next packet on, and two CPUs may lose a count.
  */
-TAKT_INLINE u32 takt_mon_passes(struct takt_mon *m, struct takt_work *w, u64 now)
+TAKT_INLINE u32 takt_mon_passes(struct takt_mon *m, struct takt_work *w)
 {
 	if (m->rt)
 		return 0; /* its timeout is looked at */
@@ -170,7 +167,7 @@ TAKT_INLINE u32 takt_mon_passes(struct takt_mon *m, struct takt_work *w, u64 now
 				return 0;
 		}
 	}
-	takt_mon_now(m, w, now);
+	takt_mon_nothing(m, w);
 	takt_mon_count(m, w);
 	return 1;
 }

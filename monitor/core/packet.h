@@ -77,7 +77,7 @@ struct takt_work {
 	u8 slack[8]; /* what a word at the last byte reads beside it; of no meaning */
 };
 
-/* An offset that the compiler knows needs no mask, and none is hidden from it. */
+/* A constant offset is within the buffer: to hide it would only add a mask. */
 #define TAKT_HIDE(off) \
 	do { \
 		if (!__builtin_constant_p(off)) \
@@ -381,8 +381,9 @@ TAKT_FN void takt_parse_inner(struct takt_work *w)
 #define TAKT_PLAIN 54u /* bytes before the payload of TCP without options */
 
 /*
- * The headers that nearly all packets have: IPv4 without options on Ethernet, no later fragment. As takt_parse_link() and takt_parse_ip(),
- * where everything but TCP's options is at a known place. 0: it is another packet.
+ * Parses a packet with the headers that nearly all have: IPv4 without options on Ethernet, and no
+ * later fragment. It says what takt_parse_link() and takt_parse_ip() say, faster, as all headers are
+ * at known places. 0: the packet has others.
  */
 TAKT_INLINE u32 takt_parse_plain(struct takt_work *w)
 {

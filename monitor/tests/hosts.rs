@@ -232,7 +232,7 @@ fn what_may_matter_to_a_vm_does_not_pass() {
     );
     assert_eq!(number(&acts, "passed"), 2, "{acts}");
     assert_eq!(["verdict", "demoted"].map(|w| number(&acts, w)), [SECOND + MS, 4 * SECOND], "{acts}");
-    // Nor do an acknowledgement of such a port, and a payload of which too little is there.
+    // Nor does an acknowledgement from such a port.
     let none = ether(SECOND, flow("10.0.0.1", "10.0.0.2", 5004, 9000).tcp(b""));
     assert_eq!(number(&said(&[5004], &[none]), "passed"), 0);
 }

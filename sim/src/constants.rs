@@ -81,7 +81,7 @@ constants! {
     dom0_tx "dom0.tx_per_packet" Time 23_000 in 0..=10_000_000
         "cost of netback and bridge per packet from a guest; see below";
     monitor "dom0.monitor_per_packet" Time 0 in 0..=1_000_000
-        "what the monitor adds to that, under a policy that it reports to; 0.1 to 0.3 us on Linux";
+        "what the monitor adds to that, if the policy promotes on events; see DORIS-E8";
     dom0_hz "dom0.housekeeping" Hz 20_000 in 0..=10_000_000
         "wakes of each Dom0 VCPU by timers and daemons, Poisson; fitted; see below";
     dom0_job "dom0.housekeeping_cost" Time 30_000 in 0..=100_000_000

@@ -255,6 +255,7 @@ pub struct JobsResult {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PingResult {
     pub sent: u64,
+    /// The rest is lost, or still on its way at the end.
     pub answered: u64,
     /// Round trips, ns.
     pub mean_ns: u64,

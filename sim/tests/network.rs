@@ -31,6 +31,19 @@ fn a_ping_takes_the_way_of_a_packet_twice() {
     assert_eq!((slow.mean_ns - ping.mean_ns) / 1_000, 990, "{slow:?}");
 }
 
+/// Pings that wait where the measured window begins are none of its own.
+#[test]
+fn a_window_has_no_answers_to_pings_from_before_it() {
+    let text = "duration = \"1s\"\nwarmup = \"1s\"\n[machine]\npcpus = 2\n[net]\nwire = \"200ms\"\n[dom0]\nvcpus = 1\naffinity = 1\n\
+                [[vm]]\nname = \"guest\"\nvcpus = 1\naffinity = 0\nworkload = { type = \"ping\", gap = \"10ms\", work = \"9ms\" }\n\
+                [[vm]]\nname = \"hog\"\ncount = 3\nvcpus = 1\naffinity = 0\nworkload = \"hog\"\n";
+    let s = Scenario::from_toml(text, "network.toml").unwrap();
+    let r = run(&s, &PolicySpec::parse("credit").unwrap(), 1, Options::default()).unwrap().0;
+    let ping = r.vms.iter().find_map(|vm| vm.ping).unwrap();
+    assert!((99..=101).contains(&ping.sent) && ping.answered < 60, "{ping:?}");
+    assert!(ping.max_ns < 1_400_000_000, "{ping:?}");
+}
+
 #[test]
 fn the_monitor_costs_what_it_takes_where_a_policy_listens() {
     let workload = r#"type = "ping", gap = "10ms""#;

@@ -22,7 +22,7 @@ pub(crate) struct Part {
     pub name: String,
     pub policy: PolicySpec,
     pub pool: Pool,
-    /// The policy has a use for what the monitors find.
+    /// The policy promotes on events, so that a host with it has a monitor.
     pub listens: bool,
     pub timer: Timer,
     pub checker: Option<Checker>,

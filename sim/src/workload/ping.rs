@@ -81,7 +81,7 @@ impl Program for Ping {
         let vcpus = m.vcpus_of(vms);
         let echoes = (0..).zip(m.programs.of::<Self>()).filter(|(_, echo)| vcpus.contains(&echo.vcpu));
         for (n, _) in echoes {
-            m.queue.push(m.now + SETTLE, What::Program(Kind::Ping), n);
+            m.queue.push(m.now + SETTLE + m.c.wire, What::Program(Kind::Ping), n);
         }
     }
 
@@ -98,10 +98,12 @@ impl Program for Ping {
         }
     }
 
-    /// The answer leaves the host, and reaches the client after its way on the wire.
+    /// The answer leaves the host, and reaches the client after its way on the wire. Pings from before the window are not in it.
     fn leaves(m: &mut Machine, n: u32, packet: &Packet) {
         let at = m.now + m.c.wire;
-        m.programs.of_mut::<Self>()[n as usize].trips.add(at - packet.sent);
+        if packet.sent + m.c.wire >= m.from {
+            m.programs.of_mut::<Self>()[n as usize].trips.add(at - packet.sent);
+        }
     }
 
     fn reset(all: &mut Self::State) {

@@ -125,7 +125,7 @@ impl Keys for Tasks {
             (0, 1_000),
             |t| t.pending.into(),
             |t, n| t.pending = n,
-            "jobs of a task that may be released and not complete; a further release is lost, as that of a POSIX timer. 0 = any number",
+            "released jobs of a task that may be incomplete at a time; a further release is lost, as that of a POSIX timer. 0 = any number",
         ),
     ];
 }

@@ -3,7 +3,7 @@
  * The monitor in Dom0: what guests send, seen at their network backends, becomes reports for the hypervisor, which user
  * space hands on.
  *
- * Design: a packet is judged under the lock of its domain's monitor, and a timer looks every 30 ms at each monitor. What
+ * Design: a packet that may matter is judged under the lock of its domain's monitor, and a timer looks every 30 ms at each monitor. What
  * changes a type or a period, or renews a lease, goes into a ring as the monitor's whole state, so that the newest report
  * of a domain is all that counts: reports of a packet and of the timer may pass each other on the way, and a full
  * ring loses some. A device belongs to one generation of a slot, as on Linux.
@@ -63,16 +63,16 @@ struct {
 	__type(value, struct timer_slot);
 } net_timers SEC(".maps");
 
-/* Under the monitor's lock. */
-static __always_inline void say(struct report *r, struct net_vm *s, const struct takt_work *w)
+/* Under the monitor's lock: all of one moment, as another CPU may have judged a packet since. */
+static __always_inline void say(struct report *r, struct net_vm *s)
 {
 	r->gen = s->gen;
 	r->rt = s->mon.rt;
 	r->rule = s->mon.rule;
 	r->changes = (u64)s->mon.promotions + s->mon.demotions;
 	r->now = s->mon.now;
-	r->period = w->period;
-	r->lease = w->lease;
+	r->period = s->mon.reported;
+	r->lease = s->mon.cfg.lease;
 	s->times.told++;
 }
 
@@ -94,7 +94,7 @@ int net_sends(struct __sk_buff *skb)
 	if (!w || !s || s->gen != d->gen || !judge_packet(skb, s, w, d->link, bpf_ktime_get_ns()))
 		return PASS;
 	bpf_spin_lock(&s->lock);
-	say(&r, s, w);
+	say(&r, s);
 	bpf_spin_unlock(&s->lock);
 	bpf_ringbuf_output(&reports, &r, sizeof(r), 0);
 	return PASS;
@@ -115,7 +115,7 @@ static __always_inline void look_at(struct takt_work *w, u32 vm)
 	if (events & TAKT_EV_DEMOTE)
 		s->times.demoted = now;
 	if (events)
-		say(&r, s, w);
+		say(&r, s);
 	bpf_spin_unlock(&s->lock);
 	if (events)
 		bpf_ringbuf_output(&reports, &r, sizeof(r), 0);

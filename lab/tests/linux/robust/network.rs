@@ -128,7 +128,7 @@ pub fn costs() -> Result<Value> {
         let empty = if at == At::Empty { Some(Empty::attach(HOST)?) } else { None };
         rounds.push(measured(&namespace, at).with_context(|| format!("round {round}"))?);
         drop(empty);
-        ensure!(at != At::Monitor || sees()?, "the monitor has let go of the device: {:?}", vm()?);
+        ensure!((at == At::Monitor) == sees()?, "{at:?}, and the monitor watches or not: {:?}", vm()?);
         guest.kill()?;
         until("the end of the VM", SOON, || Ok(vm()?.is_none()))?;
     }
