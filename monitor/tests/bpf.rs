@@ -40,6 +40,15 @@ fn runnable(data: &[u8]) -> bool {
     data.len() >= least
 }
 
+/// Where the state has its clock, behind the configuration. In the kernel a packet that passes leaves it to the next one.
+const NOW: usize = 7;
+
+/// Words of two states that differ, but for the clock.
+fn differences(a: &[u64], b: &[u64]) -> Vec<(usize, (u64, u64))> {
+    let all = a.iter().copied().zip(b.iter().copied()).enumerate();
+    all.filter(|&(at, (a, b))| at != NOW && a != b).take(9).collect()
+}
+
 #[test]
 fn kernel_and_native_agree_byte_by_byte() {
     let Some(bpf) = load("kernel_and_native_agree_byte_by_byte") else {
@@ -93,13 +102,11 @@ fn kernel_and_native_agree_byte_by_byte() {
             }
             rules.extend(want.promoted.map(|p| p.rule));
             if turn % 256 == 0 || turn < 1000 {
-                let got = bpf.state(vm).expect("state");
-                let at: Vec<_> =
-                    native.state().iter().zip(&got).enumerate().filter(|(_, (a, b))| a != b).take(9).collect();
+                let at = differences(native.state(), &bpf.state(vm).expect("state"));
                 assert!(at.is_empty(), "VM {vm}, turn {turn}, {link:?} {segment} {data:02x?}: states differ {at:x?}");
             }
         }
-        assert!(native.state() == bpf.state(vm).expect("state"), "VM {vm}: states differ");
+        assert_eq!(differences(native.state(), &bpf.state(vm).expect("state")), [], "VM {vm}: states differ");
         let c = native.counters();
         println!("VM {vm}: {c:?}");
         packets += c.packets;
