@@ -106,7 +106,7 @@ void fake_map_add(const void *name, u32 type, u32 entries, u32 key_size, u32 val
 struct fake_map *fake_map_of(const void *name);
 void fake_maps_clear(void);    /* as after loading */
 void fake_no_storage(void *p); /* the task is gone */
-/* In this map nothing is found, and so often was something looked for. */
+/* A map in which look-ups find nothing, and the number of such look-ups. */
 extern const void *fake_missing;
 extern u32 fake_missed;
 

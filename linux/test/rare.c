@@ -5,7 +5,10 @@
  */
 #include "machine.h"
 
-/* Another PCPU decides again and again while PCPU 0 has told the pool of a thread and has not queued it yet. */
+/*
+ * Another PCPU decides again and again while PCPU 0 has told the pool of a thread and has not queued
+ * it yet.
+ */
 static void held_up(void)
 {
 	fake_before_insert = NULL;
@@ -14,7 +17,10 @@ static void held_up(void)
 			sched(cpu);
 }
 
-/* A VCPU whose thread is not found in its queue is left alone for a moment, and then woken for the reason that it had. */
+/*
+ * If the thread of a VCPU is not in its queue, the VCPU is left alone for a moment, and then woken for
+ * the same reason.
+ */
 static void test_held_up(void)
 {
 	static struct kvm kvm;
@@ -75,7 +81,10 @@ static void test_apic_down(void)
 	check_machine();
 }
 
-/* Each program of a scheduler and of a VM, as the kernel may call them. A thread that wakes is queued in any case. */
+/*
+ * Each program of a scheduler and of a VM, as the kernel may call them. A thread that wakes is queued
+ * in any case.
+ */
 static void run_programs(struct thread *t, struct thread *io, struct thread *fresh, struct kvm *kvm)
 {
 	struct port_request port = { .vm = 1, .port = PORT, .on = 1 };

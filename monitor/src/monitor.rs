@@ -414,7 +414,8 @@ mod tests {
         [&[2; 12][..], &[8, 0], &ip, &head, &[0; 100]].concat()
     }
 
-    /// Plain headers have a way of their own through the parser: it finds what it finds in the same packet behind a VLAN tag.
+    /// Plain headers have a way of their own through the parser. It finds what the other way finds in the
+    /// same packet behind a VLAN tag.
     #[test]
     fn plain_headers_are_parsed_as_others() {
         let mut rng = fastrand::Rng::with_seed(5);

@@ -40,7 +40,8 @@ fn runnable(data: &[u8]) -> bool {
     data.len() >= least
 }
 
-/// Where the state has its clock, behind the configuration. In the kernel a packet that passes leaves it to the next one.
+/// Where the state has its clock, behind the configuration. In the kernel a packet that passes leaves
+/// the clock to the next packet.
 const NOW: usize = 7;
 
 /// Words of two states that differ, but for the clock.

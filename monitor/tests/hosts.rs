@@ -145,7 +145,7 @@ fn what_is_behind_the_head_is_copied() {
     }
 }
 
-/// Behind all of TCP's options the head has two bytes of the payload, and the text is recognised by more.
+/// Behind all of TCP's options the head has two bytes of the payload. RTSP is recognised by more.
 #[test]
 fn a_payload_that_begins_where_the_head_ends_is_copied() {
     let f = flow("10.0.0.1", "10.0.0.2", 4000, 9000);
@@ -221,7 +221,8 @@ fn the_head_is_enough_for_most_packets() {
     }
 }
 
-/// While a VM is real-time, each of its packets is one by which its silence shows; and a port that the user named is heard in any case.
+/// While a VM is real-time, any packet may show that its media are silent. A packet from a port that the
+/// user named is media in any case.
 #[test]
 fn what_may_matter_to_a_vm_does_not_pass() {
     let other = |now| ether(now, flow("10.0.0.1", "10.0.0.2", 80, 9000).tcp(&[0x17; 200]));

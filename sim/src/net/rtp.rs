@@ -41,7 +41,7 @@ impl Template {
         Self { bytes, first: Some(ssrc >> 16) }
     }
 
-    /// UDP whose payload begins with a time in seconds, as that of iperf3 does.
+    /// UDP with a payload that begins with a time in seconds, as that of iperf3 does.
     pub fn udp(vm: u32, flow: u32) -> Self {
         let mut of = Self { first: None, ..Self::new(vm, flow) };
         of.bytes[42..54].copy_from_slice(&[0x69, 0x2a, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);

@@ -150,7 +150,8 @@ impl Keys for Netperf {
             if !own.udp && acks > c.vif_ring {
                 let (window, slots) = (own.window, c.vif_ring);
                 bail!(
-                    "vm.{}.workload.window: {window} KiB have {acks} acknowledgements; allowed: at most as many as net.vif_ring has slots, {slots}",
+                    "vm.{}.workload.window: {window} KiB have {acks} acknowledgements; allowed: at most as many \
+                     as net.vif_ring has slots, {slots}",
                     vm.name
                 );
             }

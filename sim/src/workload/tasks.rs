@@ -125,7 +125,8 @@ impl Keys for Tasks {
             (0, 1_000),
             |t| t.pending.into(),
             |t, n| t.pending = n,
-            "released jobs of a task that may be incomplete at a time; a further release is lost, as that of a POSIX timer. 0 = any number",
+            "released jobs of a task that may be incomplete at a time; a further release is lost, as that \
+             of a POSIX timer. 0 = any number",
         ),
     ];
 }

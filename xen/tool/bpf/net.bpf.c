@@ -3,10 +3,11 @@
  * The monitor in Dom0: what guests send, seen at their network backends, becomes reports for the hypervisor, which user
  * space hands on.
  *
- * Design: a packet that may matter is judged under the lock of its domain's monitor, and a timer looks every 30 ms at each monitor. What
- * changes a type or a period, or renews a lease, goes into a ring as the monitor's whole state, so that the newest report
- * of a domain is all that counts: reports of a packet and of the timer may pass each other on the way, and a full
- * ring loses some. A device belongs to one generation of a slot, as on Linux.
+ * Design: a packet that may matter is judged under the lock of its domain's monitor, and a timer looks
+ * every 30 ms at each monitor. What changes a type or a period, or renews a lease, goes into a ring as
+ * the monitor's whole state, so that the newest report of a domain is all that counts: reports of a
+ * packet and of the timer may pass each other on the way, and a full ring loses some. A device belongs
+ * to one generation of a slot, as on Linux.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>

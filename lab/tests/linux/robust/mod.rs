@@ -296,10 +296,14 @@ fn a_vm_is_found_real_time_by_what_it_sends_and_forgotten_when_it_is_silent() {
     assert!((1000.0..=1100.0).contains(&number(&seen, "silence_ms")), "{seen:#}");
 }
 
-/// The round trip with the monitor, over that without, at most; the aim is 1.03, and `ping` tells whole microseconds of 48. Then rates with it over those without, at least: each of UDP, and the
-/// mean of TCP, whose rates differ from run to run. And rates of UDP over those with a program that does nothing, which costs some, too.
+/// The longest round trip with the monitor, over that without. The aim is 1.03, but `ping` tells whole
+/// microseconds, and a round trip has 48.
 const LONGER: f64 = 1.15;
+/// The least rates with the monitor, over those without: each of UDP, and the mean of TCP, as rates of
+/// TCP differ from run to run.
 const SLOWER: f64 = 0.9;
+/// The least rate of UDP with the monitor, over that with a program that does nothing, which costs some
+/// of the rate as well.
 const ITS_PART: f64 = 0.97;
 
 #[test]
