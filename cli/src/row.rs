@@ -186,6 +186,7 @@ fn streams(put: &mut impl FnMut(&str, f64) -> Option<f64>, run: &RunResult) {
         ("rate_min_mbit", v.rate_min / 1e6),
         ("rate_max_mbit", v.rate_max / 1e6),
         ("skipped_frames", v.skipped_frames as f64),
+        ("dropped_packets", v.dropped_packets as f64),
         ("lag_p50_ms", v.lag_p50_ns as f64 / 1e6),
         ("lag_p99_ms", v.lag_p99_ns as f64 / 1e6),
         ("lag_max_ms", v.lag_max_ns as f64 / 1e6),

@@ -70,10 +70,13 @@ fn streams(v: &VodResult) -> Promise {
     let figures = vec![
         figure("rate per user", v.rate_mean / 1e6, "Mbit/s", 3),
         figure("frames skipped", v.skipped_frames as f64, "", 0),
+        figure("packets dropped", v.dropped_packets as f64, "", 0),
         time("lag p50", v.lag_p50_ns),
         time("p99", v.lag_p99_ns),
     ];
-    Promise { failed: part(v.skipped_frames, v.skipped_frames + v.frames), figures }
+    let dropped = part(v.dropped_packets, v.dropped_packets + v.packets);
+    let skipped = part(v.skipped_frames, v.skipped_frames + v.frames);
+    Promise { failed: 1.0 - (1.0 - skipped) * (1.0 - dropped), figures }
 }
 
 fn video(v: &VideoResult) -> Promise {

@@ -211,6 +211,9 @@ pub struct VodResult {
     #[serde(default)]
     pub frames: u64,
     pub skipped_frames: u64,
+    /// Packets that the server's socket had no room for.
+    #[serde(default)]
+    pub dropped_packets: u64,
     /// Bits of the stream per second: mean, least and greatest over the users.
     pub rate_mean: f64,
     pub rate_min: f64,

@@ -33,14 +33,34 @@ fn a_server_with_cores_of_its_own_sends_every_stream_at_its_rate() {
     assert!(dss.rt, "the monitor knows its packets");
 }
 
+/// Dom0 has 117 us for each packet of 85.7 times 100 a second, and needs 200.
+fn beside_a_slow_dom0(ring: &str, socket: &str) -> RunResult {
+    let slow = [("vm.dss.users", "100"), ("dom0.tx_per_packet", "200us"), ("net.vif_ring", ring)];
+    checked(&[&slow[..], &[("vm.dss.workload.socket", socket)]].concat(), "pin")
+}
+
 #[test]
 fn a_full_ring_makes_the_server_wait_and_loses_nothing() {
-    // Dom0 has 117 us for each packet of 85.7 times 100 a second, and needs 200.
-    let r = checked(&[("vm.dss.users", "100"), ("dom0.tx_per_packet", "200us"), ("net.vif_ring", "8")], "pin");
+    let r = beside_a_slow_dom0("8", "0");
     let f = streams(&r);
-    let dropped = &r.vms[1].drops;
-    assert_eq!((dropped.tx, f.skipped_frames), (0, 0));
+    assert_eq!((r.vms[1].drops.tx, f.skipped_frames, f.dropped_packets), (0, 0, 0));
     assert!((0.5e6..0.62e6).contains(&f.rate_mean), "{f:?}");
+    assert!(f.lag_p50_ns > 100_000_000, "what waits is late: {f:?}");
+}
+
+#[test]
+fn a_full_socket_loses_packets_and_the_rest_is_in_time() {
+    // Dom0 always has work with a large buffer. With a small one it is done before the server's next
+    // nap is over. The ring may be the smaller one.
+    let sizes = [("256", "141", 0.5e6..0.62e6, 45), ("256", "4", 0.03e6..0.3e6, 15), ("4", "141", 0.03e6..0.3e6, 15)];
+    for (ring, socket, rate, lag_ms) in sizes {
+        let r = beside_a_slow_dom0(ring, socket);
+        let f = streams(&r);
+        assert_eq!((r.vms[1].drops.tx, f.skipped_frames), (0, 0), "the ring has room for what the socket takes");
+        assert!((f.dropped_packets + f.packets).abs_diff(100 * 20 * 6) < 200, "{f:?}");
+        assert!(rate.contains(&f.rate_mean), "{f:?}");
+        assert!(f.lag_max_ns < lag_ms * 1_000_000, "{f:?}");
+    }
 }
 
 #[test]

@@ -95,10 +95,12 @@ pub struct Sweep {
 impl Sweep {
     /// The keys that a point sets, with their values.
     pub fn settings(&self, x: &X) -> Vec<(&str, String)> {
-        let own = self.form.as_ref().map_or_else(|| x.to_string(), |form| form.replace("{}", &x.to_string()));
-        let mut all = vec![(self.key.as_str(), own)];
+        let written =
+            |x: &X| self.form.as_ref().map_or_else(|| x.to_string(), |form| form.replace("{}", &x.to_string()));
+        let mut all = vec![(self.key.as_str(), written(x))];
         if let X::Number(n) = x {
-            all.extend(self.times.iter().map(|(key, times)| (key.as_str(), n.saturating_mul(*times).to_string())));
+            let times = |times: u64| written(&X::Number(n.saturating_mul(times)));
+            all.extend(self.times.iter().map(|(key, n)| (key.as_str(), times(*n))));
         }
         all
     }

@@ -73,7 +73,12 @@ impl Ring {
     }
 
     pub fn is_full(&self) -> bool {
-        self.slots.len() == self.capacity
+        self.is_full_at(self.capacity)
+    }
+
+    /// Whether it has no room for one that may use no more than `limit` slots.
+    pub fn is_full_at(&self, limit: usize) -> bool {
+        self.slots.len() >= limit.min(self.capacity)
     }
 
     /// Whether half of it is free.

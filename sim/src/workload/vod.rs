@@ -2,8 +2,9 @@
 //! A streaming server (DORIS-E4), after Darwin Streaming Server: the frames of each user's stream
 //! leave at their time, as packets of the network's size. One thread sends them all. It looks at
 //! its timers, sends what is due, and sleeps until the next frame, but never for less than a `nap`.
-//! It no longer sends what is more than `late` behind. A full ring makes it wait, like a socket
-//! that takes no more.
+//! It no longer sends what is more than `late` behind. Its sockets do not block and it does not heed
+//! their errors, so a packet that finds the socket's buffer full is lost. Without a limit (`socket`
+//! 0) it waits for room in the ring.
 
 use crate::constants::SETTLE;
 use crate::engine::What;
@@ -33,11 +34,22 @@ pub struct Vod {
     pub nap: u64,
     /// Frames that are later than this are left out, ns.
     pub late: u64,
+    /// Packets of the VM that Dom0 has not taken yet at which the socket loses the next; 0: it waits.
+    pub socket: u32,
 }
 
 impl Default for Vod {
     fn default() -> Self {
-        Self { users: 100, frame: 70 * MS, packets: 6, bytes: 1458, work: 20_000, nap: 10 * MS, late: 2_500 * MS }
+        Self {
+            users: 100,
+            frame: 70 * MS,
+            packets: 6,
+            bytes: 1458,
+            work: 20_000,
+            nap: 10 * MS,
+            late: 2_500 * MS,
+            socket: 141,
+        }
     }
 }
 
@@ -59,9 +71,11 @@ pub(crate) struct Streams {
     /// Neither sleeps nor waits for room in the ring.
     awake: bool,
     full: bool,
-    /// Packets that have left for each user and frames that were left out, in the measured window.
+    /// In the measured window: packets that have left for each user, frames that were left out, and
+    /// packets that the socket lost.
     sent: Vec<u64>,
     skipped: u64,
+    dropped: u64,
     /// From a frame's time until its packets leave.
     lag: Hist,
 }
@@ -82,6 +96,7 @@ impl Streams {
             awake: false,
             full: false,
             skipped: 0,
+            dropped: 0,
             lag: Hist::default(),
         }
     }
@@ -141,7 +156,7 @@ impl Streams {
     /// The measured window begins.
     fn reset(&mut self) {
         self.sent.fill(0);
-        self.skipped = 0;
+        (self.skipped, self.dropped) = (0, 0);
         self.lag = Hist::default();
     }
 
@@ -154,6 +169,7 @@ impl Streams {
             packets: all,
             frames: all / u64::from(self.spec.packets),
             skipped_frames: self.skipped,
+            dropped_packets: self.dropped,
             rate_mean: rate(all) / f64::from(self.users()),
             rate_min: rate(self.sent.iter().copied().min().unwrap_or(0)),
             rate_max: rate(self.sent.iter().copied().max().unwrap_or(0)),
@@ -210,6 +226,13 @@ impl Keys for Vod {
             |v, ns| v.late = ns,
             "frames later than this are skipped",
         ),
+        Key::count(
+            "socket",
+            (0, 1_000),
+            |v| v.socket.into(),
+            |v, n| v.socket = n,
+            "buffer of the socket; the next packet is lost. 0: the server waits for the ring",
+        ),
     ];
 }
 
@@ -259,7 +282,7 @@ impl Program for Vod {
     /// The next packet; without one the server sleeps or waits.
     fn next(m: &mut Machine, n: u32, _v: u32) -> Option<(u64, bool)> {
         let streams = &mut m.programs.of_mut::<Self>()[n as usize];
-        streams.full = m.net.vifs[streams.vif as usize].tx.is_full();
+        streams.full = streams.spec.socket == 0 && m.net.vifs[streams.vif as usize].tx.is_full();
         let next = if streams.full { None } else { Some(streams.next(m.now)) };
         streams.awake = matches!(next, Some(Ok(_)));
         if let Some(Err(until)) = next {
@@ -272,6 +295,11 @@ impl Program for Vod {
     fn done(m: &mut Machine, n: u32, cpu: u32) {
         let streams = &mut m.programs.of_mut::<Self>()[n as usize];
         let (user, sequence, due) = streams.made();
+        let (socket, vif) = (streams.spec.socket as usize, &m.net.vifs[streams.vif as usize]);
+        if socket > 0 && vif.tx.is_full_at(socket) {
+            streams.dropped += 1;
+            return;
+        }
         let packet = Packet { vif: streams.vif, flow: streams.flow + user, sequence, sent: due, ..Packet::default() };
         m.enqueue_tx(packet, cpu);
     }
