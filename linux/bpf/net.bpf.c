@@ -65,7 +65,7 @@ static __always_inline int packet(struct __sk_buff *skb)
 	s = bpf_map_lookup_elem(&net_vms, &vm);
 	if (!w || !s || s->gen != d->gen || vm_gen(h, vm) != d->gen)
 		return PASS;
-	if (judge_packet(skb, s, w, d->link, bpf_ktime_get_ns()))
+	if (judge_packet(skb, s, w, d->link))
 		tell(h, s, vm, w);
 	return PASS;
 }

@@ -217,8 +217,10 @@ impl Live {
         }
         let snapshot = self.scheduler.peek()?;
         self.reconcile(&snapshot, &mut news);
-        let vms: Vec<_> =
-            self.vms.iter().map(|(&index, vm)| net::Vm { index, generation: vm.generation, tgid: vm.tgid }).collect();
+        let rt = |vm| snapshot.pool.vm_stat(vm).is_some_and(|s| s.rt != 0);
+        let net =
+            |(&index, vm): (&u32, &Vm)| net::Vm { index, generation: vm.generation, tgid: vm.tgid, rt: rt(index) };
+        let vms: Vec<_> = self.vms.iter().map(net).collect();
         news.extend(self.net.scan(&vms).into_iter().map(|text| Event::Warning { text }));
         let met = self.vms.values().any(|vm| vm.fresh);
         self.configure(&mut news);

@@ -13,7 +13,7 @@ use libbpf_rs::{MapCore, MapFlags, Object};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
-use takt_monitor::device::{self, Attached, Handle, Netns, Programs};
+use takt_monitor::device::{self, Attached, Handle, Netns};
 use takt_monitor::object::{map, program, run, run_time};
 use takt_monitor::{Config, Monitor};
 
@@ -29,6 +29,8 @@ pub struct Vm {
     pub generation: u32,
     /// Process of its VMM.
     pub tgid: u32,
+    /// It is real-time.
+    pub rt: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -119,6 +121,7 @@ impl Net {
         let mut lines = Vec::new();
         for vm in vms {
             let mut errors = self.scan_vm(*vm).unwrap_or_else(|e| vec![format!("{e:#}")]);
+            errors.extend(self.receive(*vm).err().map(|e| format!("{e:#}")));
             if !std::fs::exists(format!("/proc/{}", vm.tgid)).is_ok_and(|there| there) {
                 errors.clear(); // its end is told by others
             }
@@ -262,6 +265,24 @@ impl Net {
         }
     }
 
+    /// What a VM receives matters only while it is real-time. A program there would cost each packet
+    /// some time, so there is none before.
+    fn receive(&mut self, vm: Vm) -> Result<()> {
+        let Some(w) = self.vms.get_mut(&vm.index) else {
+            return Ok(());
+        };
+        for ((_, _, kind), attached) in &mut w.attached {
+            let name = match attached.way() {
+                Way::In => "net_tap_receives",
+                Way::Out => "net_macvtap_receives",
+            };
+            let receives = if vm.rt { Some(program(&self.object, name)?) } else { None };
+            let tgid = Some(vm.tgid).filter(|_| *kind != Kind::Named);
+            attached.receive(tgid, receives.as_ref().map(AsFd::as_fd))?;
+        }
+        Ok(())
+    }
+
     fn watch_place(&mut self, index: u32, tgid: Option<u32>, place: Place) -> Result<()> {
         let w = self.vms.get(&index).with_context(|| format!("no VM {index}"))?;
         if w.attached.contains_key(&place) {
@@ -269,17 +290,16 @@ impl Net {
         }
         let generation = w.generation;
         let (_, handle, kind) = &place;
-        let (tgid, way) = match kind {
-            Kind::Tap => (tgid, Way::In),
-            Kind::Macvtap => (tgid, Way::Out),
-            Kind::Named => (None, way_of(handle)),
+        let way = match kind {
+            Kind::Tap => Way::In,
+            Kind::Macvtap => Way::Out,
+            Kind::Named => way_of(handle),
         };
-        let (sends, receives) = match way {
-            Way::In => (program(&self.object, "net_tap_sends")?, program(&self.object, "net_tap_receives")?),
-            Way::Out => (program(&self.object, "net_macvtap_sends")?, program(&self.object, "net_macvtap_receives")?),
+        let sends = match way {
+            Way::In => program(&self.object, "net_tap_sends")?,
+            Way::Out => program(&self.object, "net_macvtap_sends")?,
         };
-        let programs = Programs { sends: sends.as_fd(), receives: Some(receives.as_fd()) };
-        let attached = device::attach(tgid, handle, way, programs)?;
+        let attached = device::attach(tgid.filter(|_| *kind != Kind::Named), handle, way, sends.as_fd())?;
         for (other, w) in &self.vms {
             if w.attached.values().any(|a| a.key == attached.key) {
                 bail!("{} is already monitored, for VM {other}", attached.name);

@@ -36,15 +36,15 @@ TAKT_FN void parse_whole(struct takt_work *w)
 
 /*
  * What load_packet() has found: it cannot read the packet; the packet passes, and has been counted;
- * takt_mon_packet() has to judge it.
+ * takt_mon_packet() has to judge it, after load_payload().
  */
 enum { LOAD_NOTHING, LOAD_PASSES, LOAD_JUDGE };
 
-/* Fills @w with as much of the packet as the monitor @m will look at; needs no lock. */
+/* Fills @w with the head of the packet, or with all if that takes more; needs no lock. */
 static __always_inline int load_packet(struct __sk_buff *skb, struct takt_work *w,
-				       struct takt_mon *m, u32 link, u64 now)
+				       struct takt_mon *m, u32 link)
 {
-	u32 n = skb->len, whole;
+	u32 n = skb->len;
 
 	w->link = link;
 	w->len = n;
@@ -54,21 +54,31 @@ static __always_inline int load_packet(struct __sk_buff *skb, struct takt_work *
 		n = TAKT_SNAP;
 	if (!n)
 		return LOAD_NOTHING;
-	whole = !parse_head(skb, w);
-	if (whole) {
+	if (!parse_head(skb, w)) {
 		if (bpf_skb_load_bytes(skb, 0, w->b, n))
 			return LOAD_NOTHING;
 		w->caplen = n;
 		parse_whole(w);
 	}
-	if (takt_mon_passes(m, w))
-		return LOAD_PASSES;
-	if (!whole && w->parsed == TAKT_PKT_PORTS && takt_mon_wants_payload(m, w, now)) {
-		if (bpf_skb_load_bytes(skb, 0, w->b, n))
-			return LOAD_NOTHING;
-		takt_captured(w, n);
-	}
-	return LOAD_JUDGE;
+	return takt_mon_passes(m, w) ? LOAD_PASSES : LOAD_JUDGE;
+}
+
+/* Adds what else the monitor @m will look at; needs no lock. Returns whether it can be read. */
+static __always_inline int load_payload(struct __sk_buff *skb, struct takt_work *w,
+					struct takt_mon *m, u64 now)
+{
+	u32 n = skb->len;
+
+	takt_opaque(n);
+	if (n > TAKT_SNAP)
+		n = TAKT_SNAP;
+	if (!n || n <= w->caplen || w->parsed != TAKT_PKT_PORTS ||
+	    !takt_mon_wants_payload(m, w, now))
+		return 1;
+	if (bpf_skb_load_bytes(skb, 0, w->b, n))
+		return 0;
+	takt_captured(w, n);
+	return 1;
 }
 
 #endif

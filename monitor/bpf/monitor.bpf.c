@@ -65,7 +65,8 @@ static __always_inline u32 packet(struct __sk_buff *skb, struct takt_work *w, u3
 	u32 events;
 
 	slot = bpf_map_lookup_elem(&vms, &vm);
-	if (!slot || load_packet(skb, w, &slot->mon, link, now) != LOAD_JUDGE)
+	if (!slot || load_packet(skb, w, &slot->mon, link) != LOAD_JUDGE ||
+	    !load_payload(skb, w, &slot->mon, now))
 		return 0;
 	bpf_spin_lock(&slot->lock);
 	events = takt_mon_packet(&slot->mon, w, now);

@@ -2,7 +2,7 @@
 //! A program on a VM's network device, also on one in another network namespace, for every live host.
 
 use anyhow::{Context, Result, ensure};
-use libbpf_rs::libbpf_sys::{BPF_TCX_EGRESS, BPF_TCX_INGRESS, bpf_link_create, bpf_link_detach};
+use libbpf_rs::libbpf_sys::{BPF_TCX_EGRESS, BPF_TCX_INGRESS, bpf_attach_type, bpf_link_create, bpf_link_detach};
 use libbpf_rs::query::{LinkInfo, LinkTypeInfo};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -27,6 +27,17 @@ pub enum Handle {
 pub enum Way {
     In,
     Out,
+}
+
+impl Way {
+    /// Where programs see what the VM sends by the device.
+    fn sent(self) -> bpf_attach_type {
+        if self == Way::In { BPF_TCX_INGRESS } else { BPF_TCX_EGRESS }
+    }
+
+    fn received(self) -> bpf_attach_type {
+        if self == Way::In { BPF_TCX_EGRESS } else { BPF_TCX_INGRESS }
+    }
 }
 
 /// `struct device_key`: a device of this machine.
@@ -76,21 +87,15 @@ pub struct Times {
 const LINK_ETHER: u32 = 0;
 const LINK_RAW: u32 = 1;
 
-/// The programs for what a VM sends and, if the host wants to know, for what it receives.
-#[derive(Clone, Copy)]
-pub struct Programs<'a> {
-    pub sends: BorrowedFd<'a>,
-    pub receives: Option<BorrowedFd<'a>>,
-}
-
 /// Programs that see a device's packets until this is dropped.
 pub struct Attached {
     pub name: String,
     pub key: Key,
     /// What the device's packets begin with, `enum takt_link`.
     pub link_layer: u32,
+    way: Way,
     sends: Link,
-    _receives: Option<Link>,
+    receives: Option<Link>,
 }
 
 /// An attachment, which ends when this is dropped. Closing its descriptor would not be enough: a
@@ -106,27 +111,49 @@ impl Drop for Link {
     }
 }
 
+impl Link {
+    /// Attaches `program` to a device of the present network namespace, which messages call `name`.
+    fn new(program: BorrowedFd, name: &str, ifindex: u32, place: bpf_attach_type) -> Result<Self> {
+        // SAFETY: the descriptor is open; without options there is nothing else to read.
+        let fd = unsafe { bpf_link_create(program.as_raw_fd(), ifindex as i32, place, ptr::null()) };
+        ensure!(fd >= 0, "{name}: cannot attach to the device: {}", Error::from_raw_os_error(-fd));
+        // SAFETY: the descriptor is new and ours.
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+}
+
 impl Attached {
-    /// Attaches the programs to the device in the present network namespace.
-    fn new(handle: &Handle, way: Way, programs: Programs) -> Result<Self> {
+    /// Attaches `sends` to the device in the present network namespace.
+    fn new(handle: &Handle, way: Way, sends: BorrowedFd) -> Result<Self> {
         let (name, ifindex) = resolve(handle)?;
         let socket = UdpSocket::bind("0.0.0.0:0").or_else(|_| UdpSocket::bind("[::]:0")).context("socket")?;
         let key = Key { netns: cookie(&socket)?, ifindex, pad: 0 };
         let link_layer = link_layer(&socket, &name)?;
-        let (sent, received) = match way {
-            Way::In => (BPF_TCX_INGRESS, BPF_TCX_EGRESS),
-            Way::Out => (BPF_TCX_EGRESS, BPF_TCX_INGRESS),
-        };
-        let link = |program: BorrowedFd, kind| {
-            // SAFETY: the descriptor is open; without options there is nothing else to read.
-            let fd = unsafe { bpf_link_create(program.as_raw_fd(), ifindex as i32, kind, ptr::null()) };
-            ensure!(fd >= 0, "{name}: cannot attach to the device: {}", Error::from_raw_os_error(-fd));
-            // SAFETY: the descriptor is new and ours.
-            Ok(Link(unsafe { OwnedFd::from_raw_fd(fd) }))
-        };
-        let sends = link(programs.sends, sent)?;
-        let receives = programs.receives.map(|p| link(p, received)).transpose()?;
-        Ok(Self { name, key, link_layer, sends, _receives: receives })
+        let sends = Link::new(sends, &name, ifindex, way.sent())?;
+        Ok(Self { name, key, link_layer, way, sends, receives: None })
+    }
+
+    /// Which way the VM sends by it.
+    #[must_use]
+    pub fn way(&self) -> Way {
+        self.way
+    }
+
+    /// From now on `program` sees what the VM receives by the device, or none does. A device that has
+    /// gone receives nothing. `tgid` as for [`attach`].
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub fn receive(&mut self, tgid: Option<u32>, program: Option<BorrowedFd>) -> Result<()> {
+        match program {
+            None => self.receives = None,
+            Some(_) if self.receives.is_some() || !self.alive() => {}
+            Some(program) => {
+                let link = || Link::new(program, &self.name, self.key.ifindex, self.way.received());
+                self.receives = Some(in_netns(tgid, link)?);
+            }
+        }
+        Ok(())
     }
 
     /// Whether the device is still there.
@@ -152,21 +179,27 @@ pub fn netns(tgid: Option<u32>) -> Result<(Netns, File)> {
     Ok((Netns(meta.dev(), meta.ino()), file))
 }
 
-/// Attaches the programs to a device of process `tgid`'s network namespace, or of ours.
+/// Attaches `sends`, the program for what a VM sends, to a device of process `tgid`'s network
+/// namespace, or of ours.
 ///
 /// # Errors
 /// No such device, a link layer that the monitor does not know, or what the kernel refuses.
-pub fn attach(tgid: Option<u32>, handle: &Handle, way: Way, programs: Programs) -> Result<Attached> {
+pub fn attach(tgid: Option<u32>, handle: &Handle, way: Way, sends: BorrowedFd) -> Result<Attached> {
+    in_netns(tgid, || Attached::new(handle, way, sends))
+}
+
+/// Does that in process `tgid`'s network namespace, or in ours.
+fn in_netns<T: Send>(tgid: Option<u32>, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     let there = netns(tgid)?;
     if netns(None)?.0 == there.0 {
-        return Attached::new(handle, way, programs);
+        return work();
     }
     // A namespace is a thread's: one that ends afterwards goes there.
     let go = || {
         // SAFETY: a plain system call on an open descriptor.
         let failed = unsafe { libc::setns(there.1.as_raw_fd(), libc::CLONE_NEWNET) };
         ensure!(failed == 0, "cannot enter the VMM's network namespace: {}", Error::last_os_error());
-        Attached::new(handle, way, programs)
+        work()
     };
     std::thread::scope(|s| s.spawn(go).join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }

@@ -4,7 +4,11 @@
 
 mod tap;
 
-use libbpf_rs::libbpf_sys::{BPF_FUNC_get_netns_cookie, BPF_PROG_TYPE_SCHED_CLS, libbpf_probe_bpf_helper};
+use libbpf_rs::libbpf_sys::{
+    BPF_FUNC_get_netns_cookie, BPF_PROG_TYPE_SCHED_CLS, BPF_TCX_EGRESS, BPF_TCX_INGRESS, bpf_attach_type,
+    libbpf_probe_bpf_helper,
+};
+use libbpf_rs::query::{LinkInfoIter, LinkTypeInfo};
 use libbpf_rs::{Map, MapCore, MapFlags, MapHandle, ObjectBuilder};
 use std::mem::offset_of;
 use std::net::UdpSocket;
@@ -88,7 +92,7 @@ impl Bench {
     }
 
     fn scan(&mut self, vmm: &Vmm, generation: u32) -> Vec<String> {
-        self.net.scan(&[Vm { index: VM, generation, tgid: vmm.pid() }])
+        self.net.scan(&[Vm { index: VM, generation, tgid: vmm.pid(), rt: self.stat().rt != 0 }])
     }
 
     fn devices(&self) -> Vec<(&str, Kind)> {
@@ -107,6 +111,20 @@ impl Bench {
             sleep(Duration::from_millis(10));
         }
     }
+}
+
+/// The places of a device of this thread's namespace that have a program.
+fn places(ifname: &str) -> Vec<bpf_attach_type> {
+    let name = std::ffi::CString::new(ifname).expect("name");
+    // SAFETY: a string that ends by 0.
+    let ifindex = unsafe { libc::if_nametoindex(name.as_ptr()) };
+    let tcx = LinkInfoIter::default().filter_map(|link| match link.info {
+        LinkTypeInfo::Tcx(tcx) if tcx.ifindex == ifindex => Some(tcx.attach_type as bpf_attach_type),
+        _ => None,
+    });
+    let mut places: Vec<_> = tcx.collect();
+    places.sort_unstable();
+    places
 }
 
 /// Runs iproute2 in this thread's namespace.
@@ -158,6 +176,9 @@ fn a_stream_makes_its_vm_real_time_while_it_lasts() {
             let t = b.times();
             assert!(t.verdict > 0 && t.after <= 5, "{t:?}");
             assert_eq!((b.stat().rt, takt_monitor::rule_name(b.snapshot().vm(VM).rule)), (1, "rtp"));
+            assert_eq!(places("takt0"), [BPF_TCX_INGRESS], "what it receives did not matter before");
+            assert_eq!(b.scan(&vmm, 1), [""; 0]);
+            assert_eq!(places("takt0"), [BPF_TCX_INGRESS, BPF_TCX_EGRESS]);
         }
         if sequence >= 10 {
             periods.push(b.stat().period);
@@ -172,6 +193,8 @@ fn a_stream_makes_its_vm_real_time_while_it_lasts() {
     assert!((SECOND..=SECOND + SECOND / 10).contains(&silence), "demoted after {silence} ns");
     let vm = b.snapshot().vm(VM);
     assert_eq!(b.stat().rt, 0);
+    assert_eq!(b.scan(&vmm, 1), [""; 0]);
+    assert_eq!(places("takt0"), [BPF_TCX_INGRESS]);
     assert!(vm.rt_at >= end.verdict && vm.gone_at >= end.demoted);
     println!("verdict after {} packets, period {period} ns of {want} ns, demoted after {silence} ns", end.after);
 }
@@ -260,6 +283,8 @@ fn a_macvtap_is_watched_where_packets_leave() {
     (0..5).for_each(|n| tap.send(&udp(5004, &rtp(n))));
     let t = b.wait("a verdict", |t| t.verdict > 0);
     assert!(t.after <= 5 && b.stat().rt == 1, "{t:?}");
+    assert_eq!(b.scan(&vmm, 1), [""; 0]);
+    assert_eq!(places("macvtap0"), [BPF_TCX_INGRESS, BPF_TCX_EGRESS]);
 }
 
 #[test]

@@ -92,7 +92,7 @@ int net_sends(struct __sk_buff *skb)
 	r.vm = d->vm;
 	w = bpf_map_lookup_elem(&net_work, &area);
 	s = bpf_map_lookup_elem(&net_vms, &r.vm);
-	if (!w || !s || s->gen != d->gen || !judge_packet(skb, s, w, d->link, bpf_ktime_get_ns()))
+	if (!w || !s || s->gen != d->gen || !judge_packet(skb, s, w, d->link))
 		return PASS;
 	bpf_spin_lock(&s->lock);
 	say(&r, s);

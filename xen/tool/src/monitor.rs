@@ -13,7 +13,7 @@ use std::ffi::CString;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
-use takt_monitor::device::{self, Attached, Handle, Programs, Times, Way};
+use takt_monitor::device::{self, Attached, Handle, Times, Way};
 use takt_monitor::object::{self, map, program, run};
 use takt_monitor::{Config, Monitor as State};
 
@@ -144,8 +144,7 @@ impl Monitor {
             bail!("{} is already monitored, for domain {by}", place.0);
         }
         let sends = program(&self.object, "net_sends")?;
-        let programs = Programs { sends: sends.as_fd(), receives: None };
-        let attached = device::attach(None, &Handle::Name(place.0.clone()), Way::In, programs)?;
+        let attached = device::attach(None, &Handle::Name(place.0.clone()), Way::In, sends.as_fd())?;
         let value = [slot, generation, attached.link_layer, 0].map(u32::to_ne_bytes).concat();
         map(&self.object, "net_devices")?.update(&attached.key.ifindex.to_ne_bytes(), &value, MapFlags::ANY)?;
         if let Some(w) = self.domains.get_mut(&id) {
