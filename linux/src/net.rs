@@ -4,16 +4,18 @@
 //! The programs tell the pool by themselves who is real-time; user space only says which device is whose.
 
 pub(crate) mod found;
+mod places;
 
 pub use takt_monitor::device::{Times, Way};
 
 use anyhow::{Context, Result, bail, ensure};
 use found::{Found, Machine};
 use libbpf_rs::{MapCore, MapFlags, Object};
+use places::Places;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
-use takt_monitor::device::{self, Attached, Handle, Netns};
+use takt_monitor::device::{self, Attached, Handle, Key, Netns};
 use takt_monitor::object::{map, program, run, run_time};
 use takt_monitor::{Config, Monitor};
 
@@ -95,6 +97,7 @@ pub struct Net {
     object: Object,
     cgroups: Vec<String>,
     vms: BTreeMap<u32, Watched>,
+    places: Places,
 }
 
 impl Net {
@@ -104,7 +107,7 @@ impl Net {
     /// # Errors
     /// The kernel refuses the timer.
     pub fn attach(object: Object, cgroups: Vec<String>) -> Result<Self> {
-        let net = Self { object, cgroups, vms: BTreeMap::new() };
+        let net = Self { object, cgroups, vms: BTreeMap::new(), places: Places::default() };
         let failed = run(&net.object, "net_start", &mut [])?;
         ensure!(failed == 0, "the monitor's timer: {}", std::io::Error::from_raw_os_error(-failed));
         Ok(net)
@@ -260,9 +263,20 @@ impl Net {
         w.attached = kept;
         let gone: BTreeMap<Place, Attached> = gone;
         for attached in gone.values() {
-            // It may be gone by itself.
-            let _ = map(&self.object, "net_devices").and_then(|m| Ok(m.delete(&attached.key.bytes())?));
+            if let Some(at) = self.places.give_back(&attached.key) {
+                // Of an array, nothing but a wrong size could fail.
+                let _ = self.put(at, None);
+            }
         }
+    }
+
+    /// Writes `struct net_place`: the key of a device and `struct device`, or that the place is free.
+    fn put(&self, at: u32, device: Option<(&Key, [u32; 4])>) -> Result<()> {
+        let value = match device {
+            Some((key, of)) => [&key.bytes()[..], &of.map(u32::to_ne_bytes).concat()].concat(),
+            None => vec![0; size_of::<Key>() + size_of::<[u32; 4]>()],
+        };
+        Ok(map(&self.object, "net_devices")?.update(&at.to_ne_bytes(), &value, MapFlags::ANY)?)
     }
 
     /// What a VM receives matters only while it is real-time. A program there would cost each packet
@@ -305,8 +319,9 @@ impl Net {
                 bail!("{} is already monitored, for VM {other}", attached.name);
             }
         }
-        let value = [index, generation, attached.link_layer, 0].map(u32::to_ne_bytes).concat();
-        map(&self.object, "net_devices")?.update(&attached.key.bytes(), &value, MapFlags::ANY)?;
+        let at = self.places.take(attached.key);
+        let at = at.with_context(|| format!("{}: too many devices are monitored", attached.name))?;
+        self.put(at, Some((&attached.key, [index, generation, attached.link_layer, 0])))?;
         if let Some(w) = self.vms.get_mut(&index) {
             w.attached.insert(place, attached);
         }

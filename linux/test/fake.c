@@ -75,6 +75,14 @@ void bpf_spin_unlock(struct bpf_spin_lock *lock)
 	loops = 0;
 }
 
+/* Right to a jiffy of 4 ms. */
+u64 bpf_ktime_get_coarse_ns(void)
+{
+	u64 now = bpf_ktime_get_ns();
+
+	return now - now % 4000000;
+}
+
 u64 bpf_ktime_get_ns(void)
 {
 	fake_helper();

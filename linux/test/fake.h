@@ -128,6 +128,7 @@ bool fake_locked(void);
 
 extern u64 fake_clock;
 u64 bpf_ktime_get_ns(void);
+u64 bpf_ktime_get_coarse_ns(void);
 
 struct fake_timer {
 	struct bpf_timer *timer;

@@ -39,18 +39,52 @@ static void send(u32 port)
 	leave(was);
 }
 
+/* The @nth place of the device. */
+static struct net_place *device_place(u32 nth)
+{
+	u32 at = (77 * 37 + 5 + nth) % NET_PLACES;
+
+	return bpf_map_lookup_elem(&net_devices, &at);
+}
+
 /* The device is VM @vm's, with a monitor as user space begins it. */
 static struct net_vm *device_of(u32 vm)
 {
-	struct device_key key = { .netns = 77, .ifindex = 5 };
+	struct net_place *p = device_place(0);
 	struct net_vm *s = bpf_map_lookup_elem(&net_vms, &vm);
-	struct device d;
 
 	takt_config_init(&s->mon.cfg);
 	s->gen = host_vm(host(), vm)->gen;
-	d = (struct device){ .vm = vm, .gen = s->gen };
-	MUST(!bpf_map_update_elem(&net_devices, &key, &d, BPF_ANY));
+	p->key = (struct device_key){ .netns = 77, .ifindex = 5 };
+	p->device = (struct device){ .vm = vm, .gen = s->gen };
 	return s;
+}
+
+/* The device is found where user space may put it, and nowhere else; another one is not taken for it. */
+static void test_device_places(struct net_vm *s)
+{
+	struct net_place own = *device_place(0), *p;
+	u64 packets;
+
+	for (u32 nth = 0; nth <= NET_PROBES; nth++) {
+		*device_place(0) = (struct net_place){};
+		p = device_place(nth);
+		for (u32 wrong = 0; wrong < 4; wrong++) {
+			packets = s->mon.packets[TAKT_PKT_PORTS];
+			*p = own;
+			if (wrong == 1)
+				p->key.netns ^= 1ULL << 32;
+			if (wrong == 2)
+				p->key.ifindex++;
+			if (wrong == 3)
+				p->device.gen = 0;
+			send(PORT + 1);
+			packets = s->mon.packets[TAKT_PKT_PORTS] - packets;
+			MUST(packets == (!wrong && nth < NET_PROBES));
+		}
+		*p = (struct net_place){};
+	}
+	*device_place(0) = own;
 }
 
 void test_network(const char *policy)
@@ -85,6 +119,7 @@ void test_network(const char *policy)
 	}
 	send(PORT + 1);
 	MUST(!m->rt);
+	test_device_places(s);
 	send(PORT);
 	MUST(m->rt && host_vm(h, vm)->rule == TAKT_RULE_PORT && !s->times.ret &&
 	     s->times.told == 1);

@@ -4,7 +4,7 @@
 use super::*;
 
 fn watched() -> Watched {
-    Watched::new(Vm { index: 1, generation: 0, tgid: 0 })
+    Watched::new(Vm { index: 1, generation: 0, tgid: 0, rt: false })
 }
 
 #[test]
