@@ -321,6 +321,12 @@ static void test_pools(struct host *h, struct thread *t)
 	MUST(!move_vm(vm, REST) && host_vcpu(h, v)->side == REST &&
 	     vcpu_of(&h->pool[RT], v)->state == TAKT_ABSENT);
 	MUST(!move_cpu(3, REST) && !h->pool[RT].nr_cpu);
+	/* A VCPU comes while the last PCPU is about to go: it stays. */
+	MUST(!move_cpu(3, RT) && h_cpu_lets_go(3, REST, &out) > 0 && !h_block(3, &out));
+	MUST(!move_vm(vm, RT) && h_cpu_goes(3, &out) == -TAKT_EBUSY && h->pool[RT].nr_cpu == 1);
+	decide_all();
+	check_machine();
+	MUST(!move_vm(vm, REST) && !move_cpu(3, REST) && !h->pool[RT].nr_cpu);
 	/* The last one stays in its pool when it goes offline, and leaves it once the VCPUs have. */
 	MUST(!move_cpu(3, RT) && !move_vm(vm, RT));
 	cpu_down(3);

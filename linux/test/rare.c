@@ -51,6 +51,7 @@ static void test_apic_down(void)
 	struct thread *t = thread_new(0, 1, NULL), *other = thread_new(0, 1, NULL);
 	struct host *h = host();
 	struct fake_timer *first;
+	struct takt_cpu *e;
 	u64 seq, at;
 	u32 notices;
 
@@ -76,7 +77,12 @@ static void test_apic_down(void)
 	MUST(t->where == RUNS && other->where != RUNS);
 	check_machine();
 	thread_sleep(0);
+	/* It comes back where user space has said that it is. */
+	host_cpu(h, 3)->topology = 3 | 5 << 16;
+	host_cpu(h, 3)->node = 7;
 	cpu_up(3);
+	e = cpu_of(pool_of(h, 3), 3);
+	MUST(e->core == 3 && e->llc == 5 && e->node == 7);
 	decide_all();
 	check_machine();
 }
@@ -90,6 +96,7 @@ static void run_programs(struct thread *t, struct thread *io, struct thread *fre
 	struct port_request port = { .vm = 1, .port = PORT, .on = 1 };
 	struct scx_init_task_args args = { .fork = true, .cgroup = &root };
 	struct thread *woken[] = { io, fresh };
+	struct timer_slot unset = {}; /* nothing can start it */
 	struct out out = {};
 
 	CALL(0, takt_ops.init_task(&fresh->t, &args));
@@ -121,6 +128,7 @@ static void run_programs(struct thread *t, struct thread *io, struct thread *fre
 	CALL(0, takt_ops.quiescent(&t->t, SCX_DEQ_SLEEP));
 	CALL(0, takt_ops.cgroup_move(&t->t, &root, &root));
 	CALL(0, takt_ops.disable(&t->t); takt_ops.exit_task(&t->t, NULL));
+	CALL(0, every_vm(&net_timers, NULL, &unset));
 }
 
 /*

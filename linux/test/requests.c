@@ -102,6 +102,27 @@ static void test_measure(void)
 	MUST(!r.ret && !host()->measuring);
 }
 
+/* Only while somebody measures: when a thread stops is kept until the next one runs. */
+static void test_stopping(struct thread *t)
+{
+	struct request r = { .arg = { 1 } };
+	struct cpu_overhead *o;
+	u32 cpu;
+
+	decide_all();
+	MUST(t->where == RUNS);
+	cpu = t->cpu;
+	CALL(cpu, o = own_overhead(); takt_ops.stopping(&t->t, true); takt_ops.running(&t->t));
+	MUST(o && !o->stopped && !o->stopped_at);
+	request(takt_measure, &r);
+	CALL(cpu, takt_ops.stopping(&t->t, true));
+	MUST(o->stopped == (u32)t->t.pid && o->stopped_at && o->stopped_at <= fake_clock);
+	CALL(cpu, takt_ops.running(&t->t));
+	MUST(!o->stopped_at);
+	r.arg[0] = 0;
+	request(takt_measure, &r);
+}
+
 static void test_record_ends(void)
 {
 	struct request r = { .arg = { RECORD_OPS } };
@@ -148,6 +169,7 @@ void test_requests(const char *policy)
 	machine_init(policy);
 	machine_setup(FAKE_CPUS);
 	t = make_vm(&kvm, 5000, &io);
+	test_stopping(t);
 	vm = vcpu_of(pool_of(host(), v_of(t)), v_of(t))->vm;
 	test_parameters(vm);
 	test_marks(vm);
