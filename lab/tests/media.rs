@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A media server of two VCPUs, the VM that answers its calls and four CPU jobs in the real hypervisor (`scenarios/media.toml`): what Lee
-//! et al. found of S against PCPUs of their own (LAXS-E4 and E5). What they found of its parts needs calls that are bad under Credit, which
-//! there are not (docs/lab.md): that is told, and nothing is decided by it.
+//! et al. found of S against Credit and against PCPUs of their own (LAXS-E4 and LAXS-E5).
 //!
 //! `cargo build --release -p takt --features takt/linux,takt/xen && cargo test --release -p takt-lab --test media -- --nocapture --include-ignored`
 
@@ -14,7 +13,7 @@ use called::{calls, cpu, runs, spoke, sum, work};
 use takt_lab::LabRun;
 
 /// Those of the table in docs/lab.md.
-const SEEDS: [u64; 3] = [31, 32, 33];
+const SEEDS: [u64; 9] = [31, 32, 33, 34, 35, 36, 37, 38, 39];
 const SCHEDULERS: [&str; 5] = ["pin", "base", "A", "AL", "ALL"];
 /// Both parties of six calls.
 const STREAMS: u32 = 12;
@@ -45,7 +44,7 @@ fn entered(run: &LabRun, class: &str) -> (u64, f64) {
 }
 
 #[test]
-#[ignore = "an hour"]
+#[ignore = "an hour and a half on two idle cores"]
 fn s_serves_calls_nearly_as_well_as_pcpus_of_their_own_and_leaves_more_to_others() {
     let Some(all) = runs("a media server in Xen", &[scenarios::scenario("media.toml")], &SCHEDULERS, &SEEDS) else {
         return;
@@ -60,27 +59,23 @@ fn s_serves_calls_nearly_as_well_as_pcpus_of_their_own_and_leaves_more_to_others
             sum(runs, cpu)
         );
     }
+    assert!(below(base) > below(pin), "LAXS-E1: {} and {} %", below(base), below(pin));
+    assert!(below(s) < below(base), "S as a whole: {} and {} %", below(s), below(base));
     let median = |runs: &[LabRun]| {
         let mut all: Vec<f64> = runs.iter().flat_map(|run| &calls(run).calls).map(|c| c.pesq).collect();
         all.sort_by(f64::total_cmp);
         all[all.len() / 2]
     };
     assert!(median(s) >= median(pin) - 0.1, "LAXS-E4: {} and {}", median(s), median(pin));
+    let late = |runs: &[LabRun]| sum(runs, |run| calls(run).late_lost_pct);
+    assert!(late(s) < late(a) && late(s) < late(al), "LAXS-E10: {} of {} and {}", late(s), late(a), late(al));
     let (over_pin, over_base) = (sum(s, cpu) / sum(pin, cpu), sum(s, cpu) / sum(base, cpu));
     println!(
         "jobs under S: {over_pin:.2} of pin's CPU time, {over_base:.2} of Credit's; work {:.2}",
         sum(s, work) / sum(pin, work)
     );
     assert!(over_pin >= OVER_PIN && over_base >= OVER_BASE, "{over_pin}, {over_base}");
-    let word = |holds| if holds { "ok" } else { "MISSED" };
-    let late = |runs: &[LabRun]| sum(runs, |run| calls(run).late_lost_pct) / runs.len() as f64;
-    println!("{} LAXS-E1, Credit: {:.0} % of the streams", word(below(base) > below(pin)), below(base));
-    println!("{} LAXS-E6, A alone: {:.0} %", word(below(a) < below(base)), below(a));
-    println!(
-        "{} LAXS-E10, late or lost: {:.2} % of {:.2} under A and {:.2} under AL",
-        word(late(s) < late(a) && late(s) < late(al)),
-        late(s),
-        late(a),
-        late(al)
-    );
+    // Known to be missed (docs/lab.md), as experiments' files have it: told, and nothing is decided by it.
+    let word = if below(a) < below(base) { "ok" } else { "MISSED" };
+    println!("{word} LAXS-E6, A alone against Credit: {:.0} and {:.0} %", below(a), below(base));
 }
